@@ -1,0 +1,1 @@
+"""Protocols of rmqpull, by their protobuf package."""

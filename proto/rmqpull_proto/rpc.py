@@ -1,0 +1,57 @@
+"""The services as tables, made from their descriptors: what a server registers and a client calls.
+
+This stands in for generated gRPC stubs. It knows paths, message classes and streaming, and nothing of gRPC itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2
+from rmqpull_proto.rmqpull.v1 import columns_pb2
+
+
+@dataclass(frozen=True)
+class Method:
+    """One rpc of a service."""
+
+    name: str
+    path: str  # as HTTP/2 carries it: /package.Service/Method
+    request: type[Message]
+    response: type[Message]
+    client_streaming: bool
+    server_streaming: bool
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service by its full name, with its methods by theirs."""
+
+    name: str
+    methods: Mapping[str, Method]
+
+
+def _service(descriptor: ServiceDescriptor) -> Service:
+    methods = {method.name: _method(method) for method in descriptor.methods}
+    return Service(descriptor.full_name, MappingProxyType(methods))
+
+
+def _method(descriptor: MethodDescriptor) -> Method:
+    return Method(
+        name=descriptor.name,
+        path=f"/{descriptor.containing_service.full_name}/{descriptor.name}",
+        request=GetMessageClass(descriptor.input_type),
+        response=GetMessageClass(descriptor.output_type),
+        client_streaming=descriptor.client_streaming,
+        server_streaming=descriptor.server_streaming,
+    )
+
+
+MESSAGING = _service(service_pb2.DESCRIPTOR.services_by_name["MessagingService"])
+COLUMNS = _service(columns_pb2.DESCRIPTOR.services_by_name["ColumnService"])

@@ -1,0 +1,90 @@
+"""The committed ``*_pb2`` modules are what the ``.proto`` files give, and stay out of protobuf's default pool."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rmqpull_proto import generate
+from rmqpull_proto.generate import UnexpectedOutput, rewrite_module, rewrite_stub
+
+SOURCE = "rmqpull/v1/columns.proto"
+IMPORTS = ["apache/rocketmq/v2/definition.proto"]
+
+PROTOC_MODULE = """\
+from google.protobuf import descriptor_pool as _descriptor_pool
+from apache.rocketmq.v2 import definition_pb2 as apache_dot_definition__pb2
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'...')
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'rmqpull.v1.columns_pb2', _globals)
+"""
+OUR_MODULE = """\
+from rmqpull_proto import pool as _pool
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as apache_dot_definition__pb2
+DESCRIPTOR = _pool.POOL.AddSerializedFile(b'...')
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'rmqpull_proto.rmqpull.v1.columns_pb2', _globals)
+"""
+PROTOC_STUB = "from apache.rocketmq.v2 import definition_pb2 as _definition_pb2\n"
+OUR_STUB = "from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as _definition_pb2\n"
+
+
+def test_committed_modules_are_the_generated_ones() -> None:
+    assert generate.differences() == []
+
+
+def test_check_names_what_is_out_of_date(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    modules = generate.generated_modules()
+    changed = "apache/rocketmq/v2/service_pb2.pyi"
+    monkeypatch.setattr(generate, "generated_modules", lambda: {**modules, changed: "other", "new_pb2.py": ""})
+    assert generate.main(["--check"]) == 1
+    assert capsys.readouterr().out.split("\n") == [f"out of date: {changed}", "out of date: new_pb2.py", ""]
+
+
+def test_without_check_the_modules_are_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(generate, "generated_modules", lambda: {"new_pb2.py": "text"})
+    monkeypatch.setattr(generate, "ROOT", tmp_path)
+    assert generate.main([]) == 0
+    assert (tmp_path / "new_pb2.py").read_text() == "text"
+
+
+def test_modules_and_stubs_move_into_this_package() -> None:
+    assert rewrite_module(PROTOC_MODULE, SOURCE, IMPORTS) == OUR_MODULE
+    assert rewrite_stub(PROTOC_STUB, SOURCE, IMPORTS) == OUR_STUB
+
+
+@pytest.mark.parametrize(
+    ("output", "imports"),
+    [
+        pytest.param(PROTOC_MODULE.replace("_pool.Default()", "_pool.Shared()"), IMPORTS, id="another pool"),
+        pytest.param(PROTOC_MODULE + "_descriptor_pool.Default()\n", IMPORTS, id="the pool twice"),
+        pytest.param(PROTOC_MODULE + "_descriptor_pool.Other()\n", IMPORTS, id="another use of the pool module"),
+        pytest.param(PROTOC_MODULE.replace("'rmqpull.v1", "'other"), IMPORTS, id="another module name"),
+        pytest.param(PROTOC_MODULE, [], id="an import that the source does not have"),
+        pytest.param(PROTOC_MODULE, [*IMPORTS, "apache/other.proto"], id="an import that is missing"),
+    ],
+)
+def test_a_module_that_protoc_writes_differently_is_refused(output: str, imports: list[str]) -> None:
+    with pytest.raises(UnexpectedOutput):
+        rewrite_module(output, SOURCE, imports)
+
+
+def test_a_stub_that_names_a_pool_is_refused() -> None:
+    with pytest.raises(UnexpectedOutput):
+        rewrite_stub(PROTOC_STUB + "from google.protobuf import descriptor_pool\n", SOURCE, IMPORTS)
+
+
+def test_our_names_are_absent_from_the_default_pool() -> None:
+    # In a process of its own: another test may have imported the official client, which does register them.
+    script = """if True:
+        from google.protobuf import descriptor_pool
+        from rmqpull_proto import pool, rpc
+
+        for name in ("apache.rocketmq.v2.Message", "rmqpull.v1.Queue"):
+            assert pool.POOL.FindMessageTypeByName(name)
+            try:
+                descriptor_pool.Default().FindMessageTypeByName(name)
+            except KeyError:
+                continue
+            raise SystemExit(f"{name} is in the default pool")
+    """
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False).stderr == ""
