@@ -1,0 +1,65 @@
+"""Puts a broker together: file system, commit log, recovered state, clock, randomness and server."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable
+
+from rmqpull_broker.config import BROKER_NAME, BrokerConfig, Extensions
+from rmqpull_broker.core.message_ids import MessageIds
+from rmqpull_broker.core.model import TopicConfig
+from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.server.app import BrokerServer
+from rmqpull_broker.store.commit_log import CommitLog
+from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from rmqpull_broker.store.queues import ConsumeQueues
+from rmqpull_broker.store.vfs import FileSystem, OsFileSystem
+
+_NODE_BYTES = 6
+
+_logger = logging.getLogger(__name__)
+
+
+def rising_clock_ms() -> Callable[[], int]:
+    """The system's time in milliseconds, which never steps back: store times must not fall within a queue."""
+    latest = 0
+
+    def clock_ms() -> int:
+        nonlocal latest
+        latest = max(latest, time.time_ns() // 1_000_000)
+        return latest
+
+    return clock_ms
+
+
+def open_broker(config: BrokerConfig) -> BrokerServer:
+    """Opens the data directory, replays its commit log, and returns a server that is not started yet.
+
+    Raises OSError for an unusable or occupied directory, and CorruptLog for a damaged commit log.
+    """
+    file_system: FileSystem = OsFileSystem(config.data_dir) if config.data_dir is not None else MemoryFileSystem()
+    try:
+        log = CommitLog(file_system)
+        state = BrokerState(ConsumeQueues(), BROKER_NAME)
+        recovery = log.recover(state.apply)
+    except BaseException:
+        file_system.close()
+        raise
+    if recovery.groups:
+        _logger.info("recovered %d writes of %d topics", recovery.groups, len(state.topics))
+    if recovery.dropped_bytes:
+        _logger.warning(
+            "dropped %d bytes at the end of %s: a write that was cut short and never acknowledged",
+            recovery.dropped_bytes,
+            recovery.dropped_from,
+        )
+    ids = MessageIds(secrets.token_bytes(_NODE_BYTES), os.getpid())
+    return BrokerServer(state, log, rising_clock_ms(), ids, with_columns=config.extensions is Extensions.COLUMNS)
+
+
+def new_topics(config: BrokerConfig) -> list[TopicConfig]:
+    """The topics that a configuration asks for, each with a creation id that no other topic has."""
+    return [TopicConfig(*spec, creation_id=secrets.token_hex(8)) for spec in config.topics]

@@ -1,0 +1,143 @@
+"""The broker's settings: one declaration each, from which the command line and the README's table are made."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rmqpull_broker.core.draft import QUEUES_MAX
+from rmqpull_broker.core.errors import BrokerError
+from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.core.naming import check_topic_name
+
+BROKER_NAME = "broker-a"
+
+
+class SettingError(ValueError):
+    """A setting has a value that it cannot have; the text says which, what was seen and what was expected."""
+
+
+class Extensions(enum.Enum):
+    """What is served beside the standard protocol."""
+
+    COLUMNS = "columns"
+    NONE = "none"
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
+class TopicSpec(NamedTuple):
+    """A topic as it is asked for; it gets its creation id when it is created."""
+
+    name: str
+    queue_count: int
+    topic_type: TopicType
+
+
+def parse_address(text: str) -> Address:
+    """``HOST:PORT``, an IPv6 host in brackets. Raises SettingError."""
+    host, colon, port = text.rpartition(":")
+    host = host.strip("[]")
+    if not (colon and host and port.isascii() and port.isdigit() and int(port) <= 65_535):
+        raise SettingError(f"{text!r} is no address: expected HOST:PORT with a port of 0 to 65535, as 127.0.0.1:8081")
+    return Address(host, int(port))
+
+
+def parse_topic(text: str) -> TopicSpec:
+    """``NAME:QUEUES[:TYPE]``. Raises SettingError."""
+    name, *rest = text.split(":")
+    if not 1 <= len(rest) <= 2 or not (rest[0].isascii() and rest[0].isdigit()):
+        raise SettingError(f"{text!r} is no topic: expected NAME:QUEUES or NAME:QUEUES:TYPE, as orders:8:FIFO")
+    queue_count = int(rest[0])
+    if not 1 <= queue_count <= QUEUES_MAX:
+        raise SettingError(f"topic {name!r} asks for {queue_count} queues: expected 1 to {QUEUES_MAX}")
+    try:
+        check_topic_name(name)
+        topic_type = TopicType[rest[1].upper()] if len(rest) == 2 else TopicType.NORMAL
+    except BrokerError as error:
+        raise SettingError(f"topic {name!r} has an illegal name: {error}") from None
+    except KeyError:
+        types = ", ".join(topic_type.value for topic_type in TopicType)
+        raise SettingError(f"topic {name!r} has the unknown type {rest[1]!r}: expected one of {types}") from None
+    return TopicSpec(name, queue_count, topic_type)
+
+
+def parse_extensions(text: str) -> Extensions:
+    """``columns`` or ``none``. Raises SettingError."""
+    try:
+        return Extensions(text)
+    except ValueError:
+        raise SettingError(f"{text!r} names no extensions: expected 'columns' or 'none'") from None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: a flag's name without its dashes, how its value is written and read, and what it does."""
+
+    name: str
+    form: str
+    default: str | None
+    doc: str
+    parse: Callable[[str], Any] = str
+    is_repeated: bool = False
+
+    @property
+    def attribute(self) -> str:
+        return self.name.replace("-", "_")
+
+
+SETTINGS = (
+    Setting(
+        "listen",
+        "HOST:PORT",
+        "127.0.0.1:8081",
+        "Address to listen on; port 0 picks a free one, which the ready line names.",
+        parse_address,
+    ),
+    Setting(
+        "topic",
+        "NAME:QUEUES[:TYPE]",
+        None,
+        "Topic to create unless it exists; may be repeated. TYPE is NORMAL (default), FIFO, DELAY or TRANSACTION.",
+        parse_topic,
+        is_repeated=True,
+    ),
+    Setting(
+        "data-dir",
+        "DIR",
+        None,
+        "Directory of the commit log, created when missing; without it, messages live in memory alone.",
+    ),
+    Setting(
+        "extensions",
+        "NAME",
+        "columns",
+        "'columns' serves rmqpull.v1 beside apache.rocketmq.v2, 'none' serves the standard protocol alone.",
+        parse_extensions,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class BrokerConfig:
+    """What a broker is started with."""
+
+    listen: Address
+    topics: Sequence[TopicSpec] = ()
+    data_dir: str | None = None
+    extensions: Extensions = Extensions.COLUMNS
+
+
+def config_from(values: Mapping[str, Any]) -> BrokerConfig:
+    """The configuration from parsed values by attribute name. Raises SettingError for a topic that is named twice."""
+    topics: Sequence[TopicSpec] = values["topic"]
+    names = [topic.name for topic in topics]
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingError(f"topic {name!r} was given {names.count(name)} times: name it once")
+    return BrokerConfig(values["listen"], topics, values["data_dir"], values["extensions"])

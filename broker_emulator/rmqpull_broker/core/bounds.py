@@ -1,0 +1,47 @@
+"""Where queues begin and end, by time and by bytes (rocketmq-semantics 3.11; ``rmqpull.v1`` QueryBounds)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqpull_broker.core import columns
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.state import BrokerState
+
+_STEP_ROWS = 65_536
+
+
+def offset_at_time(state: BrokerState, queue: MessageQueue, timestamp_ms: int) -> int:
+    """The first offset whose message was stored at or after ``timestamp_ms``; the max offset when there is none.
+
+    This is the LOWER boundary of rocketmq-semantics 3.11, by binary search on store times, which never fall in a queue.
+    """
+    low, high = state.bounds(queue)
+    wanted_us = timestamp_ms * 1000
+    while low < high:
+        middle = (low + high) // 2
+        row = state.store.read(queue, middle, middle + 1)[0]
+        if row.column("storeTimestamp").cast(pa.int64())[0].as_py() < wanted_us:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def offset_within_bytes(state: BrokerState, queue: MessageQueue, from_offset: int, byte_budget: int) -> int:
+    """The largest offset for which ``[from_offset, offset)`` keeps within ``byte_budget`` bytes.
+
+    A first message above the budget goes alone. An offset outside the queue is brought to its nearest bound first.
+    """
+    bounds = state.bounds(queue)
+    reached = start = min(max(from_offset, bounds.min_offset), bounds.max_offset)
+    while reached < bounds.max_offset:
+        for batch in state.store.read(queue, reached, min(reached + _STEP_ROWS, bounds.max_offset)):
+            sizes = columns.row_bytes(batch)
+            count = columns.leading_rows_within(sizes, byte_budget)
+            reached += count
+            if count < batch.num_rows:
+                return max(reached, start + 1)
+            byte_budget -= int(pc.sum(sizes).as_py())
+    return reached

@@ -1,0 +1,169 @@
+"""Messages as Arrow columns: the one form in which queues keep and filters, limits and time search read them.
+
+Names are those of the Spark row, so that a pull sends stored columns as they are; ``traceContext`` is kept for the
+standard protocol alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqpull_broker.core.model import BodyEncoding, Message, StoredMessage
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+STORED_SCHEMA = pa.schema(
+    [
+        ("queueOffset", pa.int64()),
+        ("msgId", pa.string()),
+        ("tags", pa.string()),
+        ("keys", pa.list_(pa.field("element", pa.string()))),
+        ("body", pa.binary()),
+        ("properties", pa.map_(pa.string(), pa.string())),
+        ("bornTimestamp", TIMESTAMP),
+        ("bornHost", pa.string()),
+        ("storeTimestamp", TIMESTAMP),
+        ("storeHost", pa.string()),
+        ("reconsumeTimes", pa.int32()),
+        ("messageGroup", pa.string()),
+        ("deliveryTimestamp", TIMESTAMP),
+        ("bodyEncoding", pa.int32()),
+        ("traceContext", pa.string()),
+    ]
+)
+
+
+def offset_column(first_offset: int, row_count: int) -> pa.Array:
+    """``row_count`` consecutive offsets as int64, made without a Python object per row."""
+    values = array("q", range(first_offset, first_offset + row_count))
+    return pa.Array.from_buffers(pa.int64(), row_count, [None, pa.py_buffer(values)])
+
+
+def constant_column(value: Any, data_type: pa.DataType, row_count: int) -> pa.Array:
+    """The same value (or null) in every row."""
+    return pa.nulls(row_count, data_type) if value is None else pa.repeat(pa.scalar(value, data_type), row_count)
+
+
+def from_rows(rows: Sequence[StoredMessage]) -> pa.RecordBatch:
+    """Turns stored messages into columns (``STORED_SCHEMA``)."""
+    columns = zip(*map(_values, rows), strict=True)
+    arrays = [pa.array(values, column.type) for values, column in zip(columns, STORED_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=STORED_SCHEMA)
+
+
+def _values(row: StoredMessage) -> tuple[Any, ...]:
+    message = row.message
+    delivery_ms = message.delivery_timestamp_ms
+    return (
+        row.queue_offset,
+        message.msg_id,
+        message.tags,
+        message.keys or None,
+        message.body,
+        list(message.properties.items()),
+        message.born_timestamp_ms * 1000,
+        message.born_host,
+        row.store_timestamp_ms * 1000,
+        row.store_host,
+        row.reconsume_times,
+        message.message_group,
+        None if delivery_ms is None else delivery_ms * 1000,
+        int(message.body_encoding),
+        message.trace_context,
+    )
+
+
+def to_rows(batches: Iterable[pa.RecordBatch]) -> list[StoredMessage]:
+    """Turns columns back into stored messages, for answers that carry one message per frame."""
+    rows: list[StoredMessage] = []
+    for batch in batches:
+        lists = [_plain(column).to_pylist() for column in batch.columns]
+        rows.extend(_stored(*values) for values in zip(*lists, strict=True))
+    return rows
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Times as numbers: a datetime per value would cost more than the message."""
+    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+
+
+def _stored(
+    queue_offset: int,
+    msg_id: str,
+    tags: str | None,
+    keys: list[str] | None,
+    body: bytes,
+    properties: list[tuple[str, str]] | None,
+    born_us: int,
+    born_host: str,
+    store_us: int,
+    store_host: str,
+    reconsume_times: int,
+    message_group: str | None,
+    delivery_us: int | None,
+    body_encoding: int,
+    trace_context: str | None,
+) -> StoredMessage:
+    message = Message(
+        body=body,
+        msg_id=msg_id,
+        tags=tags,
+        keys=tuple(keys or ()),
+        properties=dict(properties or ()),
+        message_group=message_group,
+        delivery_timestamp_ms=None if delivery_us is None else delivery_us // 1000,
+        born_timestamp_ms=born_us // 1000,
+        born_host=born_host,
+        body_encoding=BodyEncoding(body_encoding),
+        trace_context=trace_context,
+    )
+    return StoredMessage(message, queue_offset, store_us // 1000, store_host, reconsume_times)
+
+
+def list_lengths(lists: pa.Array) -> pa.Array:
+    """How many values each list or map holds; Arrow's own kernel does not take maps."""
+    offsets = lists.offsets
+    return pc.subtract(offsets.slice(1), offsets.slice(0, len(lists)))
+
+
+def live_values(lists: pa.Array, values: pa.Array) -> pa.Array:
+    """The part of ``values``, the child of lists or maps, that this slice of them refers to."""
+    first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
+    return values.slice(first, last - first)
+
+
+def row_bytes(batch: pa.RecordBatch) -> pa.Array:
+    """Bytes of body, tags, keys and user properties of each row: the size that every byte limit counts."""
+    properties = batch.column("properties")
+    sizes = [
+        _text_bytes(batch.column("body")),
+        _text_bytes(batch.column("tags")),
+        _list_bytes(batch.column("keys"), batch.column("keys").values),
+        _list_bytes(properties, properties.keys),
+        _list_bytes(properties, properties.items),
+    ]
+    return functools.reduce(pc.add, sizes)
+
+
+def _text_bytes(column: pa.Array) -> pa.Array:
+    return pc.cast(pc.fill_null(pc.binary_length(column), 0), pa.int64())
+
+
+def _list_bytes(lists: pa.Array, values: pa.Array) -> pa.Array:
+    """Bytes of the values of each list: differences of their running sum, taken where the lists begin and end."""
+    sums = pc.cumulative_sum(_text_bytes(live_values(lists, values)))
+    edges = pa.concat_arrays([pa.array([0], pa.int64()), sums]).take(pc.subtract(lists.offsets, lists.offsets[0]))
+    sizes = pc.subtract(edges.slice(1), edges.slice(0, len(lists)))
+    return pc.if_else(pc.is_valid(lists), sizes, pa.scalar(0, pa.int64()))
+
+
+def leading_rows_within(sizes: pa.Array, byte_budget: int) -> int:
+    """How many leading rows of these sizes keep within ``byte_budget`` bytes together."""
+    within = pc.less_equal(pc.cumulative_sum(sizes), byte_budget)
+    return int(pc.sum(within).as_py() or 0)

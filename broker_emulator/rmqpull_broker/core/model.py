@@ -1,0 +1,90 @@
+"""The nouns of the broker. Imports nothing of the project."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class TopicType(enum.Enum):
+    """Which messages a topic takes (``message.type`` of a RocketMQ topic)."""
+
+    NORMAL = "NORMAL"
+    FIFO = "FIFO"
+    DELAY = "DELAY"
+    TRANSACTION = "TRANSACTION"
+
+
+class BodyEncoding(enum.IntEnum):
+    """How a body is packed; the numbers are those of ``apache.rocketmq.v2.Encoding``. The broker never unpacks."""
+
+    IDENTITY = 1
+    GZIP = 2
+
+
+class MessageQueue(NamedTuple):
+    """One queue of a topic. Queue ids are counted per broker, so the broker's name is part of the identity."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.broker_name}/{self.queue_id}"
+
+
+class Bounds(NamedTuple):
+    """The readable range ``[min_offset, max_offset)`` of a queue, in queue offsets."""
+
+    min_offset: int
+    max_offset: int
+
+
+@dataclass(frozen=True)
+class TopicConfig:
+    """A topic. ``creation_id`` is given anew at every creation, so a re-created topic is told from its predecessor."""
+
+    name: str
+    queue_count: int
+    topic_type: TopicType
+    creation_id: str
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message as a producer sends it. Times are milliseconds since the epoch."""
+
+    body: bytes
+    msg_id: str
+    tags: str | None = None
+    keys: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    message_group: str | None = None
+    delivery_timestamp_ms: int | None = None
+    born_timestamp_ms: int = 0
+    born_host: str = ""
+    body_encoding: BodyEncoding = BodyEncoding.IDENTITY
+    trace_context: str | None = None
+    transactional: bool = False
+
+    @property
+    def topic_type(self) -> TopicType:
+        """The topic type that this message needs, read from its properties (rocketmq-semantics 5.11, check 15)."""
+        if self.transactional:
+            return TopicType.TRANSACTION
+        if self.delivery_timestamp_ms is not None:
+            return TopicType.DELAY
+        return TopicType.FIFO if self.message_group is not None else TopicType.NORMAL
+
+
+@dataclass(frozen=True)
+class StoredMessage:
+    """One message with what the broker gave it when it was stored."""
+
+    message: Message
+    queue_offset: int
+    store_timestamp_ms: int
+    store_host: str
+    reconsume_times: int = 0

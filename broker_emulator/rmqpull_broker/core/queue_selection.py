@@ -1,0 +1,52 @@
+"""Which queue a message goes to: in turn, or by its message group (rocketmq-semantics 5.11, "Queue")."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_MASK_64 = (1 << 64) - 1
+
+
+class QueueSelector:
+    """Remembers for each topic whose turn it is. The memory is not kept: a restart begins with queue 0 again."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, int] = {}
+
+    def in_turn(self, topic: str, queue_count: int, row_count: int) -> int:
+        """The queue of the first of ``row_count`` messages; the others take the following queues in turn."""
+        first = self._turns.get(topic, 0) % queue_count
+        self._turns[topic] = (first + row_count) % queue_count
+        return first
+
+
+def by_message_group(groups: pa.Array, queue_count: int) -> pa.Array:
+    """The queue id of each row by its message group, computed once per distinct group."""
+    encoded = groups.dictionary_encode()
+    queue_ids = [consistent_hash(java_hash(group), queue_count) for group in encoded.dictionary.to_pylist()]
+    return pc.take(pa.array(queue_ids, pa.int32()), encoded.indices)
+
+
+def java_hash(text: str) -> int:
+    """``String.hashCode()``: a signed 32-bit sum over UTF-16 units."""
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def consistent_hash(value: int, buckets: int) -> int:
+    """The bucket of ``value`` by jump consistent hashing, as Guava's ``Hashing.consistentHash`` computes it.
+
+    Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm"; the generator's constants are Guava's.
+    """
+    state = value & _MASK_64
+    candidate = 0
+    while True:
+        state = (2862933555777941757 * state + 1) & _MASK_64
+        following = int((candidate + 1) / (((state >> 33) + 1) / 2.0**31))
+        if following >= buckets:
+            return candidate
+        candidate = following

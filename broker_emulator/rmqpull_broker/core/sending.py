@@ -1,0 +1,152 @@
+"""How messages become facts: checked, given a queue, an offset and a store time (rocketmq-semantics 3.10, 5.11).
+
+Single sends and batches in columns share every rule: messages are always judged as columns, and differ only in the form
+in which they are kept. Few messages are cheaper kept as rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqpull_broker.core import columns
+from rmqpull_broker.core.checks import check_messages, type_conflict
+from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.errors import MessageCorrupted, MessagePropertyConflictWithType, NotImplementedYet
+from rmqpull_broker.core.facts import ColumnsStored, QueuePart, RowsStored
+from rmqpull_broker.core.message_ids import MessageIds
+from rmqpull_broker.core.model import BodyEncoding, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.naming import check_topic_name
+from rmqpull_broker.core.queue_selection import QueueSelector, by_message_group
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Stores messages for one broker: whose turn it is, new ids, and the address that stored messages carry."""
+
+    selector: QueueSelector
+    message_ids: MessageIds
+    store_host: str
+
+    def send(self, draft: Draft, topic_name: str, messages: Sequence[Message], now_ms: int) -> list[StoredMessage]:
+        """Stores messages of one topic, all on the same queue, as one SendMessage does.
+
+        Raises the BrokerError of the first rule that a message breaks; then nothing is stored.
+        """
+        if not messages:
+            raise MessageCorrupted("no message to send")
+        topic = _writable_topic(draft, topic_name)
+        unplaced = [StoredMessage(message, 0, now_ms, self.store_host) for message in messages]
+        batch = columns.from_rows(unplaced)
+        if any(message.transactional for message in messages):
+            raise _wrong_or_unserved(topic, TopicType.TRANSACTION)
+        check_messages(batch, topic.topic_type)
+        queue = self._queue_of_send(draft, topic, batch)
+        first_offset = draft.next_offset(queue)
+        rows = tuple(
+            StoredMessage(message, first_offset + index, now_ms, self.store_host)
+            for index, message in enumerate(messages)
+        )
+        draft.store(RowsStored(queue, rows))
+        return list(rows)
+
+    def _queue_of_send(self, draft: Draft, topic: TopicConfig, batch: pa.RecordBatch) -> MessageQueue:
+        if topic.topic_type is TopicType.FIFO:
+            queue_id = int(by_message_group(batch.column("messageGroup"), topic.queue_count)[0].as_py())
+        else:
+            queue_id = self.selector.in_turn(topic.name, topic.queue_count, 1)
+        return draft.queues(topic)[queue_id]
+
+    def publish(
+        self, draft: Draft, topic_name: str, published: pa.RecordBatch, now_ms: int, born_host: str
+    ) -> tuple[QueuePart, ...]:
+        """Stores a batch of one topic, as if its rows had been sent one after another.
+
+        ``published`` has the columns of the wire's publish schema; absent ones count as null. Raises the BrokerError of
+        the first rule that a row breaks; then nothing is stored.
+        """
+        topic = _writable_topic(draft, topic_name)
+        if published.num_rows == 0:
+            raise MessageCorrupted("no message to send")
+        batch = self._complete(published, now_ms, born_host)
+        check_messages(batch, topic.topic_type)
+        batch, counts = self._sort_by_queue(topic, batch)
+        queues = draft.queues(topic)
+        parts = tuple(
+            QueuePart(queues[queue_id], draft.next_offset(queues[queue_id]), count) for queue_id, count in counts
+        )
+        offsets = pa.concat_arrays([columns.offset_column(part.first_offset, part.row_count) for part in parts])
+        draft.store(ColumnsStored(parts, batch.set_column(0, columns.STORED_SCHEMA.field(0), offsets)))
+        return parts
+
+    def _complete(self, published: pa.RecordBatch, now_ms: int, born_host: str) -> pa.RecordBatch:
+        """Brings a published batch to the stored schema; what the publisher left out gets its default."""
+        count = published.num_rows
+        defaults = {
+            "properties": pa.scalar(None, columns.STORED_SCHEMA.field("properties").type),
+            "bornTimestamp": pa.scalar(now_ms * 1000, columns.TIMESTAMP),
+            "bornHost": pa.scalar(born_host),
+            "bodyEncoding": pa.scalar(int(BodyEncoding.IDENTITY), pa.int32()),
+        }
+        given = {
+            "queueOffset": columns.offset_column(0, count),
+            "storeTimestamp": columns.constant_column(now_ms * 1000, columns.TIMESTAMP, count),
+            "storeHost": columns.constant_column(self.store_host, pa.string(), count),
+            "reconsumeTimes": columns.constant_column(0, pa.int32(), count),
+        }
+        arrays = []
+        for field in columns.STORED_SCHEMA:
+            array = given.get(field.name)
+            if array is None and field.name in published.schema.names:
+                array = published.column(field.name)
+            if array is None:
+                array = columns.constant_column(None, field.type, count)
+            if array.null_count and field.name == "msgId":
+                array = pc.coalesce(array, self.message_ids.take(count, now_ms))
+            elif array.null_count and field.name in defaults:
+                array = _fill(array, defaults[field.name])
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, schema=columns.STORED_SCHEMA)
+
+    def _sort_by_queue(self, topic: TopicConfig, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[tuple[int, int]]]:
+        """The rows grouped by queue, their order within a queue kept, and (queue id, rows) of each group."""
+        count, queue_count = batch.num_rows, topic.queue_count
+        if topic.topic_type is TopicType.FIFO:
+            queue_ids = by_message_group(batch.column("messageGroup"), queue_count)
+        else:
+            first = self.selector.in_turn(topic.name, queue_count, count)
+            turns = pa.array(range(first, first + queue_count), pa.int32())
+            one_round = pc.if_else(pc.less(turns, queue_count), turns, pc.subtract(turns, queue_count))
+            rounds = -(-count // queue_count)
+            queue_ids = pa.concat_arrays([one_round] * rounds).slice(0, count)
+        if queue_count > 1:
+            # Sorting (queue, position) pairs keeps the order of rows that go to the same queue.
+            positions = pa.table({"queue": queue_ids, "row": columns.offset_column(0, count)})
+            batch = batch.take(pc.sort_indices(positions, [("queue", "ascending"), ("row", "ascending")]))
+        tallies = pc.value_counts(queue_ids)
+        counts = zip(tallies.field(0).to_pylist(), tallies.field(1).to_pylist(), strict=True)
+        return batch, sorted(counts)
+
+
+def _fill(array: pa.Array, default: pa.Scalar) -> pa.Array:
+    """Nulls replaced by ``default``; a missing map is an empty one, which is one without its null flag."""
+    if pa.types.is_map(array.type):
+        return pa.MapArray.from_arrays(array.offsets, array.keys, array.items, array.type)
+    return pc.fill_null(array, default)
+
+
+def _writable_topic(draft: Draft, topic_name: str) -> TopicConfig:
+    check_topic_name(topic_name)
+    topic = draft.topic(topic_name)
+    if topic.topic_type in (TopicType.DELAY, TopicType.TRANSACTION):
+        raise _wrong_or_unserved(topic, topic.topic_type)
+    return topic
+
+
+def _wrong_or_unserved(topic: TopicConfig, wanted: TopicType) -> MessagePropertyConflictWithType | NotImplementedYet:
+    if topic.topic_type is not wanted:
+        return MessagePropertyConflictWithType(type_conflict(topic.topic_type.value, wanted.value))
+    return NotImplementedYet(f"messages of type {wanted.value} are not served yet (topic {topic.name})")

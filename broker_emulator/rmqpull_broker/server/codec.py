@@ -1,0 +1,97 @@
+"""Messages and queues of the wire to and from the core's own (rocketmq-semantics 5.11, 5.12.1)."""
+
+from __future__ import annotations
+
+import hashlib
+
+from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
+from rmqpull_broker.core.filtering import TagFilter, parse_filter
+from rmqpull_broker.core.model import BodyEncoding, Message, MessageQueue, StoredMessage, TopicType
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+
+
+def name_of(resource: v2.Resource) -> str:
+    """The name of a topic or group within its namespace, wrapped as Apache's proxy does (rocketmq-semantics 5.5)."""
+    return f"{resource.resource_namespace}%{resource.name}" if resource.resource_namespace else resource.name
+
+
+def queue_from(message_queue: v2.MessageQueue, broker_name: str) -> MessageQueue:
+    """The queue that a request names; without a broker it is one of ``broker_name``'s."""
+    return MessageQueue(name_of(message_queue.topic), message_queue.broker.name or broker_name, message_queue.id)
+
+
+def column_queue_from(queue: v1.Queue) -> MessageQueue:
+    """The queue that a request of ``rmqpull.v1`` names; it must name the broker."""
+    if not queue.topic or not queue.broker_name:
+        raise BadRequest("a queue needs its topic and the name of its broker")
+    return MessageQueue(queue.topic, queue.broker_name, queue.queue_id)
+
+
+def column_queue_to(queue: MessageQueue) -> v1.Queue:
+    """A queue as ``rmqpull.v1`` names it."""
+    return v1.Queue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
+
+
+def filter_from(expression: v2.FilterExpression) -> TagFilter:
+    """The filter of a pull; an unspecified type means TAG."""
+    return parse_filter("SQL" if expression.type == v2.FilterType.SQL else "TAG", expression.expression)
+
+
+def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:
+    """A message as its producer sent it. Raises MessageCorrupted for an encoding that does not exist."""
+    system = message.system_properties
+    try:
+        encoding = BodyEncoding(system.body_encoding or BodyEncoding.IDENTITY)
+    except ValueError:
+        raise MessageCorrupted(f"unknown body encoding {system.body_encoding}") from None
+    has_delivery_time = system.HasField("delivery_timestamp")
+    return Message(
+        body=message.body,
+        msg_id=system.message_id,
+        tags=system.tag if system.HasField("tag") else None,
+        keys=tuple(system.keys),
+        properties=dict(message.user_properties),
+        message_group=system.message_group if system.HasField("message_group") else None,
+        delivery_timestamp_ms=system.delivery_timestamp.ToMilliseconds() if has_delivery_time else None,
+        born_timestamp_ms=system.born_timestamp.ToMilliseconds() if system.HasField("born_timestamp") else now_ms,
+        born_host=system.born_host or peer_host,
+        body_encoding=encoding,
+        trace_context=system.trace_context if system.HasField("trace_context") else None,
+        transactional=system.message_type == v2.MessageType.TRANSACTION,
+    )
+
+
+def message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
+    """A stored message as a consumer gets it."""
+    message = stored.message
+    system = v2.SystemProperties(
+        tag=message.tags,
+        keys=message.keys,
+        message_id=message.msg_id,
+        body_digest=v2.Digest(type=v2.DigestType.MD5, checksum=hashlib.md5(message.body).hexdigest().upper()),
+        body_encoding=v2.Encoding.GZIP if message.body_encoding is BodyEncoding.GZIP else v2.Encoding.IDENTITY,
+        message_type=message_type_to(message.topic_type),
+        born_host=message.born_host,
+        store_host=stored.store_host,
+        queue_id=queue.queue_id,
+        queue_offset=stored.queue_offset,
+        delivery_attempt=stored.reconsume_times + 1,
+        message_group=message.message_group,
+        trace_context=message.trace_context,
+    )
+    system.born_timestamp.FromMilliseconds(message.born_timestamp_ms)
+    system.store_timestamp.FromMilliseconds(stored.store_timestamp_ms)
+    if message.delivery_timestamp_ms is not None:
+        system.delivery_timestamp.FromMilliseconds(message.delivery_timestamp_ms)
+    return v2.Message(
+        topic=v2.Resource(name=queue.topic),
+        user_properties=message.properties,
+        system_properties=system,
+        body=message.body,
+    )
+
+
+def message_type_to(topic_type: TopicType) -> str:
+    """The name of the message type that a topic of this type accepts."""
+    return topic_type.value

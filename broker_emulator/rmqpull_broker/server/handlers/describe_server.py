@@ -1,0 +1,21 @@
+"""DescribeServer: the extensions of this server, asked once by a client."""
+
+from __future__ import annotations
+
+import rmqpull_broker
+from rmqpull_broker.server.limits import PUBLISH_BYTES_MAX, PULL_BYTES_MAX, PULL_ROWS_MAX
+from rmqpull_broker.server.service import Caller, Service
+from rmqpull_broker.server.status import OK
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
+
+
+async def answer(service: Service, request: rpc.DescribeServerRequest, caller: Caller) -> rpc.DescribeServerResponse:
+    """Needs nothing and names everything."""
+    return rpc.DescribeServerResponse(
+        status=OK,
+        version=rmqpull_broker.__version__,
+        extensions=["columns"],
+        pull_rows_max=PULL_ROWS_MAX,
+        pull_bytes_max=PULL_BYTES_MAX,
+        publish_bytes_max=PUBLISH_BYTES_MAX,
+    )

@@ -1,0 +1,42 @@
+"""PublishColumns: a batch of messages as one Arrow IPC stream, kept whole or not at all."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
+from rmqpull_broker.server.codec import column_queue_to
+from rmqpull_broker.server.limits import PUBLISH_BYTES_MAX
+from rmqpull_broker.server.service import Caller, Service
+from rmqpull_broker.server.status import OK
+from rmqpull_proto import columns
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
+
+
+async def answer(service: Service, request: rpc.PublishColumnsRequest, caller: Caller) -> rpc.PublishColumnsResponse:
+    """Answers when the batch is kept, with the offsets that its rows got."""
+    if len(request.arrow_ipc) > PUBLISH_BYTES_MAX:
+        raise BadRequest(f"a batch of {len(request.arrow_ipc)} bytes is above the max {PUBLISH_BYTES_MAX}; split it")
+    batch = _published_batch(request.arrow_ipc)
+    parts = await service.journal.execute(
+        lambda draft: service.sender.publish(draft, request.topic, batch, service.clock_ms(), caller.host),
+        len(request.arrow_ipc),
+    )
+    ranges = [
+        rpc.PublishedRange(queue=column_queue_to(part.queue), first_offset=part.first_offset, row_count=part.row_count)
+        for part in parts
+    ]
+    return rpc.PublishColumnsResponse(status=OK, ranges=ranges)
+
+
+def _published_batch(arrow_ipc: bytes) -> pa.RecordBatch:
+    """The one batch of a stream. Raises MessageCorrupted for anything that is not rows of the publish schema."""
+    try:
+        batches = columns.read_stream(arrow_ipc)
+        for batch in batches:
+            columns.check(batch, columns.PUBLISH_SCHEMA, required=["body"])
+    except ValueError as error:
+        raise MessageCorrupted(f"the batch is not readable: {error}") from None
+    if not batches:
+        raise MessageCorrupted("no message to send")
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

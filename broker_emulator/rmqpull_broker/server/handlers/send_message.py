@@ -1,0 +1,37 @@
+"""SendMessage: one message, or several of one topic that go to one queue (rocketmq-semantics 5.11)."""
+
+from __future__ import annotations
+
+from rmqpull_broker.core.errors import MessageCorrupted
+from rmqpull_broker.core.naming import check_topic_name
+from rmqpull_broker.server.codec import message_from, name_of
+from rmqpull_broker.server.service import Caller, Service
+from rmqpull_broker.server.status import OK
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
+
+
+async def answer(service: Service, request: rpc.SendMessageRequest, caller: Caller) -> rpc.SendMessageResponse:
+    """Answers when the messages are kept, with one entry for each, in their order."""
+    caller.require_client_id()
+    if not request.messages:
+        raise MessageCorrupted("no message to send")
+    topic = name_of(request.messages[0].topic)
+    check_topic_name(topic)
+    if any(name_of(message.topic) != topic for message in request.messages):
+        raise MessageCorrupted("topic in message is not same")
+    now_ms = service.clock_ms()
+    messages = [message_from(message, caller.host, now_ms) for message in request.messages]
+    stored = await service.journal.execute(
+        lambda draft: service.sender.send(draft, topic, messages, service.clock_ms()), request.ByteSize()
+    )
+    entries = [
+        rpc.SendResultEntry(
+            status=OK,
+            message_id=row.message.msg_id,
+            # Also for ordinary messages (rocketmq-semantics 6.2).
+            transaction_id=row.message.msg_id,
+            offset=row.queue_offset,
+        )
+        for row in stored
+    ]
+    return rpc.SendMessageResponse(status=OK, entries=entries)

@@ -1,0 +1,16 @@
+"""UpdateOffset: sets a group's consumer offset on one queue (rocketmq-semantics 3.5.1)."""
+
+from __future__ import annotations
+
+from rmqpull_broker.server.codec import name_of, queue_from
+from rmqpull_broker.server.service import Caller, Service
+from rmqpull_broker.server.status import OK
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
+
+
+async def answer(service: Service, request: rpc.UpdateOffsetRequest, caller: Caller) -> rpc.UpdateOffsetResponse:
+    """Answers when the offset is kept."""
+    caller.require_client_id()
+    group, queue = name_of(request.group), queue_from(request.message_queue, service.state.broker_name)
+    await service.journal.execute(lambda draft: draft.update_offset(group, queue, request.offset))
+    return rpc.UpdateOffsetResponse(status=OK)

@@ -1,0 +1,108 @@
+"""Group commit: commands that arrive while the log syncs are drafted together and kept with the next sync."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
+
+from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.errors import BrokerError, InternalError, TooManyRequests
+from rmqpull_broker.core.facts import Fact
+from rmqpull_broker.core.ports import FactLog
+from rmqpull_broker.core.state import BrokerState
+
+COMMANDS_WAITING_MAX = 10_000
+BYTES_WAITING_MAX = 256 << 20
+
+_logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class _Waiting(NamedTuple):
+    command: Callable[[Draft], Any]
+    answer: asyncio.Future[Any]
+    byte_count: int
+
+
+class Journal:
+    """The one writer of the broker. All methods belong to the event loop; only the log's append leaves it.
+
+    Arguments: the state that kept facts are applied to, the log that keeps them, and who is told of kept facts.
+    """
+
+    def __init__(self, state: BrokerState, log: FactLog, kept: Callable[[list[Fact]], None]) -> None:
+        self._state = state
+        self._log = log
+        self._kept = kept
+        self._waiting: list[_Waiting] = []
+        self._bytes_waiting = 0
+        self._writer: asyncio.Task[None] | None = None
+        # The log is used by one thread at a time, and a sync must not hold up the loop.
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit-log")
+
+    async def execute(self, command: Callable[[Draft], T], byte_count: int = 0) -> T:
+        """Runs a command and returns its answer once all of its facts are kept.
+
+        ``byte_count`` is about what the command holds in memory while it waits. Raises what the command raises,
+        TooManyRequests when too much waits, and InternalError when the log cannot keep it; then nothing has changed.
+        """
+        if len(self._waiting) >= COMMANDS_WAITING_MAX or self._bytes_waiting > BYTES_WAITING_MAX:
+            raise TooManyRequests("too many writes wait for the disk; send again later")
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(command, answer, byte_count))
+        self._bytes_waiting += byte_count
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._write())
+        return await answer
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                waiting, self._waiting = self._waiting, []
+                await self._write_together(waiting)
+                self._bytes_waiting -= sum(entry.byte_count for entry in waiting)
+        finally:
+            self._writer = None
+
+    async def _write_together(self, waiting: list[_Waiting]) -> None:
+        draft = Draft(self._state)
+        answers = []
+        for command, future, _ in waiting:
+            try:
+                answers.append((future, command(draft)))
+                draft.end_command()
+            except Exception as error:  # noqa: BLE001, PERF203 (it belongs to whoever sent the command)
+                draft.drop_command()
+                _fail(future, error)
+        if draft.groups:
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._thread, self._log.append, draft.groups)
+            except OSError as error:
+                _logger.error("the commit log could not keep %d writes: %s", len(draft.groups), error)
+                for future, _ in answers:
+                    _fail(future, InternalError(f"service not available now: the commit log failed: {error}"))
+                return
+        for facts in draft.groups:
+            self._state.apply(facts)
+            self._kept(facts)
+        for future, answer in answers:
+            if not future.done():
+                future.set_result(answer)
+
+    async def close(self) -> None:
+        """Waits until everything that was taken in is kept, then closes the log."""
+        if self._writer is not None:
+            await self._writer
+        self._thread.shutdown()
+        self._log.close()
+
+
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if future.done():  # the caller went away
+        return
+    future.set_exception(error)
+    if not isinstance(error, BrokerError):
+        _logger.debug("a command failed", exc_info=error)

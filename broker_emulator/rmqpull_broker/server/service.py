@@ -1,0 +1,61 @@
+"""What every handler works with: the state, the way to change it, and the way to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rmqpull_broker.core.errors import ClientIdRequired, IllegalPollingTime
+from rmqpull_broker.core.filtering import TagFilter
+from rmqpull_broker.core.holding import ParkedPull
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.sending import Sender
+from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.server.journal import Journal
+from rmqpull_broker.server.parking import Parking
+
+LONG_POLLING_MS_MAX = 300_000
+_ANSWER_MARGIN_MS = 50
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: the peer's address without its port, its client id, and how long it will wait for the answer."""
+
+    host: str
+    client_id: str
+    remaining_ms: int | None
+
+    def require_client_id(self) -> None:
+        """Raises ClientIdRequired without ``x-mq-client-id`` (rocketmq-semantics 5.2)."""
+        if not self.client_id:
+            raise ClientIdRequired("client id cannot be empty")
+
+
+@dataclass(frozen=True)
+class Service:
+    """The broker as its handlers see it. ``endpoints`` is the (host, port) that it listens on."""
+
+    state: BrokerState
+    journal: Journal
+    parking: Parking
+    sender: Sender
+    clock_ms: Callable[[], int]
+    endpoints: tuple[str, int]
+
+    async def ensure_group(self, group: str) -> None:
+        """Creates a consumer group on first use (rocketmq-semantics 3.9.4). Raises IllegalConsumerGroup."""
+        if group not in self.state.groups:
+            await self.journal.execute(lambda draft: draft.ensure_group(group))
+
+    async def hold(self, queues: list[MessageQueue], tag_filter: TagFilter, timeout_ms: int, caller: Caller) -> None:
+        """Parks a pull until an arrival, its time-out, or shortly before its caller would give up.
+
+        Raises IllegalPollingTime for a time-out above five minutes.
+        """
+        if timeout_ms > LONG_POLLING_MS_MAX:
+            raise IllegalPollingTime(f"long polling timeout {timeout_ms} ms is above the max {LONG_POLLING_MS_MAX} ms")
+        if caller.remaining_ms is not None:
+            timeout_ms = min(timeout_ms, caller.remaining_ms - _ANSWER_MARGIN_MS)
+        if timeout_ms > 0:
+            await self.parking.wait(ParkedPull(queues, tag_filter, self.clock_ms() + timeout_ms))

@@ -1,0 +1,177 @@
+"""The bytes of the commit log. Only encodes, decodes and validates; files are the commit log's business.
+
+All numbers are little-endian; every part is padded to 8 bytes, so that Arrow buffers in a mapped file are aligned.
+
+A segment is a header and records, one after the other::
+
+    0        8        12       16
+    +--------+--------+--------+---------------------------
+    | magic  |version |reserved| record, record, …
+    +--------+--------+--------+---------------------------
+
+A record is one group of facts, kept whole or not at all. The checksum covers everything behind itself::
+
+    0        4        8                16               24
+    +--------+--------+----------------+----------------+---------------------
+    | magic  | crc32  | payload length | written from   | entry, entry, …
+    +--------+--------+----------------+----------------+---------------------
+
+``written from`` is the log position where the write that carried this record began: everything before it was synced
+by then. It tells a tail that was torn by a power cut from damage to what was acknowledged.
+
+An entry is one fact; ``header`` is JSON, ``data`` is empty but for messages::
+
+    0        4        8                16
+    +--------+--------+----------------+---------------+-------------
+    | kind   | header | data length    | header, pad   | data, pad
+    |        | length |                |               |
+    +--------+--------+----------------+---------------+-------------
+
+Data of COLUMNS is one Arrow IPC record batch of ``columns.STORED_SCHEMA``; data of ROWS is described in ``store.rows``.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rmqpull_broker.core import columns
+from rmqpull_broker.core.facts import (
+    ColumnsStored,
+    Fact,
+    GroupCreated,
+    LostRange,
+    OffsetsCommitted,
+    QueuePart,
+    RowsLost,
+    RowsStored,
+    TopicCreated,
+)
+from rmqpull_broker.core.model import MessageQueue, TopicConfig, TopicType
+from rmqpull_broker.store.rows import decode_rows, encode_rows
+
+FORMAT_VERSION = 1
+SEGMENT_MAGIC = b"RMQPLOG\x00"
+RECORD_MAGIC = b"RMQR"
+
+_SEGMENT_HEADER = struct.Struct("<8sII")
+_RECORD_HEADER = struct.Struct("<4sIQQ")
+_CHECKED_HEADER = struct.Struct("<QQ")
+_ENTRY_HEADER = struct.Struct("<IIQ")
+
+SEGMENT_HEADER_BYTES = _SEGMENT_HEADER.size
+RECORD_HEADER_BYTES = _RECORD_HEADER.size
+
+_TOPIC, _GROUP, _ROWS, _COLUMNS, _OFFSETS, _LOST = range(1, 7)
+
+
+class UnknownFormat(Exception):
+    """A segment that another program, or a later version of this one, has written."""
+
+
+def encode_segment_header() -> bytes:
+    """The first bytes of every segment."""
+    return _SEGMENT_HEADER.pack(SEGMENT_MAGIC, FORMAT_VERSION, 0)
+
+
+def check_segment_header(data: memoryview) -> None:
+    """Raises UnknownFormat unless ``data``, a whole header, begins a segment of this format."""
+    magic, version, _ = _SEGMENT_HEADER.unpack_from(data)
+    if magic != SEGMENT_MAGIC:
+        raise UnknownFormat(f"it begins with {bytes(magic)!r} and not with {SEGMENT_MAGIC!r}")
+    if version != FORMAT_VERSION:
+        raise UnknownFormat(f"its format version is {version}; this release reads version {FORMAT_VERSION}")
+
+
+def _padded(data: bytes | pa.Buffer) -> list[bytes | pa.Buffer]:
+    return [data, bytes(-len(data) % 8)]
+
+
+def encode_record(facts: Sequence[Fact], written_from: int) -> bytes:
+    """One record; ``written_from`` is the position at which its write begins."""
+    parts: list[bytes | pa.Buffer] = []
+    for fact in facts:
+        kind, header, data = _encode(fact)
+        header_bytes = json.dumps(header, separators=(",", ":")).encode()
+        parts.append(_ENTRY_HEADER.pack(kind, len(header_bytes), len(data)))
+        parts += _padded(header_bytes) + _padded(data)
+    payload = b"".join(parts)
+    checked = _CHECKED_HEADER.pack(len(payload), written_from)
+    checksum = zlib.crc32(payload, zlib.crc32(checked))
+    return _RECORD_HEADER.pack(RECORD_MAGIC, checksum, len(payload), written_from) + payload
+
+
+class Frame(NamedTuple):
+    """A record that passed its checksum."""
+
+    size: int
+    written_from: int
+    payload: memoryview
+
+
+def read_frame(data: memoryview, start: int) -> Frame | None:
+    """The record that begins at ``start``; None when there is no whole, undamaged one."""
+    if start + RECORD_HEADER_BYTES > len(data):
+        return None
+    magic, checksum, length, written_from = _RECORD_HEADER.unpack_from(data, start)
+    end = start + RECORD_HEADER_BYTES + length
+    if magic != RECORD_MAGIC or end > len(data):
+        return None
+    payload = data[start + RECORD_HEADER_BYTES : end]
+    if zlib.crc32(payload, zlib.crc32(_CHECKED_HEADER.pack(length, written_from))) != checksum:
+        return None
+    return Frame(RECORD_HEADER_BYTES + length, written_from, payload)
+
+
+def decode_payload(payload: memoryview) -> Iterator[Fact]:
+    """The facts of a record, in order. Message columns stay views of ``payload``."""
+    place = 0
+    while place < len(payload):
+        kind, header_length, data_length = _ENTRY_HEADER.unpack_from(payload, place)
+        place += _ENTRY_HEADER.size
+        header = json.loads(bytes(payload[place : place + header_length]))
+        place += header_length + -header_length % 8
+        yield _decode(kind, header, payload[place : place + data_length])
+        place += data_length + -data_length % 8
+
+
+def _encode(fact: Fact) -> tuple[int, Any, bytes | pa.Buffer]:
+    """(kind, header, data) of a fact."""
+    if isinstance(fact, RowsStored):
+        return _ROWS, fact.queue, encode_rows(fact.rows)
+    if isinstance(fact, ColumnsStored):
+        return _COLUMNS, fact.parts, fact.batch.serialize()
+    if isinstance(fact, OffsetsCommitted):
+        return _OFFSETS, [fact.group, fact.offsets], b""
+    if isinstance(fact, TopicCreated):
+        topic = fact.topic
+        return _TOPIC, [topic.name, topic.queue_count, topic.topic_type.value, topic.creation_id], b""
+    if isinstance(fact, GroupCreated):
+        return _GROUP, fact.group, b""
+    return _LOST, [fact.query_id, fact.batch_id, fact.ranges], b""
+
+
+def _decode(kind: int, header: Any, data: memoryview) -> Fact:
+    if kind == _ROWS:
+        return RowsStored(MessageQueue(*header), tuple(decode_rows(data)))
+    if kind == _COLUMNS:
+        parts = tuple(QueuePart(MessageQueue(*queue), first, count) for queue, first, count in header)
+        return ColumnsStored(parts, pa.ipc.read_record_batch(pa.py_buffer(data), columns.STORED_SCHEMA))
+    if kind == _OFFSETS:
+        group, offsets = header
+        return OffsetsCommitted(group, tuple((MessageQueue(*queue), offset) for queue, offset in offsets))
+    if kind == _TOPIC:
+        name, queue_count, topic_type, creation_id = header
+        return TopicCreated(TopicConfig(name, queue_count, TopicType(topic_type), creation_id))
+    if kind == _GROUP:
+        return GroupCreated(header)
+    if kind == _LOST:
+        query_id, batch_id, ranges = header
+        lost = tuple(LostRange(MessageQueue(*queue), first, until) for queue, first, until in ranges)
+        return RowsLost(query_id, batch_id, lost)
+    raise UnknownFormat(f"a record holds a fact of the unknown kind {kind}")

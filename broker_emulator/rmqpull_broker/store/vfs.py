@@ -1,0 +1,132 @@
+"""The file-system port and the real file system. The only module of the broker that touches a disk.
+
+A :class:`FileSystem` is one flat directory. The commit log needs nothing more, and so little can be played by a fake
+that loses, tears or refuses whatever a test wants.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from pathlib import Path
+from typing import Protocol
+
+
+class DirectoryInUse(OSError):
+    """Another process has this directory open."""
+
+
+class AppendFile(Protocol):
+    """A file that only grows."""
+
+    def write(self, data: bytes) -> None:
+        """Appends all of ``data``; not safe from a power cut before :meth:`sync`."""
+
+    def sync(self) -> None:
+        """Returns when everything written survives a power cut."""
+
+    def close(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    """One directory that one process owns."""
+
+    def names(self) -> list[str]:
+        """The files of the directory, sorted."""
+
+    def create(self, name: str) -> AppendFile:
+        """A new empty file, whose name survives a power cut."""
+
+    def append(self, name: str) -> AppendFile:
+        """An existing file, to be written at its end."""
+
+    def view(self, name: str) -> memoryview:
+        """The present content, without reading it into memory where the system allows."""
+
+    def truncate(self, name: str, size: int) -> None:
+        """Cuts a file to ``size`` bytes and syncs it."""
+
+    def remove(self, name: str) -> None:
+        """Removes a file."""
+
+    def describe(self, name: str) -> str:
+        """How messages name a file to people."""
+
+    def close(self) -> None:
+        """Lets the directory go."""
+
+
+class OsFileSystem:
+    """A directory on disk, created when missing and locked for this process.
+
+    Raises DirectoryInUse when another process has it, and OSError when it cannot be made or written.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = Path(directory)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise DirectoryInUse(f"{directory} is in use by another broker") from None
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self._directory.iterdir() if path.name != "lock")
+
+    def create(self, name: str) -> AppendFile:
+        file = _OsAppendFile(self._directory / name, os.O_CREAT | os.O_EXCL)
+        self._sync_directory()
+        return file
+
+    def append(self, name: str) -> AppendFile:
+        return _OsAppendFile(self._directory / name, 0)
+
+    def view(self, name: str) -> memoryview:
+        with open(self._directory / name, "rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                return memoryview(b"")
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+    def truncate(self, name: str, size: int) -> None:
+        descriptor = os.open(self._directory / name, os.O_WRONLY)
+        try:
+            os.ftruncate(descriptor, size)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def remove(self, name: str) -> None:
+        os.unlink(self._directory / name)
+        self._sync_directory()
+
+    def describe(self, name: str) -> str:
+        return str(self._directory / name)
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+    def _sync_directory(self) -> None:
+        descriptor = os.open(self._directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class _OsAppendFile:
+    def __init__(self, path: Path, flags: int) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | flags, 0o644)
+
+    def write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
