@@ -1,0 +1,184 @@
+"""One gRPC channel per process and endpoint: calls with a deadline, retried while the broker is away.
+
+Spark forks its Python workers and uses them again, and a channel does not survive a fork; so channels are made on first
+use and remembered with the id of the process that made them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import random
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+import grpc
+
+from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.rpc import Method
+
+_BACK_OFF_FIRST_S = 0.05
+_BACK_OFF_MOST_S = 1.0
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),  # one message may be as large as the broker keeps it
+    ("grpc.max_send_message_length", -1),
+    # A broker that restarts is found again quickly: gRPC's own back-off grows to two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
+_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+class Stream(Protocol):
+    """The answers of a streaming call, as they come."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+    def __next__(self) -> Any: ...
+    def cancel(self) -> bool: ...
+
+
+class Unserved(Exception):
+    """The server does not have this method."""
+
+
+@dataclass
+class BrokerChannel:
+    """Calls to one endpoint. ``has_columns`` remembers what the server said of its extensions."""
+
+    endpoints: str
+    request_timeout_ms: int
+    has_columns: bool | None = None
+    _channel: grpc.Channel | None = field(default=None, repr=False)
+
+    def call(self, method: Method, request: Any, extra_ms: int = 0) -> Any:
+        """The answer of a unary method. ``extra_ms`` is time that the broker is asked to wait.
+
+        Raises BrokerUnavailable, RequestRefused, or Unserved.
+        """
+        return self._retried(method, extra_ms, lambda left_s: self._start(method, request, left_s).result())
+
+    def start(self, method: Method, request: Any) -> Callable[[], Any]:
+        """Begins a unary call at once; what it returns waits for the answer, as :meth:`call` does."""
+        begun = self._start(method, request, self.request_timeout_ms / 1000)
+
+        def answer() -> Any:
+            try:
+                return self._checked(method, begun.result())
+            except grpc.RpcError as error:
+                if error.code() not in _AWAY:
+                    raise self._failure(method, error) from None
+                return self.call(method, request)
+
+        return answer
+
+    def stream(self, method: Method, request: Any, extra_ms: int = 0) -> Stream:
+        """Begins a streaming call at once and gives its answers; errors are raw gRPC errors."""
+        timeout_s = (self.request_timeout_ms + extra_ms) / 1000
+        multi_callable = self._connected().unary_stream(
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.response.FromString,
+        )
+        stream = multi_callable(request, timeout=timeout_s, metadata=_metadata(), wait_for_ready=True)
+        return cast("Stream", stream)
+
+    def call_stream(self, method: Method, request: Any, extra_ms: int = 0) -> list[Any]:
+        """All answers of a streaming call; raises as :meth:`call` does, but leaves statuses to the caller."""
+        answers: list[Any] = self._retried(
+            method, extra_ms, lambda left_s: list(self.stream(method, request, extra_ms)), check=False
+        )
+        return answers
+
+    def close(self) -> None:
+        """Closes the connection; the next call makes a new one."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def _connected(self) -> grpc.Channel:
+        if self._channel is None:
+            self._channel = grpc.insecure_channel(self.endpoints, options=_OPTIONS)
+        return self._channel
+
+    def _start(self, method: Method, request: Any, timeout_s: float) -> Any:
+        multi_callable = self._connected().unary_unary(
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.response.FromString,
+        )
+        return multi_callable.future(request, timeout=timeout_s, metadata=_metadata(), wait_for_ready=True)
+
+    def _retried(self, method: Method, extra_ms: int, attempt: Callable[[float], Any], check: bool = True) -> Any:
+        """Tries until the deadline while the broker is away or asks to come again later."""
+        deadline_s = time.monotonic() + (self.request_timeout_ms + extra_ms) / 1000
+        back_off_s = _BACK_OFF_FIRST_S
+        while True:
+            left_s = deadline_s - time.monotonic()
+            try:
+                answer = attempt(max(left_s, 0.001))
+                return self._checked(method, answer) if check else answer
+            except grpc.RpcError as error:
+                failure: Exception = self._failure(method, error)
+                may_retry = error.code() is grpc.StatusCode.UNAVAILABLE
+            except RequestRefused as error:
+                failure, may_retry = error, error.code == "TOO_MANY_REQUESTS"
+            pause_s = back_off_s * random.uniform(0.5, 1.0)
+            if not may_retry or time.monotonic() + pause_s >= deadline_s:
+                raise failure from None
+            time.sleep(pause_s)
+            back_off_s = min(2 * back_off_s, _BACK_OFF_MOST_S)
+
+    def _checked(self, method: Method, answer: Any) -> Any:
+        refuse(self.endpoints, method, answer.status)
+        return answer
+
+    def _failure(self, method: Method, error: grpc.RpcError) -> Exception:
+        code = error.code()
+        if code is grpc.StatusCode.UNIMPLEMENTED:
+            return Unserved(method.name)
+        if code in _AWAY:
+            return BrokerUnavailable(
+                f"No broker answered {method.name} at {self.endpoints} within {self.request_timeout_ms} ms "
+                f"({error.details()}). Check option endpoints and that the broker runs; "
+                "requestTimeoutMs says how long to wait for one that restarts."
+            )
+        return RequestRefused(
+            code.name, f"{method.name} at {self.endpoints} failed with {code.name}: {error.details()}"
+        )
+
+
+def refuse(endpoints: str, method: Method, status: v2.Status) -> None:
+    """Raises RequestRefused unless a status is OK."""
+    if status.code != v2.Code.OK:
+        code = v2.Code.Name(status.code) if status.code in v2.Code.values() else str(status.code)
+        raise RequestRefused(code, f"The broker at {endpoints} answered {method.name} with {code}: {status.message}")
+
+
+_channels: dict[tuple[int, str, int], BrokerChannel] = {}
+
+
+def channel_of_process(endpoints: str, request_timeout_ms: int) -> BrokerChannel:
+    """The channel of this process to ``endpoints``, made on first use."""
+    key = (os.getpid(), endpoints, request_timeout_ms)
+    if key not in _channels:
+        _channels[key] = BrokerChannel(endpoints, request_timeout_ms)
+    return _channels[key]
+
+
+def _metadata() -> tuple[tuple[str, str], ...]:
+    """The headers of rocketmq-semantics 5.2; the server requires the client id."""
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return (
+        ("x-mq-client-id", f"{socket.gethostname()}@{os.getpid()}@rmqpull"),
+        ("x-mq-language", "PYTHON"),
+        ("x-mq-client-version", "5.1.1"),
+        ("x-mq-protocol", "v2"),
+        ("x-mq-date-time", now.strftime("%Y%m%dT%H%M%SZ")),
+        ("x-mq-request-id", str(uuid.uuid4())),
+    )

@@ -1,0 +1,156 @@
+"""The client for servers with ``rmqpull.v1``: whole batches in columns, many queues in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from pyspark_rmqpull.client.channel import BrokerChannel
+from pyspark_rmqpull.client.port import QueueRows
+from pyspark_rmqpull.errors import DataLoss, RequestRefused
+from pyspark_rmqpull.loss import refuse_outside
+from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
+from rmqpull_proto import columns as wire
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from rmqpull_proto.rpc import COLUMNS, MESSAGING
+
+PULL_ROWS_MAX = 10_000
+PULL_BYTES_MAX = 4 << 20
+"""One pull is one Arrow batch as Spark takes it (architecture § 4). With one batch in Spark's hands and one pull under
+way, a task holds at most two of them, or two messages that are larger."""
+
+
+class ColumnarClient:
+    """See :class:`pyspark_rmqpull.client.port.BrokerClient`."""
+
+    def __init__(self, channel: BrokerChannel) -> None:
+        self._channel = channel
+
+    def extensions(self) -> Sequence[str]:
+        """What the server offers beside the standard protocol. Raises Unserved when it has nothing to tell."""
+        answer = self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
+        return list(answer.extensions)
+
+    def bounds(self, topics: Sequence[str]) -> dict[str, TopicBounds]:
+        request = v1.QueryBoundsRequest(topics=[v1.TopicBoundsRequest(topic=topic) for topic in topics])
+        answer = self._channel.call(COLUMNS.methods["QueryBounds"], request)
+        return {entry.topic: _topic_bounds(entry) for entry in answer.topics if entry.status.code == v2.Code.OK}
+
+    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> None:
+        request = v1.PullColumnsRequest(
+            group=group,
+            queues=[v1.QueuePull(queue=_queue(queue), offset=offset) for queue, offset in offsets.items()],
+            columns=["queueOffset"],
+            max_rows=1,
+            long_polling_timeout_ms=timeout_ms,
+        )
+        self._channel.call(COLUMNS.methods["PullColumns"], request, extra_ms=timeout_ms)
+
+    def read(self, group: str, ranges: Sequence[QueueRange], columns: Sequence[str]) -> Iterator[Sequence[QueueRows]]:
+        pull = COLUMNS.methods["PullColumns"]
+        waiting = [entry for entry in ranges if entry.from_offset < entry.until_offset]
+        answer_of_next = self._channel.start(pull, _pull_request(group, waiting, columns)) if waiting else None
+        while answer_of_next is not None:
+            answer, asked = answer_of_next(), waiting
+            waiting = _what_is_left(asked, answer.queues)
+            # The next pull is under way while Spark takes this batch.
+            answer_of_next = self._channel.start(pull, _pull_request(group, waiting, columns)) if waiting else None
+            rows = _rows(asked, answer)
+            if rows:
+                yield rows
+
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        entries = [v1.QueueOffset(queue=_queue(queue), offset=offset) for queue, offset in offsets.items()]
+        self._channel.call(COLUMNS.methods["CommitOffsets"], v1.CommitOffsetsRequest(group=group, offsets=entries))
+
+    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+        return committed_offsets(self._channel, group, queues)
+
+    def publish(self, topic: str, batch: pa.RecordBatch) -> None:
+        request = v1.PublishColumnsRequest(topic=topic, arrow_ipc=wire.write_stream(batch.schema, [batch]))
+        self._channel.call(COLUMNS.methods["PublishColumns"], request)
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+def committed_offsets(
+    channel: BrokerChannel, group: str, queues: Sequence[MessageQueue]
+) -> dict[MessageQueue, int | None]:
+    """Consumer offsets by the standard GetOffset, which every server of either kind has."""
+    method = MESSAGING.methods["GetOffset"]
+    answers = {
+        queue: channel.start(
+            method, messaging.GetOffsetRequest(group=v2.Resource(name=group), message_queue=standard_queue(queue))
+        )
+        for queue in queues
+    }
+    offsets: dict[MessageQueue, int | None] = {}
+    for queue, answer in answers.items():
+        try:
+            offsets[queue] = answer().offset
+        except RequestRefused as refusal:
+            if refusal.code != "OFFSET_NOT_FOUND":
+                raise
+            offsets[queue] = None
+    return offsets
+
+
+def standard_queue(queue: MessageQueue) -> v2.MessageQueue:
+    """A queue as the standard protocol names it."""
+    topic, broker_name, queue_id = queue
+    return v2.MessageQueue(topic=v2.Resource(name=topic), id=queue_id, broker=v2.Broker(name=broker_name))
+
+
+def _queue(queue: MessageQueue) -> v1.Queue:
+    return v1.Queue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
+
+
+def _topic_bounds(entry: v1.TopicBounds) -> TopicBounds:
+    queues = {
+        MessageQueue(entry.topic, queue.broker_name, queue.queue_id): Bounds(queue.min_offset, queue.max_offset)
+        for queue in entry.queues
+    }
+    return TopicBounds(entry.creation_id, queues)
+
+
+def _pull_request(group: str, ranges: Sequence[QueueRange], columns: Sequence[str]) -> v1.PullColumnsRequest:
+    queues = [
+        v1.QueuePull(queue=_queue(queue), offset=from_offset, until_offset=until_offset)
+        for queue, from_offset, until_offset in ranges
+    ]
+    return v1.PullColumnsRequest(
+        group=group, queues=queues, columns=columns, max_rows=PULL_ROWS_MAX, max_bytes=PULL_BYTES_MAX
+    )
+
+
+def _what_is_left(asked: Sequence[QueueRange], results: Sequence[v1.QueuePulled]) -> list[QueueRange]:
+    """The ranges without what these results cover. Raises DataLoss for a range that cannot be read any more."""
+    left = []
+    for (queue, from_offset, until_offset), result in zip(asked, results, strict=True):
+        if result.pull_status == v1.PullStatus.NO_MATCHED_LOGIC_QUEUE:
+            raise DataLoss(f"Queue {queue} is gone; offsets [{from_offset}, {until_offset}) were still to be read.")
+        if result.pull_status not in (v1.PullStatus.FOUND, v1.PullStatus.NOT_REACHED, v1.PullStatus.NO_MATCHED_MESSAGE):
+            # Offsets below until_offset existed when the batch was planned: the queue was cut or aged since.
+            refuse_outside(queue, from_offset, Bounds(result.min_offset, result.max_offset))
+            refuse_outside(queue, until_offset, Bounds(result.min_offset, result.max_offset))
+        if result.next_offset < until_offset:
+            left.append(QueueRange(queue, result.next_offset, until_offset))
+    return left
+
+
+def _rows(asked: Sequence[QueueRange], answer: v1.PullColumnsResponse) -> list[QueueRows]:
+    """The rows of an answer by queue: the stream has them in the order of the queues."""
+    batches = wire.read_stream(answer.arrow_ipc)
+    if not batches:
+        return []
+    table = pa.Table.from_batches(batches)
+    rows, place = [], 0
+    for entry, result in zip(asked, answer.queues, strict=True):
+        if result.row_count:
+            rows.append(QueueRows(entry.queue, table.slice(place, result.row_count).to_batches()))
+            place += result.row_count
+    return rows

@@ -1,0 +1,51 @@
+"""What the connector asks of a broker, whatever the transport."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from pyspark_rmqpull.model import MessageQueue, QueueRange, TopicBounds
+
+
+class QueueRows(NamedTuple):
+    """Rows of one queue, in order, as batches of (a selection of) ``rmqpull_proto.columns.PULL_SCHEMA``."""
+
+    queue: MessageQueue
+    batches: Sequence[pa.RecordBatch]
+
+
+class BrokerClient(Protocol):
+    """Every call ends within the request timeout, retries included.
+
+    All of them raise BrokerUnavailable when nobody answers in time, and RequestRefused for a status other than OK.
+    """
+
+    def bounds(self, topics: Sequence[str]) -> dict[str, TopicBounds]:
+        """The queues of each topic with their bounds; topics that do not exist are left out."""
+
+    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> None:
+        """Returns when some queue has a message at or after its offset, or after ``timeout_ms``."""
+
+    def read(self, group: str, ranges: Sequence[QueueRange], columns: Sequence[str]) -> Iterator[Sequence[QueueRows]]:
+        """All messages of the ranges, a few thousand at a time, with the next pull under way meanwhile.
+
+        Rows of one queue come in order. Raises DataLoss when a range is not there any more.
+        """
+
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Sets the group's consumer offsets."""
+
+    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """The group's consumer offsets; None where the broker has none."""
+
+    def publish(self, topic: str, batch: pa.RecordBatch) -> None:
+        """Sends one message per row of (a selection of) ``PUBLISH_SCHEMA``; returns when all are kept.
+
+        A retried call may store a batch twice, as any at-least-once producer.
+        """
+
+    def close(self) -> None:
+        """Lets the connection of this process go; a later call makes a new one."""

@@ -1,0 +1,208 @@
+"""The client for servers that have ``apache.rocketmq.v2`` alone: one queue and a few messages per call. Slower."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+
+import grpc
+import pyarrow as pa
+
+from pyspark_rmqpull.client.channel import BrokerChannel, Stream, refuse
+from pyspark_rmqpull.client.columnar import committed_offsets, standard_queue
+from pyspark_rmqpull.client.port import QueueRows
+from pyspark_rmqpull.client.standard_rows import rows_to_batch
+from pyspark_rmqpull.errors import BrokerUnavailable, DataLoss, RequestRefused
+from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
+from rmqpull_proto.rpc import MESSAGING
+
+BATCH_ROWS = 10_000
+BATCH_BYTES = 4 << 20
+PULLS_IN_FLIGHT = 8
+"""Queues that a task pulls at the same time; each has at most ``pullBatchSize`` messages under way."""
+WAITING_QUEUES_MAX = 64
+"""Queues on which an idle query parks a pull; news on one beyond is seen when the wait is over."""
+
+_PULL = MESSAGING.methods["PullMessage"]
+
+
+class StandardClient:
+    """See :class:`pyspark_rmqpull.client.port.BrokerClient`."""
+
+    def __init__(self, channel: BrokerChannel, pull_batch_size: int) -> None:
+        self._channel = channel
+        self._pull_batch_size = pull_batch_size
+
+    def bounds(self, topics: Sequence[str]) -> dict[str, TopicBounds]:
+        found = {}
+        for topic in topics:
+            try:
+                found[topic] = TopicBounds(None, self._bounds_of(topic))
+            except RequestRefused as refusal:
+                if refusal.code != "TOPIC_NOT_FOUND":
+                    raise
+        return found
+
+    def _bounds_of(self, topic: str) -> dict[MessageQueue, Bounds]:
+        request = rpc.QueryRouteRequest(topic=v2.Resource(name=topic))
+        route = self._channel.call(MESSAGING.methods["QueryRoute"], request)
+        queues = [
+            MessageQueue(topic, queue.broker.name, queue.id)
+            for queue in route.message_queues
+            # Only masters, whose id is 0, and only what may be read (rocketmq-semantics 5.8).
+            if queue.broker.id == 0 and queue.permission in (v2.Permission.READ, v2.Permission.READ_WRITE)
+        ]
+        lows = self._query_offsets(queues, v2.QueryOffsetPolicy.BEGINNING)
+        highs = self._query_offsets(queues, v2.QueryOffsetPolicy.END)
+        return {queue: Bounds(low, high) for queue, low, high in zip(queues, lows, highs, strict=True)}
+
+    def _query_offsets(self, queues: Sequence[MessageQueue], policy: v2.QueryOffsetPolicy) -> list[int]:
+        method = MESSAGING.methods["QueryOffset"]
+        requests = [
+            rpc.QueryOffsetRequest(message_queue=standard_queue(queue), query_offset_policy=policy) for queue in queues
+        ]
+        answers = [self._channel.start(method, request) for request in requests]
+        return [answer().offset for answer in answers]
+
+    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> None:
+        """One parked pull per queue, whichever answers first; the standard protocol has no pull over many queues."""
+        waited = list(offsets.items())[:WAITING_QUEUES_MAX]
+        streams = [
+            self._channel.stream(_PULL, self._pull_request(group, queue, offset, 1, timeout_ms), timeout_ms)
+            for queue, offset in waited
+        ]
+        with ThreadPoolExecutor(max_workers=len(streams), thread_name_prefix="rmqpull-wait") as threads:
+            wait([threads.submit(_first_answer, stream) for stream in streams], return_when=FIRST_COMPLETED)
+            for stream in streams:
+                stream.cancel()
+
+    def _pull_request(
+        self, group: str, queue: MessageQueue, offset: int, batch_size: int, long_polling_timeout_ms: int = 0
+    ) -> rpc.PullMessageRequest:
+        request = rpc.PullMessageRequest(
+            group=v2.Resource(name=group),
+            message_queue=standard_queue(queue),
+            offset=offset,
+            batch_size=batch_size,
+            filter_expression=v2.FilterExpression(type=v2.FilterType.TAG, expression="*"),
+        )
+        request.long_polling_timeout.FromMilliseconds(long_polling_timeout_ms)
+        return request
+
+    def read(self, group: str, ranges: Sequence[QueueRange], columns: Sequence[str]) -> Iterator[Sequence[QueueRows]]:
+        waiting = deque(entry for entry in ranges if entry.from_offset < entry.until_offset)
+        pulls: deque[_QueuePull] = deque()
+        gathered: dict[MessageQueue, list[v2.Message]] = {}
+        row_count = byte_count = 0
+        while waiting or pulls:
+            while waiting and len(pulls) < PULLS_IN_FLIGHT:
+                pulls.append(_QueuePull(self, group, waiting.popleft()))
+            pull = pulls.popleft()
+            messages = pull.take()
+            if pull.is_under_way:
+                pulls.append(pull)
+            gathered.setdefault(pull.queue, []).extend(messages)
+            row_count += len(messages)
+            byte_count += sum(len(message.body) for message in messages)
+            if row_count >= BATCH_ROWS or byte_count >= BATCH_BYTES:
+                yield _columns_of(gathered, columns)
+                gathered, row_count, byte_count = {}, 0, 0
+        if row_count:
+            yield _columns_of(gathered, columns)
+
+    def pull(self, group: str, queue: MessageQueue, offset: int, count: int) -> Stream:
+        """Begins one pull of at most ``count`` messages."""
+        return self._channel.stream(_PULL, self._pull_request(group, queue, offset, min(count, self._pull_batch_size)))
+
+    def pull_again(self, group: str, queue: MessageQueue, offset: int, count: int) -> list[rpc.PullMessageResponse]:
+        """Repeats a pull whose broker went away, until the request timeout."""
+        request = self._pull_request(group, queue, offset, min(count, self._pull_batch_size))
+        return self._channel.call_stream(_PULL, request)
+
+    def refuse_status(self, status: v2.Status) -> None:
+        """Raises RequestRefused for the status of a pull that is no answer."""
+        refuse(self._channel.endpoints, _PULL, status)
+
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        method = MESSAGING.methods["UpdateOffset"]
+        requests = [
+            rpc.UpdateOffsetRequest(group=v2.Resource(name=group), message_queue=standard_queue(queue), offset=offset)
+            for queue, offset in offsets.items()
+        ]
+        answers = [self._channel.start(method, request) for request in requests]
+        for answer in answers:
+            answer()
+
+    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+        return committed_offsets(self._channel, group, queues)
+
+    def publish(self, topic: str, batch: pa.RecordBatch) -> None:
+        raise RequestRefused(
+            "UNSUPPORTED", f"The server at {self._channel.endpoints} does not take batches in columns; send to another."
+        )
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+class _QueuePull:
+    """Pulls one queue's range, one pull under way at a time."""
+
+    def __init__(self, client: StandardClient, group: str, entry: QueueRange) -> None:
+        self.queue, self._offset, self._until_offset = entry
+        self._client = client
+        self._group = group
+        self._begin()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether there is more to take."""
+        return self._offset < self._until_offset
+
+    def _begin(self) -> None:
+        count = self._until_offset - self._offset
+        self._stream = self._client.pull(self._group, self.queue, self._offset, count)
+
+    def take(self) -> list[v2.Message]:
+        """The messages of the pull under way; begins the next one. Raises DataLoss when the range is gone."""
+        try:
+            answer = list(self._stream)
+        except grpc.RpcError:
+            count = self._until_offset - self._offset
+            answer = self._client.pull_again(self._group, self.queue, self._offset, count)
+        messages = [part.message for part in answer if part.WhichOneof("content") == "message"]
+        self._advance(answer)
+        if self.is_under_way:
+            self._begin()
+        return [message for message in messages if message.system_properties.queue_offset < self._until_offset]
+
+    def _advance(self, answer: Sequence[rpc.PullMessageResponse]) -> None:
+        status = next((part.status for part in answer if part.WhichOneof("content") == "status"), v2.Status())
+        next_offset = next((part.next_offset for part in answer if part.WhichOneof("content") == "next_offset"), None)
+        if status.code in (v2.Code.ILLEGAL_OFFSET, v2.Code.MESSAGE_NOT_FOUND) and (
+            next_offset is None or next_offset <= self._offset or status.code == v2.Code.ILLEGAL_OFFSET
+        ):
+            raise DataLoss(
+                f"Queue {self.queue} has no offset {self._offset} any more ({status.message}; it goes on at "
+                f"{next_offset}); offsets [{self._offset}, {self._until_offset}) were still to be read."
+            )
+        if status.code != v2.Code.MESSAGE_NOT_FOUND:
+            self._client.refuse_status(status)
+        if next_offset is None:
+            raise BrokerUnavailable(f"A pull from queue {self.queue} at offset {self._offset} ended without its end.")
+        self._offset = next_offset
+
+
+def _first_answer(stream: Stream) -> None:
+    try:
+        next(stream, None)
+    except grpc.RpcError:
+        # Whatever ended the wait, planning looks at the broker next and reports what is wrong with it.
+        return
+
+
+def _columns_of(gathered: Mapping[MessageQueue, list[v2.Message]], columns: Sequence[str]) -> list[QueueRows]:
+    return [QueueRows(queue, [rows_to_batch(messages, columns)]) for queue, messages in gathered.items() if messages]

@@ -1,0 +1,61 @@
+"""Messages of the standard protocol as columns of ``PULL_SCHEMA``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from rmqpull_proto import columns as wire
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+
+
+def rows_to_batch(messages: Sequence[v2.Message], columns: Sequence[str]) -> pa.RecordBatch:
+    """One row per message with the named columns; all of them when none is named."""
+    schema = wire.select(wire.PULL_SCHEMA, columns)
+    arrays = [pa.array([_VALUES[field.name](message) for message in messages], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _optional(field: str) -> Callable[[v2.Message], Any]:
+    def value(message: v2.Message) -> Any:
+        system = message.system_properties
+        return getattr(system, field) if system.HasField(field) else None
+
+    return value
+
+
+def _time(field: str) -> Callable[[v2.Message], int | None]:
+    def value(message: v2.Message) -> int | None:
+        system = message.system_properties
+        return getattr(system, field).ToMicroseconds() if system.HasField(field) else None
+
+    return value
+
+
+def _keys(message: v2.Message) -> list[str] | None:
+    return list(message.system_properties.keys) or None
+
+
+def _reconsume_times(message: v2.Message) -> int:
+    # The first delivery is attempt 1 (rocketmq-semantics 5.12.1).
+    return max(0, message.system_properties.delivery_attempt - 1)
+
+
+_VALUES: Mapping[str, Callable[[v2.Message], Any]] = {
+    "queueOffset": lambda message: message.system_properties.queue_offset,
+    "msgId": lambda message: message.system_properties.message_id,
+    "tags": _optional("tag"),
+    "keys": _keys,
+    "body": lambda message: message.body,
+    "properties": lambda message: list(message.user_properties.items()),
+    "bornTimestamp": _time("born_timestamp"),
+    "bornHost": lambda message: message.system_properties.born_host,
+    "storeTimestamp": _time("store_timestamp"),
+    "storeHost": lambda message: message.system_properties.store_host,
+    "reconsumeTimes": _reconsume_times,
+    "messageGroup": _optional("message_group"),
+    "deliveryTimestamp": _time("delivery_timestamp"),
+    "bodyEncoding": lambda message: message.system_properties.body_encoding,
+}

@@ -1,0 +1,53 @@
+"""Pulled columns as the Arrow batches that Spark takes, in the one schema that a query asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from pyspark_rmqpull.client.port import QueueRows
+from rmqpull_proto import columns as wire
+
+# Constant within a queue, so they do not travel with the rows.
+_OF_QUEUE: dict[str, pa.DataType] = {"topic": pa.string(), "brokerName": pa.string(), "queueId": pa.int32()}
+
+
+class RowColumns:
+    """Makes Spark's batches from pulled rows.
+
+    Spark takes a batch only when its Arrow schema is exactly that of the first one (connectors § 3.4 no. 20).
+    """
+
+    def __init__(self, schema: StructType) -> None:
+        types = {field.name: field.type for field in wire.PULL_SCHEMA} | _OF_QUEUE
+        self._schema = pa.schema([(name, types[name]) for name in schema.fieldNames()])
+
+    @property
+    def wanted(self) -> list[str]:
+        """The columns that must travel; never none, for rows are counted by them."""
+        return [name for name in self._schema.names if name not in _OF_QUEUE] or ["queueOffset"]
+
+    def batch(self, rows: Sequence[QueueRows]) -> pa.RecordBatch:
+        """One batch of all rows, queue after queue."""
+        arrays = [self._column(field, rows) for field in self._schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    @staticmethod
+    def _column(field: pa.Field, rows: Sequence[QueueRows]) -> pa.Array:
+        if field.name in _OF_QUEUE:
+            pieces = [_repeated(_of_queue(entry, field.name), field.type, entry) for entry in rows]
+        else:
+            pieces = [batch.column(field.name) for entry in rows for batch in entry.batches]
+        return pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
+
+
+def _of_queue(entry: QueueRows, name: str) -> Any:
+    topic, broker_name, queue_id = entry.queue
+    return {"topic": topic, "brokerName": broker_name, "queueId": queue_id}[name]
+
+
+def _repeated(value: Any, data_type: pa.DataType, entry: QueueRows) -> pa.Array:
+    return pa.repeat(pa.scalar(value, data_type), sum(batch.num_rows for batch in entry.batches))

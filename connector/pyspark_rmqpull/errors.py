@@ -1,0 +1,44 @@
+"""What can go wrong, by who can mend it. Every text says what, where, what was seen and what to do.
+
+RmqpullError
+├── OptionError          the query must be changed
+├── BrokerUnavailable    nobody answers in time; trying again may help, and has been tried
+├── RequestRefused       the broker answers with a refusal
+└── DataLoss             messages that should be read are gone
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class RmqpullError(Exception):
+    """Base of all errors of the connector. ``retriable`` says whether the same call may succeed later."""
+
+    retriable: ClassVar[bool] = False
+
+
+class OptionError(RmqpullError):
+    """An option or a schema that the source cannot work with."""
+
+
+class BrokerUnavailable(RmqpullError):
+    """No answer from the endpoints within ``requestTimeoutMs``."""
+
+    retriable = True
+
+
+class RequestRefused(RmqpullError):
+    """A status other than OK; ``code`` is the name of an ``apache.rocketmq.v2.Code``."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+    def __reduce__(self) -> tuple[type[RequestRefused], tuple[str, str]]:
+        # Tasks send their errors to the driver pickled.
+        return RequestRefused, (self.code, str(self))
+
+
+class DataLoss(RmqpullError):
+    """Messages between the position of the query and what the broker still has are gone."""

@@ -1,0 +1,41 @@
+"""The connector's nouns. Imports nothing of the project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class MessageQueue(NamedTuple):
+    """One queue of a topic. Tuples of topic, broker name and queue id sort as RocketMQ sorts queues."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.broker_name}/{self.queue_id}"
+
+
+class Bounds(NamedTuple):
+    """The readable range ``[min_offset, max_offset)`` of a queue, in queue offsets."""
+
+    min_offset: int
+    max_offset: int
+
+
+@dataclass(frozen=True)
+class TopicBounds:
+    """What a broker says of a topic; ``creation_id`` is None where the server has none."""
+
+    creation_id: str | None
+    queues: Mapping[MessageQueue, Bounds]
+
+
+class QueueRange(NamedTuple):
+    """Messages ``[from_offset, until_offset)`` of one queue."""
+
+    queue: MessageQueue
+    from_offset: int
+    until_offset: int

@@ -1,0 +1,199 @@
+"""The options of the source: one declaration each, from which checks and the README's table are made."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.starting import StartingOffsets, parse_starting_offsets
+
+DERIVED_GROUP = "rmqpull-spark-source"
+"""The consumer group in whose name a query without one pulls; nothing is committed for it."""
+
+_ADDED_BY_SPARK = frozenset({"checkpointlocation", "queryname"})
+_TOPIC_CHOICES = ("topic", "topicPattern", "assign")
+_NOT_OFFERED = {
+    "topicpattern": "Option topicPattern is not offered yet. Name the topic with option topic.",
+    "assign": "Option assign is not offered yet. Name the topic with option topic; all of its queues are read.",
+}
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def _integer(least: int, most: int | None = None) -> Callable[[str], int]:
+    """A parser of integers in ``[least, most]``."""
+    wanted = f"an integer of at least {least}" if most is None else f"an integer from {least} to {most}"
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,19}", text.strip()):
+            raise ValueError(f"Expected {wanted}.")
+        value = int(text)
+        if value < least or (most is not None and value > most):
+            raise ValueError(f"Expected {wanted}.")
+        return value
+
+    return parse
+
+
+def _endpoints(text: str) -> str:
+    host, _, port = text.strip().rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) <= 65_535 or re.search(r"[\s,;/]", text.strip()):
+        raise ValueError("Expected one HOST:PORT, such as 127.0.0.1:8081.")
+    return text.strip()
+
+
+def _name(length_max: int) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if not _NAME.fullmatch(text) or len(text) > length_max:
+            raise ValueError(f"Expected 1 to {length_max} of the characters a-z A-Z 0-9 _ - % |.")
+        return text
+
+    return parse
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. ``default`` is written as a user would; None means that there is none."""
+
+    name: str
+    default: str | None
+    unit: str
+    doc: str
+    parse: Callable[[str], Any]
+    is_required: bool = False
+
+    @property
+    def attribute(self) -> str:
+        """The name in Python."""
+        return re.sub(r"([A-Z])", lambda match: "_" + match[1].lower(), self.name)
+
+
+OPTIONS = (
+    Option("endpoints", None, "host:port", "Where the broker listens.", _endpoints, is_required=True),
+    Option("topic", None, "name", "The topic to read, all of its queues.", _name(127), is_required=True),
+    Option(
+        "consumerGroup",
+        None,
+        "name",
+        "Group whose offsets follow the query, micro-batch by micro-batch; without one nothing is committed.",
+        _name(120),
+    ),
+    Option(
+        "startingOffsets",
+        "latest",
+        "word or JSON",
+        'Where a new query begins: `earliest`, `latest`, or per topic or queue as `{"orders":"earliest"}` or '
+        '`{"orders":{"broker-a":{"0":12,"1":"latest"}}}`; what is not named follows `latest`. '
+        "A query with a checkpoint goes on from there; a queue found later is read from its beginning.",
+        parse_starting_offsets,
+    ),
+    Option(
+        "maxOffsetsPerTrigger",
+        None,
+        "messages",
+        "About how many messages a micro-batch takes, shared among queues in proportion to what waits in them.",
+        _integer(1),
+    ),
+    Option(
+        "numPartitions",
+        None,
+        "partitions",
+        "Spark partitions among which the queues are allocated, by RocketMQ's averaging strategy; "
+        "unset, one for each queue.",
+        _integer(1, 10_000),
+    ),
+    Option(
+        "idleWaitMs",
+        "500",
+        "ms",
+        "How long an idle query waits on the broker for news before Spark asks again; 0 never waits. "
+        "It holds up the query's other sources as long.",
+        _integer(0, 60_000),
+    ),
+    Option(
+        "requestTimeoutMs",
+        "10000",
+        "ms",
+        "How long one request to the broker may take, retries included: a broker that restarts within is not noticed.",
+        _integer(1, 3_600_000),
+    ),
+    Option(
+        "pullBatchSize",
+        "32",
+        "messages",
+        "Messages per pull on a server without the columnar extension; others are read in batches of 10,000.",
+        _integer(1, 1024),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """The options of one query, checked. Field names are those of the options in Python's spelling."""
+
+    endpoints: str
+    topic: str
+    consumer_group: str | None
+    starting_offsets: StartingOffsets
+    max_offsets_per_trigger: int | None
+    num_partitions: int | None
+    idle_wait_ms: int
+    request_timeout_ms: int
+    pull_batch_size: int
+
+    @property
+    def pull_group(self) -> str:
+        """The group in whose name is pulled."""
+        return self.consumer_group or DERIVED_GROUP
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> SourceOptions:
+        """Checks an option map as Spark hands it over, names in any case.
+
+        Raises OptionError for an unknown, conflicting, missing or unreadable option.
+        """
+        given = {name.lower(): value for name, value in options.items()}
+        _refuse_path(given)
+        _refuse_unknown(options)
+        _refuse_conflicts(given)
+        return cls(**{option.attribute: _value(option, given) for option in OPTIONS})
+
+
+def _refuse_path(given: Mapping[str, str]) -> None:
+    if given.get("path"):
+        raise OptionError(f"load() was given the path {given['path']!r}, which means nothing here. Use option topic.")
+
+
+def _refuse_unknown(options: Mapping[str, str]) -> None:
+    known = {option.name.lower(): option.name for option in OPTIONS} | {name.lower(): name for name in _TOPIC_CHOICES}
+    for name in options:
+        if name.lower() not in known and name.lower() not in _ADDED_BY_SPARK | {"path"}:
+            nearest = difflib.get_close_matches(name.lower(), known, n=1)
+            hint = f"Did you mean {known[nearest[0]]}?" if nearest else f"There are: {', '.join(known.values())}."
+            raise OptionError(f"Unknown option {name}. {hint}")
+
+
+def _refuse_conflicts(given: Mapping[str, str]) -> None:
+    chosen = [name for name in _TOPIC_CHOICES if name.lower() in given]
+    if len(chosen) > 1:
+        raise OptionError(
+            f"Options {' and '.join(chosen)} exclude each other. Give one of {', '.join(_TOPIC_CHOICES)}."
+        )
+    for name in chosen:
+        if name.lower() in _NOT_OFFERED:
+            raise OptionError(_NOT_OFFERED[name.lower()])
+
+
+def _value(option: Option, given: Mapping[str, str]) -> Any:
+    text = given.get(option.name.lower(), option.default)
+    if text is None:
+        if option.is_required:
+            raise OptionError(f"Option {option.name} is missing. {option.doc} Set it with .option({option.name!r}, …).")
+        return None
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        raise OptionError(f"Option {option.name} is {text!r}. {error}") from None

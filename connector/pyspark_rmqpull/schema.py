@@ -1,0 +1,63 @@
+"""The row of the source (architecture § 5), and what a user may ask for instead of all of it."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from pyspark_rmqpull.errors import OptionError
+
+ROW_SCHEMA = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("brokerName", StringType()),
+        StructField("queueId", IntegerType()),
+        StructField("queueOffset", LongType()),
+        StructField("msgId", StringType()),
+        StructField("tags", StringType()),
+        StructField("keys", ArrayType(StringType())),
+        StructField("body", BinaryType()),
+        StructField("properties", MapType(StringType(), StringType())),
+        StructField("bornTimestamp", TimestampType()),
+        StructField("bornHost", StringType()),
+        StructField("storeTimestamp", TimestampType()),
+        StructField("storeHost", StringType()),
+        StructField("reconsumeTimes", IntegerType()),
+        StructField("messageGroup", StringType()),
+        StructField("deliveryTimestamp", TimestampType()),
+    ]
+)
+
+
+def check_schema(schema: StructType) -> None:
+    """Accepts the row schema or any selection of its columns, in any order; only these travel from the broker.
+
+    Raises OptionError for a column that does not exist, has another type, or may not be null.
+    """
+    if not schema.fields:
+        raise OptionError(f"The schema names no column. There are: {_spelled(ROW_SCHEMA)}.")
+    offered = {field.name: field for field in ROW_SCHEMA.fields}
+    for field in schema.fields:
+        if field.name not in offered:
+            raise OptionError(f"The schema names column {field.name}. There are: {_spelled(ROW_SCHEMA)}.")
+        if field != offered[field.name]:
+            raise OptionError(
+                f"The schema has {_spelled(StructType([field]))}; the source gives "
+                f"{_spelled(StructType([offered[field.name]]))}, which may be null. Select it so and cast afterwards."
+            )
+
+
+def _spelled(schema: StructType) -> str:
+    return ", ".join(
+        f"{field.name} {field.dataType.simpleString().upper()}{'' if field.nullable else ' NOT NULL'}"
+        for field in schema.fields
+    )

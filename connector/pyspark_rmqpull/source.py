@@ -1,0 +1,35 @@
+"""The data source that Spark finds under the name ``rmqpull``."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from pyspark_rmqpull.options import SourceOptions
+from pyspark_rmqpull.schema import ROW_SCHEMA, check_schema
+
+
+class RmqpullDataSource(DataSource):
+    """``spark.readStream.format("rmqpull")``. Options are those of :data:`pyspark_rmqpull.options.OPTIONS`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "rmqpull"
+
+    def schema(self) -> StructType:
+        """The row schema. Spark asks for it in ``load()``, so bad options are refused there, before any work."""
+        SourceOptions.from_options(self.options)
+        return ROW_SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """The reader of a query.
+
+        With a schema given by the user ``load()`` asked nothing, so options are checked again. Raises OptionError.
+        """
+        options = SourceOptions.from_options(self.options)
+        check_schema(schema)
+        # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
+        from pyspark_rmqpull.stream_reader import RmqpullStreamReader
+
+        return RmqpullStreamReader(options, schema)

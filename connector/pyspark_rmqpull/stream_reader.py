@@ -1,0 +1,138 @@
+"""The driver's side of a streaming query: how far the next micro-batch goes, and what its tasks read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from pyspark_rmqpull.admission import limit_rows
+from pyspark_rmqpull.client import BrokerClient, connect
+from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.loss import refuse_loss
+from pyspark_rmqpull.model import Bounds, MessageQueue, TopicBounds
+from pyspark_rmqpull.offsets import SourceOffset
+from pyspark_rmqpull.options import SourceOptions
+from pyspark_rmqpull.partition_reader import QueueRangesPartition, read_partition
+from pyspark_rmqpull.planning import assign_ranges, ranges_between
+from pyspark_rmqpull.progress import GroupProgress
+
+
+class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One query's view of its topics. Spark builds it in the driver, and once more to be sent to tasks."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._progress = GroupProgress(self._client, options.consumer_group)
+        self._is_first_call = True
+        self._is_available_now = False
+        self._available_now_ends: dict[MessageQueue, int] | None = None
+        self._newest: dict[MessageQueue, int] = {}
+
+    def _client(self) -> BrokerClient:
+        options = self._options
+        return connect(options.endpoints, options.request_timeout_ms, options.pull_batch_size)
+
+    def initialOffset(self) -> dict[str, Any]:
+        """The offset before the first batch: it names no queue, since Spark would not keep it (see ``offsets``)."""
+        return SourceOffset().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """``maxOffsetsPerTrigger``; Spark's Once trigger asks for everything instead."""
+        rows_max = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if rows_max is None else ReadMaxRows(rows_max)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """From now on batches end where the topic ends when the first of them is planned."""
+        self._is_available_now = True
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Where the next batch ends; ``start`` itself when there is nothing new.
+
+        Raises DataLoss when the query cannot go on from ``start``, OptionError for a topic or a starting offset that
+        does not exist, BrokerUnavailable.
+        """
+        finished = SourceOffset.from_json(start)
+        self._progress.commit(finished)
+        topics = self._topics()
+        position = self._position(finished, topics)
+        if self._may_wait(position, topics):
+            self._client().wait_for_messages(self._options.pull_group, position.offsets, self._options.idle_wait_ms)
+            topics = self._topics()
+            position = self._position(finished, topics)
+        self._is_first_call = False
+        ends = self._admitted(position.offsets, self._ends(topics), limit)
+        if ends == finished.offsets:
+            return start
+        return SourceOffset(ends, position.starts, position.creation_ids).to_json()
+
+    def _topics(self) -> dict[str, TopicBounds]:
+        topics = self._client().bounds([self._options.topic])
+        if self._options.topic not in topics:
+            raise OptionError(
+                f"Topic {self._options.topic} does not exist at {self._options.endpoints}. "
+                "Create it, or name another in option topic."
+            )
+        self._newest = {queue: bounds.max_offset for queue, bounds in _queues(topics).items()}
+        return topics
+
+    def _position(self, finished: SourceOffset, topics: Mapping[str, TopicBounds]) -> SourceOffset:
+        """Where the batch begins: the finished offset, and the resolved starts of queues that it does not name."""
+        bounds = _queues(topics)
+        if finished.is_initial:
+            starts = self._options.starting_offsets.resolve(bounds)
+        else:
+            refuse_loss(finished, topics)
+            starts = {queue: bounds[queue].min_offset for queue in bounds if queue not in finished.offsets}
+        ids = {name: topic.creation_id for name, topic in topics.items() if topic.creation_id is not None}
+        return SourceOffset({**finished.offsets, **starts}, starts, ids)
+
+    def _may_wait(self, position: SourceOffset, topics: Mapping[str, TopicBounds]) -> bool:
+        """Whether nothing is new and the query goes on for ever: waiting holds up its other sources."""
+        is_idle = not position.starts and all(
+            bounds.max_offset <= position.offsets[queue] for queue, bounds in _queues(topics).items()
+        )
+        return is_idle and not self._is_first_call and not self._is_available_now and self._options.idle_wait_ms > 0
+
+    def _ends(self, topics: Mapping[str, TopicBounds]) -> dict[MessageQueue, int]:
+        ends = {queue: bounds.max_offset for queue, bounds in _queues(topics).items()}
+        if not self._is_available_now:
+            return ends
+        if self._available_now_ends is None:
+            self._available_now_ends = ends
+        return self._available_now_ends
+
+    @staticmethod
+    def _admitted(
+        starts: Mapping[MessageQueue, int], ends: Mapping[MessageQueue, int], limit: ReadLimit
+    ) -> dict[MessageQueue, int]:
+        # A queue that came after AvailableNow took its ends stays where it begins.
+        reachable = {queue: max(start, ends.get(queue, start)) for queue, start in starts.items()}
+        return limit_rows(starts, reachable, limit.max_rows) if isinstance(limit, ReadMaxRows) else reachable
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The topic's end as last seen, for ``sources[].latestOffset`` of the query's progress."""
+        return SourceOffset(self._newest).to_json() if self._newest else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of the batch between two offsets."""
+        ranges = ranges_between(SourceOffset.from_json(start), SourceOffset.from_json(end))
+        return [QueueRangesPartition(mine) for mine in assign_ranges(ranges.values(), self._options.num_partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        assert isinstance(partition, QueueRangesPartition)
+        return read_partition(partition, self._options, self._schema)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark has finished the batch that ends here."""
+        self._progress.commit(SourceOffset.from_json(end))
+
+
+def _queues(topics: Mapping[str, TopicBounds]) -> dict[MessageQueue, Bounds]:
+    return {queue: bounds for topic in topics.values() for queue, bounds in topic.queues.items()}
