@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -16,8 +16,9 @@ import rmqpull_broker
 from rmqpull_broker.assembly import new_topics, open_broker
 from rmqpull_broker.config import SETTINGS, BrokerConfig, Setting, SettingError, config_from
 from rmqpull_broker.core.errors import BrokerError
-from rmqpull_broker.server.app import PortUnavailable
+from rmqpull_broker.server.app import BrokerServer, PortUnavailable
 from rmqpull_broker.store.commit_log import CorruptLog
+from rmqpull_broker.store.vfs import DirectoryInUse
 
 
 class OnceCommand(click.Command):
@@ -82,19 +83,19 @@ def serve(**values: Any) -> None:
     """
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        config = config_from(values)
-        asyncio.run(_serve(config))
+        asyncio.run(_serve(config_from(values)))
     except SettingError as error:
         raise click.UsageError(str(error)) from None
     except PortUnavailable as error:
-        raise click.ClickException(
-            f"cannot listen on {error}: the port is in use or the address is not this machine's; "
-            "choose another with --listen, or port 0 for a free one"
-        ) from None
+        _give_up(f"{error}; choose another with --listen, or port 0 for a free one")
     except (BrokerError, CorruptLog) as error:
-        raise click.ClickException(str(error)) from None
+        _give_up(str(error))
     except OSError as error:
-        raise click.ClickException(f"the data directory {config.data_dir} cannot be used: {error}") from None
+        _give_up(f"the broker cannot run: {_reason(error)}")
+
+
+def _give_up(sentence: str) -> NoReturn:
+    raise click.ClickException(sentence) from None
 
 
 async def _serve(config: BrokerConfig) -> None:
@@ -102,17 +103,35 @@ async def _serve(config: BrokerConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    server = open_broker(config)
+    server = _opened(config)
     try:
         port = await server.start(*config.listen, new_topics(config))
-    except BaseException:
+        _print_ready(config, port)
+        await stopped.wait()
+    finally:
         await server.stop()
-        raise
-    _print_ready(config, port)
-    await stopped.wait()
-    await server.stop()
+
+
+def _opened(config: BrokerConfig) -> BrokerServer:
+    try:
+        return open_broker(config)
+    except DirectoryInUse as error:
+        _give_up(f"the data directory {error}; stop that broker or choose another with --data-dir")
+    except (FileExistsError, NotADirectoryError) as error:
+        _give_up(f"the data directory {config.data_dir} cannot be used: {error.filename} is a file, or lies below one")
+    except OSError as error:
+        _give_up(f"the data directory {config.data_dir} cannot be used: {_reason(error)}")
+
+
+def _reason(error: OSError) -> str:
+    """What happened to which file, without the number."""
+    what = error.strerror or str(error)
+    return f"{what}: {error.filename}" if error.filename else what
 
 
 def _print_ready(config: BrokerConfig, port: int) -> None:
     host = f"[{config.listen.host}]" if ":" in config.listen.host else config.listen.host
-    click.echo(f"ready endpoints={host}:{port} pid={os.getpid()}")
+    try:
+        click.echo(f"ready endpoints={host}:{port} pid={os.getpid()}")
+    except OSError as error:
+        _give_up(f"the ready line cannot be written to standard output: {error.strerror}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,6 +14,8 @@ from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.core.naming import check_topic_name
 
 BROKER_NAME = "broker-a"
+
+_DIGITS = re.compile(r"[0-9]{1,9}")
 
 
 class SettingError(ValueError):
@@ -43,7 +46,7 @@ def parse_address(text: str) -> Address:
     """``HOST:PORT``, an IPv6 host in brackets. Raises SettingError."""
     host, colon, port = text.rpartition(":")
     host = host.strip("[]")
-    if not (colon and host and port.isascii() and port.isdigit() and int(port) <= 65_535):
+    if not (colon and host and _DIGITS.fullmatch(port) and int(port) <= 65_535):
         raise SettingError(f"{text!r} is no address: expected HOST:PORT with a port of 0 to 65535, as 127.0.0.1:8081")
     return Address(host, int(port))
 
@@ -51,7 +54,7 @@ def parse_address(text: str) -> Address:
 def parse_topic(text: str) -> TopicSpec:
     """``NAME:QUEUES[:TYPE]``. Raises SettingError."""
     name, *rest = text.split(":")
-    if not 1 <= len(rest) <= 2 or not (rest[0].isascii() and rest[0].isdigit()):
+    if not 1 <= len(rest) <= 2 or not _DIGITS.fullmatch(rest[0]):
         raise SettingError(f"{text!r} is no topic: expected NAME:QUEUES or NAME:QUEUES:TYPE, as orders:8:FIFO")
     queue_count = int(rest[0])
     if not 1 <= queue_count <= QUEUES_MAX:
@@ -65,6 +68,13 @@ def parse_topic(text: str) -> TopicSpec:
         types = ", ".join(topic_type.value for topic_type in TopicType)
         raise SettingError(f"topic {name!r} has the unknown type {rest[1]!r}: expected one of {types}") from None
     return TopicSpec(name, queue_count, topic_type)
+
+
+def parse_data_dir(text: str) -> str:
+    """A directory's name. Raises SettingError for the empty one, which an unset shell variable gives."""
+    if not text.strip() or "\0" in text:
+        raise SettingError(f"{text!r} names no directory: leave the setting out to keep messages in memory alone")
+    return text
 
 
 def parse_extensions(text: str) -> Extensions:
@@ -112,6 +122,7 @@ SETTINGS = (
         "DIR",
         None,
         "Directory of the commit log, created when missing; without it, messages live in memory alone.",
+        parse_data_dir,
     ),
     Setting(
         "extensions",

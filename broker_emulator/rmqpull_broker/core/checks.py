@@ -21,21 +21,25 @@ from rmqpull_broker.core.errors import (
     IllegalMessageTag,
     MessageBodyEmpty,
     MessageBodyTooLarge,
+    MessageCorrupted,
     MessagePropertiesTooLarge,
     MessagePropertyConflictWithType,
 )
-from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.core.model import BodyEncoding, TopicType
 
+_BODY_ENCODINGS = pa.array([encoding.value for encoding in BodyEncoding], pa.int32())
 _RESERVED = pa.array(sorted(limits.RESERVED_PROPERTY_KEYS), pa.string())
 
 
-def check_messages(batch: pa.RecordBatch, topic_type: TopicType) -> None:
+def check_messages(batch: pa.RecordBatch, topic_type: TopicType, *, transactional: bool = False) -> None:
     """Raises the error of the first rule that some message breaks.
 
-    ``batch`` has the columns of ``columns.STORED_SCHEMA``; a transactional message never gets here.
+    ``batch`` has the columns of ``columns.STORED_SCHEMA``, which do not tell that a message is ``transactional``.
     """
-    for rule in (_check_body, _check_properties, _check_tags, _check_keys, _check_size, _check_msg_id, _check_group):
+    for rule in _RULES:
         rule(batch)
+    if transactional and topic_type is not TopicType.TRANSACTION:
+        raise MessagePropertyConflictWithType(_type_conflict(topic_type, TopicType.TRANSACTION.value))
     _check_type(batch, topic_type)
 
 
@@ -78,6 +82,11 @@ def _check_properties(batch: pa.RecordBatch) -> None:
     )
     for texts in (keys, values):
         _refuse_if(
+            pc.is_null(texts),
+            IllegalMessagePropertyKey,
+            lambda index: f"property {keys[index].as_py()!r} has no value",
+        )
+        _refuse_if(
             _control(texts),
             IllegalMessagePropertyKey,
             lambda index: f"property {keys[index].as_py()!r} contains a control character",
@@ -93,7 +102,7 @@ def _check_tags(batch: pa.RecordBatch) -> None:
 
 def _check_keys(batch: pa.RecordBatch) -> None:
     keys = batch.column("keys").flatten()
-    _refuse_if(_blank(keys), IllegalMessageKey, lambda _: "key cannot be the blank string")
+    _refuse_if(pc.fill_null(_blank(keys), True), IllegalMessageKey, lambda _: "key cannot be the blank string")
     _refuse_if(_control(keys), IllegalMessageKey, lambda _: "key cannot contain control character")
 
 
@@ -125,6 +134,28 @@ def _check_group(batch: pa.RecordBatch) -> None:
     _refuse_if(_control(groups), IllegalMessageGroup, lambda _: "message group cannot contain control character")
 
 
+def _check_body_encoding(batch: pa.RecordBatch) -> None:
+    """Not a rule of Apache's, whose proxy takes only the encodings that its protocol knows."""
+    encodings = batch.column("bodyEncoding")
+    _refuse_if(
+        pc.invert(pc.is_in(encodings, value_set=_BODY_ENCODINGS)),
+        MessageCorrupted,
+        lambda index: f"unknown body encoding {encodings[index].as_py()}",
+    )
+
+
+_RULES = (
+    _check_body,
+    _check_properties,
+    _check_tags,
+    _check_keys,
+    _check_size,
+    _check_msg_id,
+    _check_group,
+    _check_body_encoding,
+)
+
+
 def _check_type(batch: pa.RecordBatch, topic_type: TopicType) -> None:
     delayed = pc.is_valid(batch.column("deliveryTimestamp"))
     grouped = pc.is_valid(batch.column("messageGroup"))
@@ -134,10 +165,9 @@ def _check_type(batch: pa.RecordBatch, topic_type: TopicType) -> None:
     _refuse_if(
         pc.not_equal(names, topic_type.value),
         MessagePropertyConflictWithType,
-        lambda index: type_conflict(topic_type.value, names[index].as_py()),
+        lambda index: _type_conflict(topic_type, names[index].as_py()),
     )
 
 
-def type_conflict(expected: str, actual: str) -> str:
-    """The sentence for a message of another type than its topic's."""
-    return f"TopicMessageType validate failed, the expected type is {expected}, but actual type is {actual}"
+def _type_conflict(expected: TopicType, actual: str) -> str:
+    return f"TopicMessageType validate failed, the expected type is {expected.value}, but actual type is {actual}"

@@ -52,6 +52,7 @@ def parse_tags(expression: str) -> TagFilter:
     """
     if expression in ("", "*"):
         return EVERYTHING
-    if expression.strip() == "||":
+    parts = expression.split("||")
+    if not any(parts):
         raise IllegalFilterExpression("subString split error")
-    return TagFilter(frozenset(part.strip() for part in expression.split("||") if part.strip()))
+    return TagFilter(frozenset(part.strip() for part in parts if part.strip()))

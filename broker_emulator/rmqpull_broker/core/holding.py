@@ -56,9 +56,9 @@ class Holding:
         pull = self._pulls.pop(ticket, None)
         if pull is None:
             return
-        for queue in pull.queues:
+        for queue in dict.fromkeys(pull.queues):
             waiting = self._by_queue[queue]
-            waiting.pop(ticket, None)
+            del waiting[ticket]
             if not waiting:
                 del self._by_queue[queue]
         # Answered pulls leave the heap when they come up, or when they are most of it.
@@ -93,6 +93,8 @@ class Holding:
 
     def next_deadline_ms(self) -> int | None:
         """When :meth:`expired` is next worth asking; None while nothing waits."""
+        while self._deadlines and self._deadlines[0][1] not in self._pulls:
+            heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
     def all(self) -> list[int]:

@@ -11,6 +11,8 @@ GROUP_LENGTH_MAX = 120
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 _SYSTEM_TOPICS = frozenset(
     {
+        "BenchmarkTest",
+        "RMQ_SYS_TRACE_TOPIC",
         "SCHEDULE_TOPIC_XXXX",
         "RMQ_SYS_TRANS_HALF_TOPIC",
         "RMQ_SYS_TRANS_OP_HALF_TOPIC",
@@ -20,7 +22,8 @@ _SYSTEM_TOPICS = frozenset(
         "TBW102",
     }
 )
-_SYSTEM_PREFIX = "rmq_sys_"
+_SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+_SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 
 def check_topic_name(topic: str) -> None:
@@ -31,7 +34,7 @@ def check_topic_name(topic: str) -> None:
         raise IllegalTopic("The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$")
     if len(topic) > TOPIC_LENGTH_MAX:
         raise IllegalTopic("The specified topic is longer than topic max length.")
-    if topic in _SYSTEM_TOPICS or topic.startswith(_SYSTEM_PREFIX):
+    if topic in _SYSTEM_TOPICS or topic.startswith(_SYSTEM_TOPIC_PREFIX):
         raise IllegalTopic("cannot access system topic")
 
 
@@ -43,5 +46,5 @@ def check_group_name(group: str) -> None:
         raise IllegalConsumerGroup("The specified group contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$")
     if len(group) > GROUP_LENGTH_MAX:
         raise IllegalConsumerGroup("The specified group is longer than group max length.")
-    if group.startswith(_SYSTEM_PREFIX):
+    if group.startswith(_SYSTEM_GROUP_PREFIX):
         raise IllegalConsumerGroup("cannot use system consumer group")

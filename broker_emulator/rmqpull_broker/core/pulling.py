@@ -198,6 +198,8 @@ def _scan(
         next_offset += scanned.num_rows
     if batches:
         status = PullStatus.FOUND
+    elif allowance.is_spent and next_offset == pull.offset:
+        status = PullStatus.NOT_REACHED
     else:
-        status = PullStatus.NOT_REACHED if allowance.is_spent else PullStatus.NO_MATCHED_MESSAGE
+        status = PullStatus.NO_MATCHED_MESSAGE
     return Pulled(status, pull.offset, next_offset, bounds, batches)

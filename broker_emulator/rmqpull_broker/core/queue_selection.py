@@ -46,7 +46,9 @@ def consistent_hash(value: int, buckets: int) -> int:
     candidate = 0
     while True:
         state = (2862933555777941757 * state + 1) & _MASK_64
-        following = int((candidate + 1) / (((state >> 33) + 1) / 2.0**31))
+        draw = (state >> 33) + 1
+        # Guava keeps the draw in an int: the largest one overflows there, and the search ends.
+        following = buckets if draw == 1 << 31 else int((candidate + 1) / (draw / 2.0**31))
         if following >= buckets:
             return candidate
         candidate = following

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core import columns
-from rmqpull_broker.core.checks import check_messages, type_conflict
+from rmqpull_broker.core.checks import check_messages
 from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.errors import MessageCorrupted, MessagePropertyConflictWithType, NotImplementedYet
+from rmqpull_broker.core.errors import MessageCorrupted, NotImplementedYet
 from rmqpull_broker.core.facts import ColumnsStored, QueuePart, RowsStored
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import BodyEncoding, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
@@ -41,9 +41,7 @@ class Sender:
         topic = _writable_topic(draft, topic_name)
         unplaced = [StoredMessage(message, 0, now_ms, self.store_host) for message in messages]
         batch = columns.from_rows(unplaced)
-        if any(message.transactional for message in messages):
-            raise _wrong_or_unserved(topic, TopicType.TRANSACTION)
-        check_messages(batch, topic.topic_type)
+        check_messages(batch, topic.topic_type, transactional=any(message.transactional for message in messages))
         queue = self._queue_of_send(draft, topic, batch)
         first_offset = draft.next_offset(queue)
         rows = tuple(
@@ -134,6 +132,8 @@ class Sender:
 def _fill(array: pa.Array, default: pa.Scalar) -> pa.Array:
     """Nulls replaced by ``default``; a missing map is an empty one, which is one without its null flag."""
     if pa.types.is_map(array.type):
+        # A null may still cover entries; a copy does not.
+        array = array.take(columns.offset_column(0, len(array)))
         return pa.MapArray.from_arrays(array.offsets, array.keys, array.items, array.type)
     return pc.fill_null(array, default)
 
@@ -142,11 +142,5 @@ def _writable_topic(draft: Draft, topic_name: str) -> TopicConfig:
     check_topic_name(topic_name)
     topic = draft.topic(topic_name)
     if topic.topic_type in (TopicType.DELAY, TopicType.TRANSACTION):
-        raise _wrong_or_unserved(topic, topic.topic_type)
+        raise NotImplementedYet(f"messages of type {topic.topic_type.value} are not served yet (topic {topic.name})")
     return topic
-
-
-def _wrong_or_unserved(topic: TopicConfig, wanted: TopicType) -> MessagePropertyConflictWithType | NotImplementedYet:
-    if topic.topic_type is not wanted:
-        return MessagePropertyConflictWithType(type_conflict(topic.topic_type.value, wanted.value))
-    return NotImplementedYet(f"messages of type {wanted.value} are not served yet (topic {topic.name})")

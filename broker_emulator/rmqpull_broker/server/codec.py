@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
 from rmqpull_broker.core.filtering import TagFilter, parse_filter
 from rmqpull_broker.core.model import BodyEncoding, Message, MessageQueue, StoredMessage, TopicType
@@ -33,13 +35,21 @@ def column_queue_to(queue: MessageQueue) -> v1.Queue:
     return v1.Queue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
 
 
+def milliseconds_from(timestamp: Timestamp) -> int:
+    """A time of the wire in milliseconds since the epoch. Raises BadRequest outside of the years 1 to 9999."""
+    try:
+        return timestamp.ToMilliseconds()
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+
+
 def filter_from(expression: v2.FilterExpression) -> TagFilter:
     """The filter of a pull; an unspecified type means TAG."""
     return parse_filter("SQL" if expression.type == v2.FilterType.SQL else "TAG", expression.expression)
 
 
 def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:
-    """A message as its producer sent it. Raises MessageCorrupted for an encoding that does not exist."""
+    """A message as its producer sent it. Raises MessageCorrupted for an unknown encoding, and BadRequest."""
     system = message.system_properties
     try:
         encoding = BodyEncoding(system.body_encoding or BodyEncoding.IDENTITY)
@@ -53,8 +63,8 @@ def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:
         keys=tuple(system.keys),
         properties=dict(message.user_properties),
         message_group=system.message_group if system.HasField("message_group") else None,
-        delivery_timestamp_ms=system.delivery_timestamp.ToMilliseconds() if has_delivery_time else None,
-        born_timestamp_ms=system.born_timestamp.ToMilliseconds() if system.HasField("born_timestamp") else now_ms,
+        delivery_timestamp_ms=milliseconds_from(system.delivery_timestamp) if has_delivery_time else None,
+        born_timestamp_ms=milliseconds_from(system.born_timestamp) if system.HasField("born_timestamp") else now_ms,
         born_host=system.born_host or peer_host,
         body_encoding=encoding,
         trace_context=system.trace_context if system.HasField("trace_context") else None,

@@ -62,8 +62,13 @@ class Journal:
         try:
             while self._waiting:
                 waiting, self._waiting = self._waiting, []
-                await self._write_together(waiting)
-                self._bytes_waiting -= sum(entry.byte_count for entry in waiting)
+                try:
+                    await self._write_together(waiting)
+                except Exception as error:  # noqa: BLE001 (a mistake of ours; nobody may wait for ever because of it)
+                    for entry in waiting:
+                        _fail(entry.answer, error)
+                finally:
+                    self._bytes_waiting -= sum(entry.byte_count for entry in waiting)
         finally:
             self._writer = None
 
@@ -74,7 +79,7 @@ class Journal:
             try:
                 answers.append((future, command(draft)))
                 draft.end_command()
-            except Exception as error:  # noqa: BLE001, PERF203 (it belongs to whoever sent the command)
+            except Exception as error:  # noqa: BLE001 (it belongs to whoever sent the command)
                 draft.drop_command()
                 _fail(future, error)
         if draft.groups:

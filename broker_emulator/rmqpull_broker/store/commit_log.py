@@ -11,6 +11,7 @@ dropping messages silently.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ SEGMENT_BYTES = 1 << 30
 """Size at which a segment is closed: Apache's mappedFileSizeCommitLog."""
 
 _SUFFIX = ".log"
+_SEGMENT_NAME = re.compile(r"[0-9]{20}\.log")
 
 
 class CorruptLog(Exception):
@@ -60,7 +62,7 @@ class CommitLog:
 
         Raises CorruptLog when acknowledged records are damaged, missing or of another format.
         """
-        names = [name for name in self._file_system.names() if name.endswith(_SUFFIX)]
+        names = [name for name in self._file_system.names() if _SEGMENT_NAME.fullmatch(name)]
         groups, dropped = 0, Recovery(0)
         for name in names:
             if self._base + self._size != int(name.removesuffix(_SUFFIX)):
@@ -73,13 +75,15 @@ class CommitLog:
             groups += count
         if names and self._size:
             self._active = self._file_system.append(self._active_name)
+            # A killed process may have written what it never synced; from here on it is read and written behind.
+            self._active.sync()
         return Recovery(groups, dropped.dropped_bytes, dropped.dropped_from)
 
     def _recover_segment(
         self, name: str, apply: Callable[[list[Fact]], None], *, is_last: bool
     ) -> tuple[int, Recovery]:
         data = self._file_system.view(name)
-        if len(data) < record.SEGMENT_HEADER_BYTES and is_last:
+        if is_last and (len(data) < record.SEGMENT_HEADER_BYTES or not any(data[: record.SEGMENT_HEADER_BYTES + 1])):
             return 0, self._restart_segment(name, len(data))
         place, groups = record.SEGMENT_HEADER_BYTES, 0
         try:

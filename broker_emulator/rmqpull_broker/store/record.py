@@ -80,7 +80,9 @@ def encode_segment_header() -> bytes:
 
 
 def check_segment_header(data: memoryview) -> None:
-    """Raises UnknownFormat unless ``data``, a whole header, begins a segment of this format."""
+    """Raises UnknownFormat unless ``data`` begins a segment of this format."""
+    if len(data) < SEGMENT_HEADER_BYTES:
+        raise UnknownFormat(f"its {len(data)} bytes are less than a segment's header")
     magic, version, _ = _SEGMENT_HEADER.unpack_from(data)
     if magic != SEGMENT_MAGIC:
         raise UnknownFormat(f"it begins with {bytes(magic)!r} and not with {SEGMENT_MAGIC!r}")

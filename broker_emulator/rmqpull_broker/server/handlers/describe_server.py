@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import rmqpull_broker
+from rmqpull_broker import __version__
 from rmqpull_broker.server.limits import PUBLISH_BYTES_MAX, PULL_BYTES_MAX, PULL_ROWS_MAX
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.status import OK
@@ -13,7 +13,7 @@ async def answer(service: Service, request: rpc.DescribeServerRequest, caller: C
     """Needs nothing and names everything."""
     return rpc.DescribeServerResponse(
         status=OK,
-        version=rmqpull_broker.__version__,
+        version=__version__,
         extensions=["columns"],
         pull_rows_max=PULL_ROWS_MAX,
         pull_bytes_max=PULL_BYTES_MAX,

@@ -11,6 +11,8 @@ from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.status import OK, status_of
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 
+_INT64_MAX = (1 << 63) - 1
+
 
 async def answer(service: Service, request: rpc.QueryBoundsRequest, caller: Caller) -> rpc.QueryBoundsResponse:
     """A topic that does not exist is said so in its own entry; the others are answered all the same."""
@@ -47,5 +49,5 @@ def _queue_bounds(
         min_offset=bounds.min_offset,
         max_offset=bounds.max_offset,
         reached_offset=reached,
-        rows_lost=rows_lost,
+        rows_lost=min(rows_lost, _INT64_MAX),
     )

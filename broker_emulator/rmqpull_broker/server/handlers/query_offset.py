@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqpull_broker.core.bounds import offset_at_time
 from rmqpull_broker.core.errors import BadRequest
-from rmqpull_broker.server.codec import queue_from
+from rmqpull_broker.server.codec import milliseconds_from, queue_from
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.status import OK
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -24,7 +24,7 @@ async def answer(service: Service, request: rpc.QueryOffsetRequest, caller: Call
     elif request.query_offset_policy == v2.QueryOffsetPolicy.END:
         offset = bounds.max_offset
     elif request.HasField("timestamp"):
-        offset = offset_at_time(service.state, queue, request.timestamp.ToMilliseconds())
+        offset = offset_at_time(service.state, queue, milliseconds_from(request.timestamp))
     else:
         raise BadRequest("the policy TIMESTAMP needs a timestamp")
     return rpc.QueryOffsetResponse(status=OK, offset=offset)

@@ -1,0 +1,49 @@
+# `make` lists what there is to make. Every target brings its own set-up.
+
+PYTHON := $(CURDIR)/.venv/bin/python
+# A further argument for the demo or for pytest: make test ARGS="-k offsets"
+ARGS :=
+
+# Spark's workers run in this environment too, and not in the system's python3. The Java home is known only after the set-up.
+SPARK_ENV = JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-conf" \
+	PYSPARK_PYTHON="$(PYTHON)" PYSPARK_DRIVER_PYTHON="$(PYTHON)"
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check proto wheel set-up clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: set-up ## real flights through the broker into Spark, verified (about 90 s)
+	@$(SPARK_ENV) "$(PYTHON)" demo/flights.py $(ARGS)
+
+test: set-up ## all tests
+	@$(SPARK_ENV) "$(PYTHON)" -m pytest $(ARGS)
+
+check: set-up ## ruff, mypy --strict, generated modules, dependency rules
+	@echo "check: ruff check"
+	@"$(PYTHON)" -m ruff check --quiet
+	@echo "check: ruff format"
+	@"$(PYTHON)" -m ruff format --quiet --check
+	@echo "check: mypy --strict"
+	@"$(PYTHON)" -m mypy --no-error-summary
+	@echo "check: generated modules"
+	@"$(PYTHON)" -m rmqpull_proto.generate --check
+	@echo "check: dependency rules"
+	@"$(PYTHON)" -m pytest --quiet tests/tidy
+
+proto: set-up ## the generated modules anew, from the .proto files
+	@"$(PYTHON)" -m rmqpull_proto.generate
+
+# Not `rm -rf build`: it also holds the links of the editable install. A stale build/lib would ship modules that were deleted.
+wheel: set-up ## a wheel under dist/
+	@rm -rf build/lib build/bdist*
+	@"$(PYTHON)" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@echo "wheel: $$(ls -t dist/*.whl | head -n 1)"
+
+set-up: ## the environment, once; the other targets call it
+	@scripts/set-up
+
+clean: ## back to a fresh clone, without the environment
+	@rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

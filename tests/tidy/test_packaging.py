@@ -1,0 +1,46 @@
+"""What Spark sees of the installed distribution: it lists top-level modules, and imports every `pyspark_*`."""
+
+import json
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import rmqpull_broker
+
+HEAVY = ("grpc", "google.protobuf", "numpy", "pandas", "pyarrow", "rmqpull_broker", "rmqpull_proto")
+
+
+def in_fresh_interpreter(code: str, cwd: Path) -> list[str]:
+    """Run `code` elsewhere, so that nothing is found because of where the tests run; it prints a list in JSON."""
+    answer = subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, timeout=60)
+    assert answer.returncode == 0, answer.stderr
+    found: list[str] = json.loads(answer.stdout)
+    return found
+
+
+def test_spark_finds_the_data_source_by_listing_modules(tmp_path: Path) -> None:
+    listed = in_fresh_interpreter(
+        "import json, pkgutil; print(json.dumps([m.name for m in pkgutil.iter_modules()]))", tmp_path
+    )
+    assert {"pyspark_rmqpull", "rmqpull_broker", "rmqpull_proto"} <= set(listed)
+
+
+def test_listing_shows_no_source_root(tmp_path: Path) -> None:
+    found = in_fresh_interpreter(
+        "import importlib.util, json;"
+        "print(json.dumps([r for r in ('connector', 'broker_emulator') if importlib.util.find_spec(r)]))",
+        tmp_path,
+    )
+    assert found == []
+
+
+def test_importing_the_data_source_loads_pyspark_and_nothing_heavy(tmp_path: Path) -> None:
+    loaded = in_fresh_interpreter(
+        f"import json, sys, pyspark_rmqpull; print(json.dumps([m for m in {HEAVY} if m in sys.modules]))", tmp_path
+    )
+    assert loaded == []
+
+
+def test_the_broker_names_the_version_that_is_installed() -> None:
+    assert rmqpull_broker.__version__ == version("rmqpull")
