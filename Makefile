@@ -9,7 +9,7 @@ SPARK_ENV = JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-
 	PYSPARK_PYTHON="$(PYTHON)" PYSPARK_DRIVER_PYTHON="$(PYTHON)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check proto wheel set-up clean
+.PHONY: help demo test check bench proto readme wheel set-up clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,11 +29,19 @@ check: set-up ## ruff, mypy --strict, generated modules, dependency rules
 	@"$(PYTHON)" -m mypy --no-error-summary
 	@echo "check: generated modules"
 	@"$(PYTHON)" -m rmqpull_proto.generate --check
+	@echo "check: README tables"
+	@"$(PYTHON)" scripts/readme_tables.py --check
 	@echo "check: dependency rules"
 	@"$(PYTHON)" -m pytest --quiet tests/tidy
 
+bench: set-up ## what columns are worth: stream reads beside the engine's ceiling and the standard protocol
+	@$(SPARK_ENV) "$(PYTHON)" bench/stream_read.py $(ARGS)
+
 proto: set-up ## the generated modules anew, from the .proto files
 	@"$(PYTHON)" -m rmqpull_proto.generate
+
+readme: set-up ## the README's tables anew, from the declarations of options, flags and handlers
+	@"$(PYTHON)" scripts/readme_tables.py
 
 # Not `rm -rf build`: it also holds the links of the editable install. A stale build/lib would ship modules that were deleted.
 wheel: set-up ## a wheel under dist/

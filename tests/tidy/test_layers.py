@@ -32,7 +32,7 @@ SERVER = (
     "rmqpull_broker.server rmqpull_broker.core rmqpull_broker.config rmqpull_broker.__version__ "
     "rmqpull_proto grpc google.protobuf pyarrow"
 )
-PURE_MODULES = ("offsets", "planning", "options", "errors", "allocation", "admission", "loss")
+PURE_MODULES = ("model", "offsets", "planning", "options", "starting", "errors", "allocation", "admission", "loss")
 PURE = " ".join(f"pyspark_rmqpull.{m}" for m in PURE_MODULES)
 
 # The first row that names a module's place holds for it.
@@ -52,6 +52,7 @@ LAYERS = (
         lazily="pyspark_rmqpull",
     ),
     Layer("pyspark_rmqpull/client/*", "pyspark_rmqpull rmqpull_proto grpc google.protobuf pyarrow"),
+    Layer("pyspark_rmqpull/columns.py", "pyspark_rmqpull pyspark pyarrow rmqpull_proto.columns"),
     Layer("pyspark_rmqpull/*", "pyspark_rmqpull pyspark pyarrow"),
     Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc grpc_tools pyarrow"),
 )
