@@ -58,8 +58,8 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         does not exist, BrokerUnavailable.
         """
         finished = SourceOffset.from_json(start)
+        topics = self._topics()  # before the commit, which would wait for an absent broker as long again
         self._progress.commit(finished)
-        topics = self._topics()
         position = self._position(finished, topics)
         if self._may_wait(position, topics):
             self._client().wait_for_messages(self._options.pull_group, position.offsets, self._options.idle_wait_ms)

@@ -43,8 +43,15 @@ class Stream(Protocol):
     def cancel(self) -> bool: ...
 
 
-class Unserved(Exception):
+class Unserved(RequestRefused):
     """The server does not have this method."""
+
+    def __init__(self, endpoints: str, method: Method) -> None:
+        super().__init__(
+            "UNIMPLEMENTED",
+            f"The server at {endpoints} does not serve {method.name}. A source needs the pull family of "
+            "apache.rocketmq.v2 (PullMessage and the offsets), which Apache's own proxy lacks; rmqpull-broker has it.",
+        )
 
 
 @dataclass
@@ -141,7 +148,7 @@ class BrokerChannel:
     def _failure(self, method: Method, error: grpc.RpcError) -> Exception:
         code = error.code()
         if code is grpc.StatusCode.UNIMPLEMENTED:
-            return Unserved(method.name)
+            return Unserved(self.endpoints, method)
         if code in _AWAY:
             return BrokerUnavailable(
                 f"No broker answered {method.name} at {self.endpoints} within {self.request_timeout_ms} ms "
