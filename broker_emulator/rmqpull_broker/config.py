@@ -30,6 +30,8 @@ class Extensions(enum.Enum):
 
 
 class Address(NamedTuple):
+    """Where to listen; port 0 means any free one."""
+
     host: str
     port: int
 
@@ -98,6 +100,7 @@ class Setting:
 
     @property
     def attribute(self) -> str:
+        """The name in Python."""
         return self.name.replace("-", "_")
 
 

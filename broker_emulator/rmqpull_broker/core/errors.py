@@ -2,8 +2,8 @@
 
 BrokerError
 ├── BadRequest, IllegalTopic, IllegalConsumerGroup, IllegalMessageTag, IllegalMessageKey, IllegalMessageGroup,
-│   IllegalMessagePropertyKey, IllegalMessageId, IllegalFilterExpression, IllegalDeliveryTime,
-│   IllegalPollingTime, IllegalOffset, MessagePropertyConflictWithType, MessageCorrupted, ClientIdRequired,
+│   IllegalMessagePropertyKey, IllegalMessageId, IllegalFilterExpression, IllegalPollingTime,
+│   IllegalOffset, MessagePropertyConflictWithType, MessageCorrupted, ClientIdRequired,
 │   MessageBodyEmpty, MessageBodyTooLarge, MessagePropertiesTooLarge      the caller must change the request
 ├── TopicNotFound, ConsumerGroupNotFound, OffsetNotFound                  what it names is not there
 ├── TooManyRequests                                                       the caller may try again later
@@ -12,109 +12,112 @@ BrokerError
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 
 class BrokerError(Exception):
     """A request that is answered with a code and a sentence instead of a result.
 
-    ``code`` is the name of a value of ``apache.rocketmq.v2.Code`` (rocketmq-semantics 5.4).
+    ``code`` is the name of a value of ``apache.rocketmq.v2.Code`` (rocketmq-semantics 5.4), made from the class's own.
     """
 
     code: ClassVar[str] = "INTERNAL_SERVER_ERROR"
 
+    def __init_subclass__(cls) -> None:
+        if "code" not in vars(cls):
+            cls.code = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).upper()
+
 
 class BadRequest(BrokerError):
-    code = "BAD_REQUEST"
+    """The request contradicts itself or the topic."""
 
 
 class IllegalTopic(BrokerError):
-    code = "ILLEGAL_TOPIC"
+    """No topic that clients may use can have this name."""
 
 
 class IllegalConsumerGroup(BrokerError):
-    code = "ILLEGAL_CONSUMER_GROUP"
+    """No consumer group that clients may use can have this name."""
 
 
 class IllegalMessageTag(BrokerError):
-    code = "ILLEGAL_MESSAGE_TAG"
+    """A tag is blank, or holds ``|`` or a control character."""
 
 
 class IllegalMessageKey(BrokerError):
-    code = "ILLEGAL_MESSAGE_KEY"
+    """A key is blank or holds a control character."""
 
 
 class IllegalMessageGroup(BrokerError):
-    code = "ILLEGAL_MESSAGE_GROUP"
+    """A message group is blank, too long, or holds a control character."""
 
 
 class IllegalMessagePropertyKey(BrokerError):
-    code = "ILLEGAL_MESSAGE_PROPERTY_KEY"
+    """A user property has a reserved name or holds a control character."""
 
 
 class IllegalMessageId(BrokerError):
-    code = "ILLEGAL_MESSAGE_ID"
+    """A message has no id."""
 
 
 class IllegalFilterExpression(BrokerError):
-    code = "ILLEGAL_FILTER_EXPRESSION"
-
-
-class IllegalDeliveryTime(BrokerError):
-    code = "ILLEGAL_DELIVERY_TIME"
+    """A filter expression cannot be read."""
 
 
 class IllegalPollingTime(BrokerError):
-    code = "ILLEGAL_POLLING_TIME"
+    """A pull asks to be held for too long."""
 
 
 class IllegalOffset(BrokerError):
-    code = "ILLEGAL_OFFSET"
+    """An offset that no queue can have."""
 
 
 class MessagePropertyConflictWithType(BrokerError):
-    code = "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
+    """A message is of another type than its topic takes."""
 
 
 class MessageCorrupted(BrokerError):
-    code = "MESSAGE_CORRUPTED"
+    """What was sent cannot be read as messages."""
 
 
 class ClientIdRequired(BrokerError):
-    code = "CLIENT_ID_REQUIRED"
+    """The call does not say which client makes it."""
 
 
 class MessageBodyEmpty(BrokerError):
-    code = "MESSAGE_BODY_EMPTY"
+    """A message has no body."""
 
 
 class MessageBodyTooLarge(BrokerError):
-    code = "MESSAGE_BODY_TOO_LARGE"
+    """A body is above the limit."""
 
 
 class MessagePropertiesTooLarge(BrokerError):
-    code = "MESSAGE_PROPERTIES_TOO_LARGE"
+    """There are too many user properties, or they are too large."""
 
 
 class TopicNotFound(BrokerError):
-    code = "TOPIC_NOT_FOUND"
+    """The topic does not exist."""
 
 
 class ConsumerGroupNotFound(BrokerError):
-    code = "CONSUMER_GROUP_NOT_FOUND"
+    """The consumer group does not exist."""
 
 
 class OffsetNotFound(BrokerError):
-    code = "OFFSET_NOT_FOUND"
+    """The group has no offset on this queue."""
 
 
 class TooManyRequests(BrokerError):
-    code = "TOO_MANY_REQUESTS"
+    """Too much waits already; the same call may succeed later."""
 
 
 class InternalError(BrokerError):
-    code = "INTERNAL_ERROR"
+    """The broker cannot keep what it was sent."""
 
 
 class NotImplementedYet(BrokerError):
+    """A part of RocketMQ that this broker does not serve yet."""
+
     code = "NOT_IMPLEMENTED"

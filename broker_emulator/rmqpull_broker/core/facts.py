@@ -16,11 +16,15 @@ from rmqpull_broker.core.model import MessageQueue, StoredMessage, TopicConfig
 
 @dataclass(frozen=True)
 class TopicCreated:
+    """A topic came to be."""
+
     topic: TopicConfig
 
 
 @dataclass(frozen=True)
 class GroupCreated:
+    """A consumer group came to be."""
+
     group: str
 
 
@@ -57,6 +61,8 @@ class OffsetsCommitted:
 
 
 class LostRange(NamedTuple):
+    """Offsets ``[from_offset, until_offset)`` that somebody wanted and that were gone."""
+
     queue: MessageQueue
     from_offset: int
     until_offset: int

@@ -51,6 +51,7 @@ class Pulled:
 
     @property
     def row_count(self) -> int:
+        """Rows over all slices."""
         return sum(batch.num_rows for batch in self.batches)
 
     @property

@@ -33,6 +33,7 @@ class ConsumeQueue:
         return self._ends[-1] if self._ends else 0
 
     def bounds(self) -> Bounds:
+        """The readable range."""
         return Bounds(0, self._chunks_end + len(self._tail))
 
     def append_rows(self, rows: Sequence[StoredMessage]) -> None:

@@ -26,7 +26,8 @@ class AppendFile(Protocol):
     def sync(self) -> None:
         """Returns when everything written survives a power cut."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Lets the file go."""
 
 
 class FileSystem(Protocol):

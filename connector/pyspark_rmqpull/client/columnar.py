@@ -35,11 +35,13 @@ class ColumnarClient:
         return list(answer.extensions)
 
     def bounds(self, topics: Sequence[str]) -> dict[str, TopicBounds]:
+        """The queues of each topic with their bounds, from one call."""
         request = v1.QueryBoundsRequest(topics=[v1.TopicBoundsRequest(topic=topic) for topic in topics])
         answer = self._channel.call(COLUMNS.methods["QueryBounds"], request)
         return {entry.topic: _topic_bounds(entry) for entry in answer.topics if entry.status.code == v2.Code.OK}
 
     def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> None:
+        """A pull over all queues, held by the broker until the first arrival."""
         request = v1.PullColumnsRequest(
             group=group,
             queues=[v1.QueuePull(queue=_queue(queue), offset=offset) for queue, offset in offsets.items()],
@@ -50,6 +52,7 @@ class ColumnarClient:
         self._channel.call(COLUMNS.methods["PullColumns"], request, extra_ms=timeout_ms)
 
     def read(self, group: str, ranges: Sequence[QueueRange], columns: Sequence[str]) -> Iterator[Sequence[QueueRows]]:
+        """Pulls over all ranges at once, in columns; the next one is under way while this one is taken."""
         pull = COLUMNS.methods["PullColumns"]
         waiting = [entry for entry in ranges if entry.from_offset < entry.until_offset]
         answer_of_next = self._channel.start(pull, _pull_request(group, waiting, columns)) if waiting else None
@@ -63,17 +66,21 @@ class ColumnarClient:
                 yield rows
 
     def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Sets all of the group's offsets or none."""
         entries = [v1.QueueOffset(queue=_queue(queue), offset=offset) for queue, offset in offsets.items()]
         self._channel.call(COLUMNS.methods["CommitOffsets"], v1.CommitOffsetsRequest(group=group, offsets=entries))
 
     def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """The group's offsets; None where the broker has none."""
         return committed_offsets(self._channel, group, queues)
 
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
+        """One call, kept whole or not at all."""
         request = v1.PublishColumnsRequest(topic=topic, arrow_ipc=wire.write_stream(batch.schema, [batch]))
         self._channel.call(COLUMNS.methods["PublishColumns"], request)
 
     def close(self) -> None:
+        """Lets the connection of this process go."""
         self._channel.close()
 
 

@@ -37,6 +37,7 @@ class StandardClient:
         self._pull_batch_size = pull_batch_size
 
     def bounds(self, topics: Sequence[str]) -> dict[str, TopicBounds]:
+        """The queues of each topic by its route, and two offsets of each queue."""
         found = {}
         for topic in topics:
             try:
@@ -93,6 +94,7 @@ class StandardClient:
         return request
 
     def read(self, group: str, ranges: Sequence[QueueRange], columns: Sequence[str]) -> Iterator[Sequence[QueueRows]]:
+        """Pulls up to eight queues at a time, each by as many messages as ``pullBatchSize``."""
         waiting = deque(entry for entry in ranges if entry.from_offset < entry.until_offset)
         pulls: deque[_QueuePull] = deque()
         gathered: dict[MessageQueue, list[v2.Message]] = {}
@@ -127,6 +129,7 @@ class StandardClient:
         refuse(self._channel.endpoints, _PULL, status)
 
     def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Sets the group's offsets, one call for each queue."""
         method = MESSAGING.methods["UpdateOffset"]
         requests = [
             rpc.UpdateOffsetRequest(group=v2.Resource(name=group), message_queue=standard_queue(queue), offset=offset)
@@ -137,14 +140,17 @@ class StandardClient:
             answer()
 
     def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """The group's offsets; None where the broker has none."""
         return committed_offsets(self._channel, group, queues)
 
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
+        """The standard protocol has no batch in columns: raises RequestRefused."""
         raise RequestRefused(
             "UNSUPPORTED", f"The server at {self._channel.endpoints} does not take batches in columns; send to another."
         )
 
     def close(self) -> None:
+        """Lets the connection of this process go."""
         self._channel.close()
 
 
