@@ -16,7 +16,8 @@ import rmqpull_broker
 from rmqpull_broker.assembly import new_topics, open_broker
 from rmqpull_broker.config import SETTINGS, BrokerConfig, Setting, SettingError, config_from
 from rmqpull_broker.core.errors import BrokerError
-from rmqpull_broker.server.app import BrokerServer, PortUnavailable
+from rmqpull_broker.server.app import BrokerServer
+from rmqpull_broker.server.listening import PortUnavailable
 from rmqpull_broker.store.commit_log import CorruptLog
 from rmqpull_broker.store.vfs import DirectoryInUse
 

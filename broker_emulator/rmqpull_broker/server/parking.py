@@ -14,12 +14,13 @@ from rmqpull_broker.core.ports import MessageStore
 class Parking:
     """Lets pulls wait for arrivals. All methods belong to the event loop.
 
-    Arguments: where arrived messages are read, and the clock in milliseconds since the epoch.
+    Arguments: where arrived messages are read, and a clock in milliseconds, since whenever, that never stands still:
+    a wall clock that is set back would park everybody until it has caught up.
     """
 
     def __init__(self, store: MessageStore, clock_ms: Callable[[], int]) -> None:
         self._store = store
-        self._clock_ms = clock_ms
+        self.clock_ms = clock_ms
         self._holding = Holding()
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -78,10 +79,10 @@ class Parking:
             return
         if self._timer is not None:
             self._timer.cancel()
-        delay_s = max(0, deadline_ms - self._clock_ms()) / 1000
+        delay_s = max(0, deadline_ms - self.clock_ms()) / 1000
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._expire)
 
     def _expire(self) -> None:
         self._timer = None
-        self._wake(self._holding.expired(self._clock_ms()))
+        self._wake(self._holding.expired(self.clock_ms()))
         self._set_timer()

@@ -34,7 +34,10 @@ class Caller:
 
 @dataclass(frozen=True)
 class Service:
-    """The broker as its handlers see it. ``endpoints`` is the (host, port) that it listens on."""
+    """The broker as its handlers see it.
+
+    ``clock_ms`` tells milliseconds since the epoch; ``endpoints`` is the (host, port) that is listened on.
+    """
 
     state: BrokerState
     journal: Journal
@@ -58,4 +61,4 @@ class Service:
         if caller.remaining_ms is not None:
             timeout_ms = min(timeout_ms, caller.remaining_ms - _ANSWER_MARGIN_MS)
         if timeout_ms > 0:
-            await self.parking.wait(ParkedPull(queues, tag_filter, self.clock_ms() + timeout_ms))
+            await self.parking.wait(ParkedPull(queues, tag_filter, self.parking.clock_ms() + timeout_ms))

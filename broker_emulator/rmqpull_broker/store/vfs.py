@@ -66,7 +66,10 @@ class OsFileSystem:
 
     def __init__(self, directory: str) -> None:
         self._directory = Path(directory)
+        missing = [path for path in (self._directory, *self._directory.parents) if not path.exists()]
         self._directory.mkdir(parents=True, exist_ok=True)
+        for path in missing:  # the names of files survive a power cut only together with their directory's
+            _sync_directory(path.parent)
         self._lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -79,7 +82,7 @@ class OsFileSystem:
 
     def create(self, name: str) -> AppendFile:
         file = _OsAppendFile(self._directory / name, os.O_CREAT | os.O_EXCL)
-        self._sync_directory()
+        _sync_directory(self._directory)
         return file
 
     def append(self, name: str) -> AppendFile:
@@ -101,7 +104,7 @@ class OsFileSystem:
 
     def remove(self, name: str) -> None:
         os.unlink(self._directory / name)
-        self._sync_directory()
+        _sync_directory(self._directory)
 
     def describe(self, name: str) -> str:
         return str(self._directory / name)
@@ -109,12 +112,13 @@ class OsFileSystem:
     def close(self) -> None:
         os.close(self._lock)
 
-    def _sync_directory(self) -> None:
-        descriptor = os.open(self._directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class _OsAppendFile:

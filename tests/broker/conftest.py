@@ -1,0 +1,190 @@
+"""A client that calls any method of a broker by its name, and brokers that run as processes."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import grpc
+import pytest
+
+from rmqpull_proto import rpc
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+
+ANSWER_TIMEOUT_S = 60
+"""After it a test fails instead of hanging; no test comes near it."""
+
+_OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)]
+
+METHODS = {**rpc.MESSAGING.methods, **rpc.COLUMNS.methods}
+
+
+class Pull(NamedTuple):
+    """The stream of a PullMessage, taken apart."""
+
+    code: str
+    status_message: str
+    messages: list[Any]
+    next_offset: int | None
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [message.body for message in self.messages]
+
+
+class Started(NamedTuple):
+    """A request that was sent."""
+
+    call: Any
+    is_stream: bool
+
+    def answer(self) -> Any:
+        """The response, or the list of them when they are streamed."""
+        return list(self.call) if self.is_stream else self.call.result()
+
+    def cancel(self) -> None:
+        self.call.cancel()
+
+
+class Client:
+    """One client of a broker. ``client_id`` may be empty to break the rule."""
+
+    def __init__(self, endpoints: str, client_id: str = "tester") -> None:
+        self.channel = grpc.insecure_channel(endpoints, options=_OPTIONS)
+        self._metadata = (("x-mq-client-id", client_id),) if client_id else ()
+
+    def start(self, name: str, request: Any) -> Started:
+        """Sends a request and does not wait for its answer."""
+        method = METHODS[name]
+        stub = self.channel.unary_stream if method.server_streaming else self.channel.unary_unary
+        call: Any = stub(method.path, method.request.SerializeToString, method.response.FromString)
+        send = call if method.server_streaming else call.future
+        return Started(send(request, ANSWER_TIMEOUT_S, self._metadata), method.server_streaming)
+
+    def call(self, name: str, request: Any) -> Any:
+        """Calls a method of either service."""
+        return self.start(name, request).answer()
+
+    def code(self, name: str, request: Any) -> str:
+        """Calls a method and gives the name of the answer's status code."""
+        answer = self.call(name, request)
+        return v2.Code.Name((answer[0] if isinstance(answer, list) else answer).status.code)
+
+    # --- words of many tests ---------------------------------------------------------------------------------------
+
+    def send(self, *messages: v2.Message) -> Any:
+        """Sends messages in one request; they must be taken."""
+        answer = self.call("SendMessage", service.SendMessageRequest(messages=messages))
+        assert answer.status.code == v2.Code.OK, answer.status
+        return answer
+
+    def send_bodies(self, topic: str, *bodies: bytes, **system: Any) -> list[int]:
+        """Sends bodies to one queue of a topic, as messages with these system properties; gives their offsets."""
+        properties = v2.SystemProperties(message_id="m", **system)
+        messages = [
+            v2.Message(topic=v2.Resource(name=topic), body=body, system_properties=properties) for body in bodies
+        ]
+        return [entry.offset for entry in self.send(*messages).entries]
+
+    def start_pull(self, queue: v2.MessageQueue, offset: int, **options: Any) -> Started:
+        """Sends a pull that waits as ``wait_ms`` says."""
+        request = service.PullMessageRequest(
+            group=v2.Resource(name=options.get("group", "readers")),
+            message_queue=queue,
+            offset=offset,
+            batch_size=options.get("batch_size", 32),
+            filter_expression=v2.FilterExpression(expression=options.get("tags", "*")),
+        )
+        request.long_polling_timeout.FromMilliseconds(options.get("wait_ms", 0))
+        return self.start("PullMessage", request)
+
+    def finish_pull(self, started: Started) -> Pull:
+        """What a pull was answered."""
+        first, *rest = started.answer()
+        messages = [part.message for part in rest if part.HasField("message")]
+        next_offset = rest[-1].next_offset if rest and rest[-1].HasField("next_offset") else None
+        return Pull(v2.Code.Name(first.status.code), first.status.message, messages, next_offset)
+
+    def pull(self, queue: v2.MessageQueue, offset: int, **options: Any) -> Pull:
+        return self.finish_pull(self.start_pull(queue, offset, **options))
+
+    def update_offset(self, group: str, queue: v2.MessageQueue, offset: int) -> str:
+        request = service.UpdateOffsetRequest(group=v2.Resource(name=group), message_queue=queue, offset=offset)
+        return self.code("UpdateOffset", request)
+
+    def get_offset(self, group: str, queue: v2.MessageQueue) -> tuple[str, int]:
+        request = service.GetOffsetRequest(group=v2.Resource(name=group), message_queue=queue)
+        answer = self.call("GetOffset", request)
+        return v2.Code.Name(answer.status.code), answer.offset
+
+    def bounds(self, topic: str, query_id: str = "") -> Any:
+        """A topic's entry of QueryBounds."""
+        request = v1.QueryBoundsRequest(topics=[v1.TopicBoundsRequest(topic=topic)], query_id=query_id)
+        return self.call("QueryBounds", request).topics[0]
+
+
+Connect = Callable[..., Client]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Makes clients whose channels are closed in the end."""
+    with ExitStack() as channels:
+
+        def open_client(endpoints: str, client_id: str = "tester") -> Client:
+            client = Client(endpoints, client_id)
+            channels.callback(client.channel.close)
+            return client
+
+        yield open_client
+
+
+class Process:
+    """A broker that serves as a process of its own."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        command = [sys.executable, "-m", "rmqpull_broker", "serve", *arguments]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.ready_line = self._process.stdout.readline()
+        self.pid = self._process.pid
+        ready = re.fullmatch(r"ready endpoints=(\S+) pid=\d+\n", self.ready_line)
+        assert ready, self._process.communicate(timeout=ANSWER_TIMEOUT_S)
+        self.endpoints = ready[1]
+
+    def end(self, number: signal.Signals) -> tuple[int, str, str]:
+        """Sends a signal and gives the exit code and what else was written to standard output and error."""
+        self._process.send_signal(number)
+        stdout, stderr = self._process.communicate(timeout=ANSWER_TIMEOUT_S)
+        return self._process.returncode, stdout, stderr
+
+    def kill(self) -> None:
+        """Makes sure that nothing is left running."""
+        if self._process.poll() is None:
+            self.end(signal.SIGKILL)
+
+
+class Serve(Protocol):
+    def __call__(self, *arguments: str, listen: str = ..., data_dir: Path | None = ...) -> Process: ...
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Starts brokers as processes, on a free port; what still runs in the end is killed."""
+    with ExitStack() as processes:
+
+        def start(*arguments: str, listen: str = "127.0.0.1:0", data_dir: Path | None = None) -> Process:
+            kept = [] if data_dir is None else ["--data-dir", str(data_dir)]
+            process = Process(["--listen", listen, *arguments, *kept])
+            processes.callback(process.kill)
+            return process
+
+        yield start

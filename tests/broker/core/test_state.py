@@ -1,0 +1,131 @@
+"""What the broker knows (rocketmq-semantics 3.5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqpull_broker.core import state as state_module
+from rmqpull_broker.core.errors import ConsumerGroupNotFound, OffsetNotFound, TopicNotFound
+from rmqpull_broker.core.facts import LostRange, OffsetsCommitted, RowsLost
+from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig, TopicType
+from rmqpull_broker.core.ports import MessageStore
+from rmqpull_broker.core.state import BrokerState
+
+if TYPE_CHECKING:
+    from tests.broker.core.conftest import Desk
+
+
+def test_a_topic_is_found_by_its_name(desk: Desk) -> None:
+    topic = desk.topic(queue_count=2)
+    assert desk.state.topic("orders") == topic == TopicConfig("orders", 2, TopicType.NORMAL, "id of orders")
+    assert desk.state.queues(topic) == [desk.queue(0), desk.queue(1)]
+    with pytest.raises(TopicNotFound, match=r"topic\[Orders\] not exist, apply first please!"):
+        desk.state.topic("Orders")
+
+
+@pytest.mark.parametrize(
+    ("queue", "exists"),
+    [
+        (MessageQueue("orders", "broker-a", 0), True),
+        (MessageQueue("orders", "broker-a", 1), True),
+        (MessageQueue("orders", "broker-a", 2), False),
+        (MessageQueue("orders", "broker-a", -1), False),
+        (MessageQueue("orders", "broker-b", 0), False),
+        (MessageQueue("unknown", "broker-a", 0), False),
+    ],
+)
+def test_which_queues_there_are(desk: Desk, queue: MessageQueue, exists: bool) -> None:
+    desk.topic(queue_count=2)
+    assert desk.state.has_queue(queue) is exists
+
+
+def test_a_queue_never_written_begins_and_ends_at_0(desk: Desk) -> None:
+    assert desk.state.bounds(desk.queue()) == Bounds(0, 0)
+
+
+def test_a_group_is_known_once_it_was_created(desk: Desk) -> None:
+    with pytest.raises(ConsumerGroupNotFound, match="Group readers not exist!"):
+        desk.state.require_group("readers")
+    desk.run(lambda draft: draft.ensure_group("readers"))
+    desk.state.require_group("readers")
+
+
+class Bounded:
+    """A store that knows bounds alone."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = lambda queue: bounds
+
+
+@pytest.mark.parametrize(
+    ("bounds", "stored", "answer"),
+    [
+        (Bounds(0, 0), None, None),
+        (Bounds(0, 1), None, 0),
+        (Bounds(0, 5), None, 0),
+        (Bounds(3, 5), None, None),
+        (Bounds(5, 5), None, None),
+        (Bounds(0, 5), 3, 3),
+        (Bounds(0, 5), 0, 0),
+        (Bounds(3, 5), 1, 1),
+        (Bounds(0, 0), 9, 9),
+        (Bounds(0, 0), -1, None),
+        (Bounds(3, 5), -1, None),
+    ],
+)
+def test_the_offset_of_a_group_that_may_be_new_to_a_queue(
+    desk: Desk, bounds: Bounds, stored: int | None, answer: int | None
+) -> None:
+    store: MessageStore = Bounded(bounds)  # type: ignore[assignment]
+    state = BrokerState(store, "broker-a")
+    if stored is not None:
+        state.apply([OffsetsCommitted("readers", ((desk.queue(), stored),))])
+    if answer is None:
+        with pytest.raises(OffsetNotFound, match="Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"):
+            state.consumer_offset("readers", desk.queue())
+    else:
+        assert state.consumer_offset("readers", desk.queue()) == answer
+
+
+def test_progress_is_overwritten_whatever_it_was(desk: Desk) -> None:
+    for offset in (7, 3, 1_000, 0):
+        desk.state.apply([OffsetsCommitted("readers", ((desk.queue(), offset),))])
+        assert desk.state.consumer_offset("readers", desk.queue()) == offset
+
+
+def test_progress_belongs_to_one_group_and_one_queue(desk: Desk) -> None:
+    desk.state.apply([OffsetsCommitted("readers", ((desk.queue(0), 7), (desk.queue(1), 8)))])
+    assert desk.state.consumer_offset("readers", desk.queue(1)) == 8
+    for group, queue in (("others", desk.queue(0)), ("readers", desk.queue(0, "invoices"))):
+        with pytest.raises(OffsetNotFound):
+            desk.state.consumer_offset(group, queue)
+
+
+def lost(batch_id: int, *ranges: LostRange, query_id: str = "q") -> RowsLost:
+    return RowsLost(query_id, batch_id, ranges)
+
+
+def test_a_repeated_report_of_lost_rows_counts_once(desk: Desk) -> None:
+    first, second = LostRange(desk.queue(0), 0, 5), LostRange(desk.queue(1), 2, 3)
+    for report in (lost(1, first, second), lost(1, first), lost(1, second, first)):
+        desk.state.apply([report])
+    assert desk.state.rows_lost("q") == {desk.queue(0): 5, desk.queue(1): 1}
+
+
+def test_lost_rows_of_other_batches_add_up_and_those_of_other_queries_do_not(desk: Desk) -> None:
+    gone = LostRange(desk.queue(), 0, 5)
+    desk.state.apply(
+        [lost(1, gone), lost(2, gone), lost(2, LostRange(desk.queue(), 8, 9)), lost(1, gone, query_id="r")]
+    )
+    assert desk.state.rows_lost("q") == {desk.queue(): 11}
+    assert desk.state.rows_lost("r") == {desk.queue(): 5}
+    assert desk.state.rows_lost("unknown") == {}
+
+
+def test_the_oldest_reports_are_forgotten_first(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "LOST_RANGES_MAX", 2)
+    for batch_id, until_offset in enumerate((1, 10, 100)):
+        desk.state.apply([lost(batch_id, LostRange(desk.queue(), 0, until_offset))])
+    assert desk.state.rows_lost("q") == {desk.queue(): 110}

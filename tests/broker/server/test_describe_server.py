@@ -1,0 +1,28 @@
+"""DescribeServer over gRPC: what a client learns about ``rmqpull.v1``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import rmqpull_broker
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+
+if TYPE_CHECKING:
+    from tests.broker.conftest import Client
+
+
+def test_extensions_and_limits_are_named(client: Client) -> None:
+    answer = client.call("DescribeServer", v1.DescribeServerRequest())
+    assert answer.status.code == v2.Code.OK
+    assert list(answer.extensions) == ["columns"]
+    assert answer.version == rmqpull_broker.__version__
+    assert min(answer.pull_rows_max, answer.pull_bytes_max, answer.publish_bytes_max) > 0
+
+
+def test_a_batch_and_a_pull_of_the_largest_size_fit_into_a_message_of_the_server(client: Client) -> None:
+    limits = client.call("DescribeServer", v1.DescribeServerRequest())
+    request = v1.PublishColumnsRequest(topic="single", arrow_ipc=bytes(limits.publish_bytes_max + 1))
+    assert client.code("PublishColumns", request) == "BAD_REQUEST"
+    request = v1.PublishColumnsRequest(topic="single", arrow_ipc=bytes(limits.publish_bytes_max))
+    assert client.code("PublishColumns", request) == "MESSAGE_CORRUPTED"

@@ -1,0 +1,183 @@
+"""Parked pulls as coroutines: who is woken, by what, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from rmqpull_broker.core.errors import IllegalPollingTime
+from rmqpull_broker.core.facts import Fact, GroupCreated, RowsStored
+from rmqpull_broker.core.filtering import EVERYTHING, TagFilter
+from rmqpull_broker.core.holding import ParkedPull
+from rmqpull_broker.core.message_ids import MessageIds
+from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.queue_selection import QueueSelector
+from rmqpull_broker.core.sending import Sender
+from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.server.journal import Journal
+from rmqpull_broker.server.parking import Parking
+from rmqpull_broker.server.service import Caller, Service
+from rmqpull_broker.store.commit_log import CommitLog
+from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from rmqpull_broker.store.queues import ConsumeQueues
+
+QUEUE, OTHER = (MessageQueue("orders", "broker-a", queue_id) for queue_id in (0, 1))
+NEVER_MS = 10**12
+WANTED = TagFilter(frozenset({"wanted"}))
+
+
+class Lot:
+    """A parking with a clock that stands at ``now_ms``."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1000
+        self.store = ConsumeQueues()
+        self.parking = Parking(self.store, lambda: self.now_ms)
+
+    def park(
+        self, *queues: MessageQueue, tag_filter: TagFilter = EVERYTHING, until_ms: int = NEVER_MS
+    ) -> asyncio.Task[None]:
+        return asyncio.ensure_future(self.parking.wait(ParkedPull(queues or (QUEUE,), tag_filter, until_ms)))
+
+    def parked(self) -> list[ParkedPull]:
+        """A list that gets every pull that is parked from now on."""
+        pulls: list[ParkedPull] = []
+        park = self.parking._holding.park
+
+        def park_and_tell(pull: ParkedPull) -> int:
+            pulls.append(pull)
+            return park(pull)
+
+        self.parking._holding.park = park_and_tell  # type: ignore[method-assign]
+        return pulls
+
+    async def settle(self) -> None:
+        """Lets everything that can run run."""
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    def arrive(self, queue: MessageQueue = QUEUE, tag: str | None = None) -> None:
+        """A message is stored and its fact kept."""
+        offset = self.store.bounds(queue).max_offset
+        fact = RowsStored(queue, (StoredMessage(Message(b"x", "m", tags=tag), offset, 0, "here"),))
+        self.store.append(fact)
+        facts: list[Fact] = [fact, GroupCreated("g")]
+        self.parking.kept(facts)
+
+
+def in_lot(story: Callable[[Lot], Awaitable[None]]) -> None:
+    async def play() -> None:
+        await story(Lot())
+
+    asyncio.run(play())
+
+
+def test_an_arrival_wakes_those_whom_it_concerns_and_nobody_else() -> None:
+    async def story(lot: Lot) -> None:
+        concerned = [lot.park(), lot.park(OTHER, QUEUE), lot.park(tag_filter=WANTED)]
+        others = [lot.park(OTHER), lot.park(tag_filter=TagFilter(frozenset({"foreign"})))]
+        await lot.settle()
+        lot.arrive(tag="wanted")
+        await asyncio.gather(*concerned)
+        assert not any(other.done() for other in others)
+        assert len(lot.parking) == len(others)
+        lot.parking.close()
+        await asyncio.gather(*others)
+
+    in_lot(story)
+
+
+def test_a_pull_leaves_when_its_time_is_over() -> None:
+    async def story(lot: Lot) -> None:
+        late, early = lot.park(until_ms=5000), lot.park(until_ms=1000)
+        await early
+        assert (late.done(), len(lot.parking)) == (False, 1)
+        lot.now_ms = 5000
+        # Whoever comes later sets the timer anew.
+        await lot.park(until_ms=5000)
+        await late
+        assert len(lot.parking) == 0
+
+    in_lot(story)
+
+
+def test_a_cancelled_pull_is_forgotten() -> None:
+    async def story(lot: Lot) -> None:
+        pull = lot.park()
+        await lot.settle()
+        assert len(lot.parking) == 1
+        pull.cancel()
+        await asyncio.wait([pull])
+        assert len(lot.parking) == 0
+        lot.arrive()
+
+    in_lot(story)
+
+
+def test_an_arrival_and_a_cancellation_at_once_are_no_trouble() -> None:
+    async def story(lot: Lot) -> None:
+        pull = lot.park()
+        await lot.settle()
+        lot.arrive()
+        pull.cancel()
+        lot.arrive()
+        await asyncio.wait([pull])
+        assert len(lot.parking) == 0
+
+    in_lot(story)
+
+
+def test_a_closed_parking_answers_everybody_and_parks_nobody() -> None:
+    async def story(lot: Lot) -> None:
+        pulls = [lot.park(), lot.park(OTHER, until_ms=2000)]
+        await lot.settle()
+        lot.parking.close()
+        await asyncio.gather(*pulls, lot.park())
+        assert len(lot.parking) == 0
+
+    in_lot(story)
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "remaining_ms", "deadline_ms"),
+    [
+        (20_000, None, 21_000),
+        (20_000, 60_000, 21_000),
+        (20_000, 10_000, 10_950),  # an answer shortly before the caller gives up
+        (300_000, None, 301_000),
+        (20_000, 31_535_999 * 60_000, 21_000),  # the Java client's sixty years (rocketmq-semantics 6.3)
+        (20_000, 10, None),
+        (0, None, None),
+        (-1, None, None),
+    ],
+)
+def test_a_hold_ends_with_its_time_out_or_shortly_before_its_caller_would(
+    timeout_ms: int, remaining_ms: int | None, deadline_ms: int | None
+) -> None:
+    async def story(lot: Lot) -> None:
+        parked = lot.parked()
+        caller = Caller("here", "tester", remaining_ms)
+        hold = asyncio.ensure_future(service_of(lot).hold([QUEUE], EVERYTHING, timeout_ms, caller))
+        await lot.settle()
+        lot.parking.close()
+        await hold
+        assert [pull.deadline_ms for pull in parked] == ([] if deadline_ms is None else [deadline_ms])
+
+    in_lot(story)
+
+
+def test_nobody_waits_longer_than_five_minutes() -> None:
+    async def story(lot: Lot) -> None:
+        with pytest.raises(IllegalPollingTime, match="300000 ms"):
+            await service_of(lot).hold([QUEUE], EVERYTHING, 300_001, Caller("here", "tester", None))
+
+    in_lot(story)
+
+
+def service_of(lot: Lot) -> Service:
+    state = BrokerState(lot.store, "broker-a")
+    journal = Journal(state, CommitLog(MemoryFileSystem()), lot.parking.kept)
+    sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "here")
+    return Service(state, journal, lot.parking, sender, lambda: lot.now_ms, ("127.0.0.1", 8081))

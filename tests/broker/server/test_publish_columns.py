@@ -1,0 +1,115 @@
+"""PublishColumns over gRPC: a batch in columns, kept whole or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from rmqpull_proto import columns
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+
+if TYPE_CHECKING:
+    from tests.broker.conftest import Client
+
+ORDERS = [v2.MessageQueue(topic=v2.Resource(name="orders"), id=queue_id) for queue_id in (0, 1)]
+SINGLE = v2.MessageQueue(topic=v2.Resource(name="single"), id=0)
+
+
+def stream_of(*batches: pa.RecordBatch) -> bytes:
+    return columns.write_stream(batches[0].schema, batches)
+
+
+def batch_of(**values: list[Any]) -> pa.RecordBatch:
+    schema = columns.select(columns.PUBLISH_SCHEMA, values)
+    return pa.RecordBatch.from_pydict(values, schema=schema)
+
+
+def publish(topic: str, *batches: pa.RecordBatch) -> v1.PublishColumnsRequest:
+    return v1.PublishColumnsRequest(topic=topic, arrow_ipc=stream_of(*batches))
+
+
+def ranges_of(answer: Any) -> list[tuple[str, str, int, int, int]]:
+    assert answer.status.code == v2.Code.OK, answer.status
+    return [
+        (part.queue.topic, part.queue.broker_name, part.queue.queue_id, part.first_offset, part.row_count)
+        for part in answer.ranges
+    ]
+
+
+def test_rows_go_to_the_queues_in_turn_and_the_answer_says_where(client: Client) -> None:
+    answer = client.call("PublishColumns", publish("orders", batch_of(body=[b"0", b"1", b"2", b"3", b"4"])))
+    assert ranges_of(answer) == [("orders", "broker-a", 0, 0, 3), ("orders", "broker-a", 1, 0, 2)]
+    assert client.pull(ORDERS[0], 0).bodies == [b"0", b"2", b"4"]
+    assert client.pull(ORDERS[1], 0).bodies == [b"1", b"3"]
+
+
+def test_batches_and_single_sends_take_turns_together(client: Client) -> None:
+    client.call("PublishColumns", publish("orders", batch_of(body=[b"batch"])))
+    client.send_bodies("orders", b"single")
+    assert client.pull(ORDERS[1], 0).bodies == [b"single"]
+
+
+def test_body_alone_is_enough_and_everything_else_gets_its_default(client: Client) -> None:
+    client.call("PublishColumns", publish("single", batch_of(body=[b"a", b"b"])))
+    first, second = (message.system_properties for message in client.pull(SINGLE, 0).messages)
+    assert first.message_id
+    assert first.message_id != second.message_id
+    assert (first.born_host, first.body_encoding) == ("127.0.0.1", v2.Encoding.IDENTITY)
+    assert first.HasField("born_timestamp")
+    assert not first.HasField("tag")
+
+
+def test_given_columns_come_back_over_the_standard_protocol(client: Client) -> None:
+    batch = batch_of(
+        body=[b"a"], tags=["t"], keys=[["k1", "k2"]], properties=[[("p", "1")]], msgId=["id"], bodyEncoding=[2]
+    )
+    client.call("PublishColumns", publish("single", batch))
+    (message,) = client.pull(SINGLE, 0).messages
+    system = message.system_properties
+    assert (system.tag, list(system.keys), system.message_id) == ("t", ["k1", "k2"], "id")
+    assert (dict(message.user_properties), system.body_encoding) == ({"p": "1"}, v2.Encoding.GZIP)
+
+
+def test_several_batches_of_one_stream_are_one_batch(client: Client) -> None:
+    answer = client.call("PublishColumns", publish("single", batch_of(body=[b"a"]), batch_of(body=[b"b", b"c"])))
+    assert ranges_of(answer) == [("single", "broker-a", 0, 0, 3)]
+
+
+GOOD = batch_of(body=[b"a"])
+CUT = stream_of(batch_of(body=[b"a" * 1000]))[:500]
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (publish("unknown", GOOD), "TOPIC_NOT_FOUND"),
+        (publish("", GOOD), "ILLEGAL_TOPIC"),
+        (v1.PublishColumnsRequest(topic="single"), "MESSAGE_CORRUPTED"),
+        (v1.PublishColumnsRequest(topic="single", arrow_ipc=b"no arrow"), "MESSAGE_CORRUPTED"),
+        (v1.PublishColumnsRequest(topic="single", arrow_ipc=CUT), "MESSAGE_CORRUPTED"),
+        (publish("single", batch_of(body=[])), "MESSAGE_CORRUPTED"),
+        (publish("single", batch_of(tags=["no body"])), "MESSAGE_CORRUPTED"),
+        (publish("single", pa.RecordBatch.from_pydict({"body": ["text"]})), "MESSAGE_CORRUPTED"),
+        (publish("single", pa.RecordBatch.from_pydict({"body": [b"a"], "colour": ["x"]})), "MESSAGE_CORRUPTED"),
+        (publish("single", batch_of(body=[None])), "MESSAGE_BODY_EMPTY"),
+        (publish("single", batch_of(body=[b"a", b"b"], tags=[None, "a|b"])), "ILLEGAL_MESSAGE_TAG"),
+        (publish("single", batch_of(body=[b"a"], properties=[[("KEYS", "1")]])), "ILLEGAL_MESSAGE_PROPERTY_KEY"),
+        (publish("single", batch_of(body=[b"a"], messageGroup=["g"])), "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"),
+    ],
+)
+def test_a_bad_batch_is_refused_whole(client: Client, request_: v1.PublishColumnsRequest, code: str) -> None:
+    answer = client.call("PublishColumns", request_)
+    assert v2.Code.Name(answer.status.code) == code
+    assert answer.status.message
+    assert not answer.ranges
+    assert client.bounds("single").queues[0].max_offset == 0
+
+
+def test_an_unknown_body_encoding_is_refused(client: Client) -> None:
+    assert client.code("PublishColumns", publish("single", batch_of(body=[b"a"], bodyEncoding=[7]))) == (
+        "MESSAGE_CORRUPTED"
+    )
+    assert client.pull(SINGLE, 0).code == "MESSAGE_NOT_FOUND"

@@ -1,0 +1,75 @@
+"""QueryBounds over gRPC: all queues of many topics in one picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqpull_broker.testing import running_broker
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+
+if TYPE_CHECKING:
+    from tests.broker.conftest import Client, Connect
+
+
+def asking(*topics: str) -> v1.QueryBoundsRequest:
+    return v1.QueryBoundsRequest(topics=[v1.TopicBoundsRequest(topic=topic) for topic in topics])
+
+
+def test_every_queue_is_listed_with_its_bounds(client: Client) -> None:
+    client.send_bodies("orders", b"a", b"b", b"c")
+    bounds = client.bounds("orders")
+    assert bounds.status.code == v2.Code.OK
+    assert [(q.broker_name, q.queue_id, q.min_offset, q.max_offset, q.rows_lost) for q in bounds.queues] == [
+        ("broker-a", 0, 0, 3, 0),
+        ("broker-a", 1, 0, 0, 0),
+    ]
+    assert not any(queue.HasField("reached_offset") for queue in bounds.queues)
+
+
+def test_topics_are_answered_in_their_order_and_an_unknown_one_for_itself_alone(client: Client) -> None:
+    answer = client.call("QueryBounds", asking("single", "unknown", "orders"))
+    assert answer.status.code == v2.Code.OK
+    assert [(topic.topic, v2.Code.Name(topic.status.code), len(topic.queues)) for topic in answer.topics] == [
+        ("single", "OK", 1),
+        ("unknown", "TOPIC_NOT_FOUND", 0),
+        ("orders", "OK", 2),
+    ]
+    assert not answer.topics[1].creation_id
+
+
+def test_no_topic_gives_no_bounds(client: Client) -> None:
+    assert client.call("QueryBounds", asking()).status.code == v2.Code.OK
+
+
+def test_the_creation_id_is_the_topics_own_and_new_with_every_creation(client: Client, connect: Connect) -> None:
+    ids = [client.bounds(topic).creation_id for topic in ("orders", "orders", "single")]
+    assert ids[0] == ids[1] != ids[2]
+    with running_broker(topics={"orders": 2}) as another:
+        assert connect(another.endpoints).bounds("orders").creation_id not in ("", *ids)
+
+
+@pytest.mark.parametrize(
+    ("from_offset", "byte_budget", "reached"),
+    [
+        (0, 30, 3),  # three bodies of ten bytes
+        (0, 29, 2),
+        (0, 10, 1),
+        (0, 9, 1),  # a first message above the budget goes alone
+        (0, 0, 1),
+        (0, 1 << 62, 4),
+        (2, 10, 3),
+        (4, 10, 4),
+        (-5, 10, 1),
+        (99, 10, 4),
+    ],
+)
+def test_a_byte_budget_reaches_an_offset(client: Client, from_offset: int, byte_budget: int, reached: int) -> None:
+    client.send_bodies("orders", *[b"0123456789"] * 4)
+    budget = v1.BudgetedQueue(broker_name="broker-a", queue_id=0, from_offset=from_offset, byte_budget=byte_budget)
+    request = v1.QueryBoundsRequest(topics=[v1.TopicBoundsRequest(topic="orders", budgeted_queues=[budget])])
+    first, second = client.call("QueryBounds", request).topics[0].queues
+    assert first.reached_offset == reached
+    assert not second.HasField("reached_offset")

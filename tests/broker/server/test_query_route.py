@@ -1,0 +1,76 @@
+"""QueryRoute over gRPC (rocketmq-semantics 5.8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqpull_broker.testing import RunningBroker
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+
+if TYPE_CHECKING:
+    from tests.broker.conftest import Client, Connect
+
+
+def route_of(topic: str, **fields: object) -> service.QueryRouteRequest:
+    return service.QueryRouteRequest(topic=v2.Resource(name=topic), **fields)  # type: ignore[arg-type]
+
+
+def test_every_queue_of_a_topic_is_listed_as_clients_insist(client: Client) -> None:
+    answer = client.call("QueryRoute", route_of("orders"))
+    assert answer.status.code == v2.Code.OK
+    assert [queue.id for queue in answer.message_queues] == [0, 1]
+    for queue in answer.message_queues:
+        assert queue.topic.name == "orders"
+        assert queue.permission == v2.Permission.READ_WRITE
+        assert (queue.broker.name, queue.broker.id) == ("broker-a", 0)
+        assert list(queue.accept_message_types) == [v2.MessageType.NORMAL]
+
+
+def test_the_address_that_the_client_used_is_echoed(client: Client) -> None:
+    seen = v2.Endpoints(scheme=v2.AddressScheme.DOMAIN_NAME, addresses=[v2.Address(host="mq.example", port=80)])
+    answer = client.call("QueryRoute", route_of("single", endpoints=seen))
+    assert [queue.broker.endpoints for queue in answer.message_queues] == [seen]
+
+
+def test_a_client_that_says_no_address_gets_the_brokers_own(client: Client, broker: RunningBroker) -> None:
+    (queue,) = client.call("QueryRoute", route_of("single")).message_queues
+    (address,) = queue.broker.endpoints.addresses
+    assert f"{address.host}:{address.port}" == broker.endpoints
+    assert queue.broker.endpoints.scheme == v2.AddressScheme.IPv4
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        ("unknown", "TOPIC_NOT_FOUND"),
+        ("", "ILLEGAL_TOPIC"),
+        ("  ", "ILLEGAL_TOPIC"),
+        ("a.b", "ILLEGAL_TOPIC"),
+        ("t" * 128, "ILLEGAL_TOPIC"),
+        ("TBW102", "ILLEGAL_TOPIC"),
+    ],
+)
+def test_a_topic_that_cannot_be_routed_is_refused_by_name(client: Client, topic: str, code: str) -> None:
+    answer = client.call("QueryRoute", route_of(topic))
+    assert v2.Code.Name(answer.status.code) == code
+    assert not answer.message_queues
+
+
+def test_a_route_never_creates_its_topic(client: Client) -> None:
+    assert client.code("QueryRoute", route_of("later")) == "TOPIC_NOT_FOUND"
+    assert client.code("QueryRoute", route_of("later")) == "TOPIC_NOT_FOUND"
+
+
+def test_a_namespace_is_part_of_the_topics_name(client: Client) -> None:
+    request = service.QueryRouteRequest(topic=v2.Resource(resource_namespace="shop", name="orders"))
+    answer = client.call("QueryRoute", request)
+    assert v2.Code.Name(answer.status.code) == "TOPIC_NOT_FOUND"
+    assert "shop%orders" in answer.status.message
+
+
+def test_a_caller_without_a_client_id_is_refused(broker: RunningBroker, connect: Connect) -> None:
+    answer = connect(broker.endpoints, client_id="").call("QueryRoute", route_of("orders"))
+    assert (answer.status.code, answer.status.message) == (v2.Code.CLIENT_ID_REQUIRED, "client id cannot be empty")

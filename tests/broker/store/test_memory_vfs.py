@@ -1,0 +1,54 @@
+"""A disk whose crashes and faults are staged."""
+
+from collections.abc import Callable
+
+import pytest
+
+from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+
+
+def test_a_power_cut_keeps_what_was_synced() -> None:
+    disk = MemoryFileSystem({"old": b"kept"})
+    file = disk.create("new")
+    file.write(b"synced")
+    file.sync()
+    file.write(b" and not")
+    disk.append("old").write(b" and lost")
+    disk.create("empty")
+    assert disk.crashed().files == {"old": b"kept", "new": b"synced", "empty": b""}
+    assert disk.files["new"] == b"synced and not"
+
+
+def test_a_power_cut_leaves_the_disk_of_before_alone() -> None:
+    disk = MemoryFileSystem({"a": b"one"})
+    disk.crashed().append("a").write(b"two")
+    assert disk.files == {"a": b"one"}
+
+
+def test_a_cut_is_synced() -> None:
+    disk = MemoryFileSystem({"a": b"one"})
+    disk.append("a").write(b"two")
+    disk.truncate("a", 4)
+    assert disk.crashed().files == {"a": b"onet"}
+
+
+@pytest.mark.parametrize("operation", ["write", "sync", "truncate"])
+def test_an_operation_that_is_told_to_fail_fails_once(operation: str) -> None:
+    disk = MemoryFileSystem({"a": b"one"})
+    disk.fail_next = {operation}
+    file = disk.append("a")
+    operations: dict[str, Callable[[], None]] = {
+        "write": lambda: file.write(b"two"),
+        "sync": file.sync,
+        "truncate": lambda: disk.truncate("a", 0),
+    }
+    with pytest.raises(OSError, match=f"{operation} failed"):
+        operations[operation]()
+    assert disk.files == {"a": b"one"}
+    operations[operation]()
+
+
+def test_people_are_told_that_it_is_memory() -> None:
+    disk = MemoryFileSystem()
+    assert disk.describe("a") == "memory:a"
+    disk.close()
