@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from rmqpull_broker.core import columns, limits
 from rmqpull_broker.core.errors import (
+    BadRequest,
     BrokerError,
     IllegalMessageGroup,
     IllegalMessageId,
@@ -144,6 +145,28 @@ def _check_body_encoding(batch: pa.RecordBatch) -> None:
     )
 
 
+def _check_stored_properties(batch: pa.RecordBatch) -> None:
+    """The store's own limit (rocketmq-semantics 3.10.1); nothing else bounds ids, hosts and traces."""
+    sizes = columns.text_bytes(batch, ["msgId", "tags", "messageGroup", "traceContext", "bornHost"])
+    _refuse_if(
+        pc.greater(sizes, limits.STORED_PROPERTIES_BYTES_MAX),
+        MessagePropertiesTooLarge,
+        lambda _: (
+            "the message is illegal, maybe msg body or properties length not matched. msg body length limit "
+            f"{limits.BODY_BYTES_MAX}B, msg properties length limit 32KB."
+        ),
+    )
+
+
+def _check_times(batch: pa.RecordBatch) -> None:
+    """Not a rule of Apache's, whose protocol cannot say other times; columns can."""
+    first_us, last_us = limits.TIMES_US
+    for name in ("bornTimestamp", "deliveryTimestamp"):
+        times = batch.column(name).cast(pa.int64())
+        outside = pc.or_(pc.less(times, first_us), pc.greater(times, last_us))
+        _refuse_if(outside, BadRequest, lambda _, name=name: f"{name} lies outside the years 1 to 9999")  # type: ignore[misc]
+
+
 _RULES = (
     _check_body,
     _check_properties,
@@ -152,7 +175,9 @@ _RULES = (
     _check_size,
     _check_msg_id,
     _check_group,
+    _check_stored_properties,
     _check_body_encoding,
+    _check_times,
 )
 
 

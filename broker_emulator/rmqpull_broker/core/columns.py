@@ -142,13 +142,17 @@ def row_bytes(batch: pa.RecordBatch) -> pa.Array:
     """Bytes of body, tags, keys and user properties of each row: the size that every byte limit counts."""
     properties = batch.column("properties")
     sizes = [
-        _text_bytes(batch.column("body")),
-        _text_bytes(batch.column("tags")),
+        text_bytes(batch, ["body", "tags"]),
         _list_bytes(batch.column("keys"), batch.column("keys").values),
         _list_bytes(properties, properties.keys),
         _list_bytes(properties, properties.items),
     ]
     return functools.reduce(pc.add, sizes)
+
+
+def text_bytes(batch: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
+    """Bytes of the named text or binary columns of each row together."""
+    return functools.reduce(pc.add, (_text_bytes(batch.column(name)) for name in names))
 
 
 def _text_bytes(column: pa.Array) -> pa.Array:

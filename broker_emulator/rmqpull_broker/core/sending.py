@@ -102,7 +102,9 @@ class Sender:
                 array = published.column(field.name)
             if array is None:
                 array = columns.constant_column(None, field.type, count)
-            if array.null_count and field.name == "msgId":
+            if field.name in ("tags", "messageGroup"):
+                array = _without_empty(array)
+            elif array.null_count and field.name == "msgId":
                 array = pc.coalesce(array, self.message_ids.take(count, now_ms))
             elif array.null_count and field.name in defaults:
                 array = _fill(array, defaults[field.name])
@@ -127,6 +129,11 @@ class Sender:
         tallies = pc.value_counts(queue_ids)
         counts = zip(tallies.field(0).to_pylist(), tallies.field(1).to_pylist(), strict=True)
         return batch, sorted(counts)
+
+
+def _without_empty(texts: pa.Array) -> pa.Array:
+    """Empty texts as null: Apache's proxy takes an empty tag or message group for none."""
+    return pc.if_else(pc.equal(pc.binary_length(texts), 0), pa.scalar(None, texts.type), texts)
 
 
 def _fill(array: pa.Array, default: pa.Scalar) -> pa.Array:

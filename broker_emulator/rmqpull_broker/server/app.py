@@ -27,7 +27,8 @@ _OPTIONS = (
     # Two brokers on one port would share its connections by chance; the second must fail instead.
     ("grpc.so_reuseport", 0),
     ("grpc.max_receive_message_length", GRPC_MESSAGE_BYTES_MAX),
-    ("grpc.max_send_message_length", GRPC_MESSAGE_BYTES_MAX),
+    # Answers are bounded by PULL_BYTES_MAX and by what ids, hosts and traces may weigh beside.
+    ("grpc.max_send_message_length", -1),
 )
 
 

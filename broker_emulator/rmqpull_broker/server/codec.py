@@ -59,10 +59,10 @@ def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:
     return Message(
         body=message.body,
         msg_id=system.message_id,
-        tags=system.tag if system.HasField("tag") else None,
+        tags=system.tag or None,
         keys=tuple(system.keys),
         properties=dict(message.user_properties),
-        message_group=system.message_group if system.HasField("message_group") else None,
+        message_group=system.message_group or None,
         delivery_timestamp_ms=milliseconds_from(system.delivery_timestamp) if has_delivery_time else None,
         born_timestamp_ms=milliseconds_from(system.born_timestamp) if system.HasField("born_timestamp") else now_ms,
         born_host=system.born_host or peer_host,

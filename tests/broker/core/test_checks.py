@@ -50,6 +50,10 @@ def numbered(count: int) -> dict[str, str]:
         ({"message_group": "  "}, "ILLEGAL_MESSAGE_GROUP", "blank"),
         ({"message_group": "é" * 32}, "ILLEGAL_MESSAGE_GROUP", "max length"),
         ({"message_group": "a\x9f"}, "ILLEGAL_MESSAGE_GROUP", "control character"),
+        ({"msg_id": "I" * 32_768}, "MESSAGE_PROPERTIES_TOO_LARGE", "msg properties length limit 32KB"),
+        ({"trace_context": "t" * 32_768}, "MESSAGE_PROPERTIES_TOO_LARGE", "msg properties length limit 32KB"),
+        ({"born_timestamp_ms": 253_402_300_800_000}, "BAD_REQUEST", "bornTimestamp lies outside"),
+        ({"delivery_timestamp_ms": -62_135_596_800_001}, "BAD_REQUEST", "deliveryTimestamp lies outside"),
     ],
 )
 def test_a_message_that_breaks_a_rule_is_refused_by_its_code(fields: dict[str, Any], code: str, sentence: str) -> None:

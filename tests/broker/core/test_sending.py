@@ -205,3 +205,11 @@ def test_sends_that_are_drafted_together_get_offsets_one_after_another(desk: Des
     for facts in draft.groups:
         desk.state.apply(facts)
     assert [[row.queue_offset for row in desk.rows(desk.queue(n))] for n in range(2)] == [[0, 1, 2], [0, 1]]
+
+
+def test_an_empty_tag_or_message_group_is_none(desk: Desk) -> None:
+    desk.topic()
+    desk.publish(published(body=[b"a", b"b"], tags=["", "t"], messageGroup=["", None]))
+    [batch] = desk.state.store.read(desk.queue(), 0, 2)
+    assert batch.column("tags").to_pylist() == [None, "t"]
+    assert batch.column("messageGroup").null_count == 2
