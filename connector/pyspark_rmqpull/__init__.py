@@ -6,4 +6,6 @@ Python data source of the session is found; so nothing here imports more than py
 
 from pyspark_rmqpull.source import RmqpullDataSource as DefaultSource
 
+__version__ = "0.1.0"
+
 __all__ = ["DefaultSource"]

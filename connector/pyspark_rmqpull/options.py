@@ -23,15 +23,15 @@ _NOT_OFFERED = {
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
-def _integer(least: int, most: int | None = None) -> Callable[[str], int]:
+def _integer(least: int, most: int) -> Callable[[str], int]:
     """A parser of integers in ``[least, most]``."""
-    wanted = f"an integer of at least {least}" if most is None else f"an integer from {least} to {most}"
+    wanted = f"an integer from {least} to {most}"
 
     def parse(text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,19}", text.strip()):
             raise ValueError(f"Expected {wanted}.")
         value = int(text)
-        if value < least or (most is not None and value > most):
+        if not least <= value <= most:
             raise ValueError(f"Expected {wanted}.")
         return value
 
@@ -40,7 +40,12 @@ def _integer(least: int, most: int | None = None) -> Callable[[str], int]:
 
 def _endpoints(text: str) -> str:
     host, _, port = text.strip().rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) <= 65_535 or re.search(r"[\s,;/]", text.strip()):
+    if (
+        not host
+        or not (port.isascii() and port.isdecimal())
+        or not 0 < int(port) <= 65_535
+        or re.search(r"[\s,;/]", text.strip())
+    ):
         raise ValueError("Expected one HOST:PORT, such as 127.0.0.1:8081.")
     return text.strip()
 
@@ -95,7 +100,7 @@ OPTIONS = (
         None,
         "messages",
         "About how many messages a micro-batch takes, shared among queues in proportion to what waits in them.",
-        _integer(1),
+        _integer(1, 2**63 - 1),  # Spark hands the limit through a Java long
     ),
     Option(
         "numPartitions",

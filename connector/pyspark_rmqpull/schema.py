@@ -41,7 +41,7 @@ ROW_SCHEMA = StructType(
 def check_schema(schema: StructType) -> None:
     """Accepts the row schema or any selection of its columns, in any order; only these travel from the broker.
 
-    Raises OptionError for a column that does not exist, has another type, or may not be null.
+    Raises OptionError for a column that does not exist, comes twice, has another type, or may not be null.
     """
     if not schema.fields:
         raise OptionError(f"The schema names no column. There are: {_spelled(ROW_SCHEMA)}.")
@@ -49,7 +49,9 @@ def check_schema(schema: StructType) -> None:
     for field in schema.fields:
         if field.name not in offered:
             raise OptionError(f"The schema names column {field.name}. There are: {_spelled(ROW_SCHEMA)}.")
-        if field != offered[field.name]:
+        if schema.names.count(field.name) > 1:
+            raise OptionError(f"The schema names column {field.name} twice. Name it once and copy it afterwards.")
+        if (field.dataType, field.nullable) != (offered[field.name].dataType, True):
             raise OptionError(
                 f"The schema has {_spelled(StructType([field]))}; the source gives "
                 f"{_spelled(StructType([offered[field.name]]))}, which may be null. Select it so and cast afterwards."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,7 +60,7 @@ def parse_starting_offsets(text: str) -> StartingOffsets:
         return StartingOffsets(text.strip().lower())
     try:
         form = json.loads(text, object_pairs_hook=_without_repeats)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"It is neither a word it knows nor JSON ({error}). {_EXPECTED}") from None
     if not isinstance(form, dict):
         raise ValueError(f"It is no JSON object. {_EXPECTED}")
@@ -87,8 +88,8 @@ def _queues_of(topic: str, brokers: Mapping[str, Any]) -> dict[MessageQueue, str
         if not isinstance(offsets, dict):
             raise ValueError(f"{topic}/{broker_name} has no queue ids with offsets. {_EXPECTED}")
         for queue_id, wanted in offsets.items():
-            if not (queue_id.isascii() and queue_id.isdigit()):
-                raise ValueError(f"{topic}/{broker_name} has a queue id {queue_id!r}, which is no number. {_EXPECTED}")
+            if not re.fullmatch("0|[1-9][0-9]*", queue_id):  # one spelling, so that no queue is named twice
+                raise ValueError(f"{topic}/{broker_name} has queue id {queue_id!r}, not one like 0 or 12. {_EXPECTED}")
             queue = MessageQueue(topic, broker_name, int(queue_id))
             is_offset = isinstance(wanted, int) and not isinstance(wanted, bool) and wanted >= 0
             queues[queue] = wanted if is_offset else _word(str(queue), wanted)

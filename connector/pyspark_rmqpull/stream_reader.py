@@ -58,9 +58,10 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         does not exist, BrokerUnavailable.
         """
         finished = SourceOffset.from_json(start)
-        topics = self._topics()  # before the commit, which would wait for an absent broker as long again
-        self._progress.commit(finished)
+        topics = self._topics()
         position = self._position(finished, topics)
+        # Not earlier: an absent broker would be waited for twice, and a topic made anew would get its old offsets.
+        self._progress.commit(finished)
         if self._may_wait(position, topics):
             self._client().wait_for_messages(self._options.pull_group, position.offsets, self._options.idle_wait_ms)
             topics = self._topics()

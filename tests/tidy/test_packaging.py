@@ -6,6 +6,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import pyspark_rmqpull
 import rmqpull_broker
 
 HEAVY = ("grpc", "google.protobuf", "numpy", "pandas", "pyarrow", "rmqpull_broker", "rmqpull_proto")
@@ -42,5 +43,5 @@ def test_importing_the_data_source_loads_pyspark_and_nothing_heavy(tmp_path: Pat
     assert loaded == []
 
 
-def test_the_broker_names_the_version_that_is_installed() -> None:
-    assert rmqpull_broker.__version__ == version("rmqpull")
+def test_both_packages_name_the_version_that_is_installed() -> None:
+    assert rmqpull_broker.__version__ == pyspark_rmqpull.__version__ == version("rmqpull")

@@ -18,6 +18,7 @@ from typing import Any, Protocol, cast
 
 import grpc
 
+from pyspark_rmqpull import __version__
 from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import Method
@@ -72,21 +73,17 @@ class BrokerChannel:
 
     def start(self, method: Method, request: Any) -> Callable[[], Any]:
         """Begins a unary call at once; what it returns waits for the answer, as :meth:`call` does."""
-        begun = self._start(method, request, self.request_timeout_ms / 1000)
+        return self._begun(method, lambda left_s: self._start(method, request, left_s), lambda call: call.result())
 
-        def answer() -> Any:
-            try:
-                return self._checked(method, begun.result())
-            except grpc.RpcError as error:
-                if error.code() not in _AWAY:
-                    raise self._failure(method, error) from None
-                return self.call(method, request)
-
-        return answer
+    def start_stream(self, method: Method, request: Any) -> Callable[[], list[Any]]:
+        """Begins a streaming call at once; what it returns waits for all answers and leaves statuses to the caller."""
+        return self._begun(method, lambda left_s: self._stream(method, request, left_s), list, check=False)
 
     def stream(self, method: Method, request: Any, extra_ms: int = 0) -> Stream:
         """Begins a streaming call at once and gives its answers; errors are raw gRPC errors."""
-        timeout_s = (self.request_timeout_ms + extra_ms) / 1000
+        return self._stream(method, request, (self.request_timeout_ms + extra_ms) / 1000)
+
+    def _stream(self, method: Method, request: Any, timeout_s: float) -> Stream:
         multi_callable = self._connected().unary_stream(
             method.path,
             request_serializer=method.request.SerializeToString,
@@ -95,18 +92,12 @@ class BrokerChannel:
         stream = multi_callable(request, timeout=timeout_s, metadata=_metadata(), wait_for_ready=True)
         return cast("Stream", stream)
 
-    def call_stream(self, method: Method, request: Any, extra_ms: int = 0) -> list[Any]:
-        """All answers of a streaming call; raises as :meth:`call` does, but leaves statuses to the caller."""
-        answers: list[Any] = self._retried(
-            method, extra_ms, lambda left_s: list(self.stream(method, request, extra_ms)), check=False
-        )
-        return answers
-
     def close(self) -> None:
         """Closes the connection; the next call makes a new one."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+        self.has_columns = None
 
     def _connected(self) -> grpc.Channel:
         if self._channel is None:
@@ -121,6 +112,16 @@ class BrokerChannel:
         )
         return multi_callable.future(request, timeout=timeout_s, metadata=_metadata(), wait_for_ready=True)
 
+    def _begun(
+        self, method: Method, begin: Callable[[float], Any], take: Callable[[Any], Any], check: bool = True
+    ) -> Callable[[], Any]:
+        """Begins the first attempt now. The deadline for what follows counts from when somebody waits for the answer:
+        Spark may take longer over a batch than a request may last, and the broker may have been away meanwhile."""
+        first = [begin(self.request_timeout_ms / 1000)]
+        return lambda: self._retried(
+            method, 0, lambda left_s: take(first.pop() if first else begin(left_s)), check=check
+        )
+
     def _retried(self, method: Method, extra_ms: int, attempt: Callable[[float], Any], check: bool = True) -> Any:
         """Tries until the deadline while the broker is away or asks to come again later."""
         deadline_s = time.monotonic() + (self.request_timeout_ms + extra_ms) / 1000
@@ -132,7 +133,7 @@ class BrokerChannel:
                 return self._checked(method, answer) if check else answer
             except grpc.RpcError as error:
                 failure: Exception = self._failure(method, error)
-                may_retry = error.code() is grpc.StatusCode.UNAVAILABLE
+                may_retry = error.code() in _AWAY
             except RequestRefused as error:
                 failure, may_retry = error, error.code == "TOO_MANY_REQUESTS"
             pause_s = back_off_s * random.uniform(0.5, 1.0)
@@ -148,6 +149,7 @@ class BrokerChannel:
     def _failure(self, method: Method, error: grpc.RpcError) -> Exception:
         code = error.code()
         if code is grpc.StatusCode.UNIMPLEMENTED:
+            self.has_columns = None  # another server may listen there now: the next client asks again
             return Unserved(self.endpoints, method)
         if code in _AWAY:
             return BrokerUnavailable(
@@ -184,7 +186,7 @@ def _metadata() -> tuple[tuple[str, str], ...]:
     return (
         ("x-mq-client-id", f"{socket.gethostname()}@{os.getpid()}@rmqpull"),
         ("x-mq-language", "PYTHON"),
-        ("x-mq-client-version", "5.1.1"),
+        ("x-mq-client-version", __version__),
         ("x-mq-protocol", "v2"),
         ("x-mq-date-time", now.strftime("%Y%m%dT%H%M%SZ")),
         ("x-mq-request-id", str(uuid.uuid4())),

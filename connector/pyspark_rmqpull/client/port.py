@@ -32,7 +32,8 @@ class BrokerClient(Protocol):
     def read(self, group: str, ranges: Sequence[QueueRange], columns: Sequence[str]) -> Iterator[Sequence[QueueRows]]:
         """All messages of the ranges, a few thousand at a time, with the next pull under way meanwhile.
 
-        Rows of one queue come in order. Raises DataLoss when a range is not there any more.
+        Rows of one queue come in order. Raises DataLoss when a range is not there any more; of a whole queue that is
+        gone the standard protocol only says BAD_REQUEST, which raises RequestRefused.
         """
 
     def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
@@ -44,7 +45,8 @@ class BrokerClient(Protocol):
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
         """Sends one message per row of (a selection of) ``PUBLISH_SCHEMA``; returns when all are kept.
 
-        A retried call may store a batch twice, as any at-least-once producer.
+        A retried call may store a batch twice, as any at-least-once producer. Raises RequestRefused at a server
+        without the columnar extension.
         """
 
     def close(self) -> None:

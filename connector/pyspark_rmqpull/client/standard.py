@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 import grpc
@@ -115,14 +115,12 @@ class StandardClient:
         if row_count:
             yield _columns_of(gathered, columns)
 
-    def pull(self, group: str, queue: MessageQueue, offset: int, count: int) -> Stream:
-        """Begins one pull of at most ``count`` messages."""
-        return self._channel.stream(_PULL, self._pull_request(group, queue, offset, min(count, self._pull_batch_size)))
-
-    def pull_again(self, group: str, queue: MessageQueue, offset: int, count: int) -> list[rpc.PullMessageResponse]:
-        """Repeats a pull whose broker went away, until the request timeout."""
+    def start_pull(
+        self, group: str, queue: MessageQueue, offset: int, count: int
+    ) -> Callable[[], list[rpc.PullMessageResponse]]:
+        """Begins one pull of at most ``count`` messages; what it returns waits for the answer."""
         request = self._pull_request(group, queue, offset, min(count, self._pull_batch_size))
-        return self._channel.call_stream(_PULL, request)
+        return self._channel.start_stream(_PULL, request)
 
     def refuse_status(self, status: v2.Status) -> None:
         """Raises RequestRefused for the status of a pull that is no answer."""
@@ -130,6 +128,17 @@ class StandardClient:
 
     def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Sets the group's offsets, one call for each queue."""
+        try:
+            self._update_offsets(group, offsets)
+        except RequestRefused as refusal:
+            if refusal.code != "CONSUMER_GROUP_NOT_FOUND":
+                raise
+            # Only a pull makes a group (rocketmq-semantics 6.1), and a query that found nothing has not pulled.
+            queue, offset = next(iter(offsets.items()))
+            self.start_pull(group, queue, offset, 1)()
+            self._update_offsets(group, offsets)
+
+    def _update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         method = MESSAGING.methods["UpdateOffset"]
         requests = [
             rpc.UpdateOffsetRequest(group=v2.Resource(name=group), message_queue=standard_queue(queue), offset=offset)
@@ -170,15 +179,11 @@ class _QueuePull:
 
     def _begin(self) -> None:
         count = self._until_offset - self._offset
-        self._stream = self._client.pull(self._group, self.queue, self._offset, count)
+        self._answer = self._client.start_pull(self._group, self.queue, self._offset, count)
 
     def take(self) -> list[v2.Message]:
         """The messages of the pull under way; begins the next one. Raises DataLoss when the range is gone."""
-        try:
-            answer = list(self._stream)
-        except grpc.RpcError:
-            count = self._until_offset - self._offset
-            answer = self._client.pull_again(self._group, self.queue, self._offset, count)
+        answer = self._answer()
         messages = [part.message for part in answer if part.WhichOneof("content") == "message"]
         self._advance(answer)
         if self.is_under_way:

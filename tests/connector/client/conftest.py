@@ -1,0 +1,64 @@
+"""Brokers in this process, with and without the columnar extension, and the client for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from pyspark_rmqpull.client import BrokerClient, connect
+from pyspark_rmqpull.client.channel import channel_of_process
+from rmqpull_broker.testing import running_broker
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from rmqpull_proto.rpc import MESSAGING
+
+TIMEOUT_MS = 60_000
+
+
+class Served:
+    """A broker with the topic "orders" and a client of it."""
+
+    def __init__(self, endpoints: str) -> None:
+        self.endpoints = endpoints
+        self.client: BrokerClient = connect(endpoints, TIMEOUT_MS, pull_batch_size=256)
+
+    def send(self, *bodies: bytes) -> None:
+        """Sends one message after the other by the standard protocol, which any broker takes."""
+        channel = channel_of_process(self.endpoints, TIMEOUT_MS)
+        for body in bodies:
+            message = v2.Message(topic=v2.Resource(name="orders"), body=body)
+            message.system_properties.message_id = "m"
+            channel.call(MESSAGING.methods["SendMessage"], service.SendMessageRequest(messages=[message]))
+
+
+Serve = Callable[..., Served]
+
+
+@pytest.fixture(params=["columns", "none"])
+def extensions(request: pytest.FixtureRequest) -> str:
+    """Every test that serves a broker is run against both kinds."""
+    return str(request.param)
+
+
+@pytest.fixture
+def serve(extensions: str, tmp_path: Path) -> Iterator[Serve]:
+    """Serves "orders" with a number of queues and the batch that was published to it."""
+    with ExitStack() as stack:
+
+        def start(queues: int = 1, batch: pa.RecordBatch | None = None) -> Served:
+            topics, data_dir = {"orders": queues}, str(tmp_path / "data")
+            if batch is not None:
+                # A broker without columns does not take them either: they are published before it opens the directory.
+                with running_broker(topics, data_dir=data_dir) as publishing:
+                    connect(publishing.endpoints, TIMEOUT_MS).publish("orders", batch)
+            served = Served(
+                stack.enter_context(running_broker(topics, data_dir=data_dir, extensions=extensions)).endpoints
+            )
+            stack.callback(served.client.close)
+            return served
+
+        yield start

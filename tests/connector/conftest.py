@@ -1,0 +1,61 @@
+"""A broker that is a few dictionaries: what the driver's side asks of one, and a record of what it asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+
+from pyspark_rmqpull import stream_reader
+from pyspark_rmqpull.client import BrokerClient, QueueRows
+from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
+
+
+@dataclass
+class FakeClient:
+    """The topic "orders"; ``queues`` gives bounds by queue id. ``calls`` names what was asked, in order."""
+
+    queues: dict[int, Bounds]
+    creation_id: str | None = "first"
+    on_wait: Callable[[], None] = lambda: None
+    calls: list[str] = field(default_factory=list)
+    commits: list[dict[int, int]] = field(default_factory=list)
+
+    def bounds(self, topics: Sequence[str]) -> dict[str, TopicBounds]:
+        self.calls.append("bounds")
+        queues = {MessageQueue("orders", "a", queue_id): bounds for queue_id, bounds in self.queues.items()}
+        return {"orders": TopicBounds(self.creation_id, queues)} if "orders" in topics else {}
+
+    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> None:
+        self.calls.append("wait")
+        self.on_wait()
+
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        self.calls.append("commit")
+        self.commits.append({queue.queue_id: offset for queue, offset in offsets.items()})
+
+    def read(self, group: str, ranges: Sequence[QueueRange], columns: Sequence[str]) -> Iterator[Sequence[QueueRows]]:
+        raise NotImplementedError
+
+    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+        raise NotImplementedError
+
+    def publish(self, topic: str, batch: pa.RecordBatch) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
+    """Stands for the broker of every reader: two queues, the first with messages [10, 14)."""
+    fake = FakeClient({0: Bounds(10, 14), 1: Bounds(0, 0)})
+
+    def connect(endpoints: str, request_timeout_ms: int, pull_batch_size: int) -> BrokerClient:
+        return fake
+
+    monkeypatch.setattr(stream_reader, "connect", connect)
+    return fake

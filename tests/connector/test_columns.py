@@ -1,0 +1,85 @@
+"""Pulled columns as Spark's batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from pyspark_rmqpull.client import QueueRows
+from pyspark_rmqpull.columns import RowColumns
+from pyspark_rmqpull.model import MessageQueue
+from pyspark_rmqpull.schema import ROW_SCHEMA
+from rmqpull_proto import columns as wire
+
+A0, B1 = MessageQueue("orders", "a", 0), MessageQueue("orders", "b", 1)
+
+
+def selection(*names: str) -> StructType:
+    return StructType([ROW_SCHEMA[name] for name in names])
+
+
+def pulled(offsets: Sequence[int], *wanted: str) -> pa.RecordBatch:
+    """Rows as the broker sends them: bodies say their offsets, everything else is null."""
+    values: dict[str, list[Any]] = {"queueOffset": list(offsets), "body": [b"m%d" % offset for offset in offsets]}
+    schema = wire.select(wire.PULL_SCHEMA, wanted)
+    return pa.record_batch(
+        [pa.array(values.get(field.name, [None] * len(offsets)), field.type) for field in schema], schema=schema
+    )
+
+
+SELECTIONS = [
+    ROW_SCHEMA,
+    selection("body"),
+    selection("body", "queueOffset", "topic"),
+    selection("queueId", "keys", "properties", "brokerName", "bornTimestamp"),
+    StructType([StructField("body", ROW_SCHEMA["body"].dataType, metadata={"comment": "the payload"})]),
+]
+
+
+@pytest.mark.parametrize("schema", SELECTIONS, ids=lambda schema: ",".join(schema.fieldNames()[:3]))
+def test_the_arrow_schema_is_exactly_sparks(schema: StructType) -> None:
+    columns = RowColumns(schema)
+    batch = columns.batch([QueueRows(A0, [pulled([1, 2], *columns.wanted)])])
+    assert batch.schema == to_arrow_schema(schema, timezone="UTC")
+
+
+@pytest.mark.parametrize(
+    ("names", "travelling"),
+    [
+        (["body"], ["body"]),
+        (["topic", "body", "queueId", "tags"], ["body", "tags"]),
+        (["topic", "brokerName", "queueId"], ["queueOffset"]),
+        (ROW_SCHEMA.fieldNames(), ROW_SCHEMA.fieldNames()[3:]),
+    ],
+)
+def test_only_wanted_columns_travel(names: list[str], travelling: list[str]) -> None:
+    assert RowColumns(selection(*names)).wanted == travelling
+
+
+def test_rows_of_queues_and_batches_keep_their_order() -> None:
+    columns = RowColumns(selection("body", "brokerName", "queueId", "topic", "queueOffset"))
+    first = QueueRows(A0, [pulled([5, 6], *columns.wanted), pulled([7], *columns.wanted)])
+    second = QueueRows(B1, [pulled([1], *columns.wanted)])
+    rows = zip(*columns.batch([first, second]).to_pydict().values(), strict=True)
+    assert list(rows) == [
+        (b"m5", "a", 0, "orders", 5),
+        (b"m6", "a", 0, "orders", 6),
+        (b"m7", "a", 0, "orders", 7),
+        (b"m1", "b", 1, "orders", 1),
+    ]
+
+
+def test_rows_are_counted_when_no_column_of_them_travels() -> None:
+    columns = RowColumns(selection("queueId"))
+    assert columns.batch([QueueRows(B1, [pulled([3, 4], *columns.wanted)])]).to_pydict() == {"queueId": [1, 1]}
+
+
+def test_a_single_piece_is_not_copied() -> None:
+    piece = pulled([1, 2], "body")
+    batch = RowColumns(selection("body")).batch([QueueRows(A0, [piece])])
+    assert batch["body"].buffers()[2].address == piece["body"].buffers()[2].address

@@ -1,0 +1,190 @@
+"""The options of the source: what is taken, what is refused, and in which words."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.model import MessageQueue
+from pyspark_rmqpull.options import DERIVED_GROUP, SourceOptions
+from pyspark_rmqpull.starting import StartingOffsets
+
+NEEDED = {"endpoints": "127.0.0.1:8081", "topic": "flights"}
+
+
+def refusal(**given: str) -> str:
+    with pytest.raises(OptionError) as refused:
+        SourceOptions.from_options(given)
+    return str(refused.value)
+
+
+def test_what_is_not_given_has_a_default() -> None:
+    assert SourceOptions.from_options(NEEDED) == SourceOptions(
+        endpoints="127.0.0.1:8081",
+        topic="flights",
+        consumer_group=None,
+        starting_offsets=StartingOffsets("latest"),
+        max_offsets_per_trigger=None,
+        num_partitions=None,
+        idle_wait_ms=500,
+        request_timeout_ms=10_000,
+        pull_batch_size=32,
+    )
+
+
+def test_every_option_is_read() -> None:
+    given = NEEDED | {
+        "consumerGroup": "billing",
+        "startingOffsets": '{"flights":{"broker-a":{"0":12}}}',
+        "maxOffsetsPerTrigger": "100",
+        "numPartitions": "4",
+        "idleWaitMs": "0",
+        "requestTimeoutMs": "3000",
+        "pullBatchSize": "1024",
+    }
+    assert SourceOptions.from_options(given) == SourceOptions(
+        endpoints="127.0.0.1:8081",
+        topic="flights",
+        consumer_group="billing",
+        starting_offsets=StartingOffsets("latest", queues={MessageQueue("flights", "broker-a", 0): 12}),
+        max_offsets_per_trigger=100,
+        num_partitions=4,
+        idle_wait_ms=0,
+        request_timeout_ms=3000,
+        pull_batch_size=1024,
+    )
+
+
+@pytest.mark.parametrize("name", ["maxoffsetspertrigger", "MAXOFFSETSPERTRIGGER", "maxOffsetsPerTrigger"])
+def test_names_come_in_any_case(name: str) -> None:
+    assert SourceOptions.from_options(NEEDED | {name: "7"}).max_offsets_per_trigger == 7
+
+
+def test_a_topic_keeps_its_case() -> None:
+    assert SourceOptions.from_options(NEEDED | {"topic": "Flights"}).topic == "Flights"
+
+
+@pytest.mark.parametrize("name", ["checkpointLocation", "checkpointlocation", "queryName", "queryname"])
+def test_what_spark_adds_passes(name: str) -> None:
+    assert SourceOptions.from_options(NEEDED | {name: "anything"}) == SourceOptions.from_options(NEEDED)
+
+
+def test_an_empty_path_passes() -> None:
+    assert SourceOptions.from_options(NEEDED | {"path": ""}) == SourceOptions.from_options(NEEDED)
+
+
+def test_a_path_is_refused() -> None:
+    assert refusal(**NEEDED, path="orders") == (
+        "load() was given the path 'orders', which means nothing here. Use option topic."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("maxOffsetPerTrigger", "maxOffsetsPerTrigger"),
+        ("maxoffsetpertrigger", "maxOffsetsPerTrigger"),
+        ("endpoint", "endpoints"),
+        ("topics", "topic"),
+        ("startingOffset", "startingOffsets"),
+        ("numPartition", "numPartitions"),
+        ("consumer_group", "consumerGroup"),
+        ("requestTimeout", "requestTimeoutMs"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_nearest_known_one(name: str, nearest: str) -> None:
+    assert refusal(**NEEDED, **{name: "1"}) == f"Unknown option {name}. Did you mean {nearest}?"
+
+
+def test_an_unknown_option_near_to_none_is_refused_with_all_known_ones() -> None:
+    assert refusal(**NEEDED, **{"kafka.xyz": "1"}).startswith("Unknown option kafka.xyz. There are: endpoints, topic, ")
+
+
+@pytest.mark.parametrize("name", ["endpoints", "topic"])
+def test_a_missing_option_is_named(name: str) -> None:
+    rest = {other: value for other, value in NEEDED.items() if other != name}
+    assert refusal(**rest).startswith(f"Option {name} is missing. ")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "named"),
+    [
+        (("topic", "topicPattern"), "Options topic and topicPattern exclude each other."),
+        (("topic", "assign"), "Options topic and assign exclude each other."),
+        (("assign", "TOPICPATTERN"), "Options topicPattern and assign exclude each other."),
+        (("topic", "topicPattern", "assign"), "Options topic and topicPattern and assign exclude each other."),
+    ],
+)
+def test_only_one_choice_of_topics_is_taken(chosen: tuple[str, ...], named: str) -> None:
+    given = {"endpoints": "127.0.0.1:8081"} | dict.fromkeys(chosen, "flights")
+    assert refusal(**given) == f"{named} Give one of topic, topicPattern, assign."
+
+
+@pytest.mark.parametrize("name", ["topicPattern", "assign"])
+def test_what_is_not_offered_yet_says_so(name: str) -> None:
+    given = {"endpoints": "127.0.0.1:8081", name: "flights"}
+    assert refusal(**given).startswith(f"Option {name} is not offered yet. ")
+
+
+ONE_HOST_PORT = "Expected one HOST:PORT, such as 127.0.0.1:8081."
+INT64_MAX = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("endpoints", "", ONE_HOST_PORT),
+        ("endpoints", "localhost", ONE_HOST_PORT),
+        ("endpoints", ":8081", ONE_HOST_PORT),
+        ("endpoints", "localhost:", ONE_HOST_PORT),
+        ("endpoints", "localhost:0", ONE_HOST_PORT),
+        ("endpoints", "localhost:65536", ONE_HOST_PORT),
+        ("endpoints", "http://localhost:8081", ONE_HOST_PORT),
+        ("endpoints", "a:8081,b:8081", ONE_HOST_PORT),
+        ("endpoints", "a:8081;b:8081", ONE_HOST_PORT),
+        ("topic", "", "Expected 1 to 127 of the characters a-z A-Z 0-9 _ - % |."),
+        ("topic", "a,b", "Expected 1 to 127 of the characters a-z A-Z 0-9 _ - % |."),
+        ("topic", "x" * 128, "Expected 1 to 127 of the characters a-z A-Z 0-9 _ - % |."),
+        ("consumerGroup", "", "Expected 1 to 120 of the characters a-z A-Z 0-9 _ - % |."),
+        ("consumerGroup", "my group", "Expected 1 to 120 of the characters a-z A-Z 0-9 _ - % |."),
+        ("consumerGroup", "x" * 121, "Expected 1 to 120 of the characters a-z A-Z 0-9 _ - % |."),
+        ("maxOffsetsPerTrigger", "0", f"Expected an integer from 1 to {INT64_MAX}."),
+        ("maxOffsetsPerTrigger", "-1", f"Expected an integer from 1 to {INT64_MAX}."),
+        ("maxOffsetsPerTrigger", "1.0", f"Expected an integer from 1 to {INT64_MAX}."),
+        ("maxOffsetsPerTrigger", "", f"Expected an integer from 1 to {INT64_MAX}."),
+        ("maxOffsetsPerTrigger", "1e6", f"Expected an integer from 1 to {INT64_MAX}."),
+        ("maxOffsetsPerTrigger", "9223372036854775808", f"Expected an integer from 1 to {INT64_MAX}."),
+        ("numPartitions", "0", "Expected an integer from 1 to 10000."),
+        ("numPartitions", "10001", "Expected an integer from 1 to 10000."),
+        ("idleWaitMs", "-1", "Expected an integer from 0 to 60000."),
+        ("idleWaitMs", "60001", "Expected an integer from 0 to 60000."),
+        ("requestTimeoutMs", "0", "Expected an integer from 1 to 3600000."),
+        ("requestTimeoutMs", "10s", "Expected an integer from 1 to 3600000."),
+        ("pullBatchSize", "0", "Expected an integer from 1 to 1024."),
+        ("pullBatchSize", "1025", "Expected an integer from 1 to 1024."),
+    ],
+)
+def test_a_bad_value_is_refused_with_what_was_expected(name: str, value: str, expected: str) -> None:
+    assert refusal(**(NEEDED | {name: value})) == f"Option {name} is {value!r}. {expected}"
+
+
+def test_bad_starting_offsets_are_refused_in_one_sentence_that_shows_them() -> None:
+    text = refusal(**NEEDED, startingOffsets="newest")
+    assert re.match(r"Option startingOffsets is 'newest'\. It is neither a word it knows nor JSON", text)
+
+
+@pytest.mark.parametrize("value", ["127.0.0.1:8081", "broker.example.com:65535", "[::1]:8081", " localhost:1 "])
+def test_endpoints_are_a_host_and_a_port(value: str) -> None:
+    assert SourceOptions.from_options(NEEDED | {"endpoints": value}).endpoints == value.strip()
+
+
+def test_the_largest_limit_is_the_largest_long_of_spark() -> None:
+    given = NEEDED | {"maxOffsetsPerTrigger": str(INT64_MAX)}
+    assert SourceOptions.from_options(given).max_offsets_per_trigger == INT64_MAX
+
+
+def test_a_query_without_a_group_pulls_in_a_derived_name() -> None:
+    assert SourceOptions.from_options(NEEDED).pull_group == DERIVED_GROUP
+    assert SourceOptions.from_options(NEEDED | {"consumerGroup": "billing"}).pull_group == "billing"

@@ -1,0 +1,85 @@
+"""Processes are ended with everything they have started, also what has left their process group."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from processes import Child, Children, ProcessFailed, Signals, session_members
+
+# Like PySpark's worker daemon: a child in a process group of its own, which outlives a kill of its parent's group.
+FAMILY = """
+import os, signal, sys, time
+if not os.fork():
+    os.setpgid(0, 0)
+    print("born", flush=True)
+    time.sleep(600)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def signals() -> Iterator[Signals]:
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield Signals()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def start(children: Children, code: str, folder: Path) -> Child:
+    return children.start("child", [sys.executable, "-c", code], folder / "log")
+
+
+def test_a_kill_reaches_children_in_other_groups(tmp_path: Path, signals: Signals) -> None:
+    with Children(signals, dict(os.environ)) as children:
+        child = start(children, FAMILY, tmp_path)
+        assert child.line(30) == "born"
+        assert len(session_members(child.pid)) == 2
+        assert len(child.kill()) == 2
+        assert session_members(child.pid) == []
+
+
+def test_the_end_of_the_block_is_the_end_of_every_process(tmp_path: Path, signals: Signals) -> None:
+    with pytest.raises(ZeroDivisionError), Children(signals, dict(os.environ)) as children:  # noqa: PT012
+        started = [start(children, FAMILY, tmp_path) for _ in range(2)]
+        assert [child.line(30) for child in started] == ["born", "born"]
+        raise ZeroDivisionError
+    assert [session_members(child.pid) for child in started] == [[], []]
+
+
+def test_lines_then_the_end(tmp_path: Path, signals: Signals) -> None:
+    with Children(signals, dict(os.environ)) as children:
+        child = start(
+            children,
+            "import sys; print('one'); print('two'); print('why\\n at java.Thread', file=sys.stderr)",
+            tmp_path,
+        )
+        assert [child.line(30), child.line(30)] == ["one", "two"]
+        with pytest.raises(EOFError):
+            child.line(30)
+        assert child.wait(30) == 0
+        assert child.last_words() == f"\n  why\n  All of it is in {tmp_path / 'log'}"
+
+
+def test_a_process_that_does_not_end_is_named(tmp_path: Path, signals: Signals) -> None:
+    with Children(signals, dict(os.environ)) as children:
+        child = start(children, FAMILY, tmp_path)
+        with pytest.raises(ProcessFailed, match="The child did not end within 0 s"):
+            child.wait(0.01)
+
+
+def test_a_signal_is_an_interrupt(signals: Signals) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+    assert signals.received == signal.SIGTERM
+
+
+def test_a_signal_waits_until_the_process_is_known(signals: Signals) -> None:
+    reached = False
+    with pytest.raises(KeyboardInterrupt), signals.held():  # noqa: PT012
+        signal.raise_signal(signal.SIGINT)
+        reached = True
+    assert reached

@@ -1,0 +1,148 @@
+"""One Spark for all tests, one broker process of each kind with a topic for each test, and queries in a line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from pyspark_rmqpull.client import connect
+from pyspark_rmqpull.client.channel import channel_of_process
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from rmqpull_proto.rpc import MESSAGING
+
+if TYPE_CHECKING:
+    from tests.conftest import BrokerProcess, StartBroker
+
+SPARK_CONF = Path(__file__).parents[2] / "spark-conf"
+TIMEOUT_MS = 60_000
+TOPICS_MAX = 40
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session with the settings that the project recommends."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_CONF_DIR", str(SPARK_CONF))
+        environment.setenv("PYSPARK_PYTHON", sys.executable)
+        session = SparkSession.builder.master("local[2]").appName("rmqpull tests").getOrCreate()
+        yield session
+        session.stop()
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic at a broker, with the standard protocol to send to it: every broker has it."""
+
+    name: str
+    endpoints: str
+
+    def send(self, *bodies: bytes, **system: Any) -> None:
+        """One message after the other; the broker gives them to the queues in turn."""
+        for body in bodies:
+            message = v2.Message(topic=v2.Resource(name=self.name), body=body)
+            message.system_properties.MergeFrom(v2.SystemProperties(message_id="m", **system))
+            self.send_message(message)
+
+    def send_message(self, message: v2.Message) -> None:
+        request = service.SendMessageRequest(messages=[message])
+        channel_of_process(self.endpoints, TIMEOUT_MS).call(MESSAGING.methods["SendMessage"], request)
+
+    def ends(self) -> dict[int, int]:
+        """The end of each queue."""
+        bounds = connect(self.endpoints, TIMEOUT_MS).bounds([self.name])[self.name].queues
+        return {queue.queue_id: limits.max_offset for queue, limits in bounds.items()}
+
+    def committed(self, group: str) -> dict[int, int | None]:
+        """The group's offset on each queue."""
+        client = connect(self.endpoints, TIMEOUT_MS)
+        queues = list(client.bounds([self.name])[self.name].queues)
+        return {queue.queue_id: offset for queue, offset in client.committed(group, queues).items()}
+
+
+@pytest.fixture(scope="session", params=["columns", "none"])
+def extensions(request: pytest.FixtureRequest) -> str:
+    """Every query is run against a broker with the columnar extension, and against one without."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def broker(extensions: str, start_session_broker: StartBroker) -> BrokerProcess:
+    """One broker for all tests, with topics of three queues."""
+    return start_session_broker({f"topic-{number}": 3 for number in range(TOPICS_MAX)}, extensions=extensions)
+
+
+@pytest.fixture(scope="session")
+def topic_numbers() -> Iterator[int]:
+    return count()
+
+
+@pytest.fixture
+def topic(broker: BrokerProcess, topic_numbers: Iterator[int]) -> Topic:
+    """A topic of three queues that no other test uses."""
+    return Topic(f"topic-{next(topic_numbers) % TOPICS_MAX}", broker.endpoints)
+
+
+@dataclass
+class Run:
+    """A query and what it has given: the rows of each micro-batch."""
+
+    query: StreamingQuery
+    batches: dict[int, list[Row]] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for batch in self.batches.values() for row in batch]
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return sorted(bytes(row["body"]) for row in self.rows)
+
+
+class Queries:
+    """Streams from topics, collected in this process. ``checkpoint`` is this test's own."""
+
+    def __init__(self, session: SparkSession, checkpoint: Path) -> None:
+        self._session = session
+        self._checkpoint = checkpoint
+
+    def stream(self, topic: Topic, schema: str | None = None, **options: str) -> DataFrame:
+        """A stream from the topic's begin, unless options say otherwise."""
+        given = {"endpoints": topic.endpoints, "topic": topic.name, "startingOffsets": "earliest"} | options
+        source = self._session.readStream.format("rmqpull").options(**given)
+        return (source.schema(schema) if schema else source).load()
+
+    def start(
+        self, stream: DataFrame, on_batch: Callable[[int], None] = lambda _: None, *, available_now: bool = False
+    ) -> Run:
+        """Starts a query. ``on_batch`` is called with each batch's id before its rows are read."""
+        batches: dict[int, list[Row]] = {}
+
+        def collect(batch: DataFrame, batch_id: int) -> None:
+            on_batch(batch_id)
+            batches[batch_id] = batch.collect()
+
+        writer = stream.writeStream.foreachBatch(collect).option("checkpointLocation", str(self._checkpoint))
+        query = (writer.trigger(availableNow=True) if available_now else writer).start()
+        return Run(query, batches)
+
+    def run(self, stream: DataFrame, on_batch: Callable[[int], None] = lambda _: None) -> Run:
+        """Runs a query over what is available now. Raises what ends it."""
+        run = self.start(stream, on_batch, available_now=True)
+        run.query.awaitTermination()
+        return run
+
+
+@pytest.fixture
+def queries(spark: SparkSession, tmp_path: Path) -> Iterator[Queries]:
+    yield Queries(spark, tmp_path / "checkpoint")
+    for query in spark.streams.active:
+        query.stop()

@@ -1,0 +1,86 @@
+"""Bad input is refused in one sentence: when the stream is declared, or when it starts if only the broker can tell."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import SparkSession
+
+from rmqpull_broker.testing import running_broker
+
+NOBODY = "127.0.0.1:1"  # a port that no broker gets
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (
+            {"endpoints": NOBODY, "topic": "t", "startingOffset": "earliest"},
+            "OptionError: Unknown option startingoffset. Did you mean startingOffsets?",
+        ),
+        ({"topic": "t"}, "OptionError: Option endpoints is missing. "),
+        ({"endpoints": NOBODY}, "OptionError: Option topic is missing. "),
+        (
+            {"endpoints": NOBODY, "topic": "t", "topicPattern": "t.*"},
+            "OptionError: Options topic and topicPattern exclude each other.",
+        ),
+        (
+            {"endpoints": NOBODY, "topic": "t", "startingOffsets": '{"t":{"broker-a":{"0":-1}}}'},
+            "t/broker-a/0 is set to -1. Expected",
+        ),
+        (
+            {"endpoints": NOBODY, "topic": "t", "startingOffsets": "{"},
+            "OptionError: Option startingOffsets is '{'. It is neither a word it knows nor JSON",
+        ),
+        (
+            {"endpoints": NOBODY, "topic": "t", "maxOffsetsPerTrigger": "0"},
+            "OptionError: Option maxOffsetsPerTrigger is '0'. Expected an integer from 1",
+        ),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
+)
+def test_bad_options_are_refused_when_the_stream_is_declared(
+    spark: SparkSession, given: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(AnalysisException, match=re.escape(sentence)):
+        spark.readStream.format("rmqpull").options(**given).load()
+
+
+def test_a_path_is_refused_when_the_stream_is_declared(spark: SparkSession) -> None:
+    source = spark.readStream.format("rmqpull").options(endpoints=NOBODY, topic="t")
+    with pytest.raises(AnalysisException, match=r"OptionError: .* the path 'orders', which means nothing here"):
+        source.load("orders")
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "sentence"),
+    [
+        (None, {"topic": "order"}, "OptionError: Topic order does not exist at "),
+        (
+            None,
+            {"startingOffsets": '{"orders":{"broker-a":{"9":1}}}'},
+            "names orders/broker-a/9, which this query does",
+        ),
+        ("value BINARY", {}, "OptionError: The schema names column value. There are: topic STRING"),
+        ("body BINARY", {"topik": "orders"}, "OptionError: Unknown option topik. Did you mean topic?"),
+        (
+            None,
+            {"endpoints": NOBODY, "requestTimeoutMs": "100"},
+            f"BrokerUnavailable: No broker answered DescribeServer at {NOBODY} within 100 ms",
+        ),
+    ],
+    ids=["topic", "queue", "schema", "option", "endpoints"],
+)
+def test_what_shows_only_later_ends_the_query(
+    spark: SparkSession, schema: str | None, given: dict[str, str], sentence: str
+) -> None:
+    with running_broker({"orders": 1}) as broker:
+        source = spark.readStream.format("rmqpull").options(
+            **{"endpoints": broker.endpoints, "topic": "orders"} | given
+        )
+        stream = (source.schema(schema) if schema else source).load()
+        query = stream.writeStream.format("noop").start()
+        with pytest.raises(StreamingQueryException, match=re.escape(sentence)):
+            query.awaitTermination()

@@ -1,0 +1,56 @@
+"""A broker that crashes, and one that comes back without its messages."""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+if TYPE_CHECKING:
+    from tests.conftest import StartBroker
+    from tests.integration.conftest import Queries, Topic
+
+
+def test_a_query_outlasts_a_crash_of_the_broker(
+    queries: Queries, topic: Topic, start_broker: StartBroker, extensions: str, tmp_path: Path
+) -> None:
+    broker = start_broker({"crashing": 2}, tmp_path / "data", extensions)
+    crashing = replace(topic, name="crashing", endpoints=broker.endpoints)
+    bodies = [b"%02d" % number for number in range(30)]
+    crashing.send(*bodies)
+    starting = threading.Thread(target=broker.start)
+
+    def crash(batch_id: int) -> None:
+        if batch_id == 1:
+            broker.kill()
+            starting.start()  # it is away when the tasks of this batch ask it, and comes back meanwhile
+
+    stream = queries.stream(crashing, consumerGroup="g", maxOffsetsPerTrigger="10", requestTimeoutMs="60000")
+    run = queries.run(stream, crash)
+    starting.join()
+    assert [len(batch) for batch in run.batches.values()] == [10, 10, 10]
+    assert run.bodies == bodies
+    assert crashing.committed("g") == crashing.ends()
+
+
+def test_a_topic_that_lost_its_messages_stops_the_query(
+    queries: Queries, topic: Topic, start_broker: StartBroker, extensions: str, tmp_path: Path
+) -> None:
+    broker = start_broker({"emptied": 1}, tmp_path / "data", extensions)
+    emptied = replace(topic, name="emptied", endpoints=broker.endpoints)
+    emptied.send(b"one", b"two")
+    stream = queries.stream(emptied)
+    queries.run(stream)
+    broker.restart(tmp_path / "other-data")
+    emptied.send(b"three")
+    complaint = {
+        "columns": "Topic emptied was deleted and created again: its creation id was",
+        "none": "Queue emptied/broker-a/0 ends at offset 1, before offset 2 where the query stood",
+    }
+    with pytest.raises(StreamingQueryException, match=re.escape(complaint[extensions])):
+        queries.run(stream)
