@@ -1,0 +1,174 @@
+"""Real flights through the broker into Spark: `make demo`, or this file where rmqpull[spark,demo] is installed.
+
+The story from top to bottom: start a broker, publish a year of flights, stream them into Parquet while the broker and
+the job are killed on the way, verify the result, show it. Exit code 0 when everything is as it should be, 1 when not.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import checkpoint
+import click
+import flights_data
+import pyarrow as pa
+import pyarrow.feather
+import report
+import verify
+from broker import QUEUES, TOPIC, Broker
+from places import Places, Unusable
+from processes import Children, ProcessFailed, Signals
+from screen import Screen
+from streaming import Job, Run, Supervisor
+
+from pyspark_rmqpull.client import connect
+from pyspark_rmqpull.errors import RmqpullError
+
+GROUP = "demo"
+ROWS_PER_BATCH = 24_000
+BATCHES_MIN = 14
+REQUEST_TIMEOUT_MS = 30_000
+RESULT_SECONDS_MAX = 120.0
+
+
+@dataclass(frozen=True)
+class Story:
+    """What all chapters share."""
+
+    screen: Screen
+    children: Children
+    places: Places
+    flights: pa.Table
+
+    def tell(self) -> int:
+        """How many checks failed."""
+        broker = self.start_broker()
+        self.publish(broker)
+        run = self.stream(broker)
+        rows, summary = self.read_result()
+        checks = self.verify(broker, run, rows, summary)
+        self.show(run, summary)
+        broker.stop()
+        return sum(not check.holds for check in checks)
+
+    def start_broker(self) -> Broker:
+        self.screen.step(1, f"A broker with the topic {TOPIC}, in {QUEUES} queues")
+        broker = Broker(self.children, self.places.broker_data, self.places.broker_log)
+        self.screen.line(f"serving at {broker.endpoints}, process {broker.pid}")
+        return broker
+
+    def publish(self, broker: Broker) -> None:
+        total = self.flights.num_rows
+        self.screen.step(2, f"{total:,} flights of 2013 from New York, each one message")
+        client = connect(broker.endpoints, request_timeout_ms=REQUEST_TIMEOUT_MS)
+        begin = time.monotonic()
+        with self.screen.bar("published", total) as bar:
+            for batch in flights_data.messages(self.flights):
+                client.publish(TOPIC, batch)
+                bar.advance(batch.num_rows)
+        seconds = time.monotonic() - begin
+        client.close()
+        self.screen.line(f"published in {seconds:.1f} s, {total / seconds:,.0f} messages/s, all of them on disk")
+
+    def stream(self, broker: Broker) -> Run:
+        total = self.flights.num_rows
+        self.screen.step(3, "A Spark job streams them into Parquet, and is killed half-way")
+        self.screen.line("starting Spark")
+        rows_per_batch = min(ROWS_PER_BATCH, -(-total // BATCHES_MIN))
+        places = self.places
+        job = Job(self.children, broker, GROUP, rows_per_batch, places.result, places.checkpoint, places.job_log)
+        with self.screen.bar("streamed", total, quiet=True) as bar:
+            run = Supervisor(job, total, self.screen, bar).supervise()
+        rate = total / run.streaming_seconds
+        self.screen.line(
+            f"streamed in {run.streaming_seconds:.1f} s, {rate:,.0f} rows/s, not counting the restart of the job"
+        )
+        return run
+
+    def read_result(self) -> tuple[pa.Table, pa.Table]:
+        """The rows, and what Spark makes of them per carrier."""
+        self.screen.step(4, "Is it right? The result, read by a new Spark session, against the file")
+        rows, summary = self.places.work / "rows.arrow", self.places.work / "summary.arrow"
+        script = str(Path(__file__).with_name("result_job.py"))
+        arguments = ["--result", str(self.places.result), "--rows", str(rows), "--summary", str(summary)]
+        child = self.children.start("reader of the result", [sys.executable, script, *arguments], self.places.job_log)
+        if code := child.wait(RESULT_SECONDS_MAX):
+            raise ProcessFailed(f"The reader of the result ended with exit code {code}.{child.last_words()}")
+        return pa.feather.read_table(str(rows)), pa.feather.read_table(str(summary))
+
+    def verify(self, broker: Broker, run: Run, rows: pa.Table, summary: pa.Table) -> list[verify.Check]:
+        max_offsets, committed = _broker_offsets(broker)
+        places = self.places
+        checks = [
+            verify.every_flight_once(self.flights, rows),
+            verify.flights_unchanged(self.flights, rows),
+            verify.carriers_agree(flights_data.carrier_summary(self.flights), summary),
+            verify.every_offset_once(max_offsets, rows),
+            verify.group_offsets_at_end(GROUP, max_offsets, committed),
+            verify.partitions_averaged(checkpoint.micro_batches(places.checkpoint, TOPIC), rows),
+        ]
+        if run.killed_batch is not None:
+            after = checkpoint.source_offsets(places.checkpoint, run.killed_batch)
+            checks.append(verify.killed_batch_replayed(run.killed_batch, run.killed_batch_offsets, after))
+        for check in checks:
+            self.screen.check(check.name, check.mismatches)
+        if run.orphan_files:
+            self.screen.line(
+                f"files that the killed micro-batch left, which are no part of the result: {run.orphan_files}"
+            )
+        return checks
+
+    def show(self, run: Run, summary: pa.Table) -> None:
+        self.screen.step(5, "Who is late? Mean delays by carrier, in minutes")
+        airlines = flights_data.read_airlines()
+        self.screen.table(report.carrier_table(summary, airlines))
+        report.draw(self.places.picture, summary, airlines, run)
+        self.screen.line(f"picture: {self.places.picture}")
+        self.screen.line(f"result:  {self.places.result}")
+
+
+def _broker_offsets(broker: Broker) -> tuple[dict[int, int], dict[int, int | None]]:
+    """Of each queue: its max offset, and the offset that the group has committed."""
+    client = connect(broker.endpoints, request_timeout_ms=REQUEST_TIMEOUT_MS)
+    queues = client.bounds([TOPIC])[TOPIC].queues
+    committed = client.committed(GROUP, list(queues))
+    client.close()
+    return (
+        {queue.queue_id: bounds.max_offset for queue, bounds in queues.items()},
+        {queue.queue_id: offset for queue, offset in committed.items()},
+    )
+
+
+@click.command()
+@click.option("--rows", type=click.IntRange(1_000, flights_data.FLIGHT_COUNT), help="The first so many flights only.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("build/demo"),
+    show_default=True,
+    help="Where everything goes.",
+)
+def main(rows: int | None, output: Path) -> None:
+    """Stream a year of real flights through the broker into Spark, with kills on the way, and verify the result."""
+    begin = time.monotonic()
+    screen = Screen()
+    signals = Signals()
+    try:
+        with Places.made_new(output) as places, Children(signals, places.environment()) as children:
+            flights = flights_data.read_flights(rows)
+            failed = Story(screen, children, places, flights).tell()
+    except KeyboardInterrupt:
+        screen.error("Stopped. Nothing is left running.")
+        sys.exit(128 + (signals.received or 0))
+    except (ProcessFailed, RmqpullError, flights_data.DataMissing, Unusable) as failure:
+        screen.error(str(failure))
+        sys.exit(1)
+    screen.verdict(failed, time.monotonic() - begin)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

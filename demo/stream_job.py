@@ -1,0 +1,89 @@
+"""The Spark job, a process of its own: from the topic into Parquet files, in several micro-batches.
+
+Standard output is for whoever started it: one line of JSON for each thing that happens. It can be killed at any time
+and started again with the same arguments; the checkpoint says where to go on.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+FLIGHT = """
+    row BIGINT, year BIGINT, month BIGINT, day BIGINT, dep_time BIGINT, sched_dep_time BIGINT, dep_delay BIGINT,
+    arr_time BIGINT, sched_arr_time BIGINT, arr_delay BIGINT, carrier STRING, flight BIGINT, tailnum STRING,
+    origin STRING, dest STRING, air_time BIGINT, distance BIGINT, hour BIGINT, minute BIGINT, time_hour STRING
+"""
+# How often the query is asked for news. Spark itself calls nobody back without a thread and a port of its own.
+POLL_SECONDS = 0.05
+
+
+def say(event: str, **facts: int) -> None:
+    """Tell the process that started this one."""
+    print(json.dumps({"event": event, **facts}), flush=True)
+
+
+def flights(spark: SparkSession, endpoints: str, group: str, rows_per_batch: int) -> DataFrame:
+    """The topic as a stream of flights, each with the place where it was found."""
+    messages = (
+        spark.readStream.format("rmqpull")
+        .option("endpoints", endpoints)
+        .option("topic", "flights")
+        .option("consumerGroup", group)
+        .option("startingOffsets", "earliest")
+        .option("numPartitions", 3)
+        .option("maxOffsetsPerTrigger", rows_per_batch)
+        .option("requestTimeoutMs", 30_000)  # as long as a restart of the broker may take
+        .load()
+    )
+    return messages.selectExpr(
+        f"from_json(string(body), '{FLIGHT}', map('mode', 'FAILFAST')) AS flight",
+        "queueId",
+        "queueOffset",
+        "tags AS tag",
+        "get(keys, 0) AS key",
+        "spark_partition_id() AS partitionId",
+    ).select("flight.*", "queueId", "queueOffset", "tag", "key", "partitionId")
+
+
+def report_progress(query: StreamingQuery) -> None:
+    """One line for each micro-batch, soon after its end, until there is nothing left to read."""
+    last = -1
+    ended = False
+    while not ended:
+        ended = bool(query.awaitTermination(POLL_SECONDS))  # type: ignore[arg-type]  # whole seconds only by its annotation
+        for progress in query.recentProgress:
+            if progress.batchId > last and progress.numInputRows:
+                last = progress.batchId
+                say("batch", id=last, rows=progress.numInputRows, ms=progress.batchDuration)
+
+
+@click.command()
+@click.option("--endpoints", required=True)
+@click.option("--group", required=True)
+@click.option("--rows-per-batch", required=True, type=int)
+@click.option("--result", required=True)
+@click.option("--checkpoint", required=True)
+def main(endpoints: str, group: str, rows_per_batch: int, result: str, checkpoint: str) -> None:
+    """Stream until everything that was there at the start is in the result."""
+    spark = SparkSession.builder.master("local[2]").appName("flights").getOrCreate()
+    stream = flights(spark, endpoints, group, rows_per_batch)
+    say("started")
+    query = (
+        stream.writeStream.format("parquet")
+        .option("path", result)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    report_progress(query)
+    say("done")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
