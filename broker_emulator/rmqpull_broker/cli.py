@@ -135,4 +135,6 @@ def _print_ready(config: BrokerConfig, port: int) -> None:
     try:
         click.echo(f"ready endpoints={host}:{port} pid={os.getpid()}")
     except OSError as error:
+        # What is still buffered must go somewhere, or Python complains once more at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _give_up(f"the ready line cannot be written to standard output: {error.strerror}")
