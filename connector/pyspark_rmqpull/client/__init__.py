@@ -13,7 +13,7 @@ from pyspark_rmqpull.client.standard import StandardClient
 __all__ = ["BrokerClient", "QueueRows", "connect"]
 
 
-def connect(endpoints: str, request_timeout_ms: int, pull_batch_size: int = 32) -> BrokerClient:
+def connect(endpoints: str, request_timeout_ms: int = 10_000, pull_batch_size: int = 32) -> BrokerClient:
     """A client for the broker at ``endpoints``; its channel is shared by this process.
 
     Raises BrokerUnavailable when nobody answers within ``request_timeout_ms``.
