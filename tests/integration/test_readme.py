@@ -1,0 +1,33 @@
+"""The README's Python is run as it stands, but for the port and for waiting without an end."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from tests.conftest import StartBroker
+
+README = Path(__file__).parents[2] / "README.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_what_is_sent_as_shown_is_read_as_shown(spark: SparkSession, start_broker: StartBroker) -> None:
+    send, read, _ = BLOCKS
+    broker = start_broker({"flights": 8})
+    names: dict[str, Any] = {}
+    for block in (send, read):
+        shown = block.replace("127.0.0.1:8081", broker.endpoints).replace("awaitTermination", "processAllAvailable")
+        exec(shown, names)
+    names["query"].stop()
+    assert sum(progress.numInputRows for progress in names["query"].recentProgress) == 2
+
+
+def test_a_broker_within_a_test_as_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    *_, embedded = BLOCKS
+    exec(embedded, {})
+    assert re.fullmatch(r"127\.0\.0\.1:\d+\n", capsys.readouterr().out)
