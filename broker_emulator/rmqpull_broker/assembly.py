@@ -12,7 +12,7 @@ from rmqpull_broker.config import BROKER_NAME, BrokerConfig, Extensions
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.server.app import BrokerServer
+from rmqpull_broker.server.app import BrokerServer, Clocks
 from rmqpull_broker.store.commit_log import CommitLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.queues import ConsumeQueues
@@ -23,9 +23,11 @@ _NODE_BYTES = 6
 _logger = logging.getLogger(__name__)
 
 
-def rising_clock_ms() -> Callable[[], int]:
-    """The system's time in milliseconds, which never steps back: store times must not fall within a queue."""
-    latest = 0
+def rising_clock_ms(latest: int) -> Callable[[], int]:
+    """The system's time in milliseconds, but never before ``latest``, and never stepping back.
+
+    Store times must not fall within a queue, for they are searched by halving (rocketmq-semantics 3.11).
+    """
 
     def clock_ms() -> int:
         nonlocal latest
@@ -52,12 +54,13 @@ def open_broker(config: BrokerConfig) -> BrokerServer:
         _logger.info("recovered %d writes of %d topics", recovery.groups, len(state.topics))
     if recovery.dropped_bytes:
         _logger.warning(
-            "dropped %d bytes at the end of %s: a write that was cut short and never acknowledged",
+            "dropped %d bytes at the end of %s, taken for a write that was cut short before it was acknowledged",
             recovery.dropped_bytes,
             recovery.dropped_from,
         )
     ids = MessageIds(secrets.token_bytes(_NODE_BYTES), os.getpid())
-    return BrokerServer(state, log, rising_clock_ms(), ids, with_columns=config.extensions is Extensions.COLUMNS)
+    clocks = Clocks(rising_clock_ms(state.newest_store_ms), lambda: time.monotonic_ns() // 1_000_000)
+    return BrokerServer(state, log, clocks, ids, with_columns=config.extensions is Extensions.COLUMNS)
 
 
 def new_topics(config: BrokerConfig) -> list[TopicConfig]:

@@ -100,11 +100,13 @@ def _give_up(sentence: str) -> NoReturn:
 
 
 async def _serve(config: BrokerConfig) -> None:
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    # While the log is replayed nothing is served and nothing written: there is nothing to wait for.
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
+        signal.signal(number, lambda *_: sys.exit(0))
     server = _opened(config)
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     try:
         port = await server.start(*config.listen, new_topics(config))
         _print_ready(config, port)

@@ -48,10 +48,14 @@ async def _run(
     stopped = asyncio.Event()
     try:
         server = open_broker(config)
-        port = await server.start(*config.listen, new_topics(config))
-    except BaseException as error:  # noqa: BLE001 (it is raised again where the broker was asked for)
-        started.set_exception(error)
-        return
-    started.set_result((RunningBroker(f"{config.listen.host}:{port}"), asyncio.get_running_loop(), stopped))
-    await stopped.wait()
-    await server.stop()
+        try:
+            port = await server.start(*config.listen, new_topics(config))
+            broker = RunningBroker(f"{config.listen.host}:{port}")
+            started.set_result((broker, asyncio.get_running_loop(), stopped))
+            await stopped.wait()
+        finally:
+            await server.stop()
+    except Exception as error:
+        if started.done():
+            raise
+        started.set_exception(error)  # raised again where the broker was asked for

@@ -7,7 +7,6 @@ standard protocol alone.
 from __future__ import annotations
 
 import functools
-from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -41,8 +40,7 @@ STORED_SCHEMA = pa.schema(
 
 def offset_column(first_offset: int, row_count: int) -> pa.Array:
     """``row_count`` consecutive offsets as int64, made without a Python object per row."""
-    values = array("q", range(first_offset, first_offset + row_count))
-    return pa.Array.from_buffers(pa.int64(), row_count, [None, pa.py_buffer(values)])
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), row_count), start=first_offset - 1)
 
 
 def constant_column(value: Any, data_type: pa.DataType, row_count: int) -> pa.Array:
@@ -152,16 +150,16 @@ def row_bytes(batch: pa.RecordBatch) -> pa.Array:
 
 def text_bytes(batch: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
     """Bytes of the named text or binary columns of each row together."""
-    return functools.reduce(pc.add, (_text_bytes(batch.column(name)) for name in names))
+    return functools.reduce(pc.add, (_bytes_of(batch.column(name)) for name in names))
 
 
-def _text_bytes(column: pa.Array) -> pa.Array:
+def _bytes_of(column: pa.Array) -> pa.Array:
     return pc.cast(pc.fill_null(pc.binary_length(column), 0), pa.int64())
 
 
 def _list_bytes(lists: pa.Array, values: pa.Array) -> pa.Array:
     """Bytes of the values of each list: differences of their running sum, taken where the lists begin and end."""
-    sums = pc.cumulative_sum(_text_bytes(live_values(lists, values)))
+    sums = pc.cumulative_sum(_bytes_of(live_values(lists, values)))
     edges = pa.concat_arrays([pa.array([0], pa.int64()), sums]).take(pc.subtract(lists.offsets, lists.offsets[0]))
     sizes = pc.subtract(edges.slice(1), edges.slice(0, len(lists)))
     return pc.if_else(pc.is_valid(lists), sizes, pa.scalar(0, pa.int64()))

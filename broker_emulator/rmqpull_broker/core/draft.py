@@ -64,9 +64,9 @@ class Draft:
         """The topic of that name. Raises TopicNotFound."""
         return self._topics.get(name) or self._state.topic(name)
 
-    def queues(self, topic: TopicConfig) -> list[MessageQueue]:
-        """All queues of a topic in RocketMQ's order."""
-        return self._state.queues(topic)
+    def queue(self, topic: TopicConfig, queue_id: int) -> MessageQueue:
+        """One queue of a topic, by its id."""
+        return self._state.queue(topic, queue_id)
 
     def next_offset(self, queue: MessageQueue) -> int:
         """The queue offset that the next message of ``queue`` gets."""
@@ -74,7 +74,7 @@ class Draft:
         return self._state.bounds(queue).max_offset if drafted is None else drafted
 
     def store(self, stored: RowsStored | ColumnsStored) -> None:
-        """States that messages are stored at the offsets that :meth:`next_offset` gave; once per command."""
+        """States that messages are stored at the offsets that :meth:`next_offset` gave; once per queue in a command."""
         self._command.append(stored)
 
     def create_topic(self, topic: TopicConfig) -> None:
@@ -141,5 +141,5 @@ class Draft:
     def require_queue(self, queue: MessageQueue) -> None:
         """Raises TopicNotFound or BadRequest unless the queue exists."""
         topic = self.topic(queue.topic)
-        if queue not in self.queues(topic):
+        if not self._state.is_queue_of(topic, queue):
             raise BadRequest(f"queueId[{queue.queue_id}] is illegal, topic:[{topic.name}] has no queue {queue}")

@@ -35,6 +35,11 @@ class RowsStored:
     queue: MessageQueue
     rows: tuple[StoredMessage, ...]
 
+    @property
+    def store_timestamp_ms(self) -> int:
+        """When they were stored, all at once."""
+        return self.rows[0].store_timestamp_ms
+
 
 class QueuePart(NamedTuple):
     """``row_count`` rows of a batch that became ``[first_offset, first_offset + row_count)`` of ``queue``."""
@@ -50,6 +55,11 @@ class ColumnsStored:
 
     parts: tuple[QueuePart, ...]
     batch: pa.RecordBatch
+
+    @property
+    def store_timestamp_ms(self) -> int:
+        """When they were stored, all at once."""
+        return int(self.batch.column("storeTimestamp")[0].value) // 1000
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ MESSAGE_GROUP_BYTES_MAX = 63
 STORED_PROPERTIES_BYTES_MAX = 32_767
 """Everything that RocketMQ stores as a property, ids and traces included (rocketmq-semantics 3.10.1)."""
 
-TIMES_US = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-"""What a protobuf Timestamp can say: the years 1 to 9999, in microseconds since the epoch."""
+TIMES_MS = (-62_135_596_800_000, 253_402_300_799_999)
+"""What a protobuf Timestamp can say: the years 1 to 9999, in milliseconds since the epoch."""
 
-CONTROL_CHARACTERS = r"[\x00-\x1f\x7f-\x{9f}]"
-"""What Java's ``Character.isISOControl`` accepts, as an RE2 expression."""
+CONTROL_CHARACTERS = r"[\x00-\x1f\x7f-\x9f]"
+"""What Java's ``Character.isISOControl`` accepts, as a regular expression."""
 
 RESERVED_PROPERTY_KEYS = frozenset(
     """

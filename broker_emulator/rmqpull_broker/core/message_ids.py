@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from array import array
 
 import pyarrow as pa
+
+from rmqpull_broker.core.columns import offset_column
 
 ID_BYTES = 17
 _EPOCH_2021_S = 1_609_459_200
@@ -28,11 +29,11 @@ class MessageIds:
         """
         seconds = (now_ms // 1000 - _EPOCH_2021_S) & 0xFFFFFFFF
         ids = bytearray(_PREFIX.pack(1, self._node, self._process_id, seconds) + bytes(4)) * count
-        sequence = array("I", (number & 0xFFFFFFFF for number in range(self._sequence, self._sequence + count)))
+        sequence = offset_column(self._sequence, count).buffers()[1].to_pybytes()
         self._sequence += count
-        little_endian = sequence.tobytes()
         for place in range(4):
-            ids[ID_BYTES - 1 - place :: ID_BYTES] = little_endian[place::4]
-        text = ids.hex().upper().encode()
-        ends = array("i", range(0, 2 * ID_BYTES * (count + 1), 2 * ID_BYTES))
-        return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(text))
+            ids[ID_BYTES - 1 - place :: ID_BYTES] = sequence[
+                place::8
+            ]  # little-endian, eight bytes each, of which an id takes the low four
+        text = pa.py_buffer(ids.hex().upper().encode())
+        return pa.Array.from_buffers(pa.binary(2 * ID_BYTES), count, [None, text]).cast(pa.string())

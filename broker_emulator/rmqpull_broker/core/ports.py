@@ -31,4 +31,4 @@ class FactLog(Protocol):
         """Keeps every group, in order; when it returns they survive a kill. Raises OSError and keeps none."""
 
     def close(self) -> None:
-        """Syncs what is written and lets the directory go."""
+        """Lets the files and the directory go; everything appended is synced already."""

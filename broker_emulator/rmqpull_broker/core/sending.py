@@ -1,7 +1,7 @@
 """How messages become facts: checked, given a queue, an offset and a store time (rocketmq-semantics 3.10, 5.11).
 
-Single sends and batches in columns share every rule: messages are always judged as columns, and differ only in the form
-in which they are kept. Few messages are cheaper kept as rows.
+Single sends and batches in columns share every rule and differ in the form in which they are judged and kept: a single
+message costs no Arrow, a row of a batch costs no Python object.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core import columns
-from rmqpull_broker.core.checks import check_messages
+from rmqpull_broker.core.column_checks import check_columns
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import MessageCorrupted, NotImplementedYet
 from rmqpull_broker.core.facts import ColumnsStored, QueuePart, RowsStored
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import BodyEncoding, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.naming import check_topic_name
-from rmqpull_broker.core.queue_selection import QueueSelector, by_message_group
+from rmqpull_broker.core.queue_selection import QueueSelector, by_message_group, queue_of_group
+from rmqpull_broker.core.row_checks import check_rows
 
 
 @dataclass(frozen=True)
@@ -32,31 +33,32 @@ class Sender:
     store_host: str
 
     def send(self, draft: Draft, topic_name: str, messages: Sequence[Message], now_ms: int) -> list[StoredMessage]:
-        """Stores messages of one topic, all on the same queue, as one SendMessage does.
+        """Stores messages of one topic, as one SendMessage does: together on the queue whose turn it is, or, in a FIFO
+        topic, each on the queue of its message group.
 
-        Raises the BrokerError of the first rule that a message breaks; then nothing is stored.
+        Gives them back as stored, in their order. Raises the BrokerError of the first rule that a message breaks; then
+        nothing is stored.
         """
         if not messages:
             raise MessageCorrupted("no message to send")
         topic = _writable_topic(draft, topic_name)
-        unplaced = [StoredMessage(message, 0, now_ms, self.store_host) for message in messages]
-        batch = columns.from_rows(unplaced)
-        check_messages(batch, topic.topic_type, transactional=any(message.transactional for message in messages))
-        queue = self._queue_of_send(draft, topic, batch)
-        first_offset = draft.next_offset(queue)
-        rows = tuple(
-            StoredMessage(message, first_offset + index, now_ms, self.store_host)
-            for index, message in enumerate(messages)
-        )
-        draft.store(RowsStored(queue, rows))
-        return list(rows)
+        check_rows(messages, topic.topic_type)
+        stored = []
+        by_queue: dict[MessageQueue, list[StoredMessage]] = {}
+        for message, queue in zip(messages, self._queues_of_send(draft, topic, messages), strict=True):
+            rows = by_queue.setdefault(queue, [])
+            row = StoredMessage(message, draft.next_offset(queue) + len(rows), now_ms, self.store_host)
+            rows.append(row)
+            stored.append(row)
+        for queue, rows in by_queue.items():
+            draft.store(RowsStored(queue, tuple(rows)))
+        return stored
 
-    def _queue_of_send(self, draft: Draft, topic: TopicConfig, batch: pa.RecordBatch) -> MessageQueue:
+    def _queues_of_send(self, draft: Draft, topic: TopicConfig, messages: Sequence[Message]) -> list[MessageQueue]:
+        count = topic.queue_count
         if topic.topic_type is TopicType.FIFO:
-            queue_id = int(by_message_group(batch.column("messageGroup"), topic.queue_count)[0].as_py())
-        else:
-            queue_id = self.selector.in_turn(topic.name, topic.queue_count, 1)
-        return draft.queues(topic)[queue_id]
+            return [draft.queue(topic, queue_of_group(message.message_group or "", count)) for message in messages]
+        return [draft.queue(topic, self.selector.in_turn(topic.name, count, 1))] * len(messages)
 
     def publish(
         self, draft: Draft, topic_name: str, published: pa.RecordBatch, now_ms: int, born_host: str
@@ -70,11 +72,11 @@ class Sender:
         if published.num_rows == 0:
             raise MessageCorrupted("no message to send")
         batch = self._complete(published, now_ms, born_host)
-        check_messages(batch, topic.topic_type)
+        check_columns(batch, topic.topic_type)
         batch, counts = self._sort_by_queue(topic, batch)
-        queues = draft.queues(topic)
+        queues = [draft.queue(topic, queue_id) for queue_id, _ in counts]
         parts = tuple(
-            QueuePart(queues[queue_id], draft.next_offset(queues[queue_id]), count) for queue_id, count in counts
+            QueuePart(queue, draft.next_offset(queue), count) for queue, (_, count) in zip(queues, counts, strict=True)
         )
         offsets = pa.concat_arrays([columns.offset_column(part.first_offset, part.row_count) for part in parts])
         draft.store(ColumnsStored(parts, batch.set_column(0, columns.STORED_SCHEMA.field(0), offsets)))

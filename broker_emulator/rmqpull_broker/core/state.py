@@ -33,6 +33,8 @@ class BrokerState:
         self.broker_name = broker_name
         self.topics: dict[str, TopicConfig] = {}
         self.groups: set[str] = set()
+        # The newest store time of all messages; a clock that begins before it would let times fall within a queue.
+        self.newest_store_ms = 0
         # (group, queue) -> next offset to consume
         self.consumer_offsets: dict[tuple[str, MessageQueue], int] = {}
         # Insertion order is age. The key makes a repeated report count once.
@@ -46,6 +48,7 @@ class BrokerState:
     def _apply(self, fact: Fact) -> None:
         if isinstance(fact, (RowsStored, ColumnsStored)):
             self.store.append(fact)
+            self.newest_store_ms = max(self.newest_store_ms, fact.store_timestamp_ms)
         elif isinstance(fact, OffsetsCommitted):
             # An offset is overwritten whatever it was (rocketmq-semantics 3.5).
             self.consumer_offsets.update({(fact.group, queue): offset for queue, offset in fact.offsets})
@@ -71,11 +74,19 @@ class BrokerState:
     def has_queue(self, queue: MessageQueue) -> bool:
         """Whether an existing topic has this queue."""
         topic = self.topics.get(queue.topic)
-        return topic is not None and queue.broker_name == self.broker_name and 0 <= queue.queue_id < topic.queue_count
+        return topic is not None and self.is_queue_of(topic, queue)
+
+    def is_queue_of(self, topic: TopicConfig, queue: MessageQueue) -> bool:
+        """Whether ``topic`` has this queue."""
+        return queue.broker_name == self.broker_name and 0 <= queue.queue_id < topic.queue_count
+
+    def queue(self, topic: TopicConfig, queue_id: int) -> MessageQueue:
+        """One queue of a topic, by its id."""
+        return MessageQueue(topic.name, self.broker_name, queue_id)
 
     def queues(self, topic: TopicConfig) -> list[MessageQueue]:
         """All queues of a topic in RocketMQ's order: broker name, then queue id."""
-        return [MessageQueue(topic.name, self.broker_name, queue_id) for queue_id in range(topic.queue_count)]
+        return [self.queue(topic, queue_id) for queue_id in range(topic.queue_count)]
 
     def bounds(self, queue: MessageQueue) -> Bounds:
         """The readable range of a queue."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import grpc
 
@@ -32,27 +32,34 @@ _OPTIONS = (
 )
 
 
+class Clocks(NamedTuple):
+    """The broker's time in milliseconds: since the epoch, for messages; and as it passes, for whoever waits."""
+
+    wall_ms: Callable[[], int]
+    passing_ms: Callable[[], int]
+
+
 class BrokerServer:
     """Serves a recovered state until it is stopped.
 
-    Arguments: the state; the log that keeps what happens next; the clock in milliseconds since the epoch; ids for
-    messages that come without one; whether ``rmqpull.v1`` is served beside the standard protocol.
+    Arguments: the state; the log that keeps what happens next; the clocks; ids for messages that come without one;
+    whether ``rmqpull.v1`` is served beside the standard protocol.
     """
 
     def __init__(
         self,
         state: BrokerState,
         log: FactLog,
-        clock_ms: Callable[[], int],
+        clocks: Clocks,
         message_ids: MessageIds,
         *,
         with_columns: bool,
     ) -> None:
         self._state = state
-        self._clock_ms = clock_ms
+        self._clocks = clocks
         self._message_ids = message_ids
         self._with_columns = with_columns
-        self._parking = Parking(state.store, lambda: time.monotonic_ns() // 1_000_000)
+        self._parking = Parking(state.store, clocks.passing_ms)
         self._journal = Journal(state, log, self._parking.kept)
         self._server: grpc.aio.Server | None = None
 
@@ -70,7 +77,7 @@ class BrokerServer:
         port = listen(self._server, host, port)
         await self._journal.execute(create_topics)
         sender = Sender(QueueSelector(), self._message_ids, f"{host}:{port}")
-        service = Service(self._state, self._journal, self._parking, sender, self._clock_ms, (host, port))
+        service = Service(self._state, self._journal, self._parking, sender, self._clocks.wall_ms, (host, port))
         self._server.add_generic_rpc_handlers(generic_handlers(service, with_columns=self._with_columns))
         await self._server.start()
         return port

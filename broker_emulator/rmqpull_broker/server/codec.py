@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
 from rmqpull_broker.core.filtering import TagFilter, parse_filter
-from rmqpull_broker.core.model import BodyEncoding, Message, MessageQueue, StoredMessage, TopicType
+from rmqpull_broker.core.model import BodyEncoding, Message, MessageQueue, StoredMessage
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
@@ -81,7 +82,7 @@ def message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
         message_id=message.msg_id,
         body_digest=v2.Digest(type=v2.DigestType.MD5, checksum=hashlib.md5(message.body).hexdigest().upper()),
         body_encoding=v2.Encoding.GZIP if message.body_encoding is BodyEncoding.GZIP else v2.Encoding.IDENTITY,
-        message_type=message_type_to(message.topic_type),
+        message_type=message.topic_type.value,
         born_host=message.born_host,
         store_host=stored.store_host,
         queue_id=queue.queue_id,
@@ -96,12 +97,14 @@ def message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
         system.delivery_timestamp.FromMilliseconds(message.delivery_timestamp_ms)
     return v2.Message(
         topic=v2.Resource(name=queue.topic),
-        user_properties=message.properties,
+        user_properties=_user_properties(message),
         system_properties=system,
         body=message.body,
     )
 
 
-def message_type_to(topic_type: TopicType) -> str:
-    """The name of the message type that a topic of this type accepts."""
-    return topic_type.value
+def _user_properties(message: Message) -> Mapping[str, str]:
+    """A message group comes back among the user's own properties as well (rocketmq-semantics 6.2)."""
+    if message.message_group is None:
+        return message.properties
+    return {**message.properties, "__SHARDINGKEY": message.message_group}

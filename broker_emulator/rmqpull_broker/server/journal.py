@@ -90,12 +90,14 @@ class Journal:
                 for future, _ in answers:
                     _fail(future, InternalError(f"service not available now: the commit log failed: {error}"))
                 return
+        # All of them before anybody is told: what is kept must be in the state, whatever goes wrong with the telling.
         for facts in draft.groups:
             self._state.apply(facts)
-            self._kept(facts)
         for future, answer in answers:
             if not future.done():
                 future.set_result(answer)
+        for facts in draft.groups:
+            self._kept(facts)
 
     async def close(self) -> None:
         """Waits until everything that was taken in is kept, then closes the log."""

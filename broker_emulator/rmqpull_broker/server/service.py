@@ -51,13 +51,14 @@ class Service:
         if group not in self.state.groups:
             await self.journal.execute(lambda draft: draft.ensure_group(group))
 
-    async def hold(self, queues: list[MessageQueue], tag_filter: TagFilter, timeout_ms: int, caller: Caller) -> None:
-        """Parks a pull until an arrival, its time-out, or shortly before its caller would give up.
-
-        Raises IllegalPollingTime for a time-out above five minutes.
-        """
+    @staticmethod
+    def check_polling_time(timeout_ms: int) -> None:
+        """Raises IllegalPollingTime for a time-out above five minutes, whether or not the pull will have to wait."""
         if timeout_ms > LONG_POLLING_MS_MAX:
             raise IllegalPollingTime(f"long polling timeout {timeout_ms} ms is above the max {LONG_POLLING_MS_MAX} ms")
+
+    async def hold(self, queues: list[MessageQueue], tag_filter: TagFilter, timeout_ms: int, caller: Caller) -> None:
+        """Parks a pull until an arrival, its time-out, or shortly before its caller would give up."""
         if caller.remaining_ms is not None:
             timeout_ms = min(timeout_ms, caller.remaining_ms - _ANSWER_MARGIN_MS)
         if timeout_ms > 0:

@@ -4,9 +4,10 @@ What it promises. When :meth:`CommitLog.append` returns, its groups survive a ki
 far as the disk keeps what it reported synced. When it raises, none of its groups is acknowledged.
 
 Recovery reads the records in order. A record that fails its checksum ends the log when nothing behind it was written
-later than itself: its write was never acknowledged, and the rest is cut off. If a later record says that its own write
-began behind the damaged place, that place had been synced and acknowledged; then recovery refuses to start instead of
-dropping messages silently.
+later than itself: it is taken for a write that was cut short, and the rest is cut off and reported. If a later record
+says that its own write began behind the damaged place, that place had been synced and acknowledged; then recovery
+refuses to start. What it cannot tell from a write cut short is damage to the very last one: nothing was written since
+to say that it had been synced.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class CommitLog:
         self, name: str, apply: Callable[[list[Fact]], None], *, is_last: bool
     ) -> tuple[int, Recovery]:
         data = self._file_system.view(name)
-        if is_last and (len(data) < record.SEGMENT_HEADER_BYTES or not any(data[: record.SEGMENT_HEADER_BYTES + 1])):
+        if is_last and (len(data) < record.SEGMENT_HEADER_BYTES or _is_zero(data)):
             return 0, self._restart_segment(name, len(data))
         place, groups = record.SEGMENT_HEADER_BYTES, 0
         try:
@@ -113,13 +114,10 @@ class CommitLog:
 
     def _was_synced(self, data: memoryview, damaged: int) -> bool:
         """Whether some whole record behind ``damaged`` was written by a later write than the damaged one."""
-        content = bytes(data[damaged:])
-        found = content.find(record.RECORD_MAGIC, 1)
-        while found >= 0:
-            frame = record.read_frame(data, damaged + found)
+        for found in re.finditer(re.escape(record.RECORD_MAGIC), data[damaged + 1 :]):
+            frame = record.read_frame(data, damaged + 1 + found.start())
             if frame is not None and frame.written_from > self._base + damaged:
                 return True
-            found = content.find(record.RECORD_MAGIC, found + 1)
         return False
 
     # --- appending -----------------------------------------------------------------------------------------------
@@ -176,3 +174,9 @@ class CommitLog:
             self._active.close()
             self._active = None
         self._file_system.close()
+
+
+def _is_zero(data: memoryview) -> bool:
+    """Whether a file has its size and not yet any content, as a power cut may leave it."""
+    step = 1 << 20
+    return not any(bytes(data[place : place + step]).strip(b"\0") for place in range(0, len(data), step))

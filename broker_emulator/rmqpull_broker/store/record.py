@@ -151,11 +151,24 @@ def _encode(fact: Fact) -> tuple[int, Any, bytes | pa.Buffer]:
     if isinstance(fact, OffsetsCommitted):
         return _OFFSETS, [fact.group, fact.offsets], b""
     if isinstance(fact, TopicCreated):
-        topic = fact.topic
-        return _TOPIC, [topic.name, topic.queue_count, topic.topic_type.value, topic.creation_id], b""
+        return _TOPIC, _topic_to_json(fact.topic), b""
     if isinstance(fact, GroupCreated):
         return _GROUP, fact.group, b""
     return _LOST, [fact.query_id, fact.batch_id, fact.ranges], b""
+
+
+def _topic_to_json(topic: TopicConfig) -> dict[str, Any]:
+    """By name, so that a topic may get further properties that older records do not have."""
+    return {
+        "name": topic.name,
+        "queues": topic.queue_count,
+        "type": topic.topic_type.value,
+        "creationId": topic.creation_id,
+    }
+
+
+def _topic_from_json(form: dict[str, Any]) -> TopicConfig:
+    return TopicConfig(form["name"], form["queues"], TopicType(form["type"]), form["creationId"])
 
 
 def _decode(kind: int, header: Any, data: memoryview) -> Fact:
@@ -168,8 +181,7 @@ def _decode(kind: int, header: Any, data: memoryview) -> Fact:
         group, offsets = header
         return OffsetsCommitted(group, tuple((MessageQueue(*queue), offset) for queue, offset in offsets))
     if kind == _TOPIC:
-        name, queue_count, topic_type, creation_id = header
-        return TopicCreated(TopicConfig(name, queue_count, TopicType(topic_type), creation_id))
+        return TopicCreated(_topic_from_json(header))
     if kind == _GROUP:
         return GroupCreated(header)
     if kind == _LOST:

@@ -82,7 +82,12 @@ class OsFileSystem:
 
     def create(self, name: str) -> AppendFile:
         file = _OsAppendFile(self._directory / name, os.O_CREAT | os.O_EXCL)
-        _sync_directory(self._directory)
+        try:
+            _sync_directory(self._directory)
+        except OSError:
+            file.close()
+            os.unlink(self._directory / name)
+            raise
         return file
 
     def append(self, name: str) -> AppendFile:

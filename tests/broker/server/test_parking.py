@@ -168,12 +168,10 @@ def test_a_hold_ends_with_its_time_out_or_shortly_before_its_caller_would(
     in_lot(story)
 
 
-def test_nobody_waits_longer_than_five_minutes() -> None:
-    async def story(lot: Lot) -> None:
-        with pytest.raises(IllegalPollingTime, match="300000 ms"):
-            await service_of(lot).hold([QUEUE], EVERYTHING, 300_001, Caller("here", "tester", None))
-
-    in_lot(story)
+def test_nobody_asks_to_wait_longer_than_five_minutes() -> None:
+    Service.check_polling_time(300_000)
+    with pytest.raises(IllegalPollingTime, match="300000 ms"):
+        Service.check_polling_time(300_001)
 
 
 def service_of(lot: Lot) -> Service:

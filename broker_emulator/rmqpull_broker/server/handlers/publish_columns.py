@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
 from rmqpull_broker.server.codec import column_queue_to
-from rmqpull_broker.server.limits import PUBLISH_BYTES_MAX
+from rmqpull_broker.server.limits import PUBLISH_BYTES_MAX, PUBLISH_ROWS_MAX
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.status import OK
 from rmqpull_proto import columns
@@ -18,6 +18,8 @@ async def answer(service: Service, request: rpc.PublishColumnsRequest, caller: C
     if len(request.arrow_ipc) > PUBLISH_BYTES_MAX:
         raise BadRequest(f"a batch of {len(request.arrow_ipc)} bytes is above the max {PUBLISH_BYTES_MAX}; split it")
     batch = _published_batch(request.arrow_ipc)
+    if batch.num_rows > PUBLISH_ROWS_MAX:
+        raise BadRequest(f"a batch of {batch.num_rows} rows is above the max {PUBLISH_ROWS_MAX}; split it")
     parts = await service.journal.execute(
         lambda draft: service.sender.publish(draft, request.topic, batch, service.clock_ms(), caller.host),
         len(request.arrow_ipc),

@@ -23,6 +23,7 @@ async def answer(service: Service, request: rpc.PullColumnsRequest, caller: Call
         schema = columns.select(columns.PULL_SCHEMA, request.columns)
     except ValueError as error:
         raise BadRequest(str(error)) from None
+    service.check_polling_time(request.long_polling_timeout_ms)
     tag_filter = filter_from(request.filter_expression)
     pulls = [_pull_from(queue) for queue in request.queues]
     await service.ensure_group(request.group)

@@ -32,10 +32,11 @@ async def answer(
 ) -> AsyncIterator[rpc.PullMessageResponse]:
     """Pulls; a pull that finds nothing new is held once for ``long_polling_timeout`` and then answered as it is."""
     caller.require_client_id()
+    timeout_ms = request.long_polling_timeout.ToMilliseconds()
+    service.check_polling_time(timeout_ms)
     queue = await _checked_queue(service, request)
     tag_filter = filter_from(request.filter_expression)
     pulled = pull_messages(service.state, queue, request.offset, request.batch_size, tag_filter)
-    timeout_ms = request.long_polling_timeout.ToMilliseconds()
     if pulled.waits and timeout_ms > 0:
         await service.hold([queue], tag_filter, timeout_ms, caller)
         pulled = pull_messages(service.state, queue, request.offset, request.batch_size, tag_filter)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 
 from rmqpull_broker.core.naming import check_topic_name
-from rmqpull_broker.server.codec import message_type_to, name_of
+from rmqpull_broker.server.codec import name_of
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.status import OK
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -27,7 +27,7 @@ async def answer(service: Service, request: rpc.QueryRouteRequest, caller: Calle
             id=queue.queue_id,
             permission=v2.Permission.READ_WRITE,
             broker=v2.Broker(name=queue.broker_name, id=0, endpoints=endpoints),
-            accept_message_types=[message_type_to(topic.topic_type)],
+            accept_message_types=[topic.topic_type.value],
         )
         for queue in service.state.queues(topic)
     ]

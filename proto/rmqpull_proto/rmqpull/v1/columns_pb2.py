@@ -25,59 +25,59 @@ _sym_db = _symbol_database.Default()
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as apache_dot_rocketmq_dot_v2_dot_definition__pb2
 
 
-DESCRIPTOR = _pool.POOL.AddSerializedFile(b'\n\x18rmqpull/v1/columns.proto\x12\nrmqpull.v1\x1a#apache/rocketmq/v2/definition.proto\"=\n\x05Queue\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x13\n\x0b\x62roker_name\x18\x02 \x01(\t\x12\x10\n\x08queue_id\x18\x03 \x01(\x05\"\x17\n\x15\x44\x65scribeServerRequest\"\xb3\x01\n\x16\x44\x65scribeServerResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x12\n\nextensions\x18\x03 \x03(\t\x12\x15\n\rpull_rows_max\x18\x04 \x01(\x05\x12\x16\n\x0epull_bytes_max\x18\x05 \x01(\x03\x12\x19\n\x11publish_bytes_max\x18\x06 \x01(\x03\"9\n\x15PublishColumnsRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\"p\n\x16PublishColumnsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12*\n\x06ranges\x18\x02 \x03(\x0b\x32\x1a.rmqpull.v1.PublishedRange\"[\n\x0ePublishedRange\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\x12\x11\n\trow_count\x18\x03 \x01(\x03\"\xe2\x01\n\x12PullColumnsRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12%\n\x06queues\x18\x02 \x03(\x0b\x32\x15.rmqpull.v1.QueuePull\x12?\n\x11\x66ilter_expression\x18\x03 \x01(\x0b\x32$.apache.rocketmq.v2.FilterExpression\x12\x0f\n\x07\x63olumns\x18\x04 \x03(\t\x12\x10\n\x08max_rows\x18\x05 \x01(\x05\x12\x11\n\tmax_bytes\x18\x06 \x01(\x03\x12\x1f\n\x17long_polling_timeout_ms\x18\x07 \x01(\x03\"i\n\tQueuePull\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x19\n\x0cuntil_offset\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x0f\n\r_until_offset\"}\n\x13PullColumnsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.QueuePulled\x12\x11\n\tarrow_ipc\x18\x03 \x01(\x0c\"\x8a\x01\n\x0bQueuePulled\x12+\n\x0bpull_status\x18\x01 \x01(\x0e\x32\x16.rmqpull.v1.PullStatus\x12\x11\n\trow_count\x18\x02 \x01(\x03\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x12\n\nmin_offset\x18\x04 \x01(\x03\x12\x12\n\nmax_offset\x18\x05 \x01(\x03\"V\n\x12QueryBoundsRequest\x12.\n\x06topics\x18\x01 \x03(\x0b\x32\x1e.rmqpull.v1.TopicBoundsRequest\x12\x10\n\x08query_id\x18\x02 \x01(\t\"W\n\x12TopicBoundsRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x32\n\x0f\x62udgeted_queues\x18\x02 \x03(\x0b\x32\x19.rmqpull.v1.BudgetedQueue\"`\n\rBudgetedQueue\x12\x13\n\x0b\x62roker_name\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\x05\x12\x13\n\x0b\x66rom_offset\x18\x03 \x01(\x03\x12\x13\n\x0b\x62yte_budget\x18\x04 \x01(\x03\"j\n\x13QueryBoundsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\'\n\x06topics\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.TopicBounds\"\x86\x01\n\x0bTopicBounds\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x13\n\x0b\x63reation_id\x18\x03 \x01(\t\x12\'\n\x06queues\x18\x04 \x03(\x0b\x32\x17.rmqpull.v1.QueueBounds\"\x9f\x01\n\x0bQueueBounds\x12\x13\n\x0b\x62roker_name\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\x05\x12\x12\n\nmin_offset\x18\x03 \x01(\x03\x12\x12\n\nmax_offset\x18\x04 \x01(\x03\x12\x1b\n\x0ereached_offset\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x11\n\trows_lost\x18\x06 \x01(\x03\x42\x11\n\x0f_reached_offset\"O\n\x14\x43ommitOffsetsRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12(\n\x07offsets\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.QueueOffset\"?\n\x0bQueueOffset\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x0e\n\x06offset\x18\x02 \x01(\x03\"C\n\x15\x43ommitOffsetsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"b\n\x15ReportRowsLostRequest\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x02 \x01(\x03\x12%\n\x06ranges\x18\x03 \x03(\x0b\x32\x15.rmqpull.v1.LostRange\"X\n\tLostRange\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x13\n\x0b\x66rom_offset\x18\x02 \x01(\x03\x12\x14\n\x0cuntil_offset\x18\x03 \x01(\x03\"D\n\x16ReportRowsLostResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status*\xdc\x01\n\nPullStatus\x12\x1b\n\x17PULL_STATUS_UNSPECIFIED\x10\x00\x12\t\n\x05\x46OUND\x10\x01\x12\x16\n\x12NO_MATCHED_MESSAGE\x10\x02\x12\x17\n\x13NO_MESSAGE_IN_QUEUE\x10\x03\x12\x17\n\x13OFFSET_OVERFLOW_ONE\x10\x04\x12\x19\n\x15OFFSET_OVERFLOW_BADLY\x10\x05\x12\x14\n\x10OFFSET_TOO_SMALL\x10\x06\x12\x1a\n\x16NO_MATCHED_LOGIC_QUEUE\x10\x07\x12\x0f\n\x0bNOT_REACHED\x10\x08\x32\x90\x04\n\rColumnService\x12W\n\x0e\x44\x65scribeServer\x12!.rmqpull.v1.DescribeServerRequest\x1a\".rmqpull.v1.DescribeServerResponse\x12W\n\x0ePublishColumns\x12!.rmqpull.v1.PublishColumnsRequest\x1a\".rmqpull.v1.PublishColumnsResponse\x12N\n\x0bPullColumns\x12\x1e.rmqpull.v1.PullColumnsRequest\x1a\x1f.rmqpull.v1.PullColumnsResponse\x12N\n\x0bQueryBounds\x12\x1e.rmqpull.v1.QueryBoundsRequest\x1a\x1f.rmqpull.v1.QueryBoundsResponse\x12T\n\rCommitOffsets\x12 .rmqpull.v1.CommitOffsetsRequest\x1a!.rmqpull.v1.CommitOffsetsResponse\x12W\n\x0eReportRowsLost\x12!.rmqpull.v1.ReportRowsLostRequest\x1a\".rmqpull.v1.ReportRowsLostResponseb\x06proto3')
+DESCRIPTOR = _pool.POOL.AddSerializedFile(b'\n\x18rmqpull/v1/columns.proto\x12\nrmqpull.v1\x1a#apache/rocketmq/v2/definition.proto\"=\n\x05Queue\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x13\n\x0b\x62roker_name\x18\x02 \x01(\t\x12\x10\n\x08queue_id\x18\x03 \x01(\x05\"\x17\n\x15\x44\x65scribeServerRequest\"\xcd\x01\n\x16\x44\x65scribeServerResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x12\n\nextensions\x18\x03 \x03(\t\x12\x15\n\rpull_rows_max\x18\x04 \x01(\x05\x12\x16\n\x0epull_bytes_max\x18\x05 \x01(\x03\x12\x19\n\x11publish_bytes_max\x18\x06 \x01(\x03\x12\x18\n\x10publish_rows_max\x18\x07 \x01(\x05\"9\n\x15PublishColumnsRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\"p\n\x16PublishColumnsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12*\n\x06ranges\x18\x02 \x03(\x0b\x32\x1a.rmqpull.v1.PublishedRange\"[\n\x0ePublishedRange\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\x12\x11\n\trow_count\x18\x03 \x01(\x03\"\xe2\x01\n\x12PullColumnsRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12%\n\x06queues\x18\x02 \x03(\x0b\x32\x15.rmqpull.v1.QueuePull\x12?\n\x11\x66ilter_expression\x18\x03 \x01(\x0b\x32$.apache.rocketmq.v2.FilterExpression\x12\x0f\n\x07\x63olumns\x18\x04 \x03(\t\x12\x10\n\x08max_rows\x18\x05 \x01(\x05\x12\x11\n\tmax_bytes\x18\x06 \x01(\x03\x12\x1f\n\x17long_polling_timeout_ms\x18\x07 \x01(\x03\"i\n\tQueuePull\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x19\n\x0cuntil_offset\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x0f\n\r_until_offset\"}\n\x13PullColumnsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.QueuePulled\x12\x11\n\tarrow_ipc\x18\x03 \x01(\x0c\"\x8a\x01\n\x0bQueuePulled\x12+\n\x0bpull_status\x18\x01 \x01(\x0e\x32\x16.rmqpull.v1.PullStatus\x12\x11\n\trow_count\x18\x02 \x01(\x03\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x12\n\nmin_offset\x18\x04 \x01(\x03\x12\x12\n\nmax_offset\x18\x05 \x01(\x03\"V\n\x12QueryBoundsRequest\x12.\n\x06topics\x18\x01 \x03(\x0b\x32\x1e.rmqpull.v1.TopicBoundsRequest\x12\x10\n\x08query_id\x18\x02 \x01(\t\"W\n\x12TopicBoundsRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x32\n\x0f\x62udgeted_queues\x18\x02 \x03(\x0b\x32\x19.rmqpull.v1.BudgetedQueue\"`\n\rBudgetedQueue\x12\x13\n\x0b\x62roker_name\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\x05\x12\x13\n\x0b\x66rom_offset\x18\x03 \x01(\x03\x12\x13\n\x0b\x62yte_budget\x18\x04 \x01(\x03\"j\n\x13QueryBoundsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\'\n\x06topics\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.TopicBounds\"\x86\x01\n\x0bTopicBounds\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x13\n\x0b\x63reation_id\x18\x03 \x01(\t\x12\'\n\x06queues\x18\x04 \x03(\x0b\x32\x17.rmqpull.v1.QueueBounds\"\x9f\x01\n\x0bQueueBounds\x12\x13\n\x0b\x62roker_name\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\x05\x12\x12\n\nmin_offset\x18\x03 \x01(\x03\x12\x12\n\nmax_offset\x18\x04 \x01(\x03\x12\x1b\n\x0ereached_offset\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x11\n\trows_lost\x18\x06 \x01(\x03\x42\x11\n\x0f_reached_offset\"O\n\x14\x43ommitOffsetsRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12(\n\x07offsets\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.QueueOffset\"?\n\x0bQueueOffset\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x0e\n\x06offset\x18\x02 \x01(\x03\"C\n\x15\x43ommitOffsetsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"b\n\x15ReportRowsLostRequest\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x02 \x01(\x03\x12%\n\x06ranges\x18\x03 \x03(\x0b\x32\x15.rmqpull.v1.LostRange\"X\n\tLostRange\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x13\n\x0b\x66rom_offset\x18\x02 \x01(\x03\x12\x14\n\x0cuntil_offset\x18\x03 \x01(\x03\"D\n\x16ReportRowsLostResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status*\xdc\x01\n\nPullStatus\x12\x1b\n\x17PULL_STATUS_UNSPECIFIED\x10\x00\x12\t\n\x05\x46OUND\x10\x01\x12\x16\n\x12NO_MATCHED_MESSAGE\x10\x02\x12\x17\n\x13NO_MESSAGE_IN_QUEUE\x10\x03\x12\x17\n\x13OFFSET_OVERFLOW_ONE\x10\x04\x12\x19\n\x15OFFSET_OVERFLOW_BADLY\x10\x05\x12\x14\n\x10OFFSET_TOO_SMALL\x10\x06\x12\x1a\n\x16NO_MATCHED_LOGIC_QUEUE\x10\x07\x12\x0f\n\x0bNOT_REACHED\x10\x08\x32\x90\x04\n\rColumnService\x12W\n\x0e\x44\x65scribeServer\x12!.rmqpull.v1.DescribeServerRequest\x1a\".rmqpull.v1.DescribeServerResponse\x12W\n\x0ePublishColumns\x12!.rmqpull.v1.PublishColumnsRequest\x1a\".rmqpull.v1.PublishColumnsResponse\x12N\n\x0bPullColumns\x12\x1e.rmqpull.v1.PullColumnsRequest\x1a\x1f.rmqpull.v1.PullColumnsResponse\x12N\n\x0bQueryBounds\x12\x1e.rmqpull.v1.QueryBoundsRequest\x1a\x1f.rmqpull.v1.QueryBoundsResponse\x12T\n\rCommitOffsets\x12 .rmqpull.v1.CommitOffsetsRequest\x1a!.rmqpull.v1.CommitOffsetsResponse\x12W\n\x0eReportRowsLost\x12!.rmqpull.v1.ReportRowsLostRequest\x1a\".rmqpull.v1.ReportRowsLostResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'rmqpull_proto.rmqpull.v1.columns_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PULLSTATUS']._serialized_start=2375
-  _globals['_PULLSTATUS']._serialized_end=2595
+  _globals['_PULLSTATUS']._serialized_start=2401
+  _globals['_PULLSTATUS']._serialized_end=2621
   _globals['_QUEUE']._serialized_start=77
   _globals['_QUEUE']._serialized_end=138
   _globals['_DESCRIBESERVERREQUEST']._serialized_start=140
   _globals['_DESCRIBESERVERREQUEST']._serialized_end=163
   _globals['_DESCRIBESERVERRESPONSE']._serialized_start=166
-  _globals['_DESCRIBESERVERRESPONSE']._serialized_end=345
-  _globals['_PUBLISHCOLUMNSREQUEST']._serialized_start=347
-  _globals['_PUBLISHCOLUMNSREQUEST']._serialized_end=404
-  _globals['_PUBLISHCOLUMNSRESPONSE']._serialized_start=406
-  _globals['_PUBLISHCOLUMNSRESPONSE']._serialized_end=518
-  _globals['_PUBLISHEDRANGE']._serialized_start=520
-  _globals['_PUBLISHEDRANGE']._serialized_end=611
-  _globals['_PULLCOLUMNSREQUEST']._serialized_start=614
-  _globals['_PULLCOLUMNSREQUEST']._serialized_end=840
-  _globals['_QUEUEPULL']._serialized_start=842
-  _globals['_QUEUEPULL']._serialized_end=947
-  _globals['_PULLCOLUMNSRESPONSE']._serialized_start=949
-  _globals['_PULLCOLUMNSRESPONSE']._serialized_end=1074
-  _globals['_QUEUEPULLED']._serialized_start=1077
-  _globals['_QUEUEPULLED']._serialized_end=1215
-  _globals['_QUERYBOUNDSREQUEST']._serialized_start=1217
-  _globals['_QUERYBOUNDSREQUEST']._serialized_end=1303
-  _globals['_TOPICBOUNDSREQUEST']._serialized_start=1305
-  _globals['_TOPICBOUNDSREQUEST']._serialized_end=1392
-  _globals['_BUDGETEDQUEUE']._serialized_start=1394
-  _globals['_BUDGETEDQUEUE']._serialized_end=1490
-  _globals['_QUERYBOUNDSRESPONSE']._serialized_start=1492
-  _globals['_QUERYBOUNDSRESPONSE']._serialized_end=1598
-  _globals['_TOPICBOUNDS']._serialized_start=1601
-  _globals['_TOPICBOUNDS']._serialized_end=1735
-  _globals['_QUEUEBOUNDS']._serialized_start=1738
-  _globals['_QUEUEBOUNDS']._serialized_end=1897
-  _globals['_COMMITOFFSETSREQUEST']._serialized_start=1899
-  _globals['_COMMITOFFSETSREQUEST']._serialized_end=1978
-  _globals['_QUEUEOFFSET']._serialized_start=1980
-  _globals['_QUEUEOFFSET']._serialized_end=2043
-  _globals['_COMMITOFFSETSRESPONSE']._serialized_start=2045
-  _globals['_COMMITOFFSETSRESPONSE']._serialized_end=2112
-  _globals['_REPORTROWSLOSTREQUEST']._serialized_start=2114
-  _globals['_REPORTROWSLOSTREQUEST']._serialized_end=2212
-  _globals['_LOSTRANGE']._serialized_start=2214
-  _globals['_LOSTRANGE']._serialized_end=2302
-  _globals['_REPORTROWSLOSTRESPONSE']._serialized_start=2304
-  _globals['_REPORTROWSLOSTRESPONSE']._serialized_end=2372
-  _globals['_COLUMNSERVICE']._serialized_start=2598
-  _globals['_COLUMNSERVICE']._serialized_end=3126
+  _globals['_DESCRIBESERVERRESPONSE']._serialized_end=371
+  _globals['_PUBLISHCOLUMNSREQUEST']._serialized_start=373
+  _globals['_PUBLISHCOLUMNSREQUEST']._serialized_end=430
+  _globals['_PUBLISHCOLUMNSRESPONSE']._serialized_start=432
+  _globals['_PUBLISHCOLUMNSRESPONSE']._serialized_end=544
+  _globals['_PUBLISHEDRANGE']._serialized_start=546
+  _globals['_PUBLISHEDRANGE']._serialized_end=637
+  _globals['_PULLCOLUMNSREQUEST']._serialized_start=640
+  _globals['_PULLCOLUMNSREQUEST']._serialized_end=866
+  _globals['_QUEUEPULL']._serialized_start=868
+  _globals['_QUEUEPULL']._serialized_end=973
+  _globals['_PULLCOLUMNSRESPONSE']._serialized_start=975
+  _globals['_PULLCOLUMNSRESPONSE']._serialized_end=1100
+  _globals['_QUEUEPULLED']._serialized_start=1103
+  _globals['_QUEUEPULLED']._serialized_end=1241
+  _globals['_QUERYBOUNDSREQUEST']._serialized_start=1243
+  _globals['_QUERYBOUNDSREQUEST']._serialized_end=1329
+  _globals['_TOPICBOUNDSREQUEST']._serialized_start=1331
+  _globals['_TOPICBOUNDSREQUEST']._serialized_end=1418
+  _globals['_BUDGETEDQUEUE']._serialized_start=1420
+  _globals['_BUDGETEDQUEUE']._serialized_end=1516
+  _globals['_QUERYBOUNDSRESPONSE']._serialized_start=1518
+  _globals['_QUERYBOUNDSRESPONSE']._serialized_end=1624
+  _globals['_TOPICBOUNDS']._serialized_start=1627
+  _globals['_TOPICBOUNDS']._serialized_end=1761
+  _globals['_QUEUEBOUNDS']._serialized_start=1764
+  _globals['_QUEUEBOUNDS']._serialized_end=1923
+  _globals['_COMMITOFFSETSREQUEST']._serialized_start=1925
+  _globals['_COMMITOFFSETSREQUEST']._serialized_end=2004
+  _globals['_QUEUEOFFSET']._serialized_start=2006
+  _globals['_QUEUEOFFSET']._serialized_end=2069
+  _globals['_COMMITOFFSETSRESPONSE']._serialized_start=2071
+  _globals['_COMMITOFFSETSRESPONSE']._serialized_end=2138
+  _globals['_REPORTROWSLOSTREQUEST']._serialized_start=2140
+  _globals['_REPORTROWSLOSTREQUEST']._serialized_end=2238
+  _globals['_LOSTRANGE']._serialized_start=2240
+  _globals['_LOSTRANGE']._serialized_end=2328
+  _globals['_REPORTROWSLOSTRESPONSE']._serialized_start=2330
+  _globals['_REPORTROWSLOSTRESPONSE']._serialized_end=2398
+  _globals['_COLUMNSERVICE']._serialized_start=2624
+  _globals['_COLUMNSERVICE']._serialized_end=3152
 # @@protoc_insertion_point(module_scope)

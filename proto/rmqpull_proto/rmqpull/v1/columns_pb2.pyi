@@ -44,20 +44,22 @@ class DescribeServerRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeServerResponse(_message.Message):
-    __slots__ = ("status", "version", "extensions", "pull_rows_max", "pull_bytes_max", "publish_bytes_max")
+    __slots__ = ("status", "version", "extensions", "pull_rows_max", "pull_bytes_max", "publish_bytes_max", "publish_rows_max")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
     PULL_ROWS_MAX_FIELD_NUMBER: _ClassVar[int]
     PULL_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_ROWS_MAX_FIELD_NUMBER: _ClassVar[int]
     status: _definition_pb2.Status
     version: str
     extensions: _containers.RepeatedScalarFieldContainer[str]
     pull_rows_max: int
     pull_bytes_max: int
     publish_bytes_max: int
-    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., version: _Optional[str] = ..., extensions: _Optional[_Iterable[str]] = ..., pull_rows_max: _Optional[int] = ..., pull_bytes_max: _Optional[int] = ..., publish_bytes_max: _Optional[int] = ...) -> None: ...
+    publish_rows_max: int
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., version: _Optional[str] = ..., extensions: _Optional[_Iterable[str]] = ..., pull_rows_max: _Optional[int] = ..., pull_bytes_max: _Optional[int] = ..., publish_bytes_max: _Optional[int] = ..., publish_rows_max: _Optional[int] = ...) -> None: ...
 
 class PublishColumnsRequest(_message.Message):
     __slots__ = ("topic", "arrow_ipc")

@@ -1,15 +1,19 @@
-"""What a message may be (rocketmq-semantics 5.5; 5.11, rows 4 to 15)."""
+"""What a message may be (rocketmq-semantics 5.5; 5.11, rows 4 to 15), judged as a row and as columns alike."""
 
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rmqpull_broker.core import columns, limits
-from rmqpull_broker.core.checks import check_messages
+from rmqpull_broker.core.column_checks import check_columns
 from rmqpull_broker.core.errors import BrokerError, MessagePropertyConflictWithType
 from rmqpull_broker.core.model import Message, StoredMessage, TopicType
+from rmqpull_broker.core.row_checks import check_rows
 
 BODY_MAX = 4 * 1024 * 1024
 
@@ -17,6 +21,18 @@ BODY_MAX = 4 * 1024 * 1024
 def batch_of(*messages: dict[str, Any]) -> pa.RecordBatch:
     stored = (Message(**{"body": b"x", "msg_id": "ID", **fields}) for fields in messages)
     return columns.from_rows([StoredMessage(message, 0, 0, "host") for message in stored])
+
+
+def judge_columns(messages: Sequence[dict[str, Any]], topic_type: TopicType) -> None:
+    check_columns(batch_of(*messages), topic_type)
+
+
+def judge_rows(messages: Sequence[dict[str, Any]], topic_type: TopicType) -> None:
+    check_rows([Message(**{"body": b"x", "msg_id": "ID", **fields}) for fields in messages], topic_type)
+
+
+Judge = Callable[[Sequence[dict[str, Any]], TopicType], None]
+both_forms = pytest.mark.parametrize("judge", [judge_columns, judge_rows])
 
 
 def numbered(count: int) -> dict[str, str]:
@@ -27,18 +43,15 @@ def numbered(count: int) -> dict[str, str]:
     ("fields", "code", "sentence"),
     [
         ({"body": b""}, "MESSAGE_BODY_EMPTY", "message body cannot be empty"),
-        ({"body": None}, "MESSAGE_BODY_EMPTY", "message body cannot be empty"),
         ({"body": bytes(BODY_MAX + 1)}, "MESSAGE_BODY_TOO_LARGE", "message body cannot exceed the max 4194304"),
         ({"properties": numbered(129)}, "MESSAGE_PROPERTIES_TOO_LARGE", "too many user properties, max is 128"),
         ({"properties": {"a": "", "TAGS": ""}}, "ILLEGAL_MESSAGE_PROPERTY_KEY", "property is used by system: TAGS"),
         ({"properties": {"a\x00": ""}}, "ILLEGAL_MESSAGE_PROPERTY_KEY", "control character"),
         ({"properties": {"a": "\x1f"}}, "ILLEGAL_MESSAGE_PROPERTY_KEY", "control character"),
-        ({"properties": {"a": None}}, "ILLEGAL_MESSAGE_PROPERTY_KEY", "has no value"),
         ({"tags": "  "}, "ILLEGAL_MESSAGE_TAG", "blank"),
         ({"tags": "a|b"}, "ILLEGAL_MESSAGE_TAG", "tag cannot contain '|'"),
         ({"tags": "a\x7fb"}, "ILLEGAL_MESSAGE_TAG", "tag cannot contain control character"),
         ({"keys": ("a", " ")}, "ILLEGAL_MESSAGE_KEY", "blank"),
-        ({"keys": ("a", None)}, "ILLEGAL_MESSAGE_KEY", "blank"),
         ({"keys": ("a", "b\n")}, "ILLEGAL_MESSAGE_KEY", "key cannot contain control character"),
         (
             {"properties": {"a": "v" * 8_000}, "keys": ("k" * 8_000,), "tags": "t" * 384},
@@ -56,11 +69,28 @@ def numbered(count: int) -> dict[str, str]:
         ({"delivery_timestamp_ms": -62_135_596_800_001}, "BAD_REQUEST", "deliveryTimestamp lies outside"),
     ],
 )
-def test_a_message_that_breaks_a_rule_is_refused_by_its_code(fields: dict[str, Any], code: str, sentence: str) -> None:
+@both_forms
+def test_a_message_that_breaks_a_rule_is_refused_by_its_code(
+    judge: Judge, fields: dict[str, Any], code: str, sentence: str
+) -> None:
     with pytest.raises(BrokerError) as refusal:
-        check_messages(batch_of({}, fields), TopicType.NORMAL)
+        judge([{}, fields], TopicType.NORMAL)
     assert refusal.value.code == code
     assert sentence in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "sentence"),
+    [
+        ({"body": None}, "MESSAGE_BODY_EMPTY", "message body cannot be empty"),
+        ({"properties": {"a": None}}, "ILLEGAL_MESSAGE_PROPERTY_KEY", "has no value"),
+        ({"keys": ("a", None)}, "ILLEGAL_MESSAGE_KEY", "blank"),
+    ],
+)
+def test_a_null_where_only_columns_can_have_one_is_refused(fields: dict[str, Any], code: str, sentence: str) -> None:
+    with pytest.raises(BrokerError, match=sentence) as refusal:
+        judge_columns([{}, fields], TopicType.NORMAL)
+    assert refusal.value.code == code
 
 
 @pytest.mark.parametrize(
@@ -74,13 +104,14 @@ def test_a_message_that_breaks_a_rule_is_refused_by_its_code(fields: dict[str, A
         {"keys": ("a b", "a|b")},
     ],
 )
-def test_a_message_within_the_limits_passes(fields: dict[str, Any]) -> None:
-    check_messages(batch_of(fields, {}), TopicType.NORMAL)
+@both_forms
+def test_a_message_within_the_limits_passes(judge: Judge, fields: dict[str, Any]) -> None:
+    judge([fields, {}], TopicType.NORMAL)
 
 
 @pytest.mark.parametrize("group", ["g" * 63, "é" * 31, "a|b c"])
 def test_a_message_group_of_less_than_64_bytes_passes(group: str) -> None:
-    check_messages(batch_of({"message_group": group}), TopicType.FIFO)
+    check_columns(batch_of({"message_group": group}), TopicType.FIFO)
 
 
 def test_51_property_names_are_reserved() -> None:
@@ -90,7 +121,7 @@ def test_51_property_names_are_reserved() -> None:
 @pytest.mark.parametrize("key", sorted(limits.RESERVED_PROPERTY_KEYS))
 def test_a_reserved_property_is_refused_by_its_name(key: str) -> None:
     with pytest.raises(BrokerError, match=f"^property is used by system: {key}$"):
-        check_messages(batch_of({"properties": {key: "x"}}), TopicType.NORMAL)
+        check_columns(batch_of({"properties": {key: "x"}}), TopicType.NORMAL)
 
 
 # One message breaks every rule; each step repairs the rule that it was refused for.
@@ -108,40 +139,73 @@ REPAIRS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def test_a_message_with_many_faults_is_refused_for_the_first_rule() -> None:
+@both_forms
+def test_a_message_with_many_faults_is_refused_for_the_first_rule(judge: Judge) -> None:
     fields: dict[str, Any] = {
         "body": b"", "properties": numbered(200), "tags": "|", "keys": (" ",), "msg_id": "", "message_group": " ",
     }  # fmt: skip
     for code, repair in REPAIRS:
         with pytest.raises(BrokerError) as refusal:
-            check_messages(batch_of(fields), TopicType.NORMAL)
+            judge([fields], TopicType.NORMAL)
         assert refusal.value.code == code
         fields.update(repair)
-    check_messages(batch_of(fields), TopicType.NORMAL)
+    judge([fields], TopicType.NORMAL)
 
 
 MESSAGES_OF_TYPE: dict[str, dict[str, Any]] = {
     "NORMAL": {},
     "FIFO": {"message_group": "g"},
     "DELAY": {"delivery_timestamp_ms": 5, "message_group": "g"},
-    "TRANSACTION": {"transactional": True, "message_group": "g"},
 }
 
 
+@both_forms
 @pytest.mark.parametrize("actual", MESSAGES_OF_TYPE)
 @pytest.mark.parametrize("expected", [TopicType.NORMAL, TopicType.FIFO, TopicType.DELAY])
-def test_a_message_of_another_type_than_its_topic_is_refused(expected: TopicType, actual: str) -> None:
+def test_a_message_of_another_type_than_its_topic_is_refused(judge: Judge, expected: TopicType, actual: str) -> None:
     fields = MESSAGES_OF_TYPE[actual]
     assert Message(b"x", "ID", **fields).topic_type.value == actual
     sentence = f"TopicMessageType validate failed, the expected type is {expected.value}, but actual type is {actual}"
     refused = pytest.raises(MessagePropertyConflictWithType, match=f"^{sentence}$")
     with nullcontext() if actual == expected.value else refused:
-        check_messages(batch_of(fields), expected, transactional="transactional" in fields)
+        judge([fields], expected)
 
 
-def test_a_rule_is_looked_for_in_the_whole_batch_before_the_next_one() -> None:
+def test_a_transactional_message_needs_a_topic_of_its_type() -> None:
+    with pytest.raises(MessagePropertyConflictWithType, match="actual type is TRANSACTION"):
+        judge_rows([{"transactional": True, "message_group": "g"}], TopicType.FIFO)
+
+
+@both_forms
+def test_a_rule_is_looked_for_in_the_whole_batch_before_the_next_one(judge: Judge) -> None:
     with pytest.raises(BrokerError, match="body"):
-        check_messages(batch_of({"tags": "|"}, {"body": b""}), TopicType.NORMAL)
+        judge([{"tags": "|"}, {"body": b""}], TopicType.NORMAL)
+
+
+TEXTS = st.sampled_from(["", " ", "a", "a|b", "a\x00", "\u00e9" * 40, "t" * 9_000, "TAGS"])
+FIELDS = st.fixed_dictionaries(
+    {"body": st.sampled_from([b"", b"x"]), "msg_id": TEXTS, "keys": st.lists(TEXTS, max_size=2).map(tuple)},
+    optional={
+        "tags": TEXTS,
+        "message_group": TEXTS,
+        "trace_context": TEXTS,
+        "properties": st.dictionaries(TEXTS, TEXTS, max_size=3),
+        "born_timestamp_ms": st.integers(limits.TIMES_MS[0] - 1, limits.TIMES_MS[1] + 1),
+    },
+)
+
+
+def verdict(judge: Judge, messages: Sequence[dict[str, Any]], topic_type: TopicType) -> str:
+    try:
+        judge(messages, topic_type)
+    except BrokerError as refusal:
+        return f"{refusal.code} {refusal}"
+    return "passes"
+
+
+@given(st.lists(FIELDS, min_size=1, max_size=3), st.sampled_from([TopicType.NORMAL, TopicType.FIFO]))
+def test_rows_and_columns_are_judged_alike(messages: list[dict[str, Any]], topic_type: TopicType) -> None:
+    assert verdict(judge_rows, messages, topic_type) == verdict(judge_columns, messages, topic_type)
 
 
 @pytest.mark.parametrize("encoding", [0, 3, None])
@@ -150,7 +214,7 @@ def test_an_unknown_body_encoding_is_refused(encoding: int | None) -> None:
     place = batch.schema.get_field_index("bodyEncoding")
     broken = batch.set_column(place, batch.schema.field(place), pa.array([encoding], pa.int32()))
     with pytest.raises(BrokerError, match="unknown body encoding") as refusal:
-        check_messages(broken, TopicType.NORMAL)
+        check_columns(broken, TopicType.NORMAL)
     assert refusal.value.code == "MESSAGE_CORRUPTED"
 
 
@@ -158,4 +222,4 @@ def test_only_the_rows_of_a_slice_are_judged() -> None:
     batch = batch_of(
         {"properties": {"TAGS": "x"}, "keys": (" ",)}, {"properties": {"a": "x"}, "keys": ("k",)}, {"body": b""}
     )
-    check_messages(batch.slice(1, 1), TopicType.NORMAL)
+    check_columns(batch.slice(1, 1), TopicType.NORMAL)

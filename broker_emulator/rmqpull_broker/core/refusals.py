@@ -1,0 +1,129 @@
+"""What messages are refused with: one sentence for each rule, in RocketMQ's words where it has some.
+
+Messages are judged in two forms, single ones in ``row_checks`` and columns in ``column_checks``; both say the same.
+"""
+
+from __future__ import annotations
+
+from rmqpull_broker.core import limits
+from rmqpull_broker.core.errors import (
+    BadRequest,
+    IllegalMessageGroup,
+    IllegalMessageId,
+    IllegalMessageKey,
+    IllegalMessagePropertyKey,
+    IllegalMessageTag,
+    MessageBodyEmpty,
+    MessageBodyTooLarge,
+    MessageCorrupted,
+    MessagePropertiesTooLarge,
+    MessagePropertyConflictWithType,
+)
+from rmqpull_broker.core.model import TopicType
+
+
+def empty_body() -> MessageBodyEmpty:
+    """A message without a body."""
+    return MessageBodyEmpty("message body cannot be empty")
+
+
+def large_body() -> MessageBodyTooLarge:
+    """A body above the limit."""
+    return MessageBodyTooLarge(f"message body cannot exceed the max {limits.BODY_BYTES_MAX}")
+
+
+def many_properties() -> MessagePropertiesTooLarge:
+    """Too many user properties."""
+    return MessagePropertiesTooLarge(f"too many user properties, max is {limits.USER_PROPERTIES_MAX}")
+
+
+def reserved_property(key: str) -> IllegalMessagePropertyKey:
+    """A user property with a name that RocketMQ uses itself."""
+    return IllegalMessagePropertyKey(f"property is used by system: {key}")
+
+
+def null_property(key: str | None) -> IllegalMessagePropertyKey:
+    """A user property without a name or a value, which only columns can have."""
+    return IllegalMessagePropertyKey(f"property {key!r} has no value")
+
+
+def control_in_property(key: str) -> IllegalMessagePropertyKey:
+    """A control character in a property's name or value."""
+    return IllegalMessagePropertyKey(f"property {key!r} contains a control character")
+
+
+def blank_tag() -> IllegalMessageTag:
+    """A tag of blanks alone."""
+    return IllegalMessageTag("tag cannot be the blank string")
+
+
+def bar_in_tag() -> IllegalMessageTag:
+    """A tag with the character that filter expressions are split at."""
+    return IllegalMessageTag("tag cannot contain '|'")
+
+
+def control_in_tag() -> IllegalMessageTag:
+    """A control character in a tag."""
+    return IllegalMessageTag("tag cannot contain control character")
+
+
+def blank_key() -> IllegalMessageKey:
+    """A key of blanks alone, or none."""
+    return IllegalMessageKey("key cannot be the blank string")
+
+
+def control_in_key() -> IllegalMessageKey:
+    """A control character in a key."""
+    return IllegalMessageKey("key cannot contain control character")
+
+
+def large_properties() -> MessagePropertiesTooLarge:
+    """Tag, keys and user properties above the proxy's limit."""
+    return MessagePropertiesTooLarge(
+        f"the total size of user property is too large, max is {limits.PROPERTIES_BYTES_MAX}"
+    )
+
+
+def no_id() -> IllegalMessageId:
+    """A message without an id."""
+    return IllegalMessageId("message id cannot be empty")
+
+
+def blank_group() -> IllegalMessageGroup:
+    """A message group of blanks alone."""
+    return IllegalMessageGroup("message group cannot be the blank string")
+
+
+def long_group() -> IllegalMessageGroup:
+    """A message group above the limit."""
+    return IllegalMessageGroup(f"message group exceeds the max length of {limits.MESSAGE_GROUP_BYTES_MAX} bytes")
+
+
+def control_in_group() -> IllegalMessageGroup:
+    """A control character in a message group."""
+    return IllegalMessageGroup("message group cannot contain control character")
+
+
+def large_stored_properties() -> MessagePropertiesTooLarge:
+    """Everything stored beside the body above the store's limit (rocketmq-semantics 3.10.1)."""
+    return MessagePropertiesTooLarge(
+        "the message is illegal, maybe msg body or properties length not matched. msg body length limit "
+        f"{limits.BODY_BYTES_MAX}B, msg properties length limit 32KB."
+    )
+
+
+def unknown_encoding(number: int) -> MessageCorrupted:
+    """A body encoding that the protocol does not know; only columns can have one."""
+    return MessageCorrupted(f"unknown body encoding {number}")
+
+
+def time_outside(name: str) -> BadRequest:
+    """A time that the protocol cannot say."""
+    return BadRequest(f"{name} lies outside the years 1 to 9999")
+
+
+def wrong_type(expected: TopicType, actual: TopicType) -> MessagePropertyConflictWithType:
+    """A message of another type than its topic's."""
+    return MessagePropertyConflictWithType(
+        f"TopicMessageType validate failed, the expected type is {expected.value}, but actual type is {actual.value}"
+    )
