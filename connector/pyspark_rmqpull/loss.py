@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyspark_rmqpull.errors import DataLoss
 from pyspark_rmqpull.model import Bounds, MessageQueue, TopicBounds
-from pyspark_rmqpull.offsets import SourceOffset
+from pyspark_rmqpull.offsets import QueueOffsets
 
 _ADVICE = (
     "If what is missing may be skipped, start the query with a new checkpoint and startingOffsets as wanted; "
@@ -14,16 +14,16 @@ _ADVICE = (
 )
 
 
-def refuse_loss(position: SourceOffset, topics: Mapping[str, TopicBounds]) -> None:
-    """Raises DataLoss when some queue cannot be read on from ``position``, naming queue, offsets and what to do."""
-    for topic, creation_id in position.creation_ids.items():
+def refuse_loss(finished: QueueOffsets, topics: Mapping[str, TopicBounds]) -> None:
+    """Raises DataLoss when some queue cannot be read on from ``finished``, naming queue, offsets and what to do."""
+    for topic, creation_id in finished.creation_ids.items():
         now = topics[topic].creation_id if topic in topics else None
         if now is not None and now != creation_id:
             raise DataLoss(
                 f"Topic {topic} was deleted and created again: its creation id was {creation_id} and is {now}. "
                 f"What the query had not read of the old topic is gone. {_ADVICE}"
             )
-    for queue, offset in position.offsets.items():
+    for queue, offset in finished.offsets.items():
         bounds = topics[queue.topic].queues.get(queue) if queue.topic in topics else None
         if bounds is None:
             raise DataLoss(f"Queue {queue} is gone; the query stood at offset {offset} of it. {_ADVICE}")

@@ -27,7 +27,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class SourceOffset:
+class QueueOffsets:
     """A position of the query over all of its queues."""
 
     offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class SourceOffset:
         return form
 
     @classmethod
-    def from_json(cls, form: Any) -> SourceOffset:
+    def from_json(cls, form: Any) -> QueueOffsets:
         """Reads what :meth:`to_json` made. Raises OptionError for anything else: the checkpoint is not ours."""
         if not isinstance(form, dict) or not isinstance(form.get("version"), int):
             raise OptionError(f"The checkpoint holds {form!r}, which is no offset of rmqpull. Use another checkpoint.")

@@ -99,15 +99,16 @@ OPTIONS = (
         "maxOffsetsPerTrigger",
         None,
         "messages",
-        "About how many messages a micro-batch takes, shared among queues in proportion to what waits in them.",
+        "About how many messages a micro-batch takes, shared among queues in proportion to what waits in them, rounded "
+        "down, but at least one from each queue that has any.",
         _integer(1, 2**63 - 1),  # Spark hands the limit through a Java long
     ),
     Option(
         "numPartitions",
         None,
         "partitions",
-        "Spark partitions among which the queues are allocated, by RocketMQ's averaging strategy; "
-        "unset, one for each queue.",
+        "Spark partitions among which the queues are allocated, by RocketMQ's averaging strategy; unset, one for each "
+        "queue. A queue is not split: more partitions than queues make no more tasks.",
         _integer(1, 10_000),
     ),
     Option(
@@ -177,7 +178,11 @@ def _refuse_unknown(options: Mapping[str, str]) -> None:
     for name in options:
         if name.lower() not in known and name.lower() not in _ADDED_BY_SPARK | {"path"}:
             nearest = difflib.get_close_matches(name.lower(), known, n=1)
-            hint = f"Did you mean {known[nearest[0]]}?" if nearest else f"There are: {', '.join(known.values())}."
+            hint = (
+                f"Did you mean {known[nearest[0]]}?"
+                if nearest
+                else f"There are: {', '.join(option.name for option in OPTIONS)}."
+            )
             raise OptionError(f"Unknown option {name}. {hint}")
 
 

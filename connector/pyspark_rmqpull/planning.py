@@ -8,10 +8,10 @@ from operator import attrgetter
 
 from pyspark_rmqpull.allocation import allocate_averagely, consumer_ids
 from pyspark_rmqpull.model import MessageQueue, QueueRange
-from pyspark_rmqpull.offsets import SourceOffset
+from pyspark_rmqpull.offsets import QueueOffsets
 
 
-def ranges_between(start: SourceOffset, end: SourceOffset) -> dict[MessageQueue, QueueRange]:
+def ranges_between(start: QueueOffsets, end: QueueOffsets) -> dict[MessageQueue, QueueRange]:
     """The range of every queue that ``end`` names, empty ranges included.
 
     A pure function of the two, for Spark plans the same batch several times (connectors § 3.4 no. 10). A queue begins

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from pyspark_rmqpull.client.port import BrokerClient
 from pyspark_rmqpull.errors import RmqpullError
-from pyspark_rmqpull.offsets import SourceOffset
+from pyspark_rmqpull.offsets import QueueOffsets
 
 _logger = logging.getLogger(__name__)
 
@@ -22,9 +22,9 @@ class GroupProgress:
     def __init__(self, client: Callable[[], BrokerClient], group: str | None) -> None:
         self._client = client
         self._group = group
-        self._committed: SourceOffset | None = None
+        self._committed: QueueOffsets | None = None
 
-    def commit(self, finished: SourceOffset) -> None:
+    def commit(self, finished: QueueOffsets) -> None:
         """Sets the group's offsets, unless they are set already. Never raises: a query must not fail for it."""
         if self._group is None or finished.is_initial or finished.offsets == self._committed_offsets:
             return

@@ -15,7 +15,7 @@ from pyspark_rmqpull.client import BrokerClient, connect
 from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.loss import refuse_loss
 from pyspark_rmqpull.model import Bounds, MessageQueue, TopicBounds
-from pyspark_rmqpull.offsets import SourceOffset
+from pyspark_rmqpull.offsets import QueueOffsets
 from pyspark_rmqpull.options import SourceOptions
 from pyspark_rmqpull.partition_reader import QueueRangesPartition, read_partition
 from pyspark_rmqpull.planning import assign_ranges, ranges_between
@@ -40,7 +40,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """The offset before the first batch: it names no queue, since Spark would not keep it (see ``offsets``)."""
-        return SourceOffset().to_json()
+        return QueueOffsets().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """``maxOffsetsPerTrigger``; Spark's Once trigger asks for everything instead."""
@@ -57,20 +57,21 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises DataLoss when the query cannot go on from ``start``, OptionError for a topic or a starting offset that
         does not exist, BrokerUnavailable.
         """
-        finished = SourceOffset.from_json(start)
+        finished = QueueOffsets.from_json(start)
         topics = self._topics()
-        position = self._position(finished, topics)
+        batch_start = self._batch_start(finished, topics)
         # Not earlier: an absent broker would be waited for twice, and a topic made anew would get its old offsets.
         self._progress.commit(finished)
-        if self._may_wait(position, topics):
-            self._client().wait_for_messages(self._options.pull_group, position.offsets, self._options.idle_wait_ms)
+        if self._may_wait(batch_start, topics):
+            if not self._wait(batch_start):
+                return start
             topics = self._topics()
-            position = self._position(finished, topics)
+            batch_start = self._batch_start(finished, topics)
         self._is_first_call = False
-        ends = self._admitted(position.offsets, self._ends(topics), limit)
+        ends = self._admitted(batch_start.offsets, self._ends(topics), limit)
         if ends == finished.offsets:
             return start
-        return SourceOffset(ends, position.starts, position.creation_ids).to_json()
+        return QueueOffsets(ends, batch_start.starts, batch_start.creation_ids).to_json()
 
     def _topics(self) -> dict[str, TopicBounds]:
         topics = self._client().bounds([self._options.topic])
@@ -82,7 +83,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._newest = {queue: bounds.max_offset for queue, bounds in _queues(topics).items()}
         return topics
 
-    def _position(self, finished: SourceOffset, topics: Mapping[str, TopicBounds]) -> SourceOffset:
+    def _batch_start(self, finished: QueueOffsets, topics: Mapping[str, TopicBounds]) -> QueueOffsets:
         """Where the batch begins: the finished offset, and the resolved starts of queues that it does not name."""
         bounds = _queues(topics)
         if finished.is_initial:
@@ -91,14 +92,20 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             refuse_loss(finished, topics)
             starts = {queue: bounds[queue].min_offset for queue in bounds if queue not in finished.offsets}
         ids = {name: topic.creation_id for name, topic in topics.items() if topic.creation_id is not None}
-        return SourceOffset({**finished.offsets, **starts}, starts, ids)
+        # Kept, for a server without ids may stand in for a while, and must not make the query forget them.
+        return QueueOffsets({**finished.offsets, **starts}, starts, {**finished.creation_ids, **ids})
 
-    def _may_wait(self, position: SourceOffset, topics: Mapping[str, TopicBounds]) -> bool:
+    def _may_wait(self, batch_start: QueueOffsets, topics: Mapping[str, TopicBounds]) -> bool:
         """Whether nothing is new and the query goes on for ever: waiting holds up its other sources."""
-        is_idle = not position.starts and all(
-            bounds.max_offset <= position.offsets[queue] for queue, bounds in _queues(topics).items()
+        is_idle = not batch_start.starts and all(
+            bounds.max_offset <= batch_start.offsets[queue] for queue, bounds in _queues(topics).items()
         )
         return is_idle and not self._is_first_call and not self._is_available_now and self._options.idle_wait_ms > 0
+
+    def _wait(self, batch_start: QueueOffsets) -> bool:
+        """Whether something came within ``idleWaitMs``."""
+        options = self._options
+        return self._client().wait_for_messages(options.pull_group, batch_start.offsets, options.idle_wait_ms)
 
     def _ends(self, topics: Mapping[str, TopicBounds]) -> dict[MessageQueue, int]:
         ends = {queue: bounds.max_offset for queue, bounds in _queues(topics).items()}
@@ -118,11 +125,11 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The topic's end as last seen, for ``sources[].latestOffset`` of the query's progress."""
-        return SourceOffset(self._newest).to_json() if self._newest else None
+        return QueueOffsets(self._newest).to_json() if self._newest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of the batch between two offsets."""
-        ranges = ranges_between(SourceOffset.from_json(start), SourceOffset.from_json(end))
+        ranges = ranges_between(QueueOffsets.from_json(start), QueueOffsets.from_json(end))
         return [QueueRangesPartition(mine) for mine in assign_ranges(ranges.values(), self._options.num_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -132,7 +139,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has finished the batch that ends here."""
-        self._progress.commit(SourceOffset.from_json(end))
+        self._progress.commit(QueueOffsets.from_json(end))
 
 
 def _queues(topics: Mapping[str, TopicBounds]) -> dict[MessageQueue, Bounds]:

@@ -28,9 +28,11 @@ class FakeClient:
         queues = {MessageQueue("orders", "a", queue_id): bounds for queue_id, bounds in self.queues.items()}
         return {"orders": TopicBounds(self.creation_id, queues)} if "orders" in topics else {}
 
-    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> None:
+    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         self.calls.append("wait")
+        before = dict(self.queues)
         self.on_wait()
+        return self.queues != before
 
     def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         self.calls.append("commit")

@@ -7,7 +7,7 @@ import pytest
 from pyspark_rmqpull.errors import DataLoss
 from pyspark_rmqpull.loss import refuse_loss, refuse_outside
 from pyspark_rmqpull.model import Bounds, MessageQueue, TopicBounds
-from pyspark_rmqpull.offsets import SourceOffset
+from pyspark_rmqpull.offsets import QueueOffsets
 
 A0, A1 = MessageQueue("orders", "a", 0), MessageQueue("orders", "a", 1)
 ADVICE = "If what is missing may be skipped, start the query with a new checkpoint and startingOffsets as wanted"
@@ -21,20 +21,20 @@ def topics(creation_id: str | None = "first", **queues: Bounds) -> dict[str, Top
 @pytest.mark.parametrize(
     ("position", "now"),
     [
-        pytest.param(SourceOffset({A0: 5}), topics(q0=Bounds(5, 9)), id="at the begin"),
-        pytest.param(SourceOffset({A0: 9}), topics(q0=Bounds(5, 9)), id="at the end"),
-        pytest.param(SourceOffset({A0: 7}), topics(q0=Bounds(5, 9), q1=Bounds(3, 4)), id="a new queue that has aged"),
-        pytest.param(SourceOffset({A0: 7}, creation_ids={"orders": "first"}), topics(q0=Bounds(5, 9)), id="same topic"),
+        pytest.param(QueueOffsets({A0: 5}), topics(q0=Bounds(5, 9)), id="at the begin"),
+        pytest.param(QueueOffsets({A0: 9}), topics(q0=Bounds(5, 9)), id="at the end"),
+        pytest.param(QueueOffsets({A0: 7}), topics(q0=Bounds(5, 9), q1=Bounds(3, 4)), id="a new queue that has aged"),
+        pytest.param(QueueOffsets({A0: 7}, creation_ids={"orders": "first"}), topics(q0=Bounds(5, 9)), id="same topic"),
         pytest.param(
-            SourceOffset({A0: 7}, creation_ids={"orders": "first"}),
+            QueueOffsets({A0: 7}, creation_ids={"orders": "first"}),
             topics(None, q0=Bounds(5, 9)),
             id="a server that has no creation ids",
         ),
-        pytest.param(SourceOffset({A0: 7}), topics("second", q0=Bounds(5, 9)), id="no creation id in the checkpoint"),
-        pytest.param(SourceOffset(), topics(), id="no position yet"),
+        pytest.param(QueueOffsets({A0: 7}), topics("second", q0=Bounds(5, 9)), id="no creation id in the checkpoint"),
+        pytest.param(QueueOffsets(), topics(), id="no position yet"),
     ],
 )
-def test_what_is_no_loss(position: SourceOffset, now: dict[str, TopicBounds]) -> None:
+def test_what_is_no_loss(position: QueueOffsets, now: dict[str, TopicBounds]) -> None:
     refuse_loss(position, now)
 
 
@@ -42,35 +42,35 @@ def test_what_is_no_loss(position: SourceOffset, now: dict[str, TopicBounds]) ->
     ("position", "now", "complaint"),
     [
         pytest.param(
-            SourceOffset({A0: 5}, creation_ids={"orders": "first"}),
+            QueueOffsets({A0: 5}, creation_ids={"orders": "first"}),
             topics("second", q0=Bounds(0, 9)),
             "Topic orders was deleted and created again: its creation id was first and is second. ",
             id="created again, with a higher end",
         ),
         pytest.param(
-            SourceOffset({A0: 5}),
+            QueueOffsets({A0: 5}),
             topics(q0=Bounds(8, 9)),
             "3 messages of queue orders/a/0 are gone: the query wanted offset 5, the broker has [8, 9). ",
             id="aged out",
         ),
         pytest.param(
-            SourceOffset({A0: 5}),
+            QueueOffsets({A0: 5}),
             topics(q0=Bounds(0, 4)),
             "Queue orders/a/0 ends at offset 4, before offset 5 where the query stood: ",
             id="cut",
         ),
         pytest.param(
-            SourceOffset({A0: 5, A1: 6}),
+            QueueOffsets({A0: 5, A1: 6}),
             topics(q0=Bounds(0, 9)),
             "Queue orders/a/1 is gone; the query stood at offset 6 of it. ",
             id="a queue less",
         ),
         pytest.param(
-            SourceOffset({A0: 5}), {}, "Queue orders/a/0 is gone; the query stood at offset 5 of it. ", id="no topic"
+            QueueOffsets({A0: 5}), {}, "Queue orders/a/0 is gone; the query stood at offset 5 of it. ", id="no topic"
         ),
     ],
 )
-def test_what_is_a_loss(position: SourceOffset, now: dict[str, TopicBounds], complaint: str) -> None:
+def test_what_is_a_loss(position: QueueOffsets, now: dict[str, TopicBounds], complaint: str) -> None:
     with pytest.raises(DataLoss) as loss:
         refuse_loss(position, now)
     assert str(loss.value).startswith(complaint)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.model import MessageQueue
-from pyspark_rmqpull.offsets import SourceOffset
+from pyspark_rmqpull.offsets import QueueOffsets
 
 VERSION_1 = Path(__file__).with_name("checkpoints") / "offset-version-1.json"
 
@@ -23,40 +23,40 @@ A0, A2, A10, B0 = (
 names = st.text("abc-_%|", min_size=1, max_size=3)
 queues = st.builds(MessageQueue, names, names, st.integers(0, 2**31 - 1))
 positions = st.dictionaries(queues, st.integers(0, 2**63 - 1), max_size=12)
-source_offsets = st.builds(SourceOffset, positions, positions, st.dictionaries(names, names))
+source_offsets = st.builds(QueueOffsets, positions, positions, st.dictionaries(names, names))
 
 
 @given(source_offsets)
-def test_what_is_written_is_read_back(offset: SourceOffset) -> None:
-    assert SourceOffset.from_json(json.loads(json.dumps(offset.to_json()))) == offset
+def test_what_is_written_is_read_back(offset: QueueOffsets) -> None:
+    assert QueueOffsets.from_json(json.loads(json.dumps(offset.to_json()))) == offset
 
 
 @given(source_offsets, st.randoms())
-def test_equal_positions_are_equal_texts(offset: SourceOffset, chance: Any) -> None:
+def test_equal_positions_are_equal_texts(offset: QueueOffsets, chance: Any) -> None:
     def shuffled(entries: Any) -> dict[Any, Any]:
         items = list(entries.items())
         chance.shuffle(items)
         return dict(items)
 
-    same = SourceOffset(shuffled(offset.offsets), shuffled(offset.starts), shuffled(offset.creation_ids))
+    same = QueueOffsets(shuffled(offset.offsets), shuffled(offset.starts), shuffled(offset.creation_ids))
     assert json.dumps(same.to_json()) == json.dumps(offset.to_json())
 
 
 def test_queues_are_in_the_order_of_their_numbers() -> None:
-    offset = SourceOffset({B0: 1, A10: 2, A2: 3, A0: 4})
+    offset = QueueOffsets({B0: 1, A10: 2, A2: 3, A0: 4})
     assert json.dumps(offset.to_json()) == (
         '{"offsets": {"orders": {"a": {"0": 4, "2": 3, "10": 2}, "b": {"0": 1}}}, "version": 1}'
     )
 
 
 def test_what_is_empty_is_left_out() -> None:
-    assert SourceOffset().to_json() == {"version": 1}
-    assert SourceOffset.from_json({"version": 1}).is_initial
-    assert not SourceOffset({A0: 0}).is_initial
+    assert QueueOffsets().to_json() == {"version": 1}
+    assert QueueOffsets.from_json({"version": 1}).is_initial
+    assert not QueueOffsets({A0: 0}).is_initial
 
 
 def test_a_checkpoint_of_version_1_is_read() -> None:
-    assert SourceOffset.from_json(json.loads(VERSION_1.read_text())) == SourceOffset(
+    assert QueueOffsets.from_json(json.loads(VERSION_1.read_text())) == QueueOffsets(
         offsets={
             MessageQueue("flights", "broker-a", 0): 12,
             MessageQueue("flights", "broker-a", 10): 7,
@@ -69,18 +69,18 @@ def test_a_checkpoint_of_version_1_is_read() -> None:
 
 def test_a_checkpoint_of_version_1_is_written_as_it_was_read() -> None:
     written = VERSION_1.read_text().strip()
-    assert json.dumps(SourceOffset.from_json(json.loads(written)).to_json(), separators=(",", ":")) == written
+    assert json.dumps(QueueOffsets.from_json(json.loads(written)).to_json(), separators=(",", ":")) == written
 
 
 def test_a_newer_version_is_refused_with_what_to_install() -> None:
     with pytest.raises(OptionError, match="offsets of version 2; this release reads up to version 1"):
-        SourceOffset.from_json({"version": 2, "offsets": "in a form of the future"})
+        QueueOffsets.from_json({"version": 2, "offsets": "in a form of the future"})
 
 
 @pytest.mark.parametrize("form", [None, 5, [], "latest", {}, {"offsets": {}}, {"version": "1"}])
 def test_what_is_no_offset_of_ours_is_refused(form: Any) -> None:
     with pytest.raises(OptionError, match="which is no offset of rmqpull"):
-        SourceOffset.from_json(form)
+        QueueOffsets.from_json(form)
 
 
 @pytest.mark.parametrize(
@@ -99,5 +99,5 @@ def test_what_is_no_offset_of_ours_is_refused(form: Any) -> None:
 )
 def test_damaged_offsets_are_refused_and_shown(damage: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="The checkpoint holds damaged offsets of rmqpull") as refused:
-        SourceOffset.from_json({"version": 1, **damage})
+        QueueOffsets.from_json({"version": 1, **damage})
     assert repr({"version": 1, **damage}) in str(refused.value)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_rmqpull.model import MessageQueue, QueueRange
-from pyspark_rmqpull.offsets import SourceOffset
+from pyspark_rmqpull.offsets import QueueOffsets
 from pyspark_rmqpull.planning import assign_ranges, ranges_between
 
 
@@ -30,33 +30,33 @@ def queue_ids(tasks: list[tuple[QueueRange, ...]]) -> list[list[int]]:
     ("start", "end", "expected"),
     [
         pytest.param(
-            SourceOffset({queue(0): 3, queue(1): 5}),
-            SourceOffset({queue(0): 7, queue(1): 5}),
+            QueueOffsets({queue(0): 3, queue(1): 5}),
+            QueueOffsets({queue(0): 7, queue(1): 5}),
             [(0, 3, 7), (1, 5, 5)],
             id="from one end to the next",
         ),
         pytest.param(
-            SourceOffset(),
-            SourceOffset({queue(0): 7}, starts={queue(0): 2}),
+            QueueOffsets(),
+            QueueOffsets({queue(0): 7}, starts={queue(0): 2}),
             [(0, 2, 7)],
             id="the first batch begins where its end says",
         ),
         pytest.param(
-            SourceOffset({queue(0): 3}),
-            SourceOffset({queue(0): 4, queue(1): 9}, starts={queue(1): 6}),
+            QueueOffsets({queue(0): 3}),
+            QueueOffsets({queue(0): 4, queue(1): 9}, starts={queue(1): 6}),
             [(0, 3, 4), (1, 6, 9)],
             id="a new queue begins where the end says",
         ),
         pytest.param(
-            SourceOffset({queue(0): 3}, starts={queue(0): 1}),
-            SourceOffset({queue(0): 4}),
+            QueueOffsets({queue(0): 3}, starts={queue(0): 1}),
+            QueueOffsets({queue(0): 4}),
             [(0, 3, 4)],
             id="the starts of an earlier batch are over",
         ),
-        pytest.param(SourceOffset(), SourceOffset(), [], id="no queue at all"),
+        pytest.param(QueueOffsets(), QueueOffsets(), [], id="no queue at all"),
     ],
 )
-def test_ranges_between_two_offsets(start: SourceOffset, end: SourceOffset, expected: list[tuple[int, ...]]) -> None:
+def test_ranges_between_two_offsets(start: QueueOffsets, end: QueueOffsets, expected: list[tuple[int, ...]]) -> None:
     assert ranges_between(start, end) == {
         queue(queue_id): QueueRange(queue(queue_id), first, until) for queue_id, first, until in expected
     }
@@ -99,8 +99,8 @@ positions = st.dictionaries(
 
 @given(positions, st.none() | st.integers(1, 30))
 def test_every_range_is_read_exactly_once(sizes: dict[MessageQueue, tuple[int, int]], count: int | None) -> None:
-    start = SourceOffset({q: first for q, (first, _) in sizes.items()})
-    end = SourceOffset({q: first + size for q, (first, size) in sizes.items()})
+    start = QueueOffsets({q: first for q, (first, _) in sizes.items()})
+    end = QueueOffsets({q: first + size for q, (first, size) in sizes.items()})
     planned = ranges_between(start, end)
     tasks = assign_ranges(planned.values(), count)
     assert Counter(entry for mine in tasks for entry in mine) == Counter(

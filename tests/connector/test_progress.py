@@ -12,12 +12,12 @@ from pyspark_rmqpull.client import BrokerClient
 from pyspark_rmqpull.client.channel import Unserved
 from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
 from pyspark_rmqpull.model import MessageQueue
-from pyspark_rmqpull.offsets import SourceOffset
+from pyspark_rmqpull.offsets import QueueOffsets
 from pyspark_rmqpull.progress import GroupProgress
 from rmqpull_proto.rpc import MESSAGING
 
 QUEUE = MessageQueue("orders", "a", 0)
-AT_5, AT_7 = SourceOffset({QUEUE: 5}), SourceOffset({QUEUE: 7})
+AT_5, AT_7 = QueueOffsets({QUEUE: 5}), QueueOffsets({QUEUE: 7})
 
 
 class FakeClient:
@@ -44,13 +44,13 @@ def progress(client: FakeClient) -> GroupProgress:
 
 
 def test_each_position_is_committed_once(progress: GroupProgress, client: FakeClient) -> None:
-    for position in (AT_5, AT_5, SourceOffset(AT_5.offsets, starts={QUEUE: 1}), AT_7, AT_7):
+    for position in (AT_5, AT_5, QueueOffsets(AT_5.offsets, starts={QUEUE: 1}), AT_7, AT_7):
         progress.commit(position)
     assert client.commits == [("billing", {QUEUE: 5}), ("billing", {QUEUE: 7})]
 
 
 def test_the_offset_before_the_first_batch_is_not_committed(progress: GroupProgress, client: FakeClient) -> None:
-    progress.commit(SourceOffset())
+    progress.commit(QueueOffsets())
     assert client.commits == []
 
 

@@ -1,4 +1,4 @@
-"""The broker on a port: state, journal, parking and gRPC put together and taken apart again in order."""
+"""The broker on a port: state, group commit, parking and gRPC put together and taken apart again in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rmqpull_broker.core.ports import FactLog
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.server.journal import Journal
+from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.limits import GRPC_MESSAGE_BYTES_MAX
 from rmqpull_broker.server.listening import listen
 from rmqpull_broker.server.parking import Parking
@@ -60,7 +60,7 @@ class BrokerServer:
         self._message_ids = message_ids
         self._with_columns = with_columns
         self._parking = Parking(state.store, clocks.passing_ms)
-        self._journal = Journal(state, log, self._parking.kept)
+        self._group_commit = GroupCommit(state, log, self._parking.kept)
         self._server: grpc.aio.Server | None = None
 
     async def start(self, host: str, port: int, topics: Sequence[TopicConfig]) -> int:
@@ -75,9 +75,9 @@ class BrokerServer:
 
         self._server = grpc.aio.server(options=_OPTIONS)
         port = listen(self._server, host, port)
-        await self._journal.execute(create_topics)
+        await self._group_commit.execute(create_topics)
         sender = Sender(QueueSelector(), self._message_ids, f"{host}:{port}")
-        service = Service(self._state, self._journal, self._parking, sender, self._clocks.wall_ms, (host, port))
+        service = Service(self._state, self._group_commit, self._parking, sender, self._clocks.wall_ms, (host, port))
         self._server.add_generic_rpc_handlers(generic_handlers(service, with_columns=self._with_columns))
         await self._server.start()
         return port
@@ -87,4 +87,4 @@ class BrokerServer:
         self._parking.close()
         if self._server is not None:
             await self._server.stop(STOP_GRACE_S)
-        await self._journal.close()
+        await self._group_commit.close()

@@ -11,7 +11,7 @@ from rmqpull_broker.core.holding import ParkedPull
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.server.journal import Journal
+from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.parking import Parking
 
 LONG_POLLING_MS_MAX = 300_000
@@ -40,7 +40,7 @@ class Service:
     """
 
     state: BrokerState
-    journal: Journal
+    group_commit: GroupCommit
     parking: Parking
     sender: Sender
     clock_ms: Callable[[], int]
@@ -49,7 +49,7 @@ class Service:
     async def ensure_group(self, group: str) -> None:
         """Creates a consumer group on first use (rocketmq-semantics 3.9.4). Raises IllegalConsumerGroup."""
         if group not in self.state.groups:
-            await self.journal.execute(lambda draft: draft.ensure_group(group))
+            await self.group_commit.execute(lambda draft: draft.ensure_group(group))
 
     @staticmethod
     def check_polling_time(timeout_ms: int) -> None:

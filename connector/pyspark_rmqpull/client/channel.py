@@ -33,7 +33,8 @@ _OPTIONS = (
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
-_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+# CANCELLED is what a call gets that meets a broker on its way down; nobody here cancels a unary call.
+_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 
 
 class Stream(Protocol):
@@ -50,8 +51,9 @@ class Unserved(RequestRefused):
     def __init__(self, endpoints: str, method: Method) -> None:
         super().__init__(
             "UNIMPLEMENTED",
-            f"The server at {endpoints} does not serve {method.name}. A source needs the pull family of "
-            "apache.rocketmq.v2 (PullMessage and the offsets), which Apache's own proxy lacks; rmqpull-broker has it.",
+            f"The server at {endpoints} does not serve {method.name}. If it was restarted with other extensions, run "
+            "the query again. Otherwise it lacks the pull family of apache.rocketmq.v2 (PullMessage and the offsets), "
+            "which a source needs and Apache's own proxy does not have; rmqpull-broker does.",
         )
 
 

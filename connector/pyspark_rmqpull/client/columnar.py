@@ -40,7 +40,7 @@ class ColumnarClient:
         answer = self._channel.call(COLUMNS.methods["QueryBounds"], request)
         return {entry.topic: _topic_bounds(entry) for entry in answer.topics if entry.status.code == v2.Code.OK}
 
-    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> None:
+    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         """A pull over all queues, held by the broker until the first arrival."""
         request = v1.PullColumnsRequest(
             group=group,
@@ -49,7 +49,13 @@ class ColumnarClient:
             max_rows=1,
             long_polling_timeout_ms=timeout_ms,
         )
-        self._channel.call(COLUMNS.methods["PullColumns"], request, extra_ms=timeout_ms)
+        try:
+            answer = self._channel.call(COLUMNS.methods["PullColumns"], request, extra_ms=timeout_ms)
+        except RequestRefused as refusal:
+            if refusal.code != "TOO_MANY_REQUESTS":  # so many wait already; that is no reason to end a query
+                raise
+            return True
+        return any(result.next_offset != offset for result, offset in zip(answer.queues, offsets.values(), strict=True))
 
     def read(self, group: str, ranges: Sequence[QueueRange], columns: Sequence[str]) -> Iterator[Sequence[QueueRows]]:
         """Pulls over all ranges at once, in columns; the next one is under way while this one is taken."""
@@ -144,6 +150,9 @@ def _what_is_left(asked: Sequence[QueueRange], results: Sequence[v1.QueuePulled]
             # Offsets below until_offset existed when the batch was planned: the queue was cut or aged since.
             refuse_outside(queue, from_offset, Bounds(result.min_offset, result.max_offset))
             refuse_outside(queue, until_offset, Bounds(result.min_offset, result.max_offset))
+        if result.row_count < result.next_offset - from_offset:
+            missing = result.next_offset - from_offset - result.row_count
+            raise DataLoss(f"{missing} messages of queue {queue} in [{from_offset}, {result.next_offset}) are gone.")
         if result.next_offset < until_offset:
             left.append(QueueRange(queue, result.next_offset, until_offset))
     return left

@@ -18,7 +18,7 @@ class QueueRows(NamedTuple):
 
 
 class BrokerClient(Protocol):
-    """Every call ends within the request timeout, retries included.
+    """Every request ends within the request timeout, retries included; a wait takes its own time on top.
 
     All of them raise BrokerUnavailable when nobody answers in time, and RequestRefused for a status other than OK.
     """
@@ -26,8 +26,11 @@ class BrokerClient(Protocol):
     def bounds(self, topics: Sequence[str]) -> dict[str, TopicBounds]:
         """The queues of each topic with their bounds; topics that do not exist are left out."""
 
-    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> None:
-        """Returns when some queue has a message at or after its offset, or after ``timeout_ms``."""
+    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        """Returns when some queue has a message at or after its offset, or after ``timeout_ms``.
+
+        False says that nothing came; True that a look at the bounds is worth while.
+        """
 
     def read(self, group: str, ranges: Sequence[QueueRange], columns: Sequence[str]) -> Iterator[Sequence[QueueRows]]:
         """All messages of the ranges, a few thousand at a time, with the next pull under way meanwhile.

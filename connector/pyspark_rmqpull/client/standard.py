@@ -23,7 +23,7 @@ BATCH_ROWS = 10_000
 BATCH_BYTES = 4 << 20
 PULLS_IN_FLIGHT = 8
 """Queues that a task pulls at the same time; each has at most ``pullBatchSize`` messages under way."""
-WAITING_QUEUES_MAX = 64
+WAITING_QUEUES_MAX = 16
 """Queues on which an idle query parks a pull; news on one beyond is seen when the wait is over."""
 
 _PULL = MESSAGING.methods["PullMessage"]
@@ -68,7 +68,7 @@ class StandardClient:
         answers = [self._channel.start(method, request) for request in requests]
         return [answer().offset for answer in answers]
 
-    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> None:
+    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
         """One parked pull per queue, whichever answers first; the standard protocol has no pull over many queues."""
         waited = list(offsets.items())[:WAITING_QUEUES_MAX]
         streams = [
@@ -76,9 +76,12 @@ class StandardClient:
             for queue, offset in waited
         ]
         with ThreadPoolExecutor(max_workers=len(streams), thread_name_prefix="rmqpull-wait") as threads:
-            wait([threads.submit(_first_answer, stream) for stream in streams], return_when=FIRST_COMPLETED)
+            answers = [threads.submit(_has_news, stream) for stream in streams]
+            done, _ = wait(answers, return_when=FIRST_COMPLETED)
+            has_news = any(answer.result() for answer in done)
             for stream in streams:
                 stream.cancel()
+        return has_news
 
     def _pull_request(
         self, group: str, queue: MessageQueue, offset: int, batch_size: int, long_polling_timeout_ms: int = 0
@@ -185,34 +188,34 @@ class _QueuePull:
         """The messages of the pull under way; begins the next one. Raises DataLoss when the range is gone."""
         answer = self._answer()
         messages = [part.message for part in answer if part.WhichOneof("content") == "message"]
-        self._advance(answer)
+        self._advance(answer, [message.system_properties.queue_offset for message in messages])
         if self.is_under_way:
             self._begin()
         return [message for message in messages if message.system_properties.queue_offset < self._until_offset]
 
-    def _advance(self, answer: Sequence[rpc.PullMessageResponse]) -> None:
+    def _advance(self, answer: Sequence[rpc.PullMessageResponse], offsets: Sequence[int]) -> None:
         status = next((part.status for part in answer if part.WhichOneof("content") == "status"), v2.Status())
         next_offset = next((part.next_offset for part in answer if part.WhichOneof("content") == "next_offset"), None)
-        if status.code in (v2.Code.ILLEGAL_OFFSET, v2.Code.MESSAGE_NOT_FOUND) and (
-            next_offset is None or next_offset <= self._offset or status.code == v2.Code.ILLEGAL_OFFSET
-        ):
-            raise DataLoss(
-                f"Queue {self.queue} has no offset {self._offset} any more ({status.message}; it goes on at "
-                f"{next_offset}); offsets [{self._offset}, {self._until_offset}) were still to be read."
-            )
-        if status.code != v2.Code.MESSAGE_NOT_FOUND:
+        if status.code not in (v2.Code.ILLEGAL_OFFSET, v2.Code.MESSAGE_NOT_FOUND):
             self._client.refuse_status(status)
         if next_offset is None:
             raise BrokerUnavailable(f"A pull from queue {self.queue} at offset {self._offset} ended without its end.")
+        # Every message was there when the batch was planned and nothing is filtered: what is not in a row is lost.
+        if not offsets or list(offsets) != list(range(self._offset, next_offset)):
+            raise DataLoss(
+                f"Messages of queue {self.queue} in [{self._offset}, {self._until_offset}) are gone: a pull at "
+                f"{self._offset} gave {len(offsets)} messages, goes on at {next_offset}, and says {status.message!r}."
+            )
         self._offset = next_offset
 
 
-def _first_answer(stream: Stream) -> None:
+def _has_news(stream: Stream) -> bool:
+    """Whether a parked pull was answered with anything but that its time is over."""
     try:
-        next(stream, None)
+        return not any(part.status.code == v2.Code.MESSAGE_NOT_FOUND for part in stream)
     except grpc.RpcError:
         # Whatever ended the wait, planning looks at the broker next and reports what is wrong with it.
-        return
+        return True
 
 
 def _columns_of(gathered: Mapping[MessageQueue, list[v2.Message]], columns: Sequence[str]) -> list[QueueRows]:

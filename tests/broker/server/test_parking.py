@@ -16,7 +16,7 @@ from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.server.journal import Journal
+from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.parking import Parking
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.store.commit_log import CommitLog
@@ -176,6 +176,6 @@ def test_nobody_asks_to_wait_longer_than_five_minutes() -> None:
 
 def service_of(lot: Lot) -> Service:
     state = BrokerState(lot.store, "broker-a")
-    journal = Journal(state, CommitLog(MemoryFileSystem()), lot.parking.kept)
+    group_commit = GroupCommit(state, CommitLog(MemoryFileSystem()), lot.parking.kept)
     sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "here")
-    return Service(state, journal, lot.parking, sender, lambda: lot.now_ms, ("127.0.0.1", 8081))
+    return Service(state, group_commit, lot.parking, sender, lambda: lot.now_ms, ("127.0.0.1", 8081))

@@ -11,5 +11,5 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 async def answer(service: Service, request: rpc.CommitOffsetsRequest, caller: Caller) -> rpc.CommitOffsetsResponse:
     """Answers when all offsets are kept."""
     offsets = [(column_queue_from(entry.queue), entry.offset) for entry in request.offsets]
-    await service.journal.execute(lambda draft: draft.commit_offsets(request.group, offsets))
+    await service.group_commit.execute(lambda draft: draft.commit_offsets(request.group, offsets))
     return rpc.CommitOffsetsResponse(status=OK)

@@ -20,7 +20,7 @@ async def answer(service: Service, request: rpc.PublishColumnsRequest, caller: C
     batch = _published_batch(request.arrow_ipc)
     if batch.num_rows > PUBLISH_ROWS_MAX:
         raise BadRequest(f"a batch of {batch.num_rows} rows is above the max {PUBLISH_ROWS_MAX}; split it")
-    parts = await service.journal.execute(
+    parts = await service.group_commit.execute(
         lambda draft: service.sender.publish(draft, request.topic, batch, service.clock_ms(), caller.host),
         len(request.arrow_ipc),
     )

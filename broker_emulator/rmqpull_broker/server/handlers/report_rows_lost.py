@@ -14,5 +14,5 @@ async def answer(service: Service, request: rpc.ReportRowsLostRequest, caller: C
     ranges = [
         LostRange(column_queue_from(entry.queue), entry.from_offset, entry.until_offset) for entry in request.ranges
     ]
-    await service.journal.execute(lambda draft: draft.report_lost(request.query_id, request.batch_id, ranges))
+    await service.group_commit.execute(lambda draft: draft.report_lost(request.query_id, request.batch_id, ranges))
     return rpc.ReportRowsLostResponse(status=OK)

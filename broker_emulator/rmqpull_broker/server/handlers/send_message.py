@@ -21,7 +21,7 @@ async def answer(service: Service, request: rpc.SendMessageRequest, caller: Call
         raise MessageCorrupted("topic in message is not same")
     now_ms = service.clock_ms()
     messages = [message_from(message, caller.host, now_ms) for message in request.messages]
-    stored = await service.journal.execute(
+    stored = await service.group_commit.execute(
         lambda draft: service.sender.send(draft, topic, messages, service.clock_ms()), request.ByteSize()
     )
     entries = [

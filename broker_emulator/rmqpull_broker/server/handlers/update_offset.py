@@ -12,5 +12,5 @@ async def answer(service: Service, request: rpc.UpdateOffsetRequest, caller: Cal
     """Answers when the offset is kept."""
     caller.require_client_id()
     group, queue = name_of(request.group), queue_from(request.message_queue, service.state.broker_name)
-    await service.journal.execute(lambda draft: draft.update_offset(group, queue, request.offset))
+    await service.group_commit.execute(lambda draft: draft.update_offset(group, queue, request.offset))
     return rpc.UpdateOffsetResponse(status=OK)

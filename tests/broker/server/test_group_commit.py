@@ -14,8 +14,8 @@ from rmqpull_broker.core.errors import ConsumerGroupNotFound, InternalError, Too
 from rmqpull_broker.core.facts import Fact, RowsStored
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.server import journal as journal_module
-from rmqpull_broker.server.journal import Journal
+from rmqpull_broker.server import group_commit
+from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.store.queues import ConsumeQueues
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -48,13 +48,13 @@ class FakeLog:
 
 
 class Desk:
-    """A journal with everything around it."""
+    """A group commit with everything around it."""
 
     def __init__(self) -> None:
         self.state = BrokerState(ConsumeQueues(), "broker-a")
         self.log = FakeLog()
         self.kept: list[Fact] = []
-        self.journal = Journal(self.state, self.log, self.kept.extend)
+        self.group_commit = GroupCommit(self.state, self.log, self.kept.extend)
 
     def send(self, body: bytes) -> asyncio.Task[int]:
         """Starts to store one message; the answer is the offset it got."""
@@ -64,7 +64,7 @@ class Desk:
             draft.store(RowsStored(QUEUE, (StoredMessage(Message(body, "m"), offset, 0, "here"),)))
             return offset
 
-        return asyncio.ensure_future(self.journal.execute(command))
+        return asyncio.ensure_future(self.group_commit.execute(command))
 
     async def send_while_the_log_is_busy(self, *bodies: bytes) -> list[asyncio.Task[int]]:
         """The first send goes to the log, which holds it back, and the others wait behind it."""
@@ -91,12 +91,12 @@ class Desk:
 
 
 def with_desk(story: Callable[[Desk], Awaitable[None]]) -> None:
-    """Plays a story and closes the journal after it."""
+    """Plays a story and closes the group commit after it."""
 
     async def play() -> None:
         desk = Desk()
         await story(desk)
-        await desk.journal.close()
+        await desk.group_commit.close()
         assert desk.log.is_closed
 
     asyncio.run(play())
@@ -143,7 +143,7 @@ def test_a_failing_log_fails_exactly_its_commands_and_spends_no_offset() -> None
     with_desk(story)
 
 
-def test_a_mistake_in_the_log_leaves_nobody_waiting_and_the_journal_at_work() -> None:
+def test_a_mistake_in_the_log_leaves_nobody_waiting_and_the_writer_at_work() -> None:
     async def story(desk: Desk) -> None:
         desk.log.failures = [ZeroDivisionError("a mistake of ours")]
         with pytest.raises(ZeroDivisionError):
@@ -156,7 +156,7 @@ def test_a_mistake_in_the_log_leaves_nobody_waiting_and_the_journal_at_work() ->
 def test_a_refused_command_fails_alone_and_leaves_nothing_behind() -> None:
     async def story(desk: Desk) -> None:
         first, second = await desk.send_while_the_log_is_busy(b"1", b"2")
-        refused = asyncio.ensure_future(desk.journal.execute(refuse))
+        refused = asyncio.ensure_future(desk.group_commit.execute(refuse))
         third = desk.send(b"3")
         desk.log.gate.set()
         with pytest.raises(ConsumerGroupNotFound):
@@ -169,7 +169,7 @@ def test_a_refused_command_fails_alone_and_leaves_nothing_behind() -> None:
 
 def test_a_command_without_facts_needs_no_append() -> None:
     async def story(desk: Desk) -> None:
-        assert await desk.journal.execute(lambda draft: "answer") == "answer"
+        assert await desk.group_commit.execute(lambda draft: "answer") == "answer"
         assert desk.log.appends == []
 
     with_desk(story)
@@ -204,33 +204,33 @@ def test_a_caller_that_went_away_before_a_failure_is_no_trouble() -> None:
 
 @pytest.mark.parametrize(("limit", "value"), [("COMMANDS_WAITING_MAX", 2), ("BYTES_WAITING_MAX", 100)])
 def test_too_much_waiting_is_refused_until_it_is_kept(monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
-    monkeypatch.setattr(journal_module, limit, value)
+    monkeypatch.setattr(group_commit, limit, value)
 
     def command(_: Draft) -> int:
         return 0
 
     async def story(desk: Desk) -> None:
         sends: list[asyncio.Task[Any]] = list(await desk.send_while_the_log_is_busy(b"1"))
-        sends += [asyncio.ensure_future(desk.journal.execute(command, 51)) for _ in range(2)]
+        sends += [asyncio.ensure_future(desk.group_commit.execute(command, 51)) for _ in range(2)]
         await settle()
         with pytest.raises(TooManyRequests):
-            await desk.journal.execute(command, 51)
+            await desk.group_commit.execute(command, 51)
         desk.log.gate.set()
         await asyncio.gather(*sends)
-        assert await desk.journal.execute(command, 51) == 0
+        assert await desk.group_commit.execute(command, 51) == 0
 
     with_desk(story)
 
 
 def test_a_failed_write_no_longer_counts_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "BYTES_WAITING_MAX", 100)
+    monkeypatch.setattr(group_commit, "BYTES_WAITING_MAX", 100)
 
     async def story(desk: Desk) -> None:
         for error in (OSError("disk full"), ZeroDivisionError("a mistake of ours")):
             desk.log.failures = [error]
             with pytest.raises((InternalError, ZeroDivisionError)):
-                await desk.journal.execute(lambda draft: draft.ensure_group("g"), 101)
-        await desk.journal.execute(lambda draft: draft.ensure_group("g"), 101)
+                await desk.group_commit.execute(lambda draft: draft.ensure_group("g"), 101)
+        await desk.group_commit.execute(lambda draft: draft.ensure_group("g"), 101)
 
     with_desk(story)
 
@@ -238,7 +238,7 @@ def test_a_failed_write_no_longer_counts_as_waiting(monkeypatch: pytest.MonkeyPa
 def test_closing_waits_for_what_was_taken_in() -> None:
     async def story(desk: Desk) -> None:
         sends = await desk.send_while_the_log_is_busy(b"1", b"2")
-        closing = asyncio.ensure_future(desk.journal.close())
+        closing = asyncio.ensure_future(desk.group_commit.close())
         desk.log.gate.set()
         await closing
         assert await asyncio.gather(*sends) == [0, 1]

@@ -27,7 +27,7 @@ class _Waiting(NamedTuple):
     byte_count: int
 
 
-class Journal:
+class GroupCommit:
     """The one writer of the broker. All methods belong to the event loop; only the log's append leaves it.
 
     Arguments: the state that kept facts are applied to, the log that keeps them, and who is told of kept facts.
