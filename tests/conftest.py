@@ -46,6 +46,13 @@ class BrokerProcess:
             self._process.communicate(timeout=END_TIMEOUT_S)
             self._process = None
 
+    def stop(self) -> None:
+        """SIGTERM: a graceful end."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.communicate(timeout=END_TIMEOUT_S)
+            self._process = None
+
     def restart(self, data_dir: Path | None = None, extensions: str | None = None) -> None:
         """A crash and a new start, perhaps with other data or other extensions."""
         self.kill()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rmqpull_broker.assembly import new_topics, open_broker
-from rmqpull_broker.config import Address, BrokerConfig, Extensions, TopicSpec
+from rmqpull_broker.config import Address, BrokerConfig, TopicSpec, parse_extensions
 from rmqpull_broker.core.model import TopicType
 
 
@@ -27,10 +27,11 @@ def running_broker(
 ) -> Iterator[RunningBroker]:
     """Serves on a free loopback port, on a thread of its own, until the block ends.
 
-    ``topics`` gives NORMAL topics by name with their numbers of queues; without ``data_dir`` nothing touches the disk.
+    ``topics`` gives NORMAL topics by name with their numbers of queues; without ``data_dir`` nothing touches the disk. Raises what
+    ``serve`` would say in a sentence: SettingError, BrokerError, CorruptLog or OSError.
     """
     specs = [TopicSpec(name, queues, TopicType.NORMAL) for name, queues in (topics or {}).items()]
-    config = BrokerConfig(Address("127.0.0.1", 0), specs, data_dir, Extensions(extensions))
+    config = BrokerConfig(Address("127.0.0.1", 0), specs, data_dir, parse_extensions(extensions))
     started: Future[tuple[RunningBroker, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
     thread = threading.Thread(target=lambda: asyncio.run(_run(config, started)), name="rmqpull-broker", daemon=True)
     thread.start()

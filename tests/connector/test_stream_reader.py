@@ -247,3 +247,17 @@ def test_an_absent_broker_stops_planning(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("pyspark_rmqpull.stream_reader.connect", connect)
     with pytest.raises(BrokerUnavailable, match="nobody there"):
         reader().latestOffset(IDLE, ALL)
+
+
+def test_a_wait_without_news_is_answered_without_a_second_look(broker: FakeClient) -> None:
+    stream = reader()
+    stream.latestOffset(IDLE, ALL)
+    broker.calls.clear()
+    assert stream.latestOffset(IDLE, ALL) == IDLE
+    assert broker.calls == ["bounds", "wait"]
+
+
+def test_a_server_without_creation_ids_does_not_make_the_query_forget_them(broker: FakeClient) -> None:
+    broker.creation_id = None
+    broker.queues[0] = Bounds(0, 20)
+    assert reader().latestOffset(IDLE, ALL)["creationIds"] == {"orders": "first"}

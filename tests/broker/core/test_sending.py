@@ -213,3 +213,30 @@ def test_an_empty_tag_or_message_group_is_none(desk: Desk) -> None:
     [batch] = desk.state.store.read(desk.queue(), 0, 2)
     assert batch.column("tags").to_pylist() == [None, "t"]
     assert batch.column("messageGroup").null_count == 2
+
+
+def test_messages_of_several_groups_sent_together_keep_the_order_of_each(desk: Desk) -> None:
+    desk.topic(queue_count=4, topic_type=TopicType.FIFO)
+    together = [Message(b"1", f"{group}1", message_group=group) for group in GROUPS]
+    alone = [Message(b"2", f"{group}2", message_group=group) for group in GROUPS]
+    first, second = desk.send(*together), [row for message in alone for row in desk.send(message)]
+    assert [row.message for row in first] == together
+    for queue_id in range(4):
+        queue = desk.queue(queue_id)
+        bounds = desk.state.bounds(queue)
+        rows = columns.to_rows(desk.state.store.read(queue, *bounds)) if bounds.max_offset else []
+        assert [row.queue_offset for row in rows] == list(range(len(rows)))
+        for group in {row.message.message_group for row in rows}:
+            mine = [row.message.body for row in rows if row.message.message_group == group]
+            assert mine == [b"1", b"2"]
+    assert len(second) == len(GROUPS)
+
+
+def test_the_newest_store_time_is_known_for_the_clock_of_the_next_start(desk: Desk) -> None:
+    desk.topic()
+    assert desk.state.newest_store_ms == 0
+    desk.now_ms = 5_000
+    desk.send(Message(b"x", "1"))
+    desk.now_ms = 4_000
+    desk.publish(published(body=[b"y"]))
+    assert desk.state.newest_store_ms == 5_000

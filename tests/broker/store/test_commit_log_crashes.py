@@ -253,3 +253,13 @@ def test_a_crash_before_or_after_any_step_loses_nothing_acknowledged(open_log: O
             assert open_log(after.crashed(), HEADER_BYTES + 2 * SIZE).groups == [*groups, GROUPS[0]]
         operations += 1
     assert operations > 3 * len(WRITES)
+
+
+def test_a_last_segment_is_begun_anew_only_when_it_has_no_content(disk: MemoryFileSystem, open_log: OpenLog) -> None:
+    sized = MemoryFileSystem({NAME: bytes(len(disk.files[NAME]))})
+    assert open_log(sized).recovery.dropped_bytes == len(disk.files[NAME])
+    disk.files[NAME][: HEADER_BYTES + 1] = bytes(HEADER_BYTES + 1)
+    before = bytes(disk.files[NAME])
+    with pytest.raises(CorruptLog, match=NAME):
+        open_log(disk)
+    assert bytes(disk.files[NAME]) == before

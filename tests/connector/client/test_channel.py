@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -239,3 +239,25 @@ def test_a_forked_process_makes_its_own_channel() -> None:
         command = [sys.executable, "-c", FORK, broker.endpoints]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert (ran.stdout, ran.returncode) == ("both\n", 0), ran.stderr
+
+
+def test_a_broker_that_restarts_in_good_order_is_not_noticed(start_broker: StartBroker, tmp_path: Path) -> None:
+    """Calls that meet a broker on its way down are cancelled, not refused."""
+    broker = start_broker({"orders": 4}, data_dir=tmp_path)
+    client = connect(broker.endpoints, 60_000)
+    stop = threading.Event()
+
+    def ask() -> int:
+        asked = 0
+        while not stop.is_set():
+            assert len(client.bounds(["orders"])["orders"].queues) == 4
+            asked += 1
+        return asked
+
+    with ThreadPoolExecutor() as threads:
+        askers = [threads.submit(ask) for _ in range(4)]
+        for _ in range(4):
+            broker.stop()
+            broker.start()
+        stop.set()
+        assert all(asker.result() for asker in askers)
