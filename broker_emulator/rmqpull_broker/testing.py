@@ -27,8 +27,8 @@ def running_broker(
 ) -> Iterator[RunningBroker]:
     """Serves on a free loopback port, on a thread of its own, until the block ends.
 
-    ``topics`` gives NORMAL topics by name with their numbers of queues; without ``data_dir`` nothing touches the disk. Raises what
-    ``serve`` would say in a sentence: SettingError, BrokerError, CorruptLog or OSError.
+    ``topics`` gives NORMAL topics by name with their numbers of queues; without ``data_dir`` nothing touches the disk.
+    Raises what ``serve`` would say in a sentence: SettingError, BrokerError, CorruptLog or OSError.
     """
     specs = [TopicSpec(name, queues, TopicType.NORMAL) for name, queues in (topics or {}).items()]
     config = BrokerConfig(Address("127.0.0.1", 0), specs, data_dir, parse_extensions(extensions))
