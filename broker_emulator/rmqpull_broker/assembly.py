@@ -51,7 +51,7 @@ def open_broker(config: BrokerConfig) -> BrokerServer:
         file_system.close()
         raise
     if recovery.groups:
-        _logger.info("recovered %d writes of %d topics", recovery.groups, len(state.topics))
+        _logger.info("recovered %d messages in %d topics", state.message_count(), len(state.topics))
     if recovery.dropped_bytes:
         _logger.warning(
             "dropped %d bytes at the end of %s, taken for a write that was cut short before it was acknowledged",

@@ -70,7 +70,7 @@ def test_logs_go_to_standard_error(serve: Serve, connect: Connect, tmp_path: Pat
     first.end(signal.SIGTERM)
     code, stdout, stderr = serve(data_dir=tmp_path).end(signal.SIGTERM)
     assert (code, stdout) == (0, "")
-    assert re.search(r"INFO rmqpull_broker\.\S+: recovered \d+ writes of 1 topics\n", stderr)
+    assert re.search(r"INFO rmqpull_broker\.\S+: recovered 1 messages in 1 topics\n", stderr)
 
 
 def test_a_topic_takes_the_messages_of_its_type(serve: Serve, connect: Connect) -> None:

@@ -88,6 +88,11 @@ class BrokerState:
         """All queues of a topic in RocketMQ's order: broker name, then queue id."""
         return [self.queue(topic, queue_id) for queue_id in range(topic.queue_count)]
 
+    def message_count(self) -> int:
+        """Messages that can be read, over all queues."""
+        queues = (queue for topic in self.topics.values() for queue in self.queues(topic))
+        return sum(last - first for first, last in map(self.bounds, queues))
+
     def bounds(self, queue: MessageQueue) -> Bounds:
         """The readable range of a queue."""
         return self.store.bounds(queue)
