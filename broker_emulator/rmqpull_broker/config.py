@@ -98,11 +98,6 @@ class Setting:
     parse: Callable[[str], Any] = str
     is_repeated: bool = False
 
-    @property
-    def attribute(self) -> str:
-        """The name in Python."""
-        return self.name.replace("-", "_")
-
 
 SETTINGS = (
     Setting(

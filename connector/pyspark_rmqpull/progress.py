@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pyspark_rmqpull.client.port import BrokerClient
 from pyspark_rmqpull.errors import RmqpullError
+from pyspark_rmqpull.model import MessageQueue
 from pyspark_rmqpull.offsets import QueueOffsets
 
 _logger = logging.getLogger(__name__)
@@ -22,19 +23,15 @@ class GroupProgress:
     def __init__(self, client: Callable[[], BrokerClient], group: str | None) -> None:
         self._client = client
         self._group = group
-        self._committed: QueueOffsets | None = None
+        self._committed: Mapping[MessageQueue, int] = {}
 
     def commit(self, finished: QueueOffsets) -> None:
         """Sets the group's offsets, unless they are set already. Never raises: a query must not fail for it."""
-        if self._group is None or finished.is_initial or finished.offsets == self._committed_offsets:
+        if self._group is None or finished.is_initial or finished.offsets == self._committed:
             return
         try:
             self._client().commit(self._group, finished.offsets)
         except RmqpullError as error:
             _logger.warning("Group %s keeps its old offsets until the next batch: %s", self._group, error)
         else:
-            self._committed = finished
-
-    @property
-    def _committed_offsets(self) -> object:
-        return None if self._committed is None else self._committed.offsets
+            self._committed = finished.offsets

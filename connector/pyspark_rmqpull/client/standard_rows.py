@@ -38,6 +38,11 @@ def _keys(message: v2.Message) -> list[str] | None:
     return list(message.system_properties.keys) or None
 
 
+def _properties(message: v2.Message) -> list[tuple[str, str]]:
+    # A message group comes among the user's properties as well (rocketmq-semantics 6.2); it has a column of its own.
+    return [(name, value) for name, value in message.user_properties.items() if name != "__SHARDINGKEY"]
+
+
 def _reconsume_times(message: v2.Message) -> int:
     # The first delivery is attempt 1 (rocketmq-semantics 5.12.1).
     return max(0, message.system_properties.delivery_attempt - 1)
@@ -49,7 +54,7 @@ _VALUES: Mapping[str, Callable[[v2.Message], Any]] = {
     "tags": _optional("tag"),
     "keys": _keys,
     "body": lambda message: message.body,
-    "properties": lambda message: list(message.user_properties.items()),
+    "properties": _properties,
     "bornTimestamp": _time("born_timestamp"),
     "bornHost": lambda message: message.system_properties.born_host,
     "storeTimestamp": _time("store_timestamp"),

@@ -29,9 +29,7 @@ async def answer(service: Service, request: rpc.PullColumnsRequest, caller: Call
     await service.ensure_group(request.group)
     results = _pull(service, request, pulls, tag_filter)
     if request.long_polling_timeout_ms > 0 and all(result.waits for result in results):
-        await service.hold(
-            list(dict.fromkeys(pull.queue for pull in pulls)), tag_filter, request.long_polling_timeout_ms, caller
-        )
+        await service.hold([pull.queue for pull in pulls], tag_filter, request.long_polling_timeout_ms, caller)
         results = _pull(service, request, pulls, tag_filter)
     batches = [batch.select(schema.names) for result in results for batch in result.batches]
     return rpc.PullColumnsResponse(
