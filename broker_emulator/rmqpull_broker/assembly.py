@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable
 
-from rmqpull_broker.config import BROKER_NAME, BrokerConfig, Extensions
+from rmqpull_broker.config import BrokerConfig, Extensions
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.state import BrokerState
@@ -45,7 +45,7 @@ def open_broker(config: BrokerConfig) -> BrokerServer:
     file_system: FileSystem = OsFileSystem(config.data_dir) if config.data_dir is not None else MemoryFileSystem()
     try:
         log = CommitLog(file_system)
-        state = BrokerState(ConsumeQueues(), BROKER_NAME)
+        state = BrokerState(ConsumeQueues(), config.broker_names, config.properties)
         recovery = log.recover(state.apply)
     except BaseException:
         file_system.close()
@@ -65,4 +65,7 @@ def open_broker(config: BrokerConfig) -> BrokerServer:
 
 def new_topics(config: BrokerConfig) -> list[TopicConfig]:
     """The topics that a configuration asks for, each with a creation id that no other topic has."""
-    return [TopicConfig(*spec, creation_id=secrets.token_hex(8)) for spec in config.topics]
+    return [
+        TopicConfig(name, queues, queues, topic_type, creation_id=secrets.token_hex(8))
+        for name, queues, topic_type in config.topics
+    ]

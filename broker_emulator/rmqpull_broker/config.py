@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rmqpull_broker.core.draft import QUEUES_MAX
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.core.naming import check_topic_name
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.topics import QUEUES_MAX
 
-BROKER_NAME = "broker-a"
+BROKER_NAMES = ("broker-a",)
 
 _DIGITS = re.compile(r"[0-9]{1,9}")
 
@@ -140,6 +141,8 @@ class BrokerConfig:
     topics: Sequence[TopicSpec] = ()
     data_dir: str | None = None
     extensions: Extensions = Extensions.COLUMNS
+    broker_names: Sequence[str] = BROKER_NAMES
+    properties: BrokerProperties = BrokerProperties()
 
 
 def config_from(values: Mapping[str, Any]) -> BrokerConfig:

@@ -1,7 +1,7 @@
 """Messages as Arrow columns: the one form in which queues keep and filters, limits and time search read them.
 
-Names are those of the Spark row, so that a pull sends stored columns as they are; ``traceContext`` is kept for the
-standard protocol alone.
+Names are those of the Spark row, so that a pull sends stored columns as they are. ``traceContext`` is kept for the
+standard protocol alone; ``systemProperties`` holds RocketMQ's own properties that have no column.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ STORED_SCHEMA = pa.schema(
         ("deliveryTimestamp", TIMESTAMP),
         ("bodyEncoding", pa.int32()),
         ("traceContext", pa.string()),
+        ("systemProperties", pa.map_(pa.string(), pa.string())),
     ]
 )
 
@@ -74,6 +75,7 @@ def _values(row: StoredMessage) -> tuple[Any, ...]:
         None if delivery_ms is None else delivery_ms * 1000,
         int(message.body_encoding),
         message.trace_context,
+        list(message.system_properties.items()),
     )
 
 
@@ -107,6 +109,7 @@ def _stored(
     delivery_us: int | None,
     body_encoding: int,
     trace_context: str | None,
+    system_properties: list[tuple[str, str]] | None,
 ) -> StoredMessage:
     message = Message(
         body=body,
@@ -120,6 +123,7 @@ def _stored(
         born_host=born_host,
         body_encoding=BodyEncoding(body_encoding),
         trace_context=trace_context,
+        system_properties=dict(system_properties or ()),
     )
     return StoredMessage(message, queue_offset, store_us // 1000, store_host, reconsume_times)
 

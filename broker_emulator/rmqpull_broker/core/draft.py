@@ -1,42 +1,51 @@
 """Commands that are not kept yet: a view of the state in which the facts of earlier drafted commands already hold.
 
 Commands that arrive while the commit log syncs are drafted together and kept with one sync. Nothing of a draft is
-visible before that; when the log cannot keep it, the draft is thrown away and no offset was spent.
+visible before that; when the log cannot keep it, the draft is thrown away and no offset was spent. The commands
+themselves stand in ``topics``, ``groups``, ``consumer_offsets`` and ``sending``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from rmqpull_broker.core.errors import BadRequest, IllegalOffset, TopicNotFound
+from rmqpull_broker.core.errors import BadRequest, ConsumerGroupNotFound, TopicNotFound
 from rmqpull_broker.core.facts import (
     ColumnsStored,
     Fact,
-    GroupCreated,
-    LostRange,
-    OffsetsCommitted,
-    RowsLost,
+    GroupDeleted,
+    GroupPut,
+    OffsetsReset,
+    ResetsAnswered,
     RowsStored,
-    TopicCreated,
+    TopicDeleted,
+    TopicPut,
 )
-from rmqpull_broker.core.model import MessageQueue, TopicConfig
-from rmqpull_broker.core.naming import check_group_name, check_topic_name
+from rmqpull_broker.core.model import GroupConfig, MessageQueue, TopicConfig
+from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state import BrokerState
-
-QUEUES_MAX = 1024
-"""Queues of one topic; Apache's BenchmarkTest, the widest of its own topics, has as many (rocketmq-semantics 3.9.2)."""
 
 
 class Draft:
     """Collects the facts of commands; ``groups`` holds one entry per command that changes anything."""
 
     def __init__(self, state: BrokerState) -> None:
-        self._state = state
+        self.state = state
         self._next_offsets: dict[MessageQueue, int] = {}
-        self._topics: dict[str, TopicConfig] = {}
-        self._consumer_groups: set[str] = set()
+        # None for what an earlier command deleted.
+        self._topics: dict[str, TopicConfig | None] = {}
+        self._consumer_groups: dict[str, GroupConfig | None] = {}
+        self._resets: dict[tuple[str, MessageQueue], int | None] = {}
+        self._emptied: set[str] = set()
         self._command: list[Fact] = []
         self.groups: list[list[Fact]] = []
+
+    @property
+    def properties(self) -> BrokerProperties:
+        """The broker's properties."""
+        return self.state.properties
+
+    def add(self, fact: Fact) -> None:
+        """States a fact of the current command."""
+        self._command.append(fact)
 
     def end_command(self) -> None:
         """Closes the current command: its facts are kept together or not at all, and the next command sees them."""
@@ -51,95 +60,64 @@ class Draft:
         self._command = []
 
     def _take_in(self, fact: Fact) -> None:
-        if isinstance(fact, RowsStored):
-            self._next_offsets[fact.queue] = fact.rows[-1].queue_offset + 1
-        elif isinstance(fact, ColumnsStored):
-            self._next_offsets.update({part.queue: part.first_offset + part.row_count for part in fact.parts})
-        elif isinstance(fact, TopicCreated):
-            self._topics[fact.topic.name] = fact.topic
-        elif isinstance(fact, GroupCreated):
-            self._consumer_groups.add(fact.group)
+        match fact:
+            case RowsStored(queue, rows):
+                self._next_offsets[queue] = rows[-1].queue_offset + 1
+            case ColumnsStored(parts):
+                self._next_offsets.update({part.queue: part.first_offset + part.row_count for part in parts})
+            case TopicPut(topic):
+                self._topics[topic.name] = topic
+            case TopicDeleted(name):
+                self._topics[name] = None
+                self._emptied.add(name)
+                self._next_offsets = {queue: at for queue, at in self._next_offsets.items() if queue.topic != name}
+            case GroupPut(group):
+                self._consumer_groups[group.name] = group
+            case GroupDeleted(name):
+                self._consumer_groups[name] = None
+            case OffsetsReset(name, offsets):
+                self._resets.update({(name, queue): offset for queue, offset in offsets})
+            case ResetsAnswered(name, queues):
+                self._resets.update({(name, queue): None for queue in queues})
+
+    # --- the state as it will be ---------------------------------------------------------------------------------
+
+    def find_topic(self, name: str) -> TopicConfig | None:
+        """The topic of that name, also a system topic."""
+        return self._topics[name] if name in self._topics else self.state.find_topic(name)
 
     def topic(self, name: str) -> TopicConfig:
         """The topic of that name. Raises TopicNotFound."""
-        return self._topics.get(name) or self._state.topic(name)
+        topic = self.find_topic(name)
+        if topic is None:
+            raise TopicNotFound(f"topic[{name}] not exist, apply first please!")
+        return topic
 
-    def queue(self, topic: TopicConfig, queue_id: int) -> MessageQueue:
-        """One queue of a topic, by its id."""
-        return self._state.queue(topic, queue_id)
+    def find_group(self, name: str) -> GroupConfig | None:
+        """The group of that name."""
+        return self._consumer_groups[name] if name in self._consumer_groups else self.state.groups.get(name)
+
+    def group(self, name: str) -> GroupConfig:
+        """The group of that name. Raises ConsumerGroupNotFound."""
+        group = self.find_group(name)
+        if group is None:
+            raise ConsumerGroupNotFound(f"Group {name} not exist!")
+        return group
+
+    def pending_reset(self, group: str, queue: MessageQueue) -> int | None:
+        """The offset that the group's next pull of this queue is to be told."""
+        key = group, queue
+        return self._resets[key] if key in self._resets else self.state.resets.get(key)
 
     def next_offset(self, queue: MessageQueue) -> int:
         """The queue offset that the next message of ``queue`` gets."""
         drafted = self._next_offsets.get(queue)
-        return self._state.bounds(queue).max_offset if drafted is None else drafted
-
-    def store(self, stored: RowsStored | ColumnsStored) -> None:
-        """States that messages are stored at the offsets that :meth:`next_offset` gave; once per queue in a command."""
-        self._command.append(stored)
-
-    def create_topic(self, topic: TopicConfig) -> None:
-        """Creates a topic; one that exists with the same queues and type is left as it is.
-
-        Raises IllegalTopic for a bad name, BadRequest for a bad number of queues or another shape than the existing.
-        """
-        check_topic_name(topic.name)
-        if not 1 <= topic.queue_count <= QUEUES_MAX:
-            raise BadRequest(f"topic {topic.name} needs 1 to {QUEUES_MAX} queues, got {topic.queue_count}")
-        try:
-            existing = self.topic(topic.name)
-        except TopicNotFound:
-            self._command.append(TopicCreated(topic))
-            return
-        if (existing.queue_count, existing.topic_type) != (topic.queue_count, topic.topic_type):
-            raise BadRequest(
-                f"topic {topic.name} exists with {existing.queue_count} queues of type {existing.topic_type.value}, "
-                f"asked for were {topic.queue_count} of type {topic.topic_type.value}; leave it out or ask for the same"
-            )
-
-    def ensure_group(self, group: str) -> None:
-        """Creates a consumer group unless it exists. Raises IllegalConsumerGroup for a bad name."""
-        check_group_name(group)
-        if group not in self._state.groups and group not in self._consumer_groups:
-            self._command.append(GroupCreated(group))
-
-    def update_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Sets one consumer offset as UPDATE_CONSUMER_OFFSET does (rocketmq-semantics 3.5.1 and 6.1).
-
-        Smaller offsets, -1 (which then reads as not found) and queue ids that the topic lacks are taken as well.
-        Raises ConsumerGroupNotFound, then TopicNotFound.
-        """
-        if group not in self._consumer_groups:
-            self._state.require_group(group)
-        self.topic(queue.topic)
-        self._command.append(OffsetsCommitted(group, ((queue, offset),)))
-
-    def commit_offsets(self, group: str, offsets: Sequence[tuple[MessageQueue, int]]) -> None:
-        """Sets consumer offsets of a group, which is created when missing; all of them or none.
-
-        Raises IllegalConsumerGroup, TopicNotFound, BadRequest for a queue that the topic lacks, IllegalOffset for a
-        negative offset.
-        """
-        self.ensure_group(group)
-        for queue, offset in offsets:
-            self.require_queue(queue)
-            if offset < 0:
-                raise IllegalOffset(f"offset {offset} of queue {queue} is negative; the smallest is 0")
-        if offsets:
-            self._command.append(OffsetsCommitted(group, tuple(offsets)))
-
-    def report_lost(self, query_id: str, batch_id: int, ranges: Sequence[LostRange]) -> None:
-        """Remembers rows that a query could not read. Raises BadRequest, TopicNotFound, IllegalOffset."""
-        if not query_id:
-            raise BadRequest("a report of lost rows needs a query id")
-        for queue, from_offset, until_offset in ranges:
-            self.require_queue(queue)
-            if not 0 <= from_offset < until_offset:
-                raise IllegalOffset(f"lost range [{from_offset}, {until_offset}) of queue {queue} is empty or negative")
-        if ranges:
-            self._command.append(RowsLost(query_id, batch_id, tuple(ranges)))
+        if drafted is not None:
+            return drafted
+        return 0 if queue.topic in self._emptied else self.state.bounds(queue).max_offset
 
     def require_queue(self, queue: MessageQueue) -> None:
-        """Raises TopicNotFound or BadRequest unless the queue exists."""
+        """Raises TopicNotFound or BadRequest unless the queue exists and consumers see it."""
         topic = self.topic(queue.topic)
-        if not self._state.is_queue_of(topic, queue):
+        if not self.state.is_readable(topic, queue):
             raise BadRequest(f"queueId[{queue.queue_id}] is illegal, topic:[{topic.name}] has no queue {queue}")

@@ -2,12 +2,17 @@
 
 BrokerError
 ├── BadRequest, IllegalTopic, IllegalConsumerGroup, IllegalMessageTag, IllegalMessageKey, IllegalMessageGroup,
-│   IllegalMessagePropertyKey, IllegalMessageId, IllegalFilterExpression, IllegalPollingTime,
-│   IllegalOffset, MessagePropertyConflictWithType, MessageCorrupted, ClientIdRequired,
-│   MessageBodyEmpty, MessageBodyTooLarge, MessagePropertiesTooLarge      the caller must change the request
-├── TopicNotFound, ConsumerGroupNotFound, OffsetNotFound                  what it names is not there
+│   IllegalMessagePropertyKey, IllegalMessageId, IllegalFilterExpression, IllegalPollingTime, IllegalDeliveryTime,
+│   IllegalOffset, InvalidTransactionId, MessagePropertyConflictWithType, MessageCorrupted, ClientIdRequired,
+│   UnrecognizedClientType, MessageBodyEmpty, MessageBodyTooLarge,
+│   MessagePropertiesTooLarge                                             the caller must change the request
+├── Forbidden                                                             a permission or a switch is against it
+├── TopicNotFound, ConsumerGroupNotFound, OffsetNotFound, MessageNotFound what it names is not there
+├── SubscriptionNotExist, SubscriptionNotLatest, FilterDataNotExist,
+│   FilterDataNotLatest                                                   the group's heartbeat does not fit the pull
 ├── TooManyRequests                                                       the caller may try again later
-└── InternalError, NotImplementedYet                                      the server cannot do it
+├── IllegalOperation                                                      it comes at the wrong time
+└── InternalError, ServiceNotAvailable, NotImplementedYet                 the server cannot do it
 """
 
 from __future__ import annotations
@@ -19,10 +24,12 @@ from typing import ClassVar
 class BrokerError(Exception):
     """A request that is answered with a code and a sentence instead of a result.
 
-    ``code`` is the name of a value of ``apache.rocketmq.v2.Code`` (rocketmq-semantics 5.4), made from the class's own.
+    ``code`` is the name of a value of ``apache.rocketmq.v2.Code`` (rocketmq-semantics 5.4), made from the class's own;
+    ``response_code`` is what a broker answers over the remoting protocol (rocketmq-semantics 3.1, 3.10.1).
     """
 
     code: ClassVar[str] = "INTERNAL_SERVER_ERROR"
+    response_code: ClassVar[int] = 1
 
     def __init_subclass__(cls) -> None:
         if "code" not in vars(cls):
@@ -32,37 +39,55 @@ class BrokerError(Exception):
 class BadRequest(BrokerError):
     """The request contradicts itself or the topic."""
 
+    response_code = 29
+
 
 class IllegalTopic(BrokerError):
     """No topic that clients may use can have this name."""
+
+    response_code = 29
 
 
 class IllegalConsumerGroup(BrokerError):
     """No consumer group that clients may use can have this name."""
 
+    response_code = 29
+
 
 class IllegalMessageTag(BrokerError):
     """A tag is blank, or holds ``|`` or a control character."""
+
+    response_code = 13
 
 
 class IllegalMessageKey(BrokerError):
     """A key is blank or holds a control character."""
 
+    response_code = 13
+
 
 class IllegalMessageGroup(BrokerError):
     """A message group is blank, too long, or holds a control character."""
+
+    response_code = 13
 
 
 class IllegalMessagePropertyKey(BrokerError):
     """A user property has a reserved name or holds a control character."""
 
+    response_code = 13
+
 
 class IllegalMessageId(BrokerError):
     """A message has no id."""
 
+    response_code = 13
+
 
 class IllegalFilterExpression(BrokerError):
     """A filter expression cannot be read."""
+
+    response_code = 23
 
 
 class IllegalPollingTime(BrokerError):
@@ -72,13 +97,33 @@ class IllegalPollingTime(BrokerError):
 class IllegalOffset(BrokerError):
     """An offset that no queue can have."""
 
+    response_code = 29
+
+
+class IllegalDeliveryTime(BrokerError):
+    """A delivery time that is too far away."""
+
+    response_code = 13
+
+
+class InvalidTransactionId(BrokerError):
+    """A transaction is ended without saying which."""
+
+
+class UnrecognizedClientType(BrokerError):
+    """A client that never told its settings, or of a kind that is not served."""
+
 
 class MessagePropertyConflictWithType(BrokerError):
     """A message is of another type than its topic takes."""
 
+    response_code = 13
+
 
 class MessageCorrupted(BrokerError):
     """What was sent cannot be read as messages."""
+
+    response_code = 13
 
 
 class ClientIdRequired(BrokerError):
@@ -88,29 +133,95 @@ class ClientIdRequired(BrokerError):
 class MessageBodyEmpty(BrokerError):
     """A message has no body."""
 
+    response_code = 13
+
 
 class MessageBodyTooLarge(BrokerError):
     """A body is above the limit."""
+
+    response_code = 13
 
 
 class MessagePropertiesTooLarge(BrokerError):
     """There are too many user properties, or they are too large."""
 
+    response_code = 13
+
+
+class Forbidden(BrokerError):
+    """A permission, or a switch of the broker, is against it."""
+
+    response_code = 16
+
 
 class TopicNotFound(BrokerError):
     """The topic does not exist."""
+
+    response_code = 17
 
 
 class ConsumerGroupNotFound(BrokerError):
     """The consumer group does not exist."""
 
+    response_code = 26
+
 
 class OffsetNotFound(BrokerError):
     """The group has no offset on this queue."""
 
+    response_code = 22
+
+
+class MessageNotFound(BrokerError):
+    """There is no message at this place, or it cannot be recalled any more."""
+
+
+class SubscriptionNotExist(BrokerError):
+    """The group sent no heartbeat, or none that subscribes to the topic."""
+
+    code = "INTERNAL_SERVER_ERROR"
+    response_code = 24
+
+
+class SubscriptionNotLatest(BrokerError):
+    """The group's subscription is older than the pull's."""
+
+    code = "INTERNAL_SERVER_ERROR"
+    response_code = 25
+
+
+class FilterDataNotExist(BrokerError):
+    """The group's subscription has no filter that can be evaluated."""
+
+    code = "INTERNAL_SERVER_ERROR"
+    response_code = 27
+
+
+class FilterDataNotLatest(BrokerError):
+    """The group's filter is older than the pull's."""
+
+    code = "INTERNAL_SERVER_ERROR"
+    response_code = 28
+
 
 class TooManyRequests(BrokerError):
     """Too much waits already; the same call may succeed later."""
+
+    response_code = 2
+
+
+class IllegalOperation(BrokerError):
+    """What is asked comes at the wrong time."""
+
+    code = "INTERNAL_SERVER_ERROR"
+    response_code = 604
+
+
+class ServiceNotAvailable(BrokerError):
+    """Nothing can be stored: the disk is full, or the commit log failed."""
+
+    code = "INTERNAL_SERVER_ERROR"
+    response_code = 14
 
 
 class InternalError(BrokerError):
@@ -120,4 +231,5 @@ class InternalError(BrokerError):
 class NotImplementedYet(BrokerError):
     """A part of RocketMQ that this broker does not serve yet."""
 
+    response_code = 3
     code = "NOT_IMPLEMENTED"

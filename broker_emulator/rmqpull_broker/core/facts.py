@@ -11,19 +11,33 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from rmqpull_broker.core.model import MessageQueue, StoredMessage, TopicConfig
+from rmqpull_broker.core.model import GroupConfig, MessageQueue, StoredMessage, TopicConfig
 
 
 @dataclass(frozen=True)
-class TopicCreated:
-    """A topic came to be."""
+class TopicPut:
+    """A topic came to be, or its configuration changed."""
 
     topic: TopicConfig
 
 
 @dataclass(frozen=True)
-class GroupCreated:
-    """A consumer group came to be."""
+class TopicDeleted:
+    """A topic is gone, with its messages and every group's offsets on it."""
+
+    topic: str
+
+
+@dataclass(frozen=True)
+class GroupPut:
+    """A consumer group came to be, or its configuration changed."""
+
+    group: GroupConfig
+
+
+@dataclass(frozen=True)
+class GroupDeleted:
+    """A consumer group is gone, with its offsets."""
 
     group: str
 
@@ -70,6 +84,37 @@ class OffsetsCommitted:
     offsets: tuple[tuple[MessageQueue, int], ...]
 
 
+@dataclass(frozen=True)
+class OffsetsReset:
+    """A group's offsets were set from outside; its next pull on each queue is answered OFFSET_RESET."""
+
+    group: str
+    offsets: tuple[tuple[MessageQueue, int], ...]
+
+
+@dataclass(frozen=True)
+class ResetsAnswered:
+    """Pulls of a group were told of the resets that were pending on these queues."""
+
+    group: str
+    queues: tuple[MessageQueue, ...]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Messages of a system queue, delayed or half ones, that need nothing more: delivered, resolved or given up."""
+
+    queue: MessageQueue
+    queue_offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class QueuesTrimmed:
+    """Old messages are gone: for each queue the min offset that it has from now on."""
+
+    min_offsets: tuple[tuple[MessageQueue, int], ...]
+
+
 class LostRange(NamedTuple):
     """Offsets ``[from_offset, until_offset)`` that somebody wanted and that were gone."""
 
@@ -87,4 +132,17 @@ class RowsLost:
     ranges: tuple[LostRange, ...]
 
 
-Fact = TopicCreated | GroupCreated | RowsStored | ColumnsStored | OffsetsCommitted | RowsLost
+Fact = (
+    TopicPut
+    | TopicDeleted
+    | GroupPut
+    | GroupDeleted
+    | RowsStored
+    | ColumnsStored
+    | OffsetsCommitted
+    | OffsetsReset
+    | ResetsAnswered
+    | Settled
+    | QueuesTrimmed
+    | RowsLost
+)

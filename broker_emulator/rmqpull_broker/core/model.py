@@ -15,6 +15,7 @@ class TopicType(enum.Enum):
     FIFO = "FIFO"
     DELAY = "DELAY"
     TRANSACTION = "TRANSACTION"
+    MIXED = "MIXED"
 
 
 class BodyEncoding(enum.IntEnum):
@@ -42,19 +43,58 @@ class Bounds(NamedTuple):
     max_offset: int
 
 
+PERM_READ = 4
+PERM_WRITE = 2
+PERM_INHERIT = 1
+"""Bits of a permission (rocketmq-semantics 3.9.1)."""
+
+
 @dataclass(frozen=True)
 class TopicConfig:
-    """A topic. ``creation_id`` is given anew at every creation, so a re-created topic is told from its predecessor."""
+    """A topic, which has the same queues on every broker (rocketmq-semantics 3.9.1).
+
+    Producers see the queues below ``write_queue_nums``, consumers those below ``read_queue_nums``. ``creation_id`` is
+    given anew at every creation, so a re-created topic is told from its predecessor.
+    """
 
     name: str
-    queue_count: int
-    topic_type: TopicType
-    creation_id: str
+    read_queue_nums: int
+    write_queue_nums: int
+    topic_type: TopicType = TopicType.NORMAL
+    creation_id: str = ""
+    perm: int = PERM_READ | PERM_WRITE
+    order: bool = False
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether consumers may pull from it."""
+        return bool(self.perm & PERM_READ)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether producers are told to send to it."""
+        return bool(self.perm & PERM_WRITE)
+
+
+@dataclass(frozen=True)
+class GroupConfig:
+    """A subscription group (rocketmq-semantics 3.9.4)."""
+
+    name: str
+    consume_enable: bool = True
+    consume_broadcast_enable: bool = True
+    consume_message_orderly: bool = False
+    retry_queue_nums: int = 1
+    retry_max_times: int = 16
+    notify_consumer_ids_changed_enable: bool = True
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message as a producer sends it. Times are milliseconds since the epoch."""
+    """One message as a producer sends it. Times are milliseconds since the epoch.
+
+    ``system_properties`` are RocketMQ's own properties that have no field here, such as RETRY_TOPIC or PGROUP.
+    """
 
     body: bytes
     msg_id: str
@@ -68,6 +108,7 @@ class Message:
     body_encoding: BodyEncoding = BodyEncoding.IDENTITY
     trace_context: str | None = None
     transactional: bool = False
+    system_properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def topic_type(self) -> TopicType:

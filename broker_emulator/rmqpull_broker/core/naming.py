@@ -46,5 +46,10 @@ def check_group_name(group: str) -> None:
         raise IllegalConsumerGroup("The specified group contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$")
     if len(group) > GROUP_LENGTH_MAX:
         raise IllegalConsumerGroup("The specified group is longer than group max length.")
-    if group.startswith(_SYSTEM_GROUP_PREFIX):
+    if is_system_group(group):
         raise IllegalConsumerGroup("cannot use system consumer group")
+
+
+def is_system_group(group: str) -> bool:
+    """Whether RocketMQ itself consumes under this name."""
+    return group.startswith(_SYSTEM_GROUP_PREFIX)

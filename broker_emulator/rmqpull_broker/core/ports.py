@@ -23,6 +23,12 @@ class MessageStore(Protocol):
     def append(self, stored: RowsStored | ColumnsStored) -> None:
         """Makes the messages of a kept fact readable."""
 
+    def trim(self, queue: MessageQueue, min_offset: int) -> None:
+        """Forgets the messages of a queue before ``min_offset``."""
+
+    def drop(self, topic: str) -> None:
+        """Forgets all queues of a topic; the next message of each has offset 0 again."""
+
 
 class FactLog(Protocol):
     """The commit log. Only one thread may call it at a time."""

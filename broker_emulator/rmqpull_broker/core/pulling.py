@@ -168,7 +168,8 @@ def pull_columns(
 
 
 def _pull_queue(state: BrokerState, pull: ColumnPull, tag_filter: TagFilter, allowance: _Allowance) -> Pulled:
-    if not state.has_queue(pull.queue):
+    topic = state.find_topic(pull.queue.topic)
+    if topic is None or not state.is_readable(topic, pull.queue):
         return Pulled(PullStatus.NO_MATCHED_LOGIC_QUEUE, pull.offset, pull.offset, Bounds(0, 0))
     bounds = state.bounds(pull.queue)
     verdict = look_up(pull.offset, bounds)

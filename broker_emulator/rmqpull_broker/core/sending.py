@@ -51,14 +51,14 @@ class Sender:
             rows.append(row)
             stored.append(row)
         for queue, rows in by_queue.items():
-            draft.store(RowsStored(queue, tuple(rows)))
+            draft.add(RowsStored(queue, tuple(rows)))
         return stored
 
     def _queues_of_send(self, draft: Draft, topic: TopicConfig, messages: Sequence[Message]) -> list[MessageQueue]:
-        count = topic.queue_count
+        queues = draft.state.writable_queues(topic)
         if topic.topic_type is TopicType.FIFO:
-            return [draft.queue(topic, queue_of_group(message.message_group or "", count)) for message in messages]
-        return [draft.queue(topic, self.selector.in_turn(topic.name, count, 1))] * len(messages)
+            return [queues[queue_of_group(message.message_group or "", len(queues))] for message in messages]
+        return [queues[self.selector.in_turn(topic.name, len(queues), 1)]] * len(messages)
 
     def publish(
         self, draft: Draft, topic_name: str, published: pa.RecordBatch, now_ms: int, born_host: str
@@ -73,13 +73,14 @@ class Sender:
             raise MessageCorrupted("no message to send")
         batch = self._complete(published, now_ms, born_host)
         check_columns(batch, topic.topic_type)
-        batch, counts = self._sort_by_queue(topic, batch)
-        queues = [draft.queue(topic, queue_id) for queue_id, _ in counts]
+        writable = draft.state.writable_queues(topic)
+        batch, counts = self._sort_by_queue(topic, batch, len(writable))
+        queues = [writable[index] for index, _ in counts]
         parts = tuple(
             QueuePart(queue, draft.next_offset(queue), count) for queue, (_, count) in zip(queues, counts, strict=True)
         )
         offsets = pa.concat_arrays([columns.offset_column(part.first_offset, part.row_count) for part in parts])
-        draft.store(ColumnsStored(parts, batch.set_column(0, columns.STORED_SCHEMA.field(0), offsets)))
+        draft.add(ColumnsStored(parts, batch.set_column(0, columns.STORED_SCHEMA.field(0), offsets)))
         return parts
 
     def _complete(self, published: pa.RecordBatch, now_ms: int, born_host: str) -> pa.RecordBatch:
@@ -87,6 +88,7 @@ class Sender:
         count = published.num_rows
         defaults = {
             "properties": pa.scalar(None, columns.STORED_SCHEMA.field("properties").type),
+            "systemProperties": pa.scalar(None, columns.STORED_SCHEMA.field("systemProperties").type),
             "bornTimestamp": pa.scalar(now_ms * 1000, columns.TIMESTAMP),
             "bornHost": pa.scalar(born_host),
             "bodyEncoding": pa.scalar(int(BodyEncoding.IDENTITY), pa.int32()),
@@ -113,9 +115,11 @@ class Sender:
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=columns.STORED_SCHEMA)
 
-    def _sort_by_queue(self, topic: TopicConfig, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[tuple[int, int]]]:
-        """The rows grouped by queue, their order within a queue kept, and (queue id, rows) of each group."""
-        count, queue_count = batch.num_rows, topic.queue_count
+    def _sort_by_queue(
+        self, topic: TopicConfig, batch: pa.RecordBatch, queue_count: int
+    ) -> tuple[pa.RecordBatch, list[tuple[int, int]]]:
+        """The rows grouped by queue, their order within a queue kept, and (queue's index, rows) of each group."""
+        count = batch.num_rows
         if topic.topic_type is TopicType.FIFO:
             queue_ids = by_message_group(batch.column("messageGroup"), queue_count)
         else:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from rmqpull_broker.core.errors import ConsumerGroupNotFound, OffsetNotFound, TopicNotFound
 from rmqpull_broker.core.facts import (
     ColumnsStored,
     Fact,
-    GroupCreated,
+    GroupDeleted,
+    GroupPut,
     LostRange,
     OffsetsCommitted,
+    OffsetsReset,
+    QueuesTrimmed,
+    ResetsAnswered,
     RowsLost,
     RowsStored,
-    TopicCreated,
+    Settled,
+    TopicDeleted,
+    TopicPut,
 )
-from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig
+from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, TopicConfig
 from rmqpull_broker.core.ports import MessageStore
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.system_topics import system_topics
 
 LOST_RANGES_MAX = 100_000
 """Reports of lost rows that are remembered; beyond it the oldest are forgotten."""
@@ -25,18 +33,25 @@ LOST_RANGES_MAX = 100_000
 class BrokerState:
     """The broker's memory. Changed by :meth:`apply` alone; everything else only reads.
 
-    Arguments: the consume queues that applied messages go to, and the name of the one logical broker that serves them.
+    Arguments: the consume queues that applied messages go to, the names of the logical brokers that serve them, and
+    the properties that all of these have.
     """
 
-    def __init__(self, store: MessageStore, broker_name: str) -> None:
+    def __init__(
+        self, store: MessageStore, broker_names: Sequence[str], properties: BrokerProperties | None = None
+    ) -> None:
         self.store = store
-        self.broker_name = broker_name
+        self.broker_names = tuple(sorted(broker_names))
+        self.properties = properties or BrokerProperties()
+        self.system_topics: Mapping[str, TopicConfig] = system_topics(self.properties, self.broker_names)
         self.topics: dict[str, TopicConfig] = {}
-        self.groups: set[str] = set()
+        self.groups: dict[str, GroupConfig] = {}
         # The newest store time of all messages; a clock that begins before it would let times fall within a queue.
         self.newest_store_ms = 0
         # (group, queue) -> next offset to consume
         self.consumer_offsets: dict[tuple[str, MessageQueue], int] = {}
+        # (group, queue) -> the offset that the group's next pull is to be told
+        self.resets: dict[tuple[str, MessageQueue], int] = {}
         # Insertion order is age. The key makes a repeated report count once.
         self._lost: dict[tuple[str, int, LostRange], None] = {}
 
@@ -46,68 +61,105 @@ class BrokerState:
             self._apply(fact)
 
     def _apply(self, fact: Fact) -> None:
-        if isinstance(fact, (RowsStored, ColumnsStored)):
-            self.store.append(fact)
-            self.newest_store_ms = max(self.newest_store_ms, fact.store_timestamp_ms)
-        elif isinstance(fact, OffsetsCommitted):
-            # An offset is overwritten whatever it was (rocketmq-semantics 3.5).
-            self.consumer_offsets.update({(fact.group, queue): offset for queue, offset in fact.offsets})
-        elif isinstance(fact, GroupCreated):
-            self.groups.add(fact.group)
-        elif isinstance(fact, TopicCreated):
-            self.topics[fact.topic.name] = fact.topic
-        else:
-            self._remember_lost(fact)
+        match fact:
+            case RowsStored() | ColumnsStored():
+                self.store.append(fact)
+                self.newest_store_ms = max(self.newest_store_ms, fact.store_timestamp_ms)
+            case OffsetsCommitted(group, offsets):
+                # An offset is overwritten whatever it was (rocketmq-semantics 3.5).
+                self.consumer_offsets.update({(group, queue): offset for queue, offset in offsets})
+            case OffsetsReset(group, offsets):
+                resets = {(group, queue): offset for queue, offset in offsets}
+                self.consumer_offsets.update(resets)
+                self.resets.update(resets)
+            case ResetsAnswered(group, queues):
+                for queue in queues:
+                    self.resets.pop((group, queue), None)
+            case GroupPut(config):
+                self.groups[config.name] = config
+            case GroupDeleted(name):
+                del self.groups[name]
+                self.consumer_offsets = {key: at for key, at in self.consumer_offsets.items() if key[0] != name}
+                self.resets = {key: at for key, at in self.resets.items() if key[0] != name}
+            case TopicPut(topic):
+                self.topics[topic.name] = topic
+            case TopicDeleted(name):
+                self._forget_topic(name)
+            case QueuesTrimmed(min_offsets):
+                for queue, min_offset in min_offsets:
+                    self.store.trim(queue, min_offset)
+            case Settled():
+                pass
+            case RowsLost():
+                self._remember_lost(fact)
+
+    def _forget_topic(self, name: str) -> None:
+        """A pending reset stays, as Apache's broker leaves it (rocketmq-semantics 6.1, 3.5.4)."""
+        del self.topics[name]
+        self.store.drop(name)
+        self.consumer_offsets = {key: at for key, at in self.consumer_offsets.items() if key[1].topic != name}
 
     def _remember_lost(self, fact: RowsLost) -> None:
         self._lost.update({(fact.query_id, fact.batch_id, lost): None for lost in fact.ranges})
         while len(self._lost) > LOST_RANGES_MAX:
             del self._lost[next(iter(self._lost))]
 
+    # --- topics and queues ---------------------------------------------------------------------------------------
+
+    def find_topic(self, name: str) -> TopicConfig | None:
+        """The topic of that name, also a system topic."""
+        return self.topics.get(name) or self.system_topics.get(name)
+
     def topic(self, name: str) -> TopicConfig:
         """The topic of that name. Raises TopicNotFound."""
-        try:
-            return self.topics[name]
-        except KeyError:
-            raise TopicNotFound(f"topic[{name}] not exist, apply first please!") from None
+        topic = self.find_topic(name)
+        if topic is None:
+            raise TopicNotFound(f"topic[{name}] not exist, apply first please!")
+        return topic
 
-    def has_queue(self, queue: MessageQueue) -> bool:
-        """Whether an existing topic has this queue."""
-        topic = self.topics.get(queue.topic)
-        return topic is not None and self.is_queue_of(topic, queue)
+    def queues(self, topic: TopicConfig, queue_nums: int) -> list[MessageQueue]:
+        """The first ``queue_nums`` queues of a topic on each broker, by broker name, then queue id."""
+        return [
+            MessageQueue(topic.name, broker, number) for broker in self.broker_names for number in range(queue_nums)
+        ]
 
-    def is_queue_of(self, topic: TopicConfig, queue: MessageQueue) -> bool:
-        """Whether ``topic`` has this queue."""
-        return queue.broker_name == self.broker_name and 0 <= queue.queue_id < topic.queue_count
+    def readable_queues(self, topic: TopicConfig) -> list[MessageQueue]:
+        """The queues that consumers see."""
+        return self.queues(topic, topic.read_queue_nums)
 
-    def queue(self, topic: TopicConfig, queue_id: int) -> MessageQueue:
-        """One queue of a topic, by its id."""
-        return MessageQueue(topic.name, self.broker_name, queue_id)
+    def writable_queues(self, topic: TopicConfig) -> list[MessageQueue]:
+        """The queues that producers see."""
+        return self.queues(topic, topic.write_queue_nums)
 
-    def queues(self, topic: TopicConfig) -> list[MessageQueue]:
-        """All queues of a topic in RocketMQ's order: broker name, then queue id."""
-        return [self.queue(topic, queue_id) for queue_id in range(topic.queue_count)]
+    def is_readable(self, topic: TopicConfig, queue: MessageQueue) -> bool:
+        """Whether consumers see this queue of ``topic``."""
+        return queue.broker_name in self.broker_names and 0 <= queue.queue_id < topic.read_queue_nums
 
     def message_count(self) -> int:
-        """Messages that can be read, over all queues."""
-        queues = (queue for topic in self.topics.values() for queue in self.queues(topic))
+        """Messages that can be read, over all queues of all topics but the system's own."""
+        queues = (queue for topic in self.topics.values() for queue in self.readable_queues(topic))
         return sum(last - first for first, last in map(self.bounds, queues))
 
     def bounds(self, queue: MessageQueue) -> Bounds:
         """The readable range of a queue."""
         return self.store.bounds(queue)
 
-    def require_group(self, group: str) -> None:
-        """Raises ConsumerGroupNotFound for a group that never pulled (rocketmq-semantics 3.5.1, row 2)."""
-        if group not in self.groups:
-            raise ConsumerGroupNotFound(f"Group {group} not exist!")
+    # --- groups and offsets --------------------------------------------------------------------------------------
+
+    def group(self, name: str) -> GroupConfig:
+        """The group of that name. Raises ConsumerGroupNotFound."""
+        group = self.groups.get(name)
+        if group is None:
+            raise ConsumerGroupNotFound(f"Group {name} not exist!")
+        return group
 
     def consumer_offset(self, group: str, queue: MessageQueue) -> int:
         """A group's stored offset, or 0 for a young queue that it never committed (rocketmq-semantics 3.5.2).
 
-        Raises OffsetNotFound for a queue never written, or one whose first message is gone.
+        A pending reset wins. Raises OffsetNotFound for a queue never written, or one whose first message is gone.
         """
-        stored = self.consumer_offsets.get((group, queue), -1)
+        key = group, queue
+        stored = self.resets.get(key, self.consumer_offsets.get(key, -1))
         if stored >= 0:
             return stored
         bounds = self.bounds(queue)
@@ -122,3 +174,17 @@ class BrokerState:
             if reporter == query_id:
                 lost[queue] = lost.get(queue, 0) + until_offset - from_offset
         return lost
+
+    # --- snapshots -----------------------------------------------------------------------------------------------
+
+    def to_facts(self) -> list[Fact]:
+        """Facts that give an empty state everything this one knows, but messages and what is in the store."""
+        facts: list[Fact] = [TopicPut(topic) for topic in self.topics.values()]
+        facts += [GroupPut(group) for group in self.groups.values()]
+        facts += [OffsetsReset(group, ((queue, offset),)) for (group, queue), offset in self.resets.items()]
+        by_group: dict[str, list[tuple[MessageQueue, int]]] = {}
+        for (group, queue), offset in self.consumer_offsets.items():
+            by_group.setdefault(group, []).append((queue, offset))
+        facts += [OffsetsCommitted(group, tuple(offsets)) for group, offsets in by_group.items()]
+        facts += [RowsLost(query_id, batch_id, (lost,)) for query_id, batch_id, lost in self._lost]
+        return facts

@@ -14,6 +14,7 @@ from rmqpull_broker.core.ports import FactLog
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.limits import GRPC_MESSAGE_BYTES_MAX
 from rmqpull_broker.server.listening import listen
@@ -71,7 +72,7 @@ class BrokerServer:
 
         def create_topics(draft: Draft) -> None:
             for topic in topics:
-                draft.create_topic(topic)
+                create_topic(draft, topic)
 
         self._server = grpc.aio.server(options=_OPTIONS)
         port = listen(self._server, host, port)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rmqpull_broker.core.errors import ClientIdRequired, IllegalPollingTime
 from rmqpull_broker.core.filtering import TagFilter
+from rmqpull_broker.core.groups import ensure_group
 from rmqpull_broker.core.holding import ParkedPull
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.sending import Sender
@@ -49,7 +50,7 @@ class Service:
     async def ensure_group(self, group: str) -> None:
         """Creates a consumer group on first use (rocketmq-semantics 3.9.4). Raises IllegalConsumerGroup."""
         if group not in self.state.groups:
-            await self.group_commit.execute(lambda draft: draft.ensure_group(group))
+            await self.group_commit.execute(lambda draft: ensure_group(draft, group))
 
     @staticmethod
     def check_polling_time(timeout_ms: int) -> None:

@@ -27,6 +27,7 @@ class ConsumeQueue:
         self._chunks: list[pa.RecordBatch] = []
         self._ends: list[int] = []  # the offset behind each chunk
         self._tail: list[StoredMessage] = []
+        self._min_offset = 0
 
     @property
     def _chunks_end(self) -> int:
@@ -34,7 +35,7 @@ class ConsumeQueue:
 
     def bounds(self) -> Bounds:
         """The readable range."""
-        return Bounds(0, self._chunks_end + len(self._tail))
+        return Bounds(self._min_offset, self._chunks_end + len(self._tail))
 
     def append_rows(self, rows: Sequence[StoredMessage]) -> None:
         """Adds stored messages; the first must have the queue's max offset."""
@@ -67,6 +68,16 @@ class ConsumeQueue:
     def _may_merge(last: pa.RecordBatch, chunk: pa.RecordBatch) -> bool:
         rows, byte_count = last.num_rows + chunk.num_rows, last.nbytes + chunk.nbytes
         return bool(last.num_rows <= chunk.num_rows and rows <= CHUNK_ROWS_MAX and byte_count <= CHUNK_BYTES_MAX)
+
+    def trim(self, min_offset: int) -> None:
+        """Forgets what lies before ``min_offset``; a chunk goes when all of it does."""
+        self._seal_tail()
+        self._min_offset = max(self._min_offset, min_offset)
+        gone = bisect.bisect_right(self._ends, self._min_offset)
+        # The last one stays: its end is where the queue goes on.
+        gone = min(gone, len(self._ends) - 1)
+        if gone > 0:
+            del self._chunks[:gone], self._ends[:gone]
 
     def read(self, from_offset: int, until_offset: int) -> list[pa.RecordBatch]:
         """The rows of ``[from_offset, until_offset)``, within the bounds, as slices that share the chunks' memory."""

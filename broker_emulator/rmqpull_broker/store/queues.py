@@ -36,5 +36,14 @@ class ConsumeQueues:
             self._queue(part.queue).append_columns(stored.batch.slice(place, part.row_count))
             place += part.row_count
 
+    def trim(self, queue: MessageQueue, min_offset: int) -> None:
+        """Forgets the messages of a queue before ``min_offset``."""
+        self._queue(queue).trim(min_offset)
+
+    def drop(self, topic: str) -> None:
+        """Forgets all queues of a topic."""
+        for queue in [queue for queue in self._queues if queue.topic == topic]:
+            del self._queues[queue]
+
     def _queue(self, queue: MessageQueue) -> ConsumeQueue:
         return self._queues.setdefault(queue, ConsumeQueue())

@@ -41,21 +41,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rmqpull_broker.core import columns
-from rmqpull_broker.core.facts import (
-    ColumnsStored,
-    Fact,
-    GroupCreated,
-    LostRange,
-    OffsetsCommitted,
-    QueuePart,
-    RowsLost,
-    RowsStored,
-    TopicCreated,
-)
-from rmqpull_broker.core.model import MessageQueue, TopicConfig, TopicType
+from rmqpull_broker.core.facts import ColumnsStored, Fact, QueuePart, RowsStored
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.store import small_facts
 from rmqpull_broker.store.rows import decode_rows, encode_rows
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 SEGMENT_MAGIC = b"RMQPLOG\x00"
 RECORD_MAGIC = b"RMQR"
 
@@ -67,7 +58,7 @@ _ENTRY_HEADER = struct.Struct("<IIQ")
 SEGMENT_HEADER_BYTES = _SEGMENT_HEADER.size
 RECORD_HEADER_BYTES = _RECORD_HEADER.size
 
-_TOPIC, _GROUP, _ROWS, _COLUMNS, _OFFSETS, _LOST = range(1, 7)
+_ROWS, _COLUMNS = 3, 4
 
 
 class UnknownFormat(Exception):
@@ -148,27 +139,8 @@ def _encode(fact: Fact) -> tuple[int, Any, bytes | pa.Buffer]:
         return _ROWS, fact.queue, encode_rows(fact.rows)
     if isinstance(fact, ColumnsStored):
         return _COLUMNS, fact.parts, fact.batch.serialize()
-    if isinstance(fact, OffsetsCommitted):
-        return _OFFSETS, [fact.group, fact.offsets], b""
-    if isinstance(fact, TopicCreated):
-        return _TOPIC, _topic_to_json(fact.topic), b""
-    if isinstance(fact, GroupCreated):
-        return _GROUP, fact.group, b""
-    return _LOST, [fact.query_id, fact.batch_id, fact.ranges], b""
-
-
-def _topic_to_json(topic: TopicConfig) -> dict[str, Any]:
-    """By name, so that a topic may get further properties that older records do not have."""
-    return {
-        "name": topic.name,
-        "queues": topic.queue_count,
-        "type": topic.topic_type.value,
-        "creationId": topic.creation_id,
-    }
-
-
-def _topic_from_json(form: dict[str, Any]) -> TopicConfig:
-    return TopicConfig(form["name"], form["queues"], TopicType(form["type"]), form["creationId"])
+    codec = small_facts.BY_FACT[type(fact)]
+    return codec.kind, codec.to_json(fact), b""
 
 
 def _decode(kind: int, header: Any, data: memoryview) -> Fact:
@@ -177,15 +149,6 @@ def _decode(kind: int, header: Any, data: memoryview) -> Fact:
     if kind == _COLUMNS:
         parts = tuple(QueuePart(MessageQueue(*queue), first, count) for queue, first, count in header)
         return ColumnsStored(parts, pa.ipc.read_record_batch(pa.py_buffer(data), columns.STORED_SCHEMA))
-    if kind == _OFFSETS:
-        group, offsets = header
-        return OffsetsCommitted(group, tuple((MessageQueue(*queue), offset) for queue, offset in offsets))
-    if kind == _TOPIC:
-        return TopicCreated(_topic_from_json(header))
-    if kind == _GROUP:
-        return GroupCreated(header)
-    if kind == _LOST:
-        query_id, batch_id, ranges = header
-        lost = tuple(LostRange(MessageQueue(*queue), first, until) for queue, first, until in ranges)
-        return RowsLost(query_id, batch_id, lost)
-    raise UnknownFormat(f"a record holds a fact of the unknown kind {kind}")
+    if kind not in small_facts.BY_KIND:
+        raise UnknownFormat(f"a record holds a fact of the unknown kind {kind}")
+    return small_facts.BY_KIND[kind].from_json(header)

@@ -6,7 +6,7 @@ Each row is a fixed part and then texts, each with its length before it (signed 
     reconsume times, body encoding                       2 x int32
     msg id, tags, message group, trace context, born host, store host, body
     number of keys (int32), keys
-    number of properties (int32), name and value of each
+    number of properties (int32), name and value of each; the same again for system properties
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ def _encode_row(out: bytearray, row: StoredMessage) -> None:
     out += _LENGTH.pack(len(message.keys))
     for key in message.keys:
         _put(out, key.encode())
-    out += _LENGTH.pack(len(message.properties))
-    for name, value in message.properties.items():
-        _put(out, name.encode())
-        _put(out, value.encode())
+    for properties in (message.properties, message.system_properties):
+        out += _LENGTH.pack(len(properties))
+        for name, value in properties.items():
+            _put(out, name.encode())
+            _put(out, value.encode())
 
 
 def _put(out: bytearray, data: bytes | None) -> None:
@@ -74,7 +75,8 @@ def _decode_row(reader: _Reader) -> StoredMessage:
         msg_id=msg_id or "",
         tags=tags,
         keys=tuple(reader.text() or "" for _ in range(reader.length())),
-        properties={reader.text() or "": reader.text() or "" for _ in range(reader.length())},
+        properties=reader.properties(),
+        system_properties=reader.properties(),
         message_group=message_group,
         delivery_timestamp_ms=None if delivery_ms == _NO_TIME else delivery_ms,
         born_timestamp_ms=born_ms,
@@ -114,3 +116,6 @@ class _Reader:
     def text(self) -> str | None:
         data = self.data()
         return None if data is None else data.decode()
+
+    def properties(self) -> dict[str, str]:
+        return {self.text() or "": self.text() or "" for _ in range(self.length())}

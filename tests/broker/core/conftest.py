@@ -17,6 +17,7 @@ from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, Topi
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.store.queues import ConsumeQueues
 
 # How long an example takes says more about the machine than about the code.
@@ -30,7 +31,7 @@ class Desk:
     """State and sender of a broker whose log keeps every command at once. The time is ``now_ms``."""
 
     def __init__(self) -> None:
-        self.state = BrokerState(ConsumeQueues(), "broker-a")
+        self.state = BrokerState(ConsumeQueues(), ["broker-a"])
         self.sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "127.0.0.1:8081")
         self.now_ms = 1_000
 
@@ -45,8 +46,8 @@ class Desk:
     def topic(
         self, queue_count: int = 1, topic_type: TopicType = TopicType.NORMAL, name: str = "orders"
     ) -> TopicConfig:
-        topic = TopicConfig(name, queue_count, topic_type, f"id of {name}")
-        self.run(lambda draft: draft.create_topic(topic))
+        topic = TopicConfig(name, queue_count, queue_count, topic_type, f"id of {name}")
+        self.run(lambda draft: create_topic(draft, topic))
         return topic
 
     def queue(self, queue_id: int = 0, topic: str = "orders") -> MessageQueue:

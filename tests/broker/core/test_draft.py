@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqpull_broker.core.draft import QUEUES_MAX, Draft
+from rmqpull_broker.core.consumer_offsets import commit_offsets, report_lost, update_offset
+from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import (
     BadRequest,
     BrokerError,
@@ -17,14 +18,16 @@ from rmqpull_broker.core.errors import (
     OffsetNotFound,
     TopicNotFound,
 )
-from rmqpull_broker.core.facts import GroupCreated, LostRange, OffsetsCommitted, RowsLost, RowsStored, TopicCreated
-from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.facts import GroupPut, LostRange, OffsetsCommitted, RowsLost, RowsStored, TopicPut
+from rmqpull_broker.core.groups import ensure_group
+from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.topics import QUEUES_MAX, create_topic
 
 if TYPE_CHECKING:
     from tests.broker.core.conftest import Desk
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
-ORDERS = TopicConfig("orders", 2, TopicType.NORMAL, "first")
+ORDERS = TopicConfig("orders", 2, 2, TopicType.NORMAL, "first")
 
 
 @pytest.fixture
@@ -36,7 +39,7 @@ def draft(desk: Desk) -> Draft:
 def orders(desk: Desk, draft: Draft) -> Draft:
     """A draft over a state with the topic ``orders`` and the group ``readers``."""
     desk.topic(queue_count=2)
-    desk.run(lambda draft: draft.ensure_group("readers"))
+    desk.run(lambda draft: ensure_group(draft, "readers"))
     return draft
 
 
@@ -46,29 +49,29 @@ def rows(first_offset: int, count: int) -> RowsStored:
 
 
 def test_a_command_sees_what_earlier_commands_drafted(draft: Draft) -> None:
-    draft.create_topic(ORDERS)
-    draft.ensure_group("readers")
+    create_topic(draft, ORDERS)
+    ensure_group(draft, "readers")
     draft.end_command()
     assert draft.topic("orders") == ORDERS
-    draft.update_offset("readers", QUEUE, 3)
-    draft.store(rows(0, 2))
+    update_offset(draft, "readers", QUEUE, 3)
+    draft.add(rows(0, 2))
     draft.end_command()
     assert draft.next_offset(QUEUE) == 2
     assert [len(facts) for facts in draft.groups] == [2, 2]
 
 
 def test_the_state_sees_nothing_of_a_draft(desk: Desk, draft: Draft) -> None:
-    draft.create_topic(ORDERS)
-    draft.ensure_group("readers")
-    draft.store(rows(0, 2))
+    create_topic(draft, ORDERS)
+    ensure_group(draft, "readers")
+    draft.add(rows(0, 2))
     draft.end_command()
-    assert (desk.state.topics, desk.state.groups, desk.state.bounds(QUEUE).max_offset) == ({}, set(), 0)
+    assert (desk.state.topics, desk.state.groups, desk.state.bounds(QUEUE).max_offset) == ({}, {}, 0)
 
 
 def test_a_dropped_command_leaves_nothing(draft: Draft) -> None:
-    draft.create_topic(ORDERS)
-    draft.ensure_group("readers")
-    draft.store(rows(0, 2))
+    create_topic(draft, ORDERS)
+    ensure_group(draft, "readers")
+    draft.add(rows(0, 2))
     draft.drop_command()
     draft.end_command()
     assert draft.groups == []
@@ -76,13 +79,13 @@ def test_a_dropped_command_leaves_nothing(draft: Draft) -> None:
     with pytest.raises(TopicNotFound):
         draft.topic("orders")
     with pytest.raises(ConsumerGroupNotFound):
-        draft.update_offset("readers", QUEUE, 0)
+        update_offset(draft, "readers", QUEUE, 0)
 
 
 def test_a_dropped_command_leaves_its_predecessors_alone(draft: Draft) -> None:
-    draft.store(rows(0, 2))
+    draft.add(rows(0, 2))
     draft.end_command()
-    draft.store(rows(2, 5))
+    draft.add(rows(2, 5))
     draft.drop_command()
     assert draft.next_offset(QUEUE) == 2
     assert draft.groups == [[rows(0, 2)]]
@@ -95,73 +98,75 @@ def test_offsets_go_on_where_the_state_ends(desk: Desk) -> None:
 
 
 def test_a_command_that_changes_nothing_is_no_group(orders: Draft) -> None:
-    orders.ensure_group("readers")
+    ensure_group(orders, "readers")
     orders.end_command()
-    orders.commit_offsets("readers", [])
+    commit_offsets(orders, "readers", [])
     orders.end_command()
-    orders.report_lost("q", 1, [])
+    report_lost(orders, "q", 1, [])
     orders.end_command()
     assert orders.groups == []
 
 
 def test_a_topic_is_created_once(desk: Desk, draft: Draft) -> None:
-    again = TopicConfig("orders", 2, TopicType.NORMAL, "second")
+    again = TopicConfig("orders", 2, 2, TopicType.NORMAL, "second")
     for topic in (ORDERS, again):
-        draft.create_topic(topic)
+        create_topic(draft, topic)
         draft.end_command()
-    assert draft.groups == [[TopicCreated(ORDERS)]]
-    desk.run(lambda later: later.create_topic(ORDERS))
-    desk.run(lambda later: later.create_topic(again))
+    assert draft.groups == [[TopicPut(ORDERS)]]
+    desk.run(lambda later: create_topic(later, ORDERS))
+    desk.run(lambda later: create_topic(later, again))
     assert desk.state.topic("orders").creation_id == "first"
 
 
 @pytest.mark.parametrize("shape", [(3, TopicType.NORMAL), (2, TopicType.FIFO)])
 def test_a_topic_that_exists_in_another_shape_is_refused(desk: Desk, shape: tuple[int, TopicType]) -> None:
-    desk.run(lambda draft: draft.create_topic(ORDERS))
-    with pytest.raises(BadRequest, match=r"orders exists with 2 queues of type NORMAL, asked for were \d of type"):
-        desk.run(lambda draft: draft.create_topic(TopicConfig("orders", *shape, "second")))
+    desk.run(lambda draft: create_topic(draft, ORDERS))
+    with pytest.raises(
+        BadRequest, match=r"orders exists with 2 queues of type NORMAL, asked for were \d queues of type"
+    ):
+        desk.run(lambda draft: create_topic(draft, TopicConfig("orders", shape[0], *shape, "second")))
 
 
 @pytest.mark.parametrize(
     ("queue_count", "is_legal"), [(-1, False), (0, False), (1, True), (QUEUES_MAX, True), (1_025, False)]
 )
 def test_a_topic_has_1_to_1024_queues(draft: Draft, queue_count: int, is_legal: bool) -> None:
-    topic = TopicConfig("orders", queue_count, TopicType.NORMAL, "first")
+    topic = TopicConfig("orders", queue_count, queue_count, TopicType.NORMAL, "first")
     with nullcontext() if is_legal else pytest.raises(BadRequest, match="1 to 1024 queues"):
-        draft.create_topic(topic)
+        create_topic(draft, topic)
 
 
 def test_a_topic_of_an_illegal_name_is_refused(draft: Draft) -> None:
     with pytest.raises(IllegalTopic):
-        draft.create_topic(TopicConfig("or ders", 1, TopicType.NORMAL, "first"))
+        create_topic(draft, TopicConfig("or ders", 1, 1))
 
 
 @pytest.mark.parametrize(("queue_id", "offset"), [(0, 5), (0, -1), (7, 0)])
 def test_one_consumer_offset_is_taken_as_it_is(orders: Draft, queue_id: int, offset: int) -> None:
     queue = MessageQueue("orders", "broker-a", queue_id)
-    orders.update_offset("readers", queue, offset)
+    update_offset(orders, "readers", queue, offset)
     orders.end_command()
     assert orders.groups == [[OffsetsCommitted("readers", ((queue, offset),))]]
 
 
 def test_minus_1_reads_as_not_found(desk: Desk) -> None:
     desk.topic()
-    desk.run(lambda draft: draft.ensure_group("readers"))
-    desk.run(lambda draft: draft.update_offset("readers", QUEUE, -1))
+    desk.run(lambda draft: ensure_group(draft, "readers"))
+    desk.run(lambda draft: update_offset(draft, "readers", QUEUE, -1))
     with pytest.raises(OffsetNotFound):
         desk.state.consumer_offset("readers", QUEUE)
 
 
 def test_many_consumer_offsets_create_their_group(orders: Draft) -> None:
     offsets = ((QUEUE, 5), (QUEUE._replace(queue_id=1), 0))
-    orders.commit_offsets("new", offsets)
+    commit_offsets(orders, "new", offsets)
     orders.end_command()
-    assert orders.groups == [[GroupCreated("new"), OffsetsCommitted("new", offsets)]]
+    assert orders.groups == [[GroupPut(GroupConfig("new")), OffsetsCommitted("new", offsets)]]
 
 
 def test_a_report_of_lost_rows_is_kept(orders: Draft) -> None:
     ranges = (LostRange(QUEUE, 3, 5), LostRange(QUEUE, 0, 1))
-    orders.report_lost("q", 1, ranges)
+    report_lost(orders, "q", 1, ranges)
     orders.end_command()
     assert orders.groups == [[RowsLost("q", 1, ranges)]]
 
@@ -169,26 +174,26 @@ def test_a_report_of_lost_rows_is_kept(orders: Draft) -> None:
 ELSEWHERE = MessageQueue("unknown", "broker-a", 0)
 BEYOND = MessageQueue("orders", "broker-a", 2)
 ABROAD = MessageQueue("orders", "broker-b", 0)
-REFUSED: list[tuple[Callable[[Draft], None], str]] = [
-    (lambda draft: draft.ensure_group(""), "ILLEGAL_CONSUMER_GROUP"),
-    (lambda draft: draft.update_offset("strangers", ELSEWHERE, 0), "CONSUMER_GROUP_NOT_FOUND"),
-    (lambda draft: draft.update_offset("", QUEUE, 0), "CONSUMER_GROUP_NOT_FOUND"),
-    (lambda draft: draft.update_offset("readers", ELSEWHERE, 0), "TOPIC_NOT_FOUND"),
-    (lambda draft: draft.commit_offsets(" ", [(QUEUE, 0)]), "ILLEGAL_CONSUMER_GROUP"),
-    (lambda draft: draft.commit_offsets("new", [(QUEUE, 0), (ELSEWHERE, 0)]), "TOPIC_NOT_FOUND"),
-    (lambda draft: draft.commit_offsets("new", [(QUEUE, 0), (BEYOND, 0)]), "BAD_REQUEST"),
-    (lambda draft: draft.commit_offsets("new", [(QUEUE, 0), (ABROAD, 0)]), "BAD_REQUEST"),
-    (lambda draft: draft.commit_offsets("new", [(QUEUE, 0), (QUEUE, -1)]), "ILLEGAL_OFFSET"),
-    (lambda draft: draft.report_lost("", 1, [LostRange(QUEUE, 0, 1)]), "BAD_REQUEST"),
-    (lambda draft: draft.report_lost("q", 1, [LostRange(ELSEWHERE, 0, 1)]), "TOPIC_NOT_FOUND"),
-    (lambda draft: draft.report_lost("q", 1, [LostRange(BEYOND, 0, 1)]), "BAD_REQUEST"),
-    (lambda draft: draft.report_lost("q", 1, [LostRange(QUEUE, 1, 1)]), "ILLEGAL_OFFSET"),
-    (lambda draft: draft.report_lost("q", 1, [LostRange(QUEUE, -1, 1)]), "ILLEGAL_OFFSET"),
+REFUSED: list[tuple[Callable[[Draft], object], str]] = [
+    (lambda draft: ensure_group(draft, ""), "ILLEGAL_CONSUMER_GROUP"),
+    (lambda draft: update_offset(draft, "strangers", ELSEWHERE, 0), "CONSUMER_GROUP_NOT_FOUND"),
+    (lambda draft: update_offset(draft, "", QUEUE, 0), "CONSUMER_GROUP_NOT_FOUND"),
+    (lambda draft: update_offset(draft, "readers", ELSEWHERE, 0), "TOPIC_NOT_FOUND"),
+    (lambda draft: commit_offsets(draft, " ", [(QUEUE, 0)]), "ILLEGAL_CONSUMER_GROUP"),
+    (lambda draft: commit_offsets(draft, "new", [(QUEUE, 0), (ELSEWHERE, 0)]), "TOPIC_NOT_FOUND"),
+    (lambda draft: commit_offsets(draft, "new", [(QUEUE, 0), (BEYOND, 0)]), "BAD_REQUEST"),
+    (lambda draft: commit_offsets(draft, "new", [(QUEUE, 0), (ABROAD, 0)]), "BAD_REQUEST"),
+    (lambda draft: commit_offsets(draft, "new", [(QUEUE, 0), (QUEUE, -1)]), "ILLEGAL_OFFSET"),
+    (lambda draft: report_lost(draft, "", 1, [LostRange(QUEUE, 0, 1)]), "BAD_REQUEST"),
+    (lambda draft: report_lost(draft, "q", 1, [LostRange(ELSEWHERE, 0, 1)]), "TOPIC_NOT_FOUND"),
+    (lambda draft: report_lost(draft, "q", 1, [LostRange(BEYOND, 0, 1)]), "BAD_REQUEST"),
+    (lambda draft: report_lost(draft, "q", 1, [LostRange(QUEUE, 1, 1)]), "ILLEGAL_OFFSET"),
+    (lambda draft: report_lost(draft, "q", 1, [LostRange(QUEUE, -1, 1)]), "ILLEGAL_OFFSET"),
 ]
 
 
 @pytest.mark.parametrize(("command", "code"), REFUSED)
-def test_a_refused_command_keeps_nothing(orders: Draft, command: Callable[[Draft], None], code: str) -> None:
+def test_a_refused_command_keeps_nothing(orders: Draft, command: Callable[[Draft], object], code: str) -> None:
     with pytest.raises(BrokerError) as refusal:
         command(orders)
     assert refusal.value.code == code

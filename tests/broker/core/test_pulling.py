@@ -261,7 +261,7 @@ def test_following_next_offset_reads_every_matching_row_once_within_the_limits(
     new_desk: type[Desk], batches: list[list[str]], tag_filter: TagFilter, rows_max: int, bytes_max: int
 ) -> None:
     desk = new_desk()
-    queues = desk.state.queues(desk.topic(queue_count=2))
+    queues = desk.state.readable_queues(desk.topic(queue_count=2))
     for tags in batches:
         desk.fill([bytes(6 + len(tags))] * len(tags), tags)
     wanted = {

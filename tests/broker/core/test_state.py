@@ -9,6 +9,7 @@ import pytest
 from rmqpull_broker.core import state as state_module
 from rmqpull_broker.core.errors import ConsumerGroupNotFound, OffsetNotFound, TopicNotFound
 from rmqpull_broker.core.facts import LostRange, OffsetsCommitted, RowsLost
+from rmqpull_broker.core.groups import ensure_group
 from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.ports import MessageStore
 from rmqpull_broker.core.state import BrokerState
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 def test_a_topic_is_found_by_its_name(desk: Desk) -> None:
     topic = desk.topic(queue_count=2)
-    assert desk.state.topic("orders") == topic == TopicConfig("orders", 2, TopicType.NORMAL, "id of orders")
-    assert desk.state.queues(topic) == [desk.queue(0), desk.queue(1)]
+    assert desk.state.topic("orders") == topic == TopicConfig("orders", 2, 2, TopicType.NORMAL, "id of orders")
+    assert desk.state.readable_queues(topic) == [desk.queue(0), desk.queue(1)]
     with pytest.raises(TopicNotFound, match=r"topic\[Orders\] not exist, apply first please!"):
         desk.state.topic("Orders")
 
@@ -33,12 +34,11 @@ def test_a_topic_is_found_by_its_name(desk: Desk) -> None:
         (MessageQueue("orders", "broker-a", 2), False),
         (MessageQueue("orders", "broker-a", -1), False),
         (MessageQueue("orders", "broker-b", 0), False),
-        (MessageQueue("unknown", "broker-a", 0), False),
     ],
 )
 def test_which_queues_there_are(desk: Desk, queue: MessageQueue, exists: bool) -> None:
-    desk.topic(queue_count=2)
-    assert desk.state.has_queue(queue) is exists
+    topic = desk.topic(queue_count=2)
+    assert desk.state.is_readable(topic, queue) is exists
 
 
 def test_a_queue_never_written_begins_and_ends_at_0(desk: Desk) -> None:
@@ -47,9 +47,9 @@ def test_a_queue_never_written_begins_and_ends_at_0(desk: Desk) -> None:
 
 def test_a_group_is_known_once_it_was_created(desk: Desk) -> None:
     with pytest.raises(ConsumerGroupNotFound, match="Group readers not exist!"):
-        desk.state.require_group("readers")
-    desk.run(lambda draft: draft.ensure_group("readers"))
-    desk.state.require_group("readers")
+        desk.state.group("readers")
+    desk.run(lambda draft: ensure_group(draft, "readers"))
+    desk.state.group("readers")
 
 
 class Bounded:

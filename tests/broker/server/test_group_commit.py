@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from rmqpull_broker.core.consumer_offsets import update_offset
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import ConsumerGroupNotFound, InternalError, TooManyRequests
 from rmqpull_broker.core.facts import Fact, RowsStored
+from rmqpull_broker.core.groups import ensure_group
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.server import group_commit
 from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.store.queues import ConsumeQueues
@@ -51,7 +54,7 @@ class Desk:
     """A group commit with everything around it."""
 
     def __init__(self) -> None:
-        self.state = BrokerState(ConsumeQueues(), "broker-a")
+        self.state = BrokerState(ConsumeQueues(), ["broker-a"])
         self.log = FakeLog()
         self.kept: list[Fact] = []
         self.group_commit = GroupCommit(self.state, self.log, self.kept.extend)
@@ -61,7 +64,7 @@ class Desk:
 
         def command(draft: Draft) -> int:
             offset = draft.next_offset(QUEUE)
-            draft.store(RowsStored(QUEUE, (StoredMessage(Message(body, "m"), offset, 0, "here"),)))
+            draft.add(RowsStored(QUEUE, (StoredMessage(Message(body, "m"), offset, 0, "here"),)))
             return offset
 
         return asyncio.ensure_future(self.group_commit.execute(command))
@@ -103,8 +106,8 @@ def with_desk(story: Callable[[Desk], Awaitable[None]]) -> None:
 
 
 def refuse(draft: Draft) -> None:
-    draft.create_topic(TopicConfig("half", 1, TopicType.NORMAL, "id"))
-    draft.update_offset("nobody", QUEUE, 1)
+    create_topic(draft, TopicConfig("half", 1, 1, TopicType.NORMAL, "id"))
+    update_offset(draft, "nobody", QUEUE, 1)
 
 
 def test_commands_that_arrive_during_an_append_are_kept_with_one_append() -> None:
@@ -229,8 +232,8 @@ def test_a_failed_write_no_longer_counts_as_waiting(monkeypatch: pytest.MonkeyPa
         for error in (OSError("disk full"), ZeroDivisionError("a mistake of ours")):
             desk.log.failures = [error]
             with pytest.raises((InternalError, ZeroDivisionError)):
-                await desk.group_commit.execute(lambda draft: draft.ensure_group("g"), 101)
-        await desk.group_commit.execute(lambda draft: draft.ensure_group("g"), 101)
+                await desk.group_commit.execute(lambda draft: ensure_group(draft, "g"), 101)
+        await desk.group_commit.execute(lambda draft: ensure_group(draft, "g"), 101)
 
     with_desk(story)
 

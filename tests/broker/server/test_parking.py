@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from rmqpull_broker.core.errors import IllegalPollingTime
-from rmqpull_broker.core.facts import Fact, GroupCreated, RowsStored
+from rmqpull_broker.core.facts import Fact, GroupPut, RowsStored
 from rmqpull_broker.core.filtering import EVERYTHING, TagFilter
 from rmqpull_broker.core.holding import ParkedPull
 from rmqpull_broker.core.message_ids import MessageIds
-from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
@@ -63,7 +63,7 @@ class Lot:
         offset = self.store.bounds(queue).max_offset
         fact = RowsStored(queue, (StoredMessage(Message(b"x", "m", tags=tag), offset, 0, "here"),))
         self.store.append(fact)
-        facts: list[Fact] = [fact, GroupCreated("g")]
+        facts: list[Fact] = [fact, GroupPut(GroupConfig("g"))]
         self.parking.kept(facts)
 
 

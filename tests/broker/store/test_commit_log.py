@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqpull_broker.core.facts import Fact, GroupCreated
+from rmqpull_broker.core.facts import Fact, GroupPut
+from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.store import record
 from rmqpull_broker.store.commit_log import CommitLog, CorruptLog, Recovery
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
@@ -17,7 +18,7 @@ from rmqpull_broker.store.vfs import OsFileSystem
 if TYPE_CHECKING:
     from tests.broker.store.conftest import OpenLog
 
-GROUPS: list[list[Fact]] = [[GroupCreated(f"g{number}")] for number in range(6)]
+GROUPS: list[list[Fact]] = [[GroupPut(GroupConfig(f"g{number}"))] for number in range(6)]
 RECORD_BYTES = len(record.encode_record(GROUPS[0], 0))
 HEADER_BYTES = record.SEGMENT_HEADER_BYTES
 TWO_RECORDS = HEADER_BYTES + 2 * RECORD_BYTES
@@ -128,7 +129,7 @@ def test_a_segment_that_lost_its_end_is_refused_when_another_follows(
         open_log(three_segments)
 
 
-@pytest.mark.parametrize(("place", "value", "reason"), [(8, 2, "format version is 2"), (0, 0, "it begins with")])
+@pytest.mark.parametrize(("place", "value", "reason"), [(8, 3, "format version is 3"), (0, 0, "it begins with")])
 @pytest.mark.parametrize("segment", [0, 2])
 def test_a_segment_of_another_format_is_refused_by_its_name(
     three_segments: MemoryFileSystem, open_log: OpenLog, segment: int, place: int, value: int, reason: str
@@ -141,8 +142,8 @@ def test_a_segment_of_another_format_is_refused_by_its_name(
 
 def test_a_new_segment_of_a_later_release_is_refused_and_not_thrown_away(open_log: OpenLog) -> None:
     header = bytearray(record.encode_segment_header())
-    header[8] = 2
-    with pytest.raises(CorruptLog, match="format version is 2"):
+    header[8] = 3
+    with pytest.raises(CorruptLog, match="format version is 3"):
         open_log(MemoryFileSystem({f"{0:020d}.log": bytes(header)}))
 
 

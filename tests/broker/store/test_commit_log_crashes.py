@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqpull_broker.core.facts import Fact, GroupCreated
+from rmqpull_broker.core.facts import Fact, GroupPut
+from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.store import record
 from rmqpull_broker.store.commit_log import CorruptLog, LogBroken, Recovery
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
@@ -15,7 +16,9 @@ from rmqpull_broker.store.vfs import AppendFile
 if TYPE_CHECKING:
     from tests.broker.store.conftest import OpenLog
 
-GROUPS: list[list[Fact]] = [[GroupCreated(f"g{number}"), GroupCreated("of two facts")] for number in range(6)]
+GROUPS: list[list[Fact]] = [
+    [GroupPut(GroupConfig(f"g{number}")), GroupPut(GroupConfig("of two facts"))] for number in range(6)
+]
 SIZE = len(record.encode_record(GROUPS[0], 0))
 HEADER_BYTES = record.SEGMENT_HEADER_BYTES
 NAME = f"{0:020d}.log"

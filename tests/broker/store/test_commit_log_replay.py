@@ -11,14 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core import columns
+from rmqpull_broker.core.consumer_offsets import commit_offsets, report_lost, update_offset
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.facts import Fact, LostRange
+from rmqpull_broker.core.groups import ensure_group
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.queues import ConsumeQueues
 
@@ -43,7 +46,7 @@ Command = Callable[[Sender, Draft], object]
 
 
 def create(name: str, queue_count: int, topic_type: TopicType) -> Command:
-    return lambda sender, draft: draft.create_topic(TopicConfig(name, queue_count, topic_type, "id"))
+    return lambda sender, draft: create_topic(draft, TopicConfig(name, queue_count, queue_count, topic_type, "id"))
 
 
 def send(topic: str, messages: list[Message]) -> Command:
@@ -62,19 +65,19 @@ def publish(topic: str, messages: list[Message]) -> Command:
 
 
 def commit(group: str, offsets: list[tuple[MessageQueue, int]]) -> Command:
-    return lambda sender, draft: draft.commit_offsets(group, offsets)
+    return lambda sender, draft: commit_offsets(draft, group, offsets)
 
 
 def update(group: str, queue: MessageQueue, offset: int) -> Command:
-    return lambda sender, draft: draft.update_offset(group, queue, offset)
+    return lambda sender, draft: update_offset(draft, group, queue, offset)
 
 
 def ensure(group: str) -> Command:
-    return lambda sender, draft: draft.ensure_group(group)
+    return lambda sender, draft: ensure_group(draft, group)
 
 
 def report(query_id: str, batch_id: int, ranges: list[LostRange]) -> Command:
-    return lambda sender, draft: draft.report_lost(query_id, batch_id, ranges)
+    return lambda sender, draft: report_lost(draft, query_id, batch_id, ranges)
 
 
 COMMANDS = st.one_of(
@@ -91,7 +94,7 @@ SEEDS = [create("orders", 2, TopicType.NORMAL), create("invoices", 3, TopicType.
 
 def observed(state: BrokerState) -> dict[str, Any]:
     """Everything that anybody can ask."""
-    queues = [queue for topic in state.topics.values() for queue in state.queues(topic)]
+    queues = [queue for topic in state.topics.values() for queue in state.readable_queues(topic)]
     bounds = {queue: state.bounds(queue) for queue in queues}
     return {
         "topics": list(state.topics.values()),
@@ -106,7 +109,7 @@ def observed(state: BrokerState) -> dict[str, Any]:
 
 
 def started(open_log: OpenLog, disk: MemoryFileSystem, segment_bytes: int) -> tuple[Any, BrokerState]:
-    state = BrokerState(ConsumeQueues(), "broker-a")
+    state = BrokerState(ConsumeQueues(), ["broker-a"])
     opened = open_log(disk, segment_bytes)
     assert opened.recovery.dropped_bytes == 0
     for facts in opened.groups:

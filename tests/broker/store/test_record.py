@@ -12,21 +12,33 @@ from rmqpull_broker.core import columns
 from rmqpull_broker.core.facts import (
     ColumnsStored,
     Fact,
-    GroupCreated,
+    GroupDeleted,
+    GroupPut,
     OffsetsCommitted,
+    OffsetsReset,
     QueuePart,
+    QueuesTrimmed,
+    ResetsAnswered,
     RowsLost,
     RowsStored,
-    TopicCreated,
+    Settled,
+    TopicDeleted,
+    TopicPut,
 )
-from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage
 from rmqpull_broker.store import record
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 ROWS = st.lists(st.from_type(StoredMessage), min_size=1, max_size=3)
 FACTS = st.one_of(
-    st.from_type(TopicCreated),
-    st.from_type(GroupCreated),
+    st.from_type(TopicPut),
+    st.from_type(GroupPut),
+    st.from_type(GroupDeleted),
+    st.from_type(TopicDeleted),
+    st.from_type(OffsetsReset),
+    st.from_type(ResetsAnswered),
+    st.from_type(Settled),
+    st.from_type(QueuesTrimmed),
     st.from_type(OffsetsCommitted),
     st.from_type(RowsLost),
     st.builds(RowsStored, rows=ROWS.map(tuple)),
@@ -55,7 +67,7 @@ STORED = StoredMessage(MESSAGE, 3, 5, "host")
 RECORDS = {
     "rows": record.encode_record([RowsStored(QUEUE, (STORED,))], 16),
     "columns": record.encode_record([ColumnsStored((QueuePart(QUEUE, 3, 1),), columns.from_rows([STORED]))], 16),
-    "offsets": record.encode_record([OffsetsCommitted("readers", ((QUEUE, 5),)), GroupCreated("é")], 16),
+    "offsets": record.encode_record([OffsetsCommitted("readers", ((QUEUE, 5),)), GroupPut(GroupConfig("é"))], 16),
     "nothing": record.encode_record([], 16),
 }
 
@@ -91,11 +103,11 @@ def test_zeros_are_no_record() -> None:
 
 
 def test_the_layout_is_as_drawn() -> None:
-    payload = struct.pack("<IIQ", 2, 3, 0) + b'"g"' + bytes(5)
+    payload = struct.pack("<IIQ", 8, 3, 0) + b'"g"' + bytes(5)
     checked = struct.pack("<QQ", len(payload), 77) + payload
     data = b"RMQR" + struct.pack("<I", zlib.crc32(checked)) + checked
-    assert record.encode_record([GroupCreated("g")], 77) == data
-    assert record.encode_segment_header() == b"RMQPLOG\0" + struct.pack("<II", 1, 0)
+    assert record.encode_record([GroupDeleted("g")], 77) == data
+    assert record.encode_segment_header() == b"RMQPLOG\0" + struct.pack("<II", 2, 0)
     assert (record.RECORD_HEADER_BYTES, record.SEGMENT_HEADER_BYTES) == (24, 16)
 
 
@@ -117,7 +129,7 @@ def test_a_segment_of_this_format_passes() -> None:
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        (b"RMQPLOG\0" + struct.pack("<II", 2, 0), "its format version is 2; this release reads version 1"),
+        (b"RMQPLOG\0" + struct.pack("<II", 3, 0), "its format version is 3; this release reads version 2"),
         (b"RMQPLOG\0" + struct.pack("<II", 0, 0), "its format version is 0"),
         (b"SQLite format 3\0", "it begins with b'SQLite f'"),
         (b"RMQPLOG\0", "8 bytes"),

@@ -24,13 +24,25 @@ NULL = struct.pack("<i", -1)
 
 def test_the_layout_is_as_drawn() -> None:
     message = Message(
-        b"body", "ID", "red", ("k1", "k2"), {"p": "v"}, None, None, 5, "born", BodyEncoding.GZIP, trace_context="trace"
+        b"body",
+        "ID",
+        "red",
+        ("k1", "k2"),
+        {"p": "v"},
+        None,
+        None,
+        5,
+        "born",
+        BodyEncoding.GZIP,
+        "trace",
+        system_properties={"DELAY": "3"},
     )
     assert encode_rows([StoredMessage(message, 7, 6, "store", 2)]) == (
         struct.pack("<qqqqii", 7, 6, 5, -(1 << 63), 2, 2)
         + (sized(b"ID") + sized(b"red") + NULL + sized(b"trace") + sized(b"born") + sized(b"store") + sized(b"body"))
         + (struct.pack("<i", 2) + sized(b"k1") + sized(b"k2"))
         + (struct.pack("<i", 1) + sized(b"p") + sized(b"v"))
+        + (struct.pack("<i", 1) + sized(b"DELAY") + sized(b"3"))
     )
 
 

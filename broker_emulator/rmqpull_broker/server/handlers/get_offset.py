@@ -11,5 +11,5 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 async def answer(service: Service, request: rpc.GetOffsetRequest, caller: Caller) -> rpc.GetOffsetResponse:
     """Neither the group nor the topic needs to exist: without an offset the answer is OFFSET_NOT_FOUND."""
     caller.require_client_id()
-    queue = queue_from(request.message_queue, service.state.broker_name)
+    queue = queue_from(request.message_queue, service.state.broker_names[0])
     return rpc.GetOffsetResponse(status=OK, offset=service.state.consumer_offset(name_of(request.group), queue))

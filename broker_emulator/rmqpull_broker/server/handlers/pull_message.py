@@ -48,16 +48,16 @@ async def answer(
 
 async def _checked_queue(service: Service, request: rpc.PullMessageRequest) -> MessageQueue:
     """The checks of rocketmq-semantics 3.1 in their order: the group comes, and is created, before the topic."""
-    queue = queue_from(request.message_queue, service.state.broker_name)
+    queue = queue_from(request.message_queue, service.state.broker_names[0])
     group = name_of(request.group)
     check_group_name(group)
     check_topic_name(queue.topic)
     await service.ensure_group(group)
     topic = service.state.topic(queue.topic)
-    if not service.state.has_queue(queue):
+    if not service.state.is_readable(topic, queue):
         raise BadRequest(
             f"queueId[{queue.queue_id}] is illegal, topic:[{topic.name}] "
-            f"topicConfig.readQueueNums:[{topic.queue_count}] broker:[{queue.broker_name}]"
+            f"topicConfig.readQueueNums:[{topic.read_queue_nums}] broker:[{queue.broker_name}]"
         )
     return queue
 

@@ -31,7 +31,7 @@ def _topic_bounds(
     budgets = {(budget.broker_name, budget.queue_id): budget for budget in asked.budgeted_queues}
     queues = [
         _queue_bounds(service, queue, budgets.get((queue.broker_name, queue.queue_id)), rows_lost.get(queue, 0))
-        for queue in service.state.queues(topic)
+        for queue in service.state.readable_queues(topic)
     ]
     return rpc.TopicBounds(status=OK, topic=topic.name, creation_id=topic.creation_id, queues=queues)
 

@@ -14,9 +14,9 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 async def answer(service: Service, request: rpc.QueryOffsetRequest, caller: Caller) -> rpc.QueryOffsetResponse:
     """END is the offset that the next message gets; TIMESTAMP finds the first message stored then or later."""
     caller.require_client_id()
-    queue = queue_from(request.message_queue, service.state.broker_name)
+    queue = queue_from(request.message_queue, service.state.broker_names[0])
     topic = service.state.topic(queue.topic)
-    if not service.state.has_queue(queue):
+    if not service.state.is_readable(topic, queue):
         raise BadRequest(f"queueId[{queue.queue_id}] is illegal, topic:[{topic.name}] has no queue {queue}")
     bounds = service.state.bounds(queue)
     if request.query_offset_policy == v2.QueryOffsetPolicy.BEGINNING:

@@ -29,7 +29,7 @@ async def answer(service: Service, request: rpc.QueryRouteRequest, caller: Calle
             broker=v2.Broker(name=queue.broker_name, id=0, endpoints=endpoints),
             accept_message_types=[topic.topic_type.value],
         )
-        for queue in service.state.queues(topic)
+        for queue in service.state.readable_queues(topic)
     ]
     return rpc.QueryRouteResponse(status=OK, message_queues=queues)
 

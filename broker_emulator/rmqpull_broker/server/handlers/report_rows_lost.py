@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rmqpull_broker.core.consumer_offsets import report_lost
 from rmqpull_broker.core.facts import LostRange
 from rmqpull_broker.server.codec import column_queue_from
 from rmqpull_broker.server.service import Caller, Service
@@ -14,5 +15,5 @@ async def answer(service: Service, request: rpc.ReportRowsLostRequest, caller: C
     ranges = [
         LostRange(column_queue_from(entry.queue), entry.from_offset, entry.until_offset) for entry in request.ranges
     ]
-    await service.group_commit.execute(lambda draft: draft.report_lost(request.query_id, request.batch_id, ranges))
+    await service.group_commit.execute(lambda draft: report_lost(draft, request.query_id, request.batch_id, ranges))
     return rpc.ReportRowsLostResponse(status=OK)

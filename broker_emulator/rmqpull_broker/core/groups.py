@@ -1,0 +1,44 @@
+"""Commands on consumer groups (rocketmq-semantics 3.9.4)."""
+
+from __future__ import annotations
+
+from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.errors import BadRequest, ConsumerGroupNotFound
+from rmqpull_broker.core.facts import GroupDeleted, GroupPut
+from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.naming import check_group_name, is_system_group
+
+RETRY_QUEUES_MAX = 1024
+
+
+def ensure_group(draft: Draft, name: str) -> GroupConfig:
+    """The group of that name, created with its defaults when that is allowed.
+
+    Raises IllegalConsumerGroup for a bad name, ConsumerGroupNotFound when ``autoCreateSubscriptionGroup`` is off.
+    """
+    check_group_name(name)
+    group = draft.find_group(name)
+    if group is None:
+        if not (draft.properties.auto_create_subscription_group or is_system_group(name)):
+            raise ConsumerGroupNotFound(f"subscription group [{name}] does not exist")
+        group = GroupConfig(name)
+        draft.add(GroupPut(group))
+    return group
+
+
+def put_group(draft: Draft, group: GroupConfig) -> None:
+    """Creates or changes a group. Raises IllegalConsumerGroup, or BadRequest for numbers that make no sense."""
+    check_group_name(group.name)
+    if not 0 <= group.retry_queue_nums <= RETRY_QUEUES_MAX:
+        raise BadRequest(f"group {group.name} needs 0 to {RETRY_QUEUES_MAX} retry queues, got {group.retry_queue_nums}")
+    if group.retry_max_times < -1:
+        raise BadRequest(f"group {group.name} has retryMaxTimes {group.retry_max_times}: expected -1 or more")
+    if draft.find_group(group.name) != group:
+        draft.add(GroupPut(group))
+
+
+def delete_group(draft: Draft, name: str) -> None:
+    """Deletes a group with its offsets. Raises ConsumerGroupNotFound."""
+    if draft.find_group(name) is None:
+        raise ConsumerGroupNotFound(f"Group {name} not exist!")
+    draft.add(GroupDeleted(name))
