@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rmqpull_broker.core.errors import BrokerError
@@ -142,7 +142,7 @@ class BrokerConfig:
     data_dir: str | None = None
     extensions: Extensions = Extensions.COLUMNS
     broker_names: Sequence[str] = BROKER_NAMES
-    properties: BrokerProperties = BrokerProperties()
+    properties: BrokerProperties = field(default_factory=BrokerProperties)
 
 
 def config_from(values: Mapping[str, Any]) -> BrokerConfig:
