@@ -16,10 +16,12 @@ from rmqpull_broker.core.facts import (
     OffsetsReset,
     ResetsAnswered,
     RowsStored,
+    Settled,
     TopicDeleted,
     TopicPut,
 )
 from rmqpull_broker.core.model import GroupConfig, MessageQueue, TopicConfig
+from rmqpull_broker.core.pending import Place
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state import BrokerState
 
@@ -35,6 +37,7 @@ class Draft:
         self._consumer_groups: dict[str, GroupConfig | None] = {}
         self._resets: dict[tuple[str, MessageQueue], int | None] = {}
         self._emptied: set[str] = set()
+        self._settled: set[Place] = set()
         self._command: list[Fact] = []
         self.groups: list[list[Fact]] = []
 
@@ -71,6 +74,8 @@ class Draft:
                 self._topics[name] = None
                 self._emptied.add(name)
                 self._next_offsets = {queue: at for queue, at in self._next_offsets.items() if queue.topic != name}
+            case Settled(queue, queue_offsets):
+                self._settled.update(Place(queue, offset) for offset in queue_offsets)
             case GroupPut(group):
                 self._consumer_groups[group.name] = group
             case GroupDeleted(name):
@@ -108,6 +113,10 @@ class Draft:
         """The offset that the group's next pull of this queue is to be told."""
         key = group, queue
         return self._resets[key] if key in self._resets else self.state.resets.get(key)
+
+    def is_settled(self, place: Place) -> bool:
+        """Whether a message that waits in the state was settled by an earlier command of this draft."""
+        return place in self._settled
 
     def next_offset(self, queue: MessageQueue) -> int:
         """The queue offset that the next message of ``queue`` gets."""

@@ -225,7 +225,9 @@ class ServiceNotAvailable(BrokerError):
 
 
 class InternalError(BrokerError):
-    """The broker cannot keep what it was sent."""
+    """What RocketMQ answers with SYSTEM_ERROR: whatever has no code of its own."""
+
+    code = "INTERNAL_SERVER_ERROR"
 
 
 class NotImplementedYet(BrokerError):

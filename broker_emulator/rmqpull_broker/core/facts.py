@@ -109,6 +109,14 @@ class Settled:
 
 
 @dataclass(frozen=True)
+class StillWaiting:
+    """What a snapshot says of waiting messages in place of themselves: offset, due time and id of each."""
+
+    queue: MessageQueue
+    entries: tuple[tuple[int, int, str], ...]
+
+
+@dataclass(frozen=True)
 class QueuesTrimmed:
     """Old messages are gone: for each queue the min offset that it has from now on."""
 
@@ -143,6 +151,7 @@ Fact = (
     | OffsetsReset
     | ResetsAnswered
     | Settled
+    | StillWaiting
     | QueuesTrimmed
     | RowsLost
 )

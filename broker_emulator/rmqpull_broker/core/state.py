@@ -18,13 +18,15 @@ from rmqpull_broker.core.facts import (
     RowsLost,
     RowsStored,
     Settled,
+    StillWaiting,
     TopicDeleted,
     TopicPut,
 )
 from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, TopicConfig
+from rmqpull_broker.core.pending import PendingMessages, Place, Waiting, due_ms_of, first_check_ms
 from rmqpull_broker.core.ports import MessageStore
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.system_topics import system_topics
+from rmqpull_broker.core.system_topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, system_topics
 
 LOST_RANGES_MAX = 100_000
 """Reports of lost rows that are remembered; beyond it the oldest are forgotten."""
@@ -52,6 +54,9 @@ class BrokerState:
         self.consumer_offsets: dict[tuple[str, MessageQueue], int] = {}
         # (group, queue) -> the offset that the group's next pull is to be told
         self.resets: dict[tuple[str, MessageQueue], int] = {}
+        self.delayed = PendingMessages()
+        self.halves = PendingMessages()
+        self._pending = {SCHEDULE_TOPIC: self.delayed, TIMER_TOPIC: self.delayed, HALF_TOPIC: self.halves}
         # Insertion order is age. The key makes a repeated report count once.
         self._lost: dict[tuple[str, int, LostRange], None] = {}
 
@@ -65,6 +70,8 @@ class BrokerState:
             case RowsStored() | ColumnsStored():
                 self.store.append(fact)
                 self.newest_store_ms = max(self.newest_store_ms, fact.store_timestamp_ms)
+                if isinstance(fact, RowsStored) and fact.queue.topic in self._pending:
+                    self._wait(fact)
             case OffsetsCommitted(group, offsets):
                 # An offset is overwritten whatever it was (rocketmq-semantics 3.5).
                 self.consumer_offsets.update({(group, queue): offset for queue, offset in offsets})
@@ -88,10 +95,22 @@ class BrokerState:
             case QueuesTrimmed(min_offsets):
                 for queue, min_offset in min_offsets:
                     self.store.trim(queue, min_offset)
-            case Settled():
-                pass
+                    if queue.topic in self._pending:
+                        self._pending[queue.topic].trim(queue, min_offset)
+            case Settled(queue, queue_offsets):
+                self._pending[queue.topic].settle(Place(queue, offset) for offset in queue_offsets)
+            case StillWaiting(queue, entries):
+                for offset, due_ms, msg_id in entries:
+                    self._pending[queue.topic].add(Waiting(Place(queue, offset), due_ms, msg_id))
             case RowsLost():
                 self._remember_lost(fact)
+
+    def _wait(self, stored: RowsStored) -> None:
+        for row in stored.rows:
+            is_half = stored.queue.topic == HALF_TOPIC
+            due_ms = first_check_ms(self.properties, row.message) if is_half else due_ms_of(row.message)
+            place = Place(stored.queue, row.queue_offset)
+            self._pending[stored.queue.topic].add(Waiting(place, due_ms, row.message.msg_id))
 
     def _forget_topic(self, name: str) -> None:
         """A pending reset stays, as Apache's broker leaves it (rocketmq-semantics 6.1, 3.5.4)."""
@@ -186,5 +205,9 @@ class BrokerState:
         for (group, queue), offset in self.consumer_offsets.items():
             by_group.setdefault(group, []).append((queue, offset))
         facts += [OffsetsCommitted(group, tuple(offsets)) for group, offsets in by_group.items()]
+        waiting: dict[MessageQueue, list[tuple[int, int, str]]] = {}
+        for (queue, offset), due_ms, msg_id in (*self.delayed, *self.halves):
+            waiting.setdefault(queue, []).append((offset, due_ms, msg_id))
+        facts += [StillWaiting(queue, tuple(entries)) for queue, entries in waiting.items()]
         facts += [RowsLost(query_id, batch_id, (lost,)) for query_id, batch_id, lost in self._lost]
         return facts

@@ -20,6 +20,7 @@ from rmqpull_broker.core.facts import (
     ResetsAnswered,
     RowsLost,
     Settled,
+    StillWaiting,
     TopicDeleted,
     TopicPut,
 )
@@ -77,6 +78,12 @@ CODECS = (
         Settled,
         lambda f: [f.queue, f.queue_offsets],
         lambda j: Settled(MessageQueue(*j[0]), tuple(j[1])),
+    ),
+    Codec(
+        13,
+        StillWaiting,
+        lambda f: [f.queue, f.entries],
+        lambda j: StillWaiting(MessageQueue(*j[0]), tuple((at, due_ms, msg_id) for at, due_ms, msg_id in j[1])),
     ),
     Codec(12, QueuesTrimmed, lambda f: f.min_offsets, lambda j: QueuesTrimmed(_offsets_from_json(j))),
 )

@@ -8,9 +8,9 @@ import pytest
 
 from rmqpull_broker.core import state as state_module
 from rmqpull_broker.core.errors import ConsumerGroupNotFound, OffsetNotFound, TopicNotFound
-from rmqpull_broker.core.facts import LostRange, OffsetsCommitted, RowsLost
+from rmqpull_broker.core.facts import LostRange, OffsetsCommitted, OffsetsReset, RowsLost, RowsStored, Settled
 from rmqpull_broker.core.groups import ensure_group
-from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig, TopicType
+from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.ports import MessageStore
 from rmqpull_broker.core.state import BrokerState
 
@@ -129,3 +129,31 @@ def test_the_oldest_reports_are_forgotten_first(desk: Desk, monkeypatch: pytest.
     for batch_id, until_offset in enumerate((1, 10, 100)):
         desk.state.apply([lost(batch_id, LostRange(desk.queue(), 0, until_offset))])
     assert desk.state.rows_lost("q") == {desk.queue(): 110}
+
+
+def test_the_facts_of_a_state_give_the_same_state(desk: Desk) -> None:
+    desk.topic(queue_count=2)
+    desk.run(lambda draft: ensure_group(draft, "readers"))
+    desk.send(Message(b"x", "ID"))
+    queue = desk.queue()
+    half = MessageQueue("RMQ_SYS_TRANS_HALF_TOPIC", "broker-a", 0)
+    timer = MessageQueue("rmq_sys_wheel_timer", "broker-a", 0)
+    delayed = Message(b"x", "later", system_properties={"TIMER_OUT_MS": "5000"})
+    desk.state.apply(
+        [
+            OffsetsCommitted("readers", ((queue, 1),)),
+            OffsetsReset("readers", ((queue._replace(queue_id=1), 3),)),
+            RowsLost("q", 7, (LostRange(queue, 0, 1),)),
+            RowsStored(half, (StoredMessage(Message(b"x", "half", born_timestamp_ms=9), 0, 9, "host"),)),
+            RowsStored(timer, (StoredMessage(delayed, 0, 9, "host"), StoredMessage(delayed, 1, 9, "host"))),
+            Settled(timer, (0,)),
+        ]
+    )
+    again = BrokerState(desk.state.store, ["broker-a"])
+    again.apply(desk.state.to_facts())
+
+    for known in ("topics", "groups", "consumer_offsets", "resets"):
+        assert getattr(again, known) == getattr(desk.state, known)
+    assert again.rows_lost("q") == desk.state.rows_lost("q")
+    for waiting, expected in ((again.delayed, desk.state.delayed), (again.halves, desk.state.halves)):
+        assert [entry.msg_id for entry in waiting] == [entry.msg_id for entry in expected] != []

@@ -22,6 +22,7 @@ from rmqpull_broker.core.facts import (
     RowsLost,
     RowsStored,
     Settled,
+    StillWaiting,
     TopicDeleted,
     TopicPut,
 )
@@ -38,6 +39,7 @@ FACTS = st.one_of(
     st.from_type(OffsetsReset),
     st.from_type(ResetsAnswered),
     st.from_type(Settled),
+    st.from_type(StillWaiting),
     st.from_type(QueuesTrimmed),
     st.from_type(OffsetsCommitted),
     st.from_type(RowsLost),

@@ -1,0 +1,115 @@
+"""Messages of system queues that wait: delayed ones for their time, half ones for their producer's word."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from rmqpull_broker.core.model import Message, MessageQueue
+from rmqpull_broker.core.properties import BrokerProperties
+
+DUE_MS = "TIMER_OUT_MS"
+"""The system property in which a delayed message carries the time at which it is due."""
+IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+PENDING_MAX = 1_000_000
+"""Messages that may wait at one time in all queues of one kind; further ones are refused."""
+
+
+def due_ms_of(message: Message) -> int:
+    """When a delayed message is due, as it was written when it was stored."""
+    return int(message.system_properties[DUE_MS])
+
+
+def first_check_ms(properties: BrokerProperties, message: Message) -> int:
+    """From when on a half message's producer may be asked: its birth plus its immunity (rocketmq-semantics 3.15)."""
+    seconds = message.system_properties.get(IMMUNITY)
+    immunity_ms = properties.transaction_time_out if seconds is None else immunity_seconds(seconds) * 1000
+    return message.born_timestamp_ms + immunity_ms
+
+
+def immunity_seconds(text: str) -> int:
+    """CHECK_IMMUNITY_TIME_IN_SECONDS; what is no number counts as none."""
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
+
+
+class Place(NamedTuple):
+    """Where a message is stored."""
+
+    queue: MessageQueue
+    queue_offset: int
+
+
+class Waiting(NamedTuple):
+    """A message that waits: where it is stored, from when on it is due, and its id."""
+
+    place: Place
+    due_ms: int
+    msg_id: str
+
+
+class PendingMessages:
+    """Waiting messages of one kind, in the order in which they fall due. Part of the broker's state."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Place, Waiting] = {}
+        self._by_id: dict[str, dict[Place, None]] = {}
+        # Insertion order within one time is the order in which they were stored.
+        self._by_due: dict[int, dict[Place, None]] = {}
+        self._dues: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __contains__(self, place: Place) -> bool:
+        return place in self._waiting
+
+    def __iter__(self) -> Iterator[Waiting]:
+        return iter(self._waiting.values())
+
+    def add(self, waiting: Waiting) -> None:
+        """Takes in a message that was stored."""
+        self._waiting[waiting.place] = waiting
+        self._by_id.setdefault(waiting.msg_id, {})[waiting.place] = None
+        if waiting.due_ms not in self._by_due:
+            bisect.insort(self._dues, waiting.due_ms)
+            self._by_due[waiting.due_ms] = {}
+        self._by_due[waiting.due_ms][waiting.place] = None
+
+    def settle(self, places: Iterable[Place]) -> None:
+        """Forgets messages that need nothing more. One that is not known is no error."""
+        for place in places:
+            waiting = self._waiting.pop(place, None)
+            if waiting is not None:
+                self._forget(waiting)
+
+    def _forget(self, waiting: Waiting) -> None:
+        alike = self._by_id[waiting.msg_id]
+        del alike[waiting.place]
+        if not alike:
+            del self._by_id[waiting.msg_id]
+        together = self._by_due[waiting.due_ms]
+        del together[waiting.place]
+        if not together:
+            del self._by_due[waiting.due_ms]
+            self._dues.pop(bisect.bisect_left(self._dues, waiting.due_ms))
+
+    def trim(self, queue: MessageQueue, min_offset: int) -> None:
+        """Forgets what retention has deleted."""
+        self.settle([place for place in self._waiting if place.queue == queue and place.queue_offset < min_offset])
+
+    def of_message(self, msg_id: str) -> list[Waiting]:
+        """The waiting messages with this id, oldest first."""
+        return [self._waiting[place] for place in self._by_id.get(msg_id, ())]
+
+    def due(self, now_ms: int, limit: int) -> list[Waiting]:
+        """At most ``limit`` messages that are due at ``now_ms``, by their time and then as they were stored."""
+        times = itertools.takewhile(lambda due_ms: due_ms <= now_ms, self._dues)
+        places = itertools.chain.from_iterable(self._by_due[due_ms] for due_ms in times)
+        return [self._waiting[place] for place in itertools.islice(places, limit)]
+
+    def next_due_ms(self) -> int | None:
+        """When :meth:`due` next has something; None while nothing waits."""
+        return self._dues[0] if self._dues else None
