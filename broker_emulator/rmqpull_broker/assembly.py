@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import time
 from collections.abc import Callable
 
 from rmqpull_broker.config import BrokerConfig, Extensions
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.server.app import BrokerServer, Clocks
+from rmqpull_broker.server.app import BrokerServer
+from rmqpull_broker.server.clock import Clock, SystemClock
 from rmqpull_broker.store.commit_log import CommitLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.queues import ConsumeQueues
@@ -23,23 +23,11 @@ _NODE_BYTES = 6
 _logger = logging.getLogger(__name__)
 
 
-def rising_clock_ms(latest: int) -> Callable[[], int]:
-    """The system's time in milliseconds, but never before ``latest``, and never stepping back.
-
-    Store times must not fall within a queue, for they are searched by halving (rocketmq-semantics 3.11).
-    """
-
-    def clock_ms() -> int:
-        nonlocal latest
-        latest = max(latest, time.time_ns() // 1_000_000)
-        return latest
-
-    return clock_ms
-
-
-def open_broker(config: BrokerConfig) -> BrokerServer:
+def open_broker(config: BrokerConfig, clock_from: Callable[[int], Clock] = SystemClock) -> BrokerServer:
     """Opens the data directory, replays its commit log, and returns a server that is not started yet.
 
+    ``clock_from`` gives its clock; it is called with the newest time that a stored message has, before which the clock
+    must not begin (milliseconds since the epoch).
     Raises OSError for an unusable or occupied directory, and CorruptLog for a damaged commit log.
     """
     file_system: FileSystem = OsFileSystem(config.data_dir) if config.data_dir is not None else MemoryFileSystem()
@@ -59,8 +47,8 @@ def open_broker(config: BrokerConfig) -> BrokerServer:
             recovery.dropped_from,
         )
     ids = MessageIds(secrets.token_bytes(_NODE_BYTES), os.getpid())
-    clocks = Clocks(rising_clock_ms(state.newest_store_ms), lambda: time.monotonic_ns() // 1_000_000)
-    return BrokerServer(state, log, clocks, ids, with_columns=config.extensions is Extensions.COLUMNS)
+    clock = clock_from(state.newest_store_ms)
+    return BrokerServer(state, log, clock, ids, with_columns=config.extensions is Extensions.COLUMNS)
 
 
 def new_topics(config: BrokerConfig) -> list[TopicConfig]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import grpc
 
@@ -15,6 +14,7 @@ from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.topics import create_topic
+from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.limits import GRPC_MESSAGE_BYTES_MAX
 from rmqpull_broker.server.listening import listen
@@ -33,17 +33,10 @@ _OPTIONS = (
 )
 
 
-class Clocks(NamedTuple):
-    """The broker's time in milliseconds: since the epoch, for messages; and as it passes, for whoever waits."""
-
-    wall_ms: Callable[[], int]
-    passing_ms: Callable[[], int]
-
-
 class BrokerServer:
     """Serves a recovered state until it is stopped.
 
-    Arguments: the state; the log that keeps what happens next; the clocks; ids for messages that come without one;
+    Arguments: the state; the log that keeps what happens next; the clock; ids for messages that come without one;
     whether ``rmqpull.v1`` is served beside the standard protocol.
     """
 
@@ -51,16 +44,16 @@ class BrokerServer:
         self,
         state: BrokerState,
         log: FactLog,
-        clocks: Clocks,
+        clock: Clock,
         message_ids: MessageIds,
         *,
         with_columns: bool,
     ) -> None:
         self._state = state
-        self._clocks = clocks
+        self._clock = clock
         self._message_ids = message_ids
         self._with_columns = with_columns
-        self._parking = Parking(state.store, clocks.passing_ms)
+        self._parking = Parking(state.store, clock)
         self._group_commit = GroupCommit(state, log, self._parking.kept)
         self._server: grpc.aio.Server | None = None
 
@@ -78,7 +71,7 @@ class BrokerServer:
         port = listen(self._server, host, port)
         await self._group_commit.execute(create_topics)
         sender = Sender(QueueSelector(), self._message_ids, f"{host}:{port}")
-        service = Service(self._state, self._group_commit, self._parking, sender, self._clocks.wall_ms, (host, port))
+        service = Service(self._state, self._group_commit, self._parking, sender, self._clock, (host, port))
         self._server.add_generic_rpc_handlers(generic_handlers(service, with_columns=self._with_columns))
         await self._server.start()
         return port

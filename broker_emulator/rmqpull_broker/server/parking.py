@@ -3,39 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored
-from rmqpull_broker.core.holding import Holding, ParkedPull
+from rmqpull_broker.core.holding import LONG_POLLING, Holding, HoldingRules, ParkedPull
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.ports import MessageStore
+from rmqpull_broker.server.clock import Clock, Timer
 
 
 class Parking:
     """Lets pulls wait for arrivals. All methods belong to the event loop.
 
-    Arguments: where arrived messages are read, and a clock in milliseconds, since whenever, that never stands still:
-    a wall clock that is set back would park everybody until it has caught up.
+    Arguments: where arrived messages are read, the clock that deadlines and checks follow, and the rules of holding.
     """
 
-    def __init__(self, store: MessageStore, clock_ms: Callable[[], int]) -> None:
+    def __init__(self, store: MessageStore, clock: Clock, rules: HoldingRules = LONG_POLLING) -> None:
+        self.clock = clock
+        self.rules = rules
         self._store = store
-        self.clock_ms = clock_ms
-        self._holding = Holding()
+        self._holding = Holding(clock.passing_ms(), rules)
         self._waiting: dict[int, asyncio.Future[None]] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
+        self._timer_ms = 0
         self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._holding)
 
     async def wait(self, pull: ParkedPull) -> None:
-        """Returns when a matching message arrives, the deadline passes or the broker stops. Costs nothing when
-        cancelled: a pull whose caller went away is forgotten.
+        """Returns when the pull is to be run again: a matching message arrives, the deadline passes, a check finds it
+        behind, a queue's bounds change or the broker stops. Costs nothing when cancelled: a pull whose caller went
+        away is forgotten.
         """
         if self._is_closed:
             return
-        ticket = self._holding.park(pull)
+        ticket = self._holding.park(pull, self.clock.passing_ms())
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = future
         self._set_timer()
@@ -57,8 +60,18 @@ class Parking:
     def _arrived(self, queue: MessageQueue, first_offset: int, row_count: int) -> None:
         if not self._holding.waits_for(queue):
             return
+        now_ms = self.clock.passing_ms()
         for arrivals in self._store.read(queue, first_offset, first_offset + row_count):
-            self._wake(self._holding.arrived(queue, arrivals))
+            self._wake(self._holding.arrived(queue, arrivals, now_ms))
+        self._set_timer()
+
+    def changed(self, queues: Iterable[MessageQueue]) -> None:
+        """Wakes who waits for a queue whose bounds changed other than by an arrival: trimmed, or its offsets reset."""
+        self._wake(self._holding.changed(queues))
+
+    def topic_changed(self, topic: str) -> None:
+        """Wakes who waits for any queue of a topic: it was deleted, or its numbers of queues changed."""
+        self.changed(self._holding.queues_of(topic))
 
     def close(self) -> None:
         """Answers every parked pull, and from now on parks none."""
@@ -74,15 +87,15 @@ class Parking:
                 future.set_result(None)
 
     def _set_timer(self) -> None:
-        deadline_ms = self._holding.next_deadline_ms()
-        if deadline_ms is None or self._is_closed:
+        due_ms = self._holding.next_due_ms()
+        if due_ms is None or self._is_closed or (self._timer is not None and self._timer_ms <= due_ms):
             return
         if self._timer is not None:
             self._timer.cancel()
-        delay_s = max(0, deadline_ms - self.clock_ms()) / 1000
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._expire)
+        self._timer_ms = due_ms
+        self._timer = self.clock.call_at(due_ms, self._expire)
 
     def _expire(self) -> None:
         self._timer = None
-        self._wake(self._holding.expired(self.clock_ms()))
+        self._wake(self._holding.due(self.clock.passing_ms()))
         self._set_timer()

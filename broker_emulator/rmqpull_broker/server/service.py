@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from rmqpull_broker.core.errors import ClientIdRequired, IllegalPollingTime
@@ -12,6 +11,7 @@ from rmqpull_broker.core.holding import ParkedPull
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.parking import Parking
 
@@ -37,15 +37,19 @@ class Caller:
 class Service:
     """The broker as its handlers see it.
 
-    ``clock_ms`` tells milliseconds since the epoch; ``endpoints`` is the (host, port) that is listened on.
+    ``endpoints`` is the (host, port) that is listened on.
     """
 
     state: BrokerState
     group_commit: GroupCommit
     parking: Parking
     sender: Sender
-    clock_ms: Callable[[], int]
+    clock: Clock
     endpoints: tuple[str, int]
+
+    def clock_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return self.clock.wall_ms()
 
     async def ensure_group(self, group: str) -> None:
         """Creates a consumer group on first use (rocketmq-semantics 3.9.4). Raises IllegalConsumerGroup."""
@@ -58,9 +62,22 @@ class Service:
         if timeout_ms > LONG_POLLING_MS_MAX:
             raise IllegalPollingTime(f"long polling timeout {timeout_ms} ms is above the max {LONG_POLLING_MS_MAX} ms")
 
-    async def hold(self, queues: list[MessageQueue], tag_filter: TagFilter, timeout_ms: int, caller: Caller) -> None:
-        """Parks a pull until an arrival, its time-out, or shortly before its caller would give up."""
-        if caller.remaining_ms is not None:
+    async def hold(
+        self,
+        queues: list[MessageQueue],
+        tag_filter: TagFilter,
+        timeout_ms: int,
+        caller: Caller,
+        *,
+        on_grid: bool = False,
+    ) -> None:
+        """Parks a pull until an arrival, its time-out, or shortly before its caller would give up.
+
+        ``on_grid`` holds it as Apache does: until the first 5 s check after its time-out, even when that is 0.
+        """
+        timeout_ms = self.parking.rules.timeout_ms(timeout_ms)
+        if caller.remaining_ms is not None and not on_grid:
             timeout_ms = min(timeout_ms, caller.remaining_ms - _ANSWER_MARGIN_MS)
-        if timeout_ms > 0:
-            await self.parking.wait(ParkedPull(queues, tag_filter, self.parking.clock_ms() + timeout_ms))
+        if timeout_ms > 0 or on_grid:
+            deadline_ms = self.clock.passing_ms() + timeout_ms
+            await self.parking.wait(ParkedPull(queues, tag_filter, deadline_ms, on_grid))

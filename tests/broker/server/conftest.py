@@ -48,8 +48,8 @@ def parkings(monkeypatch: pytest.MonkeyPatch) -> Parkings:
     seen = Parkings()
     park, remove = Holding.park, Holding.remove
 
-    def park_and_tell(holding: Holding, pull: ParkedPull) -> int:
-        ticket = park(holding, pull)
+    def park_and_tell(holding: Holding, pull: ParkedPull, now_ms: int) -> int:
+        ticket = park(holding, pull, now_ms)
         seen.entered.put(pull)
         return ticket
 

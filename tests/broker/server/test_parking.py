@@ -10,12 +10,13 @@ import pytest
 from rmqpull_broker.core.errors import IllegalPollingTime
 from rmqpull_broker.core.facts import Fact, GroupPut, RowsStored
 from rmqpull_broker.core.filtering import EVERYTHING, TagFilter
-from rmqpull_broker.core.holding import ParkedPull
+from rmqpull_broker.core.holding import LONG_POLLING, HoldingRules, ParkedPull
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.parking import Parking
 from rmqpull_broker.server.service import Caller, Service
@@ -29,12 +30,13 @@ WANTED = TagFilter(frozenset({"wanted"}))
 
 
 class Lot:
-    """A parking with a clock that stands at ``now_ms``."""
+    """A parking on a clock that stands at 1 000 ms, and was started 1 000 ms before."""
 
-    def __init__(self) -> None:
-        self.now_ms = 1000
+    def __init__(self, rules: HoldingRules = LONG_POLLING) -> None:
+        self.clock = ManualClock()
         self.store = ConsumeQueues()
-        self.parking = Parking(self.store, lambda: self.now_ms)
+        self.parking = Parking(self.store, self.clock, rules)
+        self.clock.advance(1_000)
 
     def park(
         self, *queues: MessageQueue, tag_filter: TagFilter = EVERYTHING, until_ms: int = NEVER_MS
@@ -46,9 +48,9 @@ class Lot:
         pulls: list[ParkedPull] = []
         park = self.parking._holding.park
 
-        def park_and_tell(pull: ParkedPull) -> int:
+        def park_and_tell(pull: ParkedPull, now_ms: int) -> int:
             pulls.append(pull)
-            return park(pull)
+            return park(pull, now_ms)
 
         self.parking._holding.park = park_and_tell  # type: ignore[method-assign]
         return pulls
@@ -91,12 +93,12 @@ def test_an_arrival_wakes_those_whom_it_concerns_and_nobody_else() -> None:
 
 def test_a_pull_leaves_when_its_time_is_over() -> None:
     async def story(lot: Lot) -> None:
-        late, early = lot.park(until_ms=5000), lot.park(until_ms=1000)
+        late, early = lot.park(until_ms=5_000), lot.park(until_ms=2_000)
+        await lot.settle()
+        lot.clock.advance(1_000)
         await early
         assert (late.done(), len(lot.parking)) == (False, 1)
-        lot.now_ms = 5000
-        # Whoever comes later sets the timer anew.
-        await lot.park(until_ms=5000)
+        lot.clock.advance(3_000)
         await late
         assert len(lot.parking) == 0
 
@@ -178,4 +180,4 @@ def service_of(lot: Lot) -> Service:
     state = BrokerState(lot.store, "broker-a")
     group_commit = GroupCommit(state, CommitLog(MemoryFileSystem()), lot.parking.kept)
     sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "here")
-    return Service(state, group_commit, lot.parking, sender, lambda: lot.now_ms, ("127.0.0.1", 8081))
+    return Service(state, group_commit, lot.parking, sender, lot.clock, ("127.0.0.1", 8081))

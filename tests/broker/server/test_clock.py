@@ -1,0 +1,124 @@
+"""The system's time, and time that moves when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import pytest
+
+from rmqpull_broker.server.clock import ManualClock, SystemClock, sleep_until
+
+FAR_MS = 32_503_680_000_000  # the year 3000
+HOUR_MS = 3_600_000
+
+
+def test_wall_time_never_begins_before_what_is_stored_and_never_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert SystemClock(FAR_MS).wall_ms() == FAR_MS
+    clock = SystemClock()
+    times_ns = iter([7_000_000, 5_000_000, 9_000_000])
+    monkeypatch.setattr(time, "time_ns", lambda: next(times_ns))
+    assert [clock.wall_ms() for _ in range(3)] == [7, 7, 9]
+
+
+def test_the_systems_timers_fire_in_their_order_and_not_before_their_time() -> None:
+    async def story() -> None:
+        clock, fired = SystemClock(), []
+        begin_ms = clock.passing_ms()
+        done = asyncio.Event()
+        clock.call_at(begin_ms + 2, lambda: (fired.append("late"), done.set()))
+        clock.call_at(begin_ms + 1, lambda: fired.append("cancelled")).cancel()
+        clock.call_at(begin_ms - HOUR_MS, lambda: fired.append("overdue"))
+        assert fired == []
+        await done.wait()
+        assert fired == ["overdue", "late"]
+        assert clock.passing_ms() >= begin_ms + 2
+
+    asyncio.run(story())
+
+
+def test_a_manual_clock_moves_both_times_and_only_when_told() -> None:
+    clock = ManualClock(1_700_000_000_000)
+    assert (clock.wall_ms(), clock.passing_ms()) == (1_700_000_000_000, 0)
+    clock.advance(HOUR_MS)
+    assert (clock.wall_ms(), clock.passing_ms()) == (1_700_003_600_000, HOUR_MS)
+    clock.advance_to(1_700_003_600_007)
+    clock.advance_to(5)
+    assert (clock.wall_ms(), clock.passing_ms()) == (1_700_003_600_007, HOUR_MS + 7)
+
+
+def test_due_timers_fire_in_order_of_their_time_each_at_its_own() -> None:
+    clock, seen = ManualClock(1_000), []
+
+    def tell(name: str) -> Callable[[], None]:
+        return lambda: seen.append((name, clock.passing_ms(), clock.wall_ms()))
+
+    for name, at_ms in (("c", 30), ("a", 10), ("b", 20), ("a too", 10), ("later", 31)):
+        clock.call_at(at_ms, tell(name))
+    clock.advance(30)
+    assert seen == [("a", 10, 1_010), ("a too", 10, 1_010), ("b", 20, 1_020), ("c", 30, 1_030)]
+    clock.advance(1)
+    assert seen[4:] == [("later", 31, 1_031)]
+
+
+def test_a_timer_that_is_set_while_time_passes_takes_part() -> None:
+    clock, beats = ManualClock(), []
+
+    def beat() -> None:
+        beats.append(clock.passing_ms())
+        clock.call_at(clock.passing_ms() + 20_000, beat)
+
+    clock.call_at(0, beat)
+    clock.advance(60_000)
+    assert beats == [0, 20_000, 40_000, 60_000]
+
+
+def test_a_timer_whose_time_has_come_waits_for_the_clock_to_be_told() -> None:
+    clock, fired = ManualClock(), []
+    clock.advance(100)
+    clock.call_at(50, lambda: fired.append(clock.passing_ms()))
+    assert fired == []
+    clock.advance(0)
+    assert fired == [100]
+
+
+def test_a_cancelled_timer_does_not_fire() -> None:
+    clock, fired = ManualClock(), []
+    clock.call_at(20, lambda: fired.append("cancelled by another")).cancel()
+    second = clock.call_at(30, lambda: fired.append("cancelled while time passes"))
+    clock.call_at(10, second.cancel)
+    clock.advance(100)
+    assert fired == []
+
+
+def test_time_does_not_go_back() -> None:
+    with pytest.raises(ValueError, match="-1 ms"):
+        ManualClock().advance(-1)
+
+
+def test_an_hour_of_sleep_takes_no_time() -> None:
+    async def story() -> None:
+        clock = ManualClock()
+        sleeper = asyncio.ensure_future(sleep_until(clock, HOUR_MS))
+        await asyncio.sleep(0)
+        clock.advance(HOUR_MS - 1)
+        await asyncio.sleep(0)
+        assert not sleeper.done()
+        clock.advance(1)
+        await sleeper
+
+    asyncio.run(story())
+
+
+def test_a_cancelled_sleep_leaves_its_timer_without_effect() -> None:
+    async def story() -> None:
+        clock = ManualClock()
+        sleeper = asyncio.ensure_future(sleep_until(clock, HOUR_MS))
+        await asyncio.sleep(0)
+        sleeper.cancel()
+        clock.advance(HOUR_MS)  # at once with the cancellation
+        await asyncio.wait([sleeper])
+        assert sleeper.cancelled()
+
+    asyncio.run(story())
