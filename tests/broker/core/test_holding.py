@@ -6,7 +6,7 @@ import pytest
 from rmqpull_broker.core import holding
 from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.filtering import EVERYTHING, TagFilter
-from rmqpull_broker.core.holding import Holding, ParkedPull
+from rmqpull_broker.core.holding import Holding, HoldingRules, ParkedPull
 from rmqpull_broker.core.model import MessageQueue
 
 FIRST, SECOND = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
@@ -120,3 +120,116 @@ def test_too_many_parked_pulls_are_refused_until_one_leaves(monkeypatch: pytest.
         parked.park(pull, NOW_MS)
     parked.remove(tickets[0])
     assert parked.park(pull, NOW_MS) not in tickets
+
+
+# --- checks every five seconds ----------------------------------------------------------------------------------------
+
+BEGIN_MS = 300  # checks come at 5_300, 10_300, ...
+FAR_MS = 60_000
+
+
+def test_a_pull_that_an_arrival_passed_over_is_woken_by_the_next_check() -> None:
+    parked = Holding(BEGIN_MS)
+    behind = parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
+    parked.park(ParkedPull([SECOND], tagged("red"), FAR_MS), 400)
+    assert parked.next_due_ms() == FAR_MS
+    assert parked.arrived(FIRST, arrivals("blue"), 1_000) == []
+    assert parked.next_due_ms() == 5_300
+    assert parked.due(5_299) == []
+    assert parked.due(5_300) == [behind]
+    parked.remove(behind)
+    assert parked.next_due_ms() == FAR_MS
+
+
+def test_a_pull_that_was_parked_after_the_arrival_is_not_behind() -> None:
+    parked = Holding(BEGIN_MS)
+    behind = parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
+    parked.arrived(FIRST, arrivals("blue"), 1_000)
+    parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 2_000)
+    assert parked.due(5_300) == [behind]
+
+
+def test_a_check_is_not_put_off_by_further_arrivals() -> None:
+    parked = Holding(BEGIN_MS)
+    tickets = [parked.park(ParkedPull([queue], tagged("red"), FAR_MS), 400) for queue in (FIRST, SECOND)]
+    parked.arrived(FIRST, arrivals("blue"), 1_000)
+    parked.arrived(SECOND, arrivals("blue"), 5_300)
+    assert parked.due(5_300) == tickets
+    assert parked.due(10_300) == []
+
+
+def test_an_arrival_at_the_time_of_a_check_waits_for_the_next_one() -> None:
+    parked = Holding(BEGIN_MS)
+    parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
+    parked.arrived(FIRST, arrivals("blue"), 5_300)
+    assert parked.next_due_ms() == 10_300
+
+
+def test_a_pull_that_left_while_it_was_behind_is_not_looked_for() -> None:
+    parked = Holding(BEGIN_MS)
+    gone = parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
+    stays = parked.park(ParkedPull([SECOND], tagged("red"), FAR_MS), 400)
+    parked.arrived(FIRST, arrivals("blue"), 1_000)
+    parked.remove(gone)
+    assert (parked.next_due_ms(), parked.due(5_300), parked.all()) == (FAR_MS, [], [stays])
+
+
+@pytest.mark.parametrize(
+    ("parked_at_ms", "timeout_ms", "answered_at_ms"),
+    [
+        (300, 15_000, 15_300),  # the check that finds the time just passed
+        (301, 15_000, 20_300),
+        (5_299, 15_000, 20_300),
+        (400, 0, 5_300),  # held all the same (rocketmq-semantics 6.1)
+        (5_300, 0, 10_300),
+    ],
+)
+def test_a_time_out_on_the_grid_is_seen_by_checks_alone(
+    parked_at_ms: int, timeout_ms: int, answered_at_ms: int
+) -> None:
+    parked = Holding(BEGIN_MS)
+    ticket = parked.park(ParkedPull([FIRST], EVERYTHING, parked_at_ms + timeout_ms, on_grid=True), parked_at_ms)
+    assert parked.next_due_ms() == answered_at_ms
+    assert parked.due(answered_at_ms - 1) == []
+    assert parked.due(answered_at_ms) == [ticket]
+
+
+def test_without_long_polling_only_checks_wake_and_they_come_as_often_as_a_pull_is_held() -> None:
+    rules = HoldingRules(long_polling_enable=False, short_polling_time_mills=700)
+    assert [rules.timeout_ms(asked_ms) for asked_ms in (0, 20_000)] == [700, 700]
+    parked = Holding(BEGIN_MS, rules)
+    ticket = parked.park(ParkedPull([FIRST], EVERYTHING, FAR_MS), 400)
+    assert parked.arrived(FIRST, arrivals("red"), 500) == []
+    assert parked.next_due_ms() == 1_000
+    assert parked.due(1_000) == [ticket]
+
+
+def test_a_pull_is_held_as_long_as_it_asks() -> None:
+    assert HoldingRules().timeout_ms(20_000) == 20_000
+
+
+# --- changes other than arrivals --------------------------------------------------------------------------------------
+
+
+def test_whoever_waits_for_a_changed_queue_is_woken() -> None:
+    parked = Holding()
+    tickets = [parked.park(ParkedPull([FIRST], tag_filter, 100), NOW_MS) for tag_filter in (EVERYTHING, tagged("red"))]
+    other = parked.park(ParkedPull([SECOND, MessageQueue("bills", "broker-a", 0)], EVERYTHING, 100), NOW_MS)
+    assert parked.changed([FIRST]) == tickets
+    assert parked.changed([MessageQueue("orders", "broker-b", 0)]) == []
+    assert parked.changed(parked.queues_of("orders")) == [*tickets, other]
+    assert parked.queues_of("unknown") == []
+
+
+def test_an_arrival_is_judged_once_for_each_different_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = []
+
+    def judge(tag_filter: TagFilter, batch: pa.RecordBatch) -> bool:
+        judged.append(tag_filter)
+        return tag_filter == tagged("red")
+
+    monkeypatch.setattr(TagFilter, "matches_any", judge)
+    parked = Holding()
+    tickets = [parked.park(ParkedPull([FIRST], tagged(tag), 100), NOW_MS) for tag in ("red", "blue", "red", "blue")]
+    assert parked.arrived(FIRST, arrivals("red"), NOW_MS) == [tickets[0], tickets[2]]
+    assert judged == [tagged("red"), tagged("blue")]

@@ -105,6 +105,48 @@ def test_a_pull_leaves_when_its_time_is_over() -> None:
     in_lot(story)
 
 
+def test_an_earlier_deadline_sets_the_timer_anew() -> None:
+    async def story(lot: Lot) -> None:
+        late = lot.park(until_ms=9_000)
+        await lot.settle()
+        early = lot.park(until_ms=2_000)
+        await lot.settle()
+        lot.clock.advance(1_000)
+        await early
+        assert not late.done()
+        lot.clock.advance(7_000)
+        await late
+
+    in_lot(story)
+
+
+def test_a_pull_that_arrivals_passed_over_is_run_again_after_five_seconds_at_most() -> None:
+    async def story(lot: Lot) -> None:
+        pull = lot.park(tag_filter=WANTED)
+        await lot.settle()
+        lot.arrive(tag="foreign")
+        lot.clock.advance(3_999)
+        await lot.settle()
+        assert not pull.done()
+        lot.clock.advance(1)
+        await pull
+
+    in_lot(story)
+
+
+def test_changed_bounds_wake_whoever_waits_for_the_queue() -> None:
+    async def story(lot: Lot) -> None:
+        concerned, other = lot.park(tag_filter=WANTED), lot.park(OTHER)
+        await lot.settle()
+        lot.parking.changed([QUEUE])
+        await concerned
+        assert not other.done()
+        lot.parking.topic_changed(OTHER.topic)
+        await other
+
+    in_lot(story)
+
+
 def test_a_cancelled_pull_is_forgotten() -> None:
     async def story(lot: Lot) -> None:
         pull = lot.park()
@@ -168,6 +210,35 @@ def test_a_hold_ends_with_its_time_out_or_shortly_before_its_caller_would(
         assert [pull.deadline_ms for pull in parked] == ([] if deadline_ms is None else [deadline_ms])
 
     in_lot(story)
+
+
+@pytest.mark.parametrize(("timeout_ms", "answered_ms"), [(0, 5_000), (15_000, 20_000)])
+def test_a_hold_on_apaches_grid_ends_with_a_check(timeout_ms: int, answered_ms: int) -> None:
+    async def story(lot: Lot) -> None:
+        caller = Caller("here", "tester", remaining_ms=30_000)
+        hold = asyncio.ensure_future(service_of(lot).hold([QUEUE], EVERYTHING, timeout_ms, caller, on_grid=True))
+        await lot.settle()
+        lot.clock.advance(answered_ms - 1_001)
+        await lot.settle()
+        assert not hold.done()
+        lot.clock.advance(1)
+        await hold
+
+    in_lot(story)
+
+
+def test_without_long_polling_a_hold_lasts_as_long_as_the_broker_says() -> None:
+    async def story() -> None:
+        lot = Lot(HoldingRules(long_polling_enable=False))
+        hold = asyncio.ensure_future(service_of(lot).hold([QUEUE], EVERYTHING, 20_000, Caller("here", "tester", None)))
+        await lot.settle()
+        lot.clock.advance(999)
+        await lot.settle()
+        assert not hold.done()
+        lot.clock.advance(1)
+        await hold
+
+    asyncio.run(story())
 
 
 def test_nobody_asks_to_wait_longer_than_five_minutes() -> None:

@@ -150,8 +150,8 @@ def test_only_named_columns_come(serve: Serve) -> None:
 def test_a_wait_ends_with_an_arrival_on_any_queue(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     served, parked, park = serve(queues=2), threading.Event(), Holding.park
 
-    def park_and_tell(holding: Holding, pull: Any) -> int:
-        ticket = park(holding, pull)
+    def park_and_tell(holding: Holding, *arguments: Any) -> int:
+        ticket = park(holding, *arguments)
         parked.set()
         return ticket
 
