@@ -7,17 +7,22 @@ from collections.abc import Sequence
 import grpc
 
 from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.facts import Fact
+from rmqpull_broker.core.holding import HoldingRules
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.ports import FactLog
+from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.server.clock import Clock
+from rmqpull_broker.server.faults import Faults
 from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.limits import GRPC_MESSAGE_BYTES_MAX
 from rmqpull_broker.server.listening import listen
+from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
 from rmqpull_broker.server.registry import generic_handlers
 from rmqpull_broker.server.service import Service
@@ -53,8 +58,10 @@ class BrokerServer:
         self._clock = clock
         self._message_ids = message_ids
         self._with_columns = with_columns
-        self._parking = Parking(state.store, clock)
-        self._group_commit = GroupCommit(state, log, self._parking.kept)
+        self._parking = Parking(state.store, clock, _holding_rules(state.properties))
+        self.faults = Faults(clock)
+        self.metrics = Metrics()
+        self._group_commit = GroupCommit(state, log, self._kept)
         self._server: grpc.aio.Server | None = None
 
     async def start(self, host: str, port: int, topics: Sequence[TopicConfig]) -> int:
@@ -71,14 +78,32 @@ class BrokerServer:
         port = listen(self._server, host, port)
         await self._group_commit.execute(create_topics)
         sender = Sender(QueueSelector(), self._message_ids, f"{host}:{port}")
-        service = Service(self._state, self._group_commit, self._parking, sender, self._clock, (host, port))
+        service = Service(
+            self._state,
+            self._group_commit,
+            self._parking,
+            sender,
+            self._clock,
+            self.faults,
+            self.metrics,
+            (host, port),
+        )
         self._server.add_generic_rpc_handlers(generic_handlers(service, with_columns=self._with_columns))
         await self._server.start()
         return port
 
+    def _kept(self, facts: list[Fact]) -> None:
+        self.metrics.kept(facts)
+        self._parking.kept(facts)
+
     async def stop(self) -> None:
         """Answers parked pulls, finishes what was taken in, and closes the log; everything acknowledged is kept."""
         self._parking.close()
+        self.faults.close()
         if self._server is not None:
             await self._server.stop(STOP_GRACE_S)
         await self._group_commit.close()
+
+
+def _holding_rules(properties: BrokerProperties) -> HoldingRules:
+    return HoldingRules(properties.long_polling_enable, properties.short_polling_time_mills)

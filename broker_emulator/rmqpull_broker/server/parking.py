@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored
+from rmqpull_broker.core.facts import (
+    ColumnsStored,
+    Fact,
+    OffsetsReset,
+    QueuesTrimmed,
+    RowsStored,
+    TopicDeleted,
+    TopicPut,
+)
 from rmqpull_broker.core.holding import LONG_POLLING, Holding, HoldingRules, ParkedPull
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.ports import MessageStore
@@ -49,13 +57,21 @@ class Parking:
             del self._waiting[ticket]
 
     def kept(self, facts: Iterable[Fact]) -> None:
-        """Wakes whom newly stored messages concern."""
+        """Wakes whom newly stored messages concern, and who waits for a queue that changed in another way."""
         for fact in facts:
             if isinstance(fact, RowsStored):
                 self._arrived(fact.queue, fact.rows[0].queue_offset, len(fact.rows))
             elif isinstance(fact, ColumnsStored):
                 for part in fact.parts:
                     self._arrived(part.queue, part.first_offset, part.row_count)
+            elif isinstance(fact, QueuesTrimmed):
+                self.changed(queue for queue, _ in fact.min_offsets)
+            elif isinstance(fact, OffsetsReset):
+                self.changed(queue for queue, _ in fact.offsets)
+            elif isinstance(fact, TopicPut):
+                self.topic_changed(fact.topic.name)
+            elif isinstance(fact, TopicDeleted):
+                self.topic_changed(fact.topic)
 
     def _arrived(self, queue: MessageQueue, first_offset: int, row_count: int) -> None:
         if not self._holding.waits_for(queue):
@@ -66,11 +82,11 @@ class Parking:
         self._set_timer()
 
     def changed(self, queues: Iterable[MessageQueue]) -> None:
-        """Wakes who waits for a queue whose bounds changed other than by an arrival: trimmed, or its offsets reset."""
+        """Wakes who waits for one of these queues; what they find is their business."""
         self._wake(self._holding.changed(queues))
 
     def topic_changed(self, topic: str) -> None:
-        """Wakes who waits for any queue of a topic: it was deleted, or its numbers of queues changed."""
+        """Wakes who waits for any queue of a topic."""
         self.changed(self._holding.queues_of(topic))
 
     def close(self) -> None:

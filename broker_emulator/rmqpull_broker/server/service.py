@@ -12,7 +12,9 @@ from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.server.clock import Clock
+from rmqpull_broker.server.faults import Faults
 from rmqpull_broker.server.group_commit import GroupCommit
+from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
 
 LONG_POLLING_MS_MAX = 300_000
@@ -45,6 +47,8 @@ class Service:
     parking: Parking
     sender: Sender
     clock: Clock
+    faults: Faults
+    metrics: Metrics
     endpoints: tuple[str, int]
 
     def clock_ms(self) -> int:

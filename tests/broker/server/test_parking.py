@@ -17,7 +17,9 @@ from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.faults import Faults
 from rmqpull_broker.server.group_commit import GroupCommit
+from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.store.commit_log import CommitLog
@@ -251,4 +253,6 @@ def service_of(lot: Lot) -> Service:
     state = BrokerState(lot.store, "broker-a")
     group_commit = GroupCommit(state, CommitLog(MemoryFileSystem()), lot.parking.kept)
     sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "here")
-    return Service(state, group_commit, lot.parking, sender, lot.clock, ("127.0.0.1", 8081))
+    return Service(
+        state, group_commit, lot.parking, sender, lot.clock, Faults(lot.clock), Metrics(), ("127.0.0.1", 8081)
+    )

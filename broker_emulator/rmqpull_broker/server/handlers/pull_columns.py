@@ -31,6 +31,8 @@ async def answer(service: Service, request: rpc.PullColumnsRequest, caller: Call
     if request.long_polling_timeout_ms > 0 and all(result.waits for result in results):
         await service.hold([pull.queue for pull in pulls], tag_filter, request.long_polling_timeout_ms, caller)
         results = _pull(service, request, pulls, tag_filter)
+    for pull, result in zip(pulls, results, strict=True):
+        service.metrics.pulled(pull.queue.topic, result)
     batches = [batch.select(schema.names) for result in results for batch in result.batches]
     return rpc.PullColumnsResponse(
         status=OK, queues=[_result_to(result) for result in results], arrow_ipc=_encoded(schema, batches)

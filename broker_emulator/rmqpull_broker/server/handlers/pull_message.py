@@ -40,6 +40,7 @@ async def answer(
     if pulled.waits and timeout_ms > 0:
         await service.hold([queue], tag_filter, timeout_ms, caller)
         pulled = pull_messages(service.state, queue, request.offset, request.batch_size, tag_filter)
+    service.metrics.pulled(queue.topic, pulled)
     yield rpc.PullMessageResponse(status=v2.Status(code=_code(pulled), message=pulled.status.name))
     for stored in columns.to_rows(pulled.batches):
         yield rpc.PullMessageResponse(message=message_to(stored, queue))

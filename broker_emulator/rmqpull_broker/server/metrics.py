@@ -1,0 +1,91 @@
+"""What the broker counts about itself: plain numbers that cost next to nothing. How they are shown is another matter
+(``server.exposition``). All methods belong to the event loop.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored, TopicDeleted
+from rmqpull_broker.core.pulling import Pulled
+
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+GROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 10_000)
+
+
+class Histogram:
+    """How many observations fell at or below each bound; the last number counts those above all bounds."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        """Counts one observation."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+
+class Metrics:
+    """The counters of one broker since it was started; a replay of the commit log counts nothing.
+
+    Bytes are those of bodies as they are stored.
+    """
+
+    def __init__(self) -> None:
+        self.messages_in: Counter[str] = Counter()
+        self.bytes_in: Counter[str] = Counter()
+        self.messages_out: Counter[str] = Counter()
+        self.bytes_out: Counter[str] = Counter()
+        self.pulls: Counter[str] = Counter()
+        self.calls: Counter[tuple[str, int | str]] = Counter()
+        self.call_seconds: dict[str, Histogram] = {}
+        self.sync_seconds = Histogram(SECONDS)
+        self.group_sizes = Histogram(GROUP_SIZES)
+        self.sync_failures = 0
+
+    def kept(self, facts: Iterable[Fact]) -> None:
+        """Counts messages that were stored, by topic."""
+        for fact in facts:
+            if isinstance(fact, RowsStored):
+                self.messages_in[fact.queue.topic] += len(fact.rows)
+                self.bytes_in[fact.queue.topic] += sum(len(row.message.body) for row in fact.rows)
+            elif isinstance(fact, ColumnsStored):
+                topic = fact.parts[0].queue.topic
+                self.messages_in[topic] += fact.batch.num_rows
+                self.bytes_in[topic] += _body_bytes(fact.batch)
+            elif isinstance(fact, TopicDeleted):
+                # Names must not gather for ever.
+                for counter in (self.messages_in, self.bytes_in, self.messages_out, self.bytes_out):
+                    del counter[fact.topic]
+
+    def pulled(self, topic: str, pulled: Pulled) -> None:
+        """Counts what a pull found in one queue."""
+        self.pulls[pulled.status.name] += 1
+        for batch in pulled.batches:
+            self.messages_out[topic] += batch.num_rows
+            self.bytes_out[topic] += _body_bytes(batch)
+
+    def answered(self, rpc: str, code: int | str, seconds: float) -> None:
+        """Counts a call with the code of its status, or the name of what gRPC said instead."""
+        self.calls[rpc, code] += 1
+        histogram = self.call_seconds.get(rpc)
+        if histogram is None:
+            histogram = self.call_seconds[rpc] = Histogram(SECONDS)
+        histogram.observe(seconds)
+
+    def synced(self, command_count: int, seconds: float, *, failed: bool) -> None:
+        """Counts one append to the commit log with its sync, which kept ``command_count`` commands together."""
+        self.sync_seconds.observe(seconds)
+        self.group_sizes.observe(command_count)
+        self.sync_failures += failed
+
+
+def _body_bytes(batch: pa.RecordBatch) -> int:
+    return int(pc.sum(pc.binary_length(batch.column("body"))).as_py() or 0)
