@@ -11,7 +11,7 @@ BrokerError
 ├── SubscriptionNotExist, SubscriptionNotLatest, FilterDataNotExist,
 │   FilterDataNotLatest                                                   the group's heartbeat does not fit the pull
 ├── TooManyRequests                                                       the caller may try again later
-├── IllegalOperation                                                      it comes at the wrong time
+├── IllegalOperation, WrongTransaction                                    it comes at the wrong time, or to the wrong
 └── InternalError, ServiceNotAvailable, NotImplementedYet                 the server cannot do it
 """
 
@@ -208,6 +208,12 @@ class TooManyRequests(BrokerError):
     """Too much waits already; the same call may succeed later."""
 
     response_code = 2
+
+
+class WrongTransaction(BrokerError):
+    """There is no such half message, or it is another producer group's."""
+
+    code = "INTERNAL_SERVER_ERROR"
 
 
 class IllegalOperation(BrokerError):

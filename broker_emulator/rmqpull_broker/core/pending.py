@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from rmqpull_broker.core.model import Message, MessageQueue
+from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 
 DUE_MS = "TIMER_OUT_MS"
 """The system property in which a delayed message carries the time at which it is due."""
+CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 PENDING_MAX = 1_000_000
 """Messages that may wait at one time in all queues of one kind; further ones are refused."""
@@ -23,8 +24,13 @@ def due_ms_of(message: Message) -> int:
     return int(message.system_properties[DUE_MS])
 
 
-def first_check_ms(properties: BrokerProperties, message: Message) -> int:
-    """From when on a half message's producer may be asked: its birth plus its immunity (rocketmq-semantics 3.15)."""
+def next_check_ms(properties: BrokerProperties, stored: StoredMessage) -> int:
+    """From when on a half message's producer may be asked: when its immunity is over, and after a check at the next
+    look (rocketmq-semantics 3.15).
+    """
+    message = stored.message
+    if CHECK_TIMES in message.system_properties:
+        return stored.store_timestamp_ms + properties.transaction_check_interval
     seconds = message.system_properties.get(IMMUNITY)
     immunity_ms = properties.transaction_time_out if seconds is None else immunity_seconds(seconds) * 1000
     return message.born_timestamp_ms + immunity_ms

@@ -23,7 +23,7 @@ from rmqpull_broker.core.facts import (
     TopicPut,
 )
 from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, TopicConfig
-from rmqpull_broker.core.pending import PendingMessages, Place, Waiting, due_ms_of, first_check_ms
+from rmqpull_broker.core.pending import PendingMessages, Place, Waiting, due_ms_of, next_check_ms
 from rmqpull_broker.core.ports import MessageStore
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.system_topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, system_topics
@@ -108,7 +108,7 @@ class BrokerState:
     def _wait(self, stored: RowsStored) -> None:
         for row in stored.rows:
             is_half = stored.queue.topic == HALF_TOPIC
-            due_ms = first_check_ms(self.properties, row.message) if is_half else due_ms_of(row.message)
+            due_ms = next_check_ms(self.properties, row) if is_half else due_ms_of(row.message)
             place = Place(stored.queue, row.queue_offset)
             self._pending[stored.queue.topic].add(Waiting(place, due_ms, row.message.msg_id))
 

@@ -22,13 +22,12 @@ from dataclasses import dataclass, replace
 
 from rmqpull_broker.core.delays import read_waiting, real_queue
 from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.errors import Forbidden, IllegalOperation, InternalError, TooManyRequests
+from rmqpull_broker.core.errors import Forbidden, IllegalOperation, TooManyRequests, WrongTransaction
 from rmqpull_broker.core.facts import RowsStored, Settled
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
-from rmqpull_broker.core.pending import IMMUNITY, PENDING_MAX, Waiting, immunity_seconds
+from rmqpull_broker.core.pending import CHECK_TIMES, IMMUNITY, PENDING_MAX, Waiting, immunity_seconds
 from rmqpull_broker.core.system_topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 
-CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 CHECKS_MAX = 1_000
 """Half messages that one command looks at; the others are left to the next one."""
 
@@ -81,7 +80,7 @@ def half(draft: Draft, queue: MessageQueue, message: Message) -> tuple[MessageQu
 def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: str) -> StoredMessage | None:
     """Commits or rolls back a half message, and gives the committed one as stored.
 
-    The rows of rocketmq-semantics 3.15 in their order; UNKNOWN changes nothing. Raises InternalError for a half message
+    The rows of rocketmq-semantics 3.15 in their order; UNKNOWN changes nothing. Raises WrongTransaction for a half message
     that is not found, of another producer group or at another offset, IllegalOperation for one past its immunity.
     """
     if end.resolution is Resolution.UNKNOWN:
@@ -95,9 +94,9 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
         if age_ms > immunity_seconds(immunity) * 1000:
             raise IllegalOperation(f"the half message is {age_ms} ms old, past its immunity of {immunity} s")
     if properties.get("PGROUP") != end.producer_group:
-        raise InternalError("The producer group wrong")
+        raise WrongTransaction("The producer group wrong")
     if end.half_offset not in (None, stored.queue_offset):
-        raise InternalError("The transaction state table offset wrong")
+        raise WrongTransaction("The transaction state table offset wrong")
     committed = None
     if end.resolution is Resolution.COMMIT:
         queue = real_queue(waiting.place.queue, stored.message)
@@ -113,7 +112,7 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
 def _find(draft: Draft, end: TransactionEnd) -> Waiting:
     found = [entry for entry in draft.state.halves.of_message(end.msg_id) if not draft.is_settled(entry.place)]
     if not found:
-        raise InternalError("Find prepared transaction message failed")
+        raise WrongTransaction("Find prepared transaction message failed")
     return found[-1]
 
 

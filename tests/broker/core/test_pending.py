@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_broker.core.model import Message, MessageQueue
-from rmqpull_broker.core.pending import PendingMessages, Place, Waiting, first_check_ms
+from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.pending import PendingMessages, Place, Waiting, next_check_ms
 from rmqpull_broker.core.properties import BrokerProperties
 
 QUEUE = MessageQueue("rmq_sys_wheel_timer", "broker-a", 0)
@@ -70,11 +71,15 @@ def test_it_is_a_sorted_list_that_forgets(steps: list[tuple[bool, int, int]]) ->
     assert pending.next_due_ms() == min((entry.due_ms for entry in model.values()), default=None)
 
 
-def test_a_half_message_is_immune_for_as_long_as_its_producer_said() -> None:
-    said = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "20"}
-    unreadable = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "soon"}
-    ages = [
-        first_check_ms(BrokerProperties(), Message(b"x", "ID", born_timestamp_ms=1_000, system_properties=properties))
-        for properties in ({}, said, unreadable)
-    ]
-    assert ages == [7_000, 21_000, 1_000]
+@pytest.mark.parametrize(
+    ("properties", "check_ms"),
+    [
+        ({}, 7_000),
+        ({"CHECK_IMMUNITY_TIME_IN_SECONDS": "20"}, 21_000),
+        ({"CHECK_IMMUNITY_TIME_IN_SECONDS": "soon"}, 1_000),
+        ({"TRANSACTION_CHECK_TIMES": "1"}, 35_000),
+    ],
+)
+def test_a_half_message_is_immune_and_then_checked_at_every_look(properties: dict[str, str], check_ms: int) -> None:
+    message = Message(b"x", "ID", born_timestamp_ms=1_000, system_properties=properties)
+    assert next_check_ms(BrokerProperties(), StoredMessage(message, 0, 5_000, "store")) == check_ms

@@ -1,0 +1,133 @@
+"""What the broker does by the clock: it delivers delayed messages and asks after half messages that nobody ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from rmqpull_broker.core.delays import DELIVERIES_MAX, Delivered, deliver_due
+from rmqpull_broker.core.errors import BrokerError
+from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.core.transactions import CHECKS_MAX, TransactionCheck, check_transactions
+from rmqpull_broker.server.clock import Clock, Timer
+from rmqpull_broker.server.group_commit import GroupCommit
+
+RETRY_MS = 100
+"""After a delivery that failed: as long as Apache's ScheduleMessageService waits (rocketmq-semantics 3.14.1)."""
+
+_logger = logging.getLogger(__name__)
+
+
+class TimedWork:
+    """Belongs to the event loop.
+
+    Arguments: the state whose messages wait; the way to change it; the clock; the address that stored messages carry;
+    who asks the producers of unresolved half messages.
+    """
+
+    def __init__(
+        self,
+        state: BrokerState,
+        group_commit: GroupCommit,
+        clock: Clock,
+        store_host: str,
+        ask: Callable[[TransactionCheck], None],
+    ) -> None:
+        self._state = state
+        self._group_commit = group_commit
+        self._clock = clock
+        self._store_host = store_host
+        self._ask = ask
+        self._deliveries = _Alarm(clock, self._deliver)
+        self._checks = _Alarm(clock, self._check)
+
+    def start(self) -> None:
+        """Sets the first alarms; what fell due while the broker was down is delivered at once."""
+        self.delayed()
+        self._set_check()
+
+    def delayed(self) -> None:
+        """To be called when a message was delayed: it may be due before all others."""
+        due_ms = self._state.delayed.next_due_ms()
+        if due_ms is not None:
+            self._deliveries.set(self._clock.passing_ms() + max(0, due_ms - self._clock.wall_ms()))
+
+    def _set_check(self) -> None:
+        self._checks.set(self._clock.passing_ms() + self._state.properties.transaction_check_interval)
+
+    async def _deliver(self) -> None:
+        try:
+            while (await self._deliver_some()).messages == DELIVERIES_MAX:
+                pass
+        except BrokerError as error:
+            _logger.warning("delayed messages could not be delivered and are tried again: %s", error)
+            self._deliveries.set(self._clock.passing_ms() + RETRY_MS)
+            return
+        self.delayed()
+
+    async def _deliver_some(self) -> Delivered:
+        now_ms = self._clock.wall_ms()
+        delivered = await self._group_commit.execute(lambda draft: deliver_due(draft, now_ms, self._store_host))
+        if delivered.dropped:
+            _logger.warning("%d delayed messages were dropped: their topics are gone", delivered.dropped)
+        return delivered
+
+    async def _check(self) -> None:
+        try:
+            while len(await self._check_some()) == CHECKS_MAX:
+                pass
+        except BrokerError as error:
+            _logger.warning("half messages could not be checked: %s", error)
+        self._set_check()
+
+    async def _check_some(self) -> list[TransactionCheck]:
+        now_ms = self._clock.wall_ms()
+        checks = await self._group_commit.execute(lambda draft: check_transactions(draft, now_ms, self._store_host))
+        for check in checks:
+            self._ask(check)
+        return checks
+
+    async def stop(self) -> None:
+        """Ends all of it; what is due comes when the broker is back."""
+        await self._deliveries.cancel()
+        await self._checks.cancel()
+
+
+class _Alarm:
+    """Work that is done at a time, never twice at once; set to several times it rings at the earliest."""
+
+    def __init__(self, clock: Clock, work: Callable[[], Awaitable[None]]) -> None:
+        self._clock = clock
+        self._work = work
+        self._timer: Timer | None = None
+        self._time_ms = 0
+        self._running: asyncio.Task[None] | None = None
+
+    def set(self, passing_ms: int) -> None:
+        """Rings at that time, or as soon as the work that is under way is done."""
+        if self._timer is not None:
+            if self._time_ms <= passing_ms:
+                return
+            self._timer.cancel()
+        self._time_ms = passing_ms
+        self._timer = self._clock.call_at(passing_ms, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            await self._work()
+        finally:
+            self._running = None
+
+    async def cancel(self) -> None:
+        """Rings no more, and interrupts the work that is under way."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
