@@ -9,10 +9,10 @@ SPARK_ENV = JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-
 	PYSPARK_PYTHON="$(PYTHON)" PYSPARK_DRIVER_PYTHON="$(PYTHON)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench proto readme wheel set-up clean
+.PHONY: help demo test check bench bench-broker proto readme wheel set-up clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: set-up ## real flights through the broker into Spark, verified (about 90 s)
 	@$(SPARK_ENV) "$(PYTHON)" demo/flights.py $(ARGS)
@@ -36,6 +36,9 @@ check: set-up ## ruff, mypy --strict, generated modules, dependency rules
 
 bench: set-up ## what columns are worth: stream reads beside the engine's ceiling and the standard protocol
 	@$(SPARK_ENV) "$(PYTHON)" bench/stream_read.py $(ARGS)
+
+bench-broker: set-up ## the broker by itself: start, sends, pulls, parked pulls, large topics, recovery (about 5 minutes)
+	@"$(PYTHON)" bench/broker_costs.py $(ARGS)
 
 proto: set-up ## the generated modules anew, from the .proto files
 	@"$(PYTHON)" -m rmqpull_proto.generate

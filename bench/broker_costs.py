@@ -15,9 +15,9 @@ from pathlib import Path
 
 import click
 from load import parked_wake_ups, publish_rate, pull_rate, send_rate
-from processes import BARE, broker, server
 from rich.console import Console
 from rich.table import Table
+from servers import BARE, broker, server
 
 NEWEST = 10_000
 ALL_COLUMNS: tuple[str, ...] = ()

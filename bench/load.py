@@ -49,7 +49,7 @@ async def calls(endpoints: str, channels: int = 1) -> AsyncIterator[Call]:
         yield call
     finally:
         for channel in opened:
-            await channel.close()
+            await channel.close(None)
 
 
 def checked(response: Any) -> Any:

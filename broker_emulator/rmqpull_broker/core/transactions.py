@@ -80,8 +80,8 @@ def half(draft: Draft, queue: MessageQueue, message: Message) -> tuple[MessageQu
 def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: str) -> StoredMessage | None:
     """Commits or rolls back a half message, and gives the committed one as stored.
 
-    The rows of rocketmq-semantics 3.15 in their order; UNKNOWN changes nothing. Raises WrongTransaction for a half message
-    that is not found, of another producer group or at another offset, IllegalOperation for one past its immunity.
+    The rows of rocketmq-semantics 3.15 in their order; UNKNOWN changes nothing. Raises WrongTransaction for a half
+    message that is not found, of another producer group or at another offset, IllegalOperation past its immunity.
     """
     if end.resolution is Resolution.UNKNOWN:
         return None
