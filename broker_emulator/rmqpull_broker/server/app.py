@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import grpc
@@ -17,6 +18,7 @@ from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.topics import create_topic
+from rmqpull_broker.core.transactions import TransactionCheck
 from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.faults import Faults
 from rmqpull_broker.server.group_commit import GroupCommit
@@ -26,8 +28,12 @@ from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
 from rmqpull_broker.server.registry import generic_handlers
 from rmqpull_broker.server.service import Service
+from rmqpull_broker.server.time_machine import TimeMachine
+from rmqpull_broker.server.timed_work import TimedWork
 
 STOP_GRACE_S = 1.0
+_TURNS_TO_SETTLE = 3
+"""Turns of the event loop in which a task that a timer set off gets under way."""
 
 _OPTIONS = (
     # Two brokers on one port would share its connections by chance; the second must fail instead.
@@ -54,14 +60,16 @@ class BrokerServer:
         *,
         with_columns: bool,
     ) -> None:
-        self._state = state
-        self._clock = clock
-        self._message_ids = message_ids
+        self.state = state
+        self.clock = clock
+        self.message_ids = message_ids
         self._with_columns = with_columns
         self._parking = Parking(state.store, clock, _holding_rules(state.properties))
         self.faults = Faults(clock)
         self.metrics = Metrics()
-        self._group_commit = GroupCommit(state, log, self._kept)
+        self.group_commit = GroupCommit(state, log, self._kept)
+        self.time_machine = TimeMachine(clock, self._settled)
+        self._timed_work: TimedWork | None = None
         self._server: grpc.aio.Server | None = None
 
     async def start(self, host: str, port: int, topics: Sequence[TopicConfig]) -> int:
@@ -76,33 +84,51 @@ class BrokerServer:
 
         self._server = grpc.aio.server(options=_OPTIONS)
         port = listen(self._server, host, port)
-        await self._group_commit.execute(create_topics)
-        sender = Sender(QueueSelector(), self._message_ids, f"{host}:{port}")
+        await self.group_commit.execute(create_topics)
+        self.sender = Sender(QueueSelector(), self.message_ids, f"{host}:{port}")
         service = Service(
-            self._state,
-            self._group_commit,
+            self.state,
+            self.group_commit,
             self._parking,
-            sender,
-            self._clock,
+            self.sender,
+            self.clock,
             self.faults,
             self.metrics,
             (host, port),
         )
         self._server.add_generic_rpc_handlers(generic_handlers(service, with_columns=self._with_columns))
+        self._timed_work = TimedWork(self.state, self.group_commit, self.clock, self.sender.store_host, self._ask)
         await self._server.start()
+        self._timed_work.start()
         return port
 
     def _kept(self, facts: list[Fact]) -> None:
         self.metrics.kept(facts)
         self._parking.kept(facts)
+        if self._timed_work is not None:
+            self._timed_work.delayed()
+
+    def _ask(self, check: TransactionCheck) -> None:
+        """Asks a producer what became of its half message."""
+
+    async def _settled(self) -> None:
+        """Returns when all that is to be done at this moment has been done."""
+        for _ in range(_TURNS_TO_SETTLE):
+            await asyncio.sleep(0)
+            await self.group_commit.settled()
+            while self._timed_work is not None and self._timed_work.is_busy:
+                await asyncio.sleep(0)
+                await self.group_commit.settled()
 
     async def stop(self) -> None:
         """Answers parked pulls, finishes what was taken in, and closes the log; everything acknowledged is kept."""
         self._parking.close()
         self.faults.close()
+        if self._timed_work is not None:
+            await self._timed_work.stop()
         if self._server is not None:
             await self._server.stop(STOP_GRACE_S)
-        await self._group_commit.close()
+        await self.group_commit.close()
 
 
 def _holding_rules(properties: BrokerProperties) -> HoldingRules:

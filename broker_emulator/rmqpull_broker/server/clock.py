@@ -109,6 +109,12 @@ class ManualClock:
             timer.fire()
         self._passed_ms = until_ms
 
+    def next_due_ms(self) -> int | None:
+        """The passing time of the next timer; None when none is set."""
+        while self._timers and self._timers[0][2].is_cancelled:
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
     def advance_to(self, wall_ms: int) -> None:
         """Lets time pass until a moment since the epoch; nothing happens when it has passed already."""
         self.advance(max(0, wall_ms - self.wall_ms()))

@@ -99,6 +99,11 @@ class GroupCommit:
         for facts in draft.groups:
             self._kept(facts)
 
+    async def settled(self) -> None:
+        """Returns when nothing waits to be kept."""
+        while self._writer is not None:
+            await asyncio.shield(self._writer)
+
     async def close(self) -> None:
         """Waits until everything that was taken in is kept, then closes the log."""
         if self._writer is not None:

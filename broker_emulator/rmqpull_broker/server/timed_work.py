@@ -88,6 +88,11 @@ class TimedWork:
             self._ask(check)
         return checks
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is delivered or checked now."""
+        return self._deliveries.is_ringing or self._checks.is_ringing
+
     async def stop(self) -> None:
         """Ends all of it; what is due comes when the broker is back."""
         await self._deliveries.cancel()
@@ -103,6 +108,11 @@ class _Alarm:
         self._timer: Timer | None = None
         self._time_ms = 0
         self._running: asyncio.Task[None] | None = None
+
+    @property
+    def is_ringing(self) -> bool:
+        """Whether the work is under way."""
+        return self._running is not None
 
     def set(self, passing_ms: int) -> None:
         """Rings at that time, or as soon as the work that is under way is done."""
