@@ -6,7 +6,7 @@ BrokerError
 │   IllegalOffset, InvalidTransactionId, MessagePropertyConflictWithType, MessageCorrupted, ClientIdRequired,
 │   UnrecognizedClientType, MessageBodyEmpty, MessageBodyTooLarge,
 │   MessagePropertiesTooLarge                                             the caller must change the request
-├── Forbidden                                                             a permission or a switch is against it
+├── Forbidden, FilterNotSupported                                         a permission or a switch is against it
 ├── TopicNotFound, ConsumerGroupNotFound, OffsetNotFound, MessageNotFound what it names is not there
 ├── SubscriptionNotExist, SubscriptionNotLatest, FilterDataNotExist,
 │   FilterDataNotLatest                                                   the group's heartbeat does not fit the pull
@@ -152,6 +152,12 @@ class Forbidden(BrokerError):
     """A permission, or a switch of the broker, is against it."""
 
     response_code = 16
+
+
+class FilterNotSupported(BrokerError):
+    """The broker's ``enablePropertyFilter`` is off, so that it filters by nothing but tags."""
+
+    code = "INTERNAL_SERVER_ERROR"
 
 
 class TopicNotFound(BrokerError):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rmqpull_broker.core.errors import TooManyRequests
-from rmqpull_broker.core.filtering import TagFilter
+from rmqpull_broker.core.filtering import MessageFilter
 from rmqpull_broker.core.model import MessageQueue
 
 PARKED_PULLS_MAX = 100_000
@@ -56,7 +56,7 @@ class ParkedPull:
     """
 
     queues: Sequence[MessageQueue]
-    tag_filter: TagFilter
+    tag_filter: MessageFilter
     deadline_ms: int
     on_grid: bool = False
 
@@ -81,9 +81,9 @@ class Holding:
         self.rules = rules
         self._start_ms = start_ms
         self._pulls: dict[int, ParkedPull] = {}
-        self._by_queue: dict[MessageQueue, dict[TagFilter, _Waiting]] = {}
+        self._by_queue: dict[MessageQueue, dict[MessageFilter, _Waiting]] = {}
         # Where somebody is behind, and when they are told.
-        self._passed_over: dict[tuple[MessageQueue, TagFilter], None] = {}
+        self._passed_over: dict[tuple[MessageQueue, MessageFilter], None] = {}
         self._check_at_ms = 0
         self._deadlines: list[tuple[int, int]] = []
         self._next_ticket = 0

@@ -30,10 +30,13 @@ class NotComparable(Exception):
 
 _INTEGER = re.compile(r"[+-]?\d+")
 _DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?)")
-_HEX_DOUBLE = re.compile(
-    r"(?P<number>[+-]?0[xX](?:[0-9A-Fa-f]+\.?|[0-9A-Fa-f]*\.[0-9A-Fa-f]+)[pP][+-]?[0-9]+)[fFdD]?"
-)
+_HEX_DOUBLE = re.compile(r"(?P<number>[+-]?0[xX](?:[0-9A-Fa-f]+\.?|[0-9A-Fa-f]*\.[0-9A-Fa-f]+)[pP][+-]?[0-9]+)[fFdD]?")
 _TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
+
+
+def trim(text: str) -> str:
+    """``String.trim``: without blanks and control characters around it, and with every other space."""
+    return text.strip(_TRIMMED)
 
 
 def integer_from(text: str) -> int:
@@ -64,7 +67,7 @@ def double_from(text: str) -> float:
 
     Raises NotComparable.
     """
-    trimmed = text.strip(_TRIMMED)
+    trimmed = trim(text)
     match = _DOUBLE.fullmatch(trimmed)
     if match:
         return float(trimmed.rstrip("fFdD") if match["number"] else trimmed)

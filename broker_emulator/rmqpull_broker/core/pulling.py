@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core import columns
-from rmqpull_broker.core.filtering import TagFilter
+from rmqpull_broker.core.filtering import MessageFilter
 from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.state import BrokerState
 
@@ -83,7 +83,7 @@ def look_up(offset: int, bounds: Bounds) -> Pulled | None:
 
 
 def pull_messages(
-    state: BrokerState, queue: MessageQueue, offset: int, batch_size: int, tag_filter: TagFilter
+    state: BrokerState, queue: MessageQueue, offset: int, batch_size: int, tag_filter: MessageFilter
 ) -> Pulled:
     """A standard pull: at most 32 messages, 256 KiB and 800 scanned entries; the first message always fits.
 
@@ -95,7 +95,7 @@ def pull_messages(
     if verdict is not None:
         return verdict
     count_max = max(1, min(batch_size, TRANSFER_COUNT_MAX))
-    scan_rows = count_max if tag_filter.tags is None else SCAN_ROWS_MAX
+    scan_rows = count_max if tag_filter.keeps_everything else SCAN_ROWS_MAX
     taken_count = taken_bytes = 0
     batches: list[pa.RecordBatch] = []
     next_offset = offset
@@ -157,7 +157,7 @@ class _Allowance:
 
 
 def pull_columns(
-    state: BrokerState, pulls: Sequence[ColumnPull], tag_filter: TagFilter, rows_max: int, bytes_max: int
+    state: BrokerState, pulls: Sequence[ColumnPull], tag_filter: MessageFilter, rows_max: int, bytes_max: int
 ) -> list[Pulled]:
     """A columnar pull over many queues, filled in their order until ``rows_max`` rows or ``bytes_max`` bytes.
 
@@ -167,7 +167,7 @@ def pull_columns(
     return [_pull_queue(state, pull, tag_filter, allowance) for pull in pulls]
 
 
-def _pull_queue(state: BrokerState, pull: ColumnPull, tag_filter: TagFilter, allowance: _Allowance) -> Pulled:
+def _pull_queue(state: BrokerState, pull: ColumnPull, tag_filter: MessageFilter, allowance: _Allowance) -> Pulled:
     topic = state.find_topic(pull.queue.topic)
     if topic is None or not state.is_readable(topic, pull.queue):
         return Pulled(PullStatus.NO_MATCHED_LOGIC_QUEUE, pull.offset, pull.offset, Bounds(0, 0))
@@ -178,12 +178,12 @@ def _pull_queue(state: BrokerState, pull: ColumnPull, tag_filter: TagFilter, all
     if allowance.is_spent:
         return Pulled(PullStatus.NOT_REACHED, pull.offset, pull.offset, bounds)
     end = bounds.max_offset if pull.until_offset is None else min(pull.until_offset, bounds.max_offset)
-    scan_rows = allowance.rows_wanted() if tag_filter.tags is None else COLUMN_SCAN_ROWS_MAX
+    scan_rows = allowance.rows_wanted() if tag_filter.keeps_everything else COLUMN_SCAN_ROWS_MAX
     return _scan(state, pull, min(end, pull.offset + scan_rows), tag_filter, allowance, bounds)
 
 
 def _scan(
-    state: BrokerState, pull: ColumnPull, end: int, tag_filter: TagFilter, allowance: _Allowance, bounds: Bounds
+    state: BrokerState, pull: ColumnPull, end: int, tag_filter: MessageFilter, allowance: _Allowance, bounds: Bounds
 ) -> Pulled:
     """Takes matching rows slice by slice; the next offset follows the last row that was looked at."""
     batches: list[pa.RecordBatch] = []

@@ -138,7 +138,7 @@ class Not(Condition):
 
 
 class Logic(Condition):
-    """A chain of AND (``decisive`` is False) or OR (True): the first decisive operand ends it, null weakens the rest."""
+    """A chain of AND (``decisive`` is False) or OR (True): one decisive operand ends it, null makes the rest null."""
 
     def __init__(self, decisive: bool, operands: Sequence[Expression]) -> None:
         super().__init__(*operands)

@@ -11,12 +11,12 @@ from rmqpull_broker.core.sql92 import Constant, Expression
 if TYPE_CHECKING:
     from lark import Lark, Token
 
-_KEYWORDS = {word.lstrip("_"): word for word in "_AND _OR _NOT _BETWEEN _IN _TRUE _FALSE _IS _NULL".split()}
-_KEYWORDS |= {word: word for word in ("CONTAINS", "STARTSWITH", "ENDSWITH")}
+_KEYWORD_TERMINALS = "_AND _OR _NOT _BETWEEN _IN _TRUE _FALSE _IS _NULL CONTAINS STARTSWITH ENDSWITH"
+_KEYWORDS = {terminal.lstrip("_"): terminal for terminal in _KEYWORD_TERMINALS.split()}
 
-# Classes instead of a case-insensitive flag, which would let the Kelvin sign pass for a k. A line comment without an end
-# of line is two minus signs, as in RocketMQ.
-GRAMMAR = r"""
+# Letters are spelled out, since a flag for any case would let the Kelvin sign pass for a k. A line comment without an
+# end of line is two minus signs, as in RocketMQ.
+_GRAMMAR = r"""
 start: disjunction
 disjunction: conjunction (_OR conjunction)*
 conjunction: equality (_AND equality)*
@@ -60,8 +60,8 @@ BLOCK_COMMENT: /\/\*[^*]*\*(?:\*|[^*\/][^*]*\*)*\//
 %ignore BLANK
 %ignore LINE_COMMENT
 %ignore BLOCK_COMMENT
-%declare _AND _OR _NOT _BETWEEN _IN _TRUE _FALSE _IS _NULL CONTAINS STARTSWITH ENDSWITH
 """
+
 
 class _Actions:
     """What each rule of the grammar makes of its children, under the rule's name."""
@@ -163,7 +163,7 @@ def _parser() -> Lark:
         pass
 
     return Lark(
-        GRAMMAR,
+        f"{_GRAMMAR}%declare {_KEYWORD_TERMINALS}\n",
         parser="lalr",
         lexer="basic",
         transformer=Actions(),
@@ -177,22 +177,22 @@ def parse(expression: str) -> Expression:
 
     Raises IllegalFilterExpression where RocketMQ's parser does, and above ``sql92.NESTING_MAX``.
     """
+    from lark import Token
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
     parser = _parser().parse_interactive(expression)
-    encountered = '"<EOF>"'
+    end = encountered = '"<EOF>"'
     try:
-        for token in parser.lexer_thread.lex(parser.parser_state):
+        for token in parser.iter_parse():
             encountered = f'"{token}" at line {token.line}, column {token.column}'
-            parser.feed_token(token)
-        encountered = '"<EOF>"'
+        encountered = end
     except UnexpectedCharacters as error:
-        seen = f'line {error.line}, column {error.column}.  Encountered: "{error.char}"'
-        raise sql92.refusal(f"Lexical error at {seen}") from None
+        place = f"line {error.line}, column {error.column}"
+        raise sql92.refusal(f'Lexical error at {place}.  Encountered: "{error.char}"') from None
     except UnexpectedToken:
-        pass  # whether the expression was complete before it, the end of the text will tell
+        pass  # harmless after a complete expression, which only the end can tell
     try:
-        tree: Expression = parser.feed_eof()
+        tree: Expression = parser.feed_token(Token("$END", ""))
     except UnexpectedToken:
         raise sql92.refusal(f"Encountered {encountered}") from None
     return tree

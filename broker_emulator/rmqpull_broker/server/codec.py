@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
-from rmqpull_broker.core.filtering import TagFilter, parse_filter
+from rmqpull_broker.core.filtering import SQL92, TAG, MessageFilter, check_filter_supported, parse_filter
 from rmqpull_broker.core.model import BodyEncoding, Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
@@ -44,9 +45,11 @@ def milliseconds_from(timestamp: Timestamp) -> int:
         raise BadRequest(str(error)) from None
 
 
-def filter_from(expression: v2.FilterExpression) -> TagFilter:
-    """The filter of a pull; an unspecified type means TAG."""
-    return parse_filter("SQL" if expression.type == v2.FilterType.SQL else "TAG", expression.expression)
+def filter_from(expression: v2.FilterExpression, properties: BrokerProperties) -> MessageFilter:
+    """The filter of a pull; an unspecified type means TAG. Raises IllegalFilterExpression and FilterNotSupported."""
+    expression_type = SQL92 if expression.type == v2.FilterType.SQL else TAG
+    check_filter_supported(expression_type, properties.enable_property_filter)
+    return parse_filter(expression_type, expression.expression)
 
 
 def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rmqpull_broker.core.errors import ClientIdRequired, IllegalPollingTime
-from rmqpull_broker.core.filtering import TagFilter
+from rmqpull_broker.core.filtering import MessageFilter
 from rmqpull_broker.core.groups import ensure_group
 from rmqpull_broker.core.holding import ParkedPull
 from rmqpull_broker.core.model import MessageQueue
@@ -69,7 +69,7 @@ class Service:
     async def hold(
         self,
         queues: list[MessageQueue],
-        tag_filter: TagFilter,
+        tag_filter: MessageFilter,
         timeout_ms: int,
         caller: Caller,
         *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from rmqpull_broker.core.errors import BadRequest
-from rmqpull_broker.core.filtering import TagFilter
+from rmqpull_broker.core.filtering import MessageFilter
 from rmqpull_broker.core.pulling import ColumnPull, Pulled, pull_columns
 from rmqpull_broker.server.codec import column_queue_from, filter_from
 from rmqpull_broker.server.limits import PULL_BYTES_MAX, PULL_ROWS_MAX
@@ -24,7 +24,7 @@ async def answer(service: Service, request: rpc.PullColumnsRequest, caller: Call
     except ValueError as error:
         raise BadRequest(str(error)) from None
     service.check_polling_time(request.long_polling_timeout_ms)
-    tag_filter = filter_from(request.filter_expression)
+    tag_filter = filter_from(request.filter_expression, service.state.properties)
     pulls = [_pull_from(queue) for queue in request.queues]
     await service.ensure_group(request.group)
     results = _pull(service, request, pulls, tag_filter)
@@ -49,7 +49,7 @@ def _pull_from(pull: rpc.QueuePull) -> ColumnPull:
 
 
 def _pull(
-    service: Service, request: rpc.PullColumnsRequest, pulls: list[ColumnPull], tag_filter: TagFilter
+    service: Service, request: rpc.PullColumnsRequest, pulls: list[ColumnPull], tag_filter: MessageFilter
 ) -> list[Pulled]:
     rows_max = min(request.max_rows or PULL_ROWS_MAX, PULL_ROWS_MAX)
     bytes_max = min(request.max_bytes or PULL_BYTES_MAX, PULL_BYTES_MAX)

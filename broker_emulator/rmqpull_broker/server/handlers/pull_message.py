@@ -35,7 +35,7 @@ async def answer(
     timeout_ms = request.long_polling_timeout.ToMilliseconds()
     service.check_polling_time(timeout_ms)
     queue = await _checked_queue(service, request)
-    tag_filter = filter_from(request.filter_expression)
+    tag_filter = filter_from(request.filter_expression, service.state.properties)
     pulled = pull_messages(service.state, queue, request.offset, request.batch_size, tag_filter)
     if pulled.waits and timeout_ms > 0:
         await service.hold([queue], tag_filter, timeout_ms, caller)
