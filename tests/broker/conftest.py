@@ -101,7 +101,10 @@ class Client:
             message_queue=queue,
             offset=offset,
             batch_size=options.get("batch_size", 32),
-            filter_expression=v2.FilterExpression(expression=options.get("tags", "*")),
+            filter_expression=v2.FilterExpression(
+                type=v2.FilterType.SQL if "sql" in options else v2.FilterType.TAG,
+                expression=options.get("sql", options.get("tags", "*")),
+            ),
         )
         request.long_polling_timeout.FromMilliseconds(options.get("wait_ms", 0))
         return self.start("PullMessage", request)

@@ -51,7 +51,7 @@ def long_from(text: str) -> Long:
 
 def _whole(text: str, largest: int) -> int:
     # Java looks at UTF-16 units one by one, so digits beyond the basic plane are none.
-    if not _INTEGER.fullmatch(text) or max(text) > "\uffff":
+    if not _INTEGER.fullmatch(text) or not (text.isascii() or max(text) <= "\uffff"):
         raise NotComparable(text)
     try:
         number = int(text)

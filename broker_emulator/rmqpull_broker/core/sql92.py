@@ -7,6 +7,7 @@ The functions make the nodes that the grammar asks for, with the checks of ``Com
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -27,7 +28,7 @@ NESTING_MAX = 100
 Properties = Mapping[str, "str | None"]
 
 
-class Expression:
+class Expression(abc.ABC):
     """A node. ``is_boolean`` says whether it can stand where a truth value must.
 
     ``str()`` is the text that RocketMQ's messages name it by.
@@ -41,9 +42,9 @@ class Expression:
         if self._depth > NESTING_MAX:
             raise refusal(f"The expression is nested deeper than {NESTING_MAX} levels; split it into several filters")
 
+    @abc.abstractmethod
     def evaluate(self, properties: Properties) -> Value | None:
         """The value for these properties; one that is missing is null. Raises NotComparable."""
-        raise NotImplementedError
 
 
 def refusal(cause: str) -> IllegalFilterExpression:
@@ -112,8 +113,8 @@ class Condition(Expression):
 
     is_boolean = True
 
-    def evaluate(self, properties: Properties) -> bool | None:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def evaluate(self, properties: Properties) -> bool | None: ...
 
 
 class BooleanCast(Condition):

@@ -9,7 +9,6 @@ import pytest
 
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
-from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Client, Connect
@@ -103,6 +102,13 @@ def test_a_tag_filter_moves_the_reader_past_foreign_messages(client: Client) -> 
     assert client.pull(SINGLE, 0, tags="z") == ("MESSAGE_NOT_FOUND", "NO_MATCHED_MESSAGE", [], 3)
 
 
+def test_a_sql_filter_looks_at_properties(client: Client) -> None:
+    for tag in ("a", "b", "c"):
+        client.send_bodies("single", tag.encode(), tag=tag)
+    assert client.pull(SINGLE, 0, sql="TAGS IN ('a', 'c')").bodies == [b"a", b"c"]
+    assert client.pull(SINGLE, 0, sql="TAGS > 5") == ("MESSAGE_NOT_FOUND", "NO_MATCHED_MESSAGE", [], 3)
+
+
 @pytest.mark.parametrize(
     ("queue", "options", "code"),
     [
@@ -113,6 +119,7 @@ def test_a_tag_filter_moves_the_reader_past_foreign_messages(client: Client) -> 
         (queue_of(""), {}, "ILLEGAL_TOPIC"),
         (SINGLE, {"group": ""}, "ILLEGAL_CONSUMER_GROUP"),
         (SINGLE, {"tags": "||"}, "ILLEGAL_FILTER_EXPRESSION"),
+        (SINGLE, {"sql": "a >"}, "ILLEGAL_FILTER_EXPRESSION"),
         (SINGLE, {"wait_ms": 300_001}, "ILLEGAL_POLLING_TIME"),
     ],
 )
@@ -120,12 +127,6 @@ def test_a_bad_pull_is_refused(client: Client, queue: v2.MessageQueue, options: 
     pulled = client.pull(queue, 0, **options)
     assert (pulled.code, pulled.messages, pulled.next_offset) == (code, [], None)
     assert pulled.status_message
-
-
-def test_sql_is_refused_as_not_served_yet(client: Client) -> None:
-    sql = v2.FilterExpression(type=v2.FilterType.SQL, expression="a > 1")
-    request = service.PullMessageRequest(group=v2.Resource(name="g"), message_queue=SINGLE, filter_expression=sql)
-    assert client.code("PullMessage", request) == "NOT_IMPLEMENTED"
 
 
 def test_a_caller_without_a_client_id_is_refused(broker: RunningBroker, connect: Connect) -> None:
