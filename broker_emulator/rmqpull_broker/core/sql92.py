@@ -1,26 +1,15 @@
 """SQL92 filter expressions as trees that evaluate themselves (rocketmq-semantics 3.13.2, 3.13.3).
 
 Three-valued: None is null, "unknown". What Java would throw is :class:`~rmqpull_broker.core.java_values.NotComparable`.
-The functions make the nodes that the grammar asks for, with the checks of ``ComparisonExpression`` and
-``ConstantExpression``, and raise IllegalFilterExpression in their words.
 """
 
 from __future__ import annotations
 
 import abc
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rmqpull_broker.core.errors import IllegalFilterExpression
-from rmqpull_broker.core.java_values import (
-    INTEGER_MAX,
-    LONG_MAX,
-    Long,
-    NotComparable,
-    Value,
-    compare,
-    double_from,
-)
+from rmqpull_broker.core.java_values import Long, Value, compare, double_from
 
 NESTING_MAX = 100
 """Levels of an expression. Java allows some thousands, as many as its stack takes."""
@@ -247,81 +236,3 @@ _SEARCHES: dict[str, Callable[[str, str], bool]] = {
     "STARTSWITH": str.startswith,
     "ENDSWITH": str.endswith,
 }
-
-
-def condition_from(expression: Expression) -> Expression:
-    """The expression where a truth value must stand. Raises IllegalFilterExpression."""
-    if expression.is_boolean:
-        return expression
-    if isinstance(expression, Property):
-        return BooleanCast(expression)
-    raise refusal(f"Expression will not result in a boolean value: {expression}")
-
-
-def decimal(image: str) -> Constant:
-    """An integer literal: 32 bits where that is enough, else 64. Its ``L`` says nothing."""
-    digits = image.rstrip("lL")
-    if len(digits) > len(str(LONG_MAX)) or int(digits) > LONG_MAX:
-        raise refusal(f'For input string: "{digits}"')
-    number = int(digits)
-    return Constant(number if number <= INTEGER_MAX else Long(number))
-
-
-def floating_point(image: str) -> Constant:
-    """A literal with a point or an exponent; zero is as little allowed as what is too large."""
-    number = float(image)
-    if math.isinf(number):
-        raise refusal(f"{image} is greater than 1.7976931348623157E308")
-    if number == 0.0:
-        raise refusal(f"{image} is less than 4.9E-324")
-    return Constant(number)
-
-
-def equal(left: Expression, right: Expression) -> Condition:
-    """``left = right``. Raises IllegalFilterExpression for a NULL, and for a truth value before another constant."""
-    for side in (left, right):
-        if isinstance(side, Constant) and side.value is None:
-            raise refusal(f"'{side}' cannot be compared.")
-    if isinstance(left, Constant) and isinstance(right, Constant) and left.is_boolean and not right.is_boolean:
-        raise refusal(f"'{left}' cannot be compared with '{right}'")
-    return Equal(left, right)
-
-
-def ordering(symbol: str, left: Expression, right: Expression) -> Condition:
-    """``left > right`` and its like. Raises IllegalFilterExpression for what can be no number."""
-    for side in (left, right):
-        if side.is_boolean or (isinstance(side, Constant) and isinstance(side.value, str)):
-            raise refusal(f"Value '{side}' cannot be compared.")
-    return Ordering(symbol, left, right)
-
-
-def between(value: Expression, low: Expression, high: Expression) -> Condition:
-    """``value BETWEEN low AND high``. Raises IllegalFilterExpression for constants in the wrong order."""
-    if isinstance(low, Constant) and isinstance(high, Constant):
-        _check_bounds(low, high)
-    return Logic(False, [ordering(">=", value, low), ordering("<=", value, high)])
-
-
-def _check_bounds(low: Constant, high: Constant) -> None:
-    if low.value is None or high.value is None:
-        raise refusal("Illegal values of between, values can not be null!")
-    try:
-        descends = compare(high.value, low.value) < 0
-    except NotComparable as error:
-        raise refusal(f'For input string: "{error}"') from None
-    if descends:
-        raise refusal(
-            f"Illegal values of between, left value({low.value}) must less than or equal to right value({high.value})"
-        )
-
-
-def not_between(value: Expression, low: Expression, high: Expression) -> Condition:
-    """``value NOT BETWEEN low AND high``, where bounds in the wrong order are fine."""
-    return Logic(True, [ordering("<", value, low), ordering(">", value, high)])
-
-
-def is_in(operand: Expression, texts: Sequence[str], negated: bool) -> Condition:
-    """``operand IN (texts)``. Raises IllegalFilterExpression where the left side is no property."""
-    if not isinstance(operand, Property):
-        raise refusal(f"Expected a property for In expression, got: {operand}")
-    return In(operand, texts, negated)

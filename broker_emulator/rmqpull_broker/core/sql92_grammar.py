@@ -1,12 +1,12 @@
-"""The grammar of SQL92 filter expressions (rocketmq-semantics 3.13.1, 3.13.2)."""
+"""The grammar of SQL92 filter expressions (rocketmq-semantics 3.13.1, 3.13.2); its rules act in ``sql92_rules``."""
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rmqpull_broker.core import sql92
-from rmqpull_broker.core.sql92 import Constant, Expression
+from rmqpull_broker.core.sql92 import Expression, refusal
+from rmqpull_broker.core.sql92_rules import Rules
 
 if TYPE_CHECKING:
     from lark import Lark, Token
@@ -63,92 +63,6 @@ BLOCK_COMMENT: /\/\*[^*]*\*(?:\*|[^*\/][^*]*\*)*\//
 """
 
 
-class _Actions:
-    """What each rule of the grammar makes of its children, under the rule's name."""
-
-    def start(self, children: list[Expression]) -> Expression:
-        return sql92.condition_from(children[0])
-
-    def disjunction(self, children: list[Expression]) -> Expression:
-        return _chain(True, children)
-
-    def conjunction(self, children: list[Expression]) -> Expression:
-        return _chain(False, children)
-
-    def equal(self, children: list[Expression]) -> Expression:
-        return sql92.equal(*children)
-
-    def not_equal(self, children: list[Expression]) -> Expression:
-        return sql92.Not(sql92.equal(*children))
-
-    def is_null(self, children: list[Expression]) -> Expression:
-        return sql92.Equal(children[0], Constant(None))
-
-    def is_not_null(self, children: list[Expression]) -> Expression:
-        return sql92.Not(self.is_null(children))
-
-    def ordering(self, children: list[Any]) -> Expression:
-        left, symbol, right = children
-        return sql92.ordering(str(symbol), left, right)
-
-    def between(self, children: list[Expression]) -> Expression:
-        return sql92.between(*children)
-
-    def not_between(self, children: list[Expression]) -> Expression:
-        return sql92.not_between(*children)
-
-    def is_in(self, children: list[Any]) -> Expression:
-        return sql92.is_in(children[0], list(map(_text, children[1:])), negated=False)
-
-    def is_not_in(self, children: list[Any]) -> Expression:
-        return sql92.is_in(children[0], list(map(_text, children[1:])), negated=True)
-
-    def search(self, children: list[Any]) -> Expression:
-        operand, symbol, text = children
-        return sql92.Search(symbol.type, operand, _text(text), negated=False)
-
-    def search_not(self, children: list[Any]) -> Expression:
-        operand, symbol, text = children
-        return sql92.Search(symbol.type, operand, _text(text), negated=True)
-
-    def negate(self, children: list[Expression]) -> Expression:
-        return sql92.Negate(*children)
-
-    def negation(self, children: list[Expression]) -> Expression:
-        return sql92.Not(sql92.condition_from(children[0]))
-
-    def string(self, children: list[Token]) -> Expression:
-        return Constant(_text(children[0]))
-
-    def decimal(self, children: list[Token]) -> Expression:
-        return sql92.decimal(str(children[0]))
-
-    def floating_point(self, children: list[Token]) -> Expression:
-        return sql92.floating_point(str(children[0]))
-
-    def true(self, children: list[Token]) -> Expression:
-        return Constant(True)
-
-    def false(self, children: list[Token]) -> Expression:
-        return Constant(False)
-
-    def null(self, children: list[Token]) -> Expression:
-        return Constant(None)
-
-    def property(self, children: list[Token]) -> Expression:
-        return sql92.Property(str(children[0]))
-
-
-def _chain(decisive: bool, operands: list[Expression]) -> Expression:
-    if len(operands) == 1:
-        return operands[0]
-    return sql92.Logic(decisive, list(map(sql92.condition_from, operands)))
-
-
-def _text(literal: Token) -> str:
-    return literal[1:-1].replace("''", "'")
-
-
 def _keyword_or_name(word: Token) -> Token:
     keyword = _KEYWORDS.get(word.upper())
     return word.update(type=keyword) if keyword else word
@@ -157,16 +71,15 @@ def _keyword_or_name(word: Token) -> Token:
 @functools.cache
 def _parser() -> Lark:
     """Made for the first SQL expression, since reading the grammar would delay every start."""
-    from lark import Lark, Transformer
+    from lark import Lark, Transformer, v_args
 
-    class Actions(_Actions, Transformer[Any, Expression]):
-        pass
-
+    rules = {name: rule for name, rule in vars(Rules).items() if not name.startswith("_")}
+    transformer = v_args(inline=True)(type("Transformer", (Transformer,), rules))
     return Lark(
         f"{_GRAMMAR}%declare {_KEYWORD_TERMINALS}\n",
         parser="lalr",
         lexer="basic",
-        transformer=Actions(),
+        transformer=transformer(),
         lexer_callbacks={"WORD": _keyword_or_name},
         maybe_placeholders=False,
     )
@@ -175,7 +88,7 @@ def _parser() -> Lark:
 def parse(expression: str) -> Expression:
     """Reads the longest condition that ``expression`` begins with; what follows it is ignored, as RocketMQ does.
 
-    Raises IllegalFilterExpression where RocketMQ's parser does, and above ``sql92.NESTING_MAX``.
+    Raises IllegalFilterExpression where RocketMQ's parser does, and above ``sql92.NESTING_MAX`` levels.
     """
     from lark import Token
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
@@ -188,11 +101,11 @@ def parse(expression: str) -> Expression:
         encountered = end
     except UnexpectedCharacters as error:
         place = f"line {error.line}, column {error.column}"
-        raise sql92.refusal(f'Lexical error at {place}.  Encountered: "{error.char}"') from None
+        raise refusal(f'Lexical error at {place}.  Encountered: "{error.char}"') from None
     except UnexpectedToken:
         pass  # harmless after a complete expression, which only the end can tell
     try:
         tree: Expression = parser.feed_token(Token("$END", ""))
     except UnexpectedToken:
-        raise sql92.refusal(f"Encountered {encountered}") from None
+        raise refusal(f"Encountered {encountered}") from None
     return tree
