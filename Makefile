@@ -9,7 +9,7 @@ SPARK_ENV = JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-
 	PYSPARK_PYTHON="$(PYTHON)" PYSPARK_DRIVER_PYTHON="$(PYTHON)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-broker proto readme wheel set-up clean
+.PHONY: help demo test test-docker check bench bench-broker proto readme wheel set-up clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ demo: set-up ## real flights through the broker into Spark, verified (about 90 s
 
 test: set-up ## all tests
 	@$(SPARK_ENV) "$(PYTHON)" -m pytest $(ARGS)
+
+test-docker: wheel ## the image in a Docker engine, which is installed and started where that is possible
+	@scripts/test-docker $(ARGS)
 
 check: set-up ## ruff, mypy --strict, generated modules, dependency rules
 	@echo "check: ruff check"

@@ -42,6 +42,7 @@ LAYERS = (
     Layer("rmqpull_broker/store/*", f"rmqpull_broker.store {CORE_FOR_STORE} pyarrow", never=FILES),
     Layer("rmqpull_broker/server/codec.py rmqpull_broker/server/status.py rmqpull_broker/server/handlers/*", SERVER),
     Layer("rmqpull_broker/server/*", SERVER, never="*_pb2"),
+    Layer("rmqpull_broker/testcontainers.py", "rmqpull_broker.config testcontainers typing_extensions"),
     # The composition roots choose a store, a clock and a port; whoever embeds the broker comes in here.
     Layer("rmqpull_broker/*", "rmqpull_broker click rich grpc pyarrow", never="*_pb2"),
     Layer(" ".join(f"pyspark_rmqpull/{m}.py" for m in PURE_MODULES), PURE),

@@ -1,0 +1,122 @@
+"""The broker's image for testcontainers: ``with RocketMQEmulatorContainer(topics={"orders": 8}) as broker: …``."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rmqpull_broker.config import parse_topic
+
+try:
+    from testcontainers.core.container import DockerContainer
+    from testcontainers.core.exceptions import ContainerStartException
+    from testcontainers.core.wait_strategies import LogMessageWaitStrategy
+except ImportError as error:
+    raise ImportError(
+        "RocketMQEmulatorContainer needs testcontainers, which is not installed: pip install 'rmqpull[testcontainers]'"
+    ) from error
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+BROKER_PORT = 8081
+DATA_DIR = "/data"
+READY_TIMEOUT_S = 60
+
+_READY = re.compile(r"^ready endpoints=", re.MULTILINE)
+_POLL_INTERVAL_S = 0.1
+_LOG_LINES = 20
+
+
+class RocketMQEmulatorContainer(DockerContainer):
+    """A broker in a container; started, it serves at :attr:`endpoints` until it is stopped.
+
+    ``topics`` gives NORMAL topics by name with their numbers of queues. Messages end with the container, unless
+    :meth:`with_data_dir` says where they stay. ``host_network`` is for an engine without a bridge: the broker then
+    listens on a free loopback port of the engine's host. Other arguments are those of ``DockerContainer``.
+
+    Raises SettingError for a topic that the broker would refuse.
+    """
+
+    def __init__(
+        self,
+        image: str = "rmqpull-broker",
+        topics: Mapping[str, int] | None = None,
+        *,
+        host_network: bool = False,
+        ready_timeout_s: int = READY_TIMEOUT_S,
+        **options: Any,
+    ) -> None:
+        super().__init__(image, **options)
+        self._host_network = host_network
+        self._host_port = 0
+        self._arguments: list[str] = []
+        self._user: str | None = None
+        for name, queues in (topics or {}).items():
+            self.with_topic(name, queues)
+        ready = LogMessageWaitStrategy(_READY).with_startup_timeout(ready_timeout_s)
+        self.waiting_for(ready.with_poll_interval(_POLL_INTERVAL_S))
+
+    def with_topic(self, name: str, queues: int, topic_type: str = "NORMAL") -> Self:
+        """Adds a topic, of the type NORMAL, FIFO, DELAY or TRANSACTION. Raises SettingError."""
+        topic = f"{name}:{queues}:{topic_type}"
+        parse_topic(topic)
+        return self.with_arguments("--topic", topic)
+
+    def with_arguments(self, *arguments: str) -> Self:
+        """Adds further arguments of ``rmqpull-broker serve``."""
+        self._arguments += arguments
+        return self
+
+    def with_data_dir(self, source: str | os.PathLike[str]) -> Self:
+        """Keeps messages in a volume, which is created when missing, or in a directory of the host.
+
+        A string without a slash names a volume. In a directory the broker works as the directory's owner, for it could
+        not write there otherwise. Raises OSError when there is no such directory.
+        """
+        self.with_arguments("--data-dir", DATA_DIR)
+        if isinstance(source, str) and "/" not in source:
+            return self.with_volume_mapping(source, DATA_DIR, "rw")
+        owner = os.stat(source)
+        self._user = f"{owner.st_uid}:{owner.st_gid}"
+        return self.with_volume_mapping(os.path.abspath(source), DATA_DIR, "rw")
+
+    @property
+    def endpoints(self) -> str:
+        """Where clients reach the broker, as ``localhost:49153``. Another one after a restart."""
+        port = self._host_port if self._host_network else self.get_exposed_port(BROKER_PORT)
+        return f"{self.get_container_host_ip()}:{port}"
+
+    def start(self) -> Self:
+        """Returns when the broker serves. Raises ContainerStartException with the end of its log when it does not."""
+        try:
+            return super().start()
+        except (RuntimeError, TimeoutError) as error:
+            raise ContainerStartException(f"the broker did not get ready: {self._last_words() or error}") from error
+
+    def _configure(self) -> None:
+        listen = f"0.0.0.0:{BROKER_PORT}"
+        if self._host_network:
+            self._host_port = self._host_port or _free_port()
+            listen = f"127.0.0.1:{self._host_port}"
+            self.with_env("BROKER_ENDPOINTS", listen)
+            self._kwargs["network_mode"] = "host"
+        else:
+            self.with_exposed_ports(BROKER_PORT)
+        if self._user:
+            self._kwargs["user"] = self._user
+        self.with_command(["serve", "--listen", listen, *self._arguments])
+
+    def _last_words(self) -> str:
+        lines = self.get_logs()[1].decode(errors="replace").splitlines()
+        return "\n".join(lines[-_LOG_LINES:])
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port

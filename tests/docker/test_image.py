@@ -1,0 +1,122 @@
+"""The broker's image, run by a real Docker engine."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from testcontainers.core.exceptions import ContainerStartException
+
+from rmqpull_broker.testcontainers import RocketMQEmulatorContainer
+
+if TYPE_CHECKING:
+    from tests.docker.conftest import Client, StartContainer
+
+Connect = Callable[[str], "Client"]
+
+IMAGE = "rmqpull-broker:test"
+SOMEBODY = 23_456  # a user whom neither the image nor this machine knows
+HEALTH_TIMEOUT_S = 60
+QUICK_CHECKS = {"interval": 500_000_000}  # nanoseconds; the check itself stays the image's
+BROKEN_CHECKS = {**QUICK_CHECKS, "retries": 1, "start_period": 1_000_000}
+
+
+def health(container: RocketMQEmulatorContainer) -> str:
+    """What the engine found when it had made up its mind about a container."""
+    give_up = time.monotonic() + HEALTH_TIMEOUT_S
+    while time.monotonic() < give_up:
+        container.reload()
+        found: str = container.get_wrapped_container().attrs["State"]["Health"]["Status"]
+        if found != "starting":
+            return found
+        time.sleep(0.2)
+    return "undecided"
+
+
+def test_it_serves_topics_and_gives_back_what_was_sent(container: StartContainer, connect: Connect) -> None:
+    with container(topics={"orders": 8}).with_topic("trades", 2, "FIFO") as broker:
+        client = connect(broker.endpoints)
+        assert [len(client.queues(topic)) for topic in ("orders", "trades")] == [8, 2]
+        for body in (b"1", b"2", b"3"):
+            client.send("orders", body)
+        assert sorted(client.bodies("orders")) == [b"1", b"2", b"3"]
+
+
+def test_a_route_leads_to_where_the_client_reached_the_broker(container: StartContainer, connect: Connect) -> None:
+    with container(topics={"orders": 1}) as broker:
+        (queue,) = connect(broker.endpoints).queues("orders")
+        (address,) = queue.broker.endpoints.addresses
+        assert f"{address.host}:{address.port}" == broker.endpoints
+
+
+def test_it_runs_as_no_root(container: StartContainer) -> None:
+    with container() as broker:
+        assert broker.exec("id -u").output.decode().strip() == "10001"
+        assert broker.exec("touch /data/mine").exit_code == 0
+        assert broker.exec("touch /opt/rmqpull/mine").exit_code != 0
+
+
+def test_it_holds_no_spark_and_no_pip(container: StartContainer) -> None:
+    with container() as broker:
+        assert broker.exec(["python", "-c", "import pyarrow, grpc"]).exit_code == 0
+        for absent in ("pyspark", "pip"):
+            found = broker.exec(["python", "-c", f"import {absent}"])
+            assert (found.exit_code, f"No module named '{absent}'" in found.output.decode()) == (1, True)
+
+
+def test_the_engine_finds_it_healthy(container: StartContainer) -> None:
+    with container(healthcheck=QUICK_CHECKS) as broker:
+        assert health(broker) == "healthy"
+
+
+def test_the_engine_finds_out_that_nothing_answers(container: StartContainer) -> None:
+    with container(healthcheck=BROKEN_CHECKS) as broker:
+        broker.get_wrapped_container().kill("SIGSTOP")
+        assert health(broker) == "unhealthy"
+
+
+def test_a_volume_keeps_messages_for_the_next_container(
+    container: StartContainer, connect: Connect, volume: str
+) -> None:
+    with container(topics={"orders": 1}).with_data_dir(volume) as broker:
+        assert connect(broker.endpoints).send("orders", b"kept") == 0
+    with container().with_data_dir(volume) as broker:
+        client = connect(broker.endpoints)
+        assert client.bodies("orders") == [b"kept"]
+        assert client.send("orders", b"next") == 1
+
+
+def test_a_restart_keeps_messages(container: StartContainer, connect: Connect, volume: str) -> None:
+    with container(topics={"orders": 1}).with_data_dir(volume) as broker:
+        assert connect(broker.endpoints).send("orders", b"kept") == 0
+        broker.get_wrapped_container().restart()
+        assert connect(broker.endpoints).bodies("orders") == [b"kept"]
+
+
+def test_a_directory_of_the_host_stays_its_owners(container: StartContainer, connect: Connect, tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        os.chown(tmp_path, SOMEBODY, SOMEBODY)
+    with container(topics={"orders": 1}).with_data_dir(tmp_path) as broker:
+        assert connect(broker.endpoints).send("orders", b"kept") == 0
+    kept = list(tmp_path.rglob("*"))
+    assert {path.stat().st_uid for path in kept} == {tmp_path.stat().st_uid}
+
+
+def test_without_arguments_the_image_serves_all_interfaces_and_keeps_its_data(engine: Any) -> None:
+    run = engine.containers.run(IMAGE, detach=True, network_mode="none")
+    try:
+        ready = next(run.logs(stream=True, stderr=False))
+        assert ready.startswith(b"ready endpoints=0.0.0.0:8081 ")
+        assert run.exec_run("ls /data").output.split()
+    finally:
+        run.remove(force=True, v=True)
+
+
+def test_a_broker_that_refuses_to_start_says_why(container: StartContainer) -> None:
+    broker = container().with_arguments("--no-such-flag")
+    with pytest.raises(ContainerStartException, match=r"No such option.*--no-such-flag"), broker:
+        pass
