@@ -16,7 +16,7 @@ RUN python3 -m venv /opt/rmqpull && \
     /opt/rmqpull/bin/pip install --no-cache-dir --disable-pip-version-check "$@" && \
     cd "$(/opt/rmqpull/bin/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/pyarrow" && \
     rm -rf include tests libarrow_flight* libarrow_python_flight* _flight* libarrow_s3* _s3fs* && \
-    /opt/rmqpull/bin/pip uninstall -y pip && \
+    /opt/rmqpull/bin/pip uninstall -y pip setuptools && \
     /opt/rmqpull/bin/rmqpull-broker --version
 
 FROM base
