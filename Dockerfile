@@ -6,7 +6,8 @@ ARG BASE_IMAGE=python:3.12-slim
 
 FROM ${BASE_IMAGE} AS base
 RUN python3 -c 'import ensurepip, venv' 2>/dev/null || { \
-        apt-get update && apt-get install -y --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*; }
+        apt-get update && apt-get install -y --no-install-recommends python3-venv && apt-get clean && \
+        rm -rf /var/lib/apt/lists/*; }
 
 FROM base AS build
 COPY . /src
