@@ -35,8 +35,8 @@ class RocketMQEmulatorContainer(DockerContainer):
     """A broker in a container; started, it serves at :attr:`endpoints` until it is stopped.
 
     ``topics`` gives NORMAL topics by name with their numbers of queues. Messages end with the container, unless
-    :meth:`with_data_dir` says where they stay. ``host_network`` is for an engine without a bridge: the broker then
-    listens on a free loopback port of the engine's host. Other arguments are those of ``DockerContainer``.
+    :meth:`with_data_dir` says where they stay. ``host_network`` is for an engine of this machine without a bridge: the
+    broker then listens on a free loopback port of the machine. Other arguments are those of ``DockerContainer``.
 
     Raises SettingError for a topic that the broker would refuse.
     """
@@ -86,9 +86,10 @@ class RocketMQEmulatorContainer(DockerContainer):
 
     @property
     def endpoints(self) -> str:
-        """Where clients reach the broker, as ``localhost:49153``. Another one after a restart."""
-        port = self._host_port if self._host_network else self.get_exposed_port(BROKER_PORT)
-        return f"{self.get_container_host_ip()}:{port}"
+        """Where clients reach the broker, as ``localhost:49153``; the port may be another one after a restart."""
+        if self._host_network:
+            return f"127.0.0.1:{self._host_port}"
+        return f"{self.get_container_host_ip()}:{self.get_exposed_port(BROKER_PORT)}"
 
     def start(self) -> Self:
         """Returns when the broker serves. Raises ContainerStartException with the end of its log when it does not."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from testcontainers.core.exceptions import ContainerStartException
 
+from rmqpull_broker.config import SettingError
 from rmqpull_broker.testcontainers import RocketMQEmulatorContainer
 
 if TYPE_CHECKING:
@@ -51,6 +53,15 @@ def test_a_route_leads_to_where_the_client_reached_the_broker(container: StartCo
         (queue,) = connect(broker.endpoints).queues("orders")
         (address,) = queue.broker.endpoints.addresses
         assert f"{address.host}:{address.port}" == broker.endpoints
+
+
+def test_it_serves_on_the_network_of_its_host(engine: Any, connect: Connect) -> None:
+    if engine.info()["Name"] != socket.gethostname():
+        pytest.skip("the engine is not of this machine")
+    with RocketMQEmulatorContainer(IMAGE, {"orders": 1}, host_network=True, healthcheck=QUICK_CHECKS) as broker:
+        assert broker.endpoints.startswith("127.0.0.1:")
+        assert connect(broker.endpoints).send("orders", b"1") == 0
+        assert health(broker) == "healthy"
 
 
 def test_it_runs_as_no_root(container: StartContainer) -> None:
@@ -114,6 +125,11 @@ def test_without_arguments_the_image_serves_all_interfaces_and_keeps_its_data(en
         assert run.exec_run("ls /data").output.split()
     finally:
         run.remove(force=True, v=True)
+
+
+def test_a_topic_that_the_broker_would_refuse_is_refused_at_once(container: StartContainer) -> None:
+    with pytest.raises(SettingError, match="no spaces"):
+        container(topics={"no spaces": 1})
 
 
 def test_a_broker_that_refuses_to_start_says_why(container: StartContainer) -> None:
