@@ -1,0 +1,93 @@
+"""Locks on message queues, by which one member of an ordered group keeps the others away (rocketmq-semantics 3.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rmqpull_broker.core.errors import TooManyRequests
+from rmqpull_broker.core.model import MessageQueue
+
+LOCK_MAX_LIVE_TIME_MS = 60_000
+"""``rocketmq.broker.rebalance.lockMaxLiveTime``: a lock that is not renewed lives as long as this."""
+LOCKS_MAX = 100_000
+"""Locks over all groups, expired ones included until they are in the way."""
+
+
+class QueueLock(NamedTuple):
+    """Who holds a queue, and when that was last said; milliseconds since the epoch."""
+
+    client_id: str
+    last_update_ms: int
+
+    def is_expired(self, now_ms: int) -> bool:
+        """Whether anybody may take it. At exactly 60 s it still holds."""
+        return now_ms - self.last_update_ms > LOCK_MAX_LIVE_TIME_MS
+
+
+class QueueLocks:
+    """The locks of all groups, as Apache's RebalanceLockManager keeps them. They live in memory alone.
+
+    A lock needs neither its group nor its queue to exist.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[MessageQueue, QueueLock]] = {}
+
+    def lock_batch(
+        self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int
+    ) -> frozenset[MessageQueue]:
+        """Takes or renews what is free, expired or the client's own, and gives what it holds now of ``queues``.
+
+        The queues of another client that holds them are left out, which is no error. Raises TooManyRequests, and then
+        takes nothing, when there would be more than LOCKS_MAX locks.
+        """
+        locks = self._groups.get(group, {})
+        wanted = frozenset(queues)
+        gained = frozenset(
+            queue for queue in wanted if (lock := locks.get(queue)) is None or _may_take(lock, client_id, now_ms)
+        )
+        self._make_room(len(gained - locks.keys()), now_ms)
+        if gained:
+            self._groups.setdefault(group, {}).update({queue: QueueLock(client_id, now_ms) for queue in gained})
+        return gained
+
+    def unlock_batch(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
+        """Lets go of what the client holds of ``queues``; what others hold stays with them."""
+        locks = self._groups.get(group, {})
+        for queue in queues:
+            lock = locks.get(queue)
+            if lock is not None and lock.client_id == client_id:
+                del locks[queue]
+        if not locks:
+            self._groups.pop(group, None)
+
+    def holds_any(self, group: str, now_ms: int) -> bool:
+        """Whether anybody holds a queue for the group, which then consumes in order (rocketmq-semantics 3.10.3)."""
+        return any(not lock.is_expired(now_ms) for lock in self._groups.get(group, {}).values())
+
+    def held(self, group: str, now_ms: int) -> dict[MessageQueue, QueueLock]:
+        """The group's locks that are in force."""
+        locks = self._groups.get(group, {})
+        return {queue: lock for queue, lock in locks.items() if not lock.is_expired(now_ms)}
+
+    def groups(self) -> list[str]:
+        """Groups that lock, or have locked, queues."""
+        return sorted(self._groups)
+
+    def _make_room(self, count: int, now_ms: int) -> None:
+        if count == 0 or self._count() + count <= LOCKS_MAX:
+            return
+        for group in self.groups():
+            self._groups[group] = self.held(group, now_ms)
+            if not self._groups[group]:
+                del self._groups[group]
+        if self._count() + count > LOCKS_MAX:
+            raise TooManyRequests(f"{LOCKS_MAX} queues are locked already; unlock some or lock again later")
+
+    def _count(self) -> int:
+        return sum(map(len, self._groups.values()))
+
+
+def _may_take(lock: QueueLock, client_id: str, now_ms: int) -> bool:
+    return lock.client_id == client_id or lock.is_expired(now_ms)
