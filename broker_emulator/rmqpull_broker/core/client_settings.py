@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rmqpull_broker.core.channels import ClientChannel
+from rmqpull_broker.core.consumer_registry import ConsumerData, ConsumeType
+from rmqpull_broker.core.errors import InternalError
 from rmqpull_broker.core.model import GroupConfig
 
 RECEIVE_BATCH_SIZE = 32
 LONG_POLLING_TIMEOUT_MS = 20_000
 PRODUCER_ATTEMPTS_MAX = 3
 RETRY_DELAYS_MS = tuple(
-    1000 * seconds
-    for seconds in (1, 5, 10, 30, *(60 * minutes for minutes in (*range(1, 11), 20, 30)), 3600, 7200)
+    1000 * seconds for seconds in (1, 5, 10, 30, *(60 * minutes for minutes in (*range(1, 11), 20, 30)), 3600, 7200)
 )
 """Apache's CustomizedRetryPolicy: the delay before each further attempt, the last one for all that follow."""
 
@@ -56,3 +58,35 @@ class SubscriptionSettings:
 def subscription_settings(group: GroupConfig) -> SubscriptionSettings:
     """What the members of a group are told. The first delivery counts as an attempt."""
     return SubscriptionSettings(max_attempts=group.retry_max_times + 1, fifo=group.consume_message_orderly)
+
+
+CONSUME_TYPES = {
+    "PUSH_CONSUMER": ConsumeType.PASSIVELY,
+    "SIMPLE_CONSUMER": ConsumeType.ACTIVELY,
+    # Apache's proxy refuses this type: it serves no pull RPC (rocketmq-semantics 5.1).
+    "PULL_CONSUMER": ConsumeType.ACTIVELY,
+}
+"""How consumers of ``apache.rocketmq.v2`` consume, by client type; the lite types are not served."""
+
+
+@dataclass(frozen=True)
+class ClientProfile:
+    """What a client of ``apache.rocketmq.v2`` said of itself: a producer of topics, or a consumer in one group."""
+
+    channel: ClientChannel
+    client_type: str
+    topics: tuple[str, ...] = ()
+    consumer: ConsumerData | None = None
+
+    @property
+    def is_recognized(self) -> bool:
+        """Whether heartbeats of this type are taken (rocketmq-semantics 5.10)."""
+        return self.client_type == "PRODUCER" or self.client_type in CONSUME_TYPES
+
+
+def consume_type_of(client_type: str) -> ConsumeType:
+    """How a consumer of this type consumes. Raises InternalError for any other (rocketmq-semantics 5.7)."""
+    try:
+        return CONSUME_TYPES[client_type]
+    except KeyError:
+        raise InternalError(f"Client type is not consumer, type: {client_type}") from None

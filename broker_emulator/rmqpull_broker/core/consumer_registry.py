@@ -103,7 +103,9 @@ class ConsumerGroupInfo:
         is_changed = wanted.keys() != self.subscriptions.keys()
         kept = {topic: old for topic, old in self.subscriptions.items() if topic in wanted}
         newer = {
-            topic: new for topic, new in wanted.items() if topic not in kept or new.sub_version > kept[topic].sub_version
+            topic: new
+            for topic, new in wanted.items()
+            if topic not in kept or new.sub_version > kept[topic].sub_version
         }
         self.subscriptions = kept | newer
         return is_changed
@@ -176,9 +178,7 @@ class ConsumerRegistry:
             self._filters.register(consumer.group, consumer.subscriptions, now_ms)
         return self._change(info) if is_changed and notify else None
 
-    def unregister(
-        self, group: str, channel_id: str, now_ms: int, *, notify: bool = True
-    ) -> ConsumerIdsChanged | None:
+    def unregister(self, group: str, channel_id: str, now_ms: int, *, notify: bool = True) -> ConsumerIdsChanged | None:
         """A member says that it leaves; the others are told, even if it was none (rocketmq-semantics 6.1)."""
         info = self._groups.get(group)
         if info is None:
@@ -235,7 +235,7 @@ class ConsumerRegistry:
         consume_type: ConsumeType = ConsumeType.PASSIVELY,
         message_model: MessageModel = MessageModel.CLUSTERING,
     ) -> None:
-        """A pull's side effect: remembers how a group consumes that may never send a heartbeat (rocketmq-semantics 3.1)."""
+        """A pull's side effect: remembers how a group consumes that may never send a heartbeat (3.1)."""
         info = self._compensated.get(group)
         if info is None:
             info = self._compensated[group] = ConsumerGroupInfo(group, self._filters)

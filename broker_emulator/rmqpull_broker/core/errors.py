@@ -4,7 +4,7 @@ BrokerError
 ├── BadRequest, IllegalTopic, IllegalConsumerGroup, IllegalMessageTag, IllegalMessageKey, IllegalMessageGroup,
 │   IllegalMessagePropertyKey, IllegalMessageId, IllegalFilterExpression, IllegalPollingTime, IllegalDeliveryTime,
 │   IllegalOffset, InvalidTransactionId, MessagePropertyConflictWithType, MessageCorrupted, ClientIdRequired,
-│   UnrecognizedClientType, MessageBodyEmpty, MessageBodyTooLarge,
+│   UnrecognizedClientType, InvalidClientProperties, MessageBodyEmpty, MessageBodyTooLarge,
 │   MessagePropertiesTooLarge                                             the caller must change the request
 ├── Forbidden, FilterNotSupported                                         a permission or a switch is against it
 ├── TopicNotFound, ConsumerGroupNotFound, OffsetNotFound, MessageNotFound what it names is not there
@@ -112,6 +112,10 @@ class InvalidTransactionId(BrokerError):
 
 class UnrecognizedClientType(BrokerError):
     """A client that never told its settings, or of a kind that is not served."""
+
+
+class InvalidClientProperties(BrokerError):
+    """An application says too much of itself."""
 
 
 class MessagePropertyConflictWithType(BrokerError):

@@ -5,6 +5,7 @@ In two steps, because the groups and retry topics that it needs are kept in the 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rmqpull_broker.core.channels import ClientChannel
@@ -40,18 +41,20 @@ class HeartbeatAnswer:
     changes: tuple[ConsumerIdsChanged, ...] = ()
 
 
-def draft_groups(draft: Draft, heartbeat: Heartbeat, creation_id: str) -> list[GroupConfig]:
-    """Makes sure that the groups and their ``%RETRY%`` topics exist, and gives the groups that are registered then.
+def draft_groups(draft: Draft, names: Iterable[str], new_creation_id: Callable[[], str]) -> list[GroupConfig]:
+    """Makes sure that groups and their ``%RETRY%`` topics exist, and gives the groups whose members are registered.
 
     A group that does not exist and may not be created is left out in silence, and so is one with an illegal name.
     """
     found = []
-    for consumer in heartbeat.consumers:
+    for name in names:
         try:
-            group = ensure_group(draft, consumer.group)
+            group = ensure_group(draft, name)
         except (ConsumerGroupNotFound, IllegalConsumerGroup):
             continue
-        ensure_retry_topic(draft, RETRY_PREFIX + group.name, group.retry_queue_nums, creation_id)
+        retry_topic = RETRY_PREFIX + name
+        if draft.find_topic(retry_topic) is None:
+            ensure_retry_topic(draft, retry_topic, group.retry_queue_nums, new_creation_id())
         found.append(group)
     return found
 
@@ -64,7 +67,7 @@ class Heartbeats:
         self._producers = producers
         self._fingerprints: dict[str, int] = {}
 
-    def take(self, heartbeat: Heartbeat, groups: list[GroupConfig], now_ms: int) -> HeartbeatAnswer:
+    def take(self, heartbeat: Heartbeat, groups: Iterable[GroupConfig], now_ms: int) -> HeartbeatAnswer:
         """Registers the client in ``groups``, those that :func:`draft_groups` found, and in its producer groups.
 
         Raises TooManyRequests.

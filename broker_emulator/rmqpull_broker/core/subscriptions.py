@@ -80,7 +80,7 @@ class FilterTable:
         return sum(map(len, self._groups.values()))
 
     def get(self, group: str, topic: str) -> FilterData | None:
-        """The filter, dead or alive; None makes a pull answer FILTER_DATA_NOT_EXIST (rocketmq-semantics 3.1, row 14)."""
+        """The filter, dead or alive; without one a pull is told FILTER_DATA_NOT_EXIST (rocketmq-semantics 3.1)."""
         return self._groups.get(group, {}).get(topic)
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 from collections.abc import Mapping
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
 from rmqpull_broker.core.filtering import SQL92, TAG, MessageFilter, check_filter_supported, parse_filter
-from rmqpull_broker.core.model import BodyEncoding, Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.model import PERM_READ, PERM_WRITE, BodyEncoding, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
@@ -35,6 +36,29 @@ def column_queue_from(queue: v1.Queue) -> MessageQueue:
 def column_queue_to(queue: MessageQueue) -> v1.Queue:
     """A queue as ``rmqpull.v1`` names it."""
     return v1.Queue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
+
+
+def endpoints_to(host: str, port: int) -> v2.Endpoints:
+    """An address as routes name it."""
+    return v2.Endpoints(scheme=_scheme(host), addresses=[v2.Address(host=host, port=port)])
+
+
+def _scheme(host: str) -> v2.AddressScheme:
+    try:
+        version = ipaddress.ip_address(host).version
+    except ValueError:
+        return v2.AddressScheme.DOMAIN_NAME
+    return v2.AddressScheme.IPv4 if version == 4 else v2.AddressScheme.IPv6
+
+
+def permission_to(perm: int) -> v2.Permission:
+    """What may be done with a queue, from the bits of a permission."""
+    return {
+        0: v2.Permission.NONE,
+        PERM_READ: v2.Permission.READ,
+        PERM_WRITE: v2.Permission.WRITE,
+        PERM_READ | PERM_WRITE: v2.Permission.READ_WRITE,
+    }[perm & (PERM_READ | PERM_WRITE)]
 
 
 def milliseconds_from(timestamp: Timestamp) -> int:

@@ -16,7 +16,7 @@ from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.fault_rules import UNHARMED
 from rmqpull_broker.server.faults import Disconnected, targets_of
 from rmqpull_broker.server.service import Caller, Service
-from rmqpull_broker.server.status import InjectedFailure, code_name, status_of
+from rmqpull_broker.server.status import InjectedFailure, code_name, status_of, stream_error_of
 from rmqpull_proto import rpc
 
 Handler = Callable[[Service, Any, Caller], Any]
@@ -45,6 +45,8 @@ def method_handler(service: Service, method: rpc.Method, handler: Handler) -> gr
     async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
         with _Visit(service, method, request, context) as visit:
             try:
+                if method.client_streaming:
+                    await context.send_initial_metadata(())  # Rust's client says nothing before it has the headers
                 await visit.come_in()
                 responses = handler(service, request, visit.caller)
                 if visit.loses_answer:
@@ -125,12 +127,18 @@ class _Visit:
             self._code = response.status.code
 
     async def refusal(self, error: Exception) -> Any:
-        """The answer that stands for an error. Does not return when the call is to end without one."""
+        """The answer that stands for an error. Does not return when the call is to end without one, as a stream of
+        requests always does.
+        """
         if isinstance(error, Disconnected):
             self._code = grpc.StatusCode.UNAVAILABLE.name
             await self._context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
         if not isinstance(error, (BrokerError, InjectedFailure)):
             _logger.error("%s failed", self._method.name, exc_info=error, extra=self._fields())
+        if self._method.client_streaming:
+            code, details = stream_error_of(error)
+            self._code = code.name
+            await self._context.abort(code, details)
         response: Any = self._method.response
         return response(status=status_of(error))
 
@@ -151,7 +159,8 @@ def _caller(context: Context) -> Caller:
     remaining_s: float | None = context.time_remaining()
     # A deadline may lie decades away; as a Python int it cannot overflow (rocketmq-semantics 6.3).
     remaining_ms = None if remaining_s is None else int(remaining_s * 1000)
-    return Caller(_peer_host(context.peer()), str(client_id), remaining_ms)
+    language, version = (str(metadata.get(f"x-mq-{name}", "")) for name in ("language", "client-version"))
+    return Caller(_peer_host(context.peer()), str(client_id), remaining_ms, language, version)
 
 
 def _peer_host(peer: str) -> str:

@@ -15,14 +15,18 @@ from rmqpull_broker.server.handlers import (
     commit_offsets,
     describe_server,
     get_offset,
+    heartbeat,
+    notify_client_termination,
     publish_columns,
     pull_columns,
     pull_message,
+    query_assignment,
     query_bounds,
     query_offset,
     query_route,
     report_rows_lost,
     send_message,
+    telemetry,
     update_offset,
 )
 from rmqpull_broker.server.service import Service
@@ -30,6 +34,10 @@ from rmqpull_proto import rpc
 
 MESSAGING_HANDLERS: Mapping[str, Handler] = {
     "QueryRoute": query_route.answer,
+    "QueryAssignment": query_assignment.answer,
+    "Telemetry": telemetry.answer,
+    "Heartbeat": heartbeat.answer,
+    "NotifyClientTermination": notify_client_termination.answer,
     "SendMessage": send_message.answer,
     "PullMessage": pull_message.answer,
     "UpdateOffset": update_offset.answer,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rmqpull_broker.core.errors import ClientIdRequired, IllegalPollingTime
 from rmqpull_broker.core.filtering import MessageFilter
 from rmqpull_broker.core.groups import ensure_group
+from rmqpull_broker.core.heartbeats import draft_groups
 from rmqpull_broker.core.holding import ParkedPull
-from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.model import GroupConfig, MessageQueue
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.faults import Faults
 from rmqpull_broker.server.group_commit import GroupCommit
@@ -23,11 +26,16 @@ _ANSWER_MARGIN_MS = 50
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: the peer's address without its port, its client id, and how long it will wait for the answer."""
+    """Who asks: the peer's address without its port, its client id, and how long it will wait for the answer.
+
+    Language and version are what the client's library says of itself; any text will do.
+    """
 
     host: str
     client_id: str
     remaining_ms: int | None
+    language: str = ""
+    version: str = ""
 
     def require_client_id(self) -> None:
         """Raises ClientIdRequired without ``x-mq-client-id`` (rocketmq-semantics 5.2)."""
@@ -50,6 +58,7 @@ class Service:
     faults: Faults
     metrics: Metrics
     endpoints: tuple[str, int]
+    clients: Clients
 
     def clock_ms(self) -> int:
         """Milliseconds since the epoch."""
@@ -59,6 +68,13 @@ class Service:
         """Creates a consumer group on first use (rocketmq-semantics 3.9.4). Raises IllegalConsumerGroup."""
         if group not in self.state.groups:
             await self.group_commit.execute(lambda draft: ensure_group(draft, group))
+
+    async def groups_with_retry_topic(self, groups: Iterable[str]) -> list[GroupConfig]:
+        """Consumer groups as a heartbeat needs them; those that may not be created are left out (3.7)."""
+        return await self.group_commit.execute(lambda draft: draft_groups(draft, groups, self._new_creation_id))
+
+    def _new_creation_id(self) -> str:
+        return str(self.sender.message_ids.take(1, self.clock_ms())[0].as_py())
 
     @staticmethod
     def check_polling_time(timeout_ms: int) -> None:

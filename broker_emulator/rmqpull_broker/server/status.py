@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import grpc
+
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 
@@ -28,3 +30,10 @@ def status_of(error: Exception) -> v2.Status:
 def code_name(code: int) -> str:
     """A code's name on the wire; the number of one that has none."""
     return v2.Code.Name(v2.Code.ValueType(code)) if code in v2.Code.values() else str(code)
+
+
+def stream_error_of(error: Exception) -> tuple[grpc.StatusCode, str]:
+    """How a stream of requests is ended by a refusal: the caller's mistakes are INVALID_ARGUMENT, ours INTERNAL."""
+    status = status_of(error)
+    is_callers = v2.Code.BAD_REQUEST <= status.code < v2.Code.INTERNAL_ERROR
+    return grpc.StatusCode.INVALID_ARGUMENT if is_callers else grpc.StatusCode.INTERNAL, status.message

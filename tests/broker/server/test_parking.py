@@ -16,6 +16,7 @@ from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, Stored
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.faults import Faults
 from rmqpull_broker.server.group_commit import GroupCommit
@@ -254,5 +255,13 @@ def service_of(lot: Lot) -> Service:
     group_commit = GroupCommit(state, CommitLog(MemoryFileSystem()), lot.parking.kept)
     sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "here")
     return Service(
-        state, group_commit, lot.parking, sender, lot.clock, Faults(lot.clock), Metrics(), ("127.0.0.1", 8081)
+        state,
+        group_commit,
+        lot.parking,
+        sender,
+        lot.clock,
+        Faults(lot.clock),
+        Metrics(),
+        ("127.0.0.1", 8081),
+        Clients(),
     )

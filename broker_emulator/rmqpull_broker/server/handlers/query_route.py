@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 from rmqpull_broker.core.naming import check_topic_name
-from rmqpull_broker.server.codec import name_of
+from rmqpull_broker.core.routes import accepted_types, route_queues
+from rmqpull_broker.server.codec import endpoints_to, name_of, permission_to
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.status import OK
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -13,35 +12,24 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 
 
 async def answer(service: Service, request: rpc.QueryRouteRequest, caller: Caller) -> rpc.QueryRouteResponse:
-    """Lists every queue, readable and writable. Routes never create topics."""
+    """Lists the queues of every broker, each with what may be done with it. Routes never create topics."""
     caller.require_client_id()
     name = name_of(request.topic)
     check_topic_name(name)
     topic = service.state.topic(name)
     # Apache's proxy echoes the host that the client used and puts its own port; behind a mapped port only the
     # client's own view reaches us, so the whole address is echoed.
-    endpoints = request.endpoints if request.endpoints.addresses else _own_endpoints(service)
+    endpoints = request.endpoints if request.endpoints.addresses else endpoints_to(*service.endpoints)
+    message_types = [topic_type.value for topic_type in accepted_types(topic)]
     queues = [
         v2.MessageQueue(
             topic=request.topic,
-            id=queue.queue_id,
-            permission=v2.Permission.READ_WRITE,
-            broker=v2.Broker(name=queue.broker_name, id=0, endpoints=endpoints),
-            accept_message_types=[topic.topic_type.value],
+            id=queue_id,
+            permission=permission_to(perm),
+            broker=v2.Broker(name=broker_name, id=0, endpoints=endpoints),
+            accept_message_types=message_types,
         )
-        for queue in service.state.readable_queues(topic)
+        for broker_name in service.state.broker_names
+        for queue_id, perm in route_queues(topic, service.state.properties.broker_permission)
     ]
     return rpc.QueryRouteResponse(status=OK, message_queues=queues)
-
-
-def _own_endpoints(service: Service) -> v2.Endpoints:
-    host, port = service.endpoints
-    return v2.Endpoints(scheme=_scheme(host), addresses=[v2.Address(host=host, port=port)])
-
-
-def _scheme(host: str) -> v2.AddressScheme:
-    try:
-        version = ipaddress.ip_address(host).version
-    except ValueError:
-        return v2.AddressScheme.DOMAIN_NAME
-    return v2.AddressScheme.IPv4 if version == 4 else v2.AddressScheme.IPv6
