@@ -119,7 +119,7 @@ class ConsumerRegistry:
 
     def __init__(self, *, notify_consumer_ids_changed: bool = True, filters: FilterTable | None = None) -> None:
         self._notifies = notify_consumer_ids_changed
-        self._filters = filters or FilterTable()
+        self._filters = FilterTable() if filters is None else filters
         self._groups: dict[str, ConsumerGroupInfo] = {}
         self._compensated: dict[str, ConsumerGroupInfo] = {}
         self._registrations = 0
