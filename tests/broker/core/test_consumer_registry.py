@@ -143,7 +143,7 @@ def test_a_pull_finds_the_groups_subscription_and_filter() -> None:
 def test_a_group_that_nobody_is_in_is_not_there(registry: ConsumerRegistry) -> None:
     assert registry.consumer_group("readers") is None
     assert registry.consumer_groups() == []
-    with pytest.raises(InternalError, match="^no consumer for this group, readers$"):
+    with pytest.raises(InternalError, match=r"^no consumer for this group, readers$"):
         registry.client_ids("readers")
 
 

@@ -22,7 +22,7 @@ def registry() -> ProducerRegistry:
 
 def asked(registry: ProducerRegistry, times: int, *unreachable: ClientChannel) -> list[str | None]:
     found = [registry.next_producer("orders", lambda channel: channel not in unreachable) for _ in range(times)]
-    return [channel and channel.client_id for channel in found]
+    return [None if channel is None else channel.client_id for channel in found]
 
 
 def test_producers_are_asked_in_turn(registry: ProducerRegistry) -> None:

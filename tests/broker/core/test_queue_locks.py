@@ -112,7 +112,7 @@ def test_a_queue_never_has_two_holders(steps: list[tuple[str, str, set[MessageQu
         stale = {queue for queue in queues if queue in model and now_ms - model[queue][1] > 60_000}
         if verb == "lock":
             assert locks.lock_batch("readers", client_id, queues, now_ms) == mine | stale
-            model.update({queue: (client_id, now_ms) for queue in mine | stale})
+            model.update(dict.fromkeys(mine | stale, (client_id, now_ms)))
         else:
             locks.unlock_batch("readers", client_id, queues)
             model = {queue: holder for queue, holder in model.items() if queue not in mine}
