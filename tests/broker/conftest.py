@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import re
 import signal
 import subprocess
@@ -54,6 +55,39 @@ class Started(NamedTuple):
         self.call.cancel()
 
 
+class Conversation:
+    """A stream of requests and one of responses, both open until somebody ends them."""
+
+    def __init__(self, stub: Any, metadata: Any) -> None:
+        self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._call = stub(iter(self._requests.get, None), ANSWER_TIMEOUT_S, metadata)
+
+    def say(self, request: Any) -> None:
+        self._requests.put(request)
+
+    def hear(self) -> Any:
+        """The next response."""
+        return next(self._call)
+
+    def await_headers(self) -> None:
+        """Returns when the server has said that it listens."""
+        self._call.initial_metadata()
+
+    def end(self) -> None:
+        """Says that nothing more will be said."""
+        self._requests.put(None)
+
+    def cancel(self) -> None:
+        self._requests.put(None)
+        self._call.cancel()
+
+    def outcome(self) -> tuple[str, str]:
+        """How the stream ended, once it has: the name of gRPC's status code, and its details."""
+        code = self._call.code().name
+        self._requests.put(None)
+        return code, self._call.details()
+
+
 class Client:
     """One client of a broker. ``client_id`` may be empty to break the rule."""
 
@@ -68,6 +102,12 @@ class Client:
         call: Any = stub(method.path, method.request.SerializeToString, method.response.FromString)
         send = call if method.server_streaming else call.future
         return Started(send(request, ANSWER_TIMEOUT_S, self._metadata), method.server_streaming)
+
+    def converse(self, name: str) -> Conversation:
+        """Opens a method that streams both ways."""
+        method = METHODS[name]
+        stub = self.channel.stream_stream(method.path, method.request.SerializeToString, method.response.FromString)
+        return Conversation(stub, self._metadata)
 
     def call(self, name: str, request: Any) -> Any:
         """Calls a method of either service."""

@@ -71,7 +71,7 @@ class BrokerServer:
         self.group_commit = GroupCommit(state, log, self._kept)
         self.time_machine = TimeMachine(clock, self._settled)
         self._timed_work: TimedWork | None = None
-        self._clients = Clients(notify_consumer_ids_changed=state.properties.notify_consumer_ids_changed_enable)
+        self.clients = Clients(clock, notify_consumer_ids_changed=state.properties.notify_consumer_ids_changed_enable)
         self._server: grpc.aio.Server | None = None
 
     async def start(self, host: str, port: int, topics: Sequence[TopicConfig]) -> int:
@@ -97,12 +97,13 @@ class BrokerServer:
             self.faults,
             self.metrics,
             (host, port),
-            self._clients,
+            self.clients,
         )
         self._server.add_generic_rpc_handlers(generic_handlers(service, with_columns=self._with_columns))
         self._timed_work = TimedWork(self.state, self.group_commit, self.clock, self.sender.store_host, self._ask)
         await self._server.start()
         self._timed_work.start()
+        self.clients.start()
         return port
 
     def _kept(self, facts: list[Fact]) -> None:
@@ -127,7 +128,7 @@ class BrokerServer:
         """Answers parked pulls, finishes what was taken in, and closes the log; everything acknowledged is kept."""
         self._parking.close()
         self.faults.close()
-        self._clients.close()
+        self.clients.close()
         if self._timed_work is not None:
             await self._timed_work.stop()
         if self._server is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from rmqpull_broker.core.channels import CHANNEL_EXPIRED_TIMEOUT_MS, ClientChannel
+from rmqpull_broker.core.channels import CHANNEL_EXPIRED_TIMEOUT_MS, SCAN_INTERVAL_MS, ClientChannel
 from rmqpull_broker.core.client_settings import ClientProfile
 from rmqpull_broker.core.consumer_registry import ConsumerData, ConsumerRegistry
 from rmqpull_broker.core.errors import TooManyRequests, UnrecognizedClientType
@@ -18,17 +18,20 @@ from rmqpull_broker.core.heartbeats import Heartbeat, Heartbeats
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.producer_registry import ProducerRegistry
 from rmqpull_broker.core.queue_locks import QueueLocks
+from rmqpull_broker.server.clock import Clock, Timer
 from rmqpull_broker.server.limits import CLIENTS_MAX, TELEMETRY_STREAMS_MAX
 from rmqpull_broker.server.telemetry_stream import TelemetryStream
 
 
 class Clients:
-    """All clients of one broker. Belongs to the event loop; times are milliseconds since the epoch.
+    """All clients of one broker. Belongs to the event loop.
 
-    The CHANGE events of the registries stop here: ``apache.rocketmq.v2`` has no word for them.
+    Arguments: the clock, and the broker's ``notifyConsumerIdsChangedEnable``. The CHANGE events of the registries stop
+    here: ``apache.rocketmq.v2`` has no word for them.
     """
 
-    def __init__(self, *, notify_consumer_ids_changed: bool = True) -> None:
+    def __init__(self, clock: Clock, *, notify_consumer_ids_changed: bool = True) -> None:
+        self._clock = clock
         self.consumers = ConsumerRegistry(notify_consumer_ids_changed=notify_consumer_ids_changed)
         self.producers = ProducerRegistry()
         self.locks = QueueLocks()
@@ -36,14 +39,24 @@ class Clients:
         self._profiles: dict[str, tuple[ClientProfile, int]] = {}
         self._streams: dict[str, TelemetryStream] = {}
         self._open_streams: set[TelemetryStream] = set()
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Looks every 10 s, by the clock, for clients that went silent."""
+        self._timer = self._clock.call_at(self._clock.passing_ms() + SCAN_INTERVAL_MS, self._scan_and_go_on)
+
+    def _scan_and_go_on(self) -> None:
+        self.scan()
+        self.start()
 
     # --- presence --------------------------------------------------------------------------------------------------
 
-    def introduce(self, profile: ClientProfile, groups: Iterable[GroupConfig], now_ms: int) -> None:
+    def introduce(self, profile: ClientProfile, groups: Iterable[GroupConfig]) -> None:
         """Takes in a client's settings; ``groups`` are those that exist. Raises TooManyRequests."""
         client_id = profile.channel.client_id
         if client_id not in self._profiles and len(self._profiles) >= CLIENTS_MAX:
             raise TooManyRequests(f"{CLIENTS_MAX} clients are connected already; come back later")
+        now_ms = self._clock.wall_ms()
         consumers = () if profile.consumer is None else (profile.consumer,)
         heartbeat = Heartbeat(profile.channel, consumers, producer_groups=profile.topics)
         self._heartbeats.take(heartbeat, groups, now_ms)
@@ -65,8 +78,9 @@ class Clients:
         """Every client that sent its settings and is not gone, by client id."""
         return [self._profiles[client_id][0] for client_id in sorted(self._profiles)]
 
-    def refresh(self, profile: ClientProfile, group: GroupConfig | None, now_ms: int) -> None:
+    def refresh(self, profile: ClientProfile, group: GroupConfig | None) -> None:
         """Takes in a heartbeat. A consumer is one of ``group``, which leaves the group's subscriptions alone."""
+        now_ms = self._clock.wall_ms()
         for topic in profile.topics:
             self.producers.register(topic, profile.channel, now_ms)
         if profile.consumer is not None and group is not None:
@@ -75,8 +89,9 @@ class Clients:
             self.consumers.register(consumer, profile.channel, now_ms, notify=notify, without_sub=True)
         self._profiles[profile.channel.client_id] = profile, now_ms
 
-    def terminate(self, client_id: str, group: GroupConfig | None, now_ms: int) -> None:
+    def terminate(self, client_id: str, group: GroupConfig | None) -> None:
         """Forgets a client that says good-bye; ``group`` is the one that it names. Its stream is its own to close."""
+        now_ms = self._clock.wall_ms()
         self._profiles.pop(client_id, None)
         if group is not None:
             notify = group.notify_consumer_ids_changed_enable
@@ -84,8 +99,9 @@ class Clients:
         self.consumers.channel_closed(client_id, now_ms)
         self.producers.channel_closed(client_id)
 
-    def scan(self, now_ms: int) -> None:
-        """Forgets clients that were silent for two minutes, and ends their streams. To be called every 10 s."""
+    def scan(self) -> None:
+        """Forgets clients that were silent for two minutes, and ends their streams."""
+        now_ms = self._clock.wall_ms()
         self.consumers.expire(now_ms)
         self.producers.expire(now_ms)
         for client_id, (_, seen_ms) in list(self._profiles.items()):
@@ -112,7 +128,9 @@ class Clients:
             del self._streams[stream.client_id]
 
     def close(self) -> None:
-        """Ends every stream."""
+        """Ends every stream, and looks for nobody any more."""
+        if self._timer is not None:
+            self._timer.cancel()
         for stream in self._open_streams:
             stream.end()
 

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from rmqpull_broker.core.holding import Holding, ParkedPull
+from rmqpull_broker.core.message_ids import MessageIds
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.queue_selection import QueueSelector
+from rmqpull_broker.core.sending import Sender
+from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.server.clients import Clients
+from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.faults import Faults
+from rmqpull_broker.server.group_commit import GroupCommit
+from rmqpull_broker.server.metrics import Metrics
+from rmqpull_broker.server.parking import Parking
+from rmqpull_broker.server.service import Caller, Service
+from rmqpull_broker.store.commit_log import CommitLog
+from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from rmqpull_broker.store.queues import ConsumeQueues
 from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 
 if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect
+    from tests.broker.conftest import Client, Connect, Conversation
 
 WAIT_S = 60
 
@@ -29,6 +47,37 @@ class Parkings:
 
     def await_left(self) -> ParkedPull:
         return self.left.get(timeout=WAIT_S)
+
+
+class Edge:
+    """What handlers work with, without gRPC: a broker whose clock stands still. Its state may be changed at will."""
+
+    def __init__(self, broker_names: Sequence[str] = ("broker-a",), properties: BrokerProperties | None = None) -> None:
+        self.clock = ManualClock(1_000_000)
+        self.state = BrokerState(ConsumeQueues(), broker_names, properties)
+        parking = Parking(self.state.store, self.clock)
+        self.group_commit = GroupCommit(self.state, CommitLog(MemoryFileSystem()), parking.kept)
+        self.clients = Clients(self.clock)
+        self.service = Service(
+            self.state,
+            self.group_commit,
+            parking,
+            Sender(QueueSelector(), MessageIds(bytes(6), 1), "127.0.0.1:8081"),
+            self.clock,
+            Faults(self.clock),
+            Metrics(),
+            ("127.0.0.1", 8081),
+            self.clients,
+        )
+
+    @staticmethod
+    def caller(client_id: str = "tester") -> Caller:
+        return Caller("127.0.0.1", client_id, None, "PYTHON", "5.1.2")
+
+
+@pytest.fixture
+def new_edge() -> type[Edge]:
+    return Edge
 
 
 @pytest.fixture
@@ -62,3 +111,44 @@ def parkings(monkeypatch: pytest.MonkeyPatch) -> Parkings:
     monkeypatch.setattr(Holding, "park", park_and_tell)
     monkeypatch.setattr(Holding, "remove", remove_and_tell)
     return seen
+
+
+class SettingsOf(Protocol):
+    def __call__(
+        self, client_type: str, *topics: str, group: str = ..., expression: v2.FilterExpression = ...
+    ) -> Any: ...
+
+
+@pytest.fixture
+def settings_of() -> SettingsOf:
+    """Settings as a client sends them: those of a producer without a group, of a consumer with one."""
+
+    def made(
+        client_type: str, *topics: str, group: str = "", expression: v2.FilterExpression | None = None
+    ) -> v2.Settings:
+        resources = [v2.Resource(name=topic) for topic in topics]
+        if not group:
+            return v2.Settings(client_type=client_type, publishing=v2.Publishing(topics=resources))
+        entries = [v2.SubscriptionEntry(topic=resource, expression=expression) for resource in resources]
+        subscription = v2.Subscription(group=v2.Resource(name=group), subscriptions=entries)
+        return v2.Settings(client_type=client_type, subscription=subscription)
+
+    return made
+
+
+Introduce = Callable[..., "Conversation"]
+
+
+@pytest.fixture
+def introduce(settings_of: SettingsOf) -> Iterator[Introduce]:
+    """Lets a client send settings and hear the server's; its Telemetry stream stays open until the test ends."""
+    with ExitStack() as conversations:
+
+        def converse(client: Client, client_type: str, *topics: str, group: str = "") -> Conversation:
+            conversation = client.converse("Telemetry")
+            conversations.callback(conversation.cancel)
+            conversation.say(service.TelemetryCommand(settings=settings_of(client_type, *topics, group=group)))
+            assert conversation.hear().status.code == v2.Code.OK
+            return conversation
+
+        yield converse

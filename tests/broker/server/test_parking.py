@@ -263,5 +263,5 @@ def service_of(lot: Lot) -> Service:
         Faults(lot.clock),
         Metrics(),
         ("127.0.0.1", 8081),
-        Clients(),
+        Clients(lot.clock),
     )

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqpull_broker.core.facts import TopicPut
+from rmqpull_broker.core.model import TopicConfig, TopicType
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.server.handlers import query_route
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Client, Connect
+    from tests.broker.server.conftest import Edge
 
 
 def route_of(topic: str, **fields: object) -> service.QueryRouteRequest:
@@ -40,6 +46,46 @@ def test_a_client_that_says_no_address_gets_the_brokers_own(client: Client, brok
     (address,) = queue.broker.endpoints.addresses
     assert f"{address.host}:{address.port}" == broker.endpoints
     assert queue.broker.endpoints.scheme == v2.AddressScheme.IPv4
+
+
+def routed(edge: Edge, topic: TopicConfig) -> list[tuple[str, int, str]]:
+    edge.state.apply([TopicPut(topic)])
+    answer = asyncio.run(query_route.answer(edge.service, route_of(topic.name), edge.caller()))
+    queues = answer.message_queues
+    return [(queue.broker.name, queue.id, v2.Permission.Name(queue.permission)) for queue in queues]
+
+
+@pytest.mark.parametrize(
+    ("topic", "permissions"),
+    [
+        (TopicConfig("orders", 3, 1), ["READ", "READ", "READ_WRITE"]),
+        (TopicConfig("orders", 1, 3), ["WRITE", "WRITE", "READ_WRITE"]),
+        (TopicConfig("orders", 2, 3, perm=4), ["READ", "READ"]),
+        (TopicConfig("orders", 2, 3, perm=0), ["NONE", "NONE", "NONE"]),
+    ],
+)
+def test_every_broker_has_the_queues_that_numbers_and_permission_make(
+    new_edge: type[Edge], topic: TopicConfig, permissions: list[str]
+) -> None:
+    numbered = list(enumerate(permissions))
+    expected = [(broker, *queue) for broker in ("broker-a", "broker-b") for queue in numbered]
+    assert routed(new_edge(["broker-a", "broker-b"]), topic) == expected
+
+
+def test_a_broker_that_takes_nothing_routes_for_reading_only(new_edge: type[Edge]) -> None:
+    edge = new_edge(properties=BrokerProperties(broker_permission=4))
+    assert routed(edge, TopicConfig("orders", 1, 1)) == [("broker-a", 0, "READ")]
+
+
+@pytest.mark.parametrize(
+    ("topic_type", "accepted"),
+    [(TopicType.FIFO, ["FIFO"]), (TopicType.MIXED, ["NORMAL", "FIFO", "DELAY", "TRANSACTION"])],
+)
+def test_a_queue_takes_its_topics_types(new_edge: type[Edge], topic_type: TopicType, accepted: list[str]) -> None:
+    edge = new_edge()
+    edge.state.apply([TopicPut(TopicConfig("orders", 1, 1, topic_type))])
+    (queue,) = asyncio.run(query_route.answer(edge.service, route_of("orders"), edge.caller())).message_queues
+    assert [v2.MessageType.Name(number) for number in queue.accept_message_types] == accepted
 
 
 @pytest.mark.parametrize(

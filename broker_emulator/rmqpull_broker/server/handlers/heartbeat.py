@@ -18,5 +18,5 @@ async def answer(service: Service, request: rpc.HeartbeatRequest, caller: Caller
         name = name_of(request.group)
         check_group_name(name)
         group = next(iter(await service.groups_with_retry_topic([name])), None)
-    service.clients.refresh(profile, group, service.clock_ms())
+    service.clients.refresh(profile, group)
     return rpc.HeartbeatResponse(status=OK)

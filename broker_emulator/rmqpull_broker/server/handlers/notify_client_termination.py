@@ -19,5 +19,5 @@ async def answer(
         name = name_of(request.group)
         check_group_name(name)
         group = service.state.groups.get(name)
-    service.clients.terminate(caller.client_id, group, service.clock_ms())
+    service.clients.terminate(caller.client_id, group)
     return rpc.NotifyClientTerminationResponse(status=OK)

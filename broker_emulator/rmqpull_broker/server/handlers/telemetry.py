@@ -83,7 +83,7 @@ async def _take_settings(service: Service, settings: v2.Settings, caller: Caller
         groups = []
         if profile.consumer is not None:
             groups = await service.groups_with_retry_topic([profile.consumer.group])
-        service.clients.introduce(profile, groups, service.clock_ms())
+        service.clients.introduce(profile, groups)
     except BrokerError as error:
         raise type(error)(f"process client telemetryCommand failed. {error}") from error
     if profile.consumer is None:

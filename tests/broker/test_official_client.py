@@ -1,0 +1,99 @@
+"""The official Python client itself as an outside judge: its classes start, work and shut down without a complaint.
+
+It runs in a process of its own: it starts threads, opens a log file below the home directory when it is imported, and
+registers the protocol's names in the default pool. Its log tells what it did not like.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rmqpull_broker.testing import running_broker
+
+START = """
+import sys, threading
+from rocketmq import (ClientConfiguration, ConsumeResult, Credentials, FilterExpression, Message, MessageListener,
+                      Producer, PushConsumer, SimpleConsumer)
+
+configuration = ClientConfiguration(sys.argv[1], Credentials(), "")
+
+def run(client, work):
+    client.startup()
+    # The server's settings are what the client goes by; only a push consumer waits for them on its own.
+    assert client._init_settings_event.wait(30)
+    for endpoints in client.route_manager.get_all_endpoints().values():
+        request = client._heartbeat_req()
+        beat = client.rpc_client.heartbeat_async(endpoints, request, metadata=client.sign(), timeout=30)
+        print("heartbeat", beat.result().status.message)
+    work(client)
+    client.shutdown()
+"""
+
+PRODUCER = """
+def send(producer):
+    message = Message()
+    message.topic, message.body, message.tag, message.keys = "orders", b"a body", "red", "key"
+    print("sent", producer.send(message).message_id[:2])
+    print("told", producer._Producer__max_body_size, producer._Producer__validate_message_type)
+
+run(Producer(configuration, ("orders",)), send)
+"""
+
+SIMPLE_CONSUMER = """
+run(SimpleConsumer(configuration, "readers", {"orders": FilterExpression("red || blue")}, 5), lambda consumer: None)
+"""
+
+# Receiving is not served: the consumer is stopped where it would begin to.
+PUSH_CONSUMER = """
+class Listener(MessageListener):
+    def consume(self, message):
+        return ConsumeResult.SUCCESS
+
+consumer = PushConsumer(configuration, "readers", Listener(), {"orders": FilterExpression()})
+assigned, queues = threading.Event(), []
+
+def take(assignments, topic):
+    queues[:] = [assignment.message_queue.id for assignment in assignments]
+    assigned.set()
+
+def await_assignment(consumer):
+    assert assigned.wait(30)
+    print("assigned", queues)
+    print("told", consumer.long_polling_timeout, consumer.receive_batch_size, consumer.fifo)
+
+consumer._PushConsumer__update_topic_assignment = take
+run(consumer, await_assignment)
+"""
+
+ITS_OWN_MISTAKE = "exception, 'NoneType' object has no attribute 'get_meter'"
+"""Version 5.1.2 wants to measure its push consumer whether or not the server's settings switch metrics on."""
+
+
+def talk(script: str, home: Path) -> tuple[list[str], list[str]]:
+    """What a script prints, and the lines of the client's log that are no mere information."""
+    with running_broker(topics={"orders": 2}) as broker:
+        command = [sys.executable, "-c", START + script, broker.endpoints]
+        environment = {**os.environ, "HOME": str(home)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    log = (home / "logs" / "rocketmq_python" / "rocketmq_client.log").read_text(encoding="utf-8")
+    complaints = [line for line in log.splitlines() if "[INFO]" not in line and not line.endswith(ITS_OWN_MISTAKE)]
+    return done.stdout.splitlines(), complaints
+
+
+@pytest.mark.parametrize(
+    ("script", "printed"),
+    [
+        (PRODUCER, ["heartbeat OK", "sent 01", "told 4194304 True"]),
+        (SIMPLE_CONSUMER, ["heartbeat OK"]),
+        (PUSH_CONSUMER, ["heartbeat OK", "assigned [-1]", "told 20 32 False"]),
+    ],
+    ids=["Producer", "SimpleConsumer", "PushConsumer"],
+)
+def test_it_starts_works_and_leaves_without_a_complaint(script: str, printed: list[str], tmp_path: Path) -> None:
+    assert talk(script, tmp_path) == (printed, [])
