@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from rmqpull_broker.core.errors import BrokerError
-from rmqpull_broker.core.filtering import parse_filter, parse_tags
-
-TAG = "TAG"
-SQL92 = "SQL92"
+from rmqpull_broker.core.errors import IllegalFilterExpression
+from rmqpull_broker.core.filtering import TAG, MessageFilter, parse_filter, parse_tags
 
 DEAD_FILTER_MS_MAX = 24 * 3_600_000
 """``filterDataCleanTimeSpan``: how long the filter of a topic that nobody subscribes to any more is remembered."""
 FILTERS_MAX = 10_000
 """Filters over all groups; beyond it the oldest is forgotten, and its group's next heartbeat brings it back."""
 
-CompileFilter = Callable[[str, str], Any]
+CompileFilter = Callable[[str, str], MessageFilter]
 
 
 def is_tag_type(expression_type: str) -> bool:
@@ -58,21 +54,14 @@ class FilterData:
     expression_type: str
     expression: str
     client_version: int
-    compiled: Any = field(compare=False)
+    compiled: MessageFilter = field(compare=False)
     dead_since_ms: int | None = None
-
-
-def compile_filter(expression_type: str, expression: str) -> Any:
-    """The filter of an expression that is not TAG. Raises BrokerError for what cannot be read, or an unknown type."""
-    if expression_type != SQL92:
-        raise BrokerError(f"there is no filter of type {expression_type!r}: expected {TAG} or {SQL92}")
-    return parse_filter("SQL", expression)
 
 
 class FilterTable:
     """Filters by group and topic, as Apache's ConsumerFilterManager keeps them: TAG subscriptions have none."""
 
-    def __init__(self, compile_expression: CompileFilter = compile_filter) -> None:
+    def __init__(self, compile_expression: CompileFilter = parse_filter) -> None:
         self._compile = compile_expression
         self._groups: dict[str, dict[str, FilterData]] = {}
 
@@ -122,7 +111,7 @@ class FilterTable:
     def _compile_into(self, group: str, subscription: SubscriptionData) -> None:
         try:
             compiled = self._compile(subscription.expression_type, subscription.expression)
-        except BrokerError:
+        except IllegalFilterExpression:
             return  # the next pull is told
         data = FilterData(subscription.expression_type, subscription.expression, subscription.sub_version, compiled)
         self._groups.setdefault(group, {})[subscription.topic] = data

@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rmqpull_broker.core import subscriptions
-from rmqpull_broker.core.errors import BrokerError, IllegalFilterExpression
+from rmqpull_broker.core.errors import IllegalFilterExpression
+from rmqpull_broker.core.filtering import SQL92, TAG, MessageFilter, TagFilter
 from rmqpull_broker.core.subscriptions import (
-    SQL92,
-    TAG,
     FilterTable,
     SubscriptionData,
-    compile_filter,
     is_tag_type,
     subscription_data,
 )
@@ -23,11 +21,11 @@ def sql(expression: str, version: int, topic: str = "orders", expression_type: s
     return SubscriptionData(topic, expression, version, expression_type)
 
 
-def compile_good(expression_type: str, expression: str) -> str:
+def compile_good(expression_type: str, expression: str) -> MessageFilter:
     """Stands in for the compiler: whatever begins with 'bad' is malformed."""
     if expression.startswith("bad"):
         raise IllegalFilterExpression(expression)
-    return f"{expression_type}: {expression}"
+    return TagFilter(frozenset({expression_type, expression}))
 
 
 @pytest.fixture
@@ -58,11 +56,6 @@ def test_bars_alone_are_no_tags() -> None:
 @pytest.mark.parametrize(("expression_type", "is_tag"), [("", True), ("TAG", True), ("tag", False), ("SQL92", False)])
 def test_the_empty_type_is_tag(expression_type: str, is_tag: bool) -> None:
     assert is_tag_type(expression_type) is is_tag
-
-
-def test_an_unknown_type_has_no_filter() -> None:
-    with pytest.raises(BrokerError, match="'sql92'"):
-        compile_filter("sql92", "a = 1")
 
 
 # What a group's heartbeats said one after the other, and what a pull finds then: expression, version, is it dead.
@@ -97,7 +90,14 @@ def test_what_a_pull_finds_after_heartbeats(
     seen = None if data is None else (data.expression, data.client_version, data.dead_since_ms is not None)
     assert seen == found
     if data is not None:
-        assert data.compiled == f"{data.expression_type}: {data.expression}"
+        assert data.compiled == TagFilter(frozenset({data.expression_type, data.expression}))
+
+
+def test_filters_are_compiled_as_pulls_compile_theirs() -> None:
+    table = FilterTable()
+    table.register("readers", [sql("a > 1", 1), sql("a >", 1, "clicks"), sql("a", 1, "others", "sql92")], 0)
+    found = [table.get("readers", topic) is not None for topic in ("orders", "clicks", "others")]
+    assert found == [True, False, False]
 
 
 def test_filters_are_kept_by_group_and_topic(table: FilterTable) -> None:

@@ -28,9 +28,10 @@ from rmqpull_broker.core.errors import (
     InvalidClientProperties,
     TooManyRequests,
 )
+from rmqpull_broker.core.filtering import SQL92, TAG
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.naming import check_group_name, check_topic_name
-from rmqpull_broker.core.subscriptions import SQL92, TAG, SubscriptionData, subscription_data
+from rmqpull_broker.core.subscriptions import SubscriptionData, subscription_data
 from rmqpull_broker.server.codec import name_of
 from rmqpull_broker.server.limits import CLIENT_PROPERTIES_MAX, SETTINGS_BYTES_MAX, SUBSCRIPTIONS_MAX
 from rmqpull_broker.server.service import Caller, Service
