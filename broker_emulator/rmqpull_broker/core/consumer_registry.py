@@ -144,6 +144,12 @@ class ConsumerRegistry:
         found = (info.subscription(topic) for info in infos if info is not None)
         return next((subscription for subscription in found if subscription is not None), None)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nobody and nothing that :meth:`expire` could ever forget."""
+        pulled = any(info.subscriptions for info in self._compensated.values())
+        return not self._groups and not pulled and len(self._filters) == 0
+
     def client_ids(self, group: str) -> list[str]:
         """The answer of GET_CONSUMER_LIST_BY_GROUP. Raises InternalError for a group without members."""
         info = self._groups.get(group)
@@ -247,18 +253,23 @@ class ConsumerRegistry:
         """Remembers what a pull with the subscription bit wants of its topic."""
         if group not in self._compensated:
             self.compensate(group)
-        subscriptions = self._compensated[group].subscriptions
+        info = self._compensated[group]
+        subscriptions = info.subscriptions = _younger(info.subscriptions, subscription.sub_version)
         subscriptions[subscription.topic] = subscription
         if len(subscriptions) > COMPENSATED_TOPICS_MAX:
             del subscriptions[next(iter(subscriptions))]
 
     def _expire_compensated(self, now_ms: int) -> None:
         for group, info in list(self._compensated.items()):
-            living = {
-                topic: subscription
-                for topic, subscription in info.subscriptions.items()
-                if now_ms - subscription.sub_version <= COMPENSATED_EXPIRED_TIMEOUT_MS
-            }
+            living = _younger(info.subscriptions, now_ms)
             if info.subscriptions and not living:
                 del self._compensated[group]
             info.subscriptions = living
+
+
+def _younger(subscriptions: dict[str, SubscriptionData], now_ms: int) -> dict[str, SubscriptionData]:
+    return {
+        topic: subscription
+        for topic, subscription in subscriptions.items()
+        if now_ms - subscription.sub_version <= COMPENSATED_EXPIRED_TIMEOUT_MS
+    }

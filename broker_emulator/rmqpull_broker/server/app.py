@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 import grpc
@@ -21,6 +22,7 @@ from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.core.transactions import TransactionCheck
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock
+from rmqpull_broker.server.codec import orphaned_transaction_to
 from rmqpull_broker.server.faults import Faults
 from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.limits import GRPC_MESSAGE_BYTES_MAX
@@ -31,6 +33,8 @@ from rmqpull_broker.server.registry import generic_handlers
 from rmqpull_broker.server.service import Service
 from rmqpull_broker.server.time_machine import TimeMachine
 from rmqpull_broker.server.timed_work import TimedWork
+
+_logger = logging.getLogger(__name__)
 
 STOP_GRACE_S = 1.0
 _TURNS_TO_SETTLE = 3
@@ -103,7 +107,6 @@ class BrokerServer:
         self._timed_work = TimedWork(self.state, self.group_commit, self.clock, self.sender.store_host, self._ask)
         await self._server.start()
         self._timed_work.start()
-        self.clients.start()
         return port
 
     def _kept(self, facts: list[Fact]) -> None:
@@ -113,7 +116,12 @@ class BrokerServer:
             self._timed_work.delayed()
 
     def _ask(self, check: TransactionCheck) -> None:
-        """Asks a producer what became of its half message."""
+        """Asks one producer what became of a half message; the next check asks again, perhaps another one."""
+        client_id = self.clients.one_of_producers(check.producer_group)
+        if client_id is None:
+            _logger.info("no producer of %s can be asked after its half message", check.producer_group)
+        else:
+            self.clients.send(client_id, orphaned_transaction_to(check))
 
     async def _settled(self) -> None:
         """Returns when all that is to be done at this moment has been done."""

@@ -41,13 +41,23 @@ class Clients:
         self._open_streams: set[TelemetryStream] = set()
         self._timer: Timer | None = None
 
-    def start(self) -> None:
-        """Looks every 10 s, by the clock, for clients that went silent."""
-        self._timer = self._clock.call_at(self._clock.passing_ms() + SCAN_INTERVAL_MS, self._scan_and_go_on)
+    def _watch(self) -> None:
+        """Looks for silent clients in 10 s, and every 10 s after that as long as somebody is there."""
+        if self._timer is None:
+            self._timer = self._clock.call_at(self._clock.passing_ms() + SCAN_INTERVAL_MS, self._scan)
 
-    def _scan_and_go_on(self) -> None:
-        self.scan()
-        self.start()
+    def _scan(self) -> None:
+        self._timer = None
+        now_ms = self._clock.wall_ms()
+        self.consumers.expire(now_ms)
+        self.producers.expire(now_ms)
+        for client_id, (_, seen_ms) in list(self._profiles.items()):
+            if now_ms - seen_ms > CHANNEL_EXPIRED_TIMEOUT_MS:
+                del self._profiles[client_id]
+                if client_id in self._streams:
+                    self._streams[client_id].end()
+        if self._profiles or not self.consumers.is_empty:
+            self._watch()
 
     # --- presence --------------------------------------------------------------------------------------------------
 
@@ -61,6 +71,7 @@ class Clients:
         heartbeat = Heartbeat(profile.channel, consumers, producer_groups=profile.topics)
         self._heartbeats.take(heartbeat, groups, now_ms)
         self._profiles[client_id] = profile, now_ms
+        self._watch()
 
     def profile(self, client_id: str) -> ClientProfile:
         """What the client said of itself.
@@ -88,6 +99,7 @@ class Clients:
             notify = group.notify_consumer_ids_changed_enable
             self.consumers.register(consumer, profile.channel, now_ms, notify=notify, without_sub=True)
         self._profiles[profile.channel.client_id] = profile, now_ms
+        self._watch()
 
     def terminate(self, client_id: str, group: GroupConfig | None) -> None:
         """Forgets a client that says good-bye; ``group`` is the one that it names. Its stream is its own to close."""
@@ -98,17 +110,6 @@ class Clients:
             self.consumers.unregister(group.name, client_id, now_ms, notify=notify)
         self.consumers.channel_closed(client_id, now_ms)
         self.producers.channel_closed(client_id)
-
-    def scan(self) -> None:
-        """Forgets clients that were silent for two minutes, and ends their streams."""
-        now_ms = self._clock.wall_ms()
-        self.consumers.expire(now_ms)
-        self.producers.expire(now_ms)
-        for client_id, (_, seen_ms) in list(self._profiles.items()):
-            if now_ms - seen_ms > CHANNEL_EXPIRED_TIMEOUT_MS:
-                del self._profiles[client_id]
-                if client_id in self._streams:
-                    self._streams[client_id].end()
 
     # --- streams ---------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,9 @@ from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
 from rmqpull_broker.core.filtering import SQL92, TAG, MessageFilter, check_filter_supported, parse_filter
 from rmqpull_broker.core.model import PERM_READ, PERM_WRITE, BodyEncoding, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.transactions import TransactionCheck
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 
@@ -128,6 +130,14 @@ def message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
         system_properties=system,
         body=message.body,
     )
+
+
+def orphaned_transaction_to(check: TransactionCheck) -> rpc.TelemetryCommand:
+    """What a producer is asked of a half message that nobody ended (rocketmq-semantics 5.14)."""
+    command = rpc.TelemetryCommand()
+    command.recover_orphaned_transaction_command.message.CopyFrom(message_to(check.stored, check.queue))
+    command.recover_orphaned_transaction_command.transaction_id = check.stored.message.msg_id
+    return command
 
 
 def _user_properties(message: Message) -> Mapping[str, str]:

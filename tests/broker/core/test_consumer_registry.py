@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -255,6 +255,29 @@ def test_what_pulls_told_is_remembered_for_ten_minutes(registry: ConsumerRegistr
     assert topics_of(registry, ["orders", "clicks"]) == ["clicks"]
     registry.expire(602_001)
     assert registry.compensated_group("readers") is None
+
+
+def test_a_pull_makes_its_group_forget_what_is_old(registry: ConsumerRegistry) -> None:
+    registry.compensate_subscription("readers", SubscriptionData("orders", "*", 1_000))
+    registry.compensate_subscription("readers", SubscriptionData("clicks", "*", 601_001))
+    assert topics_of(registry, ["orders", "clicks"]) == ["clicks"]
+
+
+def test_a_registry_is_empty_when_nothing_is_left_to_expire() -> None:
+    registry = ConsumerRegistry(filters=FilterTable(lambda *_: NOTHING))
+    wanted = SubscriptionData("orders", "a", 1, SQL92)
+    steps: list[tuple[Callable[[], object], bool]] = [
+        (lambda: registry.compensate("only pulls"), True),
+        (lambda: registry.compensate_subscription("readers", SubscriptionData("orders", "*", 0)), False),
+        (lambda: registry.expire(600_001), True),
+        (lambda: registry.register(ConsumerData("readers", (wanted,)), ANN, 700_000), False),
+        (lambda: registry.expire(800_000), False),
+        (lambda: registry.unregister("readers", ANN.channel_id, 800_000), False),  # its filter is remembered
+        (lambda: registry.expire(800_000 + 86_400_000), True),
+    ]
+    for step, is_empty in steps:
+        step()
+        assert registry.is_empty is is_empty
 
 
 def test_a_pull_says_anew_how_its_group_consumes(registry: ConsumerRegistry) -> None:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from rmqpull_broker.assembly import open_broker
-from rmqpull_broker.config import Address, BrokerConfig
 from rmqpull_broker.core.channels import ClientChannel
 from rmqpull_broker.core.client_settings import ClientProfile
 from rmqpull_broker.core.consumer_registry import ConsumerData
@@ -44,9 +40,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def clients(clock: ManualClock) -> Clients:
-    made = Clients(clock)
-    made.start()
-    return made
+    return Clients(clock)
 
 
 def test_a_client_is_known_by_its_settings_alone(clients: Clients) -> None:
@@ -107,7 +101,7 @@ def test_silence_for_two_minutes_is_noticed_at_the_next_look(clients: Clients, c
     assert not stream.takes_commands
 
 
-def test_a_closed_registry_looks_no_more(clients: Clients, clock: ManualClock) -> None:
+def test_nobody_is_looked_for_after_the_end(clients: Clients, clock: ManualClock) -> None:
     clients.introduce(consumer("ann"), [READERS])
     clients.close()
     clock.advance(10 * TWO_MINUTES_MS)
@@ -136,18 +130,14 @@ def test_clients_have_a_limit_and_leaving_makes_room(clients: Clients, monkeypat
     assert [profile.channel.client_id for profile in clients.profiles()] == ["bob"]
 
 
-def test_a_broker_looks_for_silent_clients_by_its_clock() -> None:
-    clock = ManualClock(1_000_000)
-
-    async def run() -> int:
-        broker = open_broker(BrokerConfig(Address("127.0.0.1", 0)), lambda _: clock)
-        await broker.start("127.0.0.1", 0, [])
-        broker.clients.introduce(producer("ann"), [])
-        clock.advance(TWO_MINUTES_MS + 10_000)
-        await broker.stop()
-        return len(broker.clients.profiles())
-
-    assert asyncio.run(run()) == 0
+def test_nobody_is_looked_for_when_nobody_is_there(clients: Clients, clock: ManualClock) -> None:
+    assert clock.next_due_ms() is None
+    clients.introduce(consumer("ann"), [READERS])
+    assert clock.next_due_ms() == 10_000
+    clock.advance(TWO_MINUTES_MS + 10_000)
+    assert clock.next_due_ms() is None
+    clients.introduce(producer("ann", "orders"), [])
+    assert clock.next_due_ms() == TWO_MINUTES_MS + 20_000
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,71 @@
+"""The whole broker on a port, with a clock that stands still."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from rmqpull_broker.assembly import open_broker
+from rmqpull_broker.config import Address, BrokerConfig
+from rmqpull_broker.core.channels import ClientChannel
+from rmqpull_broker.core.client_settings import ClientProfile
+from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.facts import RowsStored
+from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.transactions import half
+from rmqpull_broker.server.app import BrokerServer
+from rmqpull_broker.server.clock import ManualClock
+
+TRANSFERS = TopicConfig("transfers", 1, 1, TopicType.TRANSACTION, "id")
+PRODUCER = ClientProfile(ClientChannel("ann", "ann"), "PRODUCER", ("transfers",))
+
+
+def play(story: Callable[[BrokerServer], Awaitable[None]]) -> None:
+    async def run() -> None:
+        broker = open_broker(BrokerConfig(Address("127.0.0.1", 0)), lambda _: ManualClock(1_000_000))
+        await broker.start("127.0.0.1", 0, [TRANSFERS])
+        await story(broker)
+        await broker.stop()
+
+    asyncio.run(run())
+
+
+def store_half_message(draft: Draft) -> None:
+    message = Message(b"a body", "an id", transactional=True, system_properties={"PGROUP": "transfers"})
+    queue, waiting = half(draft, MessageQueue("transfers", "broker-a", 0), message)
+    draft.add(RowsStored(queue, (StoredMessage(waiting, 0, 1_000_000, "store"),)))
+
+
+def test_a_producer_is_asked_after_a_half_message_that_nobody_ended() -> None:
+    async def story(broker: BrokerServer) -> None:
+        broker.clients.introduce(PRODUCER, [])
+        stream = broker.clients.open_stream("ann")
+        await broker.group_commit.execute(store_half_message)
+        await broker.time_machine.advance(60_000)
+        stream.end()
+        commands: list[Any] = [command async for command in stream.commands()]
+        asked = commands[0].recover_orphaned_transaction_command
+        assert (asked.transaction_id, asked.message.body) == ("an id", b"a body")
+        assert (asked.message.topic.name, asked.message.system_properties.message_id) == ("transfers", "an id")
+        assert not commands[0].HasField("status")
+
+    play(story)
+
+
+def test_a_half_message_whose_producers_are_away_waits() -> None:
+    async def story(broker: BrokerServer) -> None:
+        await broker.group_commit.execute(store_half_message)
+        await broker.time_machine.advance(60_000)
+        assert len(broker.state.halves) == 1
+
+    play(story)
+
+
+def test_silent_clients_are_forgotten_by_the_brokers_clock() -> None:
+    async def story(broker: BrokerServer) -> None:
+        broker.clients.introduce(PRODUCER, [])
+        await broker.time_machine.advance(130_000)
+        assert broker.clients.profiles() == []
+
+    play(story)
