@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -192,6 +193,21 @@ def test_a_mistake_of_ours_ends_the_stream_as_internal(
     monkeypatch.setattr(telemetry, "_copy", lambda _: 1 // 0)
     code, details = ending(client, service.TelemetryCommand(settings=settings_of("PRODUCER", "orders")))
     assert (code, details) == ("INTERNAL", "ZeroDivisionError: integer division or modulo by zero")
+
+
+def test_a_client_that_goes_away_leaves_no_stream(
+    client: Client, introduce: Introduce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: queue.SimpleQueue[str] = queue.SimpleQueue()
+    close_stream = clients.Clients.close_stream
+
+    def close_and_tell(self: clients.Clients, stream: telemetry_stream.TelemetryStream) -> None:
+        close_stream(self, stream)
+        left.put(stream.client_id)
+
+    monkeypatch.setattr(clients.Clients, "close_stream", close_and_tell)
+    introduce(client, "PRODUCER", "orders").cancel()
+    assert left.get(timeout=60) == "tester"
 
 
 def test_a_stopping_broker_ends_its_streams(connect: Connect, introduce: Introduce) -> None:
