@@ -30,7 +30,7 @@ FILES = "os fcntl shutil tempfile pathlib"
 CORE_FOR_STORE = " ".join(f"rmqpull_broker.core.{m}" for m in ("model", "facts", "ports", "errors", "columns"))
 SERVER = (
     "rmqpull_broker.server rmqpull_broker.core rmqpull_broker.config rmqpull_broker.__version__ "
-    "rmqpull_proto grpc google.protobuf pyarrow"
+    "rmqpull_proto grpc grpc_health grpc_reflection google.protobuf prometheus_client pyarrow"
 )
 PURE_MODULES = ("model", "offsets", "planning", "options", "starting", "errors", "allocation", "admission", "loss")
 PURE = " ".join(f"pyspark_rmqpull.{m}" for m in PURE_MODULES)
@@ -40,7 +40,11 @@ LAYERS = (
     Layer("rmqpull_broker/core/*", "rmqpull_broker.core pyarrow lark", never=EFFECTS),
     Layer("rmqpull_broker/store/vfs.py", f"rmqpull_broker.store {CORE_FOR_STORE}"),
     Layer("rmqpull_broker/store/*", f"rmqpull_broker.store {CORE_FOR_STORE} pyarrow", never=FILES),
-    Layer("rmqpull_broker/server/codec.py rmqpull_broker/server/status.py rmqpull_broker/server/handlers/*", SERVER),
+    Layer(
+        "rmqpull_broker/server/codec.py rmqpull_broker/server/status.py rmqpull_broker/server/health.py "
+        "rmqpull_broker/server/handlers/*",
+        SERVER,
+    ),
     Layer("rmqpull_broker/server/*", SERVER, never="*_pb2"),
     Layer("rmqpull_broker/testcontainers.py", "rmqpull_broker.config testcontainers typing_extensions"),
     # The composition roots choose a store, a clock and a port; whoever embeds the broker comes in here.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import grpc
 
@@ -20,33 +22,31 @@ from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.core.transactions import TransactionCheck
+from rmqpull_broker.server import health
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.codec import orphaned_transaction_to
+from rmqpull_broker.server.connections import CALLS_MAX, OPTIONS
 from rmqpull_broker.server.faults import Faults
 from rmqpull_broker.server.group_commit import GroupCommit
-from rmqpull_broker.server.limits import GRPC_MESSAGE_BYTES_MAX
-from rmqpull_broker.server.listening import listen
+from rmqpull_broker.server.listening import PortUnavailable, listen
 from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
+from rmqpull_broker.server.reflection import enable_reflection
 from rmqpull_broker.server.registry import generic_handlers
 from rmqpull_broker.server.service import Service
 from rmqpull_broker.server.time_machine import TimeMachine
 from rmqpull_broker.server.timed_work import TimedWork
+from rmqpull_proto import rpc
+
+if TYPE_CHECKING:
+    from rmqpull_broker.server.exposition import Exposition
 
 _logger = logging.getLogger(__name__)
 
 STOP_GRACE_S = 1.0
 _TURNS_TO_SETTLE = 3
 """Turns of the event loop in which a task that a timer set off gets under way."""
-
-_OPTIONS = (
-    # Two brokers on one port would share its connections by chance; the second must fail instead.
-    ("grpc.so_reuseport", 0),
-    ("grpc.max_receive_message_length", GRPC_MESSAGE_BYTES_MAX),
-    # Answers are bounded by PULL_BYTES_MAX and by what ids, hosts and traces may weigh beside.
-    ("grpc.max_send_message_length", -1),
-)
 
 
 class BrokerServer:
@@ -72,11 +72,13 @@ class BrokerServer:
         self._parking = Parking(state.store, clock, _holding_rules(state.properties))
         self.faults = Faults(clock)
         self.metrics = Metrics()
-        self.group_commit = GroupCommit(state, log, self._kept)
+        self.group_commit = GroupCommit(state, log, self._kept, self._written)
         self.time_machine = TimeMachine(clock, self._settled)
         self._timed_work: TimedWork | None = None
         self.clients = Clients(clock, notify_consumer_ids_changed=state.properties.notify_consumer_ids_changed_enable)
         self._server: grpc.aio.Server | None = None
+        self._health: health.Health | None = None
+        self._exposition: Exposition | None = None
 
     async def start(self, host: str, port: int, topics: Sequence[TopicConfig]) -> int:
         """Listens, creates missing topics, all or none, and returns the port, which is a free one when ``port`` is 0.
@@ -88,7 +90,7 @@ class BrokerServer:
             for topic in topics:
                 create_topic(draft, topic)
 
-        self._server = grpc.aio.server(options=_OPTIONS)
+        self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
         port = listen(self._server, host, port)
         await self.group_commit.execute(create_topics)
         self.sender = Sender(QueueSelector(), self.message_ids, f"{host}:{port}")
@@ -105,9 +107,25 @@ class BrokerServer:
         )
         self._server.add_generic_rpc_handlers(generic_handlers(service, with_columns=self._with_columns))
         self._timed_work = TimedWork(self.state, self.group_commit, self.clock, self.sender.store_host, self._ask)
+        names = [rpc.MESSAGING.name, *([rpc.COLUMNS.name] if self._with_columns else [])]
+        enable_reflection(self._server, [*names, health.SERVICE_NAME])
+        self._health = health.Health(self._server, names)
         await self._server.start()
         self._timed_work.start()
         return port
+
+    async def expose_metrics(self, host: str, port: int) -> int:
+        """Serves metrics for Prometheus and returns the port, a free one when ``port`` is 0. Raises PortUnavailable."""
+        # Loaded only now: most brokers are not watched, and all of them are to start fast.
+        from rmqpull_broker.server.exposition import Exposition
+
+        self._exposition = Exposition(self.state, self.metrics, self._parking)
+        try:
+            return await self._exposition.start(host, port)
+        except OSError as error:
+            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+            raise PortUnavailable(f"cannot listen on {address} for metrics: {reason}") from None
 
     def _kept(self, facts: list[Fact]) -> None:
         self.metrics.kept(facts)
@@ -132,8 +150,15 @@ class BrokerServer:
                 await asyncio.sleep(0)
                 await self.group_commit.settled()
 
+    def _written(self, command_count: int, seconds: float, error: OSError | None) -> None:
+        self.metrics.written(command_count, seconds, error)
+        if self._health is not None:
+            self._health.report(is_serving=error is None)
+
     async def stop(self) -> None:
         """Answers parked pulls, finishes what was taken in, and closes the log; everything acknowledged is kept."""
+        if self._health is not None:
+            await self._health.close()
         self._parking.close()
         self.faults.close()
         self.clients.close()
@@ -141,6 +166,8 @@ class BrokerServer:
             await self._timed_work.stop()
         if self._server is not None:
             await self._server.stop(STOP_GRACE_S)
+        if self._exposition is not None:
+            await self._exposition.close()
         await self.group_commit.close()
 
 

@@ -144,11 +144,9 @@ def targets_of(message: Any) -> Iterator[Target]:
     if kind == "rmqpull.v1.Queue":
         yield Target(message.topic, message.broker_name or None, message.queue_id)
         return
-    field: Any
-    value: Any
     for field, value in message.ListFields():
         if field.name == "topic":
-            yield Target(name_of(value) if isinstance(value, Message) else value)
+            yield Target(value if field.message_type is None else name_of(value))
         elif isinstance(value, Message):
             yield from targets_of(value)
         elif field.message_type is not None:

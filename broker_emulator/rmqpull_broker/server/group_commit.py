@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
@@ -30,13 +31,21 @@ class _Waiting(NamedTuple):
 class GroupCommit:
     """The one writer of the broker. All methods belong to the event loop; only the log's append leaves it.
 
-    Arguments: the state that kept facts are applied to, the log that keeps them, and who is told of kept facts.
+    Arguments: the state that kept facts are applied to, the log that keeps them, who is told of kept facts, and who is
+    told of each write: how many commands it kept together, how many seconds it took, and the error that made it fail.
     """
 
-    def __init__(self, state: BrokerState, log: FactLog, kept: Callable[[list[Fact]], None]) -> None:
+    def __init__(
+        self,
+        state: BrokerState,
+        log: FactLog,
+        kept: Callable[[list[Fact]], None],
+        written: Callable[[int, float, OSError | None], None] = lambda *_: None,
+    ) -> None:
         self._state = state
         self._log = log
         self._kept = kept
+        self._written = written
         self._waiting: list[_Waiting] = []
         self._bytes_waiting = 0
         self._writer: asyncio.Task[None] | None = None
@@ -83,9 +92,12 @@ class GroupCommit:
                 draft.drop_command()
                 _fail(future, error)
         if draft.groups:
+            began_s = time.perf_counter()
             try:
                 await asyncio.get_running_loop().run_in_executor(self._thread, self._log.append, draft.groups)
+                self._written(len(draft.groups), time.perf_counter() - began_s, None)
             except OSError as error:
+                self._written(len(draft.groups), time.perf_counter() - began_s, error)
                 _logger.error("the commit log could not keep %d writes: %s", len(draft.groups), error)
                 for future, _ in answers:
                     _fail(future, InternalError(f"service not available now: the commit log failed: {error}"))

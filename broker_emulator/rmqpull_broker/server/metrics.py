@@ -80,11 +80,11 @@ class Metrics:
             histogram = self.call_seconds[rpc] = Histogram(SECONDS)
         histogram.observe(seconds)
 
-    def synced(self, command_count: int, seconds: float, *, failed: bool) -> None:
-        """Counts one append to the commit log with its sync, which kept ``command_count`` commands together."""
+    def written(self, command_count: int, seconds: float, error: OSError | None) -> None:
+        """Counts one write to the commit log with its sync, which kept ``command_count`` commands together."""
         self.sync_seconds.observe(seconds)
         self.group_sizes.observe(command_count)
-        self.sync_failures += failed
+        self.sync_failures += error is not None
 
 
 def _body_bytes(batch: pa.RecordBatch) -> int:

@@ -87,12 +87,14 @@ def test_a_call_may_be_struck_before_its_command_and_after() -> None:
 
 def test_rules_are_armed_while_one_can_strike() -> None:
     rules = FaultRules()
-    assert not rules.is_armed
+    armed = [rules.is_armed]
     used, removed = rules.add(fail()), rules.add(fail("SendMessage"))
+    armed.append(rules.is_armed)
     struck_by(rules, PULL)
-    assert rules.is_armed
+    armed.append(rules.is_armed)
     rules.remove(removed)
-    assert not rules.is_armed
+    armed.append(rules.is_armed)
+    assert armed == [False, True, True, False]
     assert [report.rule_id for report in rules.reports()] == [used]
 
 
