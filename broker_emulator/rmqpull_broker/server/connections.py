@@ -12,6 +12,8 @@ CALLS_MAX = PARKED_PULLS_MAX + 20_000
 """Calls at a time over all connections: whoever is parked, and room for those who are not. Others are told
 RESOURCE_EXHAUSTED by gRPC."""
 
+PENDING_CALLS_MAX = 20_000
+
 OPTIONS = (
     # Two brokers on one port would share its connections by chance; the second must fail instead.
     ("grpc.so_reuseport", 0),
@@ -19,6 +21,10 @@ OPTIONS = (
     # Answers are bounded by PULL_BYTES_MAX and by what ids, hosts and traces may weigh beside.
     ("grpc.max_send_message_length", -1),
     ("grpc.max_concurrent_streams", STREAMS_PER_CONNECTION_MAX),
+    # Calls that came in and were not looked at yet. Beyond its own limit of 1,000 gRPC begins to cancel some by chance,
+    # which a burst of pulls after a restart would feel.
+    ("grpc.server.max_pending_requests", PENDING_CALLS_MAX),
+    ("grpc.server.max_pending_requests_hard_limit", PENDING_CALLS_MAX),
     # A peer that vanished without a word is found within 80 s, and its parked pulls and streams cost nothing more.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
