@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -18,6 +17,7 @@ from rmqpull_broker.config import SETTINGS, BrokerConfig, Setting, SettingError,
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.listening import PortUnavailable
+from rmqpull_broker.server.logs import set_up_logs
 from rmqpull_broker.store.commit_log import CorruptLog
 from rmqpull_broker.store.vfs import DirectoryInUse
 
@@ -82,9 +82,10 @@ def serve(**values: Any) -> None:
     Prints one line on standard output when ready, as 'ready endpoints=127.0.0.1:8081 pid=4711'; logs go to standard
     error.
     """
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        asyncio.run(_serve(config_from(values)))
+        config = config_from(values)
+        set_up_logs(sys.stderr, config.log_format, config.log_level)
+        asyncio.run(_serve(config))
     except SettingError as error:
         raise click.UsageError(str(error)) from None
     except PortUnavailable as error:
@@ -109,7 +110,8 @@ async def _serve(config: BrokerConfig) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     try:
         port = await server.start(*config.listen, new_topics(config))
-        _print_ready(config, port)
+        metrics_port = await server.expose_metrics(*config.metrics_listen) if config.metrics_listen else None
+        _print_ready(config, port, metrics_port)
         await stopped.wait()
     finally:
         await server.stop()
@@ -132,11 +134,17 @@ def _reason(error: OSError) -> str:
     return f"{what}: {error.filename}" if error.filename else what
 
 
-def _print_ready(config: BrokerConfig, port: int) -> None:
-    host = f"[{config.listen.host}]" if ":" in config.listen.host else config.listen.host
+def _print_ready(config: BrokerConfig, port: int, metrics_port: int | None) -> None:
+    metrics = ""
+    if config.metrics_listen is not None and metrics_port is not None:
+        metrics = f" metrics={_address(config.metrics_listen.host, metrics_port)}"
     try:
-        click.echo(f"ready endpoints={host}:{port} pid={os.getpid()}")
+        click.echo(f"ready endpoints={_address(config.listen.host, port)} pid={os.getpid()}{metrics}")
     except OSError as error:
         # What is still buffered must go somewhere, or Python complains once more at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _give_up(f"the ready line cannot be written to standard output: {error.strerror}")
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

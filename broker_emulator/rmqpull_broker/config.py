@@ -16,6 +16,9 @@ from rmqpull_broker.core.topics import QUEUES_MAX
 
 BROKER_NAMES = ("broker-a",)
 
+LOG_FORMATS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
 _DIGITS = re.compile(r"[0-9]{1,9}")
 
 
@@ -88,6 +91,20 @@ def parse_extensions(text: str) -> Extensions:
         raise SettingError(f"{text!r} names no extensions: expected 'columns' or 'none'") from None
 
 
+def parse_log_format(text: str) -> str:
+    """``text`` or ``json``. Raises SettingError."""
+    if text not in LOG_FORMATS:
+        raise SettingError(f"{text!r} is no log format: expected 'text' or 'json'")
+    return text
+
+
+def parse_log_level(text: str) -> str:
+    """One of LOG_LEVELS, in any case. Raises SettingError."""
+    if text.lower() not in LOG_LEVELS:
+        raise SettingError(f"{text!r} is no log level: expected one of {', '.join(LOG_LEVELS)}")
+    return text.lower()
+
+
 @dataclass(frozen=True)
 class Setting:
     """One setting: a flag's name without its dashes, how its value is written and read, and what it does."""
@@ -130,6 +147,27 @@ SETTINGS = (
         "'columns' serves rmqpull.v1 beside apache.rocketmq.v2, 'none' serves the standard protocol alone.",
         parse_extensions,
     ),
+    Setting(
+        "metrics-listen",
+        "HOST:PORT",
+        None,
+        "Address of a page /metrics for Prometheus; port 0 picks a free one, which the ready line names.",
+        parse_address,
+    ),
+    Setting(
+        "log-format",
+        "FORMAT",
+        "text",
+        "Form of the log lines on standard error: 'text' for people, 'json' for machines, one object a line.",
+        parse_log_format,
+    ),
+    Setting(
+        "log-level",
+        "LEVEL",
+        "info",
+        "What is logged: 'debug' logs every call, 'info', 'warning' or 'error' only what is worse.",
+        parse_log_level,
+    ),
 )
 
 
@@ -143,6 +181,9 @@ class BrokerConfig:
     extensions: Extensions = Extensions.COLUMNS
     broker_names: Sequence[str] = BROKER_NAMES
     properties: BrokerProperties = field(default_factory=BrokerProperties)
+    metrics_listen: Address | None = None
+    log_format: str = "text"
+    log_level: str = "info"
 
 
 def config_from(values: Mapping[str, Any]) -> BrokerConfig:
@@ -152,4 +193,12 @@ def config_from(values: Mapping[str, Any]) -> BrokerConfig:
     for name in names:
         if names.count(name) > 1:
             raise SettingError(f"topic {name!r} was given {names.count(name)} times: name it once")
-    return BrokerConfig(values["listen"], topics, values["data_dir"], values["extensions"])
+    return BrokerConfig(
+        values["listen"],
+        topics,
+        values["data_dir"],
+        values["extensions"],
+        metrics_listen=values["metrics_listen"],
+        log_format=values["log_format"],
+        log_level=values["log_level"],
+    )

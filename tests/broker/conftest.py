@@ -199,9 +199,10 @@ class Process:
         assert self._process.stdout is not None
         self.ready_line = self._process.stdout.readline()
         self.pid = self._process.pid
-        ready = re.fullmatch(r"ready endpoints=(\S+) pid=\d+\n", self.ready_line)
+        ready = re.fullmatch(r"ready endpoints=(\S+) pid=\d+(?: metrics=(\S+))?\n", self.ready_line)
         assert ready, self._process.communicate(timeout=ANSWER_TIMEOUT_S)
         self.endpoints = ready[1]
+        self.metrics_address: str | None = ready[2]
 
     def end(self, number: signal.Signals) -> tuple[int, str, str]:
         """Sends a signal and gives the exit code and what else was written to standard output and error."""

@@ -17,6 +17,8 @@ from rmqpull_broker.config import (
     parse_address,
     parse_data_dir,
     parse_extensions,
+    parse_log_format,
+    parse_log_level,
     parse_topic,
 )
 from rmqpull_broker.core.model import TopicType
@@ -116,7 +118,13 @@ def test_a_data_directory_has_a_name() -> None:
 
 
 def values(**changed: Any) -> dict[str, Any]:
-    defaults = {"listen": Address("h", 1), "topic": (), "data_dir": None, "extensions": Extensions.COLUMNS}
+    defaults: dict[str, Any] = {
+        "listen": Address("h", 1),
+        "topic": (),
+        "data_dir": None,
+        "extensions": Extensions.COLUMNS,
+    }
+    defaults |= {"metrics_listen": None, "log_format": "text", "log_level": "info"}
     return {**defaults, **changed}
 
 
@@ -125,6 +133,17 @@ def test_a_configuration_is_made_of_parsed_values() -> None:
     config = config_from(values(topic=topics, data_dir="d", extensions=Extensions.NONE))
     assert config == BrokerConfig(Address("h", 1), topics, "d", Extensions.NONE)
     assert config_from(values()) == BrokerConfig(Address("h", 1))
+    watched = config_from(values(metrics_listen=Address("m", 2), log_format="json", log_level="debug"))
+    assert (watched.metrics_listen, watched.log_format, watched.log_level) == (Address("m", 2), "json", "debug")
+
+
+def test_logs_have_a_format_and_a_level() -> None:
+    assert [parse_log_format(text) for text in ("text", "json")] == ["text", "json"]
+    assert [parse_log_level(text) for text in ("debug", "WARNING")] == ["debug", "warning"]
+    with pytest.raises(SettingError, match="'xml' is no log format: expected 'text' or 'json'"):
+        parse_log_format("xml")
+    with pytest.raises(SettingError, match="'loud' is no log level: expected one of debug, info, warning, error"):
+        parse_log_level("loud")
 
 
 @pytest.mark.parametrize("second", ["a:1", "a:2", "a:1:FIFO"])

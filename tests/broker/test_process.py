@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
+import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +73,29 @@ def test_logs_go_to_standard_error(serve: Serve, connect: Connect, tmp_path: Pat
     code, stdout, stderr = serve(data_dir=tmp_path).end(signal.SIGTERM)
     assert (code, stdout) == (0, "")
     assert re.search(r"INFO rmqpull_broker\.\S+: recovered 1 messages in 1 topics\n", stderr)
+
+
+def test_logs_for_machines_are_one_object_a_line(serve: Serve, connect: Connect) -> None:
+    broker = serve("--topic", "single:1", "--log-format", "json", "--log-level", "debug")
+    connect(broker.endpoints).send_bodies("single", b"x")
+    _, _, stderr = broker.end(signal.SIGTERM)
+    [line] = [line for line in map(json.loads, stderr.splitlines()) if line["logger"].endswith("access")]
+    assert {name: line[name] for name in ("level", "rpc", "client_id", "topic", "code")} == {
+        "level": "DEBUG",
+        "rpc": "SendMessage",
+        "client_id": "tester",
+        "topic": "single",
+        "code": "OK",
+    }
+
+
+def test_metrics_are_on_a_page_of_their_own(serve: Serve, connect: Connect) -> None:
+    broker = serve("--topic", "single:1", "--metrics-listen", "127.0.0.1:0")
+    assert broker.ready_line.endswith(f" metrics={broker.metrics_address}\n")
+    connect(broker.endpoints).send_bodies("single", b"x")
+    with urllib.request.urlopen(f"http://{broker.metrics_address}/metrics", timeout=60) as page:
+        assert 'rmqpull_broker_messages_in_total{topic="single"} 1.0' in page.read().decode().splitlines()
+    assert broker.end(signal.SIGTERM) == (0, "", "")
 
 
 def test_a_topic_takes_the_messages_of_its_type(serve: Serve, connect: Connect) -> None:

@@ -47,7 +47,7 @@ class HoldingRules:
 LONG_POLLING = HoldingRules()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ParkedPull:
     """A pull that found nothing at its offsets and waits until ``deadline_ms``.
 

@@ -36,5 +36,9 @@ class FactLog(Protocol):
     def append(self, groups: Sequence[Sequence[Fact]]) -> None:
         """Keeps every group, in order; when it returns they survive a kill. Raises OSError and keeps none."""
 
+    @property
+    def byte_count(self) -> int:
+        """Bytes that the log holds. Any thread may ask."""
+
     def close(self) -> None:
         """Lets the files and the directory go; everything appended is synced already."""

@@ -37,7 +37,6 @@ from rmqpull_broker.server.registry import generic_handlers
 from rmqpull_broker.server.service import Service
 from rmqpull_broker.server.time_machine import TimeMachine
 from rmqpull_broker.server.timed_work import TimedWork
-from rmqpull_proto import rpc
 
 if TYPE_CHECKING:
     from rmqpull_broker.server.exposition import Exposition
@@ -70,6 +69,7 @@ class BrokerServer:
         self.message_ids = message_ids
         self._with_columns = with_columns
         self._parking = Parking(state.store, clock, _holding_rules(state.properties))
+        self._log = log
         self.faults = Faults(clock)
         self.metrics = Metrics()
         self.group_commit = GroupCommit(state, log, self._kept, self._written)
@@ -105,11 +105,11 @@ class BrokerServer:
             (host, port),
             self.clients,
         )
-        self._server.add_generic_rpc_handlers(generic_handlers(service, with_columns=self._with_columns))
+        handlers = generic_handlers(service, with_columns=self._with_columns)
+        self._server.add_generic_rpc_handlers(list(handlers.values()))
         self._timed_work = TimedWork(self.state, self.group_commit, self.clock, self.sender.store_host, self._ask)
-        names = [rpc.MESSAGING.name, *([rpc.COLUMNS.name] if self._with_columns else [])]
-        enable_reflection(self._server, [*names, health.SERVICE_NAME])
-        self._health = health.Health(self._server, names)
+        enable_reflection(self._server, [*handlers, health.SERVICE_NAME])
+        self._health = health.Health(self._server, list(handlers))
         await self._server.start()
         self._timed_work.start()
         return port
@@ -119,7 +119,7 @@ class BrokerServer:
         # Loaded only now: most brokers are not watched, and all of them are to start fast.
         from rmqpull_broker.server.exposition import Exposition
 
-        self._exposition = Exposition(self.state, self.metrics, self._parking)
+        self._exposition = Exposition(self.state, self._log, self.metrics, self._parking)
         try:
             return await self._exposition.start(host, port)
         except OSError as error:

@@ -29,7 +29,8 @@ from rmqpull_proto import rpc
 CALLS_KEPT_MAX = 10_000
 """Calls that are delayed, dropped or held at the same time."""
 
-_RPCS = {"*", *rpc.MESSAGING.methods, *rpc.COLUMNS.methods}
+_RPCS = frozenset({*rpc.MESSAGING.methods, *rpc.COLUMNS.methods})
+# Who makes the rules must be able to take them back: the calls of an administrator are spared.
 
 _logger = logging.getLogger(__name__)
 
@@ -54,8 +55,8 @@ class Faults:
 
         Raises BadRequest for a rule that makes no sense, and TooManyRequests when there are too many.
         """
-        if rule.rpc not in _RPCS:
-            raise BadRequest(f"there is no RPC {rule.rpc!r} to go wrong: expected one of {', '.join(sorted(_RPCS))}")
+        if rule.rpc != "*" and rule.rpc not in _RPCS:
+            raise BadRequest(f"no RPC {rule.rpc!r} can go wrong: expected * or one of {', '.join(sorted(_RPCS))}")
         if rule.code not in CODE_NAMES:
             raise BadRequest(f"{rule.code!r} is no code of apache.rocketmq.v2, as TOO_MANY_REQUESTS is")
         return self._rules.add(rule)
@@ -93,7 +94,7 @@ class Faults:
 
     def strikes(self, rpc_name: str, client_id: str, request: Any | None) -> Strikes:
         """What is to happen to a call that comes in; ``request`` is None when requests are streamed."""
-        if not self._rules.is_armed:
+        if not self._rules.is_armed or rpc_name not in _RPCS:
             return UNHARMED
         targets = () if request is None else tuple(dict.fromkeys(targets_of(request)))
         return self._rules.strike(Call(rpc_name, client_id, targets))

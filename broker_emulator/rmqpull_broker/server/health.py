@@ -15,7 +15,7 @@ class Health:
     """What orchestrators ask. Serves from its registration on, but not while the commit log cannot be written."""
 
     def __init__(self, server: grpc.aio.Server, services: Sequence[str]) -> None:
-        self._servicer = health.aio.HealthServicer()  # type: ignore[attr-defined] (the stubs are older than it)
+        self._servicer = health.aio.HealthServicer()  # type: ignore[attr-defined]  # newer than the stubs
         self._services = ("", *services)
         self._is_serving = True
         self._change = asyncio.get_running_loop().create_task(self._tell(is_serving=True))

@@ -44,17 +44,17 @@ class TextFormatter(logging.Formatter):
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
-FORMATTERS: Mapping[str, type[logging.Formatter]] = {"text": TextFormatter, "json": JsonFormatter}
-LEVELS = ("debug", "info", "warning", "error")
+_FORMATTERS: Mapping[str, type[logging.Formatter]] = {"text": TextFormatter, "json": JsonFormatter}
 
 
 def set_up_logs(stream: TextIO, log_format: str, level: str) -> None:
-    """Sends everything that this process logs, from ``level`` (one of LEVELS) on, to a stream, in one of FORMATTERS."""
+    """Sends what this process logs from ``level`` on to a stream; format and level are values of the settings."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(FORMATTERS[log_format]())
+    handler.setFormatter(_FORMATTERS[log_format]())
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
-    # Its debug lines are about event loops, and would drown ours.
-    logging.getLogger("asyncio").setLevel(max(logging.INFO, logging.getLogger().level))
+    # Their debug lines are about event loops, and would drown ours.
+    for name in ("asyncio", "grpc"):
+        logging.getLogger(name).setLevel(max(logging.INFO, logging.getLogger().level))
 
 
 def _time_of(record: logging.LogRecord) -> str:

@@ -59,12 +59,10 @@ COLUMN_HANDLERS: Mapping[str, Handler] = {
 }
 
 
-def generic_handlers(service: Service, *, with_columns: bool) -> list[grpc.GenericRpcHandler[Any, Any]]:
-    """What a gRPC server registers: the standard service, and ours when it is asked for."""
-    handlers = [_generic_handler(service, rpc.MESSAGING, MESSAGING_HANDLERS)]
-    if with_columns:
-        handlers.append(_generic_handler(service, rpc.COLUMNS, COLUMN_HANDLERS))
-    return handlers
+def generic_handlers(service: Service, *, with_columns: bool) -> dict[str, grpc.GenericRpcHandler[Any, Any]]:
+    """What a gRPC server registers, by the services' full names: the standard one, and ours when it is asked for."""
+    served = [(rpc.MESSAGING, MESSAGING_HANDLERS), *([(rpc.COLUMNS, COLUMN_HANDLERS)] if with_columns else [])]
+    return {described.name: _generic_handler(service, described, handlers) for described, handlers in served}
 
 
 def _generic_handler(

@@ -24,7 +24,7 @@ LONG_POLLING_MS_MAX = 300_000
 _ANSWER_MARGIN_MS = 50
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Who asks: the peer's address without its port, its client id, and how long it will wait for the answer.
 

@@ -168,6 +168,11 @@ class CommitLog:
         except OSError:
             self._is_broken = True
 
+    @property
+    def byte_count(self) -> int:
+        """Bytes of all segments."""
+        return self._base + self._size
+
     def close(self) -> None:
         """Closes the files. Everything that was appended is synced already."""
         if self._active is not None:

@@ -1,20 +1,26 @@
-"""A broker that serves in this process, and a view of its parked pulls."""
+"""A broker that serves in this process, a view of its parked pulls, and a stage on which time is told to pass."""
 
 from __future__ import annotations
 
+import asyncio
 import queue
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+import grpc
 import pytest
 
+from rmqpull_broker.assembly import new_topics, open_broker
+from rmqpull_broker.config import Address, BrokerConfig, parse_topic
+from rmqpull_broker.core.fault_rules import FaultAction, FaultRule
 from rmqpull_broker.core.holding import Holding, ParkedPull
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.faults import Faults
@@ -26,6 +32,7 @@ from rmqpull_broker.store.commit_log import CommitLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.queues import ConsumeQueues
 from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 
@@ -33,6 +40,8 @@ if TYPE_CHECKING:
     from tests.broker.conftest import Client, Connect, Conversation
 
 WAIT_S = 60
+
+METHODS = {method.request.DESCRIPTOR.full_name: method for method in rpc.MESSAGING.methods.values()}
 
 
 class Parkings:
@@ -152,3 +161,68 @@ def introduce(settings_of: SettingsOf) -> Iterator[Introduce]:
             return conversation
 
         yield converse
+
+
+class Stage:
+    """A broker on a manual clock, with a client beside it."""
+
+    def __init__(self, server: BrokerServer, clock: ManualClock, channel: grpc.aio.Channel) -> None:
+        self.server = server
+        self.faults = server.faults
+        self.metrics = server.metrics
+        self.clock = clock
+        self.channel = channel
+
+    def add(self, name: str, action: FaultAction, **options: Any) -> int:
+        return self.faults.add(FaultRule(name, action, **options))
+
+    def call(self, request: Any, client_id: str = "tester", timeout: float | None = 60) -> asyncio.Task[list[Any]]:
+        """Starts a call; its answer is the list of responses."""
+
+        async def answer() -> list[Any]:
+            method = METHODS[request.DESCRIPTOR.full_name]
+            call = self.channel.unary_stream if method.server_streaming else self.channel.unary_unary
+            stub: Any = call(method.path, method.request.SerializeToString, method.response.FromString)
+            answered = stub(request, timeout=timeout, metadata=(("x-mq-client-id", client_id),))
+            return [response async for response in answered] if method.server_streaming else [await answered]
+
+        return asyncio.ensure_future(answer())
+
+    async def code(self, request: Any, client_id: str = "tester") -> str:
+        first, *_ = await self.call(request, client_id)
+        return v2.Code.Name(first.status.code)
+
+    async def kept(self, rule_id: int, calls: int = 1) -> None:
+        """Returns when a rule keeps that many calls back."""
+        while self.faults.calls_kept(rule_id) != calls:  # noqa: ASYNC110 (the broker has no event to tell it)
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def staged() -> AsyncIterator[Stage]:
+    clock = ManualClock(1_700_000_000_000)
+    config = BrokerConfig(Address("127.0.0.1", 0), [parse_topic("orders:2")])
+    server = open_broker(config, lambda _: clock)
+    try:
+        port = await server.start(*config.listen, new_topics(config))
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", [("grpc.enable_http_proxy", 0)]) as channel:
+            yield Stage(server, clock, channel)
+    finally:
+        await server.stop()
+
+
+Play = Callable[[Callable[[Stage], Awaitable[None]]], None]
+
+
+@pytest.fixture
+def play() -> Play:
+    """Plays a story to a broker on a stage of its own."""
+
+    def play(story: Callable[[Stage], Awaitable[None]]) -> None:
+        async def on_stage() -> None:
+            async with staged() as stage:
+                await story(stage)
+
+        asyncio.run(on_stage())
+
+    return play

@@ -39,6 +39,7 @@ class FakeLog:
         self.gate = threading.Event()
         self.gate.set()
         self.is_closed = False
+        self.byte_count = 0
 
     def append(self, groups: Sequence[Sequence[Fact]]) -> None:
         self.gate.wait(60)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import grpc
 import pytest
 
-from rmqpull_broker.server import entrance, registry
+from rmqpull_broker.server import registry
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -96,10 +96,3 @@ def test_an_unexpected_error_is_answered_as_ours_and_logged_once(
 def test_a_refusal_is_not_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     assert client.code("QueryRoute", service.QueryRouteRequest(topic=v2.Resource(name="unknown"))) == "TOPIC_NOT_FOUND"
     assert not caplog.records
-
-
-@pytest.mark.parametrize(
-    ("peer", "host"), [("ipv4:127.0.0.1:50123", "127.0.0.1"), ("ipv6:%5B::1%5D:50123", "::1"), ("ipv6:[::1]:5", "::1")]
-)
-def test_a_peers_address_is_read_in_every_notation(peer: str, host: str) -> None:
-    assert entrance._peer_host(peer) == host

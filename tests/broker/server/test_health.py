@@ -1,0 +1,97 @@
+"""grpc.health.v1: serving, or not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+
+from rmqpull_broker.store.commit_log import CommitLog
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+
+if TYPE_CHECKING:
+    from tests.broker.server.conftest import Play, Stage
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+NAMES = ["", "apache.rocketmq.v2.MessagingService", "rmqpull.v1.ColumnService"]
+SEND = service.SendMessageRequest(
+    messages=[
+        v2.Message(topic=v2.Resource(name="orders"), body=b"x", system_properties=v2.SystemProperties(message_id="m"))
+    ]
+)
+
+
+async def check(stage: Stage, name: str = "") -> int:
+    call: Any = stage.channel.unary_unary(
+        "/grpc.health.v1.Health/Check",
+        health_pb2.HealthCheckRequest.SerializeToString,
+        health_pb2.HealthCheckResponse.FromString,
+    )
+    answer = await call(health_pb2.HealthCheckRequest(service=name), timeout=60)
+    return int(answer.status)
+
+
+def watch(stage: Stage) -> AsyncIterator[Any]:
+    call: Any = stage.channel.unary_stream(
+        "/grpc.health.v1.Health/Watch",
+        health_pb2.HealthCheckRequest.SerializeToString,
+        health_pb2.HealthCheckResponse.FromString,
+    )
+    return aiter_of(call(health_pb2.HealthCheckRequest()))
+
+
+async def aiter_of(call: Any) -> AsyncIterator[Any]:
+    async for answer in call:
+        yield answer.status
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_broker_that_is_ready_serves(play: Play, name: str) -> None:
+    async def story(stage: Stage) -> None:
+        assert await check(stage, name) == SERVING
+
+    play(story)
+
+
+def test_a_service_that_is_not_there_is_not_found(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await check(stage, "rmqpull.v2.Nothing")
+        assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+
+    play(story)
+
+
+def test_a_commit_log_that_fails_is_told_until_it_works_again(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise OSError("no space left on device")
+
+    async def story(stage: Stage) -> None:
+        heard = watch(stage)
+        assert await anext(heard) == SERVING
+        with monkeypatch.context() as broken:
+            broken.setattr(CommitLog, "append", fail)
+            assert await stage.code(SEND) == "INTERNAL_SERVER_ERROR"
+        assert await anext(heard) == NOT_SERVING
+        assert [await check(stage, name) for name in NAMES] == [NOT_SERVING] * 3
+        assert await stage.code(SEND) == "OK"
+        assert await anext(heard) == SERVING
+
+    play(story)
+
+
+def test_a_broker_that_stops_says_so_first(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        heard = watch(stage)
+        assert await anext(heard) == SERVING
+        stop = asyncio.ensure_future(stage.server.stop())
+        assert await anext(heard) == NOT_SERVING
+        await stop
+
+    play(story)

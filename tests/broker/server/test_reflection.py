@@ -1,0 +1,103 @@
+"""grpc.reflection.v1alpha: what a tool without protos of its own learns."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import Default, DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from grpc_reflection.v1alpha import reflection_pb2
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+from rmqpull_proto import rpc
+
+if TYPE_CHECKING:
+    import grpc
+    from tests.broker.conftest import Client
+    from tests.broker.server.conftest import Play, Stage
+
+OURS = ["apache.rocketmq.v2.MessagingService", "rmqpull.v1.ColumnService"]
+THEIRS = ["grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"]
+
+
+@pytest.fixture
+def database(client: Client) -> ProtoReflectionDescriptorDatabase:
+    channel: grpc.Channel = client.channel
+    return ProtoReflectionDescriptorDatabase(channel)
+
+
+def test_every_service_is_listed(database: ProtoReflectionDescriptorDatabase) -> None:
+    assert list(database.get_services()) == sorted(OURS + THEIRS)
+
+
+@pytest.mark.parametrize("name", OURS + THEIRS)
+def test_every_service_is_described_with_all_that_it_needs(
+    database: ProtoReflectionDescriptorDatabase, name: str
+) -> None:
+    found = DescriptorPool(database).FindServiceByName(name)
+    assert found.methods
+    assert all(method.input_type.full_name for method in found.methods)
+
+
+def test_messages_made_from_reflection_are_understood(
+    database: ProtoReflectionDescriptorDatabase, client: Client
+) -> None:
+    described = DescriptorPool(database).FindServiceByName(OURS[0]).methods_by_name["QueryRoute"]
+    request: Any = GetMessageClass(described.input_type)()
+    request.topic.name = "orders"
+    call = client.channel.unary_unary(
+        rpc.MESSAGING.methods["QueryRoute"].path,
+        GetMessageClass(described.input_type).SerializeToString,
+        GetMessageClass(described.output_type).FromString,
+    )
+    answer: Any = call(request, timeout=60, metadata=(("x-mq-client-id", "curious"),))
+    assert (answer.status.message, len(answer.message_queues)) == ("OK", 2)
+
+
+def test_what_is_not_there_is_not_found(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        call: Any = stage.channel.stream_stream(
+            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+            reflection_pb2.ServerReflectionRequest.SerializeToString,
+            reflection_pb2.ServerReflectionResponse.FromString,
+        )
+        request = reflection_pb2.ServerReflectionRequest
+        asked = [request(file_containing_symbol="rmqpull.v1.Nothing"), request(file_by_filename="nothing.proto")]
+        answers = [answer.error_response.error_code async for answer in call(iter(asked), timeout=60)]
+        assert answers == [5, 5]
+        await asyncio.sleep(0)
+
+    play(story)
+
+
+def test_our_messages_stay_out_of_the_default_pool(client: Client) -> None:
+    # In a process of its own: other tests bring the official client's descriptors into this one.
+    program = """
+from google.protobuf.descriptor_pool import Default
+from rmqpull_broker.testing import running_broker
+
+with running_broker(topics={"orders": 1}):
+    for name in ("apache.rocketmq.v2.MessagingService", "rmqpull.v1.ColumnService"):
+        try:
+            Default().FindServiceByName(name)
+        except KeyError:
+            print("absent")
+    import rocketmq.grpc_protocol.service_pb2
+    print(Default().FindServiceByName("apache.rocketmq.v2.MessagingService").name)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["absent", "absent", "MessagingService"], done.stderr
+
+
+def test_the_descriptors_of_reflection_are_files_of_protobuf(database: ProtoReflectionDescriptorDatabase) -> None:
+    file = database.FindFileContainingSymbol("rmqpull.v1.PullColumnsRequest")
+    assert isinstance(file, FileDescriptorProto)
+    assert file.package == "rmqpull.v1"
+    assert "apache/rocketmq/v2/definition.proto" in file.dependency
+    with pytest.raises(KeyError):
+        Default().FindFileByName("rmqpull/v1/columns.proto")
