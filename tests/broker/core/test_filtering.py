@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_broker.core import columns
+from rmqpull_broker.core import columns, filtering
 from rmqpull_broker.core.errors import BrokerError, FilterNotSupported, IllegalFilterExpression
 from rmqpull_broker.core.filtering import (
     EVERYTHING,
@@ -80,7 +80,11 @@ def test_nothing_but_separators_is_no_expression(expression: str) -> None:
         (NOTHING, 0, False),
     ],
 )
-def test_a_batch_matches_when_one_of_its_rows_does(tag_filter: TagFilter, first_row: int, matches: bool) -> None:
+@pytest.mark.parametrize("few_rows", [0, 32], ids=["in columns", "as a set"])
+def test_a_batch_matches_when_one_of_its_rows_does(
+    tag_filter: TagFilter, first_row: int, matches: bool, few_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filtering, "FEW_ROWS", few_rows)
     assert tag_filter.matches_any(BATCH.slice(first_row)) is matches
 
 

@@ -1,7 +1,11 @@
 """Parked pulls (rocketmq-semantics 3.4), with the time as a number."""
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rmqpull_broker.core import holding
 from rmqpull_broker.core.errors import TooManyRequests
@@ -233,3 +237,73 @@ def test_an_arrival_is_judged_once_for_each_different_filter(monkeypatch: pytest
     tickets = [parked.park(ParkedPull([FIRST], tagged(tag), 100), NOW_MS) for tag in ("red", "blue", "red", "blue")]
     assert parked.arrived(FIRST, arrivals("red"), NOW_MS) == [tickets[0], tickets[2]]
     assert judged == [tagged("red"), tagged("blue")]
+
+
+# --- against a model that has nothing clever --------------------------------------------------------------------------
+
+
+class Model:
+    """The rules of holding, as a list that is looked through from end to end."""
+
+    def __init__(self) -> None:
+        self.pulls: dict[int, tuple[ParkedPull, int]] = {}
+        self.behind: dict[int, int] = {}
+        """Tickets of pulls that an arrival passed over, with the time of the check that wakes them."""
+
+    def arrived(self, queue: MessageQueue, tag: str, now_ms: int) -> set[int]:
+        concerned = {ticket: pull for ticket, (pull, _) in self.pulls.items() if queue in pull.queues}
+        woken = {ticket for ticket, pull in concerned.items() if pull.tag_filter in (EVERYTHING, tagged(tag))}
+        for ticket in concerned.keys() - woken:
+            self.behind.setdefault(ticket, (now_ms // 5_000 + 1) * 5_000)
+        return woken
+
+    def due(self, now_ms: int) -> set[int]:
+        times_out = {ticket for ticket, (_, due_ms) in self.pulls.items() if due_ms <= now_ms}
+        return times_out | {ticket for ticket, check_ms in self.behind.items() if check_ms <= now_ms}
+
+    def remove(self, ticket: int) -> None:
+        self.pulls.pop(ticket, None)
+        self.behind.pop(ticket, None)
+
+
+def on_grid_ms(now_ms: int, deadline_ms: int) -> int:
+    return next(check for check in range(0, 10**6, 5_000) if check > now_ms and check >= deadline_ms)
+
+
+queues = st.lists(st.sampled_from([FIRST, SECOND]), min_size=1, max_size=2)
+filters = st.sampled_from([EVERYTHING, tagged("red"), tagged("blue")])
+steps = st.one_of(
+    st.tuples(st.just("park"), queues, filters, st.integers(0, 20_000), st.booleans()),
+    st.tuples(st.just("arrive"), st.sampled_from([FIRST, SECOND]), st.sampled_from(["red", "green"])),
+    st.tuples(st.just("pass"), st.integers(0, 6_000)),
+    st.tuples(st.just("leave"), st.integers(0, 20)),
+)
+
+
+@given(st.lists(steps, max_size=40))
+def test_holding_does_what_a_simple_model_does(story: list[Any]) -> None:
+    parked, model, now_ms = Holding(), Model(), 0
+    for name, *details in story:
+        woken: set[int] = set()
+        if name == "park":
+            waits_for, tag_filter, timeout_ms, on_grid = details
+            pull = ParkedPull(waits_for, tag_filter, now_ms + timeout_ms, on_grid)
+            due_ms = on_grid_ms(now_ms, pull.deadline_ms) if on_grid else pull.deadline_ms
+            model.pulls[parked.park(pull, now_ms)] = (pull, due_ms)
+        elif name == "arrive":
+            woken = set(parked.arrived(details[0], arrivals(details[1]), now_ms))
+            assert woken == model.arrived(*details, now_ms)
+        elif name == "leave":
+            woken = {details[0]}
+        else:
+            now_ms += details[0]
+            woken = set(parked.due(now_ms))
+            assert woken == model.due(now_ms)
+        for ticket in woken:
+            parked.remove(ticket)
+            model.remove(ticket)
+        assert set(parked.all()) == set(model.pulls)
+        next_ms = parked.next_due_ms()
+        assert next_ms is None or next_ms == min(
+            [due_ms for _, due_ms in model.pulls.values()] + [*model.behind.values()]
+        )

@@ -8,11 +8,20 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from rmqpull_broker.core.errors import IllegalPollingTime
-from rmqpull_broker.core.facts import Fact, GroupPut, RowsStored
+from rmqpull_broker.core.facts import (
+    Fact,
+    GroupPut,
+    OffsetsCommitted,
+    OffsetsReset,
+    QueuesTrimmed,
+    RowsStored,
+    TopicDeleted,
+    TopicPut,
+)
 from rmqpull_broker.core.filtering import EVERYTHING, TagFilter
 from rmqpull_broker.core.holding import LONG_POLLING, HoldingRules, ParkedPull
 from rmqpull_broker.core.message_ids import MessageIds
-from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
@@ -146,6 +155,32 @@ def test_changed_bounds_wake_whoever_waits_for_the_queue() -> None:
         assert not other.done()
         lot.parking.topic_changed(OTHER.topic)
         await other
+
+    in_lot(story)
+
+
+@pytest.mark.parametrize(
+    ("fact", "wakes"),
+    [
+        (QueuesTrimmed(((QUEUE, 5),)), True),
+        (QueuesTrimmed(((OTHER, 5),)), False),
+        (OffsetsReset("g", ((QUEUE, 0),)), True),
+        (TopicDeleted("orders"), True),
+        (TopicDeleted("bills"), False),
+        (TopicPut(TopicConfig("orders", 8, 8)), True),
+        (OffsetsCommitted("g", ((QUEUE, 5),)), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_happens_to_a_queue_wakes_whoever_waits_for_it(fact: Fact, wakes: bool) -> None:
+    async def story(lot: Lot) -> None:
+        pull = lot.park(tag_filter=WANTED)
+        await lot.settle()
+        lot.parking.kept([fact])
+        await lot.settle()
+        assert pull.done() is wakes
+        lot.parking.close()
+        await pull
 
     in_lot(story)
 
