@@ -43,11 +43,14 @@ class Target(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call that comes in. ``rpc`` is the method's name without its service."""
+    """A call that comes in. ``rpc`` is the method's name without its service. An endless one is a conversation, as
+    Telemetry is: it has no answer that could be lost.
+    """
 
     rpc: str
     client_id: str
     targets: Sequence[Target] = ()
+    is_endless: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class FaultRule:
         return (
             self.rpc in ("*", call.rpc)
             and self.client_id in (None, call.client_id)
+            and not (self.after and call.is_endless)
             and (self.topic is None or any(self._fits_target(target) for target in call.targets))
         )
 

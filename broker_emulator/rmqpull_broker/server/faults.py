@@ -97,7 +97,7 @@ class Faults:
         if not self._rules.is_armed or rpc_name not in _RPCS:
             return UNHARMED
         targets = () if request is None else tuple(dict.fromkeys(targets_of(request)))
-        return self._rules.strike(Call(rpc_name, client_id, targets))
+        return self._rules.strike(Call(rpc_name, client_id, targets, is_endless=request is None))
 
     async def suffer(self, strike: Strike) -> None:
         """Returns when the call may go on.

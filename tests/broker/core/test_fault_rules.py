@@ -85,6 +85,13 @@ def test_a_call_may_be_struck_before_its_command_and_after() -> None:
     assert rules.strike(PULL) == (None, None)
 
 
+def test_a_call_without_end_has_no_answer_to_lose() -> None:
+    rules = FaultRules()
+    rules.add(FaultRule("*", FaultAction.DROP, after=True))
+    assert rules.strike(Call("Telemetry", "tester", is_endless=True)) == (None, None)
+    assert rules.strike(PULL).after is not None
+
+
 def test_rules_are_armed_while_one_can_strike() -> None:
     rules = FaultRules()
     armed = [rules.is_armed]

@@ -292,7 +292,7 @@ def test_holding_does_what_a_simple_model_does(story: list[Any]) -> None:
             model.pulls[parked.park(pull, now_ms)] = (pull, due_ms)
         elif name == "arrive":
             woken = set(parked.arrived(details[0], arrivals(details[1]), now_ms))
-            assert woken == model.arrived(*details, now_ms)
+            assert woken == model.arrived(details[0], details[1], now_ms)
         elif name == "leave":
             woken = {details[0]}
         else:
