@@ -119,13 +119,15 @@ class BrokerServer:
         # Loaded only now: most brokers are not watched, and all of them are to start fast.
         from rmqpull_broker.server.exposition import Exposition
 
-        self._exposition = Exposition(self.state, self._log, self.metrics, self._parking)
+        exposition = Exposition(self.state, self._log, self.metrics, self._parking)
         try:
-            return await self._exposition.start(host, port)
+            port = await exposition.start(host, port)
         except OSError as error:
             address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             raise PortUnavailable(f"cannot listen on {address} for metrics: {reason}") from None
+        self._exposition = exposition
+        return port
 
     def _kept(self, facts: list[Fact]) -> None:
         self.metrics.kept(facts)
@@ -167,7 +169,7 @@ class BrokerServer:
         if self._server is not None:
             await self._server.stop(STOP_GRACE_S)
         if self._exposition is not None:
-            await self._exposition.close()
+            self._exposition.close()
         await self.group_commit.close()
 
 
