@@ -16,6 +16,10 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 KEYS = pa.list_(pa.field("element", pa.string()))
 PROPERTIES = pa.map_(pa.string(), pa.string())
 
+# How a body is packed. 1 and 2 are apache.rocketmq.v2.Encoding's, where GZIP is a gzip or a zlib stream, as its first
+# bytes tell. From 256 on the number is RocketMQ's system flag: bit 0 for packed, and the type in bits 8 to 10.
+BODY_ENCODINGS = {"IDENTITY": 1, "GZIP": 2, "LZ4": 0x101, "ZSTD": 0x201, "ZLIB": 0x301}
+
 # What `PullColumnsResponse.arrow_ipc` carries, or the wanted part of it.
 PULL_SCHEMA = pa.schema(
     [
@@ -32,7 +36,7 @@ PULL_SCHEMA = pa.schema(
         ("reconsumeTimes", pa.int32()),
         ("messageGroup", pa.string()),
         ("deliveryTimestamp", TIMESTAMP),
-        ("bodyEncoding", pa.int32()),  # the number of an apache.rocketmq.v2.Encoding
+        ("bodyEncoding", pa.int32()),  # one of BODY_ENCODINGS
     ]
 )
 

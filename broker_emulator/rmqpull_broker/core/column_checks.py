@@ -20,11 +20,10 @@ _RESERVED = pa.array(sorted(limits.RESERVED_PROPERTY_KEYS), pa.string())
 _CONTROL_CHARACTERS = r"[\x00-\x1f\x7f-\x{9f}]"  # as RE2 spells limits.CONTROL_CHARACTERS
 
 
-def check_columns(batch: pa.RecordBatch, topic_type: TopicType) -> None:
+def check_columns(batch: pa.RecordBatch, now_ms: int) -> None:
     """Raises the error of the first rule that some message breaks; ``batch`` is of ``columns.STORED_SCHEMA``."""
     for rule in _RULES:
-        rule(batch)
-    _check_type(batch, topic_type)
+        rule(batch, now_ms)
 
 
 def _refuse_if(broken: pa.Array, refusal: Callable[[int], BrokerError]) -> None:
@@ -42,13 +41,13 @@ def _control(texts: pa.Array) -> pa.Array:
     return pc.match_substring_regex(texts, _CONTROL_CHARACTERS)
 
 
-def _check_body(batch: pa.RecordBatch) -> None:
+def _check_body(batch: pa.RecordBatch, _: int) -> None:
     lengths = pc.fill_null(pc.binary_length(batch.column("body")), 0)
     _refuse_if(pc.equal(lengths, 0), lambda _: refusals.empty_body())
     _refuse_if(pc.greater(lengths, limits.BODY_BYTES_MAX), lambda _: refusals.large_body())
 
 
-def _check_properties(batch: pa.RecordBatch) -> None:
+def _check_properties(batch: pa.RecordBatch, _: int) -> None:
     properties = batch.column("properties")
     too_many = pc.greater(columns.list_lengths(properties), limits.USER_PROPERTIES_MAX)
     _refuse_if(too_many, lambda _: refusals.many_properties())
@@ -60,29 +59,38 @@ def _check_properties(batch: pa.RecordBatch) -> None:
         _refuse_if(_control(texts), lambda index: refusals.control_in_property(keys[index].as_py()))
 
 
-def _check_tags(batch: pa.RecordBatch) -> None:
+def _check_tags(batch: pa.RecordBatch, _: int) -> None:
     tags = batch.column("tags")
     _refuse_if(_blank(tags), lambda _: refusals.blank_tag())
     _refuse_if(pc.match_substring(tags, "|"), lambda _: refusals.bar_in_tag())
     _refuse_if(_control(tags), lambda _: refusals.control_in_tag())
 
 
-def _check_keys(batch: pa.RecordBatch) -> None:
+def _check_keys(batch: pa.RecordBatch, _: int) -> None:
     keys = batch.column("keys").flatten()
     _refuse_if(pc.fill_null(_blank(keys), True), lambda _: refusals.blank_key())
     _refuse_if(_control(keys), lambda _: refusals.control_in_key())
 
 
-def _check_size(batch: pa.RecordBatch) -> None:
-    sizes = pc.subtract(columns.row_bytes(batch), columns.text_bytes(batch, ["body"]))
-    _refuse_if(pc.greater(sizes, limits.PROPERTIES_BYTES_MAX), lambda _: refusals.large_properties())
+def _check_size(batch: pa.RecordBatch, _: int) -> None:
+    too_large = pc.greater(_user_bytes(batch), limits.PROPERTIES_BYTES_MAX)
+    _refuse_if(too_large, lambda _: refusals.large_properties())
 
 
-def _check_msg_id(batch: pa.RecordBatch) -> None:
+def _user_bytes(batch: pa.RecordBatch) -> pa.Array:
+    return pc.subtract(columns.row_bytes(batch), columns.text_bytes(batch, ["body"]))
+
+
+def _check_msg_id(batch: pa.RecordBatch, _: int) -> None:
     _refuse_if(pc.fill_null(_blank(batch.column("msgId")), True), lambda _: refusals.no_id())
 
 
-def _check_group(batch: pa.RecordBatch) -> None:
+def _check_delivery(batch: pa.RecordBatch, now_ms: int) -> None:
+    times = batch.column("deliveryTimestamp").cast(pa.int64())
+    _refuse_if(pc.greater(times, (now_ms + limits.DELAY_MS_MAX + 1) * 1000 - 1), lambda _: refusals.far_delivery())
+
+
+def _check_group(batch: pa.RecordBatch, _: int) -> None:
     groups = batch.column("messageGroup")
     _refuse_if(_blank(groups), lambda _: refusals.blank_group())
     too_long = pc.greater(pc.binary_length(groups), limits.MESSAGE_GROUP_BYTES_MAX)
@@ -90,20 +98,24 @@ def _check_group(batch: pa.RecordBatch) -> None:
     _refuse_if(_control(groups), lambda _: refusals.control_in_group())
 
 
-def _check_stored_properties(batch: pa.RecordBatch) -> None:
+def _check_stored_properties(batch: pa.RecordBatch, _: int) -> None:
     """The store's own limit; nothing else bounds ids, hosts and traces."""
-    sizes = columns.text_bytes(batch, ["msgId", "tags", "messageGroup", "traceContext", "bornHost"])
+    own = columns.text_bytes(batch, ["msgId", "messageGroup", "traceContext", "bornHost"])
+    # Only these may be larger than the user's own limit, which was looked at before.
+    if (pc.max(own).as_py() or 0) + limits.PROPERTIES_BYTES_MAX <= limits.STORED_PROPERTIES_BYTES_MAX:
+        return
+    sizes = pc.add(own, _user_bytes(batch))
     _refuse_if(pc.greater(sizes, limits.STORED_PROPERTIES_BYTES_MAX), lambda _: refusals.large_stored_properties())
 
 
-def _check_body_encoding(batch: pa.RecordBatch) -> None:
+def _check_body_encoding(batch: pa.RecordBatch, _: int) -> None:
     """Not a rule of Apache's, whose proxy takes only the encodings that its protocol knows."""
     encodings = batch.column("bodyEncoding")
     unknown = pc.invert(pc.is_in(encodings, value_set=_BODY_ENCODINGS))
     _refuse_if(unknown, lambda index: refusals.unknown_encoding(encodings[index].as_py()))
 
 
-def _check_times(batch: pa.RecordBatch) -> None:
+def _check_times(batch: pa.RecordBatch, _: int) -> None:
     """Not a rule of Apache's, whose protocol cannot say other times; columns can."""
     first_ms, last_ms = limits.TIMES_MS
     for name in ("bornTimestamp", "deliveryTimestamp"):
@@ -120,6 +132,7 @@ _RULES = (
     _check_keys,
     _check_size,
     _check_msg_id,
+    _check_delivery,
     _check_group,
     _check_stored_properties,
     _check_body_encoding,
@@ -127,7 +140,8 @@ _RULES = (
 )
 
 
-def _check_type(batch: pa.RecordBatch, topic_type: TopicType) -> None:
+def check_column_types(batch: pa.RecordBatch, topic_type: TopicType) -> None:
+    """Raises MessagePropertyConflictWithType for the first message of another type (row 15)."""
     delayed = pc.is_valid(batch.column("deliveryTimestamp"))
     grouped = pc.is_valid(batch.column("messageGroup"))
     undelayed = pc.if_else(grouped, TopicType.FIFO.value, TopicType.NORMAL.value)

@@ -20,7 +20,7 @@ from rmqpull_broker.core.facts import (
     TopicDeleted,
     TopicPut,
 )
-from rmqpull_broker.core.model import GroupConfig, MessageQueue, TopicConfig
+from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, TopicConfig
 from rmqpull_broker.core.pending import Place
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state import BrokerState
@@ -123,7 +123,11 @@ class Draft:
         drafted = self._next_offsets.get(queue)
         if drafted is not None:
             return drafted
-        return 0 if queue.topic in self._emptied else self.state.bounds(queue).max_offset
+        return self.kept_bounds(queue).max_offset
+
+    def kept_bounds(self, queue: MessageQueue) -> Bounds:
+        """The range of a queue that can be read already: what this draft stores cannot."""
+        return Bounds(0, 0) if queue.topic in self._emptied else self.state.bounds(queue)
 
     def require_queue(self, queue: MessageQueue) -> None:
         """Raises TopicNotFound or BadRequest unless the queue exists and consumers see it."""

@@ -6,6 +6,10 @@ BODY_BYTES_MAX = 4_194_304
 USER_PROPERTIES_MAX = 128
 PROPERTIES_BYTES_MAX = 16_384
 MESSAGE_GROUP_BYTES_MAX = 63
+DELAY_MS_MAX = 86_400_000
+"""How far away a delivery time may be for clients of the gRPC protocol; a broker takes more."""
+RECOVERY_S_MAX = 3_600
+"""How long a half message may be spared from checks."""
 STORED_PROPERTIES_BYTES_MAX = 32_767
 """Everything that RocketMQ stores as a property, ids and traces included (rocketmq-semantics 3.10.1)."""
 

@@ -21,6 +21,10 @@ class MessageIds:
         self._process_id = process_id & 0xFFFF
         self._sequence = 0
 
+    def take_one(self, now_ms: int) -> str:
+        """One new id."""
+        return str(self.take(1, now_ms)[0])
+
     def take(self, count: int, now_ms: int) -> pa.Array:
         """``count`` new ids as a string column of 34 upper-case hex characters each.
 

@@ -19,10 +19,19 @@ class TopicType(enum.Enum):
 
 
 class BodyEncoding(enum.IntEnum):
-    """How a body is packed; the numbers are those of ``apache.rocketmq.v2.Encoding``. The broker never unpacks."""
+    """How a body is packed. The broker never packs or unpacks one (rocketmq-semantics 3.10.2).
+
+    The first numbers are those of ``apache.rocketmq.v2.Encoding``, which has one word for all that is packed. The
+    numbers from 256 on are what RocketMQ has in a message's system flag (4.7): bit 0, and the type in bits 8 to 10.
+    """
 
     IDENTITY = 1
     GZIP = 2
+    """Packed, without saying how: a gzip or a zlib stream, as its first bytes tell."""
+    LZ4 = 0x101
+    """An LZ4 frame."""
+    ZSTD = 0x201
+    ZLIB = 0x301
 
 
 class MessageQueue(NamedTuple):
@@ -115,7 +124,7 @@ class Message:
         """The topic type that this message needs, read from its properties (rocketmq-semantics 5.11, check 15)."""
         if self.transactional:
             return TopicType.TRANSACTION
-        if self.delivery_timestamp_ms is not None:
+        if self.delivery_timestamp_ms is not None or "DELAY" in self.system_properties:
             return TopicType.DELAY
         return TopicType.FIFO if self.message_group is not None else TopicType.NORMAL
 

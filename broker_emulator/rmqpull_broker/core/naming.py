@@ -7,7 +7,11 @@ import re
 from rmqpull_broker.core.errors import IllegalConsumerGroup, IllegalTopic
 
 TOPIC_LENGTH_MAX = 127
+RETRY_TOPIC_LENGTH_MAX = 255
+"""What the store takes for ``%RETRY%`` and ``%DLQ%`` topics, which the broker itself makes."""
 GROUP_LENGTH_MAX = 120
+CREATED_GROUP_LENGTH_MAX = 255
+"""What a broker's own look-up takes; clients of the gRPC protocol may not use more than GROUP_LENGTH_MAX."""
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 _SYSTEM_TOPICS = frozenset(
     {
@@ -28,14 +32,24 @@ _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 def check_topic_name(topic: str) -> None:
     """Raises IllegalTopic, in RocketMQ's words, unless clients may use a topic of this name."""
+    check_topic_spelling(topic)
+    if is_system_topic(topic):
+        raise IllegalTopic("cannot access system topic")
+
+
+def check_topic_spelling(topic: str) -> None:
+    """Raises IllegalTopic unless a broker takes the name; it takes those of system topics too."""
     if not topic.strip():
         raise IllegalTopic("The specified topic is blank.")
     if not _LEGAL.fullmatch(topic):
         raise IllegalTopic("The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$")
     if len(topic) > TOPIC_LENGTH_MAX:
         raise IllegalTopic("The specified topic is longer than topic max length.")
-    if topic in _SYSTEM_TOPICS or topic.startswith(_SYSTEM_TOPIC_PREFIX):
-        raise IllegalTopic("cannot access system topic")
+
+
+def is_system_topic(topic: str) -> bool:
+    """Whether RocketMQ itself uses this topic, on whatever broker."""
+    return topic in _SYSTEM_TOPICS or topic.startswith(_SYSTEM_TOPIC_PREFIX)
 
 
 def check_group_name(group: str) -> None:
@@ -48,6 +62,11 @@ def check_group_name(group: str) -> None:
         raise IllegalConsumerGroup("The specified group is longer than group max length.")
     if is_system_group(group):
         raise IllegalConsumerGroup("cannot use system consumer group")
+
+
+def is_creatable_group(group: str) -> bool:
+    """Whether a broker makes a group of this name by itself; the empty name is one (rocketmq-semantics 6.1)."""
+    return len(group) <= CREATED_GROUP_LENGTH_MAX and (not group or _LEGAL.fullmatch(group) is not None)
 
 
 def is_system_group(group: str) -> bool:

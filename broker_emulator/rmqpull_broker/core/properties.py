@@ -36,6 +36,7 @@ class BrokerProperties:
     short_polling_time_mills: int = _property(1_000, "ms", "How long it is held when longPollingEnable is off.")
     use_server_side_reset_offset: bool = _property(True, "", "Whether a reset is told to the next pull.")
     notify_consumer_ids_changed_enable: bool = _property(True, "", "Whether members hear of joins and leaves.")
+    start_accept_send_request_time_stamp: int = _property(0, "ms", "Time since 1970 before which sends are refused.")
     max_message_size: int = _property(4_194_304, "bytes", "The largest body.")
     message_delay_level: str = _property(DELAY_LEVELS, "durations", "The delay of each level, from level 1 on.")
     timer_wheel_enable: bool = _property(True, "", "Whether messages may have an arbitrary delivery time.")

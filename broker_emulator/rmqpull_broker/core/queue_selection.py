@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
+TURNS_MAX = 100_000
+"""Topics whose turn is remembered; beyond it the oldest is forgotten and begins with queue 0 again."""
 _MASK_64 = (1 << 64) - 1
 
 
 class QueueSelector:
-    """Remembers for each topic whose turn it is. The memory is not kept: a restart begins with queue 0 again."""
+    """Remembers for each topic whose turn it is. The memory is not kept: a restart begins with queue 0 again.
 
-    def __init__(self) -> None:
+    ``draw`` gives a random number from 0 to below its argument, for producers that leave the queue to chance.
+    """
+
+    def __init__(self, draw: Callable[[int], int] = lambda count: 0) -> None:
+        self.draw = draw
         self._turns: dict[str, int] = {}
 
     def in_turn(self, topic: str, queue_count: int, row_count: int) -> int:
-        """The queue of the first of ``row_count`` messages; the others take the following queues in turn."""
+        """The queue of the first of ``row_count`` messages; the others take the following queues in turn.
+
+        The queues may have become more or fewer since the last turn.
+        """
+        if topic not in self._turns and len(self._turns) >= TURNS_MAX:
+            del self._turns[next(iter(self._turns))]
         first = self._turns.get(topic, 0) % queue_count
         self._turns[topic] = (first + row_count) % queue_count
         return first

@@ -8,6 +8,7 @@ from __future__ import annotations
 from rmqpull_broker.core import limits
 from rmqpull_broker.core.errors import (
     BadRequest,
+    IllegalDeliveryTime,
     IllegalMessageGroup,
     IllegalMessageId,
     IllegalMessageKey,
@@ -104,12 +105,36 @@ def control_in_group() -> IllegalMessageGroup:
     return IllegalMessageGroup("message group cannot contain control character")
 
 
-def large_stored_properties() -> MessagePropertiesTooLarge:
+def far_delivery() -> IllegalDeliveryTime:
+    """A delivery time that is too far away."""
+    return IllegalDeliveryTime(f"the max delay time of message is too large, max is {limits.DELAY_MS_MAX}")
+
+
+def long_recovery() -> BadRequest:
+    """A half message that would be spared from checks for too long."""
+    return BadRequest(f"the max transaction recovery time of message is too large, max is {limits.RECOVERY_S_MAX}")
+
+
+def large_stored_properties(body_bytes_max: int = limits.BODY_BYTES_MAX) -> MessagePropertiesTooLarge:
     """Everything stored beside the body above the store's limit (rocketmq-semantics 3.10.1)."""
-    return MessagePropertiesTooLarge(
+    return MessagePropertiesTooLarge(_illegal_message(body_bytes_max))
+
+
+def large_stored_body(body_bytes_max: int) -> MessageBodyTooLarge:
+    """A body above the store's limit, which may be below the proxy's."""
+    return MessageBodyTooLarge(_illegal_message(body_bytes_max))
+
+
+def _illegal_message(body_bytes_max: int) -> str:
+    return (
         "the message is illegal, maybe msg body or properties length not matched. msg body length limit "
-        f"{limits.BODY_BYTES_MAX}B, msg properties length limit 32KB."
+        f"{body_bytes_max}B, msg properties length limit 32KB."
     )
+
+
+def batch_of_retries(topic: str) -> MessageCorrupted:
+    """Several messages in one send to a retry topic."""
+    return MessageCorrupted(f"batch request does not support retry group {topic}")
 
 
 def unknown_encoding(number: int) -> MessageCorrupted:

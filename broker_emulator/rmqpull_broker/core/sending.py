@@ -1,159 +1,211 @@
 """How messages become facts: checked, given a queue, an offset and a store time (rocketmq-semantics 3.10, 5.11).
 
 Single sends and batches in columns share every rule and differ in the form in which they are judged and kept: a single
-message costs no Arrow, a row of a batch costs no Python object.
+message costs no Arrow, a row of a batch costs no Python object, unless it has to wait for its delivery time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from functools import partial
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqpull_broker.core import columns
-from rmqpull_broker.core.column_checks import check_columns
+from rmqpull_broker.core import columns, refusals
+from rmqpull_broker.core.column_batches import complete, sort_by_queue
+from rmqpull_broker.core.column_checks import check_column_types, check_columns
 from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.errors import MessageCorrupted, NotImplementedYet
-from rmqpull_broker.core.facts import ColumnsStored, QueuePart, RowsStored
+from rmqpull_broker.core.errors import Forbidden, InternalError, MessageCorrupted
+from rmqpull_broker.core.facts import ColumnsStored, QueuePart
 from rmqpull_broker.core.message_ids import MessageIds
-from rmqpull_broker.core.model import BodyEncoding, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.model import PERM_WRITE, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.naming import check_topic_name
-from rmqpull_broker.core.queue_selection import QueueSelector, by_message_group, queue_of_group
-from rmqpull_broker.core.row_checks import check_rows
+from rmqpull_broker.core.queue_selection import QueueSelector, queue_of_group
+from rmqpull_broker.core.row_checks import check_row_types, check_rows
+from rmqpull_broker.core.send_back import SendBack, retried, returned
+from rmqpull_broker.core.storing import Placed, Sent, store_messages
+from rmqpull_broker.core.system_topics import DLQ_PREFIX, RETRY_PREFIX
+from rmqpull_broker.core.topics import create_on_send, ensure_retry_topic
+
+RECONSUME_TIME = "RECONSUME_TIME"
+DEFAULT_TOPIC_QUEUE_NUMS = 4
+"""Queues that clients ask for when their send creates the topic (rocketmq-semantics 1.18)."""
+
+
+@dataclass(frozen=True)
+class AutoCreation:
+    """What a send asks for when its topic is unknown (rocketmq-semantics 3.9.3)."""
+
+    default_topic: str
+    queue_nums: int = DEFAULT_TOPIC_QUEUE_NUMS
 
 
 @dataclass(frozen=True)
 class Sender:
-    """Stores messages for one broker: whose turn it is, new ids, and the address that stored messages carry."""
+    """Stores messages for one broker: whose turn it is, new ids, and the address that stored messages carry.
+
+    ``consumes_in_order`` tells whether a group holds a queue lock at a time (rocketmq-semantics 3.8).
+    """
 
     selector: QueueSelector
     message_ids: MessageIds
     store_host: str
+    consumes_in_order: Callable[[str, int], bool] = lambda group, now_ms: False
 
-    def send(self, draft: Draft, topic_name: str, messages: Sequence[Message], now_ms: int) -> list[StoredMessage]:
-        """Stores messages of one topic, as one SendMessage does: together on the queue whose turn it is, or, in a FIFO
-        topic, each on the queue of its message group.
+    def send(self, draft: Draft, topic_name: str, messages: Sequence[Message], now_ms: int) -> list[Sent]:
+        """Stores messages of one topic, as one SendMessage does: those of a message group on the queue of their group,
+        the others together on the queue whose turn it is.
 
         Gives them back as stored, in their order. Raises the BrokerError of the first rule that a message breaks; then
-        nothing is stored.
+        nothing is stored. The rules are those of rocketmq-semantics 5.11 and, after them, of 3.10.1.
         """
         if not messages:
             raise MessageCorrupted("no message to send")
-        topic = _writable_topic(draft, topic_name)
-        check_rows(messages, topic.topic_type)
-        stored = []
-        by_queue: dict[MessageQueue, list[StoredMessage]] = {}
-        for message, queue in zip(messages, self._queues_of_send(draft, topic, messages), strict=True):
-            rows = by_queue.setdefault(queue, [])
-            row = StoredMessage(message, draft.next_offset(queue) + len(rows), now_ms, self.store_host)
-            rows.append(row)
-            stored.append(row)
-        for queue, rows in by_queue.items():
-            draft.add(RowsStored(queue, tuple(rows)))
-        return stored
+        check_topic_name(topic_name)
+        check_rows(messages, now_ms)
+        topic = draft.topic(topic_name)
+        if _is_typed(topic):
+            check_row_types(messages, topic.topic_type)
+        queue_count = _writable_count(draft, topic)
+        check_in_service(draft, now_ms)
+        placed = self._place(draft, topic, messages, queue_count)
+        if topic_name.startswith(RETRY_PREFIX):
+            placed = [self.retried(draft, each, None, now_ms) for each in _as_retry(placed)]
+        return store_messages(draft, placed, now_ms, self.store_host)
 
-    def _queues_of_send(self, draft: Draft, topic: TopicConfig, messages: Sequence[Message]) -> list[MessageQueue]:
-        queues = draft.state.writable_queues(topic)
-        if topic.topic_type is TopicType.FIFO:
-            return [queues[queue_of_group(message.message_group or "", len(queues))] for message in messages]
-        return [queues[self.selector.in_turn(topic.name, len(queues), 1)]] * len(messages)
+    def _place(self, draft: Draft, topic: TopicConfig, messages: Sequence[Message], queue_count: int) -> list[Placed]:
+        in_turn: MessageQueue | None = None
+        placed = []
+        for message in messages:
+            if message.message_group is not None:
+                queue = _queue_at(draft, topic, queue_of_group(message.message_group, queue_count))
+            elif in_turn is None:
+                queue = in_turn = _queue_at(draft, topic, self.selector.in_turn(topic.name, queue_count, 1))
+            else:
+                queue = in_turn
+            placed.append(Placed(queue, message))
+        return placed
+
+    def retried(self, draft: Draft, placed: Placed, max_reconsume_times: int | None, now_ms: int) -> Placed:
+        """Where a message sent to a retry topic is meant to go. Raises ConsumerGroupNotFound."""
+        in_order = self.consumes_in_order(placed.queue.topic[len(RETRY_PREFIX) :], now_ms)
+        new_id = partial(self.message_ids.take_one, now_ms)
+        return retried(draft, placed, max_reconsume_times, in_order=in_order, draw=self.selector.draw, new_id=new_id)
+
+    def send_back(self, draft: Draft, request: SendBack, now_ms: int) -> Sent | None:
+        """Takes a message back that a consumer could not consume; None when its group wants no retries.
+
+        Raises what ``send_back.returned`` raises.
+        """
+        new_id = partial(self.message_ids.take_one, now_ms)
+        placed = returned(draft, request, self.store_host, self.selector.draw, new_id)
+        return placed and store_messages(draft, [placed], now_ms, self.store_host)[0]
 
     def publish(
-        self, draft: Draft, topic_name: str, published: pa.RecordBatch, now_ms: int, born_host: str
+        self,
+        draft: Draft,
+        topic_name: str,
+        published: pa.RecordBatch,
+        now_ms: int,
+        born_host: str,
+        creation: AutoCreation | None = None,
     ) -> tuple[QueuePart, ...]:
         """Stores a batch of one topic, as if its rows had been sent one after another.
 
-        ``published`` has the columns of the wire's publish schema; absent ones count as null. Raises the BrokerError of
-        the first rule that a row breaks; then nothing is stored.
+        ``published`` has the columns of the wire's publish schema; absent ones count as null. Rows that wait for their
+        delivery time are said to be where they wait. Raises the BrokerError of the first rule that a row breaks; then
+        nothing is stored and no topic is created.
         """
-        topic = _writable_topic(draft, topic_name)
+        check_topic_name(topic_name)
         if published.num_rows == 0:
             raise MessageCorrupted("no message to send")
-        batch = self._complete(published, now_ms, born_host)
-        check_columns(batch, topic.topic_type)
-        writable = draft.state.writable_queues(topic)
-        batch, counts = self._sort_by_queue(topic, batch, len(writable))
-        queues = [writable[index] for index, _ in counts]
-        parts = tuple(
-            QueuePart(queue, draft.next_offset(queue), count) for queue, (_, count) in zip(queues, counts, strict=True)
-        )
+        batch = complete(published, self.message_ids, now_ms, born_host, self.store_host)
+        check_columns(batch, now_ms)
+        topic = self.topic(draft, topic_name, creation, now_ms)
+        if _is_typed(topic):
+            check_column_types(batch, topic.topic_type)
+        queue_count = _writable_count(draft, topic)
+        check_in_service(draft, now_ms)
+        if topic_name.startswith(RETRY_PREFIX):
+            raise refusals.batch_of_retries(topic_name)
+        batch, counts = sort_by_queue(batch, queue_count, partial(self.selector.in_turn, topic_name, queue_count))
+        queues = [(_queue_at(draft, topic, index), count) for index, count in counts]
+        if batch.column("deliveryTimestamp").null_count < batch.num_rows:
+            return self._store_rows(draft, queues, batch, now_ms)
+        body_bytes_max = draft.properties.max_message_size
+        if pc.max(pc.binary_length(batch.column("body"))).as_py() > body_bytes_max:
+            raise refusals.large_stored_body(body_bytes_max)
+        parts = tuple(QueuePart(queue, draft.next_offset(queue), count) for queue, count in queues)
         offsets = pa.concat_arrays([columns.offset_column(part.first_offset, part.row_count) for part in parts])
         draft.add(ColumnsStored(parts, batch.set_column(0, columns.STORED_SCHEMA.field(0), offsets)))
         return parts
 
-    def _complete(self, published: pa.RecordBatch, now_ms: int, born_host: str) -> pa.RecordBatch:
-        """Brings a published batch to the stored schema; what the publisher left out gets its default."""
-        count = published.num_rows
-        defaults = {
-            "properties": pa.scalar(None, columns.STORED_SCHEMA.field("properties").type),
-            "systemProperties": pa.scalar(None, columns.STORED_SCHEMA.field("systemProperties").type),
-            "bornTimestamp": pa.scalar(now_ms * 1000, columns.TIMESTAMP),
-            "bornHost": pa.scalar(born_host),
-            "bodyEncoding": pa.scalar(int(BodyEncoding.IDENTITY), pa.int32()),
-        }
-        given = {
-            "queueOffset": columns.offset_column(0, count),
-            "storeTimestamp": columns.constant_column(now_ms * 1000, columns.TIMESTAMP, count),
-            "storeHost": columns.constant_column(self.store_host, pa.string(), count),
-            "reconsumeTimes": columns.constant_column(0, pa.int32(), count),
-        }
-        arrays = []
-        for field in columns.STORED_SCHEMA:
-            array = given.get(field.name)
-            if array is None and field.name in published.schema.names:
-                array = published.column(field.name)
-            if array is None:
-                array = columns.constant_column(None, field.type, count)
-            if field.name in ("tags", "messageGroup"):
-                array = _without_empty(array)
-            elif array.null_count and field.name == "msgId":
-                array = pc.coalesce(array, self.message_ids.take(count, now_ms))
-            elif array.null_count and field.name in defaults:
-                array = _fill(array, defaults[field.name])
-            arrays.append(array)
-        return pa.RecordBatch.from_arrays(arrays, schema=columns.STORED_SCHEMA)
+    def topic(self, draft: Draft, name: str, creation: AutoCreation | None, now_ms: int) -> TopicConfig:
+        """The topic of a send, created when that is asked for and allowed (rocketmq-semantics 3.10.1, rows 4 and 5).
 
-    def _sort_by_queue(
-        self, topic: TopicConfig, batch: pa.RecordBatch, queue_count: int
-    ) -> tuple[pa.RecordBatch, list[tuple[int, int]]]:
-        """The rows grouped by queue, their order within a queue kept, and (queue's index, rows) of each group."""
-        count = batch.num_rows
-        if topic.topic_type is TopicType.FIFO:
-            queue_ids = by_message_group(batch.column("messageGroup"), queue_count)
-        else:
-            first = self.selector.in_turn(topic.name, queue_count, count)
-            turns = pa.array(range(first, first + queue_count), pa.int32())
-            one_round = pc.if_else(pc.less(turns, queue_count), turns, pc.subtract(turns, queue_count))
-            rounds = -(-count // queue_count)
-            queue_ids = pa.concat_arrays([one_round] * rounds).slice(0, count)
-        if queue_count > 1:
-            # Sorting (queue, position) pairs keeps the order of rows that go to the same queue.
-            positions = pa.table({"queue": queue_ids, "row": columns.offset_column(0, count)})
-            batch = batch.take(pc.sort_indices(positions, [("queue", "ascending"), ("row", "ascending")]))
-        tallies = pc.value_counts(queue_ids)
-        counts = zip(tallies.field(0).to_pylist(), tallies.field(1).to_pylist(), strict=True)
-        return batch, sorted(counts)
+        Raises TopicNotFound.
+        """
+        topic = draft.find_topic(name)
+        if topic is None and creation is not None:
+            new_id = partial(self.message_ids.take_one, now_ms)
+            topic = create_on_send(draft, name, creation.default_topic, creation.queue_nums, new_id)
+            if topic is None and name.startswith(RETRY_PREFIX):
+                topic = ensure_retry_topic(draft, name, 1, new_id)
+        return topic or draft.topic(name)
+
+    def _store_rows(
+        self, draft: Draft, queues: Sequence[tuple[MessageQueue, int]], batch: pa.RecordBatch, now_ms: int
+    ) -> tuple[QueuePart, ...]:
+        """Stores a batch of which some rows have to wait, message by message."""
+        own = (queue for queue, count in queues for _ in range(count))
+        placed = [Placed(queue, row.message) for queue, row in zip(own, columns.to_rows([batch]), strict=True)]
+        sent = store_messages(draft, placed, now_ms, self.store_host)
+        parts = []
+        for queue, group in groupby(sorted(sent, key=lambda each: each.queue), key=lambda each: each.queue):
+            offsets = [each.row.queue_offset for each in group]
+            parts.append(QueuePart(queue, offsets[0], len(offsets)))
+        return tuple(parts)
 
 
-def _without_empty(texts: pa.Array) -> pa.Array:
-    """Empty texts as null: Apache's proxy takes an empty tag or message group for none."""
-    return pc.if_else(pc.equal(pc.binary_length(texts), 0), pa.scalar(None, texts.type), texts)
+def check_in_service(draft: Draft, now_ms: int) -> None:
+    """Raises InternalError before ``startAcceptSendRequestTimeStamp`` (rocketmq-semantics 3.10.1, row 0)."""
+    start_ms = draft.properties.start_accept_send_request_time_stamp
+    if now_ms < start_ms:
+        raise InternalError(f"broker unable to service, until {_time_text(start_ms)}")
 
 
-def _fill(array: pa.Array, default: pa.Scalar) -> pa.Array:
-    """Nulls replaced by ``default``; a missing map is an empty one, which is one without its null flag."""
-    if pa.types.is_map(array.type):
-        # A null may still cover entries; a copy does not.
-        array = array.take(columns.offset_column(0, len(array)))
-        return pa.MapArray.from_arrays(array.offsets, array.keys, array.items, array.type)
-    return pc.fill_null(array, default)
+def _time_text(time_ms: int) -> str:
+    return f"{datetime.fromtimestamp(time_ms // 1000, timezone.utc):%Y-%m-%d %H:%M:%S},{time_ms % 1000:03}"
 
 
-def _writable_topic(draft: Draft, topic_name: str) -> TopicConfig:
-    check_topic_name(topic_name)
-    topic = draft.topic(topic_name)
-    if topic.topic_type in (TopicType.DELAY, TopicType.TRANSACTION):
-        raise NotImplementedYet(f"messages of type {topic.topic_type.value} are not served yet (topic {topic.name})")
-    return topic
+def _is_typed(topic: TopicConfig) -> bool:
+    """Whether the topic takes messages of one type alone; retries and dead letters are of whatever type they were."""
+    return topic.topic_type is not TopicType.MIXED and not topic.name.startswith((RETRY_PREFIX, DLQ_PREFIX))
+
+
+def _writable_count(draft: Draft, topic: TopicConfig) -> int:
+    """How many queues producers see on all brokers. Raises Forbidden without any (rocketmq-semantics 5.11, row 16)."""
+    count = topic.write_queue_nums * len(draft.state.broker_names)
+    if not (count and topic.perm & draft.properties.broker_permission & PERM_WRITE):
+        raise Forbidden("no writable queue")
+    return count
+
+
+def _queue_at(draft: Draft, topic: TopicConfig, index: int) -> MessageQueue:
+    """The queue at a place of ``state.writable_queues``, which a single send does not list."""
+    broker, queue_id = divmod(index, topic.write_queue_nums)
+    return MessageQueue(topic.name, draft.state.broker_names[broker], queue_id)
+
+
+def _as_retry(placed: Sequence[Placed]) -> list[Placed]:
+    """A retry as its producer counts it, in RECONSUME_TIME, which is not stored (rocketmq-semantics 5.11)."""
+    if len(placed) > 1:
+        raise refusals.batch_of_retries(placed[0].queue.topic)
+    [(queue, message, _)] = placed
+    properties = dict(message.system_properties)
+    times = int(properties.pop(RECONSUME_TIME, "0"))
+    return [Placed(queue, replace(message, system_properties=properties), times)]

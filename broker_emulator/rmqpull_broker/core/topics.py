@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import BadRequest, IllegalTopic, TopicNotFound
 from rmqpull_broker.core.facts import TopicDeleted, TopicPut
 from rmqpull_broker.core.model import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig, TopicType
-from rmqpull_broker.core.naming import check_topic_name
+from rmqpull_broker.core.naming import check_topic_name, check_topic_spelling, is_system_topic
 from rmqpull_broker.core.system_topics import TBW102
 
 QUEUES_MAX = 1024
@@ -21,6 +22,7 @@ def create_topic(draft: Draft, topic: TopicConfig) -> None:
 
     Raises IllegalTopic for a bad name, BadRequest for a bad number of queues or another shape than the existing.
     """
+    check_topic_name(topic.name)
     _check(draft, topic)
     existing = draft.find_topic(topic.name)
     if existing is None:
@@ -38,8 +40,8 @@ def put_topic(draft: Draft, topic: TopicConfig) -> TopicConfig:
     A change keeps the topic's creation id and its messages, also those of queues that it no longer has. Raises
     IllegalTopic and BadRequest (rocketmq-semantics 3.9.3).
     """
-    if topic.name in draft.state.system_topics:
-        raise IllegalTopic(f"The topic[{topic.name}] is conflict with system topic.")
+    check_topic_spelling(topic.name)
+    _refuse_system_topic(draft, topic.name)
     _check(draft, topic)
     existing = draft.find_topic(topic.name)
     if existing is not None:
@@ -51,19 +53,19 @@ def put_topic(draft: Draft, topic: TopicConfig) -> TopicConfig:
 
 def delete_topic(draft: Draft, name: str) -> None:
     """Deletes a topic with its messages and every group's offsets on it. Raises TopicNotFound, or IllegalTopic."""
-    if name in draft.state.system_topics:
-        raise IllegalTopic(f"The topic[{name}] is conflict with system topic.")
+    _refuse_system_topic(draft, name)
     if draft.find_topic(name) is None:
         raise TopicNotFound(f"topic[{name}] not exist, nothing to delete")
     draft.add(TopicDeleted(name))
 
 
 def create_on_send(
-    draft: Draft, name: str, default_topic: str, queue_nums: int, creation_id: str
+    draft: Draft, name: str, default_topic: str, queue_nums: int, new_id: Callable[[], str]
 ) -> TopicConfig | None:
     """The topic that a send to an unknown topic creates, or None (rocketmq-semantics 3.9.3, createTopicInSendMessage).
 
-    ``default_topic`` is the topic whose permission is inherited, normally TBW102; ``queue_nums`` what the client asks.
+    ``default_topic`` is the topic whose permission is inherited, normally TBW102; ``queue_nums`` what the client asks;
+    ``new_id`` gives the creation id.
     """
     default = draft.find_topic(default_topic)
     if default is None or not default.perm & PERM_INHERIT:
@@ -71,22 +73,26 @@ def create_on_send(
     if default_topic == TBW102 and not draft.properties.auto_create_topic_enable:
         return None
     queues = max(0, min(queue_nums, default.write_queue_nums))
-    topic = TopicConfig(name, queues, queues, TopicType.NORMAL, creation_id, default.perm & ~PERM_INHERIT)
+    topic = TopicConfig(name, queues, queues, TopicType.NORMAL, new_id(), default.perm & ~PERM_INHERIT)
     draft.add(TopicPut(topic))
     return topic
 
 
-def ensure_retry_topic(draft: Draft, name: str, queue_nums: int, creation_id: str) -> TopicConfig:
+def ensure_retry_topic(draft: Draft, name: str, queue_nums: int, new_id: Callable[[], str]) -> TopicConfig:
     """A ``%RETRY%`` or ``%DLQ%`` topic, created when missing (createTopicInSendMessageBackMethod)."""
     topic = draft.find_topic(name)
     if topic is None:
-        topic = TopicConfig(name, queue_nums, queue_nums, TopicType.NORMAL, creation_id, PERM_READ | PERM_WRITE)
+        topic = TopicConfig(name, queue_nums, queue_nums, TopicType.NORMAL, new_id(), PERM_READ | PERM_WRITE)
         draft.add(TopicPut(topic))
     return topic
 
 
+def _refuse_system_topic(draft: Draft, name: str) -> None:
+    if is_system_topic(name) or name in draft.state.system_topics:
+        raise IllegalTopic(f"The topic[{name}] is conflict with system topic.")
+
+
 def _check(draft: Draft, topic: TopicConfig) -> None:
-    check_topic_name(topic.name)
     for count in (topic.read_queue_nums, topic.write_queue_nums):
         if not 1 <= count <= QUEUES_MAX:
             raise BadRequest(f"topic {topic.name} needs 1 to {QUEUES_MAX} queues, got {count}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -93,7 +94,7 @@ class BrokerServer:
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
         port = listen(self._server, host, port)
         await self.group_commit.execute(create_topics)
-        self.sender = Sender(QueueSelector(), self.message_ids, f"{host}:{port}")
+        self.sender = Sender(QueueSelector(random.randrange), self.message_ids, f"{host}:{port}")
         service = Service(
             self.state,
             self.group_commit,

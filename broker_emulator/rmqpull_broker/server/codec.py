@@ -8,14 +8,23 @@ from collections.abc import Mapping
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
+from rmqpull_broker.core import refusals
+from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filtering import SQL92, TAG, MessageFilter, check_filter_supported, parse_filter
 from rmqpull_broker.core.model import PERM_READ, PERM_WRITE, BodyEncoding, Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.pending import IMMUNITY
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.sending import RECONSUME_TIME
 from rmqpull_broker.core.transactions import TransactionCheck
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+
+_ENCODINGS = {
+    v2.Encoding.ENCODING_UNSPECIFIED: BodyEncoding.IDENTITY,
+    v2.Encoding.IDENTITY: BodyEncoding.IDENTITY,
+    v2.Encoding.GZIP: BodyEncoding.GZIP,
+}
 
 
 def name_of(resource: v2.Resource) -> str:
@@ -81,10 +90,9 @@ def filter_from(expression: v2.FilterExpression, properties: BrokerProperties) -
 def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:
     """A message as its producer sent it. Raises MessageCorrupted for an unknown encoding, and BadRequest."""
     system = message.system_properties
-    try:
-        encoding = BodyEncoding(system.body_encoding or BodyEncoding.IDENTITY)
-    except ValueError:
-        raise MessageCorrupted(f"unknown body encoding {system.body_encoding}") from None
+    encoding = _ENCODINGS.get(system.body_encoding)
+    if encoding is None:
+        raise refusals.unknown_encoding(system.body_encoding)
     has_delivery_time = system.HasField("delivery_timestamp")
     return Message(
         body=message.body,
@@ -99,7 +107,22 @@ def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:
         body_encoding=encoding,
         trace_context=system.trace_context if system.HasField("trace_context") else None,
         transactional=system.message_type == v2.MessageType.TRANSACTION,
+        system_properties=_system_properties(message),
     )
+
+
+def _system_properties(message: v2.Message) -> Mapping[str, str]:
+    """What Apache's proxy tells its broker beside the message (rocketmq-semantics 5.11, "Translation")."""
+    system = message.system_properties
+    properties = {}
+    if system.message_type == v2.MessageType.TRANSACTION:
+        # The proxy knows no producer groups and puts the topic in their place.
+        properties["PGROUP"] = name_of(message.topic)
+        if system.HasField("orphaned_transaction_recovery_duration"):
+            properties[IMMUNITY] = str(system.orphaned_transaction_recovery_duration.seconds)
+    if system.delivery_attempt:
+        properties[RECONSUME_TIME] = str(system.delivery_attempt)
+    return properties
 
 
 def message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
@@ -110,7 +133,7 @@ def message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
         keys=message.keys,
         message_id=message.msg_id,
         body_digest=v2.Digest(type=v2.DigestType.MD5, checksum=hashlib.md5(message.body).hexdigest().upper()),
-        body_encoding=v2.Encoding.GZIP if message.body_encoding is BodyEncoding.GZIP else v2.Encoding.IDENTITY,
+        body_encoding=v2.Encoding.IDENTITY if message.body_encoding is BodyEncoding.IDENTITY else v2.Encoding.GZIP,
         message_type=message.topic_type.value,
         born_host=message.born_host,
         store_host=stored.store_host,

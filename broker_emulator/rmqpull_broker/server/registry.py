@@ -28,6 +28,7 @@ from rmqpull_broker.server.handlers import (
     recall_message,
     report_rows_lost,
     send_message,
+    send_message_back,
     telemetry,
     update_offset,
 )
@@ -56,6 +57,7 @@ COLUMN_HANDLERS: Mapping[str, Handler] = {
     "QueryBounds": query_bounds.answer,
     "CommitOffsets": commit_offsets.answer,
     "ReportRowsLost": report_rows_lost.answer,
+    "SendMessageBack": send_message_back.answer,
 }
 
 

@@ -54,7 +54,7 @@ class Desk:
         return MessageQueue(topic, "broker-a", queue_id)
 
     def send(self, *messages: Message, topic: str = "orders") -> list[StoredMessage]:
-        return self.run(lambda draft: self.sender.send(draft, topic, messages, self.now_ms))
+        return [row for _, row in self.run(lambda draft: self.sender.send(draft, topic, messages, self.now_ms))]
 
     def publish(self, published: pa.RecordBatch, topic: str = "orders") -> tuple[QueuePart, ...]:
         return self.run(lambda draft: self.sender.publish(draft, topic, published, self.now_ms, "client"))

@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core import columns, limits
-from rmqpull_broker.core.column_checks import check_columns
+from rmqpull_broker.core.column_checks import check_column_types, check_columns
 from rmqpull_broker.core.errors import BrokerError, MessagePropertyConflictWithType
 from rmqpull_broker.core.model import Message, StoredMessage, TopicType
-from rmqpull_broker.core.row_checks import check_rows
+from rmqpull_broker.core.row_checks import check_row_types, check_rows
 
+NOW_MS = 1_000
+DAY_MS = 86_400_000
 BODY_MAX = 4 * 1024 * 1024
 
 
@@ -24,11 +26,15 @@ def batch_of(*messages: dict[str, Any]) -> pa.RecordBatch:
 
 
 def judge_columns(messages: Sequence[dict[str, Any]], topic_type: TopicType) -> None:
-    check_columns(batch_of(*messages), topic_type)
+    batch = batch_of(*messages)
+    check_columns(batch, NOW_MS)
+    check_column_types(batch, topic_type)
 
 
 def judge_rows(messages: Sequence[dict[str, Any]], topic_type: TopicType) -> None:
-    check_rows([Message(**{"body": b"x", "msg_id": "ID", **fields}) for fields in messages], topic_type)
+    rows = [Message(**{"body": b"x", "msg_id": "ID", **fields}) for fields in messages]
+    check_rows(rows, NOW_MS)
+    check_row_types(rows, topic_type)
 
 
 Judge = Callable[[Sequence[dict[str, Any]], TopicType], None]
@@ -111,7 +117,7 @@ def test_a_message_within_the_limits_passes(judge: Judge, fields: dict[str, Any]
 
 @pytest.mark.parametrize("group", ["g" * 63, "é" * 31, "a|b c"])
 def test_a_message_group_of_less_than_64_bytes_passes(group: str) -> None:
-    check_columns(batch_of({"message_group": group}), TopicType.FIFO)
+    check_columns(batch_of({"message_group": group}), NOW_MS)
 
 
 def test_51_property_names_are_reserved() -> None:
@@ -121,7 +127,7 @@ def test_51_property_names_are_reserved() -> None:
 @pytest.mark.parametrize("key", sorted(limits.RESERVED_PROPERTY_KEYS))
 def test_a_reserved_property_is_refused_by_its_name(key: str) -> None:
     with pytest.raises(BrokerError, match=f"^property is used by system: {key}$"):
-        check_columns(batch_of({"properties": {key: "x"}}), TopicType.NORMAL)
+        check_columns(batch_of({"properties": {key: "x"}}), NOW_MS)
 
 
 # One message breaks every rule; each step repairs the rule that it was refused for.
@@ -214,7 +220,7 @@ def test_an_unknown_body_encoding_is_refused(encoding: int | None) -> None:
     place = batch.schema.get_field_index("bodyEncoding")
     broken = batch.set_column(place, batch.schema.field(place), pa.array([encoding], pa.int32()))
     with pytest.raises(BrokerError, match="unknown body encoding") as refusal:
-        check_columns(broken, TopicType.NORMAL)
+        check_columns(broken, NOW_MS)
     assert refusal.value.code == "MESSAGE_CORRUPTED"
 
 
@@ -222,4 +228,4 @@ def test_only_the_rows_of_a_slice_are_judged() -> None:
     batch = batch_of(
         {"properties": {"TAGS": "x"}, "keys": (" ",)}, {"properties": {"a": "x"}, "keys": ("k",)}, {"body": b""}
     )
-    check_columns(batch.slice(1, 1), TopicType.NORMAL)
+    check_columns(batch.slice(1, 1), NOW_MS)

@@ -16,13 +16,15 @@ from rmqpull_broker.core.errors import (
     MessageBodyEmpty,
     MessageCorrupted,
     MessagePropertyConflictWithType,
-    NotImplementedYet,
+    TopicNotFound,
 )
-from rmqpull_broker.core.model import BodyEncoding, Message, TopicType
+from rmqpull_broker.core.model import PERM_READ, BodyEncoding, Message, TopicConfig, TopicType
+from rmqpull_broker.core.topics import create_topic
 
 if TYPE_CHECKING:
     from tests.broker.core.conftest import Desk
 
+DAY_MS = 86_400_000
 GROUPS = ["order-1", "order-2", "hello"]
 PUBLISH_TYPES = {field.name: field.type for field in columns.STORED_SCHEMA}
 
@@ -33,9 +35,15 @@ def published(**values: list[Any]) -> pa.RecordBatch:
 
 def as_sent(messages: list[Message]) -> pa.RecordBatch:
     """The same messages as a batch to publish."""
-    rows = [(m.body, m.msg_id, m.tags, list(m.keys), list(m.properties.items()), m.message_group) for m in messages]
-    names = ("body", "msgId", "tags", "keys", "properties", "messageGroup")
+    rows = [
+        (m.body, m.msg_id, m.tags, list(m.keys), list(m.properties.items()), m.message_group, _us(m)) for m in messages
+    ]
+    names = ("body", "msgId", "tags", "keys", "properties", "messageGroup", "deliveryTimestamp")
     return published(**{name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)})
+
+
+def _us(message: Message) -> int | None:
+    return None if message.delivery_timestamp_ms is None else message.delivery_timestamp_ms * 1000
 
 
 def test_messages_of_one_send_go_to_one_queue_in_their_order(desk: Desk) -> None:
@@ -156,8 +164,9 @@ def test_what_a_missing_map_hides_is_not_stored(desk: Desk) -> None:
         ("un known", [Message(b"x", "1")], "ILLEGAL_TOPIC"),
         ("orders", [Message(b"x", "1"), Message(b"", "2")], "MESSAGE_BODY_EMPTY"),
         ("orders", [Message(b"x", "1", message_group="g")], "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"),
-        ("delayed", [Message(b"x", "1", delivery_timestamp_ms=5)], "NOT_IMPLEMENTED"),
-        ("halves", [Message(b"x", "1", transactional=True)], "NOT_IMPLEMENTED"),
+        ("delayed", [Message(b"x", "1", delivery_timestamp_ms=DAY_MS + 1_001)], "ILLEGAL_DELIVERY_TIME"),
+        ("silent", [Message(b"x", "1")], "FORBIDDEN"),
+        ("%RETRY%readers", [Message(b"x", "1"), Message(b"x", "2")], "MESSAGE_CORRUPTED"),
     ],
 )
 def test_a_refused_send_or_publish_stores_nothing_and_spends_no_offset_and_no_turn(
@@ -165,7 +174,8 @@ def test_a_refused_send_or_publish_stores_nothing_and_spends_no_offset_and_no_tu
 ) -> None:
     desk.topic(queue_count=2)
     desk.topic(topic_type=TopicType.DELAY, name="delayed")
-    desk.topic(topic_type=TopicType.TRANSACTION, name="halves")
+    desk.topic(name="%RETRY%readers")
+    desk.run(lambda draft: create_topic(draft, TopicConfig("silent", 1, 1, perm=PERM_READ)))
     batch = as_sent(messages) if messages else published(body=[])
     for command in (lambda: desk.send(*messages, topic=topic), lambda: desk.publish(batch, topic=topic)):
         with pytest.raises(BrokerError) as refusal:
@@ -183,12 +193,13 @@ def test_a_transactional_message_needs_a_topic_of_its_type_but_a_body_first(desk
         desk.send(Message(b"", "1", transactional=True))
 
 
-def test_a_name_is_checked_before_the_messages(desk: Desk) -> None:
+def test_a_name_is_checked_before_the_messages_and_these_before_the_topic(desk: Desk) -> None:
     with pytest.raises(BrokerError, match="blank"):
         desk.send(Message(b"", ""), topic="")
-    desk.topic(topic_type=TopicType.DELAY)
-    with pytest.raises(NotImplementedYet):
+    with pytest.raises(MessageBodyEmpty):
         desk.send(Message(b"", ""))
+    with pytest.raises(TopicNotFound):
+        desk.send(Message(b"x", "1"))
     with pytest.raises(MessageCorrupted, match="no message to send"):
         desk.send(topic="")
 

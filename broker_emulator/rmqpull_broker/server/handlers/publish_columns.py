@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
+from rmqpull_broker.core.sending import DEFAULT_TOPIC_QUEUE_NUMS, AutoCreation
 from rmqpull_broker.server.codec import column_queue_to
 from rmqpull_broker.server.limits import PUBLISH_BYTES_MAX, PUBLISH_ROWS_MAX
 from rmqpull_broker.server.service import Caller, Service
@@ -20,8 +21,12 @@ async def answer(service: Service, request: rpc.PublishColumnsRequest, caller: C
     batch = _published_batch(request.arrow_ipc)
     if batch.num_rows > PUBLISH_ROWS_MAX:
         raise BadRequest(f"a batch of {batch.num_rows} rows is above the max {PUBLISH_ROWS_MAX}; split it")
+    creation = None
+    if request.default_topic:
+        queue_nums = request.default_topic_queue_nums or DEFAULT_TOPIC_QUEUE_NUMS
+        creation = AutoCreation(request.default_topic, queue_nums)
     parts = await service.group_commit.execute(
-        lambda draft: service.sender.publish(draft, request.topic, batch, service.clock_ms(), caller.host),
+        lambda draft: service.sender.publish(draft, request.topic, batch, service.clock_ms(), caller.host, creation),
         len(request.arrow_ipc),
     )
     ranges = [

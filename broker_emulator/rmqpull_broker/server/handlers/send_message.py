@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rmqpull_broker.core.delays import recall_handle
 from rmqpull_broker.core.errors import MessageCorrupted
 from rmqpull_broker.core.naming import check_topic_name
 from rmqpull_broker.server.codec import message_from, name_of
@@ -21,7 +22,7 @@ async def answer(service: Service, request: rpc.SendMessageRequest, caller: Call
         raise MessageCorrupted("topic in message is not same")
     now_ms = service.clock_ms()
     messages = [message_from(message, caller.host, now_ms) for message in request.messages]
-    stored = await service.group_commit.execute(
+    sent = await service.group_commit.execute(
         lambda draft: service.sender.send(draft, topic, messages, service.clock_ms()), request.ByteSize()
     )
     entries = [
@@ -30,8 +31,10 @@ async def answer(service: Service, request: rpc.SendMessageRequest, caller: Call
             message_id=row.message.msg_id,
             # Also for ordinary messages (rocketmq-semantics 6.2).
             transaction_id=row.message.msg_id,
+            # That of the queue where a delayed or half message waits.
             offset=row.queue_offset,
+            recall_handle=recall_handle(topic, queue, row.message),
         )
-        for row in stored
+        for queue, row in sent
     ]
     return rpc.SendMessageResponse(status=OK, entries=entries)

@@ -62,12 +62,16 @@ class DescribeServerResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., version: _Optional[str] = ..., extensions: _Optional[_Iterable[str]] = ..., pull_rows_max: _Optional[int] = ..., pull_bytes_max: _Optional[int] = ..., publish_bytes_max: _Optional[int] = ..., publish_rows_max: _Optional[int] = ...) -> None: ...
 
 class PublishColumnsRequest(_message.Message):
-    __slots__ = ("topic", "arrow_ipc")
+    __slots__ = ("topic", "arrow_ipc", "default_topic", "default_topic_queue_nums")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     ARROW_IPC_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_TOPIC_QUEUE_NUMS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     arrow_ipc: bytes
-    def __init__(self, topic: _Optional[str] = ..., arrow_ipc: _Optional[bytes] = ...) -> None: ...
+    default_topic: str
+    default_topic_queue_nums: int
+    def __init__(self, topic: _Optional[str] = ..., arrow_ipc: _Optional[bytes] = ..., default_topic: _Optional[str] = ..., default_topic_queue_nums: _Optional[int] = ...) -> None: ...
 
 class PublishColumnsResponse(_message.Message):
     __slots__ = ("status", "ranges")
@@ -246,6 +250,26 @@ class LostRange(_message.Message):
     def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., from_offset: _Optional[int] = ..., until_offset: _Optional[int] = ...) -> None: ...
 
 class ReportRowsLostResponse(_message.Message):
+    __slots__ = ("status",)
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    status: _definition_pb2.Status
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ...) -> None: ...
+
+class SendMessageBackRequest(_message.Message):
+    __slots__ = ("group", "queue", "queue_offset", "delay_level", "max_reconsume_times")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DELAY_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    MAX_RECONSUME_TIMES_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    queue: Queue
+    queue_offset: int
+    delay_level: int
+    max_reconsume_times: int
+    def __init__(self, group: _Optional[str] = ..., queue: _Optional[_Union[Queue, _Mapping]] = ..., queue_offset: _Optional[int] = ..., delay_level: _Optional[int] = ..., max_reconsume_times: _Optional[int] = ...) -> None: ...
+
+class SendMessageBackResponse(_message.Message):
     __slots__ = ("status",)
     STATUS_FIELD_NUMBER: _ClassVar[int]
     status: _definition_pb2.Status
