@@ -77,8 +77,7 @@ def _queue_ids(groups: pa.Array, queue_count: int, in_turn: Callable[[int], int]
 
 
 def _turns(first: int, queue_count: int, row_count: int) -> pa.Array:
-    turns = pa.array(range(first, first + queue_count), pa.int32())
-    one_round = pc.if_else(pc.less(turns, queue_count), turns, pc.subtract(turns, queue_count))
+    one_round = pa.array([*range(first, queue_count), *range(first)], pa.int32())
     rounds = -(-row_count // queue_count)
     return pa.concat_arrays([one_round] * rounds).slice(0, row_count)
 

@@ -61,8 +61,13 @@ class Desk:
 
     def fill(self, bodies: Sequence[bytes], tags: Sequence[str | None] | None = None) -> None:
         """Publishes messages of these bodies, in turn over the queues of ``orders``."""
+        self.publish(self.batch(bodies, tags))
+
+    @staticmethod
+    def batch(bodies: Sequence[bytes], tags: Sequence[str | None] | None = None) -> pa.RecordBatch:
+        """Messages of these bodies as a batch to publish."""
         texts = [None] * len(bodies) if tags is None else tags
-        self.publish(pa.record_batch({"body": pa.array(bodies), "tags": pa.array(texts, pa.string())}))
+        return pa.record_batch({"body": pa.array(bodies), "tags": pa.array(texts, pa.string())})
 
     def rows(self, queue: MessageQueue) -> list[StoredMessage]:
         """Everything that a queue holds."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.core import columns, limits
 from rmqpull_broker.core.column_checks import check_column_types, check_columns
-from rmqpull_broker.core.errors import BrokerError, MessagePropertyConflictWithType
+from rmqpull_broker.core.errors import BadRequest, BrokerError, MessagePropertyConflictWithType
 from rmqpull_broker.core.model import Message, StoredMessage, TopicType
 from rmqpull_broker.core.row_checks import check_row_types, check_rows
 
@@ -66,11 +66,21 @@ def numbered(count: int) -> dict[str, str]:
         ),
         ({"msg_id": ""}, "ILLEGAL_MESSAGE_ID", "message id cannot be empty"),
         ({"msg_id": " \t"}, "ILLEGAL_MESSAGE_ID", "message id cannot be empty"),
+        (
+            {"delivery_timestamp_ms": NOW_MS + DAY_MS + 1},
+            "ILLEGAL_DELIVERY_TIME",
+            "the max delay time of message is too large, max is 86400000",
+        ),
         ({"message_group": "  "}, "ILLEGAL_MESSAGE_GROUP", "blank"),
         ({"message_group": "é" * 32}, "ILLEGAL_MESSAGE_GROUP", "max length"),
         ({"message_group": "a\x9f"}, "ILLEGAL_MESSAGE_GROUP", "control character"),
         ({"msg_id": "I" * 32_768}, "MESSAGE_PROPERTIES_TOO_LARGE", "msg properties length limit 32KB"),
         ({"trace_context": "t" * 32_768}, "MESSAGE_PROPERTIES_TOO_LARGE", "msg properties length limit 32KB"),
+        (
+            {"trace_context": "t" * 24_000, "tags": "t" * 8_000, "keys": ("k" * 766,)},
+            "MESSAGE_PROPERTIES_TOO_LARGE",
+            "msg properties length limit 32KB",
+        ),
         ({"born_timestamp_ms": 253_402_300_800_000}, "BAD_REQUEST", "bornTimestamp lies outside"),
         ({"delivery_timestamp_ms": -62_135_596_800_001}, "BAD_REQUEST", "deliveryTimestamp lies outside"),
     ],
@@ -108,6 +118,7 @@ def test_a_null_where_only_columns_can_have_one_is_refused(fields: dict[str, Any
         {"properties": {"__SHARDINGKEY": "", "tags": "a|b", " ": "\u00e9"}},
         {"tags": "été \u00a1"},
         {"keys": ("a b", "a|b")},
+        {"trace_context": "t" * 24_000, "tags": "t" * 8_000, "keys": ("k" * 765,)},
     ],
 )
 @both_forms
@@ -140,6 +151,7 @@ REPAIRS: list[tuple[str, dict[str, Any]]] = [
     ("ILLEGAL_MESSAGE_KEY", {"keys": ("k",)}),
     ("MESSAGE_PROPERTIES_TOO_LARGE", {"properties": {}}),
     ("ILLEGAL_MESSAGE_ID", {"msg_id": "ID"}),
+    ("ILLEGAL_DELIVERY_TIME", {"delivery_timestamp_ms": None}),
     ("ILLEGAL_MESSAGE_GROUP", {"message_group": "g"}),
     ("MESSAGE_PROPERTY_CONFLICT_WITH_TYPE", {"message_group": None}),
 ]
@@ -149,6 +161,7 @@ REPAIRS: list[tuple[str, dict[str, Any]]] = [
 def test_a_message_with_many_faults_is_refused_for_the_first_rule(judge: Judge) -> None:
     fields: dict[str, Any] = {
         "body": b"", "properties": numbered(200), "tags": "|", "keys": (" ",), "msg_id": "", "message_group": " ",
+        "delivery_timestamp_ms": 1 << 40,
     }  # fmt: skip
     for code, repair in REPAIRS:
         with pytest.raises(BrokerError) as refusal:
@@ -177,6 +190,33 @@ def test_a_message_of_another_type_than_its_topic_is_refused(judge: Judge, expec
         judge([fields], expected)
 
 
+@pytest.mark.parametrize(("seconds", "is_legal"), [("0", True), ("3600", True), ("3601", False)])
+def test_a_half_message_may_be_spared_from_checks_for_an_hour(seconds: str, is_legal: bool) -> None:
+    half = Message(b"x", "ID", transactional=True, system_properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": seconds})
+    text = "^the max transaction recovery time of message is too large, max is 3600$"
+    with nullcontext() if is_legal else pytest.raises(BadRequest, match=text):
+        check_rows([half], NOW_MS)
+
+
+@both_forms
+def test_a_delivery_time_of_exactly_a_day_from_now_passes(judge: Judge) -> None:
+    judge([{"delivery_timestamp_ms": NOW_MS + DAY_MS}], TopicType.DELAY)
+
+
+@pytest.mark.parametrize(("late_us", "is_legal"), [(999, True), (1_000, False)])
+def test_a_part_of_a_millisecond_behind_the_day_passes(late_us: int, is_legal: bool) -> None:
+    batch = batch_of({"delivery_timestamp_ms": 0})
+    place = batch.schema.get_field_index("deliveryTimestamp")
+    times = pa.array([(NOW_MS + DAY_MS) * 1000 + late_us], columns.TIMESTAMP)
+    with nullcontext() if is_legal else pytest.raises(BrokerError, match="max delay time"):
+        check_columns(batch.set_column(place, batch.schema.field(place), times), NOW_MS)
+
+
+def test_a_delay_level_makes_a_message_a_delay_message() -> None:
+    with pytest.raises(MessagePropertyConflictWithType, match="actual type is DELAY"):
+        judge_rows([{"system_properties": {"DELAY": "3"}}], TopicType.NORMAL)
+
+
 def test_a_transactional_message_needs_a_topic_of_its_type() -> None:
     with pytest.raises(MessagePropertyConflictWithType, match="actual type is TRANSACTION"):
         judge_rows([{"transactional": True, "message_group": "g"}], TopicType.FIFO)
@@ -188,7 +228,7 @@ def test_a_rule_is_looked_for_in_the_whole_batch_before_the_next_one(judge: Judg
         judge([{"tags": "|"}, {"body": b""}], TopicType.NORMAL)
 
 
-TEXTS = st.sampled_from(["", " ", "a", "a|b", "a\x00", "\u00e9" * 40, "t" * 9_000, "TAGS"])
+TEXTS = st.sampled_from(["", " ", "a", "a|b", "a\x00", "\u00e9" * 40, "t" * 9_000, "t" * 24_000, "TAGS"])
 FIELDS = st.fixed_dictionaries(
     {"body": st.sampled_from([b"", b"x"]), "msg_id": TEXTS, "keys": st.lists(TEXTS, max_size=2).map(tuple)},
     optional={
@@ -197,6 +237,8 @@ FIELDS = st.fixed_dictionaries(
         "trace_context": TEXTS,
         "properties": st.dictionaries(TEXTS, TEXTS, max_size=3),
         "born_timestamp_ms": st.integers(limits.TIMES_MS[0] - 1, limits.TIMES_MS[1] + 1),
+        "delivery_timestamp_ms": st.sampled_from([-1, NOW_MS + DAY_MS, NOW_MS + DAY_MS + 1, limits.TIMES_MS[0] - 1])
+        | st.integers(limits.TIMES_MS[0] - 1, limits.TIMES_MS[1] + 1),
     },
 )
 
@@ -209,7 +251,7 @@ def verdict(judge: Judge, messages: Sequence[dict[str, Any]], topic_type: TopicT
     return "passes"
 
 
-@given(st.lists(FIELDS, min_size=1, max_size=3), st.sampled_from([TopicType.NORMAL, TopicType.FIFO]))
+@given(st.lists(FIELDS, min_size=1, max_size=3), st.sampled_from([TopicType.NORMAL, TopicType.FIFO, TopicType.DELAY]))
 def test_rows_and_columns_are_judged_alike(messages: list[dict[str, Any]], topic_type: TopicType) -> None:
     assert verdict(judge_rows, messages, topic_type) == verdict(judge_columns, messages, topic_type)
 

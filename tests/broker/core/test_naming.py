@@ -3,7 +3,7 @@
 import pytest
 
 from rmqpull_broker.core.errors import IllegalConsumerGroup, IllegalTopic
-from rmqpull_broker.core.naming import check_group_name, check_topic_name
+from rmqpull_broker.core.naming import check_group_name, check_topic_name, check_topic_spelling, is_creatable_group
 
 BLANK = "The specified {} is blank."
 CHARACTERS = "The specified {} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
@@ -72,3 +72,22 @@ def test_groups_that_are_refused_for_the_first_rule_they_break(group: str, reaso
     with pytest.raises(IllegalConsumerGroup) as refusal:
         check_group_name(group)
     assert str(refusal.value) == reason.format("group")
+
+
+@pytest.mark.parametrize("topic", ["TBW102", "rmq_sys_wheel_timer", "%RETRY%" + "g" * 120, "%DLQ%" + "g" * 122])
+def test_a_broker_takes_the_names_of_system_topics_too(topic: str) -> None:
+    check_topic_spelling(topic)
+
+
+@pytest.mark.parametrize("topic", ["%RETRY%" + "g" * 121, "%DLQ%" + "g" * 123, "a b", ""])
+def test_a_broker_refuses_what_no_topic_is_called(topic: str) -> None:
+    with pytest.raises(IllegalTopic):
+        check_topic_spelling(topic)
+
+
+@pytest.mark.parametrize(
+    ("group", "is_creatable"),
+    [("", True), ("g" * 255, True), ("g" * 256, False), ("CID_RMQ_SYS_x", True), ("a b", False), (" ", False)],
+)
+def test_groups_that_a_broker_makes_by_itself(group: str, is_creatable: bool) -> None:
+    assert is_creatable_group(group) is is_creatable

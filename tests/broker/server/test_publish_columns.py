@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from rmqpull_broker.core.model import BodyEncoding
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
@@ -113,3 +114,25 @@ def test_an_unknown_body_encoding_is_refused(client: Client) -> None:
         "MESSAGE_CORRUPTED"
     )
     assert client.pull(SINGLE, 0).code == "MESSAGE_NOT_FOUND"
+
+
+def test_a_batch_creates_its_topic_after_the_default_topic_it_names(client: Client) -> None:
+    request = publish("fresh", batch_of(body=[b"a", b"b", b"c", b"d", b"e"]))
+    assert client.code("PublishColumns", request) == "TOPIC_NOT_FOUND"
+    request.default_topic = "TBW102"
+    answer = client.call("PublishColumns", request)
+    assert [row_count for *_, row_count in ranges_of(answer)] == [2, 1, 1, 1]
+    request.topic, request.default_topic_queue_nums = "narrow", 1
+    assert [row_count for *_, row_count in ranges_of(client.call("PublishColumns", request))] == [5]
+
+
+def test_the_ways_of_packing_are_told_apart_in_columns_and_are_one_over_the_standard_protocol(client: Client) -> None:
+    assert {encoding.name: int(encoding) for encoding in BodyEncoding} == columns.BODY_ENCODINGS
+    numbers = sorted(columns.BODY_ENCODINGS.values())
+    bodies = [str(number).encode() for number in numbers]
+    client.call("PublishColumns", publish("single", batch_of(body=bodies, bodyEncoding=numbers)))
+    said = [message.system_properties.body_encoding for message in client.pull(SINGLE, 0).messages]
+    assert said == [v2.Encoding.IDENTITY] + [v2.Encoding.GZIP] * 4
+    pull = v1.QueuePull(queue=v1.Queue(topic="single", broker_name="broker-a"))
+    answer = client.call("PullColumns", v1.PullColumnsRequest(group="g", queues=[pull], columns=["bodyEncoding"]))
+    assert columns.read_stream(answer.arrow_ipc)[0].column("bodyEncoding").to_pylist() == numbers

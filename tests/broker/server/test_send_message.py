@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +13,7 @@ from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 
 if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect
+    from tests.broker.conftest import Client, Connect, Serve
 
 QUEUES = [v2.MessageQueue(topic=v2.Resource(name="orders"), id=queue_id) for queue_id in (0, 1)]
 
@@ -30,6 +32,12 @@ def with_properties(**properties: str) -> v2.Message:
 def delayed_until(seconds: int) -> v2.Message:
     sent = message()
     sent.system_properties.delivery_timestamp.FromSeconds(seconds)
+    return sent
+
+
+def half(topic: str = "orders", recovery_s: int = 0) -> v2.Message:
+    sent = message(topic=topic, message_type=v2.MessageType.TRANSACTION)
+    sent.system_properties.orphaned_transaction_recovery_duration.seconds = recovery_s
     return sent
 
 
@@ -90,6 +98,10 @@ TOO_MANY = {f"k{number}": "v" for number in range(129)}
             "but actual type is TRANSACTION",
         ),
         ([message(body_encoding=7)], "MESSAGE_CORRUPTED", "unknown body encoding 7"),
+        # What only rmqpull.v1 can say.
+        ([message(body_encoding=0x101)], "MESSAGE_CORRUPTED", "unknown body encoding 257"),
+        ([half(recovery_s=3_601)], "BAD_REQUEST", "the max transaction recovery time of message is too large"),
+        ([delayed_until(1 << 33)], "ILLEGAL_DELIVERY_TIME", "the max delay time of message is too large"),
         ([born_at(1 << 62)], "BAD_REQUEST", "Timestamp is not valid"),
     ],
 )
@@ -115,3 +127,27 @@ def test_the_largest_legal_body_is_taken(client: Client) -> None:
 def test_a_caller_without_a_client_id_is_refused(broker: RunningBroker, connect: Connect) -> None:
     request = service.SendMessageRequest(messages=[message()])
     assert connect(broker.endpoints, client_id="").code("SendMessage", request) == "CLIENT_ID_REQUIRED"
+
+
+def test_delayed_and_half_messages_are_taken_and_wait_out_of_sight(serve: Serve, connect: Connect) -> None:
+    broker = serve("--topic", "later:1:DELAY", "--topic", "halves:1:TRANSACTION")
+    client = connect(broker.endpoints)
+    soon = message(topic="later", msg_id="soon")
+    soon.system_properties.delivery_timestamp.FromMilliseconds((time.time_ns() // 1_000_000) + 80_000_000)
+    (entry,) = client.send(soon).entries
+    version, topic, broker_name, time_ms, msg_id = base64.urlsafe_b64decode(entry.recall_handle).decode().split(" ")
+    assert (version, topic, broker_name, msg_id, entry.offset) == ("v1", "later", "broker-a", "soon", 0)
+    assert int(time_ms) % 1_000 == 1
+    (entry,) = client.send(half("halves")).entries
+    assert (entry.transaction_id, entry.recall_handle) == ("m", "")
+    for name in ("later", "halves"):
+        assert client.bounds(name).queues[0].max_offset == 0
+
+
+def test_a_message_whose_delivery_time_has_passed_is_there_at_once(serve: Serve, connect: Connect) -> None:
+    client = connect(serve("--topic", "later:1:DELAY").endpoints)
+    passed = message(topic="later")
+    passed.system_properties.delivery_timestamp.FromSeconds(1)
+    assert client.send(passed).entries[0].recall_handle == ""
+    (pulled,) = client.pull(v2.MessageQueue(topic=v2.Resource(name="later")), 0).messages
+    assert pulled.system_properties.message_type == v2.MessageType.DELAY
