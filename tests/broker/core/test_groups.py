@@ -54,7 +54,7 @@ def test_an_existing_group_is_found_whatever_may_be_created(desk: Desk) -> None:
 def test_a_client_may_use_fewer_names_than_a_broker(desk: Desk) -> None:
     for name in ("", "g" * 121, "CID_RMQ_SYS_TRANS"):
         with pytest.raises(IllegalConsumerGroup):
-            desk.run(lambda draft, name=name: ensure_group(draft, name))
+            ensure_group(Draft(desk.state), name)
     desk.state.properties = BrokerProperties(auto_create_subscription_group=False)
     with pytest.raises(ConsumerGroupNotFound, match="readers"):
         desk.run(lambda draft: ensure_group(draft, "readers"))

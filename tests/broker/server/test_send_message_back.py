@@ -36,7 +36,7 @@ def test_a_message_that_is_given_up_can_be_pulled_among_the_dead_letters(consume
 
 
 @pytest.mark.parametrize(("fields", "dead_letters"), [({}, 0), ({"max_reconsume_times": 0}, 1)])
-def test_the_consumers_limit_wins_over_the_groups(consumer: Client, fields: dict[str, int], dead_letters: int) -> None:
+def test_the_consumers_limit_wins_over_the_groups(consumer: Client, fields: dict[str, Any], dead_letters: int) -> None:
     assert consumer.code("SendMessageBack", back(**fields)) == "OK"
     # The group's retry topic is there from the first return on, and empty until the delay is over.
     assert consumer.bounds("%RETRY%readers").queues[0].max_offset == 0
