@@ -52,9 +52,7 @@ def draft_groups(draft: Draft, names: Iterable[str], new_creation_id: Callable[[
             group = ensure_group(draft, name)
         except (ConsumerGroupNotFound, IllegalConsumerGroup):
             continue
-        retry_topic = RETRY_PREFIX + name
-        if draft.find_topic(retry_topic) is None:
-            ensure_retry_topic(draft, retry_topic, group.retry_queue_nums, new_creation_id())
+        ensure_retry_topic(draft, RETRY_PREFIX + name, group.retry_queue_nums, new_creation_id)
         found.append(group)
     return found
 

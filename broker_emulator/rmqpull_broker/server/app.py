@@ -94,7 +94,8 @@ class BrokerServer:
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
         port = listen(self._server, host, port)
         await self.group_commit.execute(create_topics)
-        self.sender = Sender(QueueSelector(random.randrange), self.message_ids, f"{host}:{port}")
+        selector, in_order = QueueSelector(random.randrange), self.clients.locks.holds_any
+        self.sender = Sender(selector, self.message_ids, f"{host}:{port}", in_order)
         service = Service(
             self.state,
             self.group_commit,

@@ -74,7 +74,7 @@ class Service:
         return await self.group_commit.execute(lambda draft: draft_groups(draft, groups, self._new_creation_id))
 
     def _new_creation_id(self) -> str:
-        return str(self.sender.message_ids.take(1, self.clock_ms())[0].as_py())
+        return self.sender.message_ids.take_one(self.clock_ms())
 
     @staticmethod
     def check_polling_time(timeout_ms: int) -> None:
