@@ -13,6 +13,8 @@ from rmqpull_broker.core.client_settings import ClientProfile
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.facts import RowsStored
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.send_back import SendBack
+from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.core.transactions import half
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clock import ManualClock
@@ -67,5 +69,39 @@ def test_silent_clients_are_forgotten_by_the_brokers_clock() -> None:
         broker.clients.introduce(PRODUCER, [])
         await broker.time_machine.advance(130_000)
         assert broker.clients.profiles() == []
+
+    play(story)
+
+
+def test_a_returned_message_comes_again_when_its_delay_is_over() -> None:
+    async def story(broker: BrokerServer) -> None:
+        await broker.group_commit.execute(lambda draft: create_topic(draft, TopicConfig("orders", 1, 1)))
+        bad = [Message(b"bad", "an id")]
+        await broker.group_commit.execute(lambda draft: broker.sender.send(draft, "orders", bad, 1_000_000))
+        back = SendBack("readers", MessageQueue("orders", "broker-a", 0), 0)
+        await broker.group_commit.execute(lambda draft: broker.sender.send_back(draft, back, 1_000_000))
+        retries = MessageQueue("%RETRY%readers", "broker-a", 0)
+        await broker.time_machine.advance(9_000)
+        assert broker.state.bounds(retries).max_offset == 0
+        await broker.time_machine.advance(2_000)
+        assert broker.state.bounds(retries).max_offset == 1
+
+    play(story)
+
+
+def test_a_group_that_holds_a_queue_lock_gets_no_retries() -> None:
+    async def story(broker: BrokerServer) -> None:
+        retries = TopicConfig("%RETRY%readers", 1, 1)
+        await broker.group_commit.execute(lambda draft: create_topic(draft, retries))
+        queue = MessageQueue("orders", "broker-a", 0)
+        broker.clients.locks.lock_batch("readers", "ann", [queue], 1_000_000)
+        bad = [Message(b"bad", "an id")]
+
+        async def topic_at(now_ms: int) -> str:
+            sent = await broker.group_commit.execute(lambda d: broker.sender.send(d, retries.name, bad, now_ms))
+            return sent[0].queue.topic
+
+        assert await topic_at(1_060_000) == "%DLQ%readers"
+        assert await topic_at(1_060_001) == "%RETRY%readers"
 
     play(story)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqpull_broker.core import columns
+from rmqpull_broker.core.model import MessageQueue, TopicConfig, TopicType
+from rmqpull_broker.core.topics import create_topic
+from rmqpull_broker.server.handlers import send_message
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 
 if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect, Serve
+    from tests.broker.conftest import Client, Connect
+    from tests.broker.server.conftest import Edge
 
 QUEUES = [v2.MessageQueue(topic=v2.Resource(name="orders"), id=queue_id) for queue_id in (0, 1)]
 
@@ -129,25 +134,56 @@ def test_a_caller_without_a_client_id_is_refused(broker: RunningBroker, connect:
     assert connect(broker.endpoints, client_id="").code("SendMessage", request) == "CLIENT_ID_REQUIRED"
 
 
-def test_delayed_and_half_messages_are_taken_and_wait_out_of_sight(serve: Serve, connect: Connect) -> None:
-    broker = serve("--topic", "later:1:DELAY", "--topic", "halves:1:TRANSACTION")
-    client = connect(broker.endpoints)
-    soon = message(topic="later", msg_id="soon")
-    soon.system_properties.delivery_timestamp.FromMilliseconds((time.time_ns() // 1_000_000) + 80_000_000)
-    (entry,) = client.send(soon).entries
-    version, topic, broker_name, time_ms, msg_id = base64.urlsafe_b64decode(entry.recall_handle).decode().split(" ")
-    assert (version, topic, broker_name, msg_id, entry.offset) == ("v1", "later", "broker-a", "soon", 0)
-    assert int(time_ms) % 1_000 == 1
-    (entry,) = client.send(half("halves")).entries
+NOW_S = 1_000
+"""The time of an edge: its clock stands still."""
+
+
+async def answered(edge: Edge, topic_type: TopicType, sent: v2.Message) -> Any:
+    """The one entry of a send to the topic ``orders``, which is of that type."""
+    topic = TopicConfig("orders", 1, 1, topic_type, "id")
+    await edge.group_commit.execute(lambda draft: create_topic(draft, topic))
+    request = service.SendMessageRequest(messages=[sent])
+    (entry,) = (await send_message.answer(edge.service, request, edge.caller())).entries
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("seconds", "handle"),
+    [(NOW_S, ""), (NOW_S + 60, "v1 orders broker-a 1059001 m"), (NOW_S + 86_400, "v1 orders broker-a 87399001 m")],
+)
+def test_a_delayed_message_is_answered_with_what_takes_it_back(new_edge: type[Edge], seconds: int, handle: str) -> None:
+    edge = new_edge()
+    entry = asyncio.run(answered(edge, TopicType.DELAY, delayed_until(seconds)))
+    assert (entry.message_id, entry.offset) == ("m", 0)
+    assert base64.urlsafe_b64decode(entry.recall_handle).decode() == handle
+    assert len(edge.state.delayed) == (seconds > NOW_S)
+
+
+def test_a_half_message_carries_its_topic_as_producer_group_and_how_long_it_is_spared(new_edge: type[Edge]) -> None:
+    edge = new_edge()
+    entry = asyncio.run(answered(edge, TopicType.TRANSACTION, half(recovery_s=3_600)))
     assert (entry.transaction_id, entry.recall_handle) == ("m", "")
-    for name in ("later", "halves"):
-        assert client.bounds(name).queues[0].max_offset == 0
+    (waiting,) = edge.state.halves
+    assert waiting.due_ms == (NOW_S + 3_600) * 1_000
+    (row,) = columns.to_rows(edge.state.store.read(waiting.place.queue, 0, 1))
+    assert row.message.system_properties == {
+        "PGROUP": "orders",
+        "CHECK_IMMUNITY_TIME_IN_SECONDS": "3600",
+        "TRAN_MSG": "true",
+        "REAL_TOPIC": "orders",
+        "REAL_QID": "0",
+    }
 
 
-def test_a_message_whose_delivery_time_has_passed_is_there_at_once(serve: Serve, connect: Connect) -> None:
-    client = connect(serve("--topic", "later:1:DELAY").endpoints)
-    passed = message(topic="later")
-    passed.system_properties.delivery_timestamp.FromSeconds(1)
-    assert client.send(passed).entries[0].recall_handle == ""
-    (pulled,) = client.pull(v2.MessageQueue(topic=v2.Resource(name="later")), 0).messages
-    assert pulled.system_properties.message_type == v2.MessageType.DELAY
+def test_a_retry_says_how_often_the_message_was_consumed(new_edge: type[Edge]) -> None:
+    edge = new_edge()
+    topic = TopicConfig("%RETRY%readers", 1, 1)
+    again = message(topic=topic.name, delivery_attempt=17)
+
+    async def story() -> None:
+        await edge.group_commit.execute(lambda draft: create_topic(draft, topic))
+        await send_message.answer(edge.service, service.SendMessageRequest(messages=[again]), edge.caller())
+
+    asyncio.run(story())
+    (row,) = columns.to_rows(edge.state.store.read(MessageQueue("%DLQ%readers", "broker-a", 0), 0, 1))
+    assert row.reconsume_times == 17
