@@ -58,7 +58,7 @@ def reset_offsets(draft: Draft, group: str, offsets: Sequence[tuple[MessageQueue
         raise BadRequest("No queues to reset.")
     for queue, offset in offsets:
         draft.topic(queue.topic)
-        first, last = draft.state.bounds(queue).min_offset, draft.next_offset(queue)
+        first, last = draft.kept_bounds(queue).min_offset, draft.next_offset(queue)
         if not first <= offset <= last + 1:
             raise IllegalOffset(f"Target offset {offset} not in consume queue range [{first}-{last}]")
     if draft.properties.use_server_side_reset_offset:

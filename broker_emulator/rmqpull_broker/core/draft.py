@@ -80,6 +80,8 @@ class Draft:
                 self._consumer_groups[group.name] = group
             case GroupDeleted(name):
                 self._consumer_groups[name] = None
+                pending = (*self._resets, *self.state.resets)
+                self._resets.update({key: None for key in pending if key[0] == name})
             case OffsetsReset(name, offsets):
                 self._resets.update({(name, queue): offset for queue, offset in offsets})
             case ResetsAnswered(name, queues):

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_broker.core.consumer_offsets import commit_offsets
+from rmqpull_broker.core.consumer_offsets import answer_reset, commit_offsets, reset_offsets
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import BadRequest, BrokerError, Forbidden, IllegalTopic, TopicNotFound
+from rmqpull_broker.core.facts import GroupPut, OffsetsReset
 from rmqpull_broker.core.groups import delete_group, ensure_group, put_group
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
@@ -221,6 +222,15 @@ def _commit(name: str, queue_id: int, offset: int) -> Step:
     return lambda desk, draft: commit_offsets(draft, "readers", [(queue, offset)])
 
 
+def _reset(name: str, queue_id: int, offset: int) -> Step:
+    queue = MessageQueue(name, "broker-a", queue_id)
+    return lambda desk, draft: reset_offsets(draft, "readers", [(queue, offset)])
+
+
+def _answer_reset(name: str, queue_id: int) -> Step:
+    return lambda desk, draft: answer_reset(draft, "readers", MessageQueue(name, "broker-a", queue_id))
+
+
 TYPES = st.sampled_from([TopicType.NORMAL, TopicType.NORMAL, TopicType.FIFO])
 KEPT = st.sampled_from([False, False, False, True])
 """Whether the draft is kept behind a step."""
@@ -229,6 +239,8 @@ STEPS: st.SearchStrategy[Step] = st.one_of(
     st.builds(_send, NAMES, st.none() | st.sampled_from(["g", "h"])),
     st.builds(_publish, NAMES, COUNTS),
     st.builds(_commit, NAMES, COUNTS, COUNTS),
+    st.builds(_reset, NAMES, st.just(0), COUNTS),
+    st.builds(_answer_reset, NAMES, st.just(0)),
     st.builds(lambda name: lambda desk, draft: delete_topic(draft, name), NAMES),
     st.builds(lambda name: lambda desk, draft: create_topic(draft, TopicConfig(name, 2, 2)), NAMES),
     st.builds(lambda group: lambda desk, draft: group(draft, "readers"), st.sampled_from([ensure_group, delete_group])),
@@ -254,7 +266,7 @@ def content(desk: Desk) -> object:
     rows = {
         queue: [replace(row, message=replace(row.message, msg_id="")) for row in desk.rows(queue)] for queue in queues
     }
-    return topics, state.groups, state.consumer_offsets, rows
+    return topics, state.groups, state.consumer_offsets, state.resets, rows
 
 
 @given(st.lists(st.tuples(STEPS, KEPT), max_size=30))
@@ -288,3 +300,15 @@ def test_a_topic_that_comes_and_goes_and_comes_in_one_draft_starts_anew_each_tim
     assert [parts[place] for place in (1, 2, 5, 8)] == [((desk.queue(), first, 2),) for first in (0, 2, 0, 0)]
     keep(desk, draft)
     assert desk.state.bounds(desk.queue()).max_offset == 2
+
+
+def test_a_group_that_goes_in_a_draft_takes_its_pending_resets_along(desk: Desk) -> None:
+    desk.topic()
+    for group in ("readers", "others"):
+        desk.state.apply([GroupPut(GroupConfig(group)), OffsetsReset(group, ((desk.queue(), 1),))])
+    draft = Draft(desk.state)
+    for command in (delete_group, ensure_group):
+        command(draft, "readers")
+        draft.end_command()
+    assert answer_reset(draft, "readers", desk.queue()) is None
+    assert answer_reset(draft, "others", desk.queue()) == 1
