@@ -31,3 +31,8 @@ def test_seconds_and_sequence_keep_their_low_32_bits() -> None:
     ids._sequence = (1 << 32) - 1
     later_ms = EPOCH_2021_MS + ((1 << 32) + 5) * 1_000
     assert [text[18:] for text in ids.take(2, later_ms).to_pylist()] == ["00000005FFFFFFFF", "0000000500000000"]
+
+
+def test_one_id_is_the_next_of_many() -> None:
+    one_by_one, together = MessageIds(bytes(6), 1), MessageIds(bytes(6), 1)
+    assert [one_by_one.take_one(5_000) for _ in range(3)] == together.take(3, 5_000).to_pylist()

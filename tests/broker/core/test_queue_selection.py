@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqpull_broker.core import queue_selection
 from rmqpull_broker.core.queue_selection import QueueSelector, by_message_group, consistent_hash, java_hash
 
 
@@ -86,3 +87,18 @@ def test_many_rows_take_as_many_turns_as_single_sends(row_counts: list[int], que
         first = together.in_turn("orders", queue_count, row_count)
         expected = [one_by_one.in_turn("orders", queue_count, 1) for _ in range(row_count)]
         assert [(first + row) % queue_count for row in range(row_count)] == expected
+
+
+def test_the_oldest_turn_is_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_selection, "TURNS_MAX", 2)
+    selector = QueueSelector()
+    for topic in ("a", "b", "a", "c"):
+        selector.in_turn(topic, 3, 1)
+    assert [selector.in_turn(topic, 3, 1) for topic in ("b", "c", "a")] == [1, 1, 0]
+
+
+@given(st.lists(st.tuples(st.integers(1, 8), st.integers(0, 20))))
+def test_a_turn_is_one_of_the_queues_however_their_number_changes(sends: list[tuple[int, int]]) -> None:
+    selector = QueueSelector()
+    for queue_count, row_count in sends:
+        assert 0 <= selector.in_turn("orders", queue_count, row_count) < queue_count
