@@ -8,7 +8,7 @@ A group's retries are in ``%RETRY%group``, what it gave up is in ``%DLQ%group``.
     the group has no retry queues                                        nowhere: it is dropped
     it was returned as often as allowed, or the level is below 0         ``%DLQ%group``, at once
     the level is 0                                                       ``%RETRY%group``, level 3 + times returned
-    the level is above 0                                                 ``%RETRY%group``, that level
+    the level is above 0                                                 ``%RETRY%group``, that level, or the last
     ===================================================================  ==========================================
 """
 
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from rmqpull_broker.core import columns
+from rmqpull_broker.core.delays import level_delays_ms
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import ConsumerGroupNotFound, Forbidden, InternalError
 from rmqpull_broker.core.groups import find_or_create_group
@@ -68,8 +69,8 @@ def returned(
     times_max = group.retry_max_times if request.max_reconsume_times is None else request.max_reconsume_times
     if times >= times_max or level < 0:
         queue, level = _dead_letter_queue(draft, group.name, queue.broker_name, draw, new_id), 0
-    elif level == 0:
-        level = FIRST_LEVEL + times
+    else:
+        level = min(level or FIRST_LEVEL + times, len(level_delays_ms(draft.properties.message_delay_level)))
     if len(queue.topic) > RETRY_TOPIC_LENGTH_MAX:
         raise InternalError("MESSAGE_ILLEGAL")
     return Placed(queue, _copy(original.message, request.queue.topic, level), times + 1)

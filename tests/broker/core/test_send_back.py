@@ -106,6 +106,8 @@ def test_sixteen_retries_wait_longer_and_longer_and_the_next_is_a_dead_letter(co
         (0, None, 16, "SCHEDULE_TOPIC_XXXX", "3"),
         (1, None, 16, "SCHEDULE_TOPIC_XXXX", "1"),
         (18, None, 16, "SCHEDULE_TOPIC_XXXX", "18"),
+        (19, None, 16, "SCHEDULE_TOPIC_XXXX", "18"),
+        ((1 << 31) - 1, None, 16, "SCHEDULE_TOPIC_XXXX", "18"),
         (-1, None, 16, "%DLQ%readers", "0"),
         (0, 0, 16, "%DLQ%readers", "0"),
         (5, 0, 16, "%DLQ%readers", "0"),
@@ -122,6 +124,13 @@ def test_the_level_and_the_limit_say_where_a_message_goes(
     sent = consumer.run(lambda draft: consumer.sender.send_back(draft, request, 1_000))
     assert sent is not None
     assert (sent.queue.topic, sent.row.message.system_properties["DELAY"]) == (topic, delay)
+
+
+def test_a_seventeenth_retry_waits_as_long_as_the_last(consumer: Desk) -> None:
+    consumer.run(lambda draft: create_topic(draft, TopicConfig("%RETRY%readers", 1, 1)))
+    consumer.send(retry(16), topic="%RETRY%readers")
+    assert send_back(consumer, RETRY, times_max=99) == "SCHEDULE_TOPIC_XXXX"
+    assert len(consumer.rows(MessageQueue("SCHEDULE_TOPIC_XXXX", "broker-a", 17))) == 1
 
 
 def test_a_group_without_retry_queues_gets_nothing_back(consumer: Desk) -> None:
