@@ -12,11 +12,13 @@ BrokerError
 │   FilterDataNotLatest                                                   the group's heartbeat does not fit the pull
 ├── TooManyRequests                                                       the caller may try again later
 ├── IllegalOperation, WrongTransaction                                    it comes at the wrong time, or to the wrong
-└── InternalError, ServiceNotAvailable, NotImplementedYet                 the server cannot do it
+└── InternalError, NotLeaderForQueue, ServiceNotAvailable,
+    NotImplementedYet                                                     the server cannot do it
 """
 
 from __future__ import annotations
 
+import enum
 import re
 from typing import ClassVar
 
@@ -152,10 +154,24 @@ class MessagePropertiesTooLarge(BrokerError):
     response_code = 13
 
 
+class ForbiddenType(enum.IntEnum):
+    """What forbids a pull: ``forbiddenType`` of its answer (rocketmq-semantics 3.1)."""
+
+    BROKER = 1
+    GROUP = 2
+    TOPIC = 3
+    BROADCASTING_DISABLE = 4
+    SUBSCRIPTION = 5
+
+
 class Forbidden(BrokerError):
-    """A permission, or a switch of the broker, is against it."""
+    """A permission, or a switch of the broker, is against it. ``forbidden_type`` is None for other calls than pulls."""
 
     response_code = 16
+
+    def __init__(self, message: str, forbidden_type: ForbiddenType | None = None) -> None:
+        super().__init__(message)
+        self.forbidden_type = forbidden_type
 
 
 class FilterNotSupported(BrokerError):
@@ -244,6 +260,13 @@ class InternalError(BrokerError):
     """What RocketMQ answers with SYSTEM_ERROR: whatever has no code of its own."""
 
     code = "INTERNAL_SERVER_ERROR"
+
+
+class NotLeaderForQueue(BrokerError):
+    """A static topic's queue is led by another broker."""
+
+    code = "INTERNAL_SERVER_ERROR"
+    response_code = 501
 
 
 class NotImplementedYet(BrokerError):

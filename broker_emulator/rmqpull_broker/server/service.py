@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
+from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import ClientIdRequired, IllegalPollingTime
 from rmqpull_broker.core.filtering import MessageFilter
 from rmqpull_broker.core.groups import ensure_group
@@ -22,6 +24,8 @@ from rmqpull_broker.server.parking import Parking
 
 LONG_POLLING_MS_MAX = 300_000
 _ANSWER_MARGIN_MS = 50
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,16 @@ class Service:
     metrics: Metrics
     endpoints: tuple[str, int]
     clients: Clients
+
+    async def execute(self, command: Callable[[Draft], T]) -> T:
+        """Runs a command that mostly changes nothing, and then waits for no disk; it may be run twice.
+
+        Raises what the command raises, and what :meth:`GroupCommit.execute` raises.
+        """
+        draft = Draft(self.state)
+        answer = command(draft)
+        draft.end_command()
+        return await self.group_commit.execute(command) if draft.groups else answer
 
     def clock_ms(self) -> int:
         """Milliseconds since the epoch."""

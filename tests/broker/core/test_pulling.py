@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from rmqpull_broker.core import columns, pulling
 from rmqpull_broker.core.filtering import EVERYTHING, TagFilter, parse_tags
 from rmqpull_broker.core.model import Bounds, MessageQueue
-from rmqpull_broker.core.pulling import ColumnPull, Pulled, PullStatus, look_up, pull_columns, pull_messages
+from rmqpull_broker.core.pull_answers import PullStatus, ReadRole
+from rmqpull_broker.core.pulling import IN_DISK, IN_MEMORY, Pulled, TransferLimits, look_up, pull_messages
 
 if TYPE_CHECKING:
     from tests.broker.core.conftest import Desk
@@ -28,27 +30,27 @@ def offsets(pulled: Pulled) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("offset", "bounds", "status", "next_offset", "waits", "is_outside"),
+    ("offset", "bounds", "status", "next_offset", "response", "waits"),
     [
-        (0, Bounds(0, 0), "NO_MESSAGE_IN_QUEUE", 0, True, False),
-        (1, Bounds(0, 0), "NO_MESSAGE_IN_QUEUE", 0, False, True),
-        (-1, Bounds(0, 0), "NO_MESSAGE_IN_QUEUE", 0, False, True),
-        (4, Bounds(5, 9), "OFFSET_TOO_SMALL", 5, False, True),
-        (-1, Bounds(0, 9), "OFFSET_TOO_SMALL", 0, False, True),
-        (9, Bounds(5, 9), "OFFSET_OVERFLOW_ONE", 9, True, False),
-        (9, Bounds(9, 9), "OFFSET_OVERFLOW_ONE", 9, True, False),
-        (8, Bounds(9, 9), "OFFSET_TOO_SMALL", 9, False, True),
-        (10, Bounds(5, 9), "OFFSET_OVERFLOW_BADLY", 9, False, True),
-        (10, Bounds(0, 9), "OFFSET_OVERFLOW_BADLY", 9, False, True),
+        (0, Bounds(0, 0), "NO_MESSAGE_IN_QUEUE", 0, 19, True),
+        (1, Bounds(0, 0), "NO_MESSAGE_IN_QUEUE", 0, 21, False),
+        (-1, Bounds(0, 0), "NO_MESSAGE_IN_QUEUE", 0, 21, False),
+        (4, Bounds(5, 9), "OFFSET_TOO_SMALL", 5, 21, False),
+        (-1, Bounds(0, 9), "OFFSET_TOO_SMALL", 0, 21, False),
+        (9, Bounds(5, 9), "OFFSET_OVERFLOW_ONE", 9, 19, True),
+        (9, Bounds(9, 9), "OFFSET_OVERFLOW_ONE", 9, 19, True),
+        (8, Bounds(9, 9), "OFFSET_TOO_SMALL", 9, 21, False),
+        (10, Bounds(5, 9), "OFFSET_OVERFLOW_BADLY", 9, 21, False),
+        (10, Bounds(0, 9), "OFFSET_OVERFLOW_BADLY", 9, 21, False),
     ],
 )
 def test_an_offset_without_a_message_is_answered_by_the_decision_table(
-    offset: int, bounds: Bounds, status: str, next_offset: int, waits: bool, is_outside: bool
+    offset: int, bounds: Bounds, status: str, next_offset: int, response: int, waits: bool
 ) -> None:
     found = look_up(offset, bounds)
     assert found is not None
     assert (found.status.name, found.offset, found.next_offset, found.bounds) == (status, offset, next_offset, bounds)
-    assert (found.waits, found.is_outside, found.row_count) == (waits, is_outside, 0)
+    assert (found.response, found.waits, found.row_count) == (response, waits, 0)
 
 
 @pytest.mark.parametrize("offset", [5, 8])
@@ -78,7 +80,7 @@ def test_a_pull_finds_what_matches_and_moves_on(
     pulled = pull(desk, offset, tag_filter=tag_filter)
     assert (pulled.status.name, offsets(pulled), pulled.next_offset) == (status, found, next_offset)
     assert (pulled.offset, pulled.bounds, pulled.row_count) == (offset, (0, 4), len(found))
-    assert (pulled.waits, pulled.is_outside) == (status == "OFFSET_OVERFLOW_ONE", offset in (9, -1))
+    assert pulled.waits == (status == "OFFSET_OVERFLOW_ONE")
 
 
 def test_a_queue_never_written_has_no_message(desk: Desk) -> None:
@@ -165,120 +167,124 @@ def test_a_pull_reads_over_the_borders_of_chunks(desk: Desk) -> None:
     assert (offsets(pulled), pulled.next_offset) == ([20], 21)
 
 
-# --- columnar pulls ----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def three_queues(desk: Desk) -> Desk:
-    """Three queues of four messages, each of 10 bytes."""
-    desk.topic(queue_count=3)
-    desk.fill([bytes(10)] * 12)
-    return desk
-
-
-def ask(
-    desk: Desk, *pulls: ColumnPull, tag_filter: TagFilter = EVERYTHING, rows_max: int = 1_000, bytes_max: int = 1_000
-) -> list[tuple[str, list[int], int]]:
-    results = pull_columns(desk.state, pulls, tag_filter, rows_max, bytes_max)
-    return [(result.status.name, offsets(result), result.next_offset) for result in results]
-
-
 @pytest.mark.parametrize(
-    ("rows_max", "bytes_max", "answers"),
+    ("limits", "sizes", "count"),
     [
-        (1_000, 1_000, [("FOUND", [1, 2, 3], 4), ("FOUND", [0, 1, 2, 3], 4), ("FOUND", [2, 3], 4)]),
-        (5, 1_000, [("FOUND", [1, 2, 3], 4), ("FOUND", [0, 1], 2), ("NOT_REACHED", [], 2)]),
-        (3, 1_000, [("FOUND", [1, 2, 3], 4), ("NOT_REACHED", [], 0), ("NOT_REACHED", [], 2)]),
-        (1_000, 59, [("FOUND", [1, 2, 3], 4), ("FOUND", [0, 1], 2), ("NOT_REACHED", [], 2)]),
-        (1_000, 30, [("FOUND", [1, 2, 3], 4), ("NOT_REACHED", [], 0), ("NOT_REACHED", [], 2)]),
-        (2, 15, [("FOUND", [1], 2), ("NOT_REACHED", [], 0), ("NOT_REACHED", [], 2)]),
-        (1, 1_000, [("FOUND", [1], 2), ("NOT_REACHED", [], 0), ("NOT_REACHED", [], 2)]),
-        (1_000, 1, [("FOUND", [1], 2), ("NOT_REACHED", [], 0), ("NOT_REACHED", [], 2)]),
+        (IN_MEMORY, [1] * 40, 32),
+        (IN_DISK, [1] * 40, 8),
+        (IN_DISK, [64 * KIB, 1], 1),
+        (IN_DISK, [63 * KIB, KIB, 1], 2),
+        (IN_DISK, [300 * KIB, 1], 1),
     ],
 )
-def test_queues_fill_the_answer_in_their_order(
-    three_queues: Desk, rows_max: int, bytes_max: int, answers: list[tuple[str, list[int], int]]
+def test_messages_that_lie_far_back_come_in_smaller_batches(
+    desk: Desk, limits: TransferLimits, sizes: list[int], count: int
 ) -> None:
-    pulls = [ColumnPull(three_queues.queue(queue_id), offset) for queue_id, offset in enumerate((1, 0, 2))]
-    assert ask(three_queues, *pulls, rows_max=rows_max, bytes_max=bytes_max) == answers
+    desk.topic()
+    desk.fill([bytes(size) for size in sizes])
+    pulled = pull_messages(desk.state, desk.queue(), 0, 1_000, EVERYTHING, limits)
+    assert offsets(pulled) == list(range(count))
 
 
 @pytest.mark.parametrize(
-    ("until_offset", "found"), [(3, [1, 2]), (2, [1]), (4, [1, 2, 3]), (99, [1, 2, 3]), (None, [1, 2, 3])]
+    ("max_msg_nums", "next_offset"), [(1, 800), (800, 800), (801, 801), (900, 900), (2_000, 1_000)]
 )
-def test_nothing_is_read_at_or_beyond_until_offset(
-    three_queues: Desk, until_offset: int | None, found: list[int]
+def test_who_wants_more_than_800_messages_is_looked_at_as_many_for(
+    desk: Desk, max_msg_nums: int, next_offset: int
 ) -> None:
-    answer = ask(three_queues, ColumnPull(three_queues.queue(), 1, until_offset))
-    assert answer == [("FOUND", found, found[-1] + 1)]
-
-
-@pytest.mark.parametrize("until_offset", [1, 0])
-def test_an_empty_range_reads_nothing_and_goes_nowhere(three_queues: Desk, until_offset: int) -> None:
-    ((_, found, next_offset),) = ask(three_queues, ColumnPull(three_queues.queue(), 1, until_offset))
-    assert (found, next_offset) == ([], 1)
-
-
-def test_each_queue_has_its_own_status(three_queues: Desk) -> None:
-    queue = three_queues.queue()
-    nowhere = [three_queues.queue(3), MessageQueue("orders", "broker-b", 0), three_queues.queue(topic="unknown")]
-    pulls = [ColumnPull(queue, 4), ColumnPull(queue, 5), ColumnPull(queue, -1), *(ColumnPull(n, 7) for n in nowhere)]
-    assert ask(three_queues, *pulls, ColumnPull(queue, 3)) == [
-        ("OFFSET_OVERFLOW_ONE", [], 4),
-        ("OFFSET_OVERFLOW_BADLY", [], 4),
-        ("OFFSET_TOO_SMALL", [], 0),
-        *[("NO_MATCHED_LOGIC_QUEUE", [], 7)] * 3,
-        ("FOUND", [3], 4),
-    ]
-
-
-def test_a_queue_that_got_nowhere_in_a_full_answer_was_not_reached(desk: Desk) -> None:
-    desk.topic(queue_count=2)
-    desk.fill([b"x"] * 6, ["red", "blue", "blue", "red", "red", "red"])
-    pulls = [ColumnPull(desk.queue(0), 0), ColumnPull(desk.queue(1), 0), ColumnPull(desk.queue(1), 1)]
-    assert ask(desk, *pulls, tag_filter=RED, rows_max=2) == [
-        ("FOUND", [0, 2], 3),
-        ("NO_MATCHED_MESSAGE", [], 1),
-        ("NOT_REACHED", [], 1),
-    ]
-
-
-def test_a_rare_tag_does_not_hold_up_the_answer(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulling, "COLUMN_SCAN_ROWS_MAX", 3)
     desk.topic()
-    desk.fill([b"x"] * 5, ["blue"] * 4 + ["red"])
-    assert ask(desk, ColumnPull(desk.queue(), 0), tag_filter=RED) == [("NO_MATCHED_MESSAGE", [], 3)]
-    assert ask(desk, ColumnPull(desk.queue(), 3), tag_filter=RED) == [("FOUND", [4], 5)]
+    desk.fill([b"x"] * 1_000, ["blue"] * 1_000)
+    assert pull(desk, 0, max_msg_nums, RED).next_offset == next_offset
+
+
+@pytest.mark.parametrize("tag_filter", [EVERYTHING, RED])
+def test_one_pull_looks_into_one_file_of_the_consume_queue(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, tag_filter: TagFilter
+) -> None:
+    monkeypatch.setattr(pulling, "CONSUME_QUEUE_FILE_ENTRIES", 10)
+    desk.topic()
+    desk.fill([b"x"] * 25, ["red"] * 25)
+    assert [pull(desk, offset, tag_filter=tag_filter).next_offset for offset in (0, 9, 10, 20)] == [10, 10, 20, 25]
+
+
+# --- a store that cannot read everything ------------------------------------------------------------------------------
+
+
+def without(desk: Desk, monkeypatch: pytest.MonkeyPatch, *gone: range) -> None:
+    """From now on these offsets cannot be read any more, though the bounds hold them."""
+    read = desk.state.store.read
+
+    def read_what_is_left(queue: MessageQueue, from_offset: int, until_offset: int) -> list[pa.RecordBatch]:
+        left = [at for at in range(from_offset, until_offset) if not any(at in lost for lost in gone)]
+        return [slice_ for at in left for slice_ in read(queue, at, at + 1)]
+
+    monkeypatch.setattr(desk.state.store, "read", read_what_is_left)
+
+
+@pytest.mark.parametrize(
+    ("gone", "offset", "tag_filter", "answer"),
+    [
+        ((range(6),), 0, EVERYTHING, ("OFFSET_FOUND_NULL", [], 300_000)),
+        ((range(3, 6),), 3, RED, ("OFFSET_FOUND_NULL", [], 300_000)),
+        ((range(2),), 0, EVERYTHING, ("FOUND", [2, 3, 4, 5], 6)),
+        ((range(2, 4),), 0, EVERYTHING, ("FOUND", [0, 1, 4, 5], 6)),
+        ((range(2),), 0, parse_tags("green"), ("MESSAGE_WAS_REMOVING", [], 6)),
+        ((range(2, 4),), 1, parse_tags("green"), ("MESSAGE_WAS_REMOVING", [], 6)),
+        ((range(2, 4),), 4, parse_tags("green"), ("NO_MATCHED_MESSAGE", [], 6)),
+    ],
+)
+def test_messages_that_are_gone_in_between_are_passed_over(
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    gone: tuple[range, ...],
+    offset: int,
+    tag_filter: TagFilter,
+    answer: tuple[str, list[int], int],
+) -> None:
+    desk.topic()
+    desk.fill([b"x"] * 6, ["red"] * 6)
+    without(desk, monkeypatch, *gone)
+    pulled = pull(desk, offset, tag_filter=tag_filter)
+    assert (pulled.status.name, offsets(pulled), pulled.next_offset) == answer
+
+
+@pytest.mark.parametrize(
+    ("offset", "bounds", "next_offset"),
+    [(1, Bounds(0, 0), 1), (4, Bounds(5, 9), 4), (9, Bounds(5, 9), 9), (10, Bounds(5, 9), 10)],
+)
+def test_a_slave_corrects_no_offset(offset: int, bounds: Bounds, next_offset: int) -> None:
+    found = look_up(offset, bounds, ReadRole(is_slave=True))
+    assert found is not None
+    assert found.next_offset == next_offset
 
 
 @given(
-    st.lists(st.lists(st.sampled_from(["red", "blue"]), min_size=1, max_size=9), min_size=1, max_size=4),
+    st.lists(st.tuples(st.sampled_from(["red", "blue"]), st.integers(1, 9)), min_size=1, max_size=60),
     st.sampled_from([EVERYTHING, RED]),
+    st.integers(-1, 9),
     st.integers(1, 9),
-    st.integers(1, 60),
+    st.integers(1, 40),
 )
-def test_following_next_offset_reads_every_matching_row_once_within_the_limits(
-    new_desk: type[Desk], batches: list[list[str]], tag_filter: TagFilter, rows_max: int, bytes_max: int
+def test_following_next_offset_reads_every_matching_message_once_within_the_limits(
+    new_desk: type[Desk],
+    messages: list[tuple[str, int]],
+    tag_filter: TagFilter,
+    max_msg_nums: int,
+    count_max: int,
+    byte_max: int,
 ) -> None:
     desk = new_desk()
-    queues = desk.state.readable_queues(desk.topic(queue_count=2))
-    for tags in batches:
-        desk.fill([bytes(6 + len(tags))] * len(tags), tags)
-    wanted = {
-        q: [r.queue_offset for r in desk.rows(q) if tag_filter.tags is None or r.message.tags == "red"] for q in queues
-    }
-    reached, read = dict.fromkeys(queues, 0), {queue: list[int]() for queue in queues}
-    while any(reached[queue] < desk.state.bounds(queue).max_offset for queue in queues):
-        results = pull_columns(desk.state, [ColumnPull(*at) for at in reached.items()], tag_filter, rows_max, bytes_max)
-        sizes = [
-            size for result in results for batch in result.batches for size in columns.row_bytes(batch).to_pylist()
-        ]
-        assert len(sizes) <= rows_max
-        assert sum(sizes) <= bytes_max or len(sizes) == 1
-        progress = {queue: result.next_offset for queue, result in zip(queues, results, strict=True)}
-        assert progress != reached
-        assert all(r.next_offset == r.offset for r in results if r.status is PullStatus.NOT_REACHED)
-        reached = progress
-        for queue, result in zip(queues, results, strict=True):
-            read[queue] += offsets(result)
-    assert read == wanted
+    desk.topic()
+    desk.fill([bytes(size) for _, size in messages], [tag for tag, _ in messages])
+    read: list[int] = []
+    next_offset = 0
+    while next_offset < len(messages):
+        limits = TransferLimits(count_max, byte_max)
+        pulled = pull_messages(desk.state, desk.queue(), next_offset, max_msg_nums, tag_filter, limits)
+        sizes = [size for batch in pulled.batches for size in columns.row_bytes(batch).to_pylist()]
+        assert len(sizes) <= max(1, min(max_msg_nums, count_max))
+        assert sum(sizes) <= byte_max or len(sizes) == 1
+        assert pulled.next_offset > next_offset
+        next_offset = pulled.next_offset
+        read += offsets(pulled)
+    assert read == [at for at, (tag, _) in enumerate(messages) if tag_filter is EVERYTHING or tag == "red"]

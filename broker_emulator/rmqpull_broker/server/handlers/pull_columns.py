@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pyarrow as pa
 
+from rmqpull_broker.core.column_pulling import ColumnPull, begin_columns, pull_columns, waits
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filtering import MessageFilter
-from rmqpull_broker.core.pulling import ColumnPull, Pulled, pull_columns
+from rmqpull_broker.core.pull_request import PullRequest
+from rmqpull_broker.core.pulling import Pulled
 from rmqpull_broker.server.codec import column_queue_from, filter_from
 from rmqpull_broker.server.limits import PULL_BYTES_MAX, PULL_ROWS_MAX
 from rmqpull_broker.server.service import Caller, Service
@@ -15,23 +19,35 @@ from rmqpull_proto import columns
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 
 
+class _Asked(NamedTuple):
+    """A request of many queues: what all of them share, and each queue's own part."""
+
+    shared: PullRequest
+    pulls: list[ColumnPull]
+    tag_filter: MessageFilter
+    rows_max: int
+    bytes_max: int
+
+
 async def answer(service: Service, request: rpc.PullColumnsRequest, caller: Caller) -> rpc.PullColumnsResponse:
-    """Pulls; when every queue is at its end the pull is held once, and then answered as it is."""
+    """Pulls; when every queue is at its end the pull is held once and then run once more."""
     if not request.queues:
         raise BadRequest("a pull needs at least one queue")
     try:
         schema = columns.select(columns.PULL_SCHEMA, request.columns)
     except ValueError as error:
         raise BadRequest(str(error)) from None
-    service.check_polling_time(request.long_polling_timeout_ms)
-    tag_filter = filter_from(request.filter_expression, service.state.properties)
-    pulls = [_pull_from(queue) for queue in request.queues]
+    timeout_ms = request.long_polling_timeout_ms
+    service.check_polling_time(timeout_ms)
+    asked = _asked_from(service, request, caller)
     await service.ensure_group(request.group)
-    results = _pull(service, request, pulls, tag_filter)
-    if request.long_polling_timeout_ms > 0 and all(result.waits for result in results):
-        await service.hold([pull.queue for pull in pulls], tag_filter, request.long_polling_timeout_ms, caller)
-        results = _pull(service, request, pulls, tag_filter)
-    for pull, result in zip(pulls, results, strict=True):
+    results = await _run(service, asked, is_first_run=True)
+    if (request.suspend if request.HasField("suspend") else timeout_ms > 0) and waits(results):
+        queues = [pull.queue for pull in asked.pulls]
+        # With the suspend bit a time-out of 0 lasts until the next check (rocketmq-semantics 6.1).
+        await service.hold(queues, asked.tag_filter, timeout_ms, caller, on_grid=timeout_ms <= 0)
+        results = await _run(service, asked, is_first_run=False)
+    for pull, result in zip(asked.pulls, results, strict=True):
         service.metrics.pulled(pull.queue.topic, result)
     batches = [batch.select(schema.names) for result in results for batch in result.batches]
     return rpc.PullColumnsResponse(
@@ -39,21 +55,48 @@ async def answer(service: Service, request: rpc.PullColumnsRequest, caller: Call
     )
 
 
+def _asked_from(service: Service, request: rpc.PullColumnsRequest, caller: Caller) -> _Asked:
+    pulls = [_pull_from(queue) for queue in request.queues]
+    tag_filter = filter_from(request.filter_expression, service.state.properties)
+    shared = PullRequest(
+        request.group,
+        pulls[0].queue,
+        subscription=request.filter_expression.expression,
+        remote_address=caller.host,
+        channel_id=caller.client_id,
+        message_filter=tag_filter,
+    )
+    rows_max = min(request.max_rows or PULL_ROWS_MAX, PULL_ROWS_MAX)
+    bytes_max = min(request.max_bytes or PULL_BYTES_MAX, PULL_BYTES_MAX)
+    return _Asked(shared, pulls, tag_filter, rows_max, bytes_max)
+
+
+async def _run(service: Service, asked: _Asked, *, is_first_run: bool) -> list[Pulled]:
+    """One execution of the pull. Raises the refusal of its checks."""
+    now_ms = service.clock_ms()
+    verdicts = await service.execute(
+        lambda draft: begin_columns(
+            draft, service.clients.consumers, asked.shared, asked.pulls, now_ms, is_first_run=is_first_run
+        )
+    )
+    for verdict in verdicts:
+        if verdict is not None and verdict.compensation is not None:
+            verdict.compensation.remember(service.clients.consumers)
+    return pull_columns(service.state, asked.pulls, asked.tag_filter, asked.rows_max, asked.bytes_max, verdicts)
+
+
 def _encoded(schema: pa.Schema, batches: list[pa.RecordBatch]) -> bytes:
     return columns.write_stream(schema, batches) if batches else b""
 
 
 def _pull_from(pull: rpc.QueuePull) -> ColumnPull:
-    until_offset = pull.until_offset if pull.HasField("until_offset") else None
-    return ColumnPull(column_queue_from(pull.queue), pull.offset, until_offset)
-
-
-def _pull(
-    service: Service, request: rpc.PullColumnsRequest, pulls: list[ColumnPull], tag_filter: MessageFilter
-) -> list[Pulled]:
-    rows_max = min(request.max_rows or PULL_ROWS_MAX, PULL_ROWS_MAX)
-    bytes_max = min(request.max_bytes or PULL_BYTES_MAX, PULL_BYTES_MAX)
-    return pull_columns(service.state, pulls, tag_filter, rows_max, bytes_max)
+    return ColumnPull(
+        column_queue_from(pull.queue),
+        pull.offset,
+        pull.until_offset if pull.HasField("until_offset") else None,
+        pull.creation_id if pull.HasField("creation_id") else None,
+        pull.commit_offset if pull.HasField("commit_offset") else None,
+    )
 
 
 def _result_to(result: Pulled) -> rpc.QueuePulled:

@@ -1,15 +1,7 @@
 """PullMessage: reads one queue from an offset, and waits when nothing is there (rocketmq-semantics 3.1 to 3.4).
 
-The answer is a stream: one status, the messages, and the offset of the next pull. How each result of the store is said
-in v2, which has no words for most of them:
-
-    ================================  ===================  =================================
-    result                            status code          status message
-    ================================  ===================  =================================
-    FOUND                             OK                   FOUND
-    nothing new, nothing matched      MESSAGE_NOT_FOUND    the result's own name
-    offset outside the queue          ILLEGAL_OFFSET       the result's own name
-    ================================  ===================  =================================
+The answer is a stream: one status, the messages, and the offset of the next pull. Which code each result has is said
+by ``core.pull_answers``, for v2 has no words for most of them; the status message is the result's own name.
 """
 
 from __future__ import annotations
@@ -17,10 +9,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from rmqpull_broker.core import columns
-from rmqpull_broker.core.errors import BadRequest
-from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.naming import check_group_name, check_topic_name
-from rmqpull_broker.core.pulling import Pulled, PullStatus, pull_messages
+from rmqpull_broker.core.pull_answers import CLIENT_STATUSES, PullStatus
+from rmqpull_broker.core.pull_checks import begin_pull
+from rmqpull_broker.core.pull_request import PullRequest, PullSysFlag
+from rmqpull_broker.core.pulling import Pulled, pull_messages
 from rmqpull_broker.server.codec import filter_from, message_to, name_of, queue_from
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -30,40 +23,55 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 async def answer(
     service: Service, request: rpc.PullMessageRequest, caller: Caller
 ) -> AsyncIterator[rpc.PullMessageResponse]:
-    """Pulls; a pull that finds nothing new is held once for ``long_polling_timeout`` and then answered as it is."""
+    """Pulls; a pull that finds nothing new is held once for ``long_polling_timeout`` and then run once more."""
     caller.require_client_id()
-    timeout_ms = request.long_polling_timeout.ToMilliseconds()
-    service.check_polling_time(timeout_ms)
-    queue = await _checked_queue(service, request)
-    tag_filter = filter_from(request.filter_expression, service.state.properties)
-    pulled = pull_messages(service.state, queue, request.offset, request.batch_size, tag_filter)
-    if pulled.waits and timeout_ms > 0:
-        await service.hold([queue], tag_filter, timeout_ms, caller)
-        pulled = pull_messages(service.state, queue, request.offset, request.batch_size, tag_filter)
-    service.metrics.pulled(queue.topic, pulled)
-    yield rpc.PullMessageResponse(status=v2.Status(code=_code(pulled), message=pulled.status.name))
+    pull = _pull_from(service, request, caller)
+    pulled = await _run(service, pull, is_first_run=True)
+    if pulled.waits and pull.suspends:
+        tag_filter = filter_from(request.filter_expression, service.state.properties)
+        await service.hold([pull.queue], tag_filter, pull.suspend_timeout_ms, caller)
+        pulled = await _run(service, pull, is_first_run=False)
+    service.metrics.pulled(pull.queue.topic, pulled)
+    code = CLIENT_STATUSES[pulled.response].v2_code
+    yield rpc.PullMessageResponse(status=v2.Status(code=code, message=pulled.status.name))
     for stored in columns.to_rows(pulled.batches):
-        yield rpc.PullMessageResponse(message=message_to(stored, queue))
+        yield rpc.PullMessageResponse(message=message_to(stored, pull.queue))
     yield rpc.PullMessageResponse(next_offset=pulled.next_offset)
 
 
-async def _checked_queue(service: Service, request: rpc.PullMessageRequest) -> MessageQueue:
-    """The checks of rocketmq-semantics 3.1 in their order: the group comes, and is created, before the topic."""
+def _pull_from(service: Service, request: rpc.PullMessageRequest, caller: Caller) -> PullRequest:
+    """What v2 asks for: it brings its subscription and commits nothing. Names are checked as a proxy checks them."""
+    timeout_ms = request.long_polling_timeout.ToMilliseconds()
+    service.check_polling_time(timeout_ms)
     queue = queue_from(request.message_queue, service.state.broker_names[0])
     group = name_of(request.group)
     check_group_name(group)
     check_topic_name(queue.topic)
-    await service.ensure_group(group)
-    topic = service.state.topic(queue.topic)
-    if not service.state.is_readable(topic, queue):
-        raise BadRequest(
-            f"queueId[{queue.queue_id}] is illegal, topic:[{topic.name}] "
-            f"topicConfig.readQueueNums:[{topic.read_queue_nums}] broker:[{queue.broker_name}]"
-        )
-    return queue
+    return PullRequest(
+        group,
+        queue,
+        request.offset,
+        request.batch_size,
+        PullSysFlag.SUBSCRIPTION | (PullSysFlag.SUSPEND if timeout_ms > 0 else PullSysFlag.NONE),
+        suspend_timeout_ms=timeout_ms,
+        subscription=request.filter_expression.expression,
+        remote_address=caller.host,
+        channel_id=caller.client_id,
+        message_filter=filter_from(request.filter_expression, service.state.properties),
+    )
 
 
-def _code(pulled: Pulled) -> v2.Code:
-    if pulled.status is PullStatus.FOUND:
-        return v2.Code.OK
-    return v2.Code.ILLEGAL_OFFSET if pulled.is_outside else v2.Code.MESSAGE_NOT_FOUND
+async def _run(service: Service, pull: PullRequest, *, is_first_run: bool) -> Pulled:
+    """One execution of the pull. Raises the refusal of its checks."""
+    now_ms = service.clock_ms()
+    verdict = await service.execute(
+        lambda draft: begin_pull(draft, service.clients.consumers, pull, now_ms, is_first_run=is_first_run)
+    )
+    if verdict.compensation is not None:
+        verdict.compensation.remember(service.clients.consumers)
+    if verdict.refusal is not None:
+        raise verdict.refusal
+    if verdict.reset_offset is not None:
+        bounds = service.state.bounds(pull.queue)
+        return Pulled(PullStatus.OFFSET_RESET, pull.offset, verdict.reset_offset, bounds)
+    return pull_messages(service.state, pull.queue, pull.offset, pull.max_msg_nums, verdict.message_filter)

@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as apache_dot_rocketmq_dot_v2_dot_definition__pb2
 
 
-DESCRIPTOR = _pool.POOL.AddSerializedFile(b'\n\x18rmqpull/v1/columns.proto\x12\nrmqpull.v1\x1a#apache/rocketmq/v2/definition.proto\"=\n\x05Queue\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x13\n\x0b\x62roker_name\x18\x02 \x01(\t\x12\x10\n\x08queue_id\x18\x03 \x01(\x05\"\x17\n\x15\x44\x65scribeServerRequest\"\xcd\x01\n\x16\x44\x65scribeServerResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x12\n\nextensions\x18\x03 \x03(\t\x12\x15\n\rpull_rows_max\x18\x04 \x01(\x05\x12\x16\n\x0epull_bytes_max\x18\x05 \x01(\x03\x12\x19\n\x11publish_bytes_max\x18\x06 \x01(\x03\x12\x18\n\x10publish_rows_max\x18\x07 \x01(\x05\"r\n\x15PublishColumnsRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\x12\x15\n\rdefault_topic\x18\x03 \x01(\t\x12 \n\x18\x64\x65\x66\x61ult_topic_queue_nums\x18\x04 \x01(\x05\"p\n\x16PublishColumnsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12*\n\x06ranges\x18\x02 \x03(\x0b\x32\x1a.rmqpull.v1.PublishedRange\"[\n\x0ePublishedRange\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\x12\x11\n\trow_count\x18\x03 \x01(\x03\"\xe2\x01\n\x12PullColumnsRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12%\n\x06queues\x18\x02 \x03(\x0b\x32\x15.rmqpull.v1.QueuePull\x12?\n\x11\x66ilter_expression\x18\x03 \x01(\x0b\x32$.apache.rocketmq.v2.FilterExpression\x12\x0f\n\x07\x63olumns\x18\x04 \x03(\t\x12\x10\n\x08max_rows\x18\x05 \x01(\x05\x12\x11\n\tmax_bytes\x18\x06 \x01(\x03\x12\x1f\n\x17long_polling_timeout_ms\x18\x07 \x01(\x03\"i\n\tQueuePull\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x19\n\x0cuntil_offset\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x0f\n\r_until_offset\"}\n\x13PullColumnsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.QueuePulled\x12\x11\n\tarrow_ipc\x18\x03 \x01(\x0c\"\x8a\x01\n\x0bQueuePulled\x12+\n\x0bpull_status\x18\x01 \x01(\x0e\x32\x16.rmqpull.v1.PullStatus\x12\x11\n\trow_count\x18\x02 \x01(\x03\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x12\n\nmin_offset\x18\x04 \x01(\x03\x12\x12\n\nmax_offset\x18\x05 \x01(\x03\"V\n\x12QueryBoundsRequest\x12.\n\x06topics\x18\x01 \x03(\x0b\x32\x1e.rmqpull.v1.TopicBoundsRequest\x12\x10\n\x08query_id\x18\x02 \x01(\t\"W\n\x12TopicBoundsRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x32\n\x0f\x62udgeted_queues\x18\x02 \x03(\x0b\x32\x19.rmqpull.v1.BudgetedQueue\"`\n\rBudgetedQueue\x12\x13\n\x0b\x62roker_name\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\x05\x12\x13\n\x0b\x66rom_offset\x18\x03 \x01(\x03\x12\x13\n\x0b\x62yte_budget\x18\x04 \x01(\x03\"j\n\x13QueryBoundsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\'\n\x06topics\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.TopicBounds\"\x86\x01\n\x0bTopicBounds\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x13\n\x0b\x63reation_id\x18\x03 \x01(\t\x12\'\n\x06queues\x18\x04 \x03(\x0b\x32\x17.rmqpull.v1.QueueBounds\"\x9f\x01\n\x0bQueueBounds\x12\x13\n\x0b\x62roker_name\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\x05\x12\x12\n\nmin_offset\x18\x03 \x01(\x03\x12\x12\n\nmax_offset\x18\x04 \x01(\x03\x12\x1b\n\x0ereached_offset\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x11\n\trows_lost\x18\x06 \x01(\x03\x42\x11\n\x0f_reached_offset\"O\n\x14\x43ommitOffsetsRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12(\n\x07offsets\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.QueueOffset\"?\n\x0bQueueOffset\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x0e\n\x06offset\x18\x02 \x01(\x03\"C\n\x15\x43ommitOffsetsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"b\n\x15ReportRowsLostRequest\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x02 \x01(\x03\x12%\n\x06ranges\x18\x03 \x03(\x0b\x32\x15.rmqpull.v1.LostRange\"X\n\tLostRange\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x13\n\x0b\x66rom_offset\x18\x02 \x01(\x03\x12\x14\n\x0cuntil_offset\x18\x03 \x01(\x03\"D\n\x16ReportRowsLostResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"\xae\x01\n\x16SendMessageBackRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12 \n\x05queue\x18\x02 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x14\n\x0cqueue_offset\x18\x03 \x01(\x03\x12\x13\n\x0b\x64\x65lay_level\x18\x04 \x01(\x05\x12 \n\x13max_reconsume_times\x18\x05 \x01(\x05H\x00\x88\x01\x01\x42\x16\n\x14_max_reconsume_times\"E\n\x17SendMessageBackResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status*\xdc\x01\n\nPullStatus\x12\x1b\n\x17PULL_STATUS_UNSPECIFIED\x10\x00\x12\t\n\x05\x46OUND\x10\x01\x12\x16\n\x12NO_MATCHED_MESSAGE\x10\x02\x12\x17\n\x13NO_MESSAGE_IN_QUEUE\x10\x03\x12\x17\n\x13OFFSET_OVERFLOW_ONE\x10\x04\x12\x19\n\x15OFFSET_OVERFLOW_BADLY\x10\x05\x12\x14\n\x10OFFSET_TOO_SMALL\x10\x06\x12\x1a\n\x16NO_MATCHED_LOGIC_QUEUE\x10\x07\x12\x0f\n\x0bNOT_REACHED\x10\x08\x32\xec\x04\n\rColumnService\x12W\n\x0e\x44\x65scribeServer\x12!.rmqpull.v1.DescribeServerRequest\x1a\".rmqpull.v1.DescribeServerResponse\x12W\n\x0ePublishColumns\x12!.rmqpull.v1.PublishColumnsRequest\x1a\".rmqpull.v1.PublishColumnsResponse\x12N\n\x0bPullColumns\x12\x1e.rmqpull.v1.PullColumnsRequest\x1a\x1f.rmqpull.v1.PullColumnsResponse\x12N\n\x0bQueryBounds\x12\x1e.rmqpull.v1.QueryBoundsRequest\x1a\x1f.rmqpull.v1.QueryBoundsResponse\x12T\n\rCommitOffsets\x12 .rmqpull.v1.CommitOffsetsRequest\x1a!.rmqpull.v1.CommitOffsetsResponse\x12W\n\x0eReportRowsLost\x12!.rmqpull.v1.ReportRowsLostRequest\x1a\".rmqpull.v1.ReportRowsLostResponse\x12Z\n\x0fSendMessageBack\x12\".rmqpull.v1.SendMessageBackRequest\x1a#.rmqpull.v1.SendMessageBackResponseb\x06proto3')
+DESCRIPTOR = _pool.POOL.AddSerializedFile(b'\n\x18rmqpull/v1/columns.proto\x12\nrmqpull.v1\x1a#apache/rocketmq/v2/definition.proto\"=\n\x05Queue\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x13\n\x0b\x62roker_name\x18\x02 \x01(\t\x12\x10\n\x08queue_id\x18\x03 \x01(\x05\"\x17\n\x15\x44\x65scribeServerRequest\"\xcd\x01\n\x16\x44\x65scribeServerResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x12\n\nextensions\x18\x03 \x03(\t\x12\x15\n\rpull_rows_max\x18\x04 \x01(\x05\x12\x16\n\x0epull_bytes_max\x18\x05 \x01(\x03\x12\x19\n\x11publish_bytes_max\x18\x06 \x01(\x03\x12\x18\n\x10publish_rows_max\x18\x07 \x01(\x05\"r\n\x15PublishColumnsRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\x12\x15\n\rdefault_topic\x18\x03 \x01(\t\x12 \n\x18\x64\x65\x66\x61ult_topic_queue_nums\x18\x04 \x01(\x05\"p\n\x16PublishColumnsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12*\n\x06ranges\x18\x02 \x03(\x0b\x32\x1a.rmqpull.v1.PublishedRange\"[\n\x0ePublishedRange\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\x12\x11\n\trow_count\x18\x03 \x01(\x03\"\x84\x02\n\x12PullColumnsRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12%\n\x06queues\x18\x02 \x03(\x0b\x32\x15.rmqpull.v1.QueuePull\x12?\n\x11\x66ilter_expression\x18\x03 \x01(\x0b\x32$.apache.rocketmq.v2.FilterExpression\x12\x0f\n\x07\x63olumns\x18\x04 \x03(\t\x12\x10\n\x08max_rows\x18\x05 \x01(\x05\x12\x11\n\tmax_bytes\x18\x06 \x01(\x03\x12\x1f\n\x17long_polling_timeout_ms\x18\x07 \x01(\x03\x12\x14\n\x07suspend\x18\x08 \x01(\x08H\x00\x88\x01\x01\x42\n\n\x08_suspend\"\xc1\x01\n\tQueuePull\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x19\n\x0cuntil_offset\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0b\x63reation_id\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x1a\n\rcommit_offset\x18\x05 \x01(\x03H\x02\x88\x01\x01\x42\x0f\n\r_until_offsetB\x0e\n\x0c_creation_idB\x10\n\x0e_commit_offset\"}\n\x13PullColumnsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.QueuePulled\x12\x11\n\tarrow_ipc\x18\x03 \x01(\x0c\"\x8a\x01\n\x0bQueuePulled\x12+\n\x0bpull_status\x18\x01 \x01(\x0e\x32\x16.rmqpull.v1.PullStatus\x12\x11\n\trow_count\x18\x02 \x01(\x03\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x12\n\nmin_offset\x18\x04 \x01(\x03\x12\x12\n\nmax_offset\x18\x05 \x01(\x03\"V\n\x12QueryBoundsRequest\x12.\n\x06topics\x18\x01 \x03(\x0b\x32\x1e.rmqpull.v1.TopicBoundsRequest\x12\x10\n\x08query_id\x18\x02 \x01(\t\"W\n\x12TopicBoundsRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x32\n\x0f\x62udgeted_queues\x18\x02 \x03(\x0b\x32\x19.rmqpull.v1.BudgetedQueue\"`\n\rBudgetedQueue\x12\x13\n\x0b\x62roker_name\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\x05\x12\x13\n\x0b\x66rom_offset\x18\x03 \x01(\x03\x12\x13\n\x0b\x62yte_budget\x18\x04 \x01(\x03\"j\n\x13QueryBoundsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\'\n\x06topics\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.TopicBounds\"\x86\x01\n\x0bTopicBounds\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x13\n\x0b\x63reation_id\x18\x03 \x01(\t\x12\'\n\x06queues\x18\x04 \x03(\x0b\x32\x17.rmqpull.v1.QueueBounds\"\x9f\x01\n\x0bQueueBounds\x12\x13\n\x0b\x62roker_name\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\x05\x12\x12\n\nmin_offset\x18\x03 \x01(\x03\x12\x12\n\nmax_offset\x18\x04 \x01(\x03\x12\x1b\n\x0ereached_offset\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x11\n\trows_lost\x18\x06 \x01(\x03\x42\x11\n\x0f_reached_offset\"O\n\x14\x43ommitOffsetsRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12(\n\x07offsets\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.QueueOffset\"?\n\x0bQueueOffset\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x0e\n\x06offset\x18\x02 \x01(\x03\"C\n\x15\x43ommitOffsetsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"b\n\x15ReportRowsLostRequest\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x02 \x01(\x03\x12%\n\x06ranges\x18\x03 \x03(\x0b\x32\x15.rmqpull.v1.LostRange\"X\n\tLostRange\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x13\n\x0b\x66rom_offset\x18\x02 \x01(\x03\x12\x14\n\x0cuntil_offset\x18\x03 \x01(\x03\"D\n\x16ReportRowsLostResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"\xae\x01\n\x16SendMessageBackRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12 \n\x05queue\x18\x02 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x14\n\x0cqueue_offset\x18\x03 \x01(\x03\x12\x13\n\x0b\x64\x65lay_level\x18\x04 \x01(\x05\x12 \n\x13max_reconsume_times\x18\x05 \x01(\x05H\x00\x88\x01\x01\x42\x16\n\x14_max_reconsume_times\"E\n\x17SendMessageBackResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status*\x9f\x02\n\nPullStatus\x12\x1b\n\x17PULL_STATUS_UNSPECIFIED\x10\x00\x12\t\n\x05\x46OUND\x10\x01\x12\x16\n\x12NO_MATCHED_MESSAGE\x10\x02\x12\x17\n\x13NO_MESSAGE_IN_QUEUE\x10\x03\x12\x17\n\x13OFFSET_OVERFLOW_ONE\x10\x04\x12\x19\n\x15OFFSET_OVERFLOW_BADLY\x10\x05\x12\x14\n\x10OFFSET_TOO_SMALL\x10\x06\x12\x1a\n\x16NO_MATCHED_LOGIC_QUEUE\x10\x07\x12\x0f\n\x0bNOT_REACHED\x10\x08\x12\x10\n\x0cOFFSET_RESET\x10\t\x12\x15\n\x11OFFSET_FOUND_NULL\x10\n\x12\x18\n\x14MESSAGE_WAS_REMOVING\x10\x0b\x32\xec\x04\n\rColumnService\x12W\n\x0e\x44\x65scribeServer\x12!.rmqpull.v1.DescribeServerRequest\x1a\".rmqpull.v1.DescribeServerResponse\x12W\n\x0ePublishColumns\x12!.rmqpull.v1.PublishColumnsRequest\x1a\".rmqpull.v1.PublishColumnsResponse\x12N\n\x0bPullColumns\x12\x1e.rmqpull.v1.PullColumnsRequest\x1a\x1f.rmqpull.v1.PullColumnsResponse\x12N\n\x0bQueryBounds\x12\x1e.rmqpull.v1.QueryBoundsRequest\x1a\x1f.rmqpull.v1.QueryBoundsResponse\x12T\n\rCommitOffsets\x12 .rmqpull.v1.CommitOffsetsRequest\x1a!.rmqpull.v1.CommitOffsetsResponse\x12W\n\x0eReportRowsLost\x12!.rmqpull.v1.ReportRowsLostRequest\x1a\".rmqpull.v1.ReportRowsLostResponse\x12Z\n\x0fSendMessageBack\x12\".rmqpull.v1.SendMessageBackRequest\x1a#.rmqpull.v1.SendMessageBackResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'rmqpull_proto.rmqpull.v1.columns_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PULLSTATUS']._serialized_start=2706
-  _globals['_PULLSTATUS']._serialized_end=2926
+  _globals['_PULLSTATUS']._serialized_start=2829
+  _globals['_PULLSTATUS']._serialized_end=3116
   _globals['_QUEUE']._serialized_start=77
   _globals['_QUEUE']._serialized_end=138
   _globals['_DESCRIBESERVERREQUEST']._serialized_start=140
@@ -47,41 +47,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PUBLISHEDRANGE']._serialized_start=603
   _globals['_PUBLISHEDRANGE']._serialized_end=694
   _globals['_PULLCOLUMNSREQUEST']._serialized_start=697
-  _globals['_PULLCOLUMNSREQUEST']._serialized_end=923
-  _globals['_QUEUEPULL']._serialized_start=925
-  _globals['_QUEUEPULL']._serialized_end=1030
-  _globals['_PULLCOLUMNSRESPONSE']._serialized_start=1032
-  _globals['_PULLCOLUMNSRESPONSE']._serialized_end=1157
-  _globals['_QUEUEPULLED']._serialized_start=1160
-  _globals['_QUEUEPULLED']._serialized_end=1298
-  _globals['_QUERYBOUNDSREQUEST']._serialized_start=1300
-  _globals['_QUERYBOUNDSREQUEST']._serialized_end=1386
-  _globals['_TOPICBOUNDSREQUEST']._serialized_start=1388
-  _globals['_TOPICBOUNDSREQUEST']._serialized_end=1475
-  _globals['_BUDGETEDQUEUE']._serialized_start=1477
-  _globals['_BUDGETEDQUEUE']._serialized_end=1573
-  _globals['_QUERYBOUNDSRESPONSE']._serialized_start=1575
-  _globals['_QUERYBOUNDSRESPONSE']._serialized_end=1681
-  _globals['_TOPICBOUNDS']._serialized_start=1684
-  _globals['_TOPICBOUNDS']._serialized_end=1818
-  _globals['_QUEUEBOUNDS']._serialized_start=1821
-  _globals['_QUEUEBOUNDS']._serialized_end=1980
-  _globals['_COMMITOFFSETSREQUEST']._serialized_start=1982
-  _globals['_COMMITOFFSETSREQUEST']._serialized_end=2061
-  _globals['_QUEUEOFFSET']._serialized_start=2063
-  _globals['_QUEUEOFFSET']._serialized_end=2126
-  _globals['_COMMITOFFSETSRESPONSE']._serialized_start=2128
-  _globals['_COMMITOFFSETSRESPONSE']._serialized_end=2195
-  _globals['_REPORTROWSLOSTREQUEST']._serialized_start=2197
-  _globals['_REPORTROWSLOSTREQUEST']._serialized_end=2295
-  _globals['_LOSTRANGE']._serialized_start=2297
-  _globals['_LOSTRANGE']._serialized_end=2385
-  _globals['_REPORTROWSLOSTRESPONSE']._serialized_start=2387
-  _globals['_REPORTROWSLOSTRESPONSE']._serialized_end=2455
-  _globals['_SENDMESSAGEBACKREQUEST']._serialized_start=2458
-  _globals['_SENDMESSAGEBACKREQUEST']._serialized_end=2632
-  _globals['_SENDMESSAGEBACKRESPONSE']._serialized_start=2634
-  _globals['_SENDMESSAGEBACKRESPONSE']._serialized_end=2703
-  _globals['_COLUMNSERVICE']._serialized_start=2929
-  _globals['_COLUMNSERVICE']._serialized_end=3549
+  _globals['_PULLCOLUMNSREQUEST']._serialized_end=957
+  _globals['_QUEUEPULL']._serialized_start=960
+  _globals['_QUEUEPULL']._serialized_end=1153
+  _globals['_PULLCOLUMNSRESPONSE']._serialized_start=1155
+  _globals['_PULLCOLUMNSRESPONSE']._serialized_end=1280
+  _globals['_QUEUEPULLED']._serialized_start=1283
+  _globals['_QUEUEPULLED']._serialized_end=1421
+  _globals['_QUERYBOUNDSREQUEST']._serialized_start=1423
+  _globals['_QUERYBOUNDSREQUEST']._serialized_end=1509
+  _globals['_TOPICBOUNDSREQUEST']._serialized_start=1511
+  _globals['_TOPICBOUNDSREQUEST']._serialized_end=1598
+  _globals['_BUDGETEDQUEUE']._serialized_start=1600
+  _globals['_BUDGETEDQUEUE']._serialized_end=1696
+  _globals['_QUERYBOUNDSRESPONSE']._serialized_start=1698
+  _globals['_QUERYBOUNDSRESPONSE']._serialized_end=1804
+  _globals['_TOPICBOUNDS']._serialized_start=1807
+  _globals['_TOPICBOUNDS']._serialized_end=1941
+  _globals['_QUEUEBOUNDS']._serialized_start=1944
+  _globals['_QUEUEBOUNDS']._serialized_end=2103
+  _globals['_COMMITOFFSETSREQUEST']._serialized_start=2105
+  _globals['_COMMITOFFSETSREQUEST']._serialized_end=2184
+  _globals['_QUEUEOFFSET']._serialized_start=2186
+  _globals['_QUEUEOFFSET']._serialized_end=2249
+  _globals['_COMMITOFFSETSRESPONSE']._serialized_start=2251
+  _globals['_COMMITOFFSETSRESPONSE']._serialized_end=2318
+  _globals['_REPORTROWSLOSTREQUEST']._serialized_start=2320
+  _globals['_REPORTROWSLOSTREQUEST']._serialized_end=2418
+  _globals['_LOSTRANGE']._serialized_start=2420
+  _globals['_LOSTRANGE']._serialized_end=2508
+  _globals['_REPORTROWSLOSTRESPONSE']._serialized_start=2510
+  _globals['_REPORTROWSLOSTRESPONSE']._serialized_end=2578
+  _globals['_SENDMESSAGEBACKREQUEST']._serialized_start=2581
+  _globals['_SENDMESSAGEBACKREQUEST']._serialized_end=2755
+  _globals['_SENDMESSAGEBACKRESPONSE']._serialized_start=2757
+  _globals['_SENDMESSAGEBACKRESPONSE']._serialized_end=2826
+  _globals['_COLUMNSERVICE']._serialized_start=3119
+  _globals['_COLUMNSERVICE']._serialized_end=3739
 # @@protoc_insertion_point(module_scope)

@@ -19,6 +19,9 @@ class PullStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OFFSET_TOO_SMALL: _ClassVar[PullStatus]
     NO_MATCHED_LOGIC_QUEUE: _ClassVar[PullStatus]
     NOT_REACHED: _ClassVar[PullStatus]
+    OFFSET_RESET: _ClassVar[PullStatus]
+    OFFSET_FOUND_NULL: _ClassVar[PullStatus]
+    MESSAGE_WAS_REMOVING: _ClassVar[PullStatus]
 PULL_STATUS_UNSPECIFIED: PullStatus
 FOUND: PullStatus
 NO_MATCHED_MESSAGE: PullStatus
@@ -28,6 +31,9 @@ OFFSET_OVERFLOW_BADLY: PullStatus
 OFFSET_TOO_SMALL: PullStatus
 NO_MATCHED_LOGIC_QUEUE: PullStatus
 NOT_REACHED: PullStatus
+OFFSET_RESET: PullStatus
+OFFSET_FOUND_NULL: PullStatus
+MESSAGE_WAS_REMOVING: PullStatus
 
 class Queue(_message.Message):
     __slots__ = ("topic", "broker_name", "queue_id")
@@ -92,7 +98,7 @@ class PublishedRange(_message.Message):
     def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., first_offset: _Optional[int] = ..., row_count: _Optional[int] = ...) -> None: ...
 
 class PullColumnsRequest(_message.Message):
-    __slots__ = ("group", "queues", "filter_expression", "columns", "max_rows", "max_bytes", "long_polling_timeout_ms")
+    __slots__ = ("group", "queues", "filter_expression", "columns", "max_rows", "max_bytes", "long_polling_timeout_ms", "suspend")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     FILTER_EXPRESSION_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +106,7 @@ class PullColumnsRequest(_message.Message):
     MAX_ROWS_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     LONG_POLLING_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    SUSPEND_FIELD_NUMBER: _ClassVar[int]
     group: str
     queues: _containers.RepeatedCompositeFieldContainer[QueuePull]
     filter_expression: _definition_pb2.FilterExpression
@@ -107,17 +114,22 @@ class PullColumnsRequest(_message.Message):
     max_rows: int
     max_bytes: int
     long_polling_timeout_ms: int
-    def __init__(self, group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueuePull, _Mapping]]] = ..., filter_expression: _Optional[_Union[_definition_pb2.FilterExpression, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., max_rows: _Optional[int] = ..., max_bytes: _Optional[int] = ..., long_polling_timeout_ms: _Optional[int] = ...) -> None: ...
+    suspend: bool
+    def __init__(self, group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueuePull, _Mapping]]] = ..., filter_expression: _Optional[_Union[_definition_pb2.FilterExpression, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., max_rows: _Optional[int] = ..., max_bytes: _Optional[int] = ..., long_polling_timeout_ms: _Optional[int] = ..., suspend: _Optional[bool] = ...) -> None: ...
 
 class QueuePull(_message.Message):
-    __slots__ = ("queue", "offset", "until_offset")
+    __slots__ = ("queue", "offset", "until_offset", "creation_id", "commit_offset")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     UNTIL_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    CREATION_ID_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     queue: Queue
     offset: int
     until_offset: int
-    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., offset: _Optional[int] = ..., until_offset: _Optional[int] = ...) -> None: ...
+    creation_id: str
+    commit_offset: int
+    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., offset: _Optional[int] = ..., until_offset: _Optional[int] = ..., creation_id: _Optional[str] = ..., commit_offset: _Optional[int] = ...) -> None: ...
 
 class PullColumnsResponse(_message.Message):
     __slots__ = ("status", "queues", "arrow_ipc")

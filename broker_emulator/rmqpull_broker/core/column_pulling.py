@@ -1,0 +1,172 @@
+"""A pull of many queues into columns, with the limits of ``rmqpull.v1``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqpull_broker.core import columns
+from rmqpull_broker.core.consumer_registry import ConsumerRegistry
+from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.filtering import MessageFilter
+from rmqpull_broker.core.model import Bounds, MessageQueue
+from rmqpull_broker.core.pull_answers import PullStatus
+from rmqpull_broker.core.pull_checks import begin_pull
+from rmqpull_broker.core.pull_request import PullRequest, PullSysFlag, PullVerdict
+from rmqpull_broker.core.pulling import Pulled, first_offset, found_status, look_up
+from rmqpull_broker.core.state import BrokerState
+
+COLUMN_SCAN_ROWS_MAX = 262_144
+"""Rows that a columnar pull looks at in one queue before it answers, so that a rare tag holds nobody else up."""
+
+
+@dataclass(frozen=True)
+class ColumnPull:
+    """One queue of a columnar pull: ``[offset, until_offset)``, to the queue's end when None.
+
+    ``creation_id`` is that of the topic which is meant; None takes any. ``commit_offset`` becomes the group's
+    consumer offset of the queue.
+    """
+
+    queue: MessageQueue
+    offset: int
+    until_offset: int | None = None
+    creation_id: str | None = None
+    commit_offset: int | None = None
+
+
+class _Allowance:
+    """What is left of the limits of one columnar answer."""
+
+    def __init__(self, rows: int, byte_count: int) -> None:
+        self._rows = rows
+        self._bytes = byte_count
+        self._is_empty = True
+        self.is_spent = False
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The leading rows that still fit. The first row of the whole answer always does."""
+        sizes = columns.row_bytes(batch)
+        count = min(self._rows, columns.leading_rows_within(sizes, self._bytes))
+        if self._is_empty:
+            count = max(count, 1)
+        self.is_spent = count < batch.num_rows
+        self._is_empty = self._is_empty and count == 0
+        self._rows -= count
+        self._bytes -= int(pc.sum(sizes.slice(0, count)).as_py() or 0)
+        return batch.slice(0, count)
+
+    def rows_wanted(self) -> int:
+        """Rows that may still be taken, at least one to look at."""
+        return max(self._rows, 1)
+
+
+def pull_columns(
+    state: BrokerState,
+    pulls: Sequence[ColumnPull],
+    tag_filter: MessageFilter,
+    rows_max: int,
+    bytes_max: int,
+    verdicts: Sequence[PullVerdict | None] = (),
+) -> list[Pulled]:
+    """A columnar pull over many queues, filled in their order until ``rows_max`` rows or ``bytes_max`` bytes.
+
+    Limits and statuses are those of ``rmqpull.v1``. ``verdicts`` are the checks' on each pull: a queue that was reset
+    is told so instead of being read.
+    """
+    allowance = _Allowance(rows_max, bytes_max)
+    resets = [None if verdict is None else verdict.reset_offset for verdict in verdicts] or [None] * len(pulls)
+    return [_pull_queue(state, pull, tag_filter, allowance, reset) for pull, reset in zip(pulls, resets, strict=True)]
+
+
+def begin_columns(
+    draft: Draft,
+    registry: ConsumerRegistry,
+    request: PullRequest,
+    pulls: Sequence[ColumnPull],
+    now_ms: int,
+    *,
+    is_first_run: bool = True,
+) -> list[PullVerdict | None]:
+    """The checks of a standard pull for each queue; None for one that is not there.
+
+    ``request`` is the pull of any of them. What refuses one of the others refuses all: then that is raised.
+    """
+    verdicts: list[PullVerdict | None] = []
+    for pull in pulls:
+        verdict = None
+        if is_there(draft, pull):
+            verdict = begin_pull(draft, registry, _request_of(request, pull), now_ms, is_first_run=is_first_run)
+            if verdict.refusal is not None:
+                raise verdict.refusal
+        verdicts.append(verdict)
+    return verdicts
+
+
+def _request_of(request: PullRequest, pull: ColumnPull) -> PullRequest:
+    sys_flag = request.sys_flag | (PullSysFlag.NONE if pull.commit_offset is None else PullSysFlag.COMMIT_OFFSET)
+    return replace(
+        request, queue=pull.queue, offset=pull.offset, sys_flag=sys_flag, commit_offset=pull.commit_offset or 0
+    )
+
+
+def waits(results: Sequence[Pulled]) -> bool:
+    """Whether such a pull is held: every queue is there and at its end."""
+    at_end = (PullStatus.NO_MESSAGE_IN_QUEUE, PullStatus.OFFSET_OVERFLOW_ONE)
+    return all(result.waits and result.status in at_end for result in results)
+
+
+def is_there(view: BrokerState | Draft, pull: ColumnPull) -> bool:
+    """Whether the queue is one of a topic's readable ones, and the topic the one that is meant."""
+    topic = view.find_topic(pull.queue.topic)
+    state = view.state if isinstance(view, Draft) else view
+    if topic is None or not state.is_readable(topic, pull.queue):
+        return False
+    return pull.creation_id is None or pull.creation_id == topic.creation_id
+
+
+def _pull_queue(
+    state: BrokerState, pull: ColumnPull, tag_filter: MessageFilter, allowance: _Allowance, reset: int | None
+) -> Pulled:
+    if not is_there(state, pull):
+        return Pulled(PullStatus.NO_MATCHED_LOGIC_QUEUE, pull.offset, pull.offset, Bounds(0, 0))
+    bounds = state.bounds(pull.queue)
+    if reset is not None:
+        return Pulled(PullStatus.OFFSET_RESET, pull.offset, reset, bounds)
+    verdict = look_up(pull.offset, bounds)
+    if verdict is not None:
+        return verdict
+    if allowance.is_spent:
+        return Pulled(PullStatus.NOT_REACHED, pull.offset, pull.offset, bounds)
+    end = bounds.max_offset if pull.until_offset is None else min(pull.until_offset, bounds.max_offset)
+    scan_rows = allowance.rows_wanted() if tag_filter.keeps_everything else COLUMN_SCAN_ROWS_MAX
+    return _scan(state, pull, min(end, pull.offset + scan_rows), tag_filter, allowance, bounds)
+
+
+def _scan(
+    state: BrokerState, pull: ColumnPull, end: int, tag_filter: MessageFilter, allowance: _Allowance, bounds: Bounds
+) -> Pulled:
+    """Takes matching rows slice by slice; the next offset follows the last row that was looked at."""
+    batches: list[pa.RecordBatch] = []
+    next_offset = pull.offset
+    was_removed = is_read = False
+    for scanned in state.store.read(pull.queue, pull.offset, end) if end > pull.offset else ():
+        first, is_read = first_offset(scanned), True
+        was_removed |= first > next_offset
+        mask = tag_filter.mask(scanned)
+        matched = scanned if mask is None else scanned.filter(mask)
+        taken = allowance.take(matched) if matched.num_rows else matched
+        if taken.num_rows:
+            batches.append(taken)
+        if taken.num_rows < matched.num_rows:
+            next_offset = matched.column(0)[taken.num_rows].as_py()
+            break
+        next_offset = first + scanned.num_rows
+    if not is_read and end > pull.offset:
+        return Pulled(PullStatus.OFFSET_FOUND_NULL, pull.offset, end, bounds)
+    if not batches and allowance.is_spent and next_offset == pull.offset:
+        return Pulled(PullStatus.NOT_REACHED, pull.offset, next_offset, bounds)
+    return Pulled(found_status(batches, was_removed), pull.offset, next_offset, bounds, batches)
