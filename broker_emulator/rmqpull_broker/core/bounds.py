@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -12,11 +14,27 @@ from rmqpull_broker.core.state import BrokerState
 _STEP_ROWS = 65_536
 
 
-def offset_at_time(state: BrokerState, queue: MessageQueue, timestamp_ms: int) -> int:
-    """The first offset whose message was stored at or after ``timestamp_ms``; the max offset when there is none.
+class BoundaryType(enum.Enum):
+    """Which message a time means that several have, or none (rocketmq-semantics 3.11)."""
 
-    This is the LOWER boundary of rocketmq-semantics 3.11, by binary search on store times, which never fall in a queue.
+    LOWER = "LOWER"
+    UPPER = "UPPER"
+
+
+def offset_at_time(
+    state: BrokerState, queue: MessageQueue, timestamp_ms: int, boundary: BoundaryType = BoundaryType.LOWER
+) -> int:
+    """Looks for a store time (rocketmq-semantics 3.11) by binary search, since store times never fall in a queue.
+
+    LOWER gives the first message stored then or later, the max offset when there is none; UPPER the last one stored
+    then or earlier, the min offset when there is none.
     """
+    if boundary is BoundaryType.LOWER:
+        return _first_stored_since(state, queue, timestamp_ms)
+    return max(state.bounds(queue).min_offset, _first_stored_since(state, queue, timestamp_ms + 1) - 1)
+
+
+def _first_stored_since(state: BrokerState, queue: MessageQueue, timestamp_ms: int) -> int:
     low, high = state.bounds(queue)
     wanted_us = timestamp_ms * 1000
     while low < high:

@@ -172,17 +172,23 @@ class BrokerState:
             raise ConsumerGroupNotFound(f"Group {name} not exist!")
         return group
 
-    def consumer_offset(self, group: str, queue: MessageQueue) -> int:
+    def consumer_offset(
+        self, group: str, queue: MessageQueue, *, set_zero_if_not_found: bool = True, first_in_memory: bool = True
+    ) -> int:
         """A group's stored offset, or 0 for a young queue that it never committed (rocketmq-semantics 3.5.2).
 
-        A pending reset wins. Raises OffsetNotFound for a queue never written, or one whose first message is gone.
+        A pending reset wins. ``first_in_memory`` says that the queue's first message lies within 40 % of the memory.
+        Raises OffsetNotFound for a queue never written, for one whose first message is gone or far back, and for any
+        without a stored offset unless ``set_zero_if_not_found``.
         """
         key = group, queue
         stored = self.resets.get(key, self.consumer_offsets.get(key, -1))
         if stored >= 0:
             return stored
+        if not set_zero_if_not_found:
+            raise OffsetNotFound("Not found, do not set to zero, maybe this group boot first")
         bounds = self.bounds(queue)
-        if bounds.min_offset == 0 and bounds.max_offset > 0:
+        if bounds.min_offset == 0 and bounds.max_offset > 0 and first_in_memory:
             return 0
         raise OffsetNotFound("Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first")
 

@@ -10,6 +10,7 @@ from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 CODE_NAMES = frozenset(v2.Code.keys())
 
 OK = v2.Status(code=v2.Code.OK, message="OK")
+PREVIOUSLY_RESET = v2.Status(code=v2.Code.OK, message="Offset has been previously reset")
 
 
 class InjectedFailure(Exception):
