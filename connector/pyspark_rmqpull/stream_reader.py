@@ -129,8 +129,12 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of the batch between two offsets."""
-        ranges = ranges_between(QueueOffsets.from_json(start), QueueOffsets.from_json(end))
-        return [QueueRangesPartition(mine) for mine in assign_ranges(ranges.values(), self._options.num_partitions)]
+        planned = QueueOffsets.from_json(end)
+        ranges = ranges_between(QueueOffsets.from_json(start), planned)
+        ids = dict(planned.creation_ids)
+        return [
+            QueueRangesPartition(mine, ids) for mine in assign_ranges(ranges.values(), self._options.num_partitions)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""

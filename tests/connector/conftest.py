@@ -10,6 +10,7 @@ import pytest
 
 from pyspark_rmqpull import stream_reader
 from pyspark_rmqpull.client import BrokerClient, QueueRows
+from pyspark_rmqpull.client.port import NO_CREATION_IDS
 from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
 
 
@@ -38,7 +39,13 @@ class FakeClient:
         self.calls.append("commit")
         self.commits.append({queue.queue_id: offset for queue, offset in offsets.items()})
 
-    def read(self, group: str, ranges: Sequence[QueueRange], columns: Sequence[str]) -> Iterator[Sequence[QueueRows]]:
+    def read(
+        self,
+        group: str,
+        ranges: Sequence[QueueRange],
+        columns: Sequence[str],
+        creation_ids: Mapping[str, str] = NO_CREATION_IDS,
+    ) -> Iterator[Sequence[QueueRows]]:
         raise NotImplementedError
 
     def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:

@@ -179,6 +179,15 @@ def test_partitions_are_a_pure_function_of_their_arguments() -> None:
     assert planned(reader(numPartitions="1").partitions(start, end)) == [[(0, 3, 7), (1, 5, 6)]]
 
 
+def test_tasks_know_for_which_topic_their_ranges_were_planned(broker: FakeClient) -> None:
+    stream = reader()
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    broker.creation_id = "second"
+    [task] = stream.partitions(stream.initialOffset(), end)
+    assert isinstance(task, QueueRangesPartition)
+    assert task.creation_ids == {"orders": "first"}
+
+
 def test_a_failed_first_batch_is_planned_again_from_the_logged_starts() -> None:
     restarted = reader(startingOffsets="latest")
     logged = offset({0: 14, 1: 0}, {0: 10, 1: 0})

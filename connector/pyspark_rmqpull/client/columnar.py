@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from pyspark_rmqpull.client.channel import BrokerChannel
-from pyspark_rmqpull.client.port import QueueRows
+from pyspark_rmqpull.client.port import NO_CREATION_IDS, QueueRows
 from pyspark_rmqpull.errors import DataLoss, RequestRefused
 from pyspark_rmqpull.loss import refuse_outside
 from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
@@ -21,6 +22,8 @@ PULL_ROWS_MAX = 10_000
 PULL_BYTES_MAX = 4 << 20
 """One pull is one Arrow batch as Spark takes it (architecture § 4). With one batch in Spark's hands and one pull under
 way, a task holds at most two of them, or two messages that are larger."""
+
+_logger = logging.getLogger(__name__)
 
 
 class ColumnarClient:
@@ -49,24 +52,42 @@ class ColumnarClient:
             max_rows=1,
             long_polling_timeout_ms=timeout_ms,
         )
-        try:
-            answer = self._channel.call(COLUMNS.methods["PullColumns"], request, extra_ms=timeout_ms)
-        except RequestRefused as refusal:
-            if refusal.code != "TOO_MANY_REQUESTS":  # so many wait already; that is no reason to end a query
-                raise
-            return True
-        return any(result.next_offset != offset for result, offset in zip(answer.queues, offsets.values(), strict=True))
+        while True:
+            try:
+                answer = self._channel.call(COLUMNS.methods["PullColumns"], request, extra_ms=timeout_ms)
+            except RequestRefused as refusal:
+                if refusal.code != "TOO_MANY_REQUESTS":  # so many wait already; that is no reason to end a query
+                    raise
+                return True
+            results = list(zip(offsets.items(), answer.queues, strict=True))
+            resets = [(queue, result) for (queue, _), result in results if _is_reset(result)]
+            for queue, result in resets:
+                log_reset(group, queue, result.next_offset)
+            if any(result.next_offset != offset for (_, offset), result in results if not _is_reset(result)):
+                return True
+            if not resets:
+                return False
 
-    def read(self, group: str, ranges: Sequence[QueueRange], columns: Sequence[str]) -> Iterator[Sequence[QueueRows]]:
+    def read(
+        self,
+        group: str,
+        ranges: Sequence[QueueRange],
+        columns: Sequence[str],
+        creation_ids: Mapping[str, str] = NO_CREATION_IDS,
+    ) -> Iterator[Sequence[QueueRows]]:
         """Pulls over all ranges at once, in columns; the next one is under way while this one is taken."""
-        pull = COLUMNS.methods["PullColumns"]
+
+        def pull(ranges: Sequence[QueueRange]) -> Callable[[], v1.PullColumnsResponse] | None:
+            request = _pull_request(group, ranges, columns, creation_ids)
+            return self._channel.start(COLUMNS.methods["PullColumns"], request) if ranges else None
+
         waiting = [entry for entry in ranges if entry.from_offset < entry.until_offset]
-        answer_of_next = self._channel.start(pull, _pull_request(group, waiting, columns)) if waiting else None
+        answer_of_next = pull(waiting)
         while answer_of_next is not None:
             answer, asked = answer_of_next(), waiting
-            waiting = _what_is_left(asked, answer.queues)
+            waiting = _what_is_left(group, asked, answer.queues)
             # The next pull is under way while Spark takes this batch.
-            answer_of_next = self._channel.start(pull, _pull_request(group, waiting, columns)) if waiting else None
+            answer_of_next = pull(waiting)
             rows = _rows(asked, answer)
             if rows:
                 yield rows
@@ -130,9 +151,25 @@ def _topic_bounds(entry: v1.TopicBounds) -> TopicBounds:
     return TopicBounds(entry.creation_id, queues)
 
 
-def _pull_request(group: str, ranges: Sequence[QueueRange], columns: Sequence[str]) -> v1.PullColumnsRequest:
+def log_reset(group: str, queue: MessageQueue, offset: int) -> None:
+    """A reset of the group is told once, and moves no query: where that reads, its checkpoint says."""
+    _logger.warning("Group %s was reset to offset %d of queue %s; the query goes on where it is", group, offset, queue)
+
+
+def _is_reset(result: v1.QueuePulled) -> bool:
+    return result.pull_status == v1.PullStatus.OFFSET_RESET
+
+
+def _pull_request(
+    group: str, ranges: Sequence[QueueRange], columns: Sequence[str], creation_ids: Mapping[str, str]
+) -> v1.PullColumnsRequest:
     queues = [
-        v1.QueuePull(queue=_queue(queue), offset=from_offset, until_offset=until_offset)
+        v1.QueuePull(
+            queue=_queue(queue),
+            offset=from_offset,
+            until_offset=until_offset,
+            creation_id=creation_ids.get(queue.topic),
+        )
         for queue, from_offset, until_offset in ranges
     ]
     return v1.PullColumnsRequest(
@@ -140,12 +177,19 @@ def _pull_request(group: str, ranges: Sequence[QueueRange], columns: Sequence[st
     )
 
 
-def _what_is_left(asked: Sequence[QueueRange], results: Sequence[v1.QueuePulled]) -> list[QueueRange]:
+def _what_is_left(group: str, asked: Sequence[QueueRange], results: Sequence[v1.QueuePulled]) -> list[QueueRange]:
     """The ranges without what these results cover. Raises DataLoss for a range that cannot be read any more."""
     left = []
     for (queue, from_offset, until_offset), result in zip(asked, results, strict=True):
+        if _is_reset(result):
+            log_reset(group, queue, result.next_offset)
+            left.append(QueueRange(queue, from_offset, until_offset))
+            continue
         if result.pull_status == v1.PullStatus.NO_MATCHED_LOGIC_QUEUE:
-            raise DataLoss(f"Queue {queue} is gone; offsets [{from_offset}, {until_offset}) were still to be read.")
+            raise DataLoss(
+                f"Queue {queue} is gone, or its topic was created again; "
+                f"offsets [{from_offset}, {until_offset}) were still to be read."
+            )
         if result.pull_status not in (v1.PullStatus.FOUND, v1.PullStatus.NOT_REACHED, v1.PullStatus.NO_MATCHED_MESSAGE):
             # Offsets below until_offset existed when the batch was planned: the queue was cut or aged since.
             refuse_outside(queue, from_offset, Bounds(result.min_offset, result.max_offset))

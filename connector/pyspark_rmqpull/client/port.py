@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from pyspark_rmqpull.model import MessageQueue, QueueRange, TopicBounds
+
+NO_CREATION_IDS: Mapping[str, str] = MappingProxyType({})
 
 
 class QueueRows(NamedTuple):
@@ -32,9 +35,16 @@ class BrokerClient(Protocol):
         False says that nothing came; True that a look at the bounds is worth while.
         """
 
-    def read(self, group: str, ranges: Sequence[QueueRange], columns: Sequence[str]) -> Iterator[Sequence[QueueRows]]:
+    def read(
+        self,
+        group: str,
+        ranges: Sequence[QueueRange],
+        columns: Sequence[str],
+        creation_ids: Mapping[str, str] = NO_CREATION_IDS,
+    ) -> Iterator[Sequence[QueueRows]]:
         """All messages of the ranges, a few thousand at a time, with the next pull under way meanwhile.
 
+        ``creation_ids`` says which topics are meant, by name; the standard protocol cannot tell them apart.
         Rows of one queue come in order. Raises DataLoss when a range is not there any more; of a whole queue that is
         gone the standard protocol only says BAD_REQUEST, which raises RequestRefused.
         """

@@ -10,8 +10,8 @@ import grpc
 import pyarrow as pa
 
 from pyspark_rmqpull.client.channel import BrokerChannel, Stream, refuse
-from pyspark_rmqpull.client.columnar import committed_offsets, standard_queue
-from pyspark_rmqpull.client.port import QueueRows
+from pyspark_rmqpull.client.columnar import committed_offsets, log_reset, standard_queue
+from pyspark_rmqpull.client.port import NO_CREATION_IDS, QueueRows
 from pyspark_rmqpull.client.standard_rows import rows_to_batch
 from pyspark_rmqpull.errors import BrokerUnavailable, DataLoss, RequestRefused
 from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
@@ -96,7 +96,13 @@ class StandardClient:
         request.long_polling_timeout.FromMilliseconds(long_polling_timeout_ms)
         return request
 
-    def read(self, group: str, ranges: Sequence[QueueRange], columns: Sequence[str]) -> Iterator[Sequence[QueueRows]]:
+    def read(
+        self,
+        group: str,
+        ranges: Sequence[QueueRange],
+        columns: Sequence[str],
+        creation_ids: Mapping[str, str] = NO_CREATION_IDS,
+    ) -> Iterator[Sequence[QueueRows]]:
         """Pulls up to eight queues at a time, each by as many messages as ``pullBatchSize``."""
         waiting = deque(entry for entry in ranges if entry.from_offset < entry.until_offset)
         pulls: deque[_QueuePull] = deque()
@@ -200,6 +206,9 @@ class _QueuePull:
             self._client.refuse_status(status)
         if next_offset is None:
             raise BrokerUnavailable(f"A pull from queue {self.queue} at offset {self._offset} ended without its end.")
+        if status.code == v2.Code.ILLEGAL_OFFSET and status.message == "OFFSET_RESET":
+            log_reset(self._group, self.queue, next_offset)
+            return
         # Every message was there when the batch was planned and nothing is filtered: what is not in a row is lost.
         if not offsets or list(offsets) != list(range(self._offset, next_offset)):
             raise DataLoss(
