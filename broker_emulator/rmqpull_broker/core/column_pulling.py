@@ -15,7 +15,7 @@ from rmqpull_broker.core.filtering import MessageFilter
 from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.pull_answers import PullStatus
 from rmqpull_broker.core.pull_checks import begin_pull
-from rmqpull_broker.core.pull_request import PullRequest, PullSysFlag, PullVerdict
+from rmqpull_broker.core.pull_request import DEFAULT_SURROUNDINGS, PullRequest, PullSysFlag, PullVerdict, Surroundings
 from rmqpull_broker.core.pulling import Pulled, first_offset, found_status, look_up
 from rmqpull_broker.core.state import BrokerState
 
@@ -88,6 +88,7 @@ def begin_columns(
     request: PullRequest,
     pulls: Sequence[ColumnPull],
     now_ms: int,
+    surroundings: Surroundings = DEFAULT_SURROUNDINGS,
     *,
     is_first_run: bool = True,
 ) -> list[PullVerdict | None]:
@@ -99,7 +100,8 @@ def begin_columns(
     for pull in pulls:
         verdict = None
         if is_there(draft, pull):
-            verdict = begin_pull(draft, registry, _request_of(request, pull), now_ms, is_first_run=is_first_run)
+            mine = _request_of(request, pull)
+            verdict = begin_pull(draft, registry, mine, now_ms, surroundings, is_first_run=is_first_run)
             if verdict.refusal is not None:
                 raise verdict.refusal
         verdicts.append(verdict)

@@ -29,6 +29,7 @@ from rmqpull_broker.core.errors import (
 from rmqpull_broker.core.facts import OffsetsCommitted
 from rmqpull_broker.core.filtering import (
     EVERYTHING,
+    TAG,
     MessageFilter,
     TagFilter,
     check_filter_supported,
@@ -46,7 +47,7 @@ from rmqpull_broker.core.pull_request import (
     RequestSource,
     Surroundings,
 )
-from rmqpull_broker.core.subscriptions import TAG, SubscriptionData, is_tag_type
+from rmqpull_broker.core.subscriptions import SubscriptionData, is_tag_type
 
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 

@@ -80,9 +80,14 @@ def milliseconds_from(timestamp: Timestamp) -> int:
         raise BadRequest(str(error)) from None
 
 
+def expression_type_from(expression: v2.FilterExpression) -> str:
+    """How the broker calls the type of an expression; an unspecified one means TAG."""
+    return SQL92 if expression.type == v2.FilterType.SQL else TAG
+
+
 def filter_from(expression: v2.FilterExpression, properties: BrokerProperties) -> MessageFilter:
-    """The filter of a pull; an unspecified type means TAG. Raises IllegalFilterExpression and FilterNotSupported."""
-    expression_type = SQL92 if expression.type == v2.FilterType.SQL else TAG
+    """The filter of a pull. Raises IllegalFilterExpression and FilterNotSupported."""
+    expression_type = expression_type_from(expression)
     check_filter_supported(expression_type, properties.enable_property_filter)
     return parse_filter(expression_type, expression.expression)
 

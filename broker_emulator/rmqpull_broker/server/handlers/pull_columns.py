@@ -9,9 +9,9 @@ import pyarrow as pa
 from rmqpull_broker.core.column_pulling import ColumnPull, begin_columns, pull_columns, waits
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filtering import MessageFilter
-from rmqpull_broker.core.pull_request import PullRequest
+from rmqpull_broker.core.pull_request import PullRequest, Surroundings
 from rmqpull_broker.core.pulling import Pulled
-from rmqpull_broker.server.codec import column_queue_from, filter_from
+from rmqpull_broker.server.codec import column_queue_from, expression_type_from, filter_from
 from rmqpull_broker.server.limits import PULL_BYTES_MAX, PULL_ROWS_MAX
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.status import OK
@@ -62,6 +62,7 @@ def _asked_from(service: Service, request: rpc.PullColumnsRequest, caller: Calle
         request.group,
         pulls[0].queue,
         subscription=request.filter_expression.expression,
+        expression_type=expression_type_from(request.filter_expression),
         remote_address=caller.host,
         channel_id=caller.client_id,
         message_filter=tag_filter,
@@ -73,15 +74,15 @@ def _asked_from(service: Service, request: rpc.PullColumnsRequest, caller: Calle
 
 async def _run(service: Service, asked: _Asked, *, is_first_run: bool) -> list[Pulled]:
     """One execution of the pull. Raises the refusal of its checks."""
-    now_ms = service.clock_ms()
+    consumers, now_ms, surroundings = service.clients.consumers, service.clock_ms(), Surroundings(service.endpoints[0])
     verdicts = await service.execute(
         lambda draft: begin_columns(
-            draft, service.clients.consumers, asked.shared, asked.pulls, now_ms, is_first_run=is_first_run
+            draft, consumers, asked.shared, asked.pulls, now_ms, surroundings, is_first_run=is_first_run
         )
     )
     for verdict in verdicts:
         if verdict is not None and verdict.compensation is not None:
-            verdict.compensation.remember(service.clients.consumers)
+            verdict.compensation.remember(consumers)
     return pull_columns(service.state, asked.pulls, asked.tag_filter, asked.rows_max, asked.bytes_max, verdicts)
 
 

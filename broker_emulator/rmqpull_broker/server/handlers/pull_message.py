@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from rmqpull_broker.core import columns
+from rmqpull_broker.core.filtering import MessageFilter
 from rmqpull_broker.core.naming import check_group_name, check_topic_name
 from rmqpull_broker.core.pull_answers import CLIENT_STATUSES, PullStatus
 from rmqpull_broker.core.pull_checks import begin_pull
-from rmqpull_broker.core.pull_request import PullRequest, PullSysFlag
+from rmqpull_broker.core.pull_request import PullRequest, PullSysFlag, Surroundings
 from rmqpull_broker.core.pulling import Pulled, pull_messages
-from rmqpull_broker.server.codec import filter_from, message_to, name_of, queue_from
+from rmqpull_broker.server.codec import expression_type_from, filter_from, message_to, name_of, queue_from
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -25,10 +26,10 @@ async def answer(
 ) -> AsyncIterator[rpc.PullMessageResponse]:
     """Pulls; a pull that finds nothing new is held once for ``long_polling_timeout`` and then run once more."""
     caller.require_client_id()
-    pull = _pull_from(service, request, caller)
+    tag_filter = filter_from(request.filter_expression, service.state.properties)
+    pull = _pull_from(service, request, caller, tag_filter)
     pulled = await _run(service, pull, is_first_run=True)
     if pulled.waits and pull.suspends:
-        tag_filter = filter_from(request.filter_expression, service.state.properties)
         await service.hold([pull.queue], tag_filter, pull.suspend_timeout_ms, caller)
         pulled = await _run(service, pull, is_first_run=False)
     service.metrics.pulled(pull.queue.topic, pulled)
@@ -39,7 +40,9 @@ async def answer(
     yield rpc.PullMessageResponse(next_offset=pulled.next_offset)
 
 
-def _pull_from(service: Service, request: rpc.PullMessageRequest, caller: Caller) -> PullRequest:
+def _pull_from(
+    service: Service, request: rpc.PullMessageRequest, caller: Caller, message_filter: MessageFilter
+) -> PullRequest:
     """What v2 asks for: it brings its subscription and commits nothing. Names are checked as a proxy checks them."""
     timeout_ms = request.long_polling_timeout.ToMilliseconds()
     service.check_polling_time(timeout_ms)
@@ -55,20 +58,21 @@ def _pull_from(service: Service, request: rpc.PullMessageRequest, caller: Caller
         PullSysFlag.SUBSCRIPTION | (PullSysFlag.SUSPEND if timeout_ms > 0 else PullSysFlag.NONE),
         suspend_timeout_ms=timeout_ms,
         subscription=request.filter_expression.expression,
+        expression_type=expression_type_from(request.filter_expression),
         remote_address=caller.host,
         channel_id=caller.client_id,
-        message_filter=filter_from(request.filter_expression, service.state.properties),
+        message_filter=message_filter,
     )
 
 
 async def _run(service: Service, pull: PullRequest, *, is_first_run: bool) -> Pulled:
     """One execution of the pull. Raises the refusal of its checks."""
-    now_ms = service.clock_ms()
+    consumers, now_ms, surroundings = service.clients.consumers, service.clock_ms(), Surroundings(service.endpoints[0])
     verdict = await service.execute(
-        lambda draft: begin_pull(draft, service.clients.consumers, pull, now_ms, is_first_run=is_first_run)
+        lambda draft: begin_pull(draft, consumers, pull, now_ms, surroundings, is_first_run=is_first_run)
     )
     if verdict.compensation is not None:
-        verdict.compensation.remember(service.clients.consumers)
+        verdict.compensation.remember(consumers)
     if verdict.refusal is not None:
         raise verdict.refusal
     if verdict.reset_offset is not None:
