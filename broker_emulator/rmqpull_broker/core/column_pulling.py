@@ -21,6 +21,8 @@ from rmqpull_broker.core.state import BrokerState
 
 COLUMN_SCAN_ROWS_MAX = 262_144
 """Rows that a columnar pull looks at in one queue before it answers, so that a rare tag holds nobody else up."""
+WAITING_STATUSES = (PullStatus.NO_MESSAGE_IN_QUEUE, PullStatus.OFFSET_OVERFLOW_ONE)
+"""What every queue must be answered for a columnar pull to wait."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,7 @@ def _request_of(request: PullRequest, pull: ColumnPull) -> PullRequest:
 
 def waits(results: Sequence[Pulled]) -> bool:
     """Whether such a pull is held: every queue is there and at its end."""
-    at_end = (PullStatus.NO_MESSAGE_IN_QUEUE, PullStatus.OFFSET_OVERFLOW_ONE)
-    return all(result.waits and result.status in at_end for result in results)
+    return all(result.waits and result.status in WAITING_STATUSES for result in results)
 
 
 def is_there(view: BrokerState | Draft, pull: ColumnPull) -> bool:

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pytest
 from hypothesis import settings
 
 from rmqpull_broker.core import columns
+from rmqpull_broker.core.channels import ClientChannel
+from rmqpull_broker.core.consumer_registry import ConsumerData, ConsumerRegistry, ConsumeType, MessageModel
 from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.facts import QueuePart
+from rmqpull_broker.core.errors import IllegalFilterExpression
+from rmqpull_broker.core.facts import Fact, QueuePart
+from rmqpull_broker.core.filtering import parse_tags
+from rmqpull_broker.core.groups import put_group
 from rmqpull_broker.core.message_ids import MessageIds
-from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.pull_answers import ReadRole
+from rmqpull_broker.core.pull_checks import begin_pull
+from rmqpull_broker.core.pull_request import PullRequest, PullSysFlag, PullVerdict, Surroundings
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.core.topics import create_topic
+from rmqpull_broker.core.subscriptions import FilterTable, subscription_data
+from rmqpull_broker.core.topics import create_topic, put_topic
 from rmqpull_broker.store.queues import ConsumeQueues
 
 # How long an example takes says more about the machine than about the code.
@@ -84,3 +95,124 @@ def desk() -> Desk:
 def new_desk() -> type[Desk]:
     """For properties, which need a new one for every example."""
     return Desk
+
+
+# Everything that a check asks for, so that all of them pass. The group's heartbeats say what it wants.
+PASSING: dict[str, Any] = {
+    "role": ReadRole(),
+    "broker_permission": 6,
+    "is_lite": False,
+    "lite_enabled": True,
+    "group_exists": True,
+    "auto_create": True,
+    "consume_enable": True,
+    "topic_exists": True,
+    "perm": 6,
+    "leads_queue": True,
+    "queue_id": 1,
+    "brings_subscription": False,
+    "subscription": None,
+    "has_members": True,
+    "message_model": MessageModel.CLUSTERING,
+    "broadcast_enable": True,
+    "is_topic_forbidden": False,
+    "subscribed_topic": "orders",
+    "heartbeats": [(7, "SQL92", "colour = 'red'")],
+    "sub_version": 7,
+    "property_filter": True,
+    "reject_pull_consumer": False,
+    "consume_type": ConsumeType.PASSIVELY,
+    "channel_id": "member",
+    "reads_cold_data": False,
+    "reset_to": None,
+    "broadcast_offset": -1,
+    "is_store_readable": True,
+}
+
+
+class PullDesk:
+    """A broker as ``settings`` describe it, at the moment when the pull comes."""
+
+    now_ms = 1_000
+
+    def __init__(self, **settings: Any) -> None:
+        self.set = {**PASSING, **settings}
+        properties = BrokerProperties(
+            broker_permission=self.set["broker_permission"],
+            lite_pull_message_enable=self.set["lite_enabled"],
+            auto_create_subscription_group=self.set["auto_create"],
+            enable_property_filter=self.set["property_filter"],
+            reject_pull_consumer_enable=self.set["reject_pull_consumer"],
+            use_server_side_reset_offset=self.set.get("server_side_reset", True),
+        )
+        self.state = BrokerState(ConsumeQueues(), ["broker-a"], properties)
+        self.registry = ConsumerRegistry(filters=FilterTable(_compiled))
+        self.queue = MessageQueue("orders", "broker-a", self.set["queue_id"])
+        self._run(self._make)
+        if self.set["has_members"]:
+            self._send_heartbeats()
+
+    def _run(self, command: Any) -> None:
+        draft = Draft(self.state)
+        command(draft)
+        draft.end_command()
+        for facts in draft.groups:
+            self.state.apply(facts)
+
+    def _make(self, draft: Draft) -> None:
+        if self.set["topic_exists"]:
+            put_topic(draft, TopicConfig("orders", 4, 8, perm=self.set["perm"]))
+        if self.set["group_exists"]:
+            group = GroupConfig("readers", self.set["consume_enable"], self.set["broadcast_enable"])
+            put_group(draft, group)
+        if self.set["reset_to"] is not None:
+            self.state.resets["readers", self.queue] = self.set["reset_to"]
+
+    def _send_heartbeats(self) -> None:
+        for version, expression_type, expression in self.set["heartbeats"]:
+            subscription = subscription_data(self.set["subscribed_topic"], expression_type, expression, version)
+            data = ConsumerData("readers", (subscription,), self.set["consume_type"], self.set["message_model"])
+            self.registry.register(data, ClientChannel("member", "client"), self.now_ms)
+
+    def request(self, **fields: Any) -> PullRequest:
+        sys_flag = PullSysFlag.SUSPEND
+        for setting, bit in (
+            ("is_lite", PullSysFlag.LITE_PULL_MESSAGE),
+            ("brings_subscription", PullSysFlag.SUBSCRIPTION),
+        ):
+            sys_flag |= bit if self.set[setting] else PullSysFlag.NONE
+        request = PullRequest(
+            "readers",
+            self.queue,
+            sys_flag=sys_flag,
+            subscription=self.set["subscription"],
+            sub_version=self.set["sub_version"],
+            remote_address="10.0.0.9",
+            channel_id=self.set["channel_id"],
+        )
+        return replace(request, **fields)
+
+    def pull(self, request: PullRequest | None = None, *, is_first_run: bool = True) -> tuple[PullVerdict, list[Fact]]:
+        """The verdict, and the facts that hold from now on."""
+        names = ("role", "leads_queue", "is_topic_forbidden", "reads_cold_data", "broadcast_offset")
+        surroundings = Surroundings("10.0.0.1", **{name: self.set[name] for name in (*names, "is_store_readable")})
+        draft = Draft(self.state)
+        verdict = begin_pull(
+            draft, self.registry, request or self.request(), self.now_ms, surroundings, is_first_run=is_first_run
+        )
+        draft.end_command()
+        facts = [fact for group in draft.groups for fact in group]
+        self.state.apply(facts)
+        return verdict, facts
+
+
+def _compiled(expression_type: str, expression: str) -> Any:
+    if expression == "malformed":
+        raise IllegalFilterExpression("it is malformed")
+    return parse_tags("red")
+
+
+@pytest.fixture(scope="session")
+def new_pull_desk() -> type[PullDesk]:
+    """A broker that is asked for one pull, by the settings that differ from ``PASSING``."""
+    return PullDesk

@@ -1,0 +1,60 @@
+"""The table of pull answers in the documentation is the one that the broker reads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rmqpull_broker.core.column_pulling import WAITING_STATUSES
+from rmqpull_broker.core.pull_answers import CLIENT_STATUSES, PULL_ANSWERS, PullAnswer, PullResponse, PullStatus
+from rmqpull_broker.core.pulling import CONSUME_QUEUE_FILE_ENTRIES, IN_DISK, IN_MEMORY, SCAN_ENTRIES
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "broker-support.md"
+HEAD = ("the store finds", "at offset", "remoting code", "client's PullStatus", "v2", "rmqpull.v1", "held")
+
+
+def line(answer: PullAnswer) -> tuple[str, ...]:
+    status, offset, response = answer
+    client = CLIENT_STATUSES[response]
+    held = "-"
+    if response is PullResponse.PULL_NOT_FOUND:
+        held = "both" if status in WAITING_STATUSES else "v2"
+    is_refused = status.name == "NO_MATCHED_LOGIC_QUEUE"
+    standard = "refused: BAD_REQUEST" if is_refused else f"{client.v2_code}, `{status.name}`"
+    return (
+        f"`{status.name}`",
+        offset,
+        f"{response.value} {response.name}",
+        client.pull_status,
+        standard,
+        f"`{status.name}`",
+        "-" if is_refused else held,
+    )
+
+
+def section() -> str:
+    found = re.search(r"<!-- pull-answers -->\n(.*)<!-- /pull-answers -->", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    assert found, f"{DOCUMENT} has no section pull-answers"
+    return found[1]
+
+
+def test_the_table_in_the_documentation_is_up_to_date() -> None:
+    rows = [HEAD, ("---",) * len(HEAD), *map(line, PULL_ANSWERS)]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    assert table in section(), f"{DOCUMENT.name} must hold:\n{table}"
+
+
+def test_the_limits_in_the_documentation_are_those_of_the_broker() -> None:
+    text = " ".join(section().split())
+    for words in (
+        f"at most {IN_MEMORY.message_count} messages and {IN_MEMORY.byte_count // 1024} KiB",
+        f"look at {SCAN_ENTRIES} messages",
+        f"a consume-queue file of {CONSUME_QUEUE_FILE_ENTRIES:,} entries",
+        f"to the {IN_DISK.message_count} messages and {IN_DISK.byte_count // 1024} KiB",
+    ):
+        assert words in text
+
+
+def test_every_status_has_its_name_on_the_wire() -> None:
+    assert set(v1.PullStatus.keys()) == {status.name for status in PullStatus} | {"PULL_STATUS_UNSPECIFIED"}
