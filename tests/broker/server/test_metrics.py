@@ -10,7 +10,8 @@ import pytest
 from rmqpull_broker.core import columns
 from rmqpull_broker.core.facts import ColumnsStored, GroupDeleted, QueuePart, RowsStored, TopicDeleted
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage
-from rmqpull_broker.core.pulling import Pulled, PullStatus
+from rmqpull_broker.core.pull_answers import PullStatus
+from rmqpull_broker.core.pulling import Pulled
 from rmqpull_broker.server.metrics import Histogram, Metrics
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service

@@ -33,7 +33,7 @@ LONG_MS = 60_000
 ORDERS = TopicConfig("orders", 2, 2, creation_id="first")
 
 
-class Stage:
+class Scene:
     """A broker with the topic ``orders`` and the group ``readers``, and pulls of both protocols."""
 
     def __init__(self, edge: Edge) -> None:
@@ -98,22 +98,22 @@ class Stage:
         return self.state.consumer_offsets
 
 
-Story = Callable[[Stage], Awaitable[None]]
-Play = Callable[[Story], None]
+Story = Callable[[Scene], Awaitable[None]]
+Perform = Callable[[Story], None]
 
 
 @pytest.fixture
-def play(new_edge: type[Edge]) -> Play:
-    def on_stage(story: Story) -> None:
+def perform(new_edge: type[Edge]) -> Perform:
+    def on_scene(story: Story) -> None:
         async def plot() -> None:
-            stage = Stage(new_edge())
-            await stage.run(lambda draft: put_topic(draft, replace(ORDERS, write_queue_nums=1)))
-            await stage.run(lambda draft: put_group(draft, GroupConfig("readers")))
-            await story(stage)
+            scene = Scene(new_edge())
+            await scene.run(lambda draft: put_topic(draft, replace(ORDERS, write_queue_nums=1)))
+            await scene.run(lambda draft: put_group(draft, GroupConfig("readers")))
+            await story(scene)
 
         asyncio.run(plot())
 
-    return on_stage
+    return on_scene
 
 
 async def refusal(pull: Awaitable[object]) -> tuple[str, str]:
@@ -125,28 +125,28 @@ async def refusal(pull: Awaitable[object]) -> tuple[str, str]:
 # --- permissions ------------------------------------------------------------------------------------------------------
 
 
-def test_a_topic_that_may_not_be_read_is_forbidden_at_both_edges(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.run(lambda draft: put_topic(draft, replace(ORDERS, perm=2)))
+def test_a_topic_that_may_not_be_read_is_forbidden_at_both_edges(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.run(lambda draft: put_topic(draft, replace(ORDERS, perm=2)))
         expected = ("FORBIDDEN", "the topic[orders] pulling message is forbidden")
-        assert await refusal(stage.standard(0)) == await refusal(stage.columns(0)) == expected
+        assert await refusal(scene.standard(0)) == await refusal(scene.columns(0)) == expected
 
-    play(story)
+    perform(story)
 
 
-def test_a_group_that_may_not_consume_is_forbidden_at_both_edges(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.run(lambda draft: put_group(draft, GroupConfig("readers", consume_enable=False)))
+def test_a_group_that_may_not_consume_is_forbidden_at_both_edges(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.run(lambda draft: put_group(draft, GroupConfig("readers", consume_enable=False)))
         expected = ("FORBIDDEN", "subscription group no permission, readers")
-        assert await refusal(stage.standard(0)) == await refusal(stage.columns(0)) == expected
+        assert await refusal(scene.standard(0)) == await refusal(scene.columns(0)) == expected
 
-    play(story)
+    perform(story)
 
 
 def test_a_group_that_may_not_be_created_is_missed(new_edge: type[Edge]) -> None:
     async def story() -> None:
-        stage = Stage(new_edge(properties=BrokerProperties(auto_create_subscription_group=False)))
-        code, message = await refusal(stage.standard(0))
+        scene = Scene(new_edge(properties=BrokerProperties(auto_create_subscription_group=False)))
+        code, message = await refusal(scene.standard(0))
         assert (code, message.split(",")[0]) == (
             "CONSUMER_GROUP_NOT_FOUND",
             "subscription group [readers] does not exist",
@@ -155,126 +155,126 @@ def test_a_group_that_may_not_be_created_is_missed(new_edge: type[Edge]) -> None
     asyncio.run(story())
 
 
-def test_a_queue_that_is_drained_is_read_and_one_beyond_is_not(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        assert (await stage.standard(0, queue=QUEUE._replace(queue_id=1)))[1] == "NO_MESSAGE_IN_QUEUE"
-        await stage.run(lambda draft: put_topic(draft, replace(ORDERS, read_queue_nums=1)))
-        code, message = await refusal(stage.standard(0, queue=QUEUE._replace(queue_id=1)))
+def test_a_queue_that_is_drained_is_read_and_one_beyond_is_not(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        assert (await scene.standard(0, queue=QUEUE._replace(queue_id=1)))[1] == "NO_MESSAGE_IN_QUEUE"
+        await scene.run(lambda draft: put_topic(draft, replace(ORDERS, read_queue_nums=1)))
+        code, message = await refusal(scene.standard(0, queue=QUEUE._replace(queue_id=1)))
         assert code == "BAD_REQUEST"
         assert message.startswith("queueId[1] is illegal, topic:[orders] topicConfig.readQueueNums:[1] consumer:[")
 
-    play(story)
+    perform(story)
 
 
 # --- resets -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_reset_is_told_once_and_updates_are_ignored_until_then(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.send("a", "b", "c")
-        await stage.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
+def test_a_reset_is_told_once_and_updates_are_ignored_until_then(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.send("a", "b", "c")
+        await scene.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
         update = rpc.UpdateOffsetRequest(
             group=v2.Resource(name="readers"), message_queue=v2.MessageQueue(topic=v2.Resource(name="orders")), offset=3
         )
-        answer = await update_offset.answer(stage.edge.service, update, stage.edge.caller())
+        answer = await update_offset.answer(scene.edge.service, update, scene.edge.caller())
         assert (answer.status.code, answer.status.message) == (v2.Code.OK, "Offset has been previously reset")
-        assert await stage.standard(2) == ("ILLEGAL_OFFSET", "OFFSET_RESET", 1, [])
-        assert await stage.standard(2) == ("OK", "FOUND", 3, [2])
-        answer = await update_offset.answer(stage.edge.service, update, stage.edge.caller())
-        assert (answer.status.message, stage.offsets) == ("OK", {("readers", QUEUE): 3})
+        assert await scene.standard(2) == ("ILLEGAL_OFFSET", "OFFSET_RESET", 1, [])
+        assert await scene.standard(2) == ("OK", "FOUND", 3, [2])
+        answer = await update_offset.answer(scene.edge.service, update, scene.edge.caller())
+        assert (answer.status.message, scene.offsets) == ("OK", {("readers", QUEUE): 3})
 
-    play(story)
-
-
-def test_a_columnar_pull_is_told_by_queue_and_then_commits_its_own_offset(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.send("a", "b", "c")
-        await stage.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
-        assert await stage.columns(2, commit_offset=2) == [("OFFSET_RESET", 0, 1)]
-        assert stage.offsets == {("readers", QUEUE): 2}
-        assert await stage.columns(2) == [("FOUND", 1, 3)]
-
-    play(story)
+    perform(story)
 
 
-def test_a_pull_whose_filter_matches_nothing_uses_a_reset_up_and_a_bad_filter_does_not(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.send("a")
-        await stage.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
-        assert (await refusal(stage.standard(0, tags="||")))[0] == "ILLEGAL_FILTER_EXPRESSION"
-        assert (await stage.standard(0, tags="z"))[1] == "OFFSET_RESET"
-        assert (await stage.standard(0, tags="z"))[1] == "NO_MATCHED_MESSAGE"
+def test_a_columnar_pull_is_told_by_queue_and_then_commits_its_own_offset(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.send("a", "b", "c")
+        await scene.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
+        assert await scene.columns(2, commit_offset=2) == [("OFFSET_RESET", 0, 1)]
+        assert scene.offsets == {("readers", QUEUE): 2}
+        assert await scene.columns(2) == [("FOUND", 1, 3)]
 
-    play(story)
+    perform(story)
 
 
-def test_a_held_pull_of_the_group_is_told_at_once(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        held = await stage.held(stage.standard(0, LONG_MS))
-        await stage.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
+def test_a_pull_whose_filter_matches_nothing_uses_a_reset_up_and_a_bad_filter_does_not(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.send("a")
+        await scene.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
+        assert (await refusal(scene.standard(0, tags="||")))[0] == "ILLEGAL_FILTER_EXPRESSION"
+        assert (await scene.standard(0, tags="z"))[1] == "OFFSET_RESET"
+        assert (await scene.standard(0, tags="z"))[1] == "NO_MATCHED_MESSAGE"
+
+    perform(story)
+
+
+def test_a_held_pull_of_the_group_is_told_at_once(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        held = await scene.held(scene.standard(0, LONG_MS))
+        await scene.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
         assert await held == ("ILLEGAL_OFFSET", "OFFSET_RESET", 1, [])
 
-    play(story)
+    perform(story)
 
 
 # --- commits with pulls -----------------------------------------------------------------------------------------------
 
 
-def test_a_pull_that_is_held_has_committed_before_and_does_not_again(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        held = await stage.held(stage.columns(0, LONG_MS, commit_offset=7))
-        assert stage.offsets == {("readers", QUEUE): 7}
-        stage.state.consumer_offsets.clear()
-        await stage.send("a")
+def test_a_pull_that_is_held_has_committed_before_and_does_not_again(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        held = await scene.held(scene.columns(0, LONG_MS, commit_offset=7))
+        assert scene.offsets == {("readers", QUEUE): 7}
+        scene.state.consumer_offsets.clear()
+        await scene.send("a")
         assert await held == [("FOUND", 1, 1)]
-        assert stage.offsets == {}
+        assert scene.offsets == {}
 
-    play(story)
+    perform(story)
 
 
 @pytest.mark.parametrize(
     ("offset", "status"),
     [(0, "FOUND"), (9, "OFFSET_OVERFLOW_BADLY"), (-1, "OFFSET_TOO_SMALL"), (1, "OFFSET_OVERFLOW_ONE")],
 )
-def test_a_pull_commits_whatever_it_finds(play: Play, offset: int, status: str) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.send("a")
-        assert (await stage.columns(offset, commit_offset=7))[0][0] == status
-        assert stage.offsets == {("readers", QUEUE): 7}
+def test_a_pull_commits_whatever_it_finds(perform: Perform, offset: int, status: str) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.send("a")
+        assert (await scene.columns(offset, commit_offset=7))[0][0] == status
+        assert scene.offsets == {("readers", QUEUE): 7}
 
-    play(story)
+    perform(story)
 
 
 # --- holding ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_columnar_pull_that_may_not_be_suspended_is_answered_at_once(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        assert await stage.columns(0, LONG_MS, suspend=False) == [("NO_MESSAGE_IN_QUEUE", 0, 0)]
+def test_a_columnar_pull_that_may_not_be_suspended_is_answered_at_once(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        assert await scene.columns(0, LONG_MS, suspend=False) == [("NO_MESSAGE_IN_QUEUE", 0, 0)]
 
-    play(story)
+    perform(story)
 
 
-def test_a_columnar_pull_with_the_suspend_bit_and_no_time_is_held_until_the_next_check(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        held = await stage.held(stage.columns(0, 0, suspend=True))
-        stage.edge.clock.advance(4_999)
-        assert await stage.is_still_held(held)
-        stage.edge.clock.advance(1)
+def test_a_columnar_pull_with_the_suspend_bit_and_no_time_is_held_until_the_next_check(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        held = await scene.held(scene.columns(0, 0, suspend=True))
+        scene.edge.clock.advance(4_999)
+        assert await scene.is_still_held(held)
+        scene.edge.clock.advance(1)
         assert await held == [("NO_MESSAGE_IN_QUEUE", 0, 0)]
 
-    play(story)
+    perform(story)
 
 
-def test_a_foreign_tag_is_passed_over_at_the_next_check(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        held = await stage.held(stage.standard(0, LONG_MS, tags="wanted"))
-        await stage.send("foreign")
-        assert await stage.is_still_held(held)
-        stage.edge.clock.advance(5_000)
+def test_a_foreign_tag_is_passed_over_at_the_next_check(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        held = await scene.held(scene.standard(0, LONG_MS, tags="wanted"))
+        await scene.send("foreign")
+        assert await scene.is_still_held(held)
+        scene.edge.clock.advance(5_000)
         assert await held == ("MESSAGE_NOT_FOUND", "NO_MATCHED_MESSAGE", 1, [])
 
-    play(story)
+    perform(story)
 
 
 CHANGES: list[tuple[Callable[[Draft], object], Any]] = [
@@ -291,85 +291,85 @@ CHANGES: list[tuple[Callable[[Draft], object], Any]] = [
 
 
 @pytest.mark.parametrize(("change", "expected"), CHANGES)
-def test_a_pull_that_was_held_is_checked_again(play: Play, change: Callable[[Draft], object], expected: Any) -> None:
-    async def story(stage: Stage) -> None:
-        held = await stage.held(stage.standard(0, LONG_MS, queue=QUEUE._replace(queue_id=1)))
-        await stage.run(change)
+def test_a_pull_that_was_held_is_checked_again(perform: Perform, change: Callable[[Draft], object], expected: Any) -> None:
+    async def story(scene: Scene) -> None:
+        held = await scene.held(scene.standard(0, LONG_MS, queue=QUEUE._replace(queue_id=1)))
+        await scene.run(change)
         code, message = await refusal(held)
         assert (code, message.split(" \n")[0]) == expected
 
-    play(story)
+    perform(story)
 
 
-def test_a_columnar_pull_that_was_held_says_that_its_queue_is_gone(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        held = await stage.held(stage.columns(0, LONG_MS))
-        await stage.run(lambda draft: delete_topic(draft, "orders"))
+def test_a_columnar_pull_that_was_held_says_that_its_queue_is_gone(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        held = await scene.held(scene.columns(0, LONG_MS))
+        await scene.run(lambda draft: delete_topic(draft, "orders"))
         assert await held == [("NO_MATCHED_LOGIC_QUEUE", 0, 0)]
 
-    play(story)
+    perform(story)
 
 
-def test_a_group_that_was_deleted_meanwhile_is_created_again(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        held = await stage.held(stage.standard(0, LONG_MS))
-        await stage.run(lambda draft: delete_group(draft, "readers"))
-        await stage.send("a")
+def test_a_group_that_was_deleted_meanwhile_is_created_again(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        held = await scene.held(scene.standard(0, LONG_MS))
+        await scene.run(lambda draft: delete_group(draft, "readers"))
+        await scene.send("a")
         assert (await held)[1] == "FOUND"
-        assert "readers" in stage.state.groups
+        assert "readers" in scene.state.groups
 
-    play(story)
+    perform(story)
 
 
-def test_a_pull_behind_the_min_offset_is_told_where_messages_begin(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.send("a", "b", "c")
-        stage.state.apply([QueuesTrimmed(((QUEUE, 2),))])
-        assert await stage.standard(1) == ("ILLEGAL_OFFSET", "OFFSET_TOO_SMALL", 2, [])
-        assert await stage.columns(1) == [("OFFSET_TOO_SMALL", 0, 2)]
+def test_a_pull_behind_the_min_offset_is_told_where_messages_begin(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.send("a", "b", "c")
+        scene.state.apply([QueuesTrimmed(((QUEUE, 2),))])
+        assert await scene.standard(1) == ("ILLEGAL_OFFSET", "OFFSET_TOO_SMALL", 2, [])
+        assert await scene.columns(1) == [("OFFSET_TOO_SMALL", 0, 2)]
 
-    play(story)
+    perform(story)
 
 
 # --- the topic that is meant, and brokers -----------------------------------------------------------------------------
 
 
-def test_a_topic_that_was_created_again_is_not_read_for_its_predecessor(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.send("a")
-        assert await stage.columns(0, creation_id="first") == [("FOUND", 1, 1)]
-        await stage.run(lambda draft: delete_topic(draft, "orders"))
-        await stage.run(lambda draft: put_topic(draft, replace(ORDERS, write_queue_nums=1, creation_id="second")))
-        await stage.send("b")
-        assert await stage.columns(0, creation_id="first") == [("NO_MATCHED_LOGIC_QUEUE", 0, 0)]
-        assert await stage.columns(0) == [("FOUND", 1, 1)]
+def test_a_topic_that_was_created_again_is_not_read_for_its_predecessor(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.send("a")
+        assert await scene.columns(0, creation_id="first") == [("FOUND", 1, 1)]
+        await scene.run(lambda draft: delete_topic(draft, "orders"))
+        await scene.run(lambda draft: put_topic(draft, replace(ORDERS, write_queue_nums=1, creation_id="second")))
+        await scene.send("b")
+        assert await scene.columns(0, creation_id="first") == [("NO_MATCHED_LOGIC_QUEUE", 0, 0)]
+        assert await scene.columns(0) == [("FOUND", 1, 1)]
 
-    play(story)
+    perform(story)
 
 
 def test_a_pull_without_a_broker_goes_to_the_first_and_each_has_its_own_queues(new_edge: type[Edge]) -> None:
     async def story() -> None:
-        stage = Stage(new_edge(broker_names=("broker-b", "broker-a")))
-        await stage.run(lambda draft: put_topic(draft, TopicConfig("orders", 1, 1)))
-        await stage.send("a")
-        await stage.send("b")
+        scene = Scene(new_edge(broker_names=("broker-b", "broker-a")))
+        await scene.run(lambda draft: put_topic(draft, TopicConfig("orders", 1, 1)))
+        await scene.send("a")
+        await scene.send("b")
         found = [
-            await stage.standard(0, queue=MessageQueue("orders", name, 0)) for name in ("", "broker-a", "broker-b")
+            await scene.standard(0, queue=MessageQueue("orders", name, 0)) for name in ("", "broker-a", "broker-b")
         ]
         assert found == [("OK", "FOUND", 1, [0])] * 3
-        await stage.run(lambda draft: reset_offsets(draft, "readers", [(MessageQueue("orders", "broker-b", 0), 0)]))
-        statuses = [(await stage.standard(0, queue=QUEUE._replace(broker_name=name)))[1] for name in ("", "broker-b")]
+        await scene.run(lambda draft: reset_offsets(draft, "readers", [(MessageQueue("orders", "broker-b", 0), 0)]))
+        statuses = [(await scene.standard(0, queue=QUEUE._replace(broker_name=name)))[1] for name in ("", "broker-b")]
         assert statuses == ["FOUND", "OFFSET_RESET"]
-        assert (await refusal(stage.standard(0, queue=QUEUE._replace(broker_name="broker-c"))))[0] == "BAD_REQUEST"
+        assert (await refusal(scene.standard(0, queue=QUEUE._replace(broker_name="broker-c"))))[0] == "BAD_REQUEST"
 
     asyncio.run(story())
 
 
-def test_how_a_group_pulls_is_remembered(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.standard(0, tags="a || b")
-        subscription = stage.edge.clients.consumers.find_subscription("readers", "orders")
+def test_how_a_group_pulls_is_remembered(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.standard(0, tags="a || b")
+        subscription = scene.edge.clients.consumers.find_subscription("readers", "orders")
         assert subscription is not None
         assert (subscription.tags, subscription.sub_version) == (frozenset({"a", "b"}), 1_000_000)
 
-    play(story)
+    perform(story)
