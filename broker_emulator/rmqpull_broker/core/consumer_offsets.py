@@ -69,7 +69,7 @@ class ResetRequest:
     timestamp_ms: int = -1
 
 
-def reset_group(draft: Draft, request: ResetRequest, *, has_consumers: bool = True) -> list[tuple[MessageQueue, int]]:
+def invoke_reset(draft: Draft, request: ResetRequest, *, has_consumers: bool = True) -> list[tuple[MessageQueue, int]]:
     """Resets a group, all of its queues or none, and says where it stands now. The queue id is not checked.
 
     Raises TopicNotFound, then ConsumerGroupNotFound, and what :func:`reset_offsets` raises.

@@ -13,7 +13,7 @@ from rmqpull_broker.core.consumer_offsets import (
     ResetRequest,
     answer_reset,
     commit_offsets,
-    reset_group,
+    invoke_reset,
     reset_offsets,
     update_offset,
 )
@@ -59,7 +59,7 @@ def offset_of(desk: Desk, queue: MessageQueue = QUEUE, group: str = "readers") -
 
 def reset(desk: Desk, **fields: object) -> list[tuple[MessageQueue, int]]:
     request = ResetRequest("readers", "orders", **fields)  # type: ignore[arg-type]
-    return desk.run(lambda draft: reset_group(draft, request))
+    return desk.run(lambda draft: invoke_reset(draft, request))
 
 
 def update(desk: Desk, offset: int, queue: MessageQueue = QUEUE, group: str = "readers") -> bool:
@@ -163,7 +163,7 @@ def test_a_reset_goes_to(orders: Desk, fields: dict[str, object], targets: list[
 def test_a_reset_that_cannot_be_done_says_why(orders: Desk, fields: dict[str, object], remark: str) -> None:
     request = ResetRequest(**{"group": "readers", "topic": "orders", **fields})  # type: ignore[arg-type]
     with pytest.raises(BrokerError) as refused:
-        orders.run(lambda draft: reset_group(draft, request))
+        orders.run(lambda draft: invoke_reset(draft, request))
     assert str(refused.value) == remark
     assert orders.state.resets == {}
 
@@ -208,12 +208,12 @@ def test_with_client_side_resets_offsets_are_set_if_anybody_is_there(has_consume
     draft.end_command()
     request = ResetRequest("readers", "orders", QUEUE, 0)
     if has_consumers:
-        reset_group(draft, request)
+        invoke_reset(draft, request)
         draft.end_command()
         assert draft.groups[-1] == [OffsetsCommitted("readers", ((QUEUE, 0),))]
     else:
         with pytest.raises(InternalError, match=r"^THe consumer group readers not exist$"):
-            reset_group(draft, request, has_consumers=False)
+            invoke_reset(draft, request, has_consumers=False)
 
 
 def test_all_brokers_are_reset_and_each_has_its_own_offsets() -> None:
@@ -222,7 +222,7 @@ def test_all_brokers_are_reset_and_each_has_its_own_offsets() -> None:
     put_topic(draft, TopicConfig("orders", 2, 1))
     ensure_group(draft, "readers")
     draft.end_command()
-    reset_group(draft, ResetRequest("readers", "orders", timestamp_ms=5))
+    invoke_reset(draft, ResetRequest("readers", "orders", timestamp_ms=5))
     draft.end_command()
     queues = [MessageQueue("orders", broker, queue_id) for broker in ("broker-a", "broker-b") for queue_id in (0, 1)]
     assert draft.groups[-1] == [OffsetsReset("readers", tuple((queue, 0) for queue in queues))]

@@ -291,7 +291,9 @@ CHANGES: list[tuple[Callable[[Draft], object], Any]] = [
 
 
 @pytest.mark.parametrize(("change", "expected"), CHANGES)
-def test_a_pull_that_was_held_is_checked_again(perform: Perform, change: Callable[[Draft], object], expected: Any) -> None:
+def test_a_pull_that_was_held_is_checked_again(
+    perform: Perform, change: Callable[[Draft], object], expected: Any
+) -> None:
     async def story(scene: Scene) -> None:
         held = await scene.held(scene.standard(0, LONG_MS, queue=QUEUE._replace(queue_id=1)))
         await scene.run(change)
