@@ -67,7 +67,10 @@ class Scene:
 
     async def columns(self, offset: int, wait_ms: int = 0, **fields: Any) -> list[tuple[Any, ...]]:
         """Status, rows and next offset of each queue of a PullColumns of ``orders``' queue 0."""
-        request_fields = {name: fields.pop(name) for name in ("suspend",) if name in fields}
+        request_fields: dict[str, Any] = {name: fields.pop(name) for name in ("suspend",) if name in fields}
+        if "sql" in fields:
+            expression = v2.FilterExpression(type=v2.FilterType.SQL, expression=fields.pop("sql"))
+            request_fields["filter_expression"] = expression
         queue = v1.Queue(topic="orders", broker_name="broker-a", queue_id=0)
         request = v1.PullColumnsRequest(
             group="readers",
@@ -141,6 +144,16 @@ def test_a_group_that_may_not_consume_is_forbidden_at_both_edges(perform: Perfor
         assert await refusal(scene.standard(0)) == await refusal(scene.columns(0)) == expected
 
     perform(story)
+
+
+def test_a_broker_that_may_not_be_read_names_itself(new_edge: type[Edge]) -> None:
+    async def story() -> None:
+        scene = Scene(new_edge(properties=BrokerProperties(broker_permission=2)))
+        expected = ("FORBIDDEN", "the broker[127.0.0.1] pulling message is forbidden")
+        await scene.run(lambda draft: put_topic(draft, ORDERS))
+        assert await refusal(scene.standard(0)) == await refusal(scene.columns(0)) == expected
+
+    asyncio.run(story())
 
 
 def test_a_group_that_may_not_be_created_is_missed(new_edge: type[Edge]) -> None:
@@ -373,5 +386,9 @@ def test_how_a_group_pulls_is_remembered(perform: Perform) -> None:
         subscription = scene.edge.clients.consumers.find_subscription("readers", "orders")
         assert subscription is not None
         assert (subscription.tags, subscription.sub_version) == (frozenset({"a", "b"}), 1_000_000)
+        await scene.columns(0, sql="a > 1")
+        subscription = scene.edge.clients.consumers.find_subscription("readers", "orders")
+        assert subscription is not None
+        assert (subscription.expression_type, subscription.expression) == ("SQL92", "a > 1")
 
     perform(story)
