@@ -1,4 +1,4 @@
-"""Puts a broker together: file system, commit log, recovered state, clock, randomness and server."""
+"""Puts a broker together: storage, recovered state, clock, randomness and server."""
 
 from __future__ import annotations
 
@@ -10,17 +10,42 @@ from collections.abc import Callable
 from rmqpull_broker.config import BrokerConfig, Extensions
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
+from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clock import Clock, SystemClock
-from rmqpull_broker.store.commit_log import CommitLog
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
-from rmqpull_broker.store.queues import ConsumeQueues
-from rmqpull_broker.store.vfs import FileSystem, OsFileSystem
+from rmqpull_broker.store.storage import DiskStorage, MemoryStorage, StorageOptions
+from rmqpull_broker.store.vfs import OsFileSystem
 
 _NODE_BYTES = 6
 
 _logger = logging.getLogger(__name__)
+
+
+def storage_options(properties: BrokerProperties) -> StorageOptions:
+    """What the broker's properties say of its storage."""
+    return StorageOptions(
+        segment_bytes=properties.mapped_file_size_commit_log,
+        syncs_appends=properties.flush_disk_type == "SYNC_FLUSH",
+    )
+
+
+def _opened(config: BrokerConfig) -> tuple[BrokerState, MemoryStorage | DiskStorage]:
+    """The state as the data directory has it, and what keeps it from now on."""
+    if config.data_dir is None:
+        in_memory = MemoryStorage()
+        return BrokerState(in_memory.store, config.broker_names, config.properties), in_memory
+    file_system = OsFileSystem(config.data_dir)
+    try:
+        storage = DiskStorage(file_system, storage_options(config.properties), _logger.warning)
+        state = BrokerState(storage.store, config.broker_names, config.properties)
+        storage.recover(state)
+    except BaseException:
+        file_system.close()
+        raise
+    if state.topics:
+        _logger.info("recovered %d messages in %d topics", state.message_count(), len(state.topics))
+    return state, storage
 
 
 def open_broker(config: BrokerConfig, clock_from: Callable[[int], Clock] = SystemClock) -> BrokerServer:
@@ -30,25 +55,10 @@ def open_broker(config: BrokerConfig, clock_from: Callable[[int], Clock] = Syste
     must not begin (milliseconds since the epoch).
     Raises OSError for an unusable or occupied directory, and CorruptLog for a damaged commit log.
     """
-    file_system: FileSystem = OsFileSystem(config.data_dir) if config.data_dir is not None else MemoryFileSystem()
-    try:
-        log = CommitLog(file_system)
-        state = BrokerState(ConsumeQueues(), config.broker_names, config.properties)
-        recovery = log.recover(state.apply)
-    except BaseException:
-        file_system.close()
-        raise
-    if recovery.groups:
-        _logger.info("recovered %d messages in %d topics", state.message_count(), len(state.topics))
-    if recovery.dropped_bytes:
-        _logger.warning(
-            "dropped %d bytes at the end of %s, taken for a write that was cut short before it was acknowledged",
-            recovery.dropped_bytes,
-            recovery.dropped_from,
-        )
+    state, storage = _opened(config)
     ids = MessageIds(secrets.token_bytes(_NODE_BYTES), os.getpid())
     clock = clock_from(state.newest_store_ms)
-    return BrokerServer(state, log, clock, ids, with_columns=config.extensions is Extensions.COLUMNS)
+    return BrokerServer(state, storage, clock, ids, with_columns=config.extensions is Extensions.COLUMNS)
 
 
 def new_topics(config: BrokerConfig) -> list[TopicConfig]:

@@ -18,7 +18,7 @@ from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.listening import PortUnavailable
 from rmqpull_broker.server.logs import set_up_logs
-from rmqpull_broker.store.commit_log import CorruptLog
+from rmqpull_broker.store.segments import CorruptLog
 from rmqpull_broker.store.vfs import DirectoryInUse
 
 

@@ -12,15 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
+import pyarrow as pa
 
+from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Client, Connect, Serve
 
+ROWS = 1_000
+BODY_BYTES = 4_000
+"""Of a bulk message: four such batches are more than a broker keeps in memory before it saves them."""
 QUEUES = [v2.MessageQueue(topic=v2.Resource(name="orders"), id=queue_id) for queue_id in range(3)]
-LIVES = 4
+LIVES = 11
 
 
 class Load:
@@ -30,10 +35,13 @@ class Load:
         self._client = client
         self._life = life
         self.acknowledged: list[tuple[int, bytes]] = []  # offset and body, which no two messages share
+        self.bulk: list[tuple[int, int]] = []  # first offset and number of each batch
         self.committed = first_commit
         self._progress = threading.Semaphore(0)
         works = [lambda name=name: self._produce(name) for name in "abc"]
-        self._threads = [threading.Thread(target=self._until_gone, args=(work,)) for work in [*works, self._commit]]
+        self._threads = [
+            threading.Thread(target=self._until_gone, args=(work,)) for work in [*works, self._commit, self._publish]
+        ]
 
     def start(self) -> None:
         for thread in self._threads:
@@ -59,6 +67,14 @@ class Load:
             self.acknowledged.append((offset, body))
             self._progress.release()
 
+    def _publish(self) -> None:
+        for number in itertools.count(self._life << 32):
+            request = v1.PublishColumnsRequest(topic="bulk", arrow_ipc=bulk_batch(number))
+            answer = self._client.call("PublishColumns", request)
+            assert answer.status.code == v2.Code.OK, answer.status
+            self.bulk += [(part.first_offset, number) for part in answer.ranges]
+            self._progress.release()
+
     def _commit(self) -> None:
         for value in itertools.count(self.committed):
             offsets = [
@@ -67,6 +83,27 @@ class Load:
             ]
             assert self._client.code("CommitOffsets", v1.CommitOffsetsRequest(group="g", offsets=offsets)) == "OK"
             self.committed = value
+
+
+def bulk_batch(number: int) -> bytes:
+    """A batch whose bodies tell its number and their places in it."""
+    bodies = [b"%d %d " % (number, row) + bytes(BODY_BYTES) for row in range(ROWS)]
+    batch = pa.RecordBatch.from_arrays([pa.array(bodies, pa.binary())], ["body"])
+    return columns.write_stream(batch.schema, [batch])
+
+
+def kept_bulk(client: Client) -> list[tuple[int, int]]:
+    """First offset and number of each batch that the topic holds, every one of them whole."""
+    end = client.bounds("bulk").queues[0].max_offset
+    labels: list[bytes] = []
+    while len(labels) < end:
+        pull = v1.QueuePull(queue=v1.Queue(topic="bulk", broker_name="broker-a"), offset=len(labels))
+        answer = client.call("PullColumns", v1.PullColumnsRequest(group="g", queues=[pull], columns=["body"]))
+        for batch in columns.read_stream(answer.arrow_ipc):
+            labels += [body.as_py().rstrip(b"\0") for body in batch.column("body")]
+    numbers = [int(label.split()[0]) for label in labels[::ROWS]]
+    assert labels == [b"%d %d " % (number, row) for number in numbers for row in range(ROWS)]
+    return [(place * ROWS, number) for place, number in enumerate(numbers)]
 
 
 def kept_messages(client: Client) -> list[tuple[int, bytes]]:
@@ -82,9 +119,9 @@ def kept_messages(client: Client) -> list[tuple[int, bytes]]:
 
 def test_what_was_acknowledged_survives_kills_at_any_moment(serve: Serve, connect: Connect, tmp_path: Path) -> None:
     dice = random.Random(20)
-    acknowledged: list[tuple[int, bytes]] = []
+    acknowledged, bulk = list[tuple[int, bytes]](), list[tuple[int, int]]()
     committed = 0
-    broker = serve("--topic", "orders:3", data_dir=tmp_path)
+    broker = serve("--topic", "orders:3", "--topic", "bulk:1", data_dir=tmp_path)
     for life in range(LIVES):
         load = Load(connect(broker.endpoints), life, committed)
         load.start()
@@ -92,14 +129,20 @@ def test_what_was_acknowledged_survives_kills_at_any_moment(serve: Serve, connec
         broker.end(signal.SIGKILL)
         load.join()
         acknowledged += load.acknowledged
+        bulk += load.bulk
 
-        broker = serve("--topic", "orders:3", data_dir=tmp_path)
+        broker = serve(data_dir=tmp_path)
         client = connect(broker.endpoints)
         kept = kept_messages(client)
         assert set(acknowledged) <= set(kept)
         assert len({body for _, body in kept}) == len(kept)
+        if life % 5 == 0:
+            batches = kept_bulk(client)
+            assert set(bulk) <= set(batches)
+            assert len({number for _, number in batches}) == len(batches)
         # A commit whose answer was lost may be kept, but then on all queues.
         offsets = [client.get_offset("g", queue) for queue in QUEUES]
         assert offsets in ([("OK", load.committed)] * 3, [("OK", load.committed + 1)] * 3)
         assert client.update_offset("g", QUEUES[0], offsets[0][1]) == "OK"
         committed = offsets[0][1]
+    assert list(tmp_path.glob("*.chunks")), "the load was too small to leave the memory"

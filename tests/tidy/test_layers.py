@@ -27,7 +27,7 @@ EFFECTS = (  # what a core that is handed its time and returns its effects has n
     "os io fcntl mmap shutil tempfile pathlib logging"
 )
 FILES = "os fcntl shutil tempfile pathlib"
-CORE_FOR_STORE = " ".join(f"rmqpull_broker.core.{m}" for m in ("model", "facts", "ports", "errors", "columns"))
+CORE_FOR_STORE = " ".join(f"rmqpull_broker.core.{m}" for m in ("model", "facts", "ports", "errors", "columns", "retention"))
 SERVER = (
     "rmqpull_broker.server rmqpull_broker.core rmqpull_broker.config rmqpull_broker.__version__ "
     "rmqpull_proto grpc grpc_health grpc_reflection google.protobuf prometheus_client pyarrow"

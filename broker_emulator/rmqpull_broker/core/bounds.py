@@ -35,11 +35,11 @@ def offset_at_time(
 
 
 def _first_stored_since(state: BrokerState, queue: MessageQueue, timestamp_ms: int) -> int:
-    low, high = state.bounds(queue)
+    low, high = state.store.time_range(queue, timestamp_ms)
     wanted_us = timestamp_ms * 1000
     while low < high:
         middle = (low + high) // 2
-        row = state.store.read(queue, middle, middle + 1)[0]
+        row = next(state.store.read(queue, middle, middle + 1))
         if row.column("storeTimestamp").cast(pa.int64())[0].as_py() < wanted_us:
             low = middle + 1
         else:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored
 from rmqpull_broker.core.model import Bounds, MessageQueue
+from rmqpull_broker.core.retention import RetentionLimits
 
 
 class MessageStore(Protocol):
@@ -17,28 +18,103 @@ class MessageStore(Protocol):
     def bounds(self, queue: MessageQueue) -> Bounds:
         """The readable range; ``(0, 0)`` for a queue never written (rocketmq-semantics 3.2.1)."""
 
-    def read(self, queue: MessageQueue, from_offset: int, until_offset: int) -> list[pa.RecordBatch]:
-        """The rows of ``[from_offset, until_offset)``, which must lie within the bounds, as slices in order."""
+    def read(self, queue: MessageQueue, from_offset: int, until_offset: int) -> Iterator[pa.RecordBatch]:
+        """The rows of ``[from_offset, until_offset)``, which must lie within the bounds, as slices in order.
+
+        A slice is loaded when it is asked for, so that a reader that has enough costs no more.
+        """
+
+    def time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
+        """Offsets ``[low, high]`` that hold the first one stored at or after ``timestamp_ms``, without reading."""
 
     def append(self, stored: RowsStored | ColumnsStored) -> None:
         """Makes the messages of a kept fact readable."""
 
     def trim(self, queue: MessageQueue, min_offset: int) -> None:
-        """Forgets the messages of a queue before ``min_offset``."""
+        """Forgets what lies before ``min_offset``."""
 
     def drop(self, topic: str) -> None:
-        """Forgets all queues of a topic; the next message of each has offset 0 again."""
+        """Forgets all queues of a topic; if it comes to be again they begin at 0."""
 
 
-class FactLog(Protocol):
-    """The commit log. Only one thread may call it at a time."""
+class LogRange(NamedTuple):
+    """Where one write lies in the commit log, by log positions, and the segment that it is in by its first position."""
 
-    def append(self, groups: Sequence[Sequence[Fact]]) -> None:
-        """Keeps every group, in order; when it returns they survive a kill. Raises OSError and keeps none."""
+    segment: int
+    from_position: int
+    until_position: int
+
+
+class Snapshotted(Protocol):
+    """What a snapshot is taken of, and what it is restored to: all that is known but what is in the message store."""
+
+    newest_store_ms: int
+
+    def apply(self, facts: Iterable[Fact]) -> None:
+        """Takes in facts that the commit log keeps."""
+
+    def to_facts(self) -> list[Fact]:
+        """Facts that give an empty state everything this one knows, but messages and what is in the store."""
+
+
+class Job(Protocol):
+    """Work for the storage's own thread, between two halves that belong to the event loop."""
+
+    def run(self) -> None:
+        """Does the work, without looking at anything that changes meanwhile. Raises OSError."""
+
+    def finish(self) -> None:
+        """Takes over what :meth:`run` did, back on the event loop; also when it failed half way."""
+
+
+class Storage(Protocol):
+    """The commit log and what is derived from it. The event loop calls everything that names no other thread."""
+
+    def append(self, groups: Sequence[Sequence[Fact]]) -> LogRange:
+        """Keeps every group, in order; when it returns they survive a kill. Raises OSError and keeps none.
+
+        Called by one thread at a time, and not by the event loop.
+        """
+
+    def applying(self, written: LogRange) -> None:
+        """Tells where the facts lie that the state takes in next."""
+
+    def due_job(self, state: Snapshotted) -> Job | None:
+        """Work that should be done now: chunks to save, or a snapshot to take. One job at a time."""
+
+    def last_job(self, state: Snapshotted) -> Job | None:
+        """The snapshot that lets the next start replay nothing."""
+
+    def expire(self, limits: RetentionLimits, now_ms: int) -> list[tuple[MessageQueue, int]] | None:
+        """Decides which segments may go, and gives the min offsets that queues have without them; None when none may.
+
+        To be called while a command is drafted, so that nothing is being written, and followed by a write.
+        """
+
+    def removal_job(self, state: Snapshotted) -> Job | None:
+        """Removes what was decided to go, once the new min offsets are kept: after a snapshot that needs none of it."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether writes should wait for the job at work: so much is unsaved that memory would not stay bounded."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether messages must be refused, because what is unsaved cannot be saved."""
+
+    def sync(self) -> None:
+        """Makes everything appended safe from a power cut. Raises OSError. Called by any thread."""
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether there is nothing to sync."""
+
+    def leave_mark(self) -> None:
+        """Says at the end of the log that everything before is acknowledged; before the last job."""
 
     @property
     def byte_count(self) -> int:
-        """Bytes that the log holds. Any thread may ask."""
+        """Bytes that the commit log holds. Any thread may ask."""
 
     def close(self) -> None:
-        """Lets the files and the directory go; everything appended is synced already."""
+        """Lets files and directory go. Raises OSError when what is unsynced cannot be synced."""

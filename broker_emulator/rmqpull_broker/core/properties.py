@@ -59,6 +59,12 @@ class BrokerProperties:
     flush_interval_commit_log: int = _property(500, "ms", "Time between two syncs with ASYNC_FLUSH.")
     mapped_file_size_commit_log: int = _property(1 << 30, "bytes", "Size of a segment of the commit log.")
     file_reserved_time: int = _property(72, "hours", "Age at which a segment of the commit log is deleted.")
+    retention_bytes: int = _property(
+        0,
+        "bytes",
+        "Size of the commit log above which its oldest segments are deleted; 0 for none.",
+        deviation="not one of Apache's",
+    )
     disk_max_used_space_ratio: int = _property(75, "percent", "Use of the disk above which old segments are deleted.")
 
 

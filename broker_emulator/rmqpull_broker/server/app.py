@@ -16,7 +16,7 @@ from rmqpull_broker.core.facts import Fact
 from rmqpull_broker.core.holding import HoldingRules
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
-from rmqpull_broker.core.ports import FactLog
+from rmqpull_broker.core.ports import Storage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
@@ -24,6 +24,7 @@ from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.core.transactions import TransactionCheck
 from rmqpull_broker.server import health
+from rmqpull_broker.server.cleaning import Cleaning
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.codec import orphaned_transaction_to
@@ -52,14 +53,14 @@ _TURNS_TO_SETTLE = 3
 class BrokerServer:
     """Serves a recovered state until it is stopped.
 
-    Arguments: the state; the log that keeps what happens next; the clock; ids for messages that come without one;
-    whether ``rmqpull.v1`` is served beside the standard protocol.
+    Arguments: the state; the storage that keeps what happens next; the clock; ids for messages that come without
+    one; whether ``rmqpull.v1`` is served beside the standard protocol.
     """
 
     def __init__(
         self,
         state: BrokerState,
-        log: FactLog,
+        storage: Storage,
         clock: Clock,
         message_ids: MessageIds,
         *,
@@ -70,13 +71,14 @@ class BrokerServer:
         self.message_ids = message_ids
         self._with_columns = with_columns
         self._parking = Parking(state.store, clock, _holding_rules(state.properties))
-        self._log = log
+        self._storage = storage
         self.faults = Faults(clock)
         self.metrics = Metrics()
-        self.group_commit = GroupCommit(state, log, self._kept, self._written)
+        self.group_commit = GroupCommit(state, storage, self._kept, self._written)
         self.time_machine = TimeMachine(clock, self._settled)
         self._timed_work: TimedWork | None = None
         self.clients = Clients(clock, notify_consumer_ids_changed=state.properties.notify_consumer_ids_changed_enable)
+        self._cleaning = Cleaning(self.group_commit, clock)
         self._server: grpc.aio.Server | None = None
         self._health: health.Health | None = None
         self._exposition: Exposition | None = None
@@ -114,6 +116,7 @@ class BrokerServer:
         self._health = health.Health(self._server, list(handlers))
         await self._server.start()
         self._timed_work.start()
+        self._cleaning.start()
         return port
 
     async def expose_metrics(self, host: str, port: int) -> int:
@@ -121,7 +124,7 @@ class BrokerServer:
         # Loaded only now: most brokers are not watched, and all of them are to start fast.
         from rmqpull_broker.server.exposition import Exposition
 
-        exposition = Exposition(self.state, self._log, self.metrics, self._parking)
+        exposition = Exposition(self.state, self._storage, self.metrics, self._parking)
         try:
             port = await exposition.start(host, port)
         except OSError as error:
@@ -172,6 +175,7 @@ class BrokerServer:
             await self._server.stop(STOP_GRACE_S)
         if self._exposition is not None:
             self._exposition.close()
+        await self._cleaning.stop()
         await self.group_commit.close()
 
 

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from rmqpull_broker.core.ports import FactLog
+from rmqpull_broker.core.ports import Storage
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.server.metrics import Histogram, Metrics
 from rmqpull_broker.server.parking import Parking
@@ -34,9 +34,9 @@ _logger = logging.getLogger(__name__)
 class Exposition:
     """A page at ``/metrics``, for one broker."""
 
-    def __init__(self, state: BrokerState, log: FactLog, metrics: Metrics, parking: Parking) -> None:
+    def __init__(self, state: BrokerState, storage: Storage, metrics: Metrics, parking: Parking) -> None:
         self._state = state
-        self._log = log
+        self._storage = storage
         self._metrics = metrics
         self._parking = parking
         self._server: asyncio.Server | None = None
@@ -121,7 +121,7 @@ class Exposition:
             ("parked_pulls", "Pulls that wait for messages.", len(self._parking)),
             ("topics", "Topics, with the system's own.", len(self._state.topics)),
             ("groups", "Consumer groups.", len(self._state.groups)),
-            ("commit_log_bytes", "Bytes of the commit log, in memory or on the disk.", self._log.byte_count),
+            ("commit_log_bytes", "Bytes of the commit log, in memory or on the disk.", self._storage.byte_count),
         ):
             yield GaugeMetricFamily(f"{_PREFIX}_{name}", doc, value)
 

@@ -10,13 +10,19 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.errors import BrokerError, InternalError, TooManyRequests
-from rmqpull_broker.core.facts import Fact
-from rmqpull_broker.core.ports import FactLog
+from rmqpull_broker.core.errors import BrokerError, ServiceNotAvailable, TooManyRequests
+from rmqpull_broker.core.facts import Fact, QueuesTrimmed
+from rmqpull_broker.core.ports import LogRange, Storage
+from rmqpull_broker.core.retention import limits_of
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.server.upkeep import Upkeep
 
 COMMANDS_WAITING_MAX = 10_000
 BYTES_WAITING_MAX = 256 << 20
+_NOT_AVAILABLE = (
+    "service not available now. It may be caused by one of the following reasons: the broker's disk is full [{}], "
+    "messages are put to the slave, message store has been shut down, etc."
+)
 
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -29,26 +35,29 @@ class _Waiting(NamedTuple):
 
 
 class GroupCommit:
-    """The one writer of the broker. All methods belong to the event loop; only the log's append leaves it.
+    """The one writer of the broker. All methods belong to the event loop; only what the disk does leaves it.
 
-    Arguments: the state that kept facts are applied to, the log that keeps them, who is told of kept facts, and who is
-    told of each write: how many commands it kept together, how many seconds it took, and the error that made it fail.
+    Arguments: the state that kept facts are applied to, the storage that keeps them, who is told of kept facts, and
+    who is told of each write: how many commands it kept together, how many seconds it took, and the error that made it
+    fail.
     """
 
     def __init__(
         self,
         state: BrokerState,
-        log: FactLog,
+        storage: Storage,
         kept: Callable[[list[Fact]], None],
         written: Callable[[int, float, OSError | None], None] = lambda *_: None,
     ) -> None:
         self._state = state
-        self._log = log
+        self._storage = storage
         self._kept = kept
         self._written = written
         self._waiting: list[_Waiting] = []
         self._bytes_waiting = 0
         self._writer: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self.upkeep = Upkeep(state, storage, state.properties.flush_interval_commit_log)
         # The log is used by one thread at a time, and a sync must not hold up the loop.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit-log")
 
@@ -56,7 +65,8 @@ class GroupCommit:
         """Runs a command and returns its answer once all of its facts are kept.
 
         ``byte_count`` is about what the command holds in memory while it waits. Raises what the command raises,
-        TooManyRequests when too much waits, and InternalError when the log cannot keep it; then nothing has changed.
+        TooManyRequests when too much waits, and ServiceNotAvailable when the log cannot keep it; then nothing has
+        changed.
         """
         if len(self._waiting) >= COMMANDS_WAITING_MAX or self._bytes_waiting > BYTES_WAITING_MAX:
             raise TooManyRequests("too many writes wait for the disk; send again later")
@@ -78,6 +88,7 @@ class GroupCommit:
                         _fail(entry.answer, error)
                 finally:
                     self._bytes_waiting -= sum(entry.byte_count for entry in waiting)
+                await self.upkeep.keep_up()
         finally:
             self._writer = None
 
@@ -91,17 +102,19 @@ class GroupCommit:
             except Exception as error:  # noqa: BLE001 (it belongs to whoever sent the command)
                 draft.drop_command()
                 _fail(future, error)
+        written: LogRange | None = None
         if draft.groups:
             began_s = time.perf_counter()
             try:
-                await asyncio.get_running_loop().run_in_executor(self._thread, self._log.append, draft.groups)
+                written = await self._append(draft.groups)
                 self._written(len(draft.groups), time.perf_counter() - began_s, None)
             except OSError as error:
                 self._written(len(draft.groups), time.perf_counter() - began_s, error)
                 _logger.error("the commit log could not keep %d writes: %s", len(draft.groups), error)
                 for future, _ in answers:
-                    _fail(future, InternalError(f"service not available now: the commit log failed: {error}"))
+                    _fail(future, ServiceNotAvailable(_NOT_AVAILABLE.format(error)))
                 return
+            self._storage.applying(written)
         # All of them before anybody is told: what is kept must be in the state, whatever goes wrong with the telling.
         for facts in draft.groups:
             self._state.apply(facts)
@@ -111,17 +124,41 @@ class GroupCommit:
         for facts in draft.groups:
             self._kept(facts)
 
+    async def _append(self, groups: list[list[Fact]]) -> LogRange:
+        if self._storage.is_stuck:
+            raise OSError("chunks of consume queues cannot be saved, and no more of them fit in memory")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.append, groups)
+
+    async def expire(self, now_ms: int) -> None:
+        """Lets go of the oldest messages, as far as they are too old or too many (fileReservedTime, retentionBytes).
+
+        Raises ServiceNotAvailable when the log cannot keep the new min offsets.
+        """
+
+        def trim(draft: Draft) -> None:
+            min_offsets = self._storage.expire(limits_of(self._state.properties), now_ms)
+            if min_offsets is not None:
+                # An earlier command may have deleted a topic whose queues begin anew.
+                there = [(queue, offset) for queue, offset in min_offsets if draft.next_offset(queue) >= offset]
+                draft.add(QueuesTrimmed(tuple(there)))
+
+        await self.execute(trim)
+        await self.upkeep.run(lambda: self._storage.removal_job(self._state))
+
     async def settled(self) -> None:
         """Returns when nothing waits to be kept."""
         while self._writer is not None:
             await asyncio.shield(self._writer)
 
     async def close(self) -> None:
-        """Waits until everything that was taken in is kept, then closes the log."""
-        if self._writer is not None:
-            await self._writer
+        """Waits until everything that was taken in is kept, takes a last snapshot, and closes the storage."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        await self.settled()
         self._thread.shutdown()
-        self._log.close()
+        await self.upkeep.close()
+        self._storage.close()
 
 
 def _fail(future: asyncio.Future[Any], error: Exception) -> None:

@@ -1,38 +1,39 @@
 """The commit log: what is acknowledged is in here, and everything else the broker knows is derived from it.
 
-What it promises. When :meth:`CommitLog.append` returns, its groups survive a kill of the process, and a power cut as
-far as the disk keeps what it reported synced. When it raises, none of its groups is acknowledged.
-
-Recovery reads the records in order. A record that fails its checksum ends the log when nothing behind it was written
-later than itself: it is taken for a write that was cut short, and the rest is cut off and reported. If a later record
-says that its own write began behind the damaged place, that place had been synced and acknowledged; then recovery
-refuses to start. What it cannot tell from a write cut short is damage to the very last one: nothing was written since
-to say that it had been synced.
+What it promises, under which assumptions, and why recovery may cut, must refuse, or goes on: docs/durability.md.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+import contextlib
+import errno
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from rmqpull_broker.core.facts import Fact
+from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.ports import LogRange
 from rmqpull_broker.store import record
+from rmqpull_broker.store.rows import LoggedRows
+from rmqpull_broker.store.segments import (
+    CorruptLog,
+    is_synced_behind,
+    is_zero,
+    read_frames,
+    segment_bases,
+    segment_name,
+)
 from rmqpull_broker.store.vfs import AppendFile, FileSystem
 
 SEGMENT_BYTES = 1 << 30
 """Size at which a segment is closed: Apache's mappedFileSizeCommitLog."""
 
-_SUFFIX = ".log"
-_SEGMENT_NAME = re.compile(r"[0-9]{20}\.log")
+ROWS_TOGETHER_MAX = 4096
+"""Records of single messages that a replay applies together."""
 
-
-class CorruptLog(Exception):
-    """Acknowledged records are damaged; the text names file and offset."""
-
-
-class LogBroken(OSError):
-    """An earlier write or sync failed in a way that leaves the end of the log unknown; a restart repairs it."""
+Apply = Callable[[list[Fact], LogRange], None]
 
 
 @dataclass(frozen=True)
@@ -44,112 +45,241 @@ class Recovery:
     dropped_from: str = ""
 
 
-class CommitLog:
-    """Segments named after the log position at which they begin, as Apache's are: 20 digits."""
+class Segment(NamedTuple):
+    """A segment by the log positions of its first byte and of what follows it."""
 
-    def __init__(self, file_system: FileSystem, segment_bytes: int = SEGMENT_BYTES) -> None:
+    base: int
+    end: int
+
+
+class CommitLog:
+    """Appends groups of facts to segments, and reads them back. Every method may be called by any thread.
+
+    Arguments: the directory; the size at which a segment is closed; whether an append is synced before it returns
+    (SYNC_FLUSH), or at the next :meth:`sync` (ASYNC_FLUSH); the free bytes below which no messages are taken.
+    """
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        segment_bytes: int = SEGMENT_BYTES,
+        *,
+        syncs_appends: bool = True,
+        free_bytes_min: int = 0,
+    ) -> None:
         self._file_system = file_system
         self._segment_bytes = segment_bytes
+        self._syncs_appends = syncs_appends
+        self._free_bytes_min = free_bytes_min
+        self._lock = threading.RLock()
         self._active: AppendFile | None = None
-        self._active_name = ""
-        self._base = 0
+        self._bases = segment_bases(file_system)
+        self._base = self._bases[0] if self._bases else 0
         self._size = 0
-        self._is_broken = False
+        self._synced = 0
+        self._must_roll = False
+        self._ends_with_mark = True
+
+    @property
+    def begin(self) -> int:
+        """The log position of the oldest segment that is kept."""
+        return self._bases[0] if self._bases else self._base
+
+    @property
+    def end(self) -> int:
+        """The log position behind the last record."""
+        return self._base + self._size
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything that was appended survives a power cut."""
+        return self._synced == self.end
+
+    def segments(self) -> list[Segment]:
+        """All segments in order; the last one is being written."""
+        with self._lock:
+            ends = [*self._bases[1:], self.end]
+            return [Segment(*bounds) for bounds in zip(self._bases, ends, strict=False)]
 
     # --- recovery ------------------------------------------------------------------------------------------------
 
-    def recover(self, apply: Callable[[list[Fact]], None]) -> Recovery:
-        """Feeds every kept group to ``apply``, in order, and opens the log for appending. To be called once, first.
+    def recover(self, apply: Apply, from_position: int = 0) -> Recovery:
+        """Feeds every kept group behind ``from_position`` to ``apply``, in order, and opens the log for appending.
 
+        To be called once, first. ``from_position`` is where a snapshot was taken: the log was synced until there.
         Raises CorruptLog when acknowledged records are damaged, missing or of another format.
         """
-        names = [name for name in self._file_system.names() if _SEGMENT_NAME.fullmatch(name)]
-        groups, dropped = 0, Recovery(0)
-        for name in names:
-            if self._base + self._size != int(name.removesuffix(_SUFFIX)):
+        starts = [base for base in self._bases if base <= from_position]
+        if not starts and (self._bases or from_position):
+            where = f"{self._describe(self._bases[0])} should begin" if self._bases else "the log should reach"
+            raise CorruptLog(
+                f"{where} at log position {from_position}: a segment before it is missing; restore it from a copy"
+            )
+        groups, dropped, self._base, self._size = 0, Recovery(0), starts[-1] if starts else 0, 0
+        for index in range(max(len(starts) - 1, 0), len(self._bases)):
+            base = self._bases[index]
+            if self.end != base:
                 raise CorruptLog(
-                    f"{self._file_system.describe(name)} should begin at log position {self._base + self._size}: "
+                    f"{self._describe(base)} should begin at log position {self.end}: "
                     "a segment before it is missing or was cut; restore it from a copy"
                 )
-            self._base, self._active_name = int(name.removesuffix(_SUFFIX)), name
-            count, dropped = self._recover_segment(name, apply, is_last=name == names[-1])
-            groups += count
-        if names and self._size:
-            self._active = self._file_system.append(self._active_name)
-            # A killed process may have written what it never synced; from here on it is read and written behind.
-            self._active.sync()
+            self._base, self._size = base, 0
+            following = self._bases[index + 1] if index + 1 < len(self._bases) else None
+            found = self._recover_segment(apply, max(from_position, base + record.SEGMENT_HEADER_BYTES), following)
+            groups, dropped = groups + found.groups, found if found.dropped_bytes else dropped
+        if from_position > self.end:
+            raise CorruptLog(
+                f"{self._describe(self._base)} ends at offset {self._size}, but a snapshot tells that it was synced "
+                f"until offset {from_position - self._base}; restore it from a copy, or remove the *.snapshot files to "
+                "go on with what is left"
+            )
+        self._reopen()
         return Recovery(groups, dropped.dropped_bytes, dropped.dropped_from)
 
-    def _recover_segment(
-        self, name: str, apply: Callable[[list[Fact]], None], *, is_last: bool
-    ) -> tuple[int, Recovery]:
-        data = self._file_system.view(name)
-        if is_last and (len(data) < record.SEGMENT_HEADER_BYTES or _is_zero(data)):
-            return 0, self._restart_segment(name, len(data))
-        place, groups = record.SEGMENT_HEADER_BYTES, 0
-        try:
-            record.check_segment_header(data)
-            while (frame := record.read_frame(data, place)) is not None:
-                apply(list(record.decode_payload(frame.payload)))
-                place += frame.size
-                groups += 1
-        except record.UnknownFormat as error:
-            raise CorruptLog(f"{self._file_system.describe(name)} cannot be read: {error}") from None
-        self._size = place
-        if place == len(data):
-            return groups, Recovery(groups)
-        if not is_last or self._was_synced(data, place):
+    def _recover_segment(self, apply: Apply, start: int, following: int | None) -> Recovery:
+        """``start`` is the log position to read from, ``following`` that of the next segment.
+
+        What lies in the file beyond the next segment's position was written and never acknowledged: the sync had
+        failed, and the log went on in a new segment.
+        """
+        base, name = self._base, segment_name(self._base)
+        file_bytes = self._file_system.size(name)
+        is_new = following is None and start == base + record.SEGMENT_HEADER_BYTES
+        if is_new and (file_bytes < record.SEGMENT_HEADER_BYTES or is_zero(self._file_system.view(name))):
+            return self._restart_segment(file_bytes)
+        end = file_bytes if following is None else min(file_bytes, following - base)
+        groups = self._replay(apply, start, end)
+        if self._size == file_bytes or base + self._size == following:
+            return Recovery(groups)
+        if following is not None or is_synced_behind(self._file_system.view(name), self._size, base):
             raise CorruptLog(
-                f"{self._file_system.describe(name)} is damaged at offset {place}, and acknowledged records follow; "
+                f"{self._describe(base)} is damaged at offset {self._size}, and acknowledged records follow; "
                 "restore the file from a copy, or move the data directory away to start empty"
             )
-        self._file_system.truncate(name, place)
-        return groups, Recovery(groups, len(data) - place, self._file_system.describe(name))
+        self._file_system.truncate(name, self._size)
+        return Recovery(groups, file_bytes - self._size, self._describe(base))
 
-    def _restart_segment(self, name: str, size: int) -> Recovery:
+    def _replay(self, apply: Apply, start: int, end: int) -> int:
+        """Applies the records of ``[start, end)``, log position to place in the file, and counts their groups."""
+        name, groups = segment_name(self._base), 0
+        rows = _RowsTogether(apply, self._base)
+        file = self._file_system.open(name)
+        try:
+            record.check_segment_header(memoryview(file.read(0, record.SEGMENT_HEADER_BYTES)))
+            self._size = min(start - self._base, max(end, record.SEGMENT_HEADER_BYTES))
+            for place, frame in read_frames(file, start - self._base, end):
+                self._size = place + frame.size
+                self._ends_with_mark = not frame.payload
+                groups += bool(frame.payload)
+                if (lone := record.lone_rows(frame.payload)) is not None:
+                    rows.add(*lone, self._base + place, self.end)
+                elif frame.payload:
+                    rows.apply()
+                    apply(
+                        list(record.decode_payload(frame.payload)), LogRange(self._base, self._base + place, self.end)
+                    )
+            rows.apply()
+        except record.UnknownFormat as error:
+            raise CorruptLog(f"{self._describe(self._base)} cannot be read: {error}") from None
+        finally:
+            file.close()
+        return groups
+
+    def _restart_segment(self, size: int) -> Recovery:
         """A segment whose header was never synced holds nothing; its name is used again."""
-        self._file_system.remove(name)
-        self._size = 0
-        return Recovery(0, size, self._file_system.describe(name))
+        self._file_system.remove(segment_name(self._base))
+        self._bases.pop()
+        return Recovery(0, size, self._describe(self._base))
 
-    def _was_synced(self, data: memoryview, damaged: int) -> bool:
-        """Whether some whole record behind ``damaged`` was written by a later write than the damaged one."""
-        for found in re.finditer(re.escape(record.RECORD_MAGIC), data[damaged + 1 :]):
-            frame = record.read_frame(data, damaged + 1 + found.start())
-            if frame is not None and frame.written_from > self._base + damaged:
-                return True
-        return False
+    def _reopen(self) -> None:
+        if self._size:
+            self._active = self._file_system.append(segment_name(self._base))
+            # A killed process may have written what it never synced; from here on it is read and written behind.
+            self._active.sync()
+        self._synced = self.end
+        self.leave_mark()
+
+    def read(self, from_position: int, until_position: int) -> Iterator[list[Fact]]:
+        """The groups of records that begin in ``[from_position, until_position)``. Raises CorruptLog for damage."""
+        for base, end in self.segments():
+            start, end = max(from_position, base + record.SEGMENT_HEADER_BYTES), min(until_position, end)
+            if start >= end:
+                continue
+            file, reached = self._file_system.open(segment_name(base)), start - base
+            try:
+                for place, frame in read_frames(file, reached, end - base):
+                    reached = place + frame.size
+                    yield list(record.decode_payload(frame.payload))
+            finally:
+                file.close()
+            if reached < end - base:
+                raise CorruptLog(f"{self._describe(base)} is damaged at offset {reached}")
+
+    def _describe(self, base: int) -> str:
+        return self._file_system.describe(segment_name(base))
 
     # --- appending -----------------------------------------------------------------------------------------------
 
-    def append(self, groups: Sequence[Sequence[Fact]]) -> None:
-        """Keeps every group, in order, with one sync. Raises OSError, and then none of them is kept."""
-        if self._is_broken:
-            raise LogBroken("the commit log failed earlier and takes nothing more until the broker is restarted")
-        active = self._writable_segment()
-        written_from = self._base + self._size
-        data = b"".join(record.encode_record(group, written_from) for group in groups)
-        try:
-            active.write(data)
-        except OSError:
-            self._forget_partial_write()
-            raise
+    def append(self, groups: Sequence[Sequence[Fact]]) -> LogRange:
+        """Keeps every group, in order, with one sync. Raises OSError, and then none of them is kept.
+
+        The log stays usable: what could not be kept is cut off. After a failed sync, or when it cannot be cut off, the
+        log goes on in a new segment, whose name says where the old one ended.
+        """
+        with self._lock:
+            self._check_room(groups)
+            active, start = self._writable_segment(), self.end
+            data = b"".join(record.encode_record(group, self._synced) for group in groups)
+            try:
+                active.write(data)
+            except OSError:
+                self._take_back()
+                raise
+            if self._syncs_appends:
+                self._sync_or_leave(active)
+            self._size += len(data)
+            self._synced = self.end if self._syncs_appends else self._synced
+            self._ends_with_mark = False
+            return LogRange(self._base, start, self.end)
+
+    def _check_room(self, groups: Sequence[Sequence[Fact]]) -> None:
+        """The last free bytes are for what makes room again, and for an orderly stop."""
+        if not self._free_bytes_min or self._file_system.free_bytes() >= self._free_bytes_min:
+            return
+        if any(isinstance(fact, (RowsStored, ColumnsStored)) for group in groups for fact in group):
+            raise OSError(errno.ENOSPC, f"less than {self._free_bytes_min} bytes are free", self._describe(self._base))
+
+    def _sync_or_leave(self, active: AppendFile) -> None:
         try:
             active.sync()
         except OSError:
-            # After a failed sync the system may have dropped the pages: what is on disk is unknown from here on.
-            self._is_broken = True
+            # The system may have dropped the pages, and would report the next sync of this file as done.
+            self._must_roll = True
+            self._take_back()
             raise
-        self._size += len(data)
+
+    def _take_back(self) -> None:
+        try:
+            self._file_system.truncate(segment_name(self._base), self._size)
+        except OSError:
+            self._must_roll = True
 
     def _writable_segment(self) -> AppendFile:
-        if self._active is not None and self._size < self._segment_bytes:
+        if self._active is not None and self._size < self._segment_bytes and not self._must_roll:
             return self._active
+        return self._roll()
+
+    def _roll(self) -> AppendFile:
+        """Begins a new segment. What the old one holds is synced first, or a power cut could leave a hole."""
         if self._active is not None:
+            if not self.is_synced:
+                self._active.sync()
             self._active.close()
             self._active = None
-            self._base, self._size = self._base + self._size, 0
-        name = f"{self._base:020d}{_SUFFIX}"
+            self._base, self._size, self._must_roll = self.end, 0, False
+        name = segment_name(self._base)
+        if name in self._file_system.names():  # begun before, not finished, and not removed
+            self._file_system.remove(name)
         active = self._file_system.create(name)
         header = record.encode_segment_header()
         try:
@@ -157,31 +287,87 @@ class CommitLog:
             active.sync()
         except OSError:
             active.close()
-            self._file_system.remove(name)
+            with contextlib.suppress(OSError):
+                self._file_system.remove(name)
             raise
-        self._active, self._active_name, self._size = active, name, len(header)
+        self._bases.append(self._base)
+        self._active, self._size = active, len(header)
+        self._synced = self.end
         return active
 
-    def _forget_partial_write(self) -> None:
-        try:
-            self._file_system.truncate(self._active_name, self._size)
-        except OSError:
-            self._is_broken = True
+    def sync(self) -> None:
+        """Returns when everything that was appended survives a power cut. Raises OSError."""
+        with self._lock:
+            if self._active is not None and not self.is_synced:
+                self._active.sync()
+                self._synced = self.end
+
+    def leave_mark(self) -> None:
+        """Syncs, and says so behind the last record: damage to it is then told from a torn tail.
+
+        A disk that is too full for that is no reason not to start or stop.
+        """
+        with self._lock, contextlib.suppress(OSError):
+            self.sync()
+            if not self._ends_with_mark:
+                self.append([[]])
+                self.sync()
+                self._ends_with_mark = True
+
+    # --- retention -----------------------------------------------------------------------------------------------
+
+    def roll_next(self) -> None:
+        """Lets the next append begin a new segment."""
+        with self._lock:
+            self._must_roll = True
+
+    def remove_before(self, position: int) -> int:
+        """Removes the closed segments that end at or before ``position``, oldest first, and tells how many."""
+        with self._lock:
+            removed = 0
+            while len(self._bases) > 1 and self._bases[1] <= position:
+                self._file_system.remove(segment_name(self._bases[0]))
+                del self._bases[0]
+                removed += 1
+            return removed
 
     @property
     def byte_count(self) -> int:
-        """Bytes of all segments."""
-        return self._base + self._size
+        """Bytes of all segments that are kept."""
+        return self.end - self.begin
 
     def close(self) -> None:
-        """Closes the files. Everything that was appended is synced already."""
-        if self._active is not None:
-            self._active.close()
-            self._active = None
-        self._file_system.close()
+        """Syncs and closes the files. Raises OSError when the last sync fails."""
+        with self._lock:
+            if self._active is not None:
+                try:
+                    self.sync()
+                finally:
+                    self._active.close()
+                    self._active = None
 
 
-def _is_zero(data: memoryview) -> bool:
-    """Whether a file has its size and not yet any content, as a power cut may leave it."""
-    step = 1 << 20
-    return not any(bytes(data[place : place + step]).strip(b"\0") for place in range(0, len(data), step))
+class _RowsTogether:
+    """Collects records of single messages, and applies those of each queue as one: their order among queues is free."""
+
+    def __init__(self, apply: Apply, segment: int) -> None:
+        self._apply = apply
+        self._segment = segment
+        self._by_queue: dict[MessageQueue, list[bytes]] = {}
+        self._count = 0
+        self._range = (0, 0)
+
+    def add(self, queue: MessageQueue, data: bytes, from_position: int, until_position: int) -> None:
+        """``[from_position, until_position)`` is where the record lies."""
+        self._range = (self._range[0] if self._count else from_position, until_position)
+        self._by_queue.setdefault(queue, []).append(data)
+        self._count += 1
+        if self._count == ROWS_TOGETHER_MAX:
+            self.apply()
+
+    def apply(self) -> None:
+        """Applies what was collected."""
+        for queue, data in self._by_queue.items():
+            self._apply([LoggedRows(queue, *data)], LogRange(self._segment, *self._range))
+        self._by_queue.clear()
+        self._count = 0

@@ -1,24 +1,33 @@
-"""A file system in memory: the broker without a data directory, and a disk whose crashes a test can stage."""
+"""A file system in memory: a disk whose crashes and faults a test can stage."""
 
 from __future__ import annotations
 
-from rmqpull_broker.store.vfs import AppendFile
+import errno
+from collections.abc import Callable
+
+from rmqpull_broker.store.vfs import AppendFile, ReadFile
 
 
 class MemoryFileSystem:
     """Files as byte arrays. What was not synced is known, so that :meth:`crashed` can lose it.
 
-    ``fail_next`` names the operations, ``write``, ``sync`` or ``truncate``, whose next call raises OSError.
+    ``fail_next`` names operations, ``create``, ``write``, ``sync``, ``truncate``, ``rename``, ``remove`` or ``read``,
+    whose next call raises OSError. ``capacity`` is the room for all files in bytes: a write beyond it is cut short and
+    raises OSError as a full disk does.
     """
 
-    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+    def __init__(self, files: dict[str, bytes] | None = None, capacity: int = 1 << 50) -> None:
         self.files: dict[str, bytearray] = {name: bytearray(data) for name, data in (files or {}).items()}
         self.synced: dict[str, int] = {name: len(data) for name, data in self.files.items()}
         self.fail_next: set[str] = set()
+        self.capacity = capacity
 
-    def crashed(self) -> MemoryFileSystem:
-        """The directory as a power cut leaves it: only what was synced."""
-        return MemoryFileSystem({name: bytes(self.files[name][:size]) for name, size in self.synced.items()})
+    def crashed(self, kept: Callable[[bytes], bytes] = lambda unsynced: b"") -> MemoryFileSystem:
+        """The directory as a power cut leaves it: what was synced, and what ``kept`` makes of the rest of each file."""
+        rest = {name: kept(bytes(self.files[name][size:])) for name, size in self.synced.items()}
+        return MemoryFileSystem(
+            {name: bytes(self.files[name][:size]) + rest[name] for name, size in self.synced.items()}
+        )
 
     def fail_if_told(self, operation: str) -> None:
         """Raises OSError once for an operation named in ``fail_next``."""
@@ -30,12 +39,23 @@ class MemoryFileSystem:
         return sorted(self.files)
 
     def create(self, name: str) -> AppendFile:
+        self.fail_if_told("create")
+        if name in self.files:
+            raise FileExistsError(errno.EEXIST, "File exists", name)
         self.files[name] = bytearray()
         self.synced[name] = 0
         return _MemoryAppendFile(self, name)
 
     def append(self, name: str) -> AppendFile:
         return _MemoryAppendFile(self, name)
+
+    def open(self, name: str) -> ReadFile:
+        if name not in self.files:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", name)
+        return _MemoryReadFile(self, name)
+
+    def size(self, name: str) -> int:
+        return len(self.files[name])
 
     def view(self, name: str) -> memoryview:
         return memoryview(bytes(self.files[name]))
@@ -45,8 +65,16 @@ class MemoryFileSystem:
         del self.files[name][size:]
         self.synced[name] = size
 
+    def rename(self, name: str, new_name: str) -> None:
+        self.fail_if_told("rename")
+        self.files[new_name], self.synced[new_name] = self.files.pop(name), self.synced.pop(name)
+
     def remove(self, name: str) -> None:
+        self.fail_if_told("remove")
         del self.files[name], self.synced[name]
+
+    def free_bytes(self) -> int:
+        return max(0, self.capacity - sum(map(len, self.files.values())))
 
     def describe(self, name: str) -> str:
         return f"memory:{name}"
@@ -62,11 +90,27 @@ class _MemoryAppendFile:
 
     def write(self, data: bytes) -> None:
         self._file_system.fail_if_told("write")
-        self._file_system.files[self._name] += data
+        room = self._file_system.free_bytes()
+        self._file_system.files[self._name] += data[:room]
+        if room < len(data):
+            raise OSError(errno.ENOSPC, "No space left on device", self._name)
 
     def sync(self) -> None:
         self._file_system.fail_if_told("sync")
         self._file_system.synced[self._name] = len(self._file_system.files[self._name])
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+
+class _MemoryReadFile:
+    def __init__(self, file_system: MemoryFileSystem, name: str) -> None:
+        self._file_system = file_system
+        self._data = file_system.files[name]
+
+    def read(self, place: int, length: int) -> bytes:
+        self._file_system.fail_if_told("read")
+        return bytes(memoryview(self._data)[place : place + length])
 
     def close(self) -> None:
         """Nothing to let go."""

@@ -1,95 +1,208 @@
 """One consume queue: a run of Arrow chunks, and a short tail of rows that are not in columns yet.
 
 A single send costs no Arrow: it joins the tail. The tail becomes a chunk when it is full or when somebody reads it, and
-small chunks are merged as they come, so that a queue filled in small batches is still read in large ones.
+small chunks are merged as they come, so that a queue filled in small batches is still read in large ones. A chunk that
+will not be merged any more is final; final chunks may be saved, and then only their place is kept in memory.
 """
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
 from rmqpull_broker.core import columns
-from rmqpull_broker.core.model import Bounds, StoredMessage
+from rmqpull_broker.core.facts import ColumnsStored, QueuePart, RowsStored
+from rmqpull_broker.core.model import Bounds, MessageQueue, StoredMessage
+from rmqpull_broker.core.ports import LogRange
+from rmqpull_broker.store import chunks
+from rmqpull_broker.store.chunks import FreshChunk, SavedChunk, fresh_chunk, spanning
+from rmqpull_broker.store.rows import LoggedRows, decode_columns
 
 TAIL_ROWS_MAX = 1024
-CHUNK_ROWS_MAX = 8192
-CHUNK_BYTES_MAX = 8 << 20
-"""Chunks are merged up to these sizes; larger ones only come from larger batches."""
+ROW_BYTES = 1024
+"""About what a row of the tail takes in memory beside its body."""
+
+Load = Callable[[SavedChunk], pa.RecordBatch]
 
 
 class ConsumeQueue:
-    """Messages of one queue by their offset. The first message has offset 0."""
+    """Messages of one queue by their offset.
 
-    def __init__(self) -> None:
-        self._chunks: list[pa.RecordBatch] = []
-        self._ends: list[int] = []  # the offset behind each chunk
+    Arguments: how a saved chunk is read; and, for a queue that is taken from a snapshot, the first offset that can be
+    read, the one behind the saved chunks, and these.
+    """
+
+    def __init__(
+        self, load: Load, min_offset: int = 0, unsaved_from: int = 0, saved: Sequence[SavedChunk] = ()
+    ) -> None:
+        self._load = load
+        self._min_offset = min_offset
+        self._chunks: list[FreshChunk | SavedChunk] = list(saved)
+        self._ends = [chunk.first_offset + chunk.row_count for chunk in saved]  # the offset behind each chunk
+        self._chunks_end = unsaved_from
+        self._saved_count = len(self._chunks)
+        self._final_count = len(self._chunks)
         self._tail: list[StoredMessage] = []
-        self._min_offset = 0
-
-    @property
-    def _chunks_end(self) -> int:
-        return self._ends[-1] if self._ends else 0
+        # Instead of the tail, while the log is replayed: rows as it has them, and how many.
+        self._logged: list[bytes] = []
+        self._logged_count = 0
+        self._tail_written: LogRange | None = None
+        self.unsaved_bytes = 0
 
     def bounds(self) -> Bounds:
         """The readable range."""
-        return Bounds(self._min_offset, self._chunks_end + len(self._tail))
+        return Bounds(self._min_offset, self._chunks_end + len(self._tail) + self._logged_count)
 
-    def append_rows(self, rows: Sequence[StoredMessage]) -> None:
+    # --- appending -----------------------------------------------------------------------------------------------
+
+    def append_rows(self, rows: Sequence[StoredMessage], written: LogRange) -> None:
         """Adds stored messages; the first must have the queue's max offset."""
         assert rows[0].queue_offset == self.bounds().max_offset, "offsets of a queue follow each other"
+        if self._logged:
+            self._seal_tail()
         self._tail.extend(rows)
+        self._tail_written = spanning(self._tail_written or written, written)
+        self.unsaved_bytes += sum(ROW_BYTES + len(row.message.body) for row in rows)
         if len(self._tail) >= TAIL_ROWS_MAX:
             self._seal_tail()
 
-    def append_columns(self, batch: pa.RecordBatch) -> None:
+    def append_logged(self, stored: LoggedRows, written: LogRange) -> None:
+        """Adds stored messages as :meth:`append_rows` does, without making objects of them."""
+        assert stored.first_offset == self.bounds().max_offset, "offsets of a queue follow each other"
+        if self._tail:
+            self._seal_tail()
+        self._logged.append(stored.data)
+        self._logged_count += stored.row_count
+        self._tail_written = spanning(self._tail_written or written, written)
+        self.unsaved_bytes += len(stored.data)
+        if self._logged_count >= TAIL_ROWS_MAX:
+            self._seal_tail()
+
+    def append_columns(self, batch: pa.RecordBatch, written: LogRange) -> None:
         """Adds a batch of ``columns.STORED_SCHEMA``; its first row must have the queue's max offset."""
         self._seal_tail()
-        self._add_chunk(batch)
+        self._add_chunk(fresh_chunk(self._chunks_end, batch, written))
 
     def _seal_tail(self) -> None:
-        if self._tail:
-            rows, self._tail = self._tail, []
-            self._add_chunk(columns.from_rows(rows))
+        if self._tail_written is not None:
+            batch = decode_columns(self._logged) if self._logged else columns.from_rows(self._tail)
+            written = self._tail_written
+            self._empty_tail()
+            self._add_chunk(fresh_chunk(self._chunks_end, batch, written))
 
-    def _add_chunk(self, chunk: pa.RecordBatch) -> None:
+    def _empty_tail(self) -> None:
+        self.unsaved_bytes -= sum(ROW_BYTES + len(row.message.body) for row in self._tail) + sum(map(len, self._logged))
+        self._tail, self._logged, self._logged_count, self._tail_written = [], [], 0, None
+
+    def _add_chunk(self, chunk: FreshChunk) -> None:
         """Merges with the last chunk while that is not larger: each row is copied at most log2(rows) times."""
-        end = self._chunks_end + chunk.num_rows
-        while self._chunks and self._may_merge(self._chunks[-1], chunk):
-            last = self._chunks.pop()
+        self._chunks_end += chunk.row_count
+        self.unsaved_bytes += chunk.byte_count
+        while len(self._chunks) > self._final_count:
+            last = self._chunks[-1]
+            if isinstance(last, SavedChunk) or not _may_merge(last, chunk):
+                break
+            self._chunks.pop()
             self._ends.pop()
-            chunk = pa.concat_batches([last, chunk])
+            chunk = last.merged(chunk)
         self._chunks.append(chunk)
-        self._ends.append(end)
+        self._ends.append(self._chunks_end)
+        if chunk.is_full:
+            self._final_count = len(self._chunks)
 
-    @staticmethod
-    def _may_merge(last: pa.RecordBatch, chunk: pa.RecordBatch) -> bool:
-        rows, byte_count = last.num_rows + chunk.num_rows, last.nbytes + chunk.nbytes
-        return bool(last.num_rows <= chunk.num_rows and rows <= CHUNK_ROWS_MAX and byte_count <= CHUNK_BYTES_MAX)
+    # --- saving --------------------------------------------------------------------------------------------------
 
-    def trim(self, min_offset: int) -> None:
-        """Forgets what lies before ``min_offset``; a chunk goes when all of it does."""
+    def finalize(self) -> None:
+        """Makes everything ready to be saved, small as it may be."""
         self._seal_tail()
-        self._min_offset = max(self._min_offset, min_offset)
-        gone = bisect.bisect_right(self._ends, self._min_offset)
-        # The last one stays: its end is where the queue goes on.
-        gone = min(gone, len(self._ends) - 1)
-        if gone > 0:
-            del self._chunks[:gone], self._ends[:gone]
+        self._final_count = len(self._chunks)
 
-    def read(self, from_offset: int, until_offset: int) -> list[pa.RecordBatch]:
+    def ready(self) -> list[FreshChunk]:
+        """The final chunks that are not saved, in order."""
+        final = self._chunks[self._saved_count : self._final_count]
+        return [chunk for chunk in final if isinstance(chunk, FreshChunk)]
+
+    def install(self, chunk: FreshChunk, saved: SavedChunk) -> bool:
+        """Forgets the rows of the first chunk of :meth:`ready`; False when they are gone already."""
+        if self._saved_count == len(self._chunks) or self._chunks[self._saved_count] is not chunk:
+            return False
+        self._chunks[self._saved_count] = saved
+        self._saved_count += 1
+        self.unsaved_bytes -= chunk.byte_count
+        return True
+
+    @property
+    def loose_bytes(self) -> int:
+        """About what is neither saved nor ready to be."""
+        return self.unsaved_bytes - sum(chunk.byte_count for chunk in self.ready())
+
+    @property
+    def unsaved_from(self) -> int:
+        """The first offset that is in no queue file."""
+        return self._ends[self._saved_count - 1] if self._saved_count else self._begin
+
+    @property
+    def _begin(self) -> int:
+        return self._chunks[0].first_offset if self._chunks else self._chunks_end
+
+    def unsaved_since(self, position: int) -> int:
+        """The log position of the oldest write that is in no queue file; ``position`` when there is none."""
+        if self._saved_count < len(self._chunks):
+            return self._chunks[self._saved_count].written.from_position
+        return position if self._tail_written is None else self._tail_written.from_position
+
+    def saved(self) -> list[SavedChunk]:
+        """The chunks that left the memory, in order."""
+        return [chunk for chunk in self._chunks[: self._saved_count] if isinstance(chunk, SavedChunk)]
+
+    def unsaved(self, queue: MessageQueue) -> list[RowsStored | ColumnsStored]:
+        """Everything behind the saved chunks, as facts of ``queue``."""
+        if self._logged:
+            self._seal_tail()
+        facts: list[RowsStored | ColumnsStored] = [
+            ColumnsStored((QueuePart(queue, chunk.first_offset, chunk.row_count),), chunk.batch)
+            for chunk in self._chunks[self._saved_count :]
+            if isinstance(chunk, FreshChunk)
+        ]
+        return [*facts, RowsStored(queue, tuple(self._tail))] if self._tail else facts
+
+    # --- reading and trimming ------------------------------------------------------------------------------------
+
+    def read(self, from_offset: int, until_offset: int) -> Iterator[pa.RecordBatch]:
         """The rows of ``[from_offset, until_offset)``, within the bounds, as slices that share the chunks' memory."""
         if until_offset > self._chunks_end:
             self._seal_tail()
-        slices = []
-        index = bisect.bisect_right(self._ends, from_offset)
         while from_offset < until_offset:
-            chunk, end = self._chunks[index], self._ends[index]
-            start = from_offset - (end - chunk.num_rows)
-            taken = chunk.slice(start, min(until_offset, end) - from_offset)
-            slices.append(taken)
+            chunk = self._chunks[bisect.bisect_right(self._ends, from_offset)]
+            batch = chunk.batch if isinstance(chunk, FreshChunk) else self._load(chunk)
+            taken = batch.slice(from_offset - chunk.first_offset, until_offset - from_offset)
             from_offset += taken.num_rows
-            index += 1
-        return slices
+            yield taken
+
+    def time_range(self, timestamp_ms: int) -> Bounds:
+        """Offsets ``[low, high]`` that hold the first one stored at or after ``timestamp_ms``: at most one chunk."""
+        index = bisect.bisect_left(self._chunks, timestamp_ms, key=lambda chunk: chunk.last_store_ms)
+        if index == len(self._chunks):
+            return Bounds(max(self._chunks_end, self._min_offset), self.bounds().max_offset)
+        low = max(self._chunks[index].first_offset, self._min_offset)
+        return Bounds(low, low if self._chunks[index].first_store_ms >= timestamp_ms else self._ends[index])
+
+    def trim(self, min_offset: int) -> None:
+        """Forgets what lies before ``min_offset``; a queue never becomes longer by it."""
+        self._min_offset = max(self._min_offset, min(min_offset, self.bounds().max_offset))
+        if self._min_offset == self.bounds().max_offset:
+            self._empty_tail()
+            self._chunks_end = self._min_offset
+        gone = bisect.bisect_right(self._ends, self._min_offset)
+        self.unsaved_bytes -= sum(chunk.byte_count for chunk in self._chunks[:gone] if isinstance(chunk, FreshChunk))
+        del self._chunks[:gone], self._ends[:gone]
+        self._saved_count = max(self._saved_count - gone, 0)
+        self._final_count = max(self._final_count - gone, 0)
+
+
+def _may_merge(last: FreshChunk, chunk: FreshChunk) -> bool:
+    rows, byte_count = last.row_count + chunk.row_count, last.byte_count + chunk.byte_count
+    is_small = rows <= chunks.CHUNK_ROWS_MAX and byte_count <= chunks.CHUNK_BYTES_MAX
+    return last.row_count <= chunk.row_count and is_small

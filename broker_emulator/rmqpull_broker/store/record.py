@@ -13,11 +13,12 @@ A record is one group of facts, kept whole or not at all. The checksum covers ev
 
     0        4        8                16               24
     +--------+--------+----------------+----------------+---------------------
-    | magic  | crc32  | payload length | written from   | entry, entry, …
+    | magic  | crc32  | payload length | synced until   | entry, entry, …
     +--------+--------+----------------+----------------+---------------------
 
-``written from`` is the log position where the write that carried this record began: everything before it was synced
-by then. It tells a tail that was torn by a power cut from damage to what was acknowledged.
+``synced until`` is a log position: everything before it was synced when this record was written. It tells a tail that
+was torn by a power cut from damage to what was acknowledged. A record without entries says nothing else: it is the mark
+that a broker leaves when it stops in order, and when it has started.
 
 An entry is one fact; ``header`` is JSON, ``data`` is empty but for messages::
 
@@ -32,6 +33,7 @@ Data of COLUMNS is one Arrow IPC record batch of ``columns.STORED_SCHEMA``; data
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
 import zlib
@@ -44,7 +46,7 @@ from rmqpull_broker.core import columns
 from rmqpull_broker.core.facts import ColumnsStored, Fact, QueuePart, RowsStored
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.store import small_facts
-from rmqpull_broker.store.rows import decode_rows, encode_rows
+from rmqpull_broker.store.rows import LoggedRows, encode_rows
 
 FORMAT_VERSION = 2
 SEGMENT_MAGIC = b"RMQPLOG\x00"
@@ -53,6 +55,7 @@ RECORD_MAGIC = b"RMQR"
 _SEGMENT_HEADER = struct.Struct("<8sII")
 _RECORD_HEADER = struct.Struct("<4sIQQ")
 _CHECKED_HEADER = struct.Struct("<QQ")
+_CHECKED_FROM = 8
 _ENTRY_HEADER = struct.Struct("<IIQ")
 
 SEGMENT_HEADER_BYTES = _SEGMENT_HEADER.size
@@ -85,8 +88,8 @@ def _padded(data: bytes | pa.Buffer) -> list[bytes | pa.Buffer]:
     return [data, bytes(-len(data) % 8)]
 
 
-def encode_record(facts: Sequence[Fact], written_from: int) -> bytes:
-    """One record; ``written_from`` is the position at which its write begins."""
+def encode_record(facts: Sequence[Fact], synced_until: int) -> bytes:
+    """One record; ``synced_until`` is the position before which the log is synced as it is written."""
     parts: list[bytes | pa.Buffer] = []
     for fact in facts:
         kind, header, data = _encode(fact)
@@ -94,16 +97,16 @@ def encode_record(facts: Sequence[Fact], written_from: int) -> bytes:
         parts.append(_ENTRY_HEADER.pack(kind, len(header_bytes), len(data)))
         parts += _padded(header_bytes) + _padded(data)
     payload = b"".join(parts)
-    checked = _CHECKED_HEADER.pack(len(payload), written_from)
+    checked = _CHECKED_HEADER.pack(len(payload), synced_until)
     checksum = zlib.crc32(payload, zlib.crc32(checked))
-    return _RECORD_HEADER.pack(RECORD_MAGIC, checksum, len(payload), written_from) + payload
+    return _RECORD_HEADER.pack(RECORD_MAGIC, checksum, len(payload), synced_until) + payload
 
 
 class Frame(NamedTuple):
     """A record that passed its checksum."""
 
     size: int
-    written_from: int
+    synced_until: int
     payload: memoryview
 
 
@@ -111,26 +114,45 @@ def read_frame(data: memoryview, start: int) -> Frame | None:
     """The record that begins at ``start``; None when there is no whole, undamaged one."""
     if start + RECORD_HEADER_BYTES > len(data):
         return None
-    magic, checksum, length, written_from = _RECORD_HEADER.unpack_from(data, start)
+    magic, checksum, length, synced_until = _RECORD_HEADER.unpack_from(data, start)
     end = start + RECORD_HEADER_BYTES + length
     if magic != RECORD_MAGIC or end > len(data):
         return None
-    payload = data[start + RECORD_HEADER_BYTES : end]
-    if zlib.crc32(payload, zlib.crc32(_CHECKED_HEADER.pack(length, written_from))) != checksum:
+    if zlib.crc32(data[start + _CHECKED_FROM : end]) != checksum:
         return None
-    return Frame(RECORD_HEADER_BYTES + length, written_from, payload)
+    return Frame(RECORD_HEADER_BYTES + length, synced_until, data[start + RECORD_HEADER_BYTES : end])
+
+
+def frame_bytes(data: memoryview, start: int) -> int:
+    """How many bytes the record at ``start`` claims to have; 0 when not even its header is there."""
+    if start + RECORD_HEADER_BYTES > len(data):
+        return 0
+    magic, _, length, _ = _RECORD_HEADER.unpack_from(data, start)
+    return RECORD_HEADER_BYTES + int(length) if magic == RECORD_MAGIC else 0
 
 
 def decode_payload(payload: memoryview) -> Iterator[Fact]:
-    """The facts of a record, in order. Message columns stay views of ``payload``."""
+    """The facts of a record, in order. None of them keeps ``payload`` alive."""
     place = 0
     while place < len(payload):
         kind, header_length, data_length = _ENTRY_HEADER.unpack_from(payload, place)
         place += _ENTRY_HEADER.size
-        header = json.loads(bytes(payload[place : place + header_length]))
+        header = bytes(payload[place : place + header_length])
         place += header_length + -header_length % 8
         yield _decode(kind, header, payload[place : place + data_length])
         place += data_length + -data_length % 8
+
+
+def lone_rows(payload: memoryview) -> tuple[MessageQueue, bytes] | None:
+    """Queue and rows of a record that holds nothing but one send of single messages, as most do; else None."""
+    if not payload:
+        return None
+    kind, header_length, data_length = _ENTRY_HEADER.unpack_from(payload)
+    data_place = _ENTRY_HEADER.size + header_length + -header_length % 8
+    if kind != _ROWS or data_place + data_length + -data_length % 8 != len(payload):
+        return None
+    queue = _queue(bytes(payload[_ENTRY_HEADER.size : _ENTRY_HEADER.size + header_length]))
+    return queue, bytes(payload[data_place : data_place + data_length])
 
 
 def _encode(fact: Fact) -> tuple[int, Any, bytes | pa.Buffer]:
@@ -143,12 +165,18 @@ def _encode(fact: Fact) -> tuple[int, Any, bytes | pa.Buffer]:
     return codec.kind, codec.to_json(fact), b""
 
 
-def _decode(kind: int, header: Any, data: memoryview) -> Fact:
+def _decode(kind: int, header: bytes, data: memoryview) -> Fact:
     if kind == _ROWS:
-        return RowsStored(MessageQueue(*header), tuple(decode_rows(data)))
+        return LoggedRows(_queue(header), bytes(data))
     if kind == _COLUMNS:
-        parts = tuple(QueuePart(MessageQueue(*queue), first, count) for queue, first, count in header)
-        return ColumnsStored(parts, pa.ipc.read_record_batch(pa.py_buffer(data), columns.STORED_SCHEMA))
+        parts = tuple(QueuePart(MessageQueue(*queue), first, count) for queue, first, count in json.loads(header))
+        return ColumnsStored(parts, pa.ipc.read_record_batch(pa.py_buffer(bytes(data)), columns.STORED_SCHEMA))
     if kind not in small_facts.BY_KIND:
         raise UnknownFormat(f"a record holds a fact of the unknown kind {kind}")
-    return small_facts.BY_KIND[kind].from_json(header)
+    return small_facts.BY_KIND[kind].from_json(json.loads(header))
+
+
+@functools.lru_cache(maxsize=4096)
+def _queue(header: bytes) -> MessageQueue:
+    """Most records are single messages of few queues."""
+    return MessageQueue(*json.loads(header))

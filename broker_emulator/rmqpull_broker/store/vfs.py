@@ -30,6 +30,16 @@ class AppendFile(Protocol):
         """Lets the file go."""
 
 
+class ReadFile(Protocol):
+    """A file that is read where one likes, also while it grows."""
+
+    def read(self, place: int, length: int) -> bytes:
+        """Up to ``length`` bytes from ``place``; fewer at the end of the file."""
+
+    def close(self) -> None:
+        """Lets the file go."""
+
+
 class FileSystem(Protocol):
     """One directory that one process owns."""
 
@@ -42,14 +52,26 @@ class FileSystem(Protocol):
     def append(self, name: str) -> AppendFile:
         """An existing file, to be written at its end."""
 
+    def open(self, name: str) -> ReadFile:
+        """An existing file, to be read."""
+
+    def size(self, name: str) -> int:
+        """Bytes in a file."""
+
     def view(self, name: str) -> memoryview:
         """The present content, without reading it into memory where the system allows."""
 
     def truncate(self, name: str, size: int) -> None:
         """Cuts a file to ``size`` bytes and syncs it."""
 
+    def rename(self, name: str, new_name: str) -> None:
+        """Gives a file another name, in one step and for good, in place of a file that has it."""
+
     def remove(self, name: str) -> None:
         """Removes a file."""
+
+    def free_bytes(self) -> int:
+        """Room that is left for files."""
 
     def describe(self, name: str) -> str:
         """How messages name a file to people."""
@@ -59,23 +81,27 @@ class FileSystem(Protocol):
 
 
 class OsFileSystem:
-    """A directory on disk, created when missing and locked for this process.
+    """A directory on disk, created when missing and locked for this process; with ``is_read_only`` neither.
 
     Raises DirectoryInUse when another process has it, and OSError when it cannot be made or written.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, *, is_read_only: bool = False) -> None:
         self._directory = Path(directory)
+        self._lock = -1 if is_read_only else self._take()
+
+    def _take(self) -> int:
         missing = [path for path in (self._directory, *self._directory.parents) if not path.exists()]
         self._directory.mkdir(parents=True, exist_ok=True)
         for path in missing:  # the names of files survive a power cut only together with their directory's
             _sync_directory(path.parent)
-        self._lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(self._lock)
-            raise DirectoryInUse(f"{directory} is in use by another broker") from None
+            os.close(lock)
+            raise DirectoryInUse(f"{self._directory} is in use by another broker") from None
+        return lock
 
     def names(self) -> list[str]:
         return sorted(path.name for path in self._directory.iterdir() if path.name != "lock")
@@ -93,6 +119,12 @@ class OsFileSystem:
     def append(self, name: str) -> AppendFile:
         return _OsAppendFile(self._directory / name, 0)
 
+    def open(self, name: str) -> ReadFile:
+        return _OsReadFile(self._directory / name)
+
+    def size(self, name: str) -> int:
+        return (self._directory / name).stat().st_size
+
     def view(self, name: str) -> memoryview:
         with open(self._directory / name, "rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
@@ -107,15 +139,24 @@ class OsFileSystem:
         finally:
             os.close(descriptor)
 
+    def rename(self, name: str, new_name: str) -> None:
+        os.replace(self._directory / name, self._directory / new_name)
+        _sync_directory(self._directory)
+
     def remove(self, name: str) -> None:
         os.unlink(self._directory / name)
         _sync_directory(self._directory)
+
+    def free_bytes(self) -> int:
+        status = os.statvfs(self._directory)
+        return status.f_bavail * status.f_frsize
 
     def describe(self, name: str) -> str:
         return str(self._directory / name)
 
     def close(self) -> None:
-        os.close(self._lock)
+        if self._lock >= 0:
+            os.close(self._lock)
 
 
 def _sync_directory(directory: Path) -> None:
@@ -137,6 +178,20 @@ class _OsAppendFile:
 
     def sync(self) -> None:
         os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class _OsReadFile:
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
+
+    def read(self, place: int, length: int) -> bytes:
+        data = os.pread(self._descriptor, length, place)
+        while len(data) < length and (more := os.pread(self._descriptor, length - len(data), place + len(data))):
+            data += more
+        return data
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -28,9 +28,8 @@ from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
 from rmqpull_broker.server.service import Caller, Service
-from rmqpull_broker.store.commit_log import CommitLog
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.queues import ConsumeQueues
+from rmqpull_broker.store.storage import MemoryStorage
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -65,7 +64,7 @@ class Edge:
         self.clock = ManualClock(1_000_000)
         self.state = BrokerState(ConsumeQueues(), broker_names, properties)
         parking = Parking(self.state.store, self.clock)
-        self.group_commit = GroupCommit(self.state, CommitLog(MemoryFileSystem()), parking.kept)
+        self.group_commit = GroupCommit(self.state, MemoryStorage(), parking.kept)
         self.clients = Clients(self.clock)
         self.service = Service(
             self.state,

@@ -18,9 +18,8 @@ from rmqpull_broker.server.exposition import Exposition
 from rmqpull_broker.server.listening import PortUnavailable
 from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
-from rmqpull_broker.store.commit_log import CommitLog
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.queues import ConsumeQueues
+from rmqpull_broker.store.storage import MemoryStorage
 
 if TYPE_CHECKING:
     from tests.broker.server.conftest import Play, Stage
@@ -33,7 +32,7 @@ class Watched:
         self.state = BrokerState(ConsumeQueues(), ("broker-a",), BrokerProperties())
         self.metrics = Metrics()
         parking = Parking(self.state.store, ManualClock())
-        self.exposition = Exposition(self.state, CommitLog(MemoryFileSystem()), self.metrics, parking)
+        self.exposition = Exposition(self.state, MemoryStorage(), self.metrics, parking)
 
     def store(self, topic: str, count: int) -> None:
         message = Message(b"x", "m")

@@ -11,15 +11,16 @@ import pytest
 
 from rmqpull_broker.core.consumer_offsets import update_offset
 from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.errors import ConsumerGroupNotFound, InternalError, TooManyRequests
+from rmqpull_broker.core.errors import ConsumerGroupNotFound, ServiceNotAvailable, TooManyRequests
 from rmqpull_broker.core.facts import Fact, RowsStored
 from rmqpull_broker.core.groups import ensure_group
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.ports import LogRange
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.server import group_commit
 from rmqpull_broker.server.group_commit import GroupCommit
-from rmqpull_broker.store.queues import ConsumeQueues
+from rmqpull_broker.store.storage import MemoryStorage
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -30,10 +31,11 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-class FakeLog:
+class FakeStorage(MemoryStorage):
     """Keeps groups in memory. While ``gate`` is closed an append waits; ``failures`` are raised, one per append."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.appends: list[list[list[Fact]]] = []
         self.failures: list[Exception] = []
         self.gate = threading.Event()
@@ -41,11 +43,12 @@ class FakeLog:
         self.is_closed = False
         self.byte_count = 0
 
-    def append(self, groups: Sequence[Sequence[Fact]]) -> None:
+    def append(self, groups: Sequence[Sequence[Fact]]) -> LogRange:
         self.gate.wait(60)
         if self.failures:
             raise self.failures.pop()
         self.appends.append([list(group) for group in groups])
+        return super().append(groups)
 
     def close(self) -> None:
         self.is_closed = True
@@ -55,8 +58,8 @@ class Desk:
     """A group commit with everything around it."""
 
     def __init__(self) -> None:
-        self.state = BrokerState(ConsumeQueues(), ["broker-a"])
-        self.log = FakeLog()
+        self.log = FakeStorage()
+        self.state = BrokerState(self.log.store, ["broker-a"])
         self.kept: list[Fact] = []
         self.group_commit = GroupCommit(self.state, self.log, self.kept.extend)
 
@@ -138,7 +141,7 @@ def test_a_failing_log_fails_exactly_its_commands_and_spends_no_offset() -> None
         first, second, third = await desk.send_while_the_log_is_busy(b"1", b"2", b"3")
         desk.log.failures = [OSError("disk full")]
         desk.log.gate.set()
-        with pytest.raises(InternalError, match="disk full"):
+        with pytest.raises(ServiceNotAvailable, match="disk full"):
             await first
         assert [await second, await third] == [0, 1]
         assert desk.bodies == [[b"2", b"3"]]
@@ -232,7 +235,7 @@ def test_a_failed_write_no_longer_counts_as_waiting(monkeypatch: pytest.MonkeyPa
     async def story(desk: Desk) -> None:
         for error in (OSError("disk full"), ZeroDivisionError("a mistake of ours")):
             desk.log.failures = [error]
-            with pytest.raises((InternalError, ZeroDivisionError)):
+            with pytest.raises((ServiceNotAvailable, ZeroDivisionError)):
                 await desk.group_commit.execute(lambda draft: ensure_group(draft, "g"), 101)
         await desk.group_commit.execute(lambda draft: ensure_group(draft, "g"), 101)
 

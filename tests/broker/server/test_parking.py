@@ -32,9 +32,8 @@ from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
 from rmqpull_broker.server.service import Caller, Service
-from rmqpull_broker.store.commit_log import CommitLog
-from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.queues import ConsumeQueues
+from rmqpull_broker.store.storage import MemoryStorage
 
 QUEUE, OTHER = (MessageQueue("orders", "broker-a", queue_id) for queue_id in (0, 1))
 NEVER_MS = 10**12
@@ -287,7 +286,7 @@ def test_nobody_asks_to_wait_longer_than_five_minutes() -> None:
 
 def service_of(lot: Lot) -> Service:
     state = BrokerState(lot.store, "broker-a")
-    group_commit = GroupCommit(state, CommitLog(MemoryFileSystem()), lot.parking.kept)
+    group_commit = GroupCommit(state, MemoryStorage(), lot.parking.kept)
     sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "here")
     return Service(
         state,

@@ -11,33 +11,33 @@ from rmqpull_broker.core.delays import delayed
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.facts import Fact, RowsStored
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig
+from rmqpull_broker.core.ports import LogRange
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.core.transactions import TransactionCheck, half
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.timed_work import TimedWork
-from rmqpull_broker.store.queues import ConsumeQueues
+from rmqpull_broker.store.storage import MemoryStorage
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 START_MS = 1_000_000
 
 
-class Log:
+class Log(MemoryStorage):
     """Keeps nothing; fails as often as it is told to."""
 
     byte_count = 0
 
     def __init__(self) -> None:
+        super().__init__()
         self.failures = 0
 
-    def append(self, groups: Sequence[Sequence[Fact]]) -> None:
+    def append(self, groups: Sequence[Sequence[Fact]]) -> LogRange:
         if self.failures:
             self.failures -= 1
             raise OSError("no space left on device")
-
-    def close(self) -> None:
-        """Nothing to let go."""
+        return super().append(groups)
 
 
 class Broker:
@@ -46,7 +46,7 @@ class Broker:
     def __init__(self) -> None:
         self.clock = ManualClock(START_MS)
         self.log = Log()
-        self.state = BrokerState(ConsumeQueues(), ["broker-a"])
+        self.state = BrokerState(self.log.store, ["broker-a"])
         self.group_commit = GroupCommit(self.state, self.log, lambda facts: None)
         self.asked: list[TransactionCheck] = []
         self.work = TimedWork(self.state, self.group_commit, self.clock, "store", self.asked.append)

@@ -1,17 +1,30 @@
-"""Messages for properties, and a commit log with what it recovered."""
+"""Messages for properties, a commit log with what it recovered, and a broker without edges on a disk."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from rmqpull_broker.core.facts import Fact
-from rmqpull_broker.core.model import Message, StoredMessage
+from rmqpull_broker.core import columns
+from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.errors import BrokerError
+from rmqpull_broker.core.facts import Fact, QueuesTrimmed
+from rmqpull_broker.core.message_ids import MessageIds
+from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig
+from rmqpull_broker.core.ports import Job
+from rmqpull_broker.core.queue_selection import QueueSelector
+from rmqpull_broker.core.retention import RetentionLimits
+from rmqpull_broker.core.sending import Sender
+from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.store.commit_log import SEGMENT_BYTES, CommitLog, Recovery
+from rmqpull_broker.store.storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.vfs import FileSystem
 
 # How long an example takes says more about the machine than about the code.
@@ -50,7 +63,7 @@ class OpenedLog(NamedTuple):
 
 def _open_log(file_system: FileSystem, segment_bytes: int = SEGMENT_BYTES) -> OpenedLog:
     log, groups = CommitLog(file_system, segment_bytes), list[list[Fact]]()
-    return OpenedLog(log, groups, log.recover(groups.append))
+    return OpenedLog(log, groups, log.recover(lambda facts, _: groups.append(facts)))
 
 
 OpenLog = Callable[..., OpenedLog]
@@ -60,3 +73,105 @@ OpenLog = Callable[..., OpenedLog]
 def open_log() -> OpenLog:
     """Opens the commit log on a file system, as a broker that starts does."""
     return _open_log
+
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+SMALL = StorageOptions(
+    segment_bytes=3_000, save_bytes=2_000, snapshot_bytes=2_000, free_bytes_min=0, queue_file_bytes=2_000, cache_bytes=1
+)
+"""Limits that a handful of messages reaches."""
+
+
+class Started:
+    """A broker without edges that was just started on a disk."""
+
+    def __init__(self, disk: FileSystem, options: StorageOptions = SMALL) -> None:
+        self.reports: list[str] = []
+        self.storage = DiskStorage(disk, options, self.reports.append)
+        self.state = BrokerState(self.storage.store, ["broker-a"])
+        self.recovery = self.storage.recover(self.state)
+        self.sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "host")
+
+    def run(self, *commands: Callable[[Draft], object]) -> list[list[Fact]]:
+        """Keeps what the commands yield that are not refused, as one write, and gives it."""
+        draft = Draft(self.state)
+        for command in commands:
+            with contextlib.suppress(BrokerError):
+                command(draft)
+                draft.end_command()
+            draft.drop_command()
+        self.write(draft.groups)
+        return draft.groups
+
+    def write(self, groups: list[list[Fact]]) -> None:
+        if groups:
+            self.storage.applying(self.storage.append(groups))
+            for facts in groups:
+                self.state.apply(facts)
+
+    def topic(self, name: str = "orders", queue_nums: int = 1) -> None:
+        self.run(lambda draft: create_topic(draft, TopicConfig(name, queue_nums, queue_nums, creation_id="id")))
+
+    def send(self, *bodies: bytes, topic: str = "orders", now_ms: int = 1_000) -> None:
+        """Sends messages together, to the queue whose turn it is."""
+        messages = [Message(body, "ID") for body in bodies]
+        self.run(lambda draft: self.sender.send(draft, topic, messages, now_ms))
+
+    def publish(self, *bodies: bytes, topic: str = "orders", now_ms: int = 1_000) -> None:
+        """Publishes messages in columns, over all queues."""
+        batch = pa.record_batch({"body": pa.array(bodies, pa.binary())})
+        self.run(lambda draft: self.sender.publish(draft, topic, batch, now_ms, "client"))
+
+    @staticmethod
+    def do(job: Job | None) -> None:
+        """Does a job as a broker does."""
+        if job is not None:
+            try:
+                job.run()
+            finally:
+                job.finish()
+
+    def keep_up(self) -> None:
+        self.do(self.storage.due_job(self.state))
+
+    def snapshot(self) -> None:
+        self.do(self.storage.last_job(self.state))
+
+    def expire(self, now_ms: int, limits: RetentionLimits) -> None:
+        """Lets go of what is too old or too much."""
+        min_offsets = self.storage.expire(limits, now_ms)
+        if min_offsets is not None:
+            self.write([[QueuesTrimmed(tuple(min_offsets))]])
+            self.do(self.storage.removal_job(self.state))
+
+    def stop(self) -> None:
+        self.storage.leave_mark()
+        self.snapshot()
+        self.storage.close()
+
+    def bodies(self, queue: MessageQueue = QUEUE) -> list[bytes]:
+        """What can be read of a queue."""
+        rows = self.state.store.read(queue, *self.state.bounds(queue))
+        return [row.message.body for row in columns.to_rows(rows)]
+
+    def observed(self) -> dict[str, Any]:
+        """Everything that anybody can ask."""
+        state = self.state
+        queues = [queue for topic in state.topics.values() for queue in state.readable_queues(topic)]
+        return {
+            "topics": state.topics.copy(),
+            "groups": state.groups.copy(),
+            "bounds": {queue: state.bounds(queue) for queue in queues},
+            "rows": {queue: columns.to_rows(state.store.read(queue, *state.bounds(queue))) for queue in queues},
+            "progress": state.consumer_offsets.copy(),
+            "resets": state.resets.copy(),
+            "lost": [state.rows_lost(query_id) for query_id in ("q", "r", "")],
+            "delayed": sorted(state.delayed),
+            "newest": state.newest_store_ms,
+        }
+
+
+@pytest.fixture(scope="session")
+def start() -> type[Started]:
+    """Starts a broker without edges on a disk."""
+    return Started

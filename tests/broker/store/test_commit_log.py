@@ -11,8 +11,9 @@ import pytest
 from rmqpull_broker.core.facts import Fact, GroupPut
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.store import record
-from rmqpull_broker.store.commit_log import CommitLog, CorruptLog, Recovery
+from rmqpull_broker.store.commit_log import Recovery
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from rmqpull_broker.store.segments import CorruptLog
 from rmqpull_broker.store.vfs import OsFileSystem
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 GROUPS: list[list[Fact]] = [[GroupPut(GroupConfig(f"g{number}"))] for number in range(6)]
 RECORD_BYTES = len(record.encode_record(GROUPS[0], 0))
+MARK_BYTES = len(record.encode_record([], 0))
 HEADER_BYTES = record.SEGMENT_HEADER_BYTES
 TWO_RECORDS = HEADER_BYTES + 2 * RECORD_BYTES
 """A segment size that is reached with the second record."""
@@ -88,7 +90,7 @@ def test_each_write_says_where_it_began(disk: MemoryFileSystem, open_log: OpenLo
     frames = [record.read_frame(first, HEADER_BYTES + number * RECORD_BYTES) for number in range(4)]
     frames.append(record.read_frame(second, HEADER_BYTES))
     begun = [HEADER_BYTES, *[HEADER_BYTES + RECORD_BYTES] * 3, len(first) + HEADER_BYTES]
-    assert [frame and frame.written_from for frame in frames] == begun
+    assert [frame and frame.synced_until for frame in frames] == begun
 
 
 def test_what_recovery_read_is_synced_before_anything_follows_it(disk: MemoryFileSystem, open_log: OpenLog) -> None:
@@ -158,14 +160,28 @@ def test_a_last_segment_without_a_record_holds_nothing(
     assert open_log(three_segments, TWO_RECORDS).groups == [*GROUPS, GROUPS[0]]
 
 
-def test_a_log_on_a_real_disk(tmp_path: Path) -> None:
+def test_a_log_on_a_real_disk(tmp_path: Path, open_log: OpenLog) -> None:
     for number, group in enumerate(GROUPS):
-        log, groups = CommitLog(OsFileSystem(str(tmp_path)), TWO_RECORDS), list[list[Fact]]()
-        assert log.recover(groups.append) == Recovery(number)
-        assert groups == GROUPS[:number]
+        disk = OsFileSystem(str(tmp_path))
+        log, groups, recovery = open_log(disk, TWO_RECORDS)
+        assert (groups, recovery) == (GROUPS[:number], Recovery(number))
         log.append([group])
         log.close()
+        disk.close()
     assert len(list(tmp_path.glob("*.log"))) == 3
+
+
+def test_a_mark_is_left_at_a_start_and_an_orderly_stop_and_never_twice(
+    disk: MemoryFileSystem, open_log: OpenLog
+) -> None:
+    log = open_log(disk).log
+    log.append(GROUPS[:2])
+    for _ in range(3):
+        log.leave_mark()
+        log.close()
+        log, groups, recovery = open_log(disk)
+        assert (groups, recovery) == (GROUPS[:2], Recovery(2))
+        assert len(disk.files[disk.names()[0]]) == HEADER_BYTES + 2 * RECORD_BYTES + MARK_BYTES
 
 
 def test_a_log_that_nothing_was_appended_to_is_closed(disk: MemoryFileSystem, open_log: OpenLog) -> None:

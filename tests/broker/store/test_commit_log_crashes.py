@@ -9,8 +9,9 @@ import pytest
 from rmqpull_broker.core.facts import Fact, GroupPut
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.store import record
-from rmqpull_broker.store.commit_log import CorruptLog, LogBroken, Recovery
+from rmqpull_broker.store.commit_log import Recovery
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from rmqpull_broker.store.segments import CorruptLog
 from rmqpull_broker.store.vfs import AppendFile
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ GROUPS: list[list[Fact]] = [
     [GroupPut(GroupConfig(f"g{number}")), GroupPut(GroupConfig("of two facts"))] for number in range(6)
 ]
 SIZE = len(record.encode_record(GROUPS[0], 0))
+MARK = len(record.encode_record([], 0))
 HEADER_BYTES = record.SEGMENT_HEADER_BYTES
 NAME = f"{0:020d}.log"
 
@@ -87,7 +89,7 @@ def test_a_torn_write_is_cut_whole_although_later_records_of_it_are_intact(open_
     _, groups, recovery = open_log(disk)
     assert groups == GROUPS[: 1 + damaged]
     assert recovery == Recovery(1 + damaged, (3 - damaged) * SIZE, f"memory:{NAME}")
-    assert len(disk.files[NAME]) == start
+    assert len(disk.files[NAME]) == start + MARK
 
 
 def test_a_hole_at_the_end_is_cut(disk: MemoryFileSystem, open_log: OpenLog) -> None:
@@ -152,36 +154,48 @@ def test_a_failed_write_keeps_the_log_usable_without_its_groups(
     assert open_log(disk.crashed()).groups == [GROUPS[0], *GROUPS[4:]]
 
 
-def test_a_failed_write_that_cannot_be_taken_back_ends_the_log(open_log: OpenLog) -> None:
+@pytest.mark.parametrize("failing", [{"write", "truncate"}, {"sync"}, {"sync", "truncate"}])
+def test_what_cannot_be_taken_back_is_left_behind_in_a_segment_that_ends_before_it(
+    open_log: OpenLog, failing: set[str]
+) -> None:
     disk = FullDisk()
     log = open_log(disk).log
     log.append(GROUPS[:1])
-    disk.fail_next = {"write", "truncate"}
-    with pytest.raises(OSError, match="write failed"):
+    disk.fail_next = set(failing)
+    with pytest.raises(OSError, match="failed"):
         log.append(GROUPS[1:2])
-    with pytest.raises(LogBroken, match="until the broker is restarted"):
-        log.append(GROUPS[2:3])
-    log, groups, recovery = open_log(disk)
-    assert (groups, recovery.dropped_bytes) == (GROUPS[:1], SIZE // 2)
+    log.append(GROUPS[2:3])
+    assert disk.names() == [NAME, f"{begin(1):020d}.log"]
+    for after in (disk, disk.crashed()):
+        log, groups, _ = open_log(after)
+        assert groups == [GROUPS[0], GROUPS[2]]
+        log.append(GROUPS[3:4])
+        assert open_log(after.crashed()).groups == [GROUPS[0], GROUPS[2], GROUPS[3]]
+
+
+def test_a_failed_sync_is_no_end_while_the_disk_stays_out_of_order(open_log: OpenLog) -> None:
+    disk = MemoryFileSystem()
+    log = open_log(disk).log
+    log.append(GROUPS[:1])
+    for failing in ({"sync"}, {"create"}, {"sync"}, {"write"}, {"write", "remove"}):
+        disk.fail_next = failing
+        with pytest.raises(OSError, match="failed"):
+            log.append(GROUPS[1:2])
     log.append(GROUPS[2:3])
     assert open_log(disk.crashed()).groups == [GROUPS[0], GROUPS[2]]
 
 
-def test_a_failed_sync_ends_the_log_until_it_is_reopened(open_log: OpenLog) -> None:
-    disk = MemoryFileSystem()
-    log = open_log(disk).log
-    log.append(GROUPS[:1])
-    disk.fail_next = {"sync"}
-    with pytest.raises(OSError, match="sync failed"):
-        log.append(GROUPS[1:2])
-    for _ in range(2):
-        with pytest.raises(LogBroken):
-            log.append(GROUPS[2:3])
-    after = disk.crashed()
-    log, groups, _ = open_log(after)
-    assert groups == GROUPS[:1]
-    log.append(GROUPS[2:3])
-    assert open_log(after.crashed()).groups == [GROUPS[0], GROUPS[2]]
+def test_damage_to_the_last_write_is_told_from_a_torn_one_when_a_mark_follows(
+    disk: MemoryFileSystem, open_log: OpenLog
+) -> None:
+    open_log(disk)  # a start leaves a mark
+    for place in range(begin(3), begin(4)):
+        disk.files[NAME][place] ^= 1
+        with pytest.raises(CorruptLog, match=f"memory:{NAME} is damaged at offset {begin(3)}, and acknowledged"):
+            open_log(disk)
+        disk.files[NAME][place] ^= 1
+    disk.files[NAME][begin(4)] ^= 1
+    assert open_log(disk).recovery == Recovery(4, MARK, f"memory:{NAME}")
 
 
 @pytest.mark.parametrize("operation", ["write", "sync"])

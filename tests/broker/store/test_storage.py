@@ -1,0 +1,403 @@
+"""The storage of a broker: what it keeps in memory, what on disk, and what it does when some of that is gone."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqpull_broker.core.model import Bounds, MessageQueue
+from rmqpull_broker.core.retention import RetentionLimits
+from rmqpull_broker.core.topics import delete_topic
+from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from rmqpull_broker.store.segments import CorruptLog
+from rmqpull_broker.store.storage import MemoryStorage, StorageOptions
+
+if TYPE_CHECKING:
+    from tests.broker.store.conftest import Started
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+EAGER = StorageOptions(segment_bytes=3_000, save_bytes=0, snapshot_bytes=1 << 30, free_bytes_min=0, cache_bytes=1)
+"""Every chunk is saved as soon as it can be, and read from its file."""
+ALL = RetentionLimits(0)
+
+
+@pytest.fixture
+def disk() -> MemoryFileSystem:
+    return MemoryFileSystem()
+
+
+@pytest.fixture
+def broker(disk: MemoryFileSystem, start: type[Started]) -> Started:
+    """Twelve messages in three chunks, all of them saved."""
+    broker = start(disk, EAGER)
+    broker.topic()
+    for first in range(0, 12, 4):
+        broker.send(*(b"%d" % number for number in range(first, first + 4)))
+        broker.keep_up()
+    return broker
+
+
+TWELVE = [b"%d" % number for number in range(12)]
+
+
+def files(disk: MemoryFileSystem, suffix: str) -> list[str]:
+    return [name for name in disk.names() if name.endswith(suffix)]
+
+
+# --- queue files -------------------------------------------------------------------------------------------------
+
+
+def test_saved_messages_are_read_from_queue_files(broker: Started, disk: MemoryFileSystem) -> None:
+    assert broker.storage.store.unsaved_bytes == 0
+    assert broker.bodies() == TWELVE
+    disk.fail_next = {"read"}
+    assert broker.bodies() == TWELVE  # from the log
+    assert "is damaged at offset" in broker.reports[0]
+
+
+def test_every_flipped_bit_of_a_queue_file_costs_a_report_and_no_message(
+    broker: Started, disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    (name,) = files(disk, ".chunks")
+    broker.snapshot()
+    for place in range(0, len(disk.files[name]), 7):
+        disk.files[name][place] ^= 1 << place % 8
+        broker = start(disk, EAGER)
+        assert broker.bodies() == TWELVE
+        assert len(broker.reports) == 1
+        disk.files[name][place] ^= 1 << place % 8
+
+
+@pytest.mark.parametrize("loss", ["gone", "empty", "cut"])
+def test_a_lost_queue_file_costs_no_message(
+    broker: Started, disk: MemoryFileSystem, start: type[Started], loss: str
+) -> None:
+    broker.snapshot()
+    (name,) = files(disk, ".chunks")
+    del disk.files[name][{"gone": 0, "empty": 0, "cut": -9}[loss] :]
+    if loss == "gone":
+        disk.remove(name)
+    assert start(disk, EAGER).bodies() == TWELVE
+
+
+def test_messages_that_a_snapshot_carried_can_be_read_from_the_log_as_well(
+    disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    lazy = dataclasses.replace(EAGER, save_bytes=1 << 30)
+    broker = start(disk, lazy)
+    broker.topic()
+    broker.send(b"a", b"b")
+    broker.snapshot()
+    broker = start(disk, EAGER)  # they come from the snapshot, and only now go to a queue file
+    broker.send(b"c")
+    broker.keep_up()
+    broker.snapshot()
+    disk.remove(files(disk, ".chunks")[0])
+    assert start(disk, EAGER).bodies() == [b"a", b"b", b"c"]
+
+
+def test_messages_of_a_deleted_topic_are_not_taken_for_those_of_its_successor(
+    disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    broker = start(disk, dataclasses.replace(EAGER, save_bytes=1 << 30))
+    broker.topic("others")
+    broker.send(b"holds the log", topic="others")
+    broker.topic()
+    broker.send(b"old", b"older")
+    broker.run(lambda draft: delete_topic(draft, "orders"))
+    broker.topic()
+    broker.send(b"new", b"newer")
+    broker.snapshot()
+    broker = start(disk, EAGER)  # one range of the log for all that comes from the snapshot
+    broker.send(b"newest")
+    broker.keep_up()
+    broker.snapshot()
+    disk.remove(files(disk, ".chunks")[0])
+    assert start(disk, EAGER).bodies() == [b"new", b"newer", b"newest"]
+
+
+def test_damage_to_queue_file_and_log_is_refused_by_naming_the_log(broker: Started, disk: MemoryFileSystem) -> None:
+    (chunks,), (log, *_) = files(disk, ".chunks"), files(disk, ".log")
+    del disk.files[chunks][:]
+    disk.files[log][-1] ^= 1
+    with pytest.raises(CorruptLog, match=f"memory:{log} is damaged at offset"):
+        broker.bodies()
+
+
+def test_chunks_that_cannot_be_saved_stay_in_memory_and_are_saved_later(
+    broker: Started, disk: MemoryFileSystem
+) -> None:
+    broker.send(b"12")
+    disk.fail_next = {"create", "write"}
+    with pytest.raises(OSError, match="failed"):
+        broker.keep_up()
+    assert broker.bodies() == [*TWELVE, b"12"]
+    disk.fail_next = set()
+    broker.keep_up()
+    assert broker.storage.store.unsaved_bytes == 0
+    assert broker.bodies() == [*TWELVE, b"12"]
+
+
+def test_queue_files_that_nobody_refers_to_are_removed_at_a_start(
+    broker: Started, disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    broker = start(disk, EAGER)  # no snapshot: all is replayed and saved anew
+    assert broker.bodies() == TWELVE
+    assert len(files(disk, ".chunks")) == 1
+
+
+# --- snapshots ---------------------------------------------------------------------------------------------------
+
+
+def test_a_start_replays_only_what_lies_behind_the_newest_snapshot(
+    broker: Started, disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    broker.snapshot()
+    broker.send(b"12")
+    broker = start(disk.crashed(), EAGER)
+    assert broker.recovery.groups == 1
+    assert broker.bodies() == [*TWELVE, b"12"]
+
+
+def test_an_orderly_stop_leaves_nothing_to_replay(
+    broker: Started, disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    broker.stop()
+    broker = start(disk.crashed(), EAGER)
+    assert (broker.recovery.groups, broker.bodies()) == (0, TWELVE)
+
+
+def test_the_two_newest_snapshots_are_kept_and_the_older_serves_when_the_newer_is_damaged(
+    broker: Started, disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    for number in range(12, 15):
+        broker.send(b"%d" % number)
+        broker.snapshot()
+    older, newer = files(disk, ".snapshot")
+    for place in range(0, len(disk.files[newer]), 3):
+        disk.files[newer][place] ^= 1 << place % 8
+        after = start(MemoryFileSystem({name: bytes(data) for name, data in disk.files.items()}), EAGER)
+        assert after.bodies() == [*TWELVE, b"12", b"13", b"14"]
+        assert after.recovery.groups == 1
+        assert after.reports[0].startswith(f"memory:{newer} is passed over: ")
+        disk.files[newer][place] ^= 1 << place % 8
+    disk.files[newer][60] ^= 1
+    disk.files[older][60] ^= 1
+    after = start(disk, EAGER)
+    assert after.bodies() == [*TWELVE, b"12", b"13", b"14"]
+    after.send(b"15")
+    after.snapshot()
+    assert len(files(disk, ".snapshot")) == 1
+
+
+def test_a_log_that_ends_before_a_snapshot_lost_what_was_acknowledged(
+    broker: Started, disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    broker.snapshot()
+    log = files(disk, ".log")[-1]
+    disk.truncate(log, len(disk.files[log]) - 1)
+    with pytest.raises(
+        CorruptLog, match=rf"memory:{log} ends at offset \d+, but a snapshot tells .* synced until offset"
+    ):
+        start(disk, EAGER)
+
+
+@pytest.mark.parametrize("failing", ["create", "write", "sync", "rename"])
+def test_a_snapshot_that_cannot_be_written_leaves_the_one_before(
+    broker: Started, disk: MemoryFileSystem, start: type[Started], failing: str
+) -> None:
+    broker.snapshot()
+    broker.send(b"12")
+    broker.storage.sync()
+    disk.fail_next = {failing}
+    with pytest.raises(OSError, match="failed"):
+        broker.snapshot()
+    assert start(disk.crashed(), EAGER).recovery.groups == 1
+    broker.snapshot()
+    assert start(disk.crashed(), EAGER).recovery.groups == 0
+
+
+# --- retention ---------------------------------------------------------------------------------------------------
+
+
+def test_old_segments_go_and_min_offsets_advance(broker: Started, disk: MemoryFileSystem, start: type[Started]) -> None:
+    broker.snapshot()
+    for number in range(12, 40):
+        broker.send(b"%d" % number * 50, now_ms=1_000 + number)
+    logs = files(disk, ".log")
+    broker.expire(1_039, RetentionLimits(10))
+    kept = files(disk, ".log")
+    assert kept == logs[-len(kept) :] != logs
+    assert min(files(disk, ".snapshot")) > kept[0]
+    (low, high), bodies = broker.state.bounds(QUEUE), broker.bodies()
+    assert 12 < low <= 29
+    assert high == 40
+    assert bodies == [b"%d" % number * 50 for number in range(low, 40)]
+    after = start(disk.crashed(), EAGER)
+    assert (after.state.bounds(QUEUE), after.bodies()) == ((low, high), bodies)
+
+
+def test_the_size_of_the_log_is_bounded(broker: Started, disk: MemoryFileSystem) -> None:
+    for number in range(12, 60):
+        broker.send(b"%d" % number)
+        broker.expire(0, RetentionLimits(1 << 40, 9_000))
+        assert sum(len(disk.files[name]) for name in files(disk, ".log")) <= 9_000 + EAGER.segment_bytes
+    assert broker.bodies()[-1] == b"59"
+
+
+def test_when_all_is_old_all_goes_and_offsets_go_on(
+    broker: Started, disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    broker.expire(9_000, ALL)
+    assert broker.state.bounds(QUEUE) == Bounds(12, 12)
+    assert len(files(disk, ".log")) == 1
+    broker.expire(19_000, ALL)  # there is nothing more to do
+    assert len(files(disk, ".log")) == 1
+    for after in (broker, start(disk.crashed(), EAGER)):
+        assert after.bodies() == []
+        after.send(b"12", now_ms=10_000)
+        assert after.state.bounds(QUEUE) == Bounds(12, 13)
+        assert after.bodies() == [b"12"]
+        disk = disk.crashed()
+
+
+def test_queue_files_of_old_messages_go_with_the_snapshots_that_know_them(
+    broker: Started, disk: MemoryFileSystem
+) -> None:
+    broker.expire(9_000, ALL)
+    broker.send(b"12", now_ms=10_000)
+    broker.keep_up()
+    broker.snapshot()
+    assert broker.bodies() == [b"12"]
+    assert sum(len(disk.files[name]) for name in files(disk, ".chunks")) < 20_000
+    assert len(files(disk, ".snapshot")) <= 2
+
+
+def test_a_topic_that_begins_anew_is_not_cut_where_its_predecessor_was(broker: Started, disk: MemoryFileSystem) -> None:
+    for number in range(12, 60):
+        broker.send(b"%d" % number)
+    broker.run(lambda draft: delete_topic(draft, "orders"))
+    broker.topic()
+    for number in range(60):
+        broker.send(b"new %d" % number)
+    logs = files(disk, ".log")
+    broker.expire(0, RetentionLimits(1 << 40, sum(len(disk.files[name]) for name in logs[1:])))
+    assert files(disk, ".log") == logs[1:]
+    assert broker.bodies() == [b"new %d" % number for number in range(60)]
+
+
+def test_a_log_without_its_beginning_needs_a_snapshot(
+    broker: Started, disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    broker.expire(9_000, ALL)
+    for name in files(disk, ".snapshot"):
+        disk.remove(name)
+    with pytest.raises(CorruptLog, match=r"begins at position \d+ .* and no snapshot tells what was before"):
+        start(disk, EAGER)
+
+
+def test_a_damaged_chunk_that_retention_cut_in_two_is_read_from_what_the_log_has_left(
+    disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    broker = start(disk, dataclasses.replace(EAGER, save_bytes=1 << 30))
+    broker.topic()
+    for number in range(30):
+        broker.send(b"%d" % number)
+    broker.storage.store.finalize_down_to(0)
+    broker.do(broker.storage._save_job())
+    broker.expire(0, RetentionLimits(1 << 40, 4_000))
+    low, _ = broker.state.bounds(QUEUE)
+    assert 0 < low < 30
+    del disk.files[files(disk, ".chunks")[0]][:]
+    assert broker.bodies() == [b"%d" % number for number in range(low, 30)]
+
+
+# --- a full disk -------------------------------------------------------------------------------------------------
+
+
+def fill(broker: Started) -> None:
+    for _ in range(100):
+        broker.send(b"x" * 100)
+
+
+def test_a_full_disk_refuses_messages_serves_reads_and_recovers(
+    broker: Started, disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    used = sum(map(len, disk.files.values()))
+    for room in range(0, 600, 50):
+        disk.capacity = used + room
+        with pytest.raises(OSError, match="No space left") as full:
+            fill(broker)
+        assert full.value.errno == errno.ENOSPC
+        assert broker.bodies()[:12] == TWELVE
+        used = sum(map(len, disk.files.values()))
+    disk.capacity = 1 << 40
+    broker.send(b"taken")
+    kept = broker.bodies()
+    assert kept[-1] == b"taken"
+    assert start(disk.crashed(), EAGER).bodies() == kept
+
+
+def test_below_a_reserve_of_free_bytes_messages_are_refused_and_retention_makes_room(
+    disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    broker = start(disk, dataclasses.replace(EAGER, free_bytes_min=5_000))
+    broker.topic()
+    disk.capacity = 20_000
+    with pytest.raises(OSError, match="less than 5000 bytes are free"):
+        fill(broker)
+    assert disk.free_bytes() > 4_000
+    broker.expire(9_000, ALL)
+    broker.send(b"there is room again", now_ms=9_000)
+    assert broker.bodies() == [b"there is room again"]
+
+
+# --- ASYNC_FLUSH and memory --------------------------------------------------------------------------------------
+
+
+def test_asynchronous_flushing_keeps_what_was_synced_and_any_first_part_of_the_rest(
+    disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    options = dataclasses.replace(EAGER, syncs_appends=False)
+    broker = start(disk, options)
+    broker.topic()
+    for number in range(20):
+        broker.send(b"%d" % number)
+        if number == 9:
+            assert not broker.storage.is_synced
+            broker.storage.sync()
+            assert broker.storage.is_synced
+    synced, size = dict(disk.synced), {name: len(data) for name, data in disk.files.items()}
+    (last,) = [name for name in size if size[name] > synced[name]]
+    for length in range(size[last] - synced[last] + 1):
+        cut = disk.crashed(lambda unsynced, length=length: unsynced[:length])  # type: ignore[misc]
+        bodies = start(cut, options).bodies()
+        assert bodies == [b"%d" % number for number in range(len(bodies))]
+        assert len(bodies) >= 10
+
+
+def test_a_hole_in_what_was_never_synced_is_no_damage(disk: MemoryFileSystem, start: type[Started]) -> None:
+    options = dataclasses.replace(EAGER, syncs_appends=False, segment_bytes=1 << 20)
+    broker = start(disk, options)
+    broker.topic()
+    broker.storage.sync()
+    for number in range(9):
+        broker.send(b"%d" % number)
+    holed = disk.crashed(lambda unsynced: bytes(200) + unsynced[200:])
+    after = start(holed, options)
+    assert after.bodies() == []
+    assert after.recovery.dropped_bytes > 1_000
+
+
+def test_without_a_directory_nothing_is_kept_twice() -> None:
+    storage = MemoryStorage()
+    first, second = storage.append([[]]), storage.append([[], []])
+    assert (first.until_position, second.from_position) == (1, 1)
+    assert storage.is_synced
+    assert (storage.is_behind, storage.is_stuck) == (False, False)
+    storage.leave_mark()
+    storage.sync()
+    storage.close()

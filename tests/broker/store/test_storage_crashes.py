@@ -1,0 +1,111 @@
+"""A power cut before any operation of the disk: nothing acknowledged is lost, and nothing else appears."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqpull_broker.core.retention import RetentionLimits
+from rmqpull_broker.core.topics import delete_topic
+from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from rmqpull_broker.store.storage import StorageOptions
+
+if TYPE_CHECKING:
+    from tests.broker.store.conftest import Started
+
+OPTIONS = StorageOptions(
+    segment_bytes=2_500, save_bytes=1_500, snapshot_bytes=2_000, free_bytes_min=0, queue_file_bytes=2_500, cache_bytes=1
+)
+
+Known = dict[str, Any]
+
+
+class PowerCut(Exception):
+    """The process is gone."""
+
+
+class DoomedDisk(MemoryFileSystem):
+    """Cuts the power before the operation whose turn it is when ``operations_left`` are done."""
+
+    def __init__(self, operations_left: int) -> None:
+        super().__init__()
+        self.operations_left = operations_left
+
+    def fail_if_told(self, operation: str) -> None:
+        if operation != "read":
+            if self.operations_left == 0:
+                raise PowerCut
+            self.operations_left -= 1
+
+
+def torn(seed: int) -> Callable[[bytes], bytes]:
+    """Keeps a first part of what was not synced, perhaps with a hole in it."""
+    dice = random.Random(seed)
+
+    def kept(unsynced: bytes) -> bytes:
+        part = bytearray(unsynced[: dice.randint(0, len(unsynced))])
+        if part and dice.random() < 0.5:
+            hole = dice.randrange(len(part))
+            part[hole : hole + 64] = bytes(len(part[hole : hole + 64]))
+        return bytes(part)
+
+    return kept
+
+
+def live(broker: Started, known: list[Known]) -> None:
+    """A life with all that a disk is ever asked to do; ``known`` gets what the broker knows after each write."""
+    write = broker.write
+
+    def write_and_note(groups: Any) -> None:
+        write(groups)
+        known.append(broker.observed())
+
+    broker.write = write_and_note  # type: ignore[method-assign]
+    known.append(broker.observed())
+    steps: list[Callable[[], object]] = [
+        broker.topic,
+        *(partial(broker.send, b"%d" % number * 9, b"more") for number in range(6)),
+        partial(broker.publish, *(b"column %d" % number for number in range(20))),
+        partial(broker.expire, 0, RetentionLimits(1 << 40, 4_000)),
+        partial(broker.run, lambda draft: delete_topic(draft, "orders")),
+        partial(broker.topic, "orders", 2),
+        *(partial(broker.send, b"%d" % number * 9) for number in range(4)),
+        partial(broker.expire, 5_000, RetentionLimits(0)),
+        partial(broker.send, b"last", now_ms=6_000),
+    ]
+    for step in steps:
+        step()
+        broker.keep_up()
+    broker.stop()
+
+
+@pytest.mark.parametrize("syncs_appends", [True, False])
+def test_a_power_cut_before_any_operation_loses_nothing_acknowledged(start: type[Started], syncs_appends: bool) -> None:
+    options = dataclasses.replace(OPTIONS, syncs_appends=syncs_appends)
+    undisturbed: list[Known] = []
+    live(start(MemoryFileSystem(), options), undisturbed)
+    operations, is_over = 0, False
+    while not is_over:
+        disk, acknowledged = DoomedDisk(operations), list[Known]()
+        try:
+            live(start(disk, options), acknowledged)
+            is_over = True
+        except PowerCut:
+            pass
+        assert acknowledged == undisturbed[: len(acknowledged)]
+        for after in (disk.crashed(), disk.crashed(bytes), *(disk.crashed(torn(seed)) for seed in range(4))):
+            broker = start(after, options)
+            reached = undisturbed.index(broker.observed()) + 1
+            # What was under way may have been kept, without anybody having been told.
+            assert reached <= max(len(acknowledged), 1) + 1
+            assert reached >= len(acknowledged) or not syncs_appends
+            broker.topic("afterwards")
+            broker.storage.sync()
+            assert start(after.crashed(), options).observed() == broker.observed()
+        operations += 1
+    assert operations > 50

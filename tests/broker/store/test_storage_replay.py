@@ -1,0 +1,248 @@
+"""A broker that starts again knows what it knew: held against lists, through restarts, crashes and retention."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqpull_broker.core import columns
+from rmqpull_broker.core.consumer_offsets import commit_offsets, report_lost, update_offset
+from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.facts import ColumnsStored, Fact, LostRange, QueuesTrimmed, RowsStored
+from rmqpull_broker.core.groups import ensure_group
+from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.retention import RetentionLimits
+from rmqpull_broker.core.sending import Sender
+from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.core.topics import create_topic, delete_topic
+from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from rmqpull_broker.store.storage import StorageOptions
+
+if TYPE_CHECKING:
+    from tests.broker.store.conftest import Started
+
+TOPICS = ["orders", "invoices", "il legal"]
+QUEUES = st.builds(MessageQueue, st.sampled_from(TOPICS), st.just("broker-a"), st.integers(0, 3))
+GROUPS = st.sampled_from(["readers", "writers", ""])
+OFFSETS = st.integers(-1, 9)
+MESSAGES = st.builds(
+    Message,
+    st.binary(max_size=3),
+    st.sampled_from(["ID1", "ID2"]),
+    st.none() | st.sampled_from(["red", "été"]),
+    properties=st.dictionaries(st.sampled_from("ab"), st.text("xyz", max_size=2)),
+    message_group=st.sampled_from([None, None, None, "hello", "order-1"]),
+)
+LOST = st.lists(st.builds(LostRange, QUEUES, st.integers(0, 3), st.integers(2, 5)), max_size=3)
+
+Command = Callable[[Sender, Draft, int], object]
+
+
+def create(name: str, queue_count: int, topic_type: TopicType) -> Command:
+    return lambda sender, draft, now_ms: create_topic(
+        draft, TopicConfig(name, queue_count, queue_count, topic_type, "id")
+    )
+
+
+def send(topic: str, messages: list[Message]) -> Command:
+    return lambda sender, draft, now_ms: sender.send(draft, topic, messages, now_ms)
+
+
+def publish(topic: str, messages: list[Message]) -> Command:
+    batch = pa.record_batch(
+        {
+            "body": pa.array([message.body for message in messages], pa.binary()),
+            "tags": pa.array([message.tags for message in messages], pa.string()),
+            "messageGroup": pa.array([message.message_group for message in messages], pa.string()),
+        }
+    )
+    return lambda sender, draft, now_ms: sender.publish(draft, topic, batch, now_ms, "client")
+
+
+def commit(group: str, offsets: list[tuple[MessageQueue, int]]) -> Command:
+    return lambda sender, draft, now_ms: commit_offsets(draft, group, offsets)
+
+
+def update(group: str, queue: MessageQueue, offset: int) -> Command:
+    return lambda sender, draft, now_ms: update_offset(draft, group, queue, offset)
+
+
+def delete(topic: str) -> Command:
+    return lambda sender, draft, now_ms: delete_topic(draft, topic)
+
+
+def ensure(group: str) -> Command:
+    return lambda sender, draft, now_ms: ensure_group(draft, group)
+
+
+def report(query_id: str, batch_id: int, ranges: list[LostRange]) -> Command:
+    return lambda sender, draft, now_ms: report_lost(draft, query_id, batch_id, ranges)
+
+
+COMMANDS = st.one_of(
+    st.builds(create, st.sampled_from(TOPICS), st.integers(0, 3), st.sampled_from([TopicType.NORMAL, TopicType.FIFO])),
+    st.builds(send, st.sampled_from(TOPICS), st.lists(MESSAGES, max_size=3)),
+    st.builds(publish, st.sampled_from(TOPICS), st.lists(MESSAGES, max_size=5)),
+    st.builds(commit, GROUPS, st.lists(st.tuples(QUEUES, OFFSETS), max_size=3)),
+    st.builds(update, GROUPS, QUEUES, OFFSETS),
+    st.builds(ensure, GROUPS),
+    st.builds(delete, st.sampled_from(TOPICS)),
+    st.builds(report, st.sampled_from(["q", "r", ""]), st.integers(0, 2), LOST),
+)
+SEEDS = [create("orders", 2, TopicType.NORMAL), create("invoices", 3, TopicType.FIFO)]
+
+
+class Lists:
+    """The message store as one would write it down: a list of messages for each queue, and how many are gone."""
+
+    def __init__(self) -> None:
+        self._rows: dict[MessageQueue, list[StoredMessage]] = {}
+        self._gone: dict[MessageQueue, int] = {}
+
+    def bounds(self, queue: MessageQueue) -> Bounds:
+        return Bounds(self._gone.get(queue, 0), len(self._rows.get(queue, ())))
+
+    def read(self, queue: MessageQueue, from_offset: int, until_offset: int) -> Iterator[pa.RecordBatch]:
+        rows = self._rows.get(queue, [])[from_offset:until_offset]
+        return iter([columns.from_rows(rows)] if rows else [])
+
+    def time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
+        return self.bounds(queue)
+
+    def append(self, stored: RowsStored | ColumnsStored) -> None:
+        if isinstance(stored, RowsStored):
+            self._rows.setdefault(stored.queue, []).extend(stored.rows)
+            return
+        rows = iter(columns.to_rows([stored.batch]))
+        for part in stored.parts:
+            self._rows.setdefault(part.queue, []).extend(itertools.islice(rows, part.row_count))
+
+    def trim(self, queue: MessageQueue, min_offset: int) -> None:
+        self._gone[queue] = max(min_offset, self._gone.get(queue, 0))
+
+    def drop(self, topic: str) -> None:
+        for queue in [queue for queue in self._rows if queue.topic == topic]:
+            del self._rows[queue]
+            self._gone.pop(queue, None)
+
+
+class Story:
+    """A broker on a disk beside a model that is never restarted."""
+
+    def __init__(self, start: type[Started], options: StorageOptions) -> None:
+        self._start = start
+        self._options = options
+        self.disk = MemoryFileSystem()
+        self.broker = start(self.disk, options)
+        self.model = BrokerState(Lists(), ["broker-a"])
+        self.now_ms = 1_000
+
+    def act(self, action: Any) -> None:
+        """A list of commands is one write; the rest is what a broker does beside, or what is done to it."""
+        match action:
+            case list():
+                self.now_ms += 10
+                self._take(self.broker.run(*(self._bound(command) for command in action)))
+            case "keep up":
+                self.broker.keep_up()
+            case "snapshot":
+                self.broker.snapshot()
+            case "expire", int(reserved_ms), log_bytes_max:
+                self._expire(RetentionLimits(reserved_ms, log_bytes_max))
+            case "restart":
+                self.broker.stop()
+                self.restart(self.disk)
+            case "crash", int(seed):
+                dice = random.Random(seed)
+                self.restart(self.disk.crashed(lambda unsynced: torn(unsynced, dice)))
+            case "lose queue files":
+                for name in [name for name in self.disk.files if name.endswith(".chunks")]:
+                    del self.disk.files[name], self.disk.synced[name]
+                self.restart(self.disk)
+
+    def _bound(self, command: Command) -> Callable[[Draft], object]:
+        return lambda draft: command(self.broker.sender, draft, self.now_ms)
+
+    def _take(self, groups: list[list[Fact]]) -> None:
+        for facts in groups:
+            self.model.apply(facts)
+
+    def _expire(self, limits: RetentionLimits) -> None:
+        before = self.broker.observed()["bounds"]
+        self.broker.expire(self.now_ms, limits)
+        after = self.broker.observed()["bounds"]
+        trimmed = [(queue, after[queue].min_offset) for queue in after if after[queue] != before[queue]]
+        self._take([[QueuesTrimmed(tuple(trimmed))]])
+
+    def restart(self, disk: MemoryFileSystem) -> None:
+        self.disk = disk
+        self.broker = self._start(disk, self._options)
+
+    def check(self) -> None:
+        expected = self._start.observed(self)  # type: ignore[arg-type]
+        assert self.broker.observed() == expected
+
+    @property
+    def state(self) -> BrokerState:
+        return self.model
+
+
+def torn(unsynced: bytes, dice: random.Random) -> bytes:
+    """A first part of what was not synced, perhaps with a hole in it."""
+    kept = bytearray(unsynced[: dice.randint(0, len(unsynced))])
+    hole = dice.randint(0, len(kept))
+    if dice.random() < 0.5:
+        kept[hole : hole + dice.randint(0, 64)] = bytes(len(kept[hole : hole + 64]))[:64]
+    return bytes(kept[: len(unsynced)])
+
+
+FILL = st.lists(
+    st.builds(send, st.just("orders"), st.lists(MESSAGES, min_size=1, max_size=3))
+    | st.builds(publish, st.just("orders"), st.lists(MESSAGES, min_size=1, max_size=9)),
+    min_size=1,
+    max_size=4,
+)
+ANEW = st.tuples(
+    st.builds(delete, st.just("orders")),
+    st.just(create("orders", 2, TopicType.NORMAL)),
+    st.builds(publish, st.just("orders"), st.lists(MESSAGES, min_size=1, max_size=4)),
+).map(list)
+ACTIONS = st.one_of(
+    FILL,
+    FILL,
+    FILL,
+    ANEW,
+    st.lists(COMMANDS, min_size=1, max_size=4),
+    st.sampled_from(["keep up", "snapshot", "restart", "lose queue files"]),
+    st.sampled_from(["keep up", "snapshot", "lose queue files"]),
+    st.tuples(st.just("crash"), st.integers(0, 1 << 16)),
+    st.tuples(st.just("expire"), st.sampled_from([0, 50, 1 << 40]), st.none() | st.sampled_from([0, 3_000])),
+)
+OPTIONS = st.builds(
+    StorageOptions,
+    segment_bytes=st.sampled_from([64, 2_000, 1 << 30]),
+    save_bytes=st.sampled_from([0, 3_000, 1 << 30]),
+    snapshot_bytes=st.sampled_from([64, 3_000, 1 << 30]),
+    free_bytes_min=st.just(0),
+    queue_file_bytes=st.sampled_from([1, 1 << 30]),
+    cache_bytes=st.sampled_from([1, 1 << 30]),
+)
+
+
+@given(st.lists(ACTIONS, max_size=20), OPTIONS)
+def test_a_broker_knows_what_it_was_told_whatever_happens_to_it(
+    start: type[Started], actions: list[Any], options: StorageOptions
+) -> None:
+    story = Story(start, options)
+    story.act(SEEDS)
+    for action in actions:
+        story.act(action)
+        story.check()
+    story.restart(story.disk.crashed())
+    story.check()
