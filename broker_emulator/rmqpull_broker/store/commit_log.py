@@ -165,19 +165,20 @@ class CommitLog:
         rows = _RowsTogether(apply, self._base)
         file = self._file_system.open(name)
         try:
-            record.check_segment_header(memoryview(file.read(0, record.SEGMENT_HEADER_BYTES)))
+            version = record.check_segment_header(memoryview(file.read(0, record.SEGMENT_HEADER_BYTES)))
+            self._must_roll = version != record.FORMAT_VERSION
             self._size = min(start - self._base, max(end, record.SEGMENT_HEADER_BYTES))
             for place, frame in read_frames(file, start - self._base, end):
                 self._size = place + frame.size
                 self._ends_with_mark = not frame.payload
                 groups += bool(frame.payload)
-                if (lone := record.lone_rows(frame.payload)) is not None:
+                lone = record.lone_rows(frame.payload) if version == record.FORMAT_VERSION else None
+                if lone is not None:
                     rows.add(*lone, self._base + place, self.end)
                 elif frame.payload:
                     rows.apply()
-                    apply(
-                        list(record.decode_payload(frame.payload)), LogRange(self._base, self._base + place, self.end)
-                    )
+                    facts = list(record.decode_payload(frame.payload, version))
+                    apply(facts, LogRange(self._base, self._base + place, self.end))
             rows.apply()
         except record.UnknownFormat as error:
             raise CorruptLog(f"{self._describe(self._base)} cannot be read: {error}") from None
@@ -207,9 +208,10 @@ class CommitLog:
                 continue
             file, reached = self._file_system.open(segment_name(base)), start - base
             try:
+                version = record.check_segment_header(memoryview(file.read(0, record.SEGMENT_HEADER_BYTES)))
                 for place, frame in read_frames(file, reached, end - base):
                     reached = place + frame.size
-                    yield list(record.decode_payload(frame.payload))
+                    yield list(record.decode_payload(frame.payload, version))
             finally:
                 file.close()
             if reached < end - base:

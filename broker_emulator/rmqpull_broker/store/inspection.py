@@ -61,12 +61,12 @@ def _dump_segment(
     name = segment_name(base)
     file, reached = file_system.open(name), record.SEGMENT_HEADER_BYTES
     try:
-        record.check_segment_header(memoryview(file.read(0, record.SEGMENT_HEADER_BYTES)))
+        version = record.check_segment_header(memoryview(file.read(0, record.SEGMENT_HEADER_BYTES)))
         end = file_system.size(name) if following is None else following - base
         for place, frame in read_frames(file, reached, end):
             reached = place + frame.size
             if base + place >= from_position:
-                yield LoggedRecord(base + place, frame.size, tuple(record.decode_payload(frame.payload)))
+                yield LoggedRecord(base + place, frame.size, tuple(record.decode_payload(frame.payload, version)))
     except record.UnknownFormat as error:
         raise CorruptLog(f"{file_system.describe(name)} cannot be read: {error}") from None
     finally:

@@ -45,7 +45,7 @@ import pyarrow as pa
 from rmqpull_broker.core import columns
 from rmqpull_broker.core.facts import ColumnsStored, Fact, QueuePart, RowsStored
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.store import small_facts
+from rmqpull_broker.store import format_1, small_facts
 from rmqpull_broker.store.rows import LoggedRows, encode_rows
 
 FORMAT_VERSION = 2
@@ -73,15 +73,16 @@ def encode_segment_header() -> bytes:
     return _SEGMENT_HEADER.pack(SEGMENT_MAGIC, FORMAT_VERSION, 0)
 
 
-def check_segment_header(data: memoryview) -> None:
-    """Raises UnknownFormat unless ``data`` begins a segment of this format."""
+def check_segment_header(data: memoryview) -> int:
+    """The format version of the segment that ``data`` begins. Raises UnknownFormat unless it can be read."""
     if len(data) < SEGMENT_HEADER_BYTES:
         raise UnknownFormat(f"its {len(data)} bytes are less than a segment's header")
     magic, version, _ = _SEGMENT_HEADER.unpack_from(data)
     if magic != SEGMENT_MAGIC:
         raise UnknownFormat(f"it begins with {bytes(magic)!r} and not with {SEGMENT_MAGIC!r}")
-    if version != FORMAT_VERSION:
-        raise UnknownFormat(f"its format version is {version}; this release reads version {FORMAT_VERSION}")
+    if version not in (FORMAT_VERSION, format_1.VERSION):
+        raise UnknownFormat(f"its format version is {version}; this release reads versions 1 and {FORMAT_VERSION}")
+    return int(version)
 
 
 def _padded(data: bytes | pa.Buffer) -> list[bytes | pa.Buffer]:
@@ -131,15 +132,17 @@ def frame_bytes(data: memoryview, start: int) -> int:
     return RECORD_HEADER_BYTES + int(length) if magic == RECORD_MAGIC else 0
 
 
-def decode_payload(payload: memoryview) -> Iterator[Fact]:
-    """The facts of a record, in order. None of them keeps ``payload`` alive."""
+def decode_payload(payload: memoryview, version: int = FORMAT_VERSION) -> Iterator[Fact]:
+    """The facts of a record in a segment of that format, in order. None of them keeps ``payload`` alive."""
     place = 0
     while place < len(payload):
         kind, header_length, data_length = _ENTRY_HEADER.unpack_from(payload, place)
         place += _ENTRY_HEADER.size
         header = bytes(payload[place : place + header_length])
         place += header_length + -header_length % 8
-        yield _decode(kind, header, payload[place : place + data_length])
+        data = payload[place : place + data_length]
+        old = format_1.decode_entry(kind, header, data) if version == format_1.VERSION else None
+        yield _decode(kind, header, data) if old is None else old
         place += data_length + -data_length % 8
 
 

@@ -144,7 +144,7 @@ def test_a_segment_of_this_format_passes() -> None:
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        (b"RMQPLOG\0" + struct.pack("<II", 3, 0), "its format version is 3; this release reads version 2"),
+        (b"RMQPLOG\0" + struct.pack("<II", 3, 0), "its format version is 3; this release reads versions 1 and 2"),
         (b"RMQPLOG\0" + struct.pack("<II", 0, 0), "its format version is 0"),
         (b"SQLite format 3\0", "it begins with b'SQLite f'"),
         (b"RMQPLOG\0", "8 bytes"),
