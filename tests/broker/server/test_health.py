@@ -10,7 +10,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 
-from rmqpull_broker.store.commit_log import CommitLog
+from rmqpull_broker.store.storage import MemoryStorage
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 
@@ -76,7 +76,7 @@ def test_a_commit_log_that_fails_is_told_until_it_works_again(play: Play, monkey
         heard = watch(stage)
         assert await anext(heard) == SERVING
         with monkeypatch.context() as broken:
-            broken.setattr(CommitLog, "append", fail)
+            broken.setattr(MemoryStorage, "append", fail)
             assert await stage.code(SEND) == "INTERNAL_SERVER_ERROR"
         assert await anext(heard) == NOT_SERVING
         assert [await check(stage, name) for name in NAMES] == [NOT_SERVING] * 3

@@ -1,0 +1,182 @@
+"""What happens when messages are too old or too many, and when the disk is full."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqpull_broker.core.model import Bounds, MessageQueue
+from rmqpull_broker.core.retention import RetentionLimits
+from rmqpull_broker.core.topics import delete_topic
+from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from rmqpull_broker.store.segments import CorruptLog
+from rmqpull_broker.store.storage import StorageOptions
+
+if TYPE_CHECKING:
+    from tests.broker.store.conftest import Started
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+EAGER = StorageOptions(segment_bytes=3_000, save_bytes=0, snapshot_bytes=1 << 30, free_bytes_min=0, cache_bytes=1)
+"""Every chunk is saved as soon as it can be, and read from its file."""
+ALL = RetentionLimits(0)
+
+
+@pytest.fixture
+def disk() -> MemoryFileSystem:
+    return MemoryFileSystem()
+
+
+@pytest.fixture
+def broker(disk: MemoryFileSystem, start: type[Started]) -> Started:
+    """Twelve messages in three chunks, all of them saved."""
+    broker = start(disk, EAGER)
+    broker.topic()
+    for first in range(0, 12, 4):
+        broker.send(*(b"%d" % number for number in range(first, first + 4)))
+        broker.keep_up()
+    return broker
+
+
+TWELVE = [b"%d" % number for number in range(12)]
+
+
+def files(disk: MemoryFileSystem, suffix: str) -> list[str]:
+    return [name for name in disk.names() if name.endswith(suffix)]
+
+
+# --- retention ---------------------------------------------------------------------------------------------------
+
+
+def test_old_segments_go_and_min_offsets_advance(broker: Started, disk: MemoryFileSystem, start: type[Started]) -> None:
+    broker.snapshot()
+    for number in range(12, 40):
+        broker.send(b"%d" % number * 50, now_ms=1_000 + number)
+    logs = files(disk, ".log")
+    broker.expire(1_039, RetentionLimits(10))
+    kept = files(disk, ".log")
+    assert kept == logs[-len(kept) :] != logs
+    assert min(files(disk, ".snapshot")) > kept[0]
+    (low, high), bodies = broker.state.bounds(QUEUE), broker.bodies()
+    assert 12 < low <= 29
+    assert high == 40
+    assert bodies == [b"%d" % number * 50 for number in range(low, 40)]
+    after = start(disk.crashed(), EAGER)
+    assert (after.state.bounds(QUEUE), after.bodies()) == ((low, high), bodies)
+
+
+def test_the_size_of_the_log_is_bounded(broker: Started, disk: MemoryFileSystem) -> None:
+    for number in range(12, 60):
+        broker.send(b"%d" % number)
+        broker.expire(0, RetentionLimits(1 << 40, 9_000))
+        assert sum(len(disk.files[name]) for name in files(disk, ".log")) <= 9_000 + EAGER.segment_bytes
+    assert broker.bodies()[-1] == b"59"
+
+
+def test_when_all_is_old_all_goes_and_offsets_go_on(
+    broker: Started, disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    broker.expire(9_000, ALL)
+    assert broker.state.bounds(QUEUE) == Bounds(12, 12)
+    assert len(files(disk, ".log")) == 1
+    broker.expire(19_000, ALL)  # there is nothing more to do
+    assert len(files(disk, ".log")) == 1
+    for after in (broker, start(disk.crashed(), EAGER)):
+        assert after.bodies() == []
+        after.send(b"12", now_ms=10_000)
+        assert after.state.bounds(QUEUE) == Bounds(12, 13)
+        assert after.bodies() == [b"12"]
+        disk = disk.crashed()
+
+
+def test_queue_files_of_old_messages_go_with_the_snapshots_that_know_them(
+    broker: Started, disk: MemoryFileSystem
+) -> None:
+    broker.expire(9_000, ALL)
+    broker.send(b"12", now_ms=10_000)
+    broker.keep_up()
+    broker.snapshot()
+    assert broker.bodies() == [b"12"]
+    assert sum(len(disk.files[name]) for name in files(disk, ".chunks")) < 20_000
+    assert len(files(disk, ".snapshot")) <= 2
+
+
+def test_a_topic_that_begins_anew_is_not_cut_where_its_predecessor_was(broker: Started, disk: MemoryFileSystem) -> None:
+    for number in range(12, 60):
+        broker.send(b"%d" % number)
+    broker.run(lambda draft: delete_topic(draft, "orders"))
+    broker.topic()
+    for number in range(60):
+        broker.send(b"new %d" % number)
+    logs = files(disk, ".log")
+    broker.expire(0, RetentionLimits(1 << 40, sum(len(disk.files[name]) for name in logs[1:])))
+    assert files(disk, ".log") == logs[1:]
+    assert broker.bodies() == [b"new %d" % number for number in range(60)]
+
+
+def test_a_log_without_its_beginning_needs_a_snapshot(
+    broker: Started, disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    broker.expire(9_000, ALL)
+    for name in files(disk, ".snapshot"):
+        disk.remove(name)
+    with pytest.raises(CorruptLog, match=r"begins at position \d+ .* and no snapshot tells what was before"):
+        start(disk, EAGER)
+
+
+def test_a_damaged_chunk_that_retention_cut_in_two_is_read_from_what_the_log_has_left(
+    disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    broker = start(disk, dataclasses.replace(EAGER, save_bytes=1 << 30))
+    broker.topic()
+    for number in range(30):
+        broker.send(b"%d" % number)
+    broker.storage.store.finalize_down_to(0)
+    broker.do(broker.storage._save_job())
+    broker.expire(0, RetentionLimits(1 << 40, 4_000))
+    low, _ = broker.state.bounds(QUEUE)
+    assert 0 < low < 30
+    del disk.files[files(disk, ".chunks")[0]][:]
+    assert broker.bodies() == [b"%d" % number for number in range(low, 30)]
+
+
+# --- a full disk -------------------------------------------------------------------------------------------------
+
+
+def fill(broker: Started) -> None:
+    for _ in range(100):
+        broker.send(b"x" * 100)
+
+
+def test_a_full_disk_refuses_messages_serves_reads_and_recovers(
+    broker: Started, disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    used = sum(map(len, disk.files.values()))
+    for room in range(0, 600, 50):
+        disk.capacity = used + room
+        with pytest.raises(OSError, match="No space left") as full:
+            fill(broker)
+        assert full.value.errno == errno.ENOSPC
+        assert broker.bodies()[:12] == TWELVE
+        used = sum(map(len, disk.files.values()))
+    disk.capacity = 1 << 40
+    broker.send(b"taken")
+    kept = broker.bodies()
+    assert kept[-1] == b"taken"
+    assert start(disk.crashed(), EAGER).bodies() == kept
+
+
+def test_below_a_reserve_of_free_bytes_messages_are_refused_and_retention_makes_room(
+    disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    broker = start(disk, dataclasses.replace(EAGER, free_bytes_min=5_000))
+    broker.topic()
+    disk.capacity = 20_000
+    with pytest.raises(OSError, match="less than 5000 bytes are free"):
+        fill(broker)
+    assert disk.free_bytes() > 4_000
+    broker.expire(9_000, ALL)
+    broker.send(b"there is room again", now_ms=9_000)
+    assert broker.bodies() == [b"there is room again"]
