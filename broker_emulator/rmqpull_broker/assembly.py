@@ -14,7 +14,8 @@ from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clock import Clock, SystemClock
-from rmqpull_broker.store.storage import DiskStorage, MemoryStorage, StorageOptions
+from rmqpull_broker.store.memory_storage import MemoryStorage
+from rmqpull_broker.store.storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.vfs import OsFileSystem
 
 _NODE_BYTES = 6

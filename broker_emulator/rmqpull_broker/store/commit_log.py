@@ -8,15 +8,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored
-from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.ports import LogRange
 from rmqpull_broker.store import record
-from rmqpull_broker.store.rows import LoggedRows
+from rmqpull_broker.store.replaying import Apply, RowsTogether
 from rmqpull_broker.store.segments import (
     CorruptLog,
     is_synced_behind,
@@ -29,11 +28,6 @@ from rmqpull_broker.store.vfs import AppendFile, FileSystem
 
 SEGMENT_BYTES = 1 << 30
 """Size at which a segment is closed: Apache's mappedFileSizeCommitLog."""
-
-ROWS_TOGETHER_MAX = 4096
-"""Records of single messages that a replay applies together."""
-
-Apply = Callable[[list[Fact], LogRange], None]
 
 
 @dataclass(frozen=True)
@@ -162,7 +156,7 @@ class CommitLog:
     def _replay(self, apply: Apply, start: int, end: int) -> int:
         """Applies the records of ``[start, end)``, log position to place in the file, and counts their groups."""
         name, groups = segment_name(self._base), 0
-        rows = _RowsTogether(apply, self._base)
+        rows = RowsTogether(apply, self._base)
         file = self._file_system.open(name)
         try:
             version = record.check_segment_header(memoryview(file.read(0, record.SEGMENT_HEADER_BYTES)))
@@ -347,29 +341,3 @@ class CommitLog:
                 finally:
                     self._active.close()
                     self._active = None
-
-
-class _RowsTogether:
-    """Collects records of single messages, and applies those of each queue as one: their order among queues is free."""
-
-    def __init__(self, apply: Apply, segment: int) -> None:
-        self._apply = apply
-        self._segment = segment
-        self._by_queue: dict[MessageQueue, list[bytes]] = {}
-        self._count = 0
-        self._range = (0, 0)
-
-    def add(self, queue: MessageQueue, data: bytes, from_position: int, until_position: int) -> None:
-        """``[from_position, until_position)`` is where the record lies."""
-        self._range = (self._range[0] if self._count else from_position, until_position)
-        self._by_queue.setdefault(queue, []).append(data)
-        self._count += 1
-        if self._count == ROWS_TOGETHER_MAX:
-            self.apply()
-
-    def apply(self) -> None:
-        """Applies what was collected."""
-        for queue, data in self._by_queue.items():
-            self._apply([LoggedRows(queue, *data)], LogRange(self._segment, *self._range))
-        self._by_queue.clear()
-        self._count = 0

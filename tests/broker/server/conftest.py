@@ -28,8 +28,8 @@ from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
 from rmqpull_broker.server.service import Caller, Service
+from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues import ConsumeQueues
-from rmqpull_broker.store.storage import MemoryStorage
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2

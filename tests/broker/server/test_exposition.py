@@ -18,8 +18,8 @@ from rmqpull_broker.server.exposition import Exposition
 from rmqpull_broker.server.listening import PortUnavailable
 from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
+from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues import ConsumeQueues
-from rmqpull_broker.store.storage import MemoryStorage
 
 if TYPE_CHECKING:
     from tests.broker.server.conftest import Play, Stage

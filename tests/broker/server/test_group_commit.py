@@ -20,7 +20,7 @@ from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.server import group_commit
 from rmqpull_broker.server.group_commit import GroupCommit
-from rmqpull_broker.store.storage import MemoryStorage
+from rmqpull_broker.store.memory_storage import MemoryStorage
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 

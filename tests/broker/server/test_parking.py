@@ -32,8 +32,8 @@ from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
 from rmqpull_broker.server.service import Caller, Service
+from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues import ConsumeQueues
-from rmqpull_broker.store.storage import MemoryStorage
 
 QUEUE, OTHER = (MessageQueue("orders", "broker-a", queue_id) for queue_id in (0, 1))
 NEVER_MS = 10**12

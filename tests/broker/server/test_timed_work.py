@@ -18,7 +18,7 @@ from rmqpull_broker.core.transactions import TransactionCheck, half
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.timed_work import TimedWork
-from rmqpull_broker.store.storage import MemoryStorage
+from rmqpull_broker.store.memory_storage import MemoryStorage
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 START_MS = 1_000_000

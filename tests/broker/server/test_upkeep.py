@@ -19,7 +19,7 @@ from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.server.cleaning import INTERVAL_MS, Cleaning
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.group_commit import GroupCommit
-from rmqpull_broker.store.storage import MemoryStorage
+from rmqpull_broker.store.memory_storage import MemoryStorage
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 LONG_MS = 1 << 31

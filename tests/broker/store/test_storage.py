@@ -10,9 +10,10 @@ import pytest
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.retention import RetentionLimits
 from rmqpull_broker.core.topics import delete_topic
+from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.segments import CorruptLog
-from rmqpull_broker.store.storage import MemoryStorage, StorageOptions
+from rmqpull_broker.store.storage import StorageOptions
 
 if TYPE_CHECKING:
     from tests.broker.store.conftest import Started
