@@ -24,15 +24,12 @@ FROM base
 # By number, so that an orchestrator can see that it is not root.
 RUN install -d -o 10001 -g 10001 /data
 COPY --from=build /opt/rmqpull /opt/rmqpull
-# BROKER_ENDPOINTS is where the health check asks: whoever changes --listen changes it too.
-ENV PATH=/opt/rmqpull/bin:$PATH BROKER_ENDPOINTS=127.0.0.1:8081
+# RMQPULL_ENDPOINTS is where the health check and other commands ask: whoever changes --listen changes it too.
+ENV PATH=/opt/rmqpull/bin:$PATH RMQPULL_ENDPOINTS=127.0.0.1:8081
 USER 10001:10001
 VOLUME /data
 EXPOSE 8081
-# Any answer is health: a broker that is recovering does not listen yet.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=5s --retries=3 CMD ["python", "-c", "\
-import os, grpc; \
-channel = grpc.insecure_channel(os.environ['BROKER_ENDPOINTS'], [('grpc.enable_http_proxy', 0)]); \
-channel.unary_unary('/rmqpull.v1.ColumnService/DescribeServer')(b'', timeout=4)"]
+# A broker that is recovering does not listen yet, and so is not healthy.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=5s --retries=3 CMD ["rmqpull-broker", "health", "--timeout", "4"]
 ENTRYPOINT ["rmqpull-broker"]
 CMD ["serve", "--listen", "0.0.0.0:8081", "--data-dir", "/data"]

@@ -13,9 +13,12 @@ from pathlib import Path
 
 from pyspark_rmqpull.options import OPTIONS
 from pyspark_rmqpull.schema import ROW_SCHEMA
+from rmqpull_broker.cli import COMMANDS
+from rmqpull_broker.cli.aliases import ALIASES
 from rmqpull_broker.config import SETTINGS
-from rmqpull_broker.server.registry import COLUMN_HANDLERS, MESSAGING_HANDLERS
-from rmqpull_proto.rpc import COLUMNS, MESSAGING
+from rmqpull_broker.core.properties import declared
+from rmqpull_broker.server.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS
+from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -47,6 +50,33 @@ def broker_flags() -> str:
     return table(("flag", "default", "meaning"), rows)
 
 
+def broker_properties() -> str:
+    """The properties of Apache's broker that ``--property`` sets; a default that is not Apache's is said to be so."""
+    rows = [
+        (
+            f"`{entry.name}`",
+            str(entry.default).lower() if isinstance(entry.default, bool) else str(entry.default),
+            entry.unit or "-",
+            f"{entry.doc} ({entry.deviation}.)" if entry.deviation else entry.doc,
+        )
+        for entry in sorted(declared(), key=lambda entry: entry.name)
+    ]
+    return table(("property", "default", "unit", "meaning"), rows)
+
+
+def commands() -> str:
+    """The commands of ``rmqpull-broker``, with the names by which mqadmin's users know them."""
+    rows = [
+        (
+            f"`{name}`",
+            summary,
+            ", ".join(f"`{alias}`" for alias, called in ALIASES.items() if called.command.split()[0] == name) or "-",
+        )
+        for name, summary in COMMANDS.items()
+    ]
+    return table(("command", "what it does", "mqadmin's names"), rows)
+
+
 def methods() -> str:
     """Which methods of which service are served."""
     rows = [
@@ -55,7 +85,11 @@ def methods() -> str:
             ", ".join(name for name in service.methods if name in handlers),
             ", ".join(name for name in service.methods if name not in handlers) or "-",
         )
-        for service, handlers in ((MESSAGING, MESSAGING_HANDLERS), (COLUMNS, COLUMN_HANDLERS))
+        for service, handlers in (
+            (MESSAGING, MESSAGING_HANDLERS),
+            (COLUMNS, COLUMN_HANDLERS),
+            (ADMIN, ADMIN_HANDLERS),
+        )
     ]
     return table(("service", "served", "answered UNIMPLEMENTED"), rows)
 
@@ -64,6 +98,8 @@ TABLES = {
     "source-options": source_options,
     "row-columns": row_columns,
     "broker-flags": broker_flags,
+    "broker-properties": broker_properties,
+    "commands": commands,
     "methods": methods,
 }
 

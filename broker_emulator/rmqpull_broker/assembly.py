@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import time
 from collections.abc import Callable
 
-from rmqpull_broker.config import BrokerConfig, Extensions
+from rmqpull_broker.config import BrokerConfig, ClockSpec
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.server.app import BrokerServer
-from rmqpull_broker.server.clock import Clock, SystemClock
+from rmqpull_broker.server.clock import Clock, ManualClock, SystemClock
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.vfs import OsFileSystem
@@ -49,17 +50,25 @@ def _opened(config: BrokerConfig) -> tuple[BrokerState, MemoryStorage | DiskStor
     return state, storage
 
 
-def open_broker(config: BrokerConfig, clock_from: Callable[[int], Clock] = SystemClock) -> BrokerServer:
+def open_broker(config: BrokerConfig, clock_from: Callable[[int], Clock] | None = None) -> BrokerServer:
     """Opens the data directory, replays its commit log, and returns a server that is not started yet.
 
-    ``clock_from`` gives its clock; it is called with the newest time that a stored message has, before which the clock
-    must not begin (milliseconds since the epoch).
+    ``clock_from`` gives another clock than the configuration's; it is called with the newest time that a stored message
+    has, before which the clock must not begin (milliseconds since the epoch).
     Raises OSError for an unusable or occupied directory, and CorruptLog for a damaged commit log.
     """
     state, storage = _opened(config)
     ids = MessageIds(secrets.token_bytes(_NODE_BYTES), os.getpid())
-    clock = clock_from(state.newest_store_ms)
-    return BrokerServer(state, storage, clock, ids, with_columns=config.extensions is Extensions.COLUMNS)
+    clock = (clock_from or _clock_from(config.clock))(state.newest_store_ms)
+    return BrokerServer(state, storage, clock, ids, extensions=config.extensions)
+
+
+def _clock_from(spec: ClockSpec) -> Callable[[int], Clock]:
+    def manual(latest_ms: int) -> Clock:
+        start_ms = time.time_ns() // 1_000_000 if spec.start_ms is None else spec.start_ms
+        return ManualClock(max(start_ms, latest_ms))
+
+    return manual if spec.is_manual else SystemClock
 
 
 def new_topics(config: BrokerConfig) -> list[TopicConfig]:

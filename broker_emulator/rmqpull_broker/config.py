@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
-import enum
+import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 from rmqpull_broker.core.errors import BrokerError
+from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.core.naming import check_topic_name
-from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.topics import QUEUES_MAX
+from rmqpull_broker.core.properties import BrokerProperties, declared
 
 BROKER_NAMES = ("broker-a",)
 
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
+BROKERS_MAX = 64
 
 _DIGITS = re.compile(r"[0-9]{1,9}")
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+_BROKER_NAME = re.compile(r"[A-Za-z0-9_-]{1,127}")
+_SIZE = re.compile(r"([0-9]{1,12})([KMGT]?)")
 
 
 class SettingError(ValueError):
     """A setting has a value that it cannot have; the text says which, what was seen and what was expected."""
 
 
-class Extensions(enum.Enum):
-    """What is served beside the standard protocol."""
+EXTENSIONS = ("columns", "admin")
+"""What can be served of ``rmqpull.v1``: its services by the names that DescribeServer tells."""
 
-    COLUMNS = "columns"
-    NONE = "none"
+
+class ClockSpec(NamedTuple):
+    """Whose time the broker has: the system's, or a manual clock's that begins at ``start_ms`` (None: now)."""
+
+    is_manual: bool = False
+    start_ms: int | None = None
+
+
+SYSTEM_CLOCK = ClockSpec()
 
 
 class Address(NamedTuple):
@@ -83,12 +95,88 @@ def parse_data_dir(text: str) -> str:
     return text
 
 
-def parse_extensions(text: str) -> Extensions:
-    """``columns`` or ``none``. Raises SettingError."""
+def parse_extensions(text: str) -> frozenset[str]:
+    """``columns,admin``, one of the two, or ``none``. Raises SettingError."""
+    names = frozenset(text.split(","))
+    if names == {"none"}:
+        return frozenset()
+    if not names <= set(EXTENSIONS):
+        raise SettingError(f"{text!r} names no extensions: expected 'columns', 'admin', 'columns,admin' or 'none'")
+    return names
+
+
+def parse_brokers(text: str) -> tuple[str, ...]:
+    """Names of logical brokers, with commas between. Raises SettingError."""
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if not _BROKER_NAME.fullmatch(name):
+            raise SettingError(f"{name!r} is no broker's name: expected letters, digits, '-' and '_', as broker-a")
+        if names.count(name) > 1:
+            raise SettingError(f"broker {name!r} was given {names.count(name)} times: name it once")
+    if len(names) > BROKERS_MAX:
+        raise SettingError(f"{len(names)} brokers are too many: expected {BROKERS_MAX} at most")
+    return names
+
+
+def parse_clock(text: str) -> ClockSpec:
+    """``system``, ``manual`` or ``manual:TIME``, the time in ISO 8601, UTC without an offset. Raises SettingError."""
+    kind, colon, start = text.partition(":")
+    if kind == "system" and not colon:
+        return SYSTEM_CLOCK
+    if kind != "manual":
+        raise SettingError(f"{text!r} is no clock: expected system, manual, or manual:2013-01-31T12:00:00Z")
+    if not colon:
+        return ClockSpec(is_manual=True)
     try:
-        return Extensions(text)
+        # Before Python 3.11 the short form of UTC is not understood.
+        moment = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", start))
     except ValueError:
-        raise SettingError(f"{text!r} names no extensions: expected 'columns' or 'none'") from None
+        raise SettingError(f"{start!r} is no time to begin at: expected ISO 8601, as 2013-01-31T12:00:00Z") from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+    start_ms = (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
+    if start_ms < 0:
+        raise SettingError(f"{start!r} is before 1970: no message can be stored then")
+    return ClockSpec(is_manual=True, start_ms=start_ms)
+
+
+def parse_size(text: str) -> int:
+    """A number of bytes: ``1073741824``, ``512M``, ``10G``. Raises SettingError."""
+    if not (match := _SIZE.fullmatch(text)) or not int(match[1]):
+        raise SettingError(f"{text!r} is no size: expected bytes above 0, also with K, M, G or T, as 10G")
+    return int(match[1]) << 10 * " KMGT".index(match[2] or " ")
+
+
+def parse_property(text: str) -> tuple[str, bool | int | str]:
+    """``NAME=VALUE`` with the name of a property of Apache's broker; gives the field and its value.
+
+    Raises SettingError, with the nearest name for one that no property has.
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise SettingError(f"{text!r} is no property: expected NAME=VALUE, as fileReservedTime=48")
+    known = {prop.name: prop for prop in declared()}
+    if name not in known:
+        near = nearest(name, known)
+        raise SettingError(f"no property is called {name!r}" + (f". Did you mean {near!r}?" if near else ""))
+    prop = known[name]
+    if isinstance(prop.default, bool):
+        if value not in ("true", "false"):
+            raise SettingError(f"property {name} is {value!r}: expected true or false")
+        return prop.field, value == "true"
+    if isinstance(prop.default, int):
+        if not _NUMBER.fullmatch(value):
+            raise SettingError(f"property {name} is {value!r}: expected a whole number")
+        return prop.field, int(value)
+    if not value.strip():
+        raise SettingError(f"property {name} is empty")
+    return prop.field, value
+
+
+def nearest(name: str, known: Iterable[str], nearness: float = 0.6) -> str | None:
+    """The one of the known names that ``name`` may have meant, of whatever case."""
+    by_lower = {other.lower(): other for other in known}
+    found = difflib.get_close_matches(name.lower(), by_lower, 1, nearness)
+    return by_lower[found[0]] if found else None
 
 
 def parse_log_format(text: str) -> str:
@@ -116,6 +204,27 @@ class Setting:
     parse: Callable[[str], Any] = str
     is_repeated: bool = False
 
+    @property
+    def attribute(self) -> str:
+        """The name of its value in Python."""
+        return self.name.replace("-", "_")
+
+    @property
+    def default_value(self) -> Any:
+        """What it is when no source gives it."""
+        if self.is_repeated:
+            return ()
+        return None if self.default is None else self.parse(self.default)
+
+
+PROPERTY = Setting(
+    "property",
+    "NAME=VALUE",
+    None,
+    "A property of Apache's broker under its own name; may be repeated.",
+    parse_property,
+    is_repeated=True,
+)
 
 SETTINGS = (
     Setting(
@@ -142,10 +251,31 @@ SETTINGS = (
     ),
     Setting(
         "extensions",
-        "NAME",
-        "columns",
-        "'columns' serves rmqpull.v1 beside apache.rocketmq.v2, 'none' serves the standard protocol alone.",
+        "NAMES",
+        "columns,admin",
+        "What is served of rmqpull.v1 beside apache.rocketmq.v2; 'none' serves the standard protocol alone.",
         parse_extensions,
+    ),
+    Setting(
+        "brokers",
+        "NAMES",
+        ",".join(BROKER_NAMES),
+        "Names of the logical brokers in this process, with commas between; each has queues of its own.",
+        parse_brokers,
+    ),
+    Setting(
+        "clock",
+        "CLOCK",
+        "system",
+        "'manual' or 'manual:TIME' (ISO 8601) lets time stand still until a test or 'clock advance' moves it.",
+        parse_clock,
+    ),
+    Setting(
+        "retention-bytes",
+        "SIZE",
+        None,
+        "Size of the commit log above which its oldest segments are deleted, as 10G; without it, age alone decides.",
+        parse_size,
     ),
     Setting(
         "metrics-listen",
@@ -168,6 +298,7 @@ SETTINGS = (
         "What is logged: 'debug' logs every call, 'info', 'warning' or 'error' only what is worse.",
         parse_log_level,
     ),
+    PROPERTY,
 )
 
 
@@ -178,8 +309,10 @@ class BrokerConfig:
     listen: Address
     topics: Sequence[TopicSpec] = ()
     data_dir: str | None = None
-    extensions: Extensions = Extensions.COLUMNS
+    extensions: frozenset[str] = frozenset(EXTENSIONS)
     broker_names: Sequence[str] = BROKER_NAMES
+    clock: ClockSpec = SYSTEM_CLOCK
+    retention_bytes: int | None = None
     properties: BrokerProperties = field(default_factory=BrokerProperties)
     metrics_listen: Address | None = None
     log_format: str = "text"
@@ -194,10 +327,14 @@ def config_from(values: Mapping[str, Any]) -> BrokerConfig:
         if names.count(name) > 1:
             raise SettingError(f"topic {name!r} was given {names.count(name)} times: name it once")
     return BrokerConfig(
-        values["listen"],
-        topics,
-        values["data_dir"],
-        values["extensions"],
+        listen=values["listen"],
+        topics=topics,
+        data_dir=values["data_dir"],
+        extensions=values["extensions"],
+        broker_names=values["brokers"],
+        clock=values["clock"],
+        retention_bytes=values["retention_bytes"],
+        properties=BrokerProperties(**dict(values["property"])),
         metrics_listen=values["metrics_listen"],
         log_format=values["log_format"],
         log_level=values["log_level"],

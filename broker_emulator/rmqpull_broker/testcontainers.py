@@ -103,7 +103,7 @@ class RocketMQEmulatorContainer(DockerContainer):
         if self._host_network:
             self._host_port = self._host_port or _free_port()
             listen = f"127.0.0.1:{self._host_port}"
-            self.with_env("BROKER_ENDPOINTS", listen)
+            self.with_env("RMQPULL_ENDPOINTS", listen)
             self._kwargs["network_mode"] = "host"
         else:
             self.with_exposed_ports(BROKER_PORT)

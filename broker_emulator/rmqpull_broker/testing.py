@@ -23,7 +23,7 @@ class RunningBroker:
 
 @contextmanager
 def running_broker(
-    topics: Mapping[str, int] | None = None, *, data_dir: str | None = None, extensions: str = "columns"
+    topics: Mapping[str, int] | None = None, *, data_dir: str | None = None, extensions: str = "columns,admin"
 ) -> Iterator[RunningBroker]:
     """Serves on a free loopback port, on a thread of its own, until the block ends.
 

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2
-from rmqpull_proto.rmqpull.v1 import columns_pb2
+from rmqpull_proto.rmqpull.v1 import admin_pb2, columns_pb2
 
 
 @dataclass(frozen=True)
@@ -55,3 +55,4 @@ def _method(descriptor: MethodDescriptor) -> Method:
 
 MESSAGING = _service(service_pb2.DESCRIPTOR.services_by_name["MessagingService"])
 COLUMNS = _service(columns_pb2.DESCRIPTOR.services_by_name["ColumnService"])
+ADMIN = _service(admin_pb2.DESCRIPTOR.services_by_name["AdminService"])

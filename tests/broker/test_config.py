@@ -7,18 +7,25 @@ from typing import Any
 import pytest
 
 from rmqpull_broker.config import (
+    EXTENSIONS,
     SETTINGS,
+    SYSTEM_CLOCK,
     Address,
     BrokerConfig,
-    Extensions,
+    ClockSpec,
     SettingError,
     TopicSpec,
     config_from,
+    nearest,
     parse_address,
+    parse_brokers,
+    parse_clock,
     parse_data_dir,
     parse_extensions,
     parse_log_format,
     parse_log_level,
+    parse_property,
+    parse_size,
     parse_topic,
 )
 from rmqpull_broker.core.model import TopicType
@@ -103,10 +110,127 @@ def test_a_bad_topic_is_refused_in_a_sentence(text: str, sentence: str) -> None:
     assert sentence in str(refusal.value)
 
 
-def test_extensions_are_named() -> None:
-    assert [parse_extensions(text) for text in ("columns", "none")] == [Extensions.COLUMNS, Extensions.NONE]
-    with pytest.raises(SettingError, match="'' names no extensions: expected 'columns' or 'none'"):
-        parse_extensions("")
+@pytest.mark.parametrize(
+    ("text", "extensions"),
+    [
+        ("columns,admin", {"columns", "admin"}),
+        ("admin,columns", {"columns", "admin"}),
+        ("columns", {"columns"}),
+        ("admin", {"admin"}),
+        ("none", set()),
+    ],
+)
+def test_extensions_are_named(text: str, extensions: set[str]) -> None:
+    assert parse_extensions(text) == extensions
+
+
+@pytest.mark.parametrize("text", ["", "rows", "columns,rows", "columns,none", "COLUMNS"])
+def test_other_extensions_are_refused(text: str) -> None:
+    with pytest.raises(
+        SettingError, match="names no extensions: expected 'columns', 'admin', 'columns,admin' or 'none'"
+    ):
+        parse_extensions(text)
+
+
+def test_brokers_are_named_with_commas_between() -> None:
+    assert parse_brokers("broker-a") == ("broker-a",)
+    assert parse_brokers("broker-a, broker_B,3") == ("broker-a", "broker_B", "3")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "'' is no broker's name: expected letters, digits, '-' and '_', as broker-a"),
+        ("a,", "'' is no broker's name"),
+        ("a b", "'a b' is no broker's name"),
+        ("a,b,a", "broker 'a' was given 2 times: name it once"),
+        (",".join(f"b{number}" for number in range(65)), "65 brokers are too many: expected 64 at most"),
+    ],
+)
+def test_bad_brokers_are_refused(text: str, sentence: str) -> None:
+    with pytest.raises(SettingError) as refusal:
+        parse_brokers(text)
+    assert sentence in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "clock"),
+    [
+        ("system", SYSTEM_CLOCK),
+        ("manual", ClockSpec(is_manual=True)),
+        ("manual:1970-01-01T00:00:01Z", ClockSpec(is_manual=True, start_ms=1_000)),
+        ("manual:1970-01-01T00:00:01", ClockSpec(is_manual=True, start_ms=1_000)),
+        ("manual:1970-01-01T02:00:01+02:00", ClockSpec(is_manual=True, start_ms=1_000)),
+    ],
+)
+def test_a_clock_is_the_systems_or_manual_and_may_begin_at_a_time(text: str, clock: ClockSpec) -> None:
+    assert parse_clock(text) == clock
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "'' is no clock: expected system, manual, or manual:2013-01-31T12:00:00Z"),
+        ("sundial", "'sundial' is no clock"),
+        ("system:2013", "'system:2013' is no clock"),
+        ("manual:noon", "'noon' is no time to begin at"),
+        ("manual:1969-12-31T23:59:59Z", "'1969-12-31T23:59:59Z' is before 1970"),
+    ],
+)
+def test_a_bad_clock_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(SettingError) as refusal:
+        parse_clock(text)
+    assert sentence in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1", 1), ("512K", 524_288), ("3M", 3 << 20), ("10G", 10 << 30), ("1T", 1 << 40)]
+)
+def test_a_size_is_in_bytes_or_with_a_unit(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5G", "G", "10GB", "1 G"])
+def test_a_bad_size_is_refused(text: str) -> None:
+    with pytest.raises(SettingError, match="is no size: expected bytes above 0, also with K, M, G or T, as 10G"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("fileReservedTime=48", ("file_reserved_time", 48)),
+        ("mappedFileSizeCommitLog=1073741824", ("mapped_file_size_commit_log", 1 << 30)),
+        ("autoCreateTopicEnable=false", ("auto_create_topic_enable", False)),
+        ("brokerClusterName=a=b", ("broker_cluster_name", "a=b")),
+    ],
+)
+def test_a_property_has_apaches_name_and_a_value_of_its_type(text: str, pair: tuple[str, object]) -> None:
+    assert parse_property(text) == pair
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("fileReservedTime", "'fileReservedTime' is no property: expected NAME=VALUE"),
+        ("fileReserveTime=1", "no property is called 'fileReserveTime'. Did you mean 'fileReservedTime'?"),
+        ("file_reserved_time=1", "no property is called 'file_reserved_time'. Did you mean 'fileReservedTime'?"),
+        ("colour=red", "no property is called 'colour'"),
+        ("fileReservedTime=long", "property fileReservedTime is 'long': expected a whole number"),
+        ("fileReservedTime=1.5", "property fileReservedTime is '1.5': expected a whole number"),
+        ("autoCreateTopicEnable=yes", "property autoCreateTopicEnable is 'yes': expected true or false"),
+        ("brokerClusterName=", "property brokerClusterName is empty"),
+    ],
+)
+def test_a_bad_property_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(SettingError) as refusal:
+        parse_property(text)
+    assert sentence in str(refusal.value)
+
+
+def test_the_nearest_name_is_found_in_any_case() -> None:
+    assert nearest("LISTN", ["listen", "topic"]) == "listen"
+    assert nearest("colour", ["listen", "topic"]) is None
 
 
 def test_a_data_directory_has_a_name() -> None:
@@ -118,21 +242,16 @@ def test_a_data_directory_has_a_name() -> None:
 
 
 def values(**changed: Any) -> dict[str, Any]:
-    defaults: dict[str, Any] = {
-        "listen": Address("h", 1),
-        "topic": (),
-        "data_dir": None,
-        "extensions": Extensions.COLUMNS,
-    }
-    defaults |= {"metrics_listen": None, "log_format": "text", "log_level": "info"}
-    return {**defaults, **changed}
+    """All settings at their defaults, but for the address and what is changed."""
+    return {**{setting.attribute: setting.default_value for setting in SETTINGS}, "listen": Address("h", 1), **changed}
 
 
 def test_a_configuration_is_made_of_parsed_values() -> None:
     topics = (parse_topic("a:1"), parse_topic("b:2:FIFO"))
-    config = config_from(values(topic=topics, data_dir="d", extensions=Extensions.NONE))
-    assert config == BrokerConfig(Address("h", 1), topics, "d", Extensions.NONE)
+    config = config_from(values(topic=topics, data_dir="d", extensions=frozenset(), brokers=("x", "y")))
+    assert config == BrokerConfig(Address("h", 1), topics, "d", frozenset(), ("x", "y"))
     assert config_from(values()) == BrokerConfig(Address("h", 1))
+    assert config_from(values()).extensions == set(EXTENSIONS)
     watched = config_from(values(metrics_listen=Address("m", 2), log_format="json", log_level="debug"))
     assert (watched.metrics_listen, watched.log_format, watched.log_level) == (Address("m", 2), "json", "debug")
 
@@ -146,6 +265,12 @@ def test_logs_have_a_format_and_a_level() -> None:
         parse_log_level("loud")
 
 
+def test_properties_become_those_of_the_broker_the_last_one_winning() -> None:
+    pairs = (("file_reserved_time", 1), ("trace_on", False), ("file_reserved_time", 2))
+    properties = config_from(values(property=pairs)).properties
+    assert (properties.file_reserved_time, properties.trace_on) == (2, False)
+
+
 @pytest.mark.parametrize("second", ["a:1", "a:2", "a:1:FIFO"])
 def test_a_topic_is_named_once(second: str) -> None:
     with pytest.raises(SettingError, match="topic 'a' was given 2 times: name it once"):
@@ -154,7 +279,6 @@ def test_a_topic_is_named_once(second: str) -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_every_setting_is_declared_whole(setting: Any) -> None:
-    assert setting.name.replace("-", "_") in values()
     assert setting.doc.endswith(".")
     assert setting.form.isupper() or ":" in setting.form
     if setting.default is not None:

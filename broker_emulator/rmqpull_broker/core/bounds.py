@@ -39,12 +39,21 @@ def _first_stored_since(state: BrokerState, queue: MessageQueue, timestamp_ms: i
     wanted_us = timestamp_ms * 1000
     while low < high:
         middle = (low + high) // 2
-        row = next(state.store.read(queue, middle, middle + 1))
-        if row.column("storeTimestamp").cast(pa.int64())[0].as_py() < wanted_us:
+        if _store_time_us(state, queue, middle) < wanted_us:
             low = middle + 1
         else:
             high = middle
     return low
+
+
+def store_time_ms(state: BrokerState, queue: MessageQueue, offset: int) -> int:
+    """When the message at ``offset``, which lies within the queue's bounds, was stored (ms since the epoch)."""
+    return _store_time_us(state, queue, offset) // 1000
+
+
+def _store_time_us(state: BrokerState, queue: MessageQueue, offset: int) -> int:
+    row = next(state.store.read(queue, offset, offset + 1))
+    return int(row.column("storeTimestamp").cast(pa.int64())[0].as_py())
 
 
 def offset_within_bytes(state: BrokerState, queue: MessageQueue, from_offset: int, byte_budget: int) -> int:

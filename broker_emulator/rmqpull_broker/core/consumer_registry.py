@@ -150,6 +150,11 @@ class ConsumerRegistry:
         pulled = any(info.subscriptions for info in self._compensated.values())
         return not self._groups and not pulled and len(self._filters) == 0
 
+    def members(self, group: str) -> tuple[ClientChannel, ...]:
+        """The channels of a group's members, none of a group that nobody is in."""
+        info = self._groups.get(group)
+        return () if info is None else info.channels
+
     def client_ids(self, group: str) -> list[str]:
         """The answer of GET_CONSUMER_LIST_BY_GROUP. Raises InternalError for a group without members."""
         info = self._groups.get(group)

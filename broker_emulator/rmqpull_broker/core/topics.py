@@ -8,12 +8,11 @@ from dataclasses import replace
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import BadRequest, IllegalTopic, TopicNotFound
 from rmqpull_broker.core.facts import TopicDeleted, TopicPut
+from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig, TopicType
 from rmqpull_broker.core.naming import check_topic_name, check_topic_spelling, is_system_topic
 from rmqpull_broker.core.system_topics import TBW102
 
-QUEUES_MAX = 1024
-"""Queues of one topic; Apache's BenchmarkTest, the widest of its own topics, has as many (rocketmq-semantics 3.9.2)."""
 PERM_MAX = 7
 
 

@@ -54,7 +54,7 @@ class BrokerServer:
     """Serves a recovered state until it is stopped.
 
     Arguments: the state; the storage that keeps what happens next; the clock; ids for messages that come without
-    one; whether ``rmqpull.v1`` is served beside the standard protocol.
+    one; what of ``rmqpull.v1`` is served beside the standard protocol.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class BrokerServer:
         clock: Clock,
         message_ids: MessageIds,
         *,
-        with_columns: bool,
+        extensions: frozenset[str],
     ) -> None:
         self.state = state
         self.clock = clock
         self.message_ids = message_ids
-        self._with_columns = with_columns
+        self._extensions = extensions
         self._parking = Parking(state.store, clock, _holding_rules(state.properties))
         self._storage = storage
         self.faults = Faults(clock)
@@ -108,8 +108,10 @@ class BrokerServer:
             self.metrics,
             (host, port),
             self.clients,
+            self.time_machine,
+            self._extensions,
         )
-        handlers = generic_handlers(service, with_columns=self._with_columns)
+        handlers = generic_handlers(service)
         self._server.add_generic_rpc_handlers(list(handlers.values()))
         self._timed_work = TimedWork(self.state, self.group_commit, self.clock, self.sender.store_host, self._ask)
         enable_reflection(self._server, [*handlers, health.SERVICE_NAME])

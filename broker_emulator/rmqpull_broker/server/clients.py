@@ -89,6 +89,10 @@ class Clients:
         """Every client that sent its settings and is not gone, by client id."""
         return [self._profiles[client_id][0] for client_id in sorted(self._profiles)]
 
+    def seen_ms(self, client_id: str) -> int:
+        """When a client of :meth:`profiles` sent its settings or a heartbeat last (milliseconds since the epoch)."""
+        return self._profiles[client_id][1]
+
     def refresh(self, profile: ClientProfile, group: GroupConfig | None) -> None:
         """Takes in a heartbeat. A consumer is one of ``group``, which leaves the group's subscriptions alone."""
         now_ms = self._clock.wall_ms()

@@ -82,6 +82,10 @@ class Faults:
         for report in self._rules.reports():
             self.remove(report.rule_id)
 
+    def report(self, rule_id: int) -> FaultReport:
+        """One rule. Raises BadRequest for an unknown one."""
+        return self._rules.report(rule_id)
+
     def reports(self) -> list[FaultReport]:
         """Every rule with the number of calls that it has struck, in the order of creation."""
         return self._rules.reports()

@@ -32,6 +32,29 @@ from rmqpull_broker.server.handlers import (
     telemetry,
     update_offset,
 )
+from rmqpull_broker.server.handlers.admin import (
+    advance_clock,
+    delete_fault_rules,
+    delete_group,
+    delete_topic,
+    describe_group,
+    describe_topic,
+    get_clock,
+    get_properties,
+    list_clients,
+    list_fault_rules,
+    list_groups,
+    list_locks,
+    list_topics,
+    lock_queues,
+    put_fault_rule,
+    put_group,
+    put_topic,
+    query_lag,
+    release_fault,
+    reset_offsets,
+    unlock_queues,
+)
 from rmqpull_broker.server.service import Service
 from rmqpull_proto import rpc
 
@@ -61,9 +84,40 @@ COLUMN_HANDLERS: Mapping[str, Handler] = {
 }
 
 
-def generic_handlers(service: Service, *, with_columns: bool) -> dict[str, grpc.GenericRpcHandler[Any, Any]]:
-    """What a gRPC server registers, by the services' full names: the standard one, and ours when it is asked for."""
-    served = [(rpc.MESSAGING, MESSAGING_HANDLERS), *([(rpc.COLUMNS, COLUMN_HANDLERS)] if with_columns else [])]
+ADMIN_HANDLERS: Mapping[str, Handler] = {
+    "PutTopic": put_topic.answer,
+    "ListTopics": list_topics.answer,
+    "DescribeTopic": describe_topic.answer,
+    "DeleteTopic": delete_topic.answer,
+    "PutGroup": put_group.answer,
+    "ListGroups": list_groups.answer,
+    "DescribeGroup": describe_group.answer,
+    "DeleteGroup": delete_group.answer,
+    "ResetOffsets": reset_offsets.answer,
+    "QueryLag": query_lag.answer,
+    "ListClients": list_clients.answer,
+    "ListLocks": list_locks.answer,
+    "LockQueues": lock_queues.answer,
+    "UnlockQueues": unlock_queues.answer,
+    "PutFaultRule": put_fault_rule.answer,
+    "ListFaultRules": list_fault_rules.answer,
+    "DeleteFaultRules": delete_fault_rules.answer,
+    "ReleaseFault": release_fault.answer,
+    "GetClock": get_clock.answer,
+    "AdvanceClock": advance_clock.answer,
+    "GetProperties": get_properties.answer,
+}
+
+EXTENSIONS: Mapping[str, tuple[rpc.Service, Mapping[str, Handler]]] = {
+    "columns": (rpc.COLUMNS, COLUMN_HANDLERS),
+    "admin": (rpc.ADMIN, ADMIN_HANDLERS),
+}
+"""What can be served beside the standard service, by the names that DescribeServer tells."""
+
+
+def generic_handlers(service: Service) -> dict[str, grpc.GenericRpcHandler[Any, Any]]:
+    """What a gRPC server registers, by the services' full names: the standard one, and the extensions asked for."""
+    served = [(rpc.MESSAGING, MESSAGING_HANDLERS), *(EXTENSIONS[name] for name in sorted(service.extensions))]
     return {described.name: _generic_handler(service, described, handlers) for described, handlers in served}
 
 

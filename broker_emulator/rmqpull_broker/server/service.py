@@ -21,6 +21,7 @@ from rmqpull_broker.server.faults import Faults
 from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
+from rmqpull_broker.server.time_machine import TimeMachine
 
 LONG_POLLING_MS_MAX = 300_000
 _ANSWER_MARGIN_MS = 50
@@ -51,7 +52,8 @@ class Caller:
 class Service:
     """The broker as its handlers see it.
 
-    ``endpoints`` is the (host, port) that is listened on.
+    ``endpoints`` is the (host, port) that is listened on; ``extensions`` are the services of ``rmqpull.v1`` that are
+    served.
     """
 
     state: BrokerState
@@ -63,6 +65,12 @@ class Service:
     metrics: Metrics
     endpoints: tuple[str, int]
     clients: Clients
+    time_machine: TimeMachine
+    extensions: frozenset[str] = frozenset()
+
+    def creation_id(self) -> str:
+        """An id that no other creation of a topic has."""
+        return str(self.sender.message_ids.take(1, self.clock_ms())[0])
 
     async def execute(self, command: Callable[[Draft], T]) -> T:
         """Runs a command that mostly changes nothing, and then waits for no disk; it may be run twice.

@@ -20,8 +20,9 @@ from rmqpull_broker.core.errors import (
 )
 from rmqpull_broker.core.facts import GroupPut, LostRange, OffsetsCommitted, RowsLost, RowsStored, TopicPut
 from rmqpull_broker.core.groups import ensure_group
+from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
-from rmqpull_broker.core.topics import QUEUES_MAX, create_topic
+from rmqpull_broker.core.topics import create_topic
 
 if TYPE_CHECKING:
     from tests.broker.core.conftest import Desk

@@ -15,12 +15,13 @@ from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import BadRequest, BrokerError, Forbidden, IllegalTopic, TopicNotFound
 from rmqpull_broker.core.facts import GroupPut, OffsetsReset
 from rmqpull_broker.core.groups import delete_group, ensure_group, put_group
+from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.queue_selection import queue_of_group
 from rmqpull_broker.core.send_back import SendBack
 from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.core.topics import QUEUES_MAX, create_topic, delete_topic, put_topic
+from rmqpull_broker.core.topics import create_topic, delete_topic, put_topic
 from rmqpull_broker.store.queues import ConsumeQueues
 
 if TYPE_CHECKING:

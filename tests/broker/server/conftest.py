@@ -28,6 +28,7 @@ from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
 from rmqpull_broker.server.service import Caller, Service
+from rmqpull_broker.server.time_machine import TimeMachine
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues import ConsumeQueues
 from rmqpull_broker.testing import RunningBroker, running_broker
@@ -76,6 +77,7 @@ class Edge:
             Metrics(),
             ("127.0.0.1", 8081),
             self.clients,
+            TimeMachine(self.clock, self.group_commit.settled),
         )
 
     @staticmethod

@@ -46,6 +46,28 @@ def test_the_whole_column_service_is_served() -> None:
     assert set(registry.COLUMN_HANDLERS) == set(rpc.COLUMNS.methods)
 
 
+def test_the_admin_service_is_served_but_for_what_the_store_lacks() -> None:
+    assert set(rpc.ADMIN.methods) - set(registry.ADMIN_HANDLERS) == {"ExpireNow"}
+
+
+@pytest.mark.parametrize(
+    ("extensions", "columns", "admin"),
+    [
+        ("columns,admin", grpc.StatusCode.OK, grpc.StatusCode.OK),
+        ("columns", grpc.StatusCode.OK, grpc.StatusCode.UNIMPLEMENTED),
+        ("admin", grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.OK),
+        ("none", grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.UNIMPLEMENTED),
+    ],
+)
+def test_each_extension_is_served_when_it_is_asked_for(
+    connect: Connect, extensions: str, columns: grpc.StatusCode, admin: grpc.StatusCode
+) -> None:
+    with running_broker(extensions=extensions) as broker:
+        client = connect(broker.endpoints)
+        assert status_of(client, rpc.COLUMNS.methods["DescribeServer"]) is columns
+        assert status_of(client, rpc.ADMIN.methods["ListTopics"]) is admin
+
+
 @pytest.mark.parametrize("name", UNSERVED)
 def test_an_unserved_method_says_so(client: Client, name: str) -> None:
     assert status_of(client, rpc.MESSAGING.methods[name]) is grpc.StatusCode.UNIMPLEMENTED

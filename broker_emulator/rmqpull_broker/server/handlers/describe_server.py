@@ -14,7 +14,7 @@ async def answer(service: Service, request: rpc.DescribeServerRequest, caller: C
     return rpc.DescribeServerResponse(
         status=OK,
         version=__version__,
-        extensions=["columns"],
+        extensions=sorted(service.extensions),
         pull_rows_max=PULL_ROWS_MAX,
         pull_bytes_max=PULL_BYTES_MAX,
         publish_bytes_max=PUBLISH_BYTES_MAX,

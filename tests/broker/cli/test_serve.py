@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner, Result
 
@@ -35,7 +37,10 @@ def sentence_of(result: Result) -> str:
         (["--topic", "flights:8:fast"], "topic 'flights' has the unknown type 'fast'"),
         (["--topic", "flights!:8"], "topic 'flights!' has an illegal name"),
         (["--topic", "a:1", "--topic", "b:1", "--topic", "a:2"], "topic 'a' was given 2 times: name it once"),
-        (["--extensions", "rows"], "'rows' names no extensions: expected 'columns' or 'none'"),
+        (
+            ["--extensions", "rows"],
+            "'rows' names no extensions: expected 'columns', 'admin', ",
+        ),
         (["--extensions", "COLUMNS"], "'COLUMNS' names no extensions"),
         (["--data-dir", ""], "'' names no directory"),
         (["--data-dir"], "Option '--data-dir' requires an argument."),
@@ -84,3 +89,22 @@ def test_help_of_serve_shows_the_ready_line_and_an_example() -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     assert run("--version").stdout == f"rmqpull-broker, version {rmqpull_broker.__version__}\n"
+
+
+def test_a_configuration_file_is_read_and_its_mistakes_named(tmp_path: Path) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text('listen = "nowhere"')
+    assert sentence_of(run("serve", "--config", str(file))).startswith(
+        f"Error: {file}: listen: 'nowhere' is no address: expected HOST:PORT"
+    )
+    file.write_bytes(b"\xff")
+    assert "is no TOML: it is not in UTF-8" in sentence_of(run("serve", "--config", str(file)))
+    missing = tmp_path / "none.toml"
+    assert f"{missing} cannot be read: No such file" in sentence_of(run("serve", "--config", str(missing)))
+
+
+def test_a_variable_is_read_and_its_mistakes_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RMQPULL_BROKER_CLOCK", "sundial")
+    result = run("serve")
+    assert "RMQPULL_BROKER_CLOCK: 'sundial' is no clock" in sentence_of(result)
+    assert result.exit_code == 2

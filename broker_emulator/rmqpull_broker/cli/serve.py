@@ -1,4 +1,4 @@
-"""The command line: ``rmqpull-broker serve``. Every failure is one sentence on standard error and an exit code."""
+"""``rmqpull-broker serve``: reads the settings, opens the broker, and runs it until a signal."""
 
 from __future__ import annotations
 
@@ -11,83 +11,81 @@ from typing import Any, NoReturn
 
 import click
 
-import rmqpull_broker
-from rmqpull_broker.assembly import new_topics, open_broker
-from rmqpull_broker.config import SETTINGS, BrokerConfig, Setting, SettingError, config_from
-from rmqpull_broker.core.errors import BrokerError
-from rmqpull_broker.server.app import BrokerServer
-from rmqpull_broker.server.listening import PortUnavailable
-from rmqpull_broker.server.logs import set_up_logs
-from rmqpull_broker.store.segments import CorruptLog
-from rmqpull_broker.store.vfs import DirectoryInUse
-
-
-class OnceCommand(click.Command):
-    """A command whose flags may be given once, unless they are made to be repeated: click would take the last."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        for parameter in order:
-            if isinstance(parameter, click.Option) and not parameter.multiple and order.count(parameter) > 1:
-                raise click.UsageError(
-                    f"{parameter.opts[0]} was given {order.count(parameter)} times: give it once", ctx
-                )
-        return super().parse_args(ctx, args)
-
-
-class _Parsed(click.ParamType[Any]):
-    """A value that a setting's own parser reads."""
-
-    def __init__(self, setting: Setting) -> None:
-        self.name = setting.form
-        self._parse = setting.parse
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            return self._parse(value) if isinstance(value, str) else value
-        except SettingError as error:
-            self.fail(str(error), param, ctx)
+from rmqpull_broker.cli.commands import OnceCommand
+from rmqpull_broker.cli.values import Parsed
+from rmqpull_broker.config import SETTINGS, BrokerConfig, SettingError, config_from
+from rmqpull_broker.config_sources import CONFIG_VARIABLE, read_toml, resolve
+from rmqpull_broker.lean_arrow import leave_pandas_out
 
 
 def _setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds one flag for each declared setting."""
     for setting in reversed(SETTINGS):
+        default = "" if setting.default is None else f"  [default: {setting.default}]"
         option = click.option(
             f"--{setting.name}",
-            type=_Parsed(setting),
+            type=Parsed(setting.form, setting.parse),
             metavar=setting.form,
-            default=setting.default if not setting.is_repeated else None,
-            show_default=setting.default is not None,
             multiple=setting.is_repeated,
-            help=setting.doc,
+            help=setting.doc + default,
         )
         command = option(command)
     return command
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(rmqpull_broker.__version__, prog_name="rmqpull-broker")
-def main() -> None:
-    """A RocketMQ broker in one process, for tests, demos and development."""
-
-
-@main.command(
+@click.command(
     cls=OnceCommand,
-    epilog="Example: rmqpull-broker serve --listen 127.0.0.1:8081 --topic flights:8 --data-dir ./broker-data",
+    examples=[
+        "rmqpull-broker serve --listen 127.0.0.1:8081 --topic flights:8 --data-dir ./broker-data",
+        "rmqpull-broker serve --config broker.toml --property fileReservedTime=48",
+        "rmqpull-broker serve --brokers broker-a,broker-b --topic orders:4 --clock manual",
+    ],
+)
+@click.option(
+    "--config", metavar="FILE", envvar=CONFIG_VARIABLE, help="TOML file of settings by their names, and [properties]."
 )
 @_setting_options
-def serve(**values: Any) -> None:
+def command(config: str | None, **values: Any) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Prints one line on standard output when ready, as 'ready endpoints=127.0.0.1:8081 pid=4711'; logs go to standard
-    error.
+    error. Every flag can also be an environment variable (RMQPULL_BROKER_DATA_DIR for --data-dir, with commas where a
+    flag may be repeated) or a line of the configuration file; flags win over variables, these over the file.
     """
     try:
-        config = config_from(values)
-        set_up_logs(sys.stderr, config.log_format, config.log_level)
-        asyncio.run(_serve(config))
+        settings = _configured(config, values)
     except SettingError as error:
         raise click.UsageError(str(error)) from None
+    _run(settings)
+
+
+def _configured(file_name: str | None, values: dict[str, Any]) -> BrokerConfig:
+    flags = {name: value for name, value in values.items() if value not in (None, ())}
+    file = {} if file_name is None else read_toml(_text_of(file_name), file_name)
+    return config_from(resolve(flags, os.environ, file, file_name or ""))
+
+
+def _text_of(file_name: str) -> str:
+    try:
+        with open(file_name, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise SettingError(f"{file_name} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise SettingError(f"{file_name} is no TOML: it is not in UTF-8") from None
+
+
+def _run(config: BrokerConfig) -> None:
+    leave_pandas_out()
+    # Loaded only now: a wrong flag is answered without waiting for gRPC and Arrow.
+    from rmqpull_broker.core.errors import BrokerError
+    from rmqpull_broker.server.listening import PortUnavailable
+    from rmqpull_broker.server.logs import set_up_logs
+    from rmqpull_broker.store.segments import CorruptLog
+
+    set_up_logs(sys.stderr, config.log_format, config.log_level)
+    try:
+        asyncio.run(_serve(config))
     except PortUnavailable as error:
         _give_up(f"{error}; choose another with --listen, or port 0 for a free one")
     except (BrokerError, CorruptLog) as error:
@@ -101,6 +99,8 @@ def _give_up(sentence: str) -> NoReturn:
 
 
 async def _serve(config: BrokerConfig) -> None:
+    from rmqpull_broker.assembly import new_topics
+
     # While the log is replayed nothing is served and nothing written: there is nothing to wait for.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
@@ -117,7 +117,10 @@ async def _serve(config: BrokerConfig) -> None:
         await server.stop()
 
 
-def _opened(config: BrokerConfig) -> BrokerServer:
+def _opened(config: BrokerConfig) -> Any:
+    from rmqpull_broker.assembly import open_broker
+    from rmqpull_broker.store.vfs import DirectoryInUse
+
     try:
         return open_broker(config)
     except DirectoryInUse as error:

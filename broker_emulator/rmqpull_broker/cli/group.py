@@ -1,0 +1,218 @@
+"""``rmqpull-broker group``: consumer groups, their clients and their progress."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from rmqpull_broker.cli.client import client_row
+from rmqpull_broker.cli.commands import Group, as_json, connected
+from rmqpull_broker.cli.connection import Connection, asked_to_complete
+from rmqpull_broker.cli.lag import QUEUE_COLUMNS, progress_row
+from rmqpull_broker.cli.output import show, show_fields, show_json, show_table
+from rmqpull_broker.cli.values import QUEUE, TIME, QueueName
+from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
+
+_COLUMNS = ("group", "clients", "lag", "consume", "broadcast", "orderly", "retryQueues", "retryMaxTimes")
+_RESET_COLUMNS = ("topic", "brokerName", "queueId", "from", "to")
+
+
+def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The broker's groups that begin so, for the shell."""
+    answer = asked_to_complete(ctx, "ListGroups", rpc.ListGroupsRequest())
+    names = [] if answer is None else [summary.group.name for summary in answer.groups]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+group_argument = click.argument("group", shell_complete=complete_groups)
+
+
+@click.group(
+    cls=Group,
+    examples=[
+        "rmqpull-broker group describe readers",
+        "rmqpull-broker group reset-offset readers orders --to earliest",
+    ],
+)
+def command() -> None:
+    """Consumer groups, their clients and their progress."""
+
+
+def _config_options(function: Any) -> Any:
+    """The flags by which a group is configured; what is left out keeps its value or gets its default."""
+    options = (
+        click.option("--consume/--no-consume", default=None, help="Whether it may consume at all."),
+        click.option("--broadcast/--no-broadcast", default=None, help="Whether it may consume by broadcasting."),
+        click.option("--orderly/--no-orderly", default=None, help="Whether it consumes orderly (FIFO)."),
+        click.option("--retry-queues", type=int, metavar="N", help="Queues of its retry topic."),
+        click.option("--retry-max-times", type=int, metavar="N", help="Deliveries before a message is given up."),
+        click.option("--notify/--no-notify", default=None, help="Whether members hear of joins and leaves."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@command.command(examples=["rmqpull-broker group create readers", "rmqpull-broker group create readers --no-broadcast"])
+@group_argument
+@_config_options
+@as_json
+@connected
+def create(connection: Connection, group: str, as_json: bool, **config: Any) -> None:
+    """Create a consumer group; one that exists with the same configuration is left as it is."""
+    _put(connection, group, rpc.CREATE, as_json, config)
+
+
+@command.command(
+    examples=[
+        "rmqpull-broker group update readers --no-consume",
+        "rmqpull-broker group update readers --retry-max-times 3 --create",
+    ]
+)
+@group_argument
+@_config_options
+@click.option("--create", is_flag=True, help="Create the group when it is missing, as mqadmin's updateSubGroup does.")
+@as_json
+@connected
+def update(connection: Connection, group: str, create: bool, as_json: bool, **config: Any) -> None:
+    """Change an existing consumer group; what is not named stays as it is."""
+    _put(connection, group, rpc.CREATE_OR_UPDATE if create else rpc.UPDATE, as_json, config)
+
+
+def _put(connection: Connection, name: str, mode: rpc.PutMode, as_json: bool, config: dict[str, Any]) -> None:
+    request = rpc.PutGroupRequest(
+        name=name,
+        mode=mode,
+        consume_enable=config["consume"],
+        consume_broadcast_enable=config["broadcast"],
+        consume_message_orderly=config["orderly"],
+        retry_queue_nums=config["retry_queues"],
+        retry_max_times=config["retry_max_times"],
+        notify_consumer_ids_changed_enable=config["notify"],
+    )
+    answer = connection.admin("PutGroup", request)
+    if as_json:
+        show_json({**_row(answer.group), "created": answer.created})
+    else:
+        show_table([_row(answer.group)], (_COLUMNS[0], *_COLUMNS[3:]))
+
+
+@command.command("list", examples=["rmqpull-broker group list", "rmqpull-broker group list --json"])
+@as_json
+@connected
+def list_groups(connection: Connection, as_json: bool) -> None:
+    """List the consumer groups."""
+    answer = connection.admin("ListGroups", rpc.ListGroupsRequest())
+    rows = [{**_row(summary.group), "clients": summary.client_count, "lag": summary.lag} for summary in answer.groups]
+    show(rows, _COLUMNS, as_json=as_json, nothing="there are no consumer groups; a pull or a heartbeat creates its own")
+
+
+@command.command(examples=["rmqpull-broker group describe readers", "rmqpull-broker group describe readers --json"])
+@group_argument
+@as_json
+@connected
+def describe(connection: Connection, group: str, as_json: bool) -> None:
+    """Show a group with its configuration, its connected clients and its progress."""
+    answer = connection.admin("DescribeGroup", rpc.DescribeGroupRequest(name=group))
+    fields = {**_row(answer.group), "model": answer.message_model or None}
+    clients = [client_row(client) for client in answer.clients]
+    progress = [progress_row(entry) for entry in answer.progress]
+    if as_json:
+        show_json({**fields, "clients": clients, "progress": progress})
+        return
+    show_fields({**fields, "lag": sum(entry["lag"] for entry in progress)})
+    click.echo()
+    if clients:
+        show_table(clients, ("clientId", "type", "language", "version", "lastHeartbeat"))
+        click.echo()
+    if progress:
+        show_table(progress, QUEUE_COLUMNS[1:])
+
+
+@command.command(examples=["rmqpull-broker group delete readers --yes"])
+@group_argument
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@connected
+def delete(connection: Connection, group: str, yes: bool) -> None:
+    """Delete a consumer group and all of its progress."""
+    if not yes:
+        click.confirm(f"Delete group {group} and all of its progress?", abort=True, err=True)
+    connection.admin("DeleteGroup", rpc.DeleteGroupRequest(name=group))
+    click.echo(f"deleted group {group}", err=True)
+
+
+@command.command(
+    "reset-offset",
+    examples=[
+        "rmqpull-broker group reset-offset readers orders --to earliest",
+        "rmqpull-broker group reset-offset readers orders --to-time 2013-01-31T12:00:00Z --dry-run",
+        "rmqpull-broker group reset-offset readers orders --queue broker-a/3 --to-offset 1200",
+    ],
+)
+@group_argument
+@click.argument("topic")
+@click.option("--queue", type=QUEUE, metavar="[BROKER/]ID", help="This queue alone; otherwise all of the topic.")
+@click.option("--to", type=click.Choice(["earliest", "latest"]), help="Where the queues begin, or where they end.")
+@click.option("--to-time", type=TIME, metavar="TIME", help="The first message stored then or later.")
+@click.option("--to-offset", type=int, metavar="OFFSET", help="This offset of the one --queue.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen, and change nothing.")
+@as_json
+@connected
+def reset_offset(
+    connection: Connection,
+    group: str,
+    topic: str,
+    queue: QueueName | None,
+    to: str | None,
+    to_time: int | None,
+    to_offset: int | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Move a group to another place of a topic; its next pull of each queue is told so once.
+
+    Exactly one of --to, --to-time and --to-offset says where.
+    """
+    if sum(place is not None for place in (to, to_time, to_offset)) != 1:
+        raise click.UsageError("say where with exactly one of --to, --to-time and --to-offset")
+    if to_offset is not None and queue is None:
+        raise click.UsageError("--to-offset needs the --queue whose offset it is")
+    request = rpc.ResetOffsetsRequest(
+        group=group,
+        topic=topic,
+        broker_name=queue.broker_name if queue else None,
+        queue_id=queue.queue_id if queue else None,
+        offset=to_offset,
+        timestamp_ms=to_time,
+        place=None if to is None else to.upper(),
+        dry_run=dry_run,
+    )
+    answer = connection.admin("ResetOffsets", request)
+    rows = [_reset_row(entry) for entry in answer.queues]
+    show(rows, _RESET_COLUMNS, as_json=as_json)
+    if dry_run:
+        click.echo("nothing was changed: --dry-run", err=True)
+
+
+def _reset_row(entry: rpc.QueueReset) -> dict[str, Any]:
+    return {
+        "topic": entry.queue.topic,
+        "brokerName": entry.queue.broker_name,
+        "queueId": entry.queue.queue_id,
+        "from": entry.previous_offset if entry.HasField("previous_offset") else None,
+        "to": entry.offset,
+    }
+
+
+def _row(group: rpc.Group) -> dict[str, Any]:
+    return {
+        "group": group.name,
+        "consume": group.consume_enable,
+        "broadcast": group.consume_broadcast_enable,
+        "orderly": group.consume_message_orderly,
+        "retryQueues": group.retry_queue_nums,
+        "retryMaxTimes": group.retry_max_times,
+        "notify": group.notify_consumer_ids_changed_enable,
+    }

@@ -1,0 +1,49 @@
+"""``rmqpull-broker health``: whether the broker serves, as an exit code."""
+
+from __future__ import annotations
+
+import click
+import grpc
+
+from rmqpull_broker.cli.commands import ENDPOINTS_DEFAULT, OnceCommand
+from rmqpull_broker.cli.values import ENDPOINTS, SECONDS
+
+_CHECK = "/grpc.health.v1.Health/Check"
+# A HealthCheckResponse that says SERVING. The message is too small to be worth its library.
+_SERVING = b"\x08\x01"
+
+
+@click.command(
+    cls=OnceCommand,
+    examples=["rmqpull-broker health", "rmqpull-broker health --endpoints 127.0.0.1:8081 --timeout 2 --quiet"],
+)
+@click.option(
+    "--endpoints",
+    type=ENDPOINTS,
+    metavar="HOST:PORT",
+    default=ENDPOINTS_DEFAULT,
+    show_default=True,
+    envvar="RMQPULL_ENDPOINTS",
+    show_envvar=True,
+    help="Where the broker listens.",
+)
+@click.option("--timeout", type=SECONDS, metavar="SECONDS", default=5.0, show_default=True, help="How long to wait.")
+@click.option("--quiet", is_flag=True, help="Say nothing.")
+def command(endpoints: str, timeout: float, quiet: bool) -> None:
+    """Exit with 0 when the broker serves, with 1 when it does not."""
+    trouble = _trouble(endpoints, timeout)
+    if not quiet:
+        click.echo(f"{endpoints}: {trouble or 'serving'}", err=trouble is not None)
+    raise SystemExit(0 if trouble is None else 1)
+
+
+def _trouble(endpoints: str, timeout_s: float) -> str | None:
+    with grpc.insecure_channel(endpoints, options=[("grpc.enable_http_proxy", 0)]) as channel:
+        try:
+            answer = channel.unary_unary(_CHECK, bytes, bytes)(b"", timeout=timeout_s)
+        except grpc.RpcError as error:
+            code = error.code()
+            if code is grpc.StatusCode.UNIMPLEMENTED:
+                return None  # a server without the health service answered
+            return f"not serving ({code.name})"
+    return None if answer == _SERVING else "not serving"

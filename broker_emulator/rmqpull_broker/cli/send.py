@@ -1,0 +1,234 @@
+"""``rmqpull-broker send``: messages from JSON lines or from the command line, published in batches of columns."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, BinaryIO, NamedTuple
+
+import click
+import pyarrow as pa
+
+from rmqpull_broker.cli.commands import OnceCommand, as_json, connected
+from rmqpull_broker.cli.connection import Connection
+from rmqpull_broker.cli.failures import Refused, Unreachable
+from rmqpull_broker.cli.message_lines import BadLine, read_message
+from rmqpull_broker.cli.output import show_json, show_table
+from rmqpull_broker.cli.topic import complete_topics
+from rmqpull_broker.cli.values import DURATION, PAIR
+from rmqpull_proto import columns
+from rmqpull_proto.rmqpull.v1 import admin_pb2 as admin
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
+
+BATCH_ROWS = 10_000
+BATCH_BYTES = 8 << 20
+LINE_BYTES_MAX = 24 << 20
+"""A body of the largest size, in base64 or escaped character by character, fits."""
+
+
+class Line(NamedTuple):
+    """One message, the number of its line, and the bytes of the input that were read for it."""
+
+    number: int
+    message: dict[str, Any]
+    byte_count: int
+
+
+@click.command(
+    cls=OnceCommand,
+    examples=[
+        "rmqpull-broker send --topic orders --body hello --tag paid --key 4711",
+        "rmqpull-broker send --topic orders messages.jsonl",
+        "rmqpull-broker peek orders --json --newest 100 | rmqpull-broker send --topic copies",
+        "rmqpull-broker send --topic reminders --body late --delay 10m",
+    ],
+)
+@click.argument("file", required=False, metavar="[FILE]")
+@click.option("--topic", required=True, metavar="TOPIC", shell_complete=complete_topics, help="Where they go.")
+@click.option("--body", "bodies", multiple=True, metavar="TEXT", help="A message instead of lines; may be repeated.")
+@click.option("--text", is_flag=True, help="Each line is a body as it stands, and no JSON.")
+@click.option("--tag", metavar="TAG", help="Tag of messages that name none.")
+@click.option("--key", "keys", multiple=True, metavar="KEY", help="Key of messages that name none; may be repeated.")
+@click.option(
+    "--property", "properties", type=PAIR, multiple=True, metavar="NAME=VALUE", help="Property of messages without any."
+)
+@click.option("--message-group", metavar="GROUP", help="Message group of messages that name none (FIFO topics).")
+@click.option("--delay", type=DURATION, metavar="DURATION", help="Deliver them so much later (DELAY topics).")
+@as_json
+@connected
+def command(
+    connection: Connection,
+    file: str | None,
+    topic: str,
+    bodies: Sequence[str],
+    text: bool,
+    delay: int | None,
+    as_json: bool,
+    **defaults: Any,
+) -> None:
+    """Send messages: --body, or one per line of FILE or of standard input.
+
+    A line is a JSON object: {"body": "hello", "tags": "paid", "keys": ["4711"], "properties": {"city": "Riga"},
+    "messageGroup": "a", "deliveryTimestamp": "2013-01-31T12:00:00Z"}, with bodyBase64 for a body that is no text. What
+    'peek --json' prints can be sent again. A bad line ends the sending, and is named together with what was
+    acknowledged before it.
+    """
+    if bodies and file is not None:
+        raise click.UsageError("give either --body or a file, not both")
+    given = {
+        "tags": defaults["tag"],
+        "keys": list(defaults["keys"]) or None,
+        "properties": list(defaults["properties"]) or None,
+        "messageGroup": defaults["message_group"],
+        "deliveryTimestamp": None if delay is None else (_now_ms(connection) + delay) * 1000,
+    }
+    sending = _Sending(connection, topic, {name: value for name, value in given.items() if value is not None})
+    with _input(file, bodies) as stream, _progress(stream) as advance:
+        sending.send(_lines(stream, as_text=text or bool(bodies)), advance)
+    sending.report(as_json)
+
+
+class _Sending:
+    """One run: what waits for the next batch, and what was acknowledged so far."""
+
+    def __init__(self, connection: Connection, topic: str, defaults: dict[str, Any]) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._defaults = defaults
+        self._waiting: list[Line] = []
+        self._acknowledged = 0
+        self._last_line = 0
+        self._queues: dict[tuple[str, int], dict[str, Any]] = {}
+
+    def send(self, lines: Iterable[Line], advance: Callable[[int], None]) -> None:
+        byte_count = 0
+        try:
+            for line in lines:
+                self._waiting.append(line)
+                byte_count += line.byte_count
+                if len(self._waiting) >= BATCH_ROWS or byte_count >= BATCH_BYTES:
+                    self._publish()
+                    advance(byte_count)
+                    byte_count = 0
+        except BadLine as error:
+            raise Refused(f"{error}; {self._so_far()}, nothing from there on was sent") from None
+        if self._waiting:
+            self._publish()
+            advance(byte_count)
+
+    def _publish(self) -> None:
+        batch = _columns([{**self._defaults, **line.message} for line in self._waiting])
+        arrow_ipc = columns.write_stream(batch.schema, [batch])
+        request = rpc.PublishColumnsRequest(topic=self._topic, arrow_ipc=arrow_ipc)
+        lines = f"lines {self._waiting[0].number} to {self._waiting[-1].number}"
+        try:
+            answer = self._connection.columns("PublishColumns", request)
+        except Refused as error:
+            raise Refused(f"{error.message}: {lines} were refused together; {self._so_far()}", error.code) from None
+        except Unreachable as error:
+            raise Unreachable(f"{error.message}; whether {lines} were kept is not known; {self._so_far()}") from None
+        self._acknowledged += len(self._waiting)
+        self._last_line = self._waiting[-1].number
+        self._waiting = []
+        for kept in answer.ranges:
+            key = kept.queue.broker_name, kept.queue.queue_id
+            row = self._queues.setdefault(key, {"brokerName": key[0], "queueId": key[1], "messages": 0})
+            row.setdefault("firstOffset", kept.first_offset)
+            row["messages"] += kept.row_count
+            row["lastOffset"] = kept.first_offset + kept.row_count - 1
+
+    def _so_far(self) -> str:
+        if not self._acknowledged:
+            return "none was acknowledged before"
+        return f"{self._acknowledged} messages, to line {self._last_line}, were acknowledged before"
+
+    def report(self, as_json: bool) -> None:
+        rows = [self._queues[key] for key in sorted(self._queues)]
+        if as_json:
+            show_json({"topic": self._topic, "acknowledged": self._acknowledged, "queues": rows})
+            return
+        click.echo(f"{self._acknowledged} messages were acknowledged", err=True)
+        if rows:
+            show_table(rows, ("brokerName", "queueId", "messages", "firstOffset", "lastOffset"))
+
+
+def _columns(messages: Sequence[dict[str, Any]]) -> pa.RecordBatch:
+    """The messages as one batch of the publish schema, without the columns that none of them has."""
+    fields = [field for field in columns.PUBLISH_SCHEMA if any(field.name in message for message in messages)]
+    arrays = [pa.array([message.get(field.name) for message in messages], field.type) for field in fields]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _lines(stream: BinaryIO, *, as_text: bool) -> Iterator[Line]:
+    """The messages of the input; empty lines are passed over. Raises BadLine, which names the line."""
+    name = getattr(stream, "name", "standard input")
+    name = name if isinstance(name, str) and not name.startswith("<") else "standard input"
+    number = 0
+    while raw := stream.readline(LINE_BYTES_MAX + 1):
+        number += 1
+        if not raw.strip():
+            continue
+        try:
+            yield Line(number, _message(raw, as_text), len(raw))
+        except BadLine as error:
+            raise BadLine(f"line {number} of {name} is no message: {error}") from None
+
+
+def _message(raw: bytes, as_text: bool) -> dict[str, Any]:
+    if len(raw) > LINE_BYTES_MAX:
+        raise BadLine(f"it is longer than {LINE_BYTES_MAX} bytes")
+    if as_text:
+        return {"body": raw.removesuffix(b"\n").removesuffix(b"\r")}
+    try:
+        return read_message(raw.decode())
+    except UnicodeDecodeError as error:
+        raise BadLine(f"it is not in UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def _input(file: str | None, bodies: Sequence[str]) -> AbstractContextManager[Any]:
+    if bodies:
+        return _Bodies(bodies)
+    if file is None or file == "-":
+        if sys.stdin.isatty():
+            click.echo("reading messages from the terminal, one per line; Ctrl-D ends them", err=True)
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return open(file, "rb")
+    except OSError as error:
+        raise Refused(f"{file} cannot be read: {error.strerror}") from None
+
+
+class _Bodies(io.BytesIO):
+    """The bodies of the command line, one per line whatever they hold."""
+
+    name = "the command line"
+
+    def __init__(self, bodies: Sequence[str]) -> None:
+        super().__init__()
+        self._bodies = iter(bodies)
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        body = next(self._bodies, None)
+        return b"" if body is None else body.encode() + b"\n"
+
+
+def _progress(stream: BinaryIO) -> AbstractContextManager[Callable[[int], None]]:
+    """A bar on a terminal: of bytes, since how many lines there are is known only at their end."""
+    if not sys.stderr.isatty() or not hasattr(stream, "fileno") or isinstance(stream, io.BytesIO):
+        return nullcontext(_nothing)
+    from rmqpull_broker.cli.progress import byte_progress
+
+    return byte_progress(os.fstat(stream.fileno()).st_size or None)
+
+
+def _nothing(byte_count: int) -> None:
+    """Progress that nobody sees."""
+
+
+def _now_ms(connection: Connection) -> int:
+    """The broker's time, for a manual clock tells another than ours."""
+    now_ms: int = connection.admin("GetClock", admin.GetClockRequest()).now_ms
+    return now_ms

@@ -1,0 +1,13 @@
+"""ListClients: who sent settings or heartbeats and has not gone silent (rocketmq-semantics 3.6)."""
+
+from __future__ import annotations
+
+from rmqpull_broker.server.admin_codec import clients_to
+from rmqpull_broker.server.service import Caller, Service
+from rmqpull_broker.server.status import OK
+from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
+
+
+async def answer(service: Service, request: rpc.ListClientsRequest, caller: Caller) -> rpc.ListClientsResponse:
+    """A group that nobody is in has no clients, whether it exists or not."""
+    return rpc.ListClientsResponse(status=OK, clients=clients_to(service.clients, request.group))

@@ -1,0 +1,52 @@
+"""The command line, pointed at a broker that serves in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rmqpull_broker.cli import main
+from rmqpull_broker.testing import RunningBroker, running_broker
+
+
+class Run(Protocol):
+    def __call__(self, *arguments: str, stdin: str | bytes | None = None) -> Result: ...
+
+
+@pytest.fixture
+def broker() -> Iterator[RunningBroker]:
+    with running_broker(topics={"orders": 2, "single": 1}) as running:
+        yield running
+
+
+@pytest.fixture
+def run(broker: RunningBroker) -> Run:
+    """Runs a command against the broker."""
+
+    def run_command(*arguments: str, stdin: str | bytes | None = None) -> Result:
+        return CliRunner(env={"RMQPULL_ENDPOINTS": broker.endpoints}).invoke(
+            main, list(arguments), input=stdin, prog_name="rmqpull-broker", terminal_width=110
+        )
+
+    return run_command
+
+
+class RunJson(Protocol):
+    def __call__(self, *arguments: str, stdin: str | bytes | None = None) -> Any: ...
+
+
+@pytest.fixture
+def run_json(run: Run) -> RunJson:
+    """Runs a command with ``--json`` and gives what it prints: a document, or the list of the lines' documents."""
+
+    def run_and_read(*arguments: str, stdin: str | bytes | None = None) -> Any:
+        result = run(*arguments, "--json", stdin=stdin)
+        assert result.exit_code == 0, result.stderr
+        documents = [json.loads(line) for line in result.stdout.splitlines()]
+        return documents if arguments[0] == "peek" or "--watch" in arguments else documents[0]
+
+    return run_and_read

@@ -1,0 +1,51 @@
+"""``rmqpull-broker clock``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.broker.cli.words import error_of
+
+from rmqpull_broker.cli import main
+
+if TYPE_CHECKING:
+    from tests.broker.cli.conftest import Run, RunJson
+    from tests.broker.conftest import Serve
+
+
+def test_the_systems_clock_is_shown_and_not_moved(run: Run, run_json: RunJson) -> None:
+    shown = run_json("clock", "show")
+    assert shown["clock"] == "system"
+    assert shown["nowMs"] > 0
+    assert run("clock", "show").stdout.endswith("(system clock)\n")
+    assert "start it with --clock manual" in error_of(run("clock", "advance", "1h"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "either a duration, as 1h, or --to TIME"),
+        (["1h", "--to", "2013-01-31T12:00:00Z"], "either a duration, as 1h, or --to TIME"),
+        (["soon"], "'soon' is no duration"),
+    ],
+)
+def test_an_advance_says_how_far_once(run: Run, arguments: list[str], sentence: str) -> None:
+    assert sentence in error_of(run("clock", "advance", *arguments), exit_code=2)
+
+
+def test_a_manual_clock_stands_still_until_it_is_advanced(serve: Serve) -> None:
+    endpoints = serve("--clock", "manual:2013-01-31T12:00:00Z", "--topic", "single:1").endpoints
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(main, [*arguments, "--endpoints", endpoints])
+
+    assert run("clock", "show").stdout == "2013-01-31T12:00:00.000Z (manual clock)\n"
+    run("send", "--topic", "single", "--body", "a")
+    assert run("clock", "advance", "1h30m").stdout == "2013-01-31T13:30:00.000Z\n"
+    assert run("clock", "advance", "--to", "2013-02-01").stdout == "2013-02-01T00:00:00.000Z\n"
+    assert "time cannot be advanced by -" in error_of(run("clock", "advance", "--to", "2013-01-01"))
+    (message,) = run("peek", "single", "--json").stdout.splitlines()
+    assert json.loads(message)["storeTimestamp"] == "2013-01-31T12:00:00.000Z"

@@ -1,0 +1,50 @@
+"""Messages as lines: what is printed is read back, and nothing else than a message is taken for one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqpull_broker.cli.message_lines import BadLine, described, read_message
+from rmqpull_proto.columns import PULL_SCHEMA
+
+TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
+TIMES_US = st.integers(-62_135_596_800_000, 253_402_300_799_999).map(lambda ms: ms * 1000)
+MESSAGES = st.fixed_dictionaries(
+    {"body": st.binary(min_size=1, max_size=32), "bornTimestamp": TIMES_US, "msgId": TEXTS},
+    optional={
+        "tags": TEXTS,
+        "keys": st.lists(TEXTS, min_size=1, max_size=3),
+        "properties": st.dictionaries(TEXTS, TEXTS, min_size=1, max_size=3).map(lambda texts: list(texts.items())),
+        "bornHost": TEXTS,
+        "messageGroup": TEXTS,
+        "deliveryTimestamp": TIMES_US,
+        "bodyEncoding": st.just(2),
+    },
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["body", "tags", "keys", "x"]), inner),
+    max_leaves=6,
+)
+
+
+@given(MESSAGES)
+def test_what_is_printed_is_read_back(message: dict[str, Any]) -> None:
+    stored = {"bodyEncoding": 1, **message, "queueOffset": 3, "storeTimestamp": 0, "storeHost": "s"}
+    arrays = [pa.array([stored.get(field.name)], field.type) for field in PULL_SCHEMA]
+    (printed,) = described(pa.RecordBatch.from_arrays(arrays, schema=PULL_SCHEMA))
+    assert read_message(json.dumps(printed)) == message
+
+
+@given(st.text() | JSON.map(json.dumps))
+def test_a_line_is_a_message_or_refused_in_words(line: str) -> None:
+    try:
+        message = read_message(line)
+    except BadLine:
+        return
+    assert isinstance(message["body"], bytes)

@@ -1,0 +1,75 @@
+"""Tables and JSON: what people and machines get to see."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from rmqpull_broker.cli.output import cell, drawn, plain_lines, show, show_fields, show_json
+
+ROWS = [{"topic": "orders", "queueId": 0, "tags": None}, {"topic": "a", "queueId": 12, "tags": "paid"}]
+
+
+def test_a_plain_table_has_heads_and_numbers_to_the_right() -> None:
+    assert plain_lines(ROWS, ("topic", "queueId", "tags")) == [
+        "TOPIC   QUEUE ID  TAGS",
+        "orders         0  -",
+        "a             12  paid",
+    ]
+
+
+def test_a_plain_table_cuts_nothing_off() -> None:
+    (_, line) = plain_lines([{"body": "x" * 10_000}], ("body",))
+    assert line == "x" * 10_000
+
+
+def test_a_drawn_table_wraps_what_is_too_long_and_reads_no_markup() -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, width=40, force_terminal=True, color_system=None)
+    console.print(drawn([{"topic": "[bold]orders[/]", "body": "x" * 100}], ("topic", "body")))
+    assert "[bold]orders[/]" in screen.getvalue()
+    assert screen.getvalue().count("x") == 100
+    assert all(len(line) <= 40 for line in screen.getvalue().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        ("", "-"),
+        ([], "-"),
+        ({}, "-"),
+        (0, "0"),
+        (False, "no"),
+        (True, "yes"),
+        (["a", "b"], "a, b"),
+        ({"a": "1", "b": "2"}, "a=1, b=2"),
+        ("a\nb\tc\x1b[31m", r"a\nb\tc\x1b[31m"),
+        ("ü", "ü"),
+    ],
+)
+def test_a_value_takes_one_line_whatever_it_holds(value: Any, text: str) -> None:
+    assert cell(value) == text
+
+
+def test_json_is_one_line_with_all_that_a_row_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    show(ROWS, ("topic",), as_json=True)
+    assert json.loads(capsys.readouterr().out) == ROWS
+    show_json({"body": "ü\n"})
+    assert capsys.readouterr().out == '{"body":"ü\\n"}\n'
+
+
+def test_nothing_is_said_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    show([], ("topic",), as_json=False, nothing="there is nothing")
+    assert capsys.readouterr() == ("", "there is nothing\n")
+    show([], ("topic",), as_json=True, nothing="there is nothing")
+    assert capsys.readouterr() == ("[]\n", "")
+
+
+def test_fields_are_names_and_values(capsys: pytest.CaptureFixture[str]) -> None:
+    show_fields({"topic": "orders", "readQueues": 8})
+    assert capsys.readouterr().out == "TOPIC        orders\nREAD QUEUES  8\n"
