@@ -274,7 +274,7 @@ SETTINGS = (
         "retention-bytes",
         "SIZE",
         None,
-        "Size of the commit log above which its oldest segments are deleted, as 10G; without it, age alone decides.",
+        "The property retentionBytes, as 10G: size of the commit log above which its oldest segments are deleted.",
         parse_size,
     ),
     Setting(
@@ -312,7 +312,6 @@ class BrokerConfig:
     extensions: frozenset[str] = frozenset(EXTENSIONS)
     broker_names: Sequence[str] = BROKER_NAMES
     clock: ClockSpec = SYSTEM_CLOCK
-    retention_bytes: int | None = None
     properties: BrokerProperties = field(default_factory=BrokerProperties)
     metrics_listen: Address | None = None
     log_format: str = "text"
@@ -333,9 +332,16 @@ def config_from(values: Mapping[str, Any]) -> BrokerConfig:
         extensions=values["extensions"],
         broker_names=values["brokers"],
         clock=values["clock"],
-        retention_bytes=values["retention_bytes"],
-        properties=BrokerProperties(**dict(values["property"])),
+        properties=_properties_from(values),
         metrics_listen=values["metrics_listen"],
         log_format=values["log_format"],
         log_level=values["log_level"],
     )
+
+
+def _properties_from(values: Mapping[str, Any]) -> BrokerProperties:
+    """The properties that are given; ``retention-bytes`` is one under a name of its own."""
+    properties = dict(values["property"])
+    if values["retention_bytes"] is not None:
+        properties["retention_bytes"] = values["retention_bytes"]
+    return BrokerProperties(**properties)

@@ -269,6 +269,7 @@ def test_properties_become_those_of_the_broker_the_last_one_winning() -> None:
     pairs = (("file_reserved_time", 1), ("trace_on", False), ("file_reserved_time", 2))
     properties = config_from(values(property=pairs)).properties
     assert (properties.file_reserved_time, properties.trace_on) == (2, False)
+    assert config_from(values(property=pairs, retention_bytes=7)).properties.retention_bytes == 7
 
 
 @pytest.mark.parametrize("second", ["a:1", "a:2", "a:1:FIFO"])

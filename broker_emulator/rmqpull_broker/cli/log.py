@@ -2,11 +2,157 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
 import click
 
-from rmqpull_broker.cli.commands import Group
+from rmqpull_broker.cli.commands import Group, as_json
+from rmqpull_broker.cli.failures import Refused
+from rmqpull_broker.cli.output import show_fields, show_json, show_table
+from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.store.inspection import Damage, LoggedRecord, VerifyReport, dump, verify
+from rmqpull_broker.store.segments import CorruptLog
+from rmqpull_broker.store.vfs import DirectoryInUse, FileSystem, OsFileSystem
+
+_DAMAGE_COLUMNS = ("file", "offset", "reason", "effect")
+_CUT_OFF = "cut off at the next start"
+_FATAL = "keeps the broker from starting"
+_MADE_ANEW = "made anew at the next start"
+
+directory_argument = click.argument("directory", metavar="DIR", type=click.Path())
 
 
-@click.group(cls=Group, examples=["rmqpull-broker topic list"])
+@click.group(cls=Group, examples=["rmqpull-broker log dump ./broker-data", "rmqpull-broker log verify ./broker-data"])
 def command() -> None:
     """Read a data directory's commit log while no broker runs."""
+
+
+@command.command(
+    "dump",
+    examples=[
+        "rmqpull-broker log dump ./broker-data",
+        "rmqpull-broker log dump ./broker-data --from-position 1048576 --limit 10 --json",
+    ],
+)
+@directory_argument
+@click.option("--from-position", type=click.IntRange(min=0), default=0, metavar="BYTES", help="Records from there on.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="As many records at most.")
+@as_json
+def dump_log(directory: str, from_position: int, limit: int | None, as_json: bool) -> None:
+    """Print what the commit log of the data directory DIR holds, record by record.
+
+    A record is kept whole or not at all; its facts are what the broker's state is made of.
+    """
+    with _opened(directory) as file_system:
+        try:
+            for number, record in enumerate(dump(file_system, from_position)):
+                if number == limit:
+                    break
+                _show_record(record, as_json)
+        except CorruptLog as error:
+            raise Refused(str(error)) from None
+
+
+@command.command("verify", examples=["rmqpull-broker log verify ./broker-data", "rmqpull-broker log verify ./d --json"])
+@directory_argument
+@as_json
+def verify_log(directory: str, as_json: bool) -> None:
+    """Check every checksum of the data directory DIR; exit with 1 when something acknowledged is damaged.
+
+    A torn tail was never acknowledged, and damaged queue files and snapshots are made anew from the log.
+    """
+    with _opened(directory) as file_system:
+        report = verify(file_system)
+    damage = [_damage_row(entry, _CUT_OFF if entry.is_tail else _FATAL) for entry in report.log_damage]
+    damage += [_damage_row(entry, _MADE_ANEW) for entry in report.derived_damage]
+    counts = _counts(report)
+    if as_json:
+        show_json({**counts, "damage": damage})
+    else:
+        show_fields(counts)
+        if damage:
+            click.echo()
+            show_table(damage, _DAMAGE_COLUMNS)
+    if fatal := [entry for entry in report.log_damage if not entry.is_tail]:
+        raise Refused(f"{fatal[0].file} is damaged at offset {fatal[0].offset}: {fatal[0].reason}")
+
+
+@contextmanager
+def _opened(directory: str) -> Iterator[FileSystem]:
+    if not Path(directory).is_dir():  # opening it would make it
+        raise Refused(f"there is no data directory {directory}")
+    try:
+        file_system = OsFileSystem(directory)
+    except DirectoryInUse as error:
+        raise Refused(f"the data directory {error}; stop that broker first") from None
+    except OSError as error:
+        raise Refused(f"the data directory {directory} cannot be read: {error.strerror}") from None
+    try:
+        yield file_system
+    finally:
+        file_system.close()
+
+
+def _show_record(record: LoggedRecord, as_json: bool) -> None:
+    facts = [{"fact": type(fact).__name__, **_told(fact)} for fact in record.facts]
+    if as_json:
+        show_json({"position": record.position, "size": record.size, "facts": facts})
+        return
+    click.echo(f"{record.position} ({record.size} bytes)" + ("" if facts else " mark"))
+    for fact in facts:
+        details = (f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in fact.items() if name != "fact")
+        click.echo("  ".join(["", fact["fact"], *details]))
+
+
+def _told(fact: Fact) -> dict[str, Any]:
+    """What a fact says; of messages their places alone, for bodies are what peek is for."""
+    if isinstance(fact, RowsStored):
+        return {"queue": str(fact.queue), "firstOffset": fact.rows[0].queue_offset, "messages": len(fact.rows)}
+    if isinstance(fact, ColumnsStored):
+        return {"parts": [_plain(part) for part in fact.parts]}
+    return _fields(fact)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {_camel_case(field.name): _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def _plain(value: Any) -> Any:
+    """A value of a fact as JSON has it."""
+    if isinstance(value, MessageQueue):
+        return str(value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    if dataclasses.is_dataclass(value):
+        return _fields(value)
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {_camel_case(name): _plain(item) for name, item in value._asdict().items()}
+    if isinstance(value, (tuple, list, frozenset)):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, (str, int, bool, type(None))) else repr(value)
+
+
+def _damage_row(damage: Damage, effect: str) -> dict[str, Any]:
+    return {"file": damage.file, "offset": damage.offset, "reason": damage.reason, "effect": effect}
+
+
+def _counts(report: VerifyReport) -> dict[str, int]:
+    return {
+        "segments": report.segments,
+        "records": report.records,
+        "queueFiles": report.queue_files,
+        "chunks": report.chunks,
+        "snapshots": report.snapshots,
+    }

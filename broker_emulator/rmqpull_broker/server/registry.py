@@ -39,6 +39,7 @@ from rmqpull_broker.server.handlers.admin import (
     delete_topic,
     describe_group,
     describe_topic,
+    expire_now,
     get_clock,
     get_properties,
     list_clients,
@@ -105,6 +106,7 @@ ADMIN_HANDLERS: Mapping[str, Handler] = {
     "ReleaseFault": release_fault.answer,
     "GetClock": get_clock.answer,
     "AdvanceClock": advance_clock.answer,
+    "ExpireNow": expire_now.answer,
     "GetProperties": get_properties.answer,
 }
 

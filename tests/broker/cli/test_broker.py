@@ -31,6 +31,11 @@ def test_brokers_and_properties_are_shown(run: Run, run_json: RunJson, broker: R
     ]
 
 
+def test_retention_is_applied_at_once(run: Run) -> None:
+    run("send", "--topic", "single", "--body", "a")
+    assert run("broker", "expire").stderr == "0 messages have expired\n"
+
+
 def test_a_broker_that_serves_is_healthy(run: Run, broker: RunningBroker) -> None:
     result = run("health")
     assert (result.exit_code, result.stdout) == (0, f"{broker.endpoints}: serving\n")

@@ -46,8 +46,8 @@ def test_the_whole_column_service_is_served() -> None:
     assert set(registry.COLUMN_HANDLERS) == set(rpc.COLUMNS.methods)
 
 
-def test_the_admin_service_is_served_but_for_what_the_store_lacks() -> None:
-    assert set(rpc.ADMIN.methods) - set(registry.ADMIN_HANDLERS) == {"ExpireNow"}
+def test_the_whole_admin_service_is_served() -> None:
+    assert set(registry.ADMIN_HANDLERS) == set(rpc.ADMIN.methods)
 
 
 @pytest.mark.parametrize(
