@@ -101,12 +101,12 @@ def fresh_chunk(first_offset: int, batch: pa.RecordBatch, written: LogRange) -> 
     return FreshChunk(first_offset, batch.num_rows, first_ms, last_ms, written, batch, batch.nbytes)
 
 
-def encode_chunk(batch: pa.RecordBatch) -> tuple[bytes, int]:
-    """A chunk's bytes and their checksum."""
+def encode_chunk(batch: pa.RecordBatch) -> tuple[list[bytes | memoryview], int]:
+    """A chunk's bytes, in parts that are not copied together, and their checksum."""
     message = batch.serialize()
     checksum = zlib.crc32(message, zlib.crc32(_LENGTH.pack(len(message))))
-    data = b"".join([_HEADER.pack(CHUNK_MAGIC, checksum, len(message)), message, bytes(-len(message) % 8)])
-    return data, checksum
+    header = _HEADER.pack(CHUNK_MAGIC, checksum, len(message))
+    return [header, memoryview(message), bytes(-len(message) % 8)], checksum
 
 
 def checked_message(data: memoryview) -> tuple[memoryview, int]:

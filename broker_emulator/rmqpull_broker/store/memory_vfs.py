@@ -88,7 +88,7 @@ class _MemoryAppendFile:
         self._file_system = file_system
         self._name = name
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         self._file_system.fail_if_told("write")
         room = self._file_system.free_bytes()
         self._file_system.files[self._name] += data[:room]

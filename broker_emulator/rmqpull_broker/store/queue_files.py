@@ -54,15 +54,16 @@ class QueueFiles:
 
     def save(self, batch: pa.RecordBatch) -> Location:
         """Appends a chunk; safe from a power cut only after :meth:`sync`. Raises OSError."""
-        data, checksum = encode_chunk(batch)
+        parts, checksum = encode_chunk(batch)
         active = self._writable_file()
         try:
-            active.write(data)
+            for part in parts:
+                active.write(part)
         except OSError:
             self._leave_file()
             raise
-        location = Location(self._number, self._size, len(data), checksum)
-        self._size += len(data)
+        location = Location(self._number, self._size, sum(map(len, parts)), checksum)
+        self._size += location.length
         return location
 
     def _writable_file(self) -> AppendFile:

@@ -97,10 +97,11 @@ def encode_record(facts: Sequence[Fact], synced_until: int) -> bytes:
         header_bytes = json.dumps(header, separators=(",", ":")).encode()
         parts.append(_ENTRY_HEADER.pack(kind, len(header_bytes), len(data)))
         parts += _padded(header_bytes) + _padded(data)
-    payload = b"".join(parts)
-    checked = _CHECKED_HEADER.pack(len(payload), synced_until)
-    checksum = zlib.crc32(payload, zlib.crc32(checked))
-    return _RECORD_HEADER.pack(RECORD_MAGIC, checksum, len(payload), synced_until) + payload
+    length = sum(map(len, parts))
+    checksum = zlib.crc32(_CHECKED_HEADER.pack(length, synced_until))
+    for part in parts:
+        checksum = zlib.crc32(part, checksum)
+    return b"".join([_RECORD_HEADER.pack(RECORD_MAGIC, checksum, length, synced_until), *parts])
 
 
 class Frame(NamedTuple):

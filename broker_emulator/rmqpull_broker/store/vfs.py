@@ -20,7 +20,7 @@ class DirectoryInUse(OSError):
 class AppendFile(Protocol):
     """A file that only grows."""
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Appends all of ``data``; not safe from a power cut before :meth:`sync`."""
 
     def sync(self) -> None:
@@ -171,7 +171,7 @@ class _OsAppendFile:
     def __init__(self, path: Path, flags: int) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | flags, 0o644)
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(self._descriptor, rest) :]

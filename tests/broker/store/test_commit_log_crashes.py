@@ -132,7 +132,7 @@ class _HalfFile:
         self._disk, self._name, self._file = disk, name, file
         self.sync, self.close = file.sync, file.close
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         try:
             self._file.write(data)
         except OSError:

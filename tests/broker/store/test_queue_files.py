@@ -17,7 +17,7 @@ def chunk(number: int, row_count: int = 3) -> pa.RecordBatch:
     return columns.from_rows(rows)
 
 
-BYTES = len(encode_chunk(chunk(0))[0])
+BYTES = sum(map(len, encode_chunk(chunk(0))[0]))
 
 
 @pytest.fixture
