@@ -12,8 +12,7 @@ BrokerError
 │   FilterDataNotLatest                                                   the group's heartbeat does not fit the pull
 ├── TooManyRequests                                                       the caller may try again later
 ├── IllegalOperation, WrongTransaction                                    it comes at the wrong time, or to the wrong
-└── InternalError, NotLeaderForQueue, ServiceNotAvailable,
-    NotImplementedYet                                                     the server cannot do it
+└── InternalError, NotLeaderForQueue, ServiceNotAvailable                 the server cannot do it
 """
 
 from __future__ import annotations
@@ -267,10 +266,3 @@ class NotLeaderForQueue(BrokerError):
 
     code = "INTERNAL_SERVER_ERROR"
     response_code = 501
-
-
-class NotImplementedYet(BrokerError):
-    """A part of RocketMQ that this broker does not serve yet."""
-
-    response_code = 3
-    code = "NOT_IMPLEMENTED"

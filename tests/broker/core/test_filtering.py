@@ -23,6 +23,7 @@ from rmqpull_broker.core.filtering import (
 )
 from rmqpull_broker.core.java_values import NotComparable
 from rmqpull_broker.core.model import Message, StoredMessage
+from rmqpull_broker.core.queue_selection import java_hash
 from rmqpull_broker.core.sql92_grammar import parse
 
 TAGS = ["a", "b", "*", "", None]
@@ -62,6 +63,12 @@ def kept(message_filter: MessageFilter, batch: pa.RecordBatch = BATCH, column: s
 )
 def test_a_tag_expression_keeps(expression: str, tags: list[str | None]) -> None:
     assert kept(parse_filter(TAG, expression)) == tags
+
+
+def test_tags_of_one_hash_are_told_apart() -> None:
+    assert java_hash("Aa") == java_hash("BB")
+    batch = pa.record_batch({"tags": ["Aa", "BB"]})
+    assert kept(parse_tags("Aa"), batch) == ["Aa"]
 
 
 @pytest.mark.parametrize("expression", ["||", "||||"])

@@ -126,6 +126,15 @@ def test_without_an_immunity_of_its_own_a_half_message_is_ended_at_any_age(desk:
     assert end(desk, COMMIT, BORN + 99_999_999) is not None
 
 
+@pytest.mark.parametrize("resolution", [COMMIT, ROLLBACK])
+def test_no_op_message_says_what_became_of_it(desk: Desk, resolution: TransactionEnd) -> None:
+    desk.topic()
+    send_half(desk)
+    end(desk, resolution)
+    assert len(desk.state.halves) == 0
+    assert desk.state.bounds(HALF._replace(topic="RMQ_SYS_TRANS_OP_HALF_TOPIC")) == (0, 0)
+
+
 def test_a_second_end_finds_nothing(desk: Desk) -> None:
     desk.topic()
     send_half(desk)
