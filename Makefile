@@ -32,8 +32,9 @@ check: set-up ## ruff, mypy --strict, generated modules, dependency rules
 	@"$(PYTHON)" -m mypy --no-error-summary
 	@echo "check: generated modules"
 	@"$(PYTHON)" -m rmqpull_proto.generate --check
-	@echo "check: README tables"
+	@echo "check: tables of README and docs"
 	@"$(PYTHON)" scripts/readme_tables.py --check
+	@"$(PYTHON)" scripts/support_tables.py --check
 	@echo "check: dependency rules"
 	@"$(PYTHON)" -m pytest --quiet tests/tidy
 
@@ -46,8 +47,9 @@ bench-broker: set-up ## the broker by itself: start, sends, pulls, parked pulls,
 proto: set-up ## the generated modules anew, from the .proto files
 	@"$(PYTHON)" -m rmqpull_proto.generate
 
-readme: set-up ## the README's tables anew, from the declarations of options, flags and handlers
+readme: set-up ## the tables of README and docs anew, from the declarations of options, flags, handlers and limits
 	@"$(PYTHON)" scripts/readme_tables.py
+	@"$(PYTHON)" scripts/support_tables.py
 
 # Not `rm -rf build`: it also holds the links of the editable install. A stale build/lib would ship modules that were deleted.
 wheel: set-up ## a wheel under dist/

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pyspark_rmqpull.options import OPTIONS
@@ -94,7 +94,7 @@ def methods() -> str:
     return table(("service", "served", "answered UNIMPLEMENTED"), rows)
 
 
-TABLES = {
+TABLES: Mapping[str, Callable[[], str]] = {
     "source-options": source_options,
     "row-columns": row_columns,
     "broker-flags": broker_flags,
@@ -104,25 +104,25 @@ TABLES = {
 }
 
 
-def with_tables(text: str) -> str:
-    """The text with every table between ``<!-- NAME -->`` and ``<!-- /NAME -->`` made anew."""
-    for name, make in TABLES.items():
-        between = re.compile(rf"(<!-- {name} -->\n)(?:.*?\n)?(<!-- /{name} -->)", re.DOTALL)
+def with_tables(text: str, tables: Mapping[str, Callable[[], str]], name: str) -> str:
+    """The text of the file ``name`` with every table between ``<!-- NAME -->`` and ``<!-- /NAME -->`` made anew."""
+    for marker, make in tables.items():
+        between = re.compile(rf"(<!-- {marker} -->\n)(?:.*?\n)?(<!-- /{marker} -->)", re.DOTALL)
         if len(between.findall(text)) != 1:
-            raise SystemExit(f"{README.name} must have the markers of {name} once")
+            raise SystemExit(f"{name} must have the markers of {marker} once")
         made = make()
         text = between.sub(lambda match, made=made: f"{match[1]}{made}\n{match[2]}", text)  # type: ignore[misc]
     return text
 
 
-def main() -> None:
-    """Writes or checks the README."""
-    text = README.read_text(encoding="utf-8")
-    made = with_tables(text)
+def write_or_check(file: Path, tables: Mapping[str, Callable[[], str]]) -> None:
+    """Writes the tables of a file; with ``--check``, ends with 1 when they differ instead."""
+    text = file.read_text(encoding="utf-8")
+    made = with_tables(text, tables, file.name)
     if "--check" in sys.argv[1:]:
-        sys.exit(0 if made == text else "README.md: the tables are not up to date; run: make readme")
-    README.write_text(made, encoding="utf-8")
+        sys.exit(0 if made == text else f"{file.name}: the tables are not up to date; run: make readme")
+    file.write_text(made, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    write_or_check(README, TABLES)

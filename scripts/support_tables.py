@@ -1,0 +1,174 @@
+"""The generated parts of docs/broker-support.md: what is served, refused, limited and preset, and what Apache does.
+
+usage: python scripts/support_tables.py           writes them between their markers
+       python scripts/support_tables.py --check   exits 1 when the document differs
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
+from readme_tables import table, write_or_check
+from support_limits import LIMITS, Limit, amount
+
+from rmqpull_broker.core import errors
+from rmqpull_broker.core.properties import Declared, declared
+from rmqpull_broker.server.registry import EXTENSIONS, MESSAGING_HANDLERS
+from rmqpull_proto import rpc
+
+REPOSITORY = Path(__file__).parents[1]
+DOCUMENT = REPOSITORY / "docs" / "broker-support.md"
+PROTOS = REPOSITORY / "proto" / "rmqpull_proto" / "rmqpull" / "v1"
+
+
+class Apache(NamedTuple):
+    """Whether Apache's proxy 5.3.3 serves a method (rocketmq-semantics 5.1), and why it is otherwise here."""
+
+    serves: bool
+    note: str = "-"
+
+
+_POP = "receiving (pop) is another way to consume; this broker serves the pull side"
+_PULL = "what a pull consumer needs; the messages are in the standard protocol, and no server of Apache's answers them"
+
+APACHE = {
+    "QueryRoute": Apache(True),
+    "Heartbeat": Apache(True),
+    "SendMessage": Apache(True),
+    "QueryAssignment": Apache(True),
+    "ReceiveMessage": Apache(True, _POP),
+    "AckMessage": Apache(True, _POP),
+    "ForwardMessageToDeadLetterQueue": Apache(True, _POP),
+    "EndTransaction": Apache(True),
+    "Telemetry": Apache(True),
+    "NotifyClientTermination": Apache(True),
+    "ChangeInvisibleDuration": Apache(True, _POP),
+    "RecallMessage": Apache(True, "Apache's needs `recallMessageEnable`, which is on here"),
+    "PullMessage": Apache(False, _PULL),
+    "UpdateOffset": Apache(False, _PULL),
+    "GetOffset": Apache(False, _PULL),
+    "QueryOffset": Apache(False, _PULL),
+    "SyncLiteSubscription": Apache(False),
+}
+
+REASONS = {
+    "enablePropertyFilter": "SQL92 filters work without a switch that one must find first",
+    "recallMessageEnable": "recalls work without a switch that one must find first",
+    "retentionBytes": "a small disk is filled by size before anything is old",
+    "flushDiskType": "what is acknowledged survives a power cut; without a data directory nothing is synced",
+}
+
+
+def _served(is_served: bool) -> str:
+    return "served" if is_served else "UNIMPLEMENTED"
+
+
+def standard_methods() -> str:
+    """Every method of the standard service."""
+    rows = [
+        (f"`{name}`", _served(name in MESSAGING_HANDLERS), _served(APACHE[name].serves), APACHE[name].note)
+        for name in rpc.MESSAGING.methods
+    ]
+    return table(("method", "here", "Apache's proxy", "why it differs"), rows)
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.)\s", text.replace("``", "`"), maxsplit=1)[0]
+
+
+def _comments(proto: Path) -> dict[str, str]:
+    """The first sentence of what is written above each method."""
+    found = re.findall(r"((?:^  // .*\n)+)  rpc (\w+)\(", proto.read_text(encoding="utf-8"), re.MULTILINE)
+    sentences = {name: re.sub(r"\s*// ", " ", comment).strip() for comment, name in found}
+    return {name: _first_sentence(text) for name, text in sentences.items()}
+
+
+def extension_methods() -> str:
+    """Every method of ``rmqpull.v1``; Apache's servers have none of them."""
+
+    rows: list[tuple[str, ...]] = []
+    for extension, (service, handlers) in EXTENSIONS.items():
+        comments = _comments(PROTOS / f"{extension}.proto")
+        kind = f"`{service.name.split('.')[-1]}`"
+        rows += [(kind, f"`{name}`", _served(name in handlers), comments[name]) for name in service.methods]
+    return table(("service", "method", "here", "what it does"), rows)
+
+
+def other_methods() -> str:
+    """The services of gRPC itself."""
+    health = health_pb2.DESCRIPTOR.services_by_name["Health"]
+    reflection = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
+    notes = {
+        health.full_name: ("not there", "what orchestrators ask; NOT_SERVING while the commit log cannot be written"),
+        reflection.full_name: ("served", "v1alpha alone, which every tool still speaks"),
+    }
+    rows = [
+        (
+            f"`{service.full_name}`",
+            ", ".join(f"`{method.name}`" for method in service.methods),
+            "served",
+            *notes[service.full_name],
+        )
+        for service in (health, reflection)
+    ]
+    rows.append(("`grpc.channelz.v1.Channelz`", "all", "not there", "served", "nothing of RocketMQ's asks it"))
+    return table(("service", "methods", "here", "Apache's proxy", "note"), rows)
+
+
+def refusals() -> str:
+    """Every refusal, by name."""
+    kinds = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, errors.BrokerError)]
+    rows = [
+        (f"`{kind.__name__}`", kind.code, str(kind.response_code), _first_sentence(inspect.getdoc(kind) or ""))
+        for kind in sorted(kinds, key=lambda kind: kind.__name__)
+        if kind is not errors.BrokerError
+    ]
+    return table(("refusal", "v2 code", "remoting code", "meaning"), rows)
+
+
+def limits() -> str:
+    """Every limit, in the order of its declaration."""
+
+    def part(title: str, group: Iterable[Limit]) -> str:
+        rows = [(limit.what, amount(limit.value, limit.unit), limit.beyond, limit.whose) for limit in group]
+        return f"### {title}\n\n" + table(("limit", "value", "beyond it", "whose it is"), rows)
+
+    return "\n\n".join(part(title, group) for title, group in LIMITS.items())
+
+
+def deviating_properties() -> list[Declared]:
+    """Properties whose default is not Apache's, by name."""
+    return sorted((entry for entry in declared() if entry.deviation), key=lambda entry: entry.name)
+
+
+def presets() -> str:
+    """Properties whose default is not Apache's."""
+    rows = [
+        (
+            f"`{entry.name}`",
+            str(entry.default).lower() if isinstance(entry.default, bool) else str(entry.default),
+            entry.deviation,
+            REASONS[entry.name],
+        )
+        for entry in deviating_properties()
+    ]
+    return table(("property", "default", "Apache", "reason"), rows)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "standard-methods": standard_methods,
+    "extension-methods": extension_methods,
+    "other-methods": other_methods,
+    "refusals": refusals,
+    "limits": limits,
+    "presets": presets,
+}
+
+if __name__ == "__main__":
+    write_or_check(DOCUMENT, TABLES)

@@ -1,0 +1,101 @@
+"""docs/broker-support.md says what the code does, and every deviation has its proof."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from readme_tables import with_tables
+from support_limits import INTERNAL, LIMITS, PACKAGE, amount
+from support_tables import DOCUMENT, REASONS, REPOSITORY, TABLES, deviating_properties
+
+from rmqpull_broker.core.properties import declared
+from rmqpull_proto import rpc
+
+TEXT = DOCUMENT.read_text(encoding="utf-8")
+PROOFS = re.findall(r"`([\w/]+\.py)::(\w+)` \|$", TEXT, re.MULTILINE)
+SERVICES = [service for service in vars(rpc).values() if isinstance(service, rpc.Service)]
+NAMED = [limit.constant for group in LIMITS.values() for limit in group]
+SOURCES = REPOSITORY / "broker_emulator" / PACKAGE
+
+
+def section(title: str) -> str:
+    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
+    assert found, f"{DOCUMENT.name} has no section {title!r}"
+    return found[1]
+
+
+def declared_limits() -> Iterator[str]:
+    """Every public constant of the broker's package whose name says that it is a limit, as ``module:NAME``."""
+    for file in sorted(SOURCES.rglob("*.py")):
+        module = ".".join(file.relative_to(SOURCES).with_suffix("").parts).removesuffix(".__init__")
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+            yield from (f"{module}:{name}" for name in names if name.endswith("_MAX") and not name.startswith("_"))
+
+
+def test_the_tables_are_up_to_date() -> None:
+    assert with_tables(TEXT, TABLES, DOCUMENT.name) == TEXT, "run: make readme"
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+def test_every_method_has_its_row(service: rpc.Service) -> None:
+    calls = section("Calls")
+    assert [name for name in service.methods if not re.search(rf"^\|.*`{name}` \|", calls, re.MULTILINE)] == []
+
+
+def test_every_limit_of_the_code_is_in_the_table_or_known_to_be_internal() -> None:
+    declared = set(declared_limits())
+    assert declared
+    assert sorted(declared - {*NAMED, *INTERNAL}) == []
+    assert sorted(set(INTERNAL) - declared) == []
+
+
+def test_no_limit_is_told_twice() -> None:
+    assert len({*NAMED, *INTERNAL}) == len(NAMED) + len(INTERNAL)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (4 << 20, "bytes", "4 MiB"),
+        (16_384, "bytes", "16 KiB"),
+        (63, "bytes", "63 bytes"),
+        (128, "", "128"),
+        (7_200_000, "ms", "2 h"),
+        (5_000, "ms", "5 s"),
+        (1_500, "ms", "1,500 ms"),
+        (1_024, "queues", "1,024 queues"),
+    ],
+)
+def test_an_amount_is_exact(value: int, unit: str, text: str) -> None:
+    assert amount(value, unit) == text
+
+
+def test_every_preset_that_is_not_apaches_has_a_reason() -> None:
+    assert set(REASONS) == {entry.name for entry in deviating_properties()}
+
+
+def test_a_property_works_or_is_said_not_to() -> None:
+    code = "\n".join(file.read_text(encoding="utf-8") for file in SOURCES.rglob("*.py"))
+    idle = {entry.name for entry in declared() if not re.search(rf"\.{entry.field}\b", code)}
+    assert idle == set(re.findall(r"^- `(\w+)`: it can be set and changes nothing", TEXT, re.MULTILINE))
+
+
+def test_every_deviation_has_a_proof() -> None:
+    rows = [line for line in section("Deviations").splitlines() if line.startswith("| ")]
+    heads = [line for line in rows if line.startswith(("| what |", "| --- |"))]
+    assert len(rows) - len(heads) == len(PROOFS) > 0
+
+
+@pytest.mark.parametrize(("path", "name"), PROOFS, ids=[name for _, name in PROOFS])
+def test_a_proof_is_a_test_that_exists(path: str, name: str) -> None:
+    file = Path(REPOSITORY / "tests" / "broker" / path)
+    functions = [
+        node.name for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.FunctionDef)
+    ]
+    assert name in functions
