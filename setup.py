@@ -63,7 +63,10 @@ setup(
             "setuptools>=77.0.3",  # lets the set-up renew the editable install without fetching anything
         ],
     },
-    entry_points={"console_scripts": ["rmqpull-broker = rmqpull_broker.cli:main"]},
+    entry_points={
+        "console_scripts": ["rmqpull-broker = rmqpull_broker.cli:main"],
+        "pytest11": ["rmqpull_broker = rmqpull_broker.pytest_plugin"],
+    },
     # Spark finds data sources with pkgutil.iter_modules, which cannot see through the default finder hook.
     options={"editable_wheel": {"mode": "strict"}},
 )

@@ -1,0 +1,95 @@
+"""Delayed messages and their recall over gRPC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+
+if TYPE_CHECKING:
+    from tests.broker.conftest import Client, Connect
+
+TOPICS = {"later": (1, TopicType.DELAY), "orders": 1}
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def broker() -> Iterator[RunningBroker]:
+    with running_broker(topics=TOPICS, clock="manual") as running:
+        yield running
+
+
+def send(client: Client, delivery_ms: int, topic: str = "later") -> Any:
+    system = v2.SystemProperties(message_id="ID", message_type=v2.MessageType.DELAY)
+    system.delivery_timestamp.FromMilliseconds(delivery_ms)
+    message = v2.Message(topic=v2.Resource(name=topic), body=b"x", system_properties=system)
+    return client.call("SendMessage", service.SendMessageRequest(messages=[message]))
+
+
+def recall(client: Client, handle: str, topic: str = "later") -> Any:
+    request = service.RecallMessageRequest(topic=v2.Resource(name=topic), recall_handle=handle)
+    return client.call("RecallMessage", request)
+
+
+def code(answer: Any) -> str:
+    return str(v2.Code.Name(answer.status.code))
+
+
+def test_a_message_comes_at_its_time(broker: RunningBroker, client: Client) -> None:
+    delivery_ms = broker.clock.now_ms() + 3_600_000
+    assert code(send(client, delivery_ms)) == "OK"
+    broker.clock.advance(minutes=59)
+    assert broker.messages("later") == []
+    broker.clock.advance(minutes=1)
+    (row,) = broker.messages("later")
+    assert delivery_ms - 1_000 <= row.store_timestamp_ms <= delivery_ms
+    pulled = client.pull(v2.MessageQueue(topic=v2.Resource(name="later")), 0)
+    assert pulled.messages[0].system_properties.delivery_timestamp.ToMilliseconds() == delivery_ms
+
+
+def test_a_held_pull_is_woken_by_a_delivery(broker: RunningBroker, client: Client) -> None:
+    send(client, broker.clock.now_ms() + 5_000)
+    pull = client.start_pull(v2.MessageQueue(topic=v2.Resource(name="later")), 0, wait_ms=60_000)
+    broker.clock.advance(seconds=5)
+    assert client.finish_pull(pull).bodies == [b"x"]
+
+
+def test_a_recalled_message_never_comes(broker: RunningBroker, client: Client) -> None:
+    handle = send(client, broker.clock.now_ms() + 60_000).entries[0].recall_handle
+    answer = recall(client, handle)
+    assert (code(answer), answer.message_id) == ("OK", "ID")
+    broker.clock.advance(hours=1)
+    assert broker.messages("later") == []
+
+
+def test_it_is_too_late_to_recall_what_was_delivered(broker: RunningBroker, client: Client) -> None:
+    handle = send(client, broker.clock.now_ms() + 60_000).entries[0].recall_handle
+    broker.clock.advance(minutes=1)
+    answer = recall(client, handle)
+    assert (code(answer), answer.status.message) == ("INTERNAL_SERVER_ERROR", "recall failed, timestamp invalid")
+
+
+def test_only_messages_of_delay_topics_are_recalled(client: Client) -> None:
+    assert code(recall(client, "any", "orders")) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
+    assert code(recall(client, "any", "unknown")) == "TOPIC_NOT_FOUND"
+    assert code(recall(client, "no handle")) == "INTERNAL_SERVER_ERROR"
+
+
+def test_a_delay_of_more_than_a_day_is_refused(broker: RunningBroker, client: Client) -> None:
+    assert code(send(client, broker.clock.now_ms() + DAY_MS + 60_000)) == "ILLEGAL_DELIVERY_TIME"
+
+
+def test_delayed_messages_survive_a_restart(connect: Connect, tmp_path: Path) -> None:
+    with running_broker(topics=TOPICS, clock="manual", data_dir=str(tmp_path)) as before:
+        send(connect(before.endpoints), before.clock.now_ms() + 30_000)
+    with running_broker(clock="manual", data_dir=str(tmp_path)) as after:
+        assert after.messages("later") == []
+        after.clock.advance(hours=1)
+        assert len(after.messages("later")) == 1
