@@ -42,14 +42,17 @@ LAYERS = (
     Layer("rmqpull_broker/store/vfs.py", f"rmqpull_broker.store {CORE_FOR_STORE}"),
     Layer("rmqpull_broker/store/*", f"rmqpull_broker.store {CORE_FOR_STORE} pyarrow", never=FILES),
     Layer(
-        "rmqpull_broker/server/codec.py rmqpull_broker/server/status.py rmqpull_broker/server/health.py "
+        "rmqpull_broker/server/codec.py rmqpull_broker/server/admin_codec.py rmqpull_broker/server/status.py "
+        "rmqpull_broker/server/health.py "
         "rmqpull_broker/server/handlers/*",
         SERVER,
     ),
     Layer("rmqpull_broker/server/*", SERVER, never="*_pb2"),
     Layer("rmqpull_broker/testcontainers.py", "rmqpull_broker.config testcontainers typing_extensions"),
+    # What asks a running broker knows its wire, and what opens one is loaded only when it is called.
+    Layer("rmqpull_broker/cli/*", "rmqpull_broker rmqpull_proto click rich grpc pyarrow"),
     # The composition roots choose a store, a clock and a port; whoever embeds the broker comes in here.
-    Layer("rmqpull_broker/*", "rmqpull_broker click rich grpc pyarrow", never="*_pb2"),
+    Layer("rmqpull_broker/*", "rmqpull_broker click rich grpc pyarrow tomli pytest", never="*_pb2"),
     Layer(" ".join(f"pyspark_rmqpull/{m}.py" for m in PURE_MODULES), PURE),
     # Spark imports these on its first look-up, and a failure there hides every Python data source of the session.
     Layer(
@@ -100,7 +103,7 @@ def test_imports_point_inwards(root: str) -> None:
     assert found == []
 
 
-CORE, STORE, SERVER_EDGE, ROOT = (f"rmqpull_broker/{p}.py" for p in ("core/a", "store/a", "server/a", "cli"))
+CORE, STORE, SERVER_EDGE, ROOT = (f"rmqpull_broker/{p}.py" for p in ("core/a", "store/a", "server/a", "testing"))
 READER, OFFSETS, SOURCE, CLIENT = (
     f"pyspark_rmqpull/{p}.py" for p in ("stream_reader", "offsets", "source", "client/columnar")
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqpull_broker.core.model import TopicType
-from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 
@@ -22,7 +22,7 @@ UNSPECIFIED = v2.TransactionResolution.TRANSACTION_RESOLUTION_UNSPECIFIED
 
 @pytest.fixture
 def broker() -> Iterator[RunningBroker]:
-    topics = {"payments": (1, TopicType.TRANSACTION), "orders": 1}
+    topics: Topics = {"payments": (1, TopicType.TRANSACTION), "orders": 1}
     with running_broker(topics=topics, clock="manual") as running:
         yield running
 
@@ -34,7 +34,9 @@ def send_half(client: Client, msg_id: str = "ID") -> str:
     return str(answer.entries[0].transaction_id)
 
 
-def end(client: Client, transaction_id: str, resolution: int, *, from_check: bool = False) -> tuple[str, str]:
+def end(
+    client: Client, transaction_id: str, resolution: v2.TransactionResolution, *, from_check: bool = False
+) -> tuple[str, str]:
     source = v2.TransactionSource.SOURCE_SERVER_CHECK if from_check else v2.TransactionSource.SOURCE_CLIENT
     request = service.EndTransactionRequest(
         topic=v2.Resource(name="payments"),
@@ -55,7 +57,7 @@ def readable(broker: RunningBroker) -> list[bytes]:
     ("resolution", "bodies", "waiting"), [(COMMIT, [b"paid"], 0), (ROLLBACK, [], 0), (UNSPECIFIED, [], 1)]
 )
 def test_what_the_producer_says_decides(
-    broker: RunningBroker, client: Client, resolution: int, bodies: list[bytes], waiting: int
+    broker: RunningBroker, client: Client, resolution: v2.TransactionResolution, bodies: list[bytes], waiting: int
 ) -> None:
     transaction = send_half(client)
     assert readable(broker) == []

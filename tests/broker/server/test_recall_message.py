@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqpull_broker.core.model import TopicType
-from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Client, Connect
 
-TOPICS = {"later": (1, TopicType.DELAY), "orders": 1}
+TOPICS: Topics = {"later": (1, TopicType.DELAY), "orders": 1}
 DAY_MS = 86_400_000
 
 
