@@ -1,7 +1,7 @@
-"""The tables of the README, made from the one declaration of each option, flag and method.
+"""The tables of the README and of the broker's manual, made from the one declaration of each option, flag and method.
 
 usage: python scripts/readme_tables.py           writes them between their markers
-       python scripts/readme_tables.py --check   exits 1 when the README differs
+       python scripts/readme_tables.py --check   exits 1 when one of them differs
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rmqpull_broker.core.properties import declared
 from rmqpull_broker.server.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS
 from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -94,13 +94,14 @@ def methods() -> str:
     return table(("service", "served", "answered UNIMPLEMENTED"), rows)
 
 
-TABLES: Mapping[str, Callable[[], str]] = {
-    "source-options": source_options,
-    "row-columns": row_columns,
-    "broker-flags": broker_flags,
-    "broker-properties": broker_properties,
-    "commands": commands,
-    "methods": methods,
+TABLES: Mapping[str, Mapping[str, Callable[[], str]]] = {
+    "README.md": {"source-options": source_options, "row-columns": row_columns},
+    "docs/broker.md": {
+        "broker-flags": broker_flags,
+        "broker-properties": broker_properties,
+        "commands": commands,
+        "methods": methods,
+    },
 }
 
 
@@ -119,10 +120,12 @@ def write_or_check(file: Path, tables: Mapping[str, Callable[[], str]]) -> None:
     """Writes the tables of a file; with ``--check``, ends with 1 when they differ instead."""
     text = file.read_text(encoding="utf-8")
     made = with_tables(text, tables, file.name)
-    if "--check" in sys.argv[1:]:
-        sys.exit(0 if made == text else f"{file.name}: the tables are not up to date; run: make readme")
-    file.write_text(made, encoding="utf-8")
+    if "--check" not in sys.argv[1:]:
+        file.write_text(made, encoding="utf-8")
+    elif made != text:
+        sys.exit(f"{file.name}: the tables are not up to date; run: make readme")
 
 
 if __name__ == "__main__":
-    write_or_check(README, TABLES)
+    for name, tables in TABLES.items():
+        write_or_check(ROOT / name, tables)

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
@@ -25,9 +24,3 @@ def test_what_is_sent_as_shown_is_read_as_shown(spark: SparkSession, start_broke
         exec(shown, names)
     names["query"].stop()
     assert sum(progress.numInputRows for progress in names["query"].recentProgress) == 2
-
-
-def test_a_broker_within_a_test_as_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    *_, embedded = BLOCKS
-    exec(embedded, {})
-    assert re.fullmatch(r"127\.0\.0\.1:\d+\n", capsys.readouterr().out)

@@ -1,0 +1,45 @@
+"""The Python of README and of the broker's manual is run as it stands, but for what needs Spark or an engine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqpull_broker.testing import running_broker
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(document: str, saying: str) -> list[str]:
+    """The Python blocks of a document that hold these words."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if saying in block]
+
+
+def test_the_readme_s_broker_within_a_test(capsys: pytest.CaptureFixture[str]) -> None:
+    (embedded,) = blocks("README.md", "running_broker")
+    exec(embedded, {})
+    assert re.fullmatch(r"127\.0\.0\.1:\d+ \[b'one', b'two'\]\n", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_the_manual_s_broker_within_a_test(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(blocks("docs/broker.md", "running_broker")[number], {})
+    assert capsys.readouterr().out
+
+
+def test_the_manual_s_pytest_test() -> None:
+    (shown,) = blocks("docs/broker.md", "import pytest")
+    names: dict[str, Any] = {}
+    exec(shown, names)
+    (marker,) = names["test_orders"].pytestmark
+    with running_broker(**marker.kwargs) as broker:
+        names["test_orders"](broker)
+
+
+def test_the_manual_s_container_can_be_written_so() -> None:
+    (shown,) = blocks("docs/broker.md", "testcontainers")
+    compile(shown, "docs/broker.md", "exec")
