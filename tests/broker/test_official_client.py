@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from rmqpull_broker.testing import running_broker
+from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.testing import Topics, running_broker
 
 START = """
 import sys, threading
@@ -42,6 +44,46 @@ def send(producer):
     print("told", producer._Producer__max_body_size, producer._Producer__validate_message_type)
 
 run(Producer(configuration, ("orders",)), send)
+"""
+
+TRANSACTIONS = """
+from rocketmq import TransactionChecker, TransactionResolution
+
+asked = threading.Event()
+
+class Checker(TransactionChecker):
+    def check(self, message):
+        print("asked after", message.body)
+        asked.set()
+        return TransactionResolution.COMMIT
+
+def pay(producer, body):
+    message = Message()
+    message.topic, message.body = "payments", body
+    transaction = producer.begin_transaction()
+    producer.send(message, transaction)
+    return transaction
+
+def work(producer):
+    pay(producer, b"kept").commit()
+    pay(producer, b"dropped").rollback()
+    pay(producer, b"forgotten")
+    assert asked.wait(30)
+
+run(Producer(configuration, ("payments",), Checker()), work)
+"""
+
+RECALL = """
+import time
+
+def work(producer):
+    message = Message()
+    message.topic, message.body, message.delivery_timestamp = "reminders", b"late", int(time.time()) + 60
+    receipt = producer.send(message)
+    recalled = producer.recall_message("reminders", receipt.recall_handle)
+    print("recalled", recalled == receipt.message_id)
+
+run(Producer(configuration, ("reminders",)), work)
 """
 
 SIMPLE_CONSUMER = """
@@ -76,7 +118,10 @@ ITS_OWN_MISTAKE = "exception, 'NoneType' object has no attribute 'get_meter'"
 
 def talk(script: str, home: Path) -> tuple[list[str], list[str]]:
     """What a script prints, and the lines of the client's log that are no mere information."""
-    with running_broker(topics={"orders": 2}) as broker:
+    topics: Topics = {"orders": 2, "payments": (1, TopicType.TRANSACTION), "reminders": (1, TopicType.DELAY)}
+    # What nobody ended is asked after soon.
+    properties = BrokerProperties(transaction_time_out=100, transaction_check_interval=200)
+    with running_broker(topics=topics, properties=properties) as broker:
         command = [sys.executable, "-c", START + script, broker.endpoints]
         environment = {**os.environ, "HOME": str(home)}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
@@ -90,10 +135,12 @@ def talk(script: str, home: Path) -> tuple[list[str], list[str]]:
     ("script", "printed"),
     [
         (PRODUCER, ["heartbeat OK", "sent 01", "told 4194304 True"]),
+        (TRANSACTIONS, ["heartbeat OK", "asked after b'forgotten'"]),
+        (RECALL, ["heartbeat OK", "recalled True"]),
         (SIMPLE_CONSUMER, ["heartbeat OK"]),
         (PUSH_CONSUMER, ["heartbeat OK", "assigned [-1]", "told 20 32 False"]),
     ],
-    ids=["Producer", "SimpleConsumer", "PushConsumer"],
+    ids=["Producer", "transactions", "recall", "SimpleConsumer", "PushConsumer"],
 )
 def test_it_starts_works_and_leaves_without_a_complaint(script: str, printed: list[str], tmp_path: Path) -> None:
     assert talk(script, tmp_path) == (printed, [])
