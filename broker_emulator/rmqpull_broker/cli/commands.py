@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from rmqpull_broker.cli.values import ENDPOINTS, SECONDS
+from rmqpull_broker.cli.values import ENDPOINTS, ENDPOINTS_DEFAULT, SECONDS
 
-ENDPOINTS_DEFAULT = "127.0.0.1:8081"
 TIMEOUT_DEFAULT_S = 10.0
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import click
 import grpc
 
-from rmqpull_broker.cli.commands import ENDPOINTS_DEFAULT
 from rmqpull_broker.cli.failures import Refused, Unreachable
+from rmqpull_broker.cli.values import ENDPOINTS_DEFAULT
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 

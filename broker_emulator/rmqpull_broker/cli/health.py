@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import grpc
 
-from rmqpull_broker.cli.commands import ENDPOINTS_DEFAULT, OnceCommand
-from rmqpull_broker.cli.values import ENDPOINTS, SECONDS
+from rmqpull_broker.cli.commands import OnceCommand
+from rmqpull_broker.cli.values import ENDPOINTS, ENDPOINTS_DEFAULT, SECONDS
 
 _CHECK = "/grpc.health.v1.Health/Check"
 # A HealthCheckResponse that says SERVING. The message is too small to be worth its library.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
+ENDPOINTS_DEFAULT = "127.0.0.1:8081"
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h|d))+")
