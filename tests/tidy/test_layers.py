@@ -52,7 +52,7 @@ LAYERS = (
     # What asks a running broker knows its wire, and what opens one is loaded only when it is called.
     Layer("rmqpull_broker/cli/*", "rmqpull_broker rmqpull_proto click rich grpc pyarrow"),
     # The composition roots choose a store, a clock and a port; whoever embeds the broker comes in here.
-    Layer("rmqpull_broker/*", "rmqpull_broker click rich grpc pyarrow tomli pytest", never="*_pb2"),
+    Layer("rmqpull_broker/*", "rmqpull_broker click rich grpc pyarrow tomli tomllib pytest", never="*_pb2"),
     Layer(" ".join(f"pyspark_rmqpull/{m}.py" for m in PURE_MODULES), PURE),
     # Spark imports these on its first look-up, and a failure there hides every Python data source of the session.
     Layer(
