@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import errno
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,12 +19,13 @@ from rmqpull_broker.cli.output import show_fields, show_json, show_table
 from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.store.inspection import Damage, LoggedRecord, VerifyReport, dump, verify
-from rmqpull_broker.store.segments import CorruptLog
+from rmqpull_broker.store.segments import CorruptLog, segment_bases, segment_name
 from rmqpull_broker.store.vfs import DirectoryInUse, FileSystem, OsFileSystem
 
 _DAMAGE_COLUMNS = ("file", "offset", "reason", "effect")
 _CUT_OFF = "cut off at the next start"
 _FATAL = "keeps the broker from starting"
+_PASSED = "passed over while the newest snapshot is whole"
 _MADE_ANEW = "made anew at the next start"
 
 directory_argument = click.argument("directory", metavar="DIR", type=click.Path())
@@ -70,7 +72,7 @@ def verify_log(directory: str, as_json: bool) -> None:
     """
     with _opened(directory) as file_system:
         report = verify(file_system)
-    damage = [_damage_row(entry, _CUT_OFF if entry.is_tail else _FATAL) for entry in report.log_damage]
+    damage = [_damage_row(entry, _effect(entry)) for entry in report.log_damage]
     damage += [_damage_row(entry, _MADE_ANEW) for entry in report.derived_damage]
     counts = _counts(report)
     if as_json:
@@ -80,16 +82,20 @@ def verify_log(directory: str, as_json: bool) -> None:
         if damage:
             click.echo()
             show_table(damage, _DAMAGE_COLUMNS)
+        else:
+            click.echo("nothing is damaged", err=True)
     if fatal := [entry for entry in report.log_damage if not entry.is_tail]:
         raise Refused(f"{fatal[0].file} is damaged at offset {fatal[0].offset}: {fatal[0].reason}")
 
 
 @contextmanager
 def _opened(directory: str) -> Iterator[FileSystem]:
-    if not Path(directory).is_dir():  # opening it would make it
+    if not Path(directory).is_dir():
         raise Refused(f"there is no data directory {directory}")
     try:
-        file_system = OsFileSystem(directory)
+        if not _is_data_directory(directory):  # to lock it would leave a file there
+            raise Refused(f"{directory} holds no commit log: expected files such as {segment_name(0)}")
+        file_system = _locked(directory)
     except DirectoryInUse as error:
         raise Refused(f"the data directory {error}; stop that broker first") from None
     except OSError as error:
@@ -98,6 +104,21 @@ def _opened(directory: str) -> Iterator[FileSystem]:
         yield file_system
     finally:
         file_system.close()
+
+
+def _is_data_directory(directory: str) -> bool:
+    """Whether a broker was here: one that kept nothing leaves its lock alone."""
+    return bool(segment_bases(OsFileSystem(directory, is_read_only=True))) or (Path(directory) / "lock").exists()
+
+
+def _locked(directory: str) -> FileSystem:
+    """The directory, locked against brokers unless its file system is read-only: then none can start on it."""
+    try:
+        return OsFileSystem(directory)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        return OsFileSystem(directory, is_read_only=True)
 
 
 def _show_record(record: LoggedRecord, as_json: bool) -> None:
@@ -142,6 +163,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (tuple, list, frozenset)):
         return [_plain(item) for item in value]
     return value if isinstance(value, (str, int, bool, type(None))) else repr(value)
+
+
+def _effect(damage: Damage) -> str:
+    if damage.is_passed:
+        return _PASSED
+    return _CUT_OFF if damage.is_tail else _FATAL
 
 
 def _damage_row(damage: Damage, effect: str) -> dict[str, Any]:

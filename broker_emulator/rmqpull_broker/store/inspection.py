@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import zip_longest
 from typing import NamedTuple
 
 from rmqpull_broker.core.facts import Fact
@@ -24,12 +26,17 @@ class LoggedRecord(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A place that is not whole. ``is_tail`` says that the broker would cut it off and go on."""
+    """A place that is not whole.
+
+    ``is_tail`` says that the broker would cut it off and go on; ``is_passed`` that a start does not read it, because
+    the newest snapshot lies behind it.
+    """
 
     file: str
     offset: int
     reason: str
     is_tail: bool = False
+    is_passed: bool = False
 
 
 class VerifyReport(NamedTuple):
@@ -50,7 +57,7 @@ def dump(file_system: FileSystem, from_position: int = 0) -> Iterator[LoggedReco
     Raises CorruptLog at a damaged record, or at a segment of another format.
     """
     bases = segment_bases(file_system)
-    for base, following in zip(bases, [*bases[1:], None], strict=True):
+    for base, following in zip_longest(bases, bases[1:]):
         if following is None or following > from_position:
             yield from _dump_segment(file_system, base, following, from_position)
 
@@ -71,7 +78,7 @@ def _dump_segment(
         raise CorruptLog(f"{file_system.describe(name)} cannot be read: {error}") from None
     finally:
         file.close()
-    if following is not None and reached < end:
+    if reached < end and not (following is None and _is_tail(file_system, base, reached, _replay_start(file_system))):
         raise CorruptLog(f"{file_system.describe(name)} is damaged at offset {reached}")
 
 
@@ -81,16 +88,17 @@ def verify(file_system: FileSystem) -> VerifyReport:
     log_damage: list[Damage] = []
     derived_damage: list[Damage] = []
     records = chunks = 0
-    synced_until = 0
     for name in snapshots:
         try:
-            synced_until = max(synced_until, decode_snapshot(file_system.view(name)).position)
+            decode_snapshot(file_system.view(name))
         except DamagedSnapshot as error:
             derived_damage.append(Damage(file_system.describe(name), 0, str(error)))
-    for base, following in zip(bases, [*bases[1:], None], strict=True):
-        count, damage = _verify_segment(file_system, base, following, synced_until)
+    replay_start = _replay_start(file_system)
+    log_end = bases[-1] + file_system.size(segment_name(bases[-1])) if bases else 0
+    for base, following in zip_longest(bases, bases[1:]):
+        count, damage = _verify_segment(file_system, base, following, replay_start)
         records += count
-        log_damage += damage
+        log_damage += [_seen_by_a_start(entry, base, following, replay_start, log_end) for entry in damage]
     for number in numbers:
         count, damage = _verify_queue_file(file_system, queue_file_name(number))
         chunks += count
@@ -101,9 +109,9 @@ def verify(file_system: FileSystem) -> VerifyReport:
 
 
 def _verify_segment(
-    file_system: FileSystem, base: int, following: int | None, synced_until: int
+    file_system: FileSystem, base: int, following: int | None, replay_start: int
 ) -> tuple[int, list[Damage]]:
-    """How many records a segment has, and where it is not whole. ``synced_until`` is where the newest snapshot is."""
+    """How many records a segment has, and where it is not whole."""
     name = segment_name(base)
     where = file_system.describe(name)
     file, reached, count = file_system.open(name), record.SEGMENT_HEADER_BYTES, 0
@@ -113,14 +121,38 @@ def _verify_segment(
         for place, frame in read_frames(file, reached, end):
             reached, count = place + frame.size, count + 1
     except record.UnknownFormat as error:
-        return 0, [Damage(where, 0, str(error), is_tail=following is None and base >= synced_until)]
+        return 0, [Damage(where, 0, str(error), is_tail=following is None and base >= replay_start)]
     finally:
         file.close()
     if reached == end:
         return count, []
-    is_tail = following is None and base + reached >= synced_until
-    is_tail = is_tail and not is_synced_behind(file_system.view(name), reached, base)
+    is_tail = following is None and _is_tail(file_system, base, reached, replay_start)
     return count, [Damage(where, reached, "there is no whole record", is_tail)]
+
+
+def _replay_start(file_system: FileSystem) -> int:
+    """The position of the newest whole snapshot: a start reads the log from there, and it was synced up to there."""
+    position = 0
+    for name in snapshot_names(file_system):
+        with suppress(DamagedSnapshot):
+            position = max(position, decode_snapshot(file_system.view(name)).position)
+    return position
+
+
+def _is_tail(file_system: FileSystem, base: int, reached: int, replay_start: int) -> bool:
+    """Whether nothing proves that what is not whole in the last segment was ever synced (docs/durability.md)."""
+    synced = base + reached < replay_start or is_synced_behind(file_system.view(segment_name(base)), reached, base)
+    return not synced
+
+
+def _seen_by_a_start(damage: Damage, base: int, following: int | None, replay_start: int, log_end: int) -> Damage:
+    """The damage with whether a start passes over it. It does not when it needs the segment's header, nor when the log
+    ends before the snapshot."""
+    is_header = damage.offset == 0
+    is_before = (
+        following is not None and following <= replay_start if is_header else base + damage.offset < replay_start
+    )
+    return damage._replace(is_passed=is_before and log_end >= replay_start)
 
 
 def _verify_queue_file(file_system: FileSystem, name: str) -> tuple[int, list[Damage]]:

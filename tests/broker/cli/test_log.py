@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from click.testing import CliRunner, Result
 from tests.broker.cli.words import error_of
 
 from rmqpull_broker.cli import main
+from rmqpull_broker.store.segments import CorruptLog
+from rmqpull_broker.store.vfs import OsFileSystem
 from rmqpull_broker.testing import running_broker
 
 
@@ -69,17 +72,41 @@ def test_a_whole_directory_is_said_to_be_whole(directory: str) -> None:
     assert result.exit_code == 0
     report = json.loads(result.stdout)
     assert (report["segments"], report["damage"]) == (1, [])
+    assert run("verify", directory).stderr == "nothing is damaged\n"
     assert report["records"] == len(records(directory))
 
 
-def test_damage_before_the_tail_is_named_with_exit_code_1(directory: str) -> None:
+def damage(directory: str) -> Path:
     log = log_of(directory)
     data = bytearray(log.read_bytes())
     data[60] ^= 0xFF
     log.write_bytes(data)
+    return log
+
+
+def test_damage_that_a_start_has_to_read_is_named_with_exit_code_1(directory: str) -> None:
+    for snapshot in Path(directory).glob("*.snapshot"):
+        snapshot.unlink()
+    log = damage(directory)
     result = run("verify", directory)
     assert f"{log} is damaged at offset 16" in error_of(result)
     assert "keeps the broker from starting" in result.stdout
+    with pytest.raises(CorruptLog), running_broker(data_dir=directory):
+        pass
+
+
+def test_damage_before_the_newest_snapshot_is_named_and_the_broker_starts_all_the_same(directory: str) -> None:
+    log = damage(directory)
+    result = run("verify", directory)
+    assert f"{log} is damaged at offset 16" in error_of(result)
+    assert "passed over while the newest snapshot is whole" in result.stdout
+    with running_broker(data_dir=directory) as broker:
+        assert len(broker.messages("orders")) == 2
+
+
+def test_a_dump_does_not_end_at_damage_as_if_all_were_told(directory: str) -> None:
+    log = damage(directory)
+    assert error_of(run("dump", directory)) == f"{log} is damaged at offset 16"
 
 
 def test_a_torn_tail_is_no_failure(directory: str) -> None:
@@ -98,3 +125,18 @@ def test_a_directory_that_a_broker_uses_is_refused(tmp_path: Path) -> None:
 def test_a_directory_that_is_not_there_is_refused_and_not_made(tmp_path: Path) -> None:
     assert error_of(run("verify", str(tmp_path / "none"))) == f"there is no data directory {tmp_path / 'none'}"
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("command", ["dump", "verify"])
+def test_a_directory_without_a_commit_log_is_refused_and_left_as_it_is(tmp_path: Path, command: str) -> None:
+    sentence = f"{tmp_path} holds no commit log: expected files such as 00000000000000000000.log"
+    assert error_of(run(command, str(tmp_path))) == sentence
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_read_only_directory_is_read_without_a_lock(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(OsFileSystem, "_take", refuse)
+    assert run("verify", directory).exit_code == 0
