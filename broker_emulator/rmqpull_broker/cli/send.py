@@ -85,19 +85,24 @@ def command(
         "messageGroup": defaults["message_group"],
         "deliveryTimestamp": None if delay is None else (_now_ms(connection) + delay) * 1000,
     }
-    sending = _Sending(connection, topic, {name: value for name, value in given.items() if value is not None})
-    with _input(file, bodies) as stream, _progress(stream) as advance:
-        sending.send(_lines(stream, as_text=text or bool(bodies)), advance)
+    given = {name: value for name, value in given.items() if value is not None}
+    sending = _Sending(connection, topic, given, "message" if bodies else "line")
+    if bodies:
+        sending.send(_from_command_line(bodies), _nothing)
+    else:
+        with _input(file) as stream, _progress(stream) as advance:
+            sending.send(_lines(stream, as_text=text), advance)
     sending.report(as_json)
 
 
 class _Sending:
-    """One run: what waits for the next batch, and what was acknowledged so far."""
+    """One run: what waits for the next batch, and what was acknowledged so far. ``unit`` is what people count in."""
 
-    def __init__(self, connection: Connection, topic: str, defaults: dict[str, Any]) -> None:
+    def __init__(self, connection: Connection, topic: str, defaults: dict[str, Any], unit: str) -> None:
         self._connection = connection
         self._topic = topic
         self._defaults = defaults
+        self._unit = unit
         self._waiting: list[Line] = []
         self._acknowledged = 0
         self._last_line = 0
@@ -123,13 +128,14 @@ class _Sending:
         batch = _columns([{**self._defaults, **line.message} for line in self._waiting])
         arrow_ipc = columns.write_stream(batch.schema, [batch])
         request = rpc.PublishColumnsRequest(topic=self._topic, arrow_ipc=arrow_ipc)
-        lines = f"lines {self._waiting[0].number} to {self._waiting[-1].number}"
         try:
             answer = self._connection.columns("PublishColumns", request)
         except Refused as error:
-            raise Refused(f"{error.message}: {lines} were refused together; {self._so_far()}", error.code) from None
+            raise Refused(f"{error.message}: {self._batch('refused together')}; {self._so_far()}", error.code) from None
         except Unreachable as error:
-            raise Unreachable(f"{error.message}; whether {lines} were kept is not known; {self._so_far()}") from None
+            raise Unreachable(
+                f"{error.message}; whether {self._batch('kept')} is not known; {self._so_far()}"
+            ) from None
         self._acknowledged += len(self._waiting)
         self._last_line = self._waiting[-1].number
         self._waiting = []
@@ -140,17 +146,27 @@ class _Sending:
             row["messages"] += kept.row_count
             row["lastOffset"] = kept.first_offset + kept.row_count - 1
 
+    def _batch(self, fate: str) -> str:
+        """What became of what waited, as 'lines 3 to 4 were kept'."""
+        first, last = self._waiting[0].number, self._waiting[-1].number
+        if first == last:
+            return f"{self._unit} {first} was {fate.removesuffix(' together')}"
+        return f"{self._unit}s {first} to {last} were {fate}"
+
     def _so_far(self) -> str:
         if not self._acknowledged:
             return "none was acknowledged before"
-        return f"{self._acknowledged} messages, to line {self._last_line}, were acknowledged before"
+        if self._acknowledged == 1:
+            return f"{self._unit} {self._last_line} was acknowledged before"
+        return f"{self._acknowledged} messages, to {self._unit} {self._last_line}, were acknowledged before"
 
     def report(self, as_json: bool) -> None:
         rows = [self._queues[key] for key in sorted(self._queues)]
         if as_json:
             show_json({"topic": self._topic, "acknowledged": self._acknowledged, "queues": rows})
             return
-        click.echo(f"{self._acknowledged} messages were acknowledged", err=True)
+        acknowledged = "1 message was" if self._acknowledged == 1 else f"{self._acknowledged} messages were"
+        click.echo(f"{acknowledged} acknowledged", err=True)
         if rows:
             show_table(rows, ("brokerName", "queueId", "messages", "firstOffset", "lastOffset"))
 
@@ -169,7 +185,7 @@ def _lines(stream: BinaryIO, *, as_text: bool) -> Iterator[Line]:
     number = 0
     while raw := stream.readline(LINE_BYTES_MAX + 1):
         number += 1
-        if not raw.strip():
+        if not (raw.rstrip(b"\r\n") if as_text else raw.strip()):
             continue
         try:
             yield Line(number, _message(raw, as_text), len(raw))
@@ -188,9 +204,14 @@ def _message(raw: bytes, as_text: bool) -> dict[str, Any]:
         raise BadLine(f"it is not in UTF-8: {error.reason} at byte {error.start}") from None
 
 
-def _input(file: str | None, bodies: Sequence[str]) -> AbstractContextManager[Any]:
-    if bodies:
-        return _Bodies(bodies)
+def _from_command_line(bodies: Sequence[str]) -> Iterator[Line]:
+    """The bodies as they were given; none is passed over, for the broker says what it thinks of an empty one."""
+    for number, body in enumerate(bodies, start=1):
+        data = os.fsencode(body)
+        yield Line(number, {"body": data}, len(data))
+
+
+def _input(file: str | None) -> AbstractContextManager[Any]:
     if file is None or file == "-":
         if sys.stdin.isatty():
             click.echo("reading messages from the terminal, one per line; Ctrl-D ends them", err=True)
@@ -199,20 +220,6 @@ def _input(file: str | None, bodies: Sequence[str]) -> AbstractContextManager[An
         return open(file, "rb")
     except OSError as error:
         raise Refused(f"{file} cannot be read: {error.strerror}") from None
-
-
-class _Bodies(io.BytesIO):
-    """The bodies of the command line, one per line whatever they hold."""
-
-    name = "the command line"
-
-    def __init__(self, bodies: Sequence[str]) -> None:
-        super().__init__()
-        self._bodies = iter(bodies)
-
-    def readline(self, size: int | None = -1, /) -> bytes:
-        body = next(self._bodies, None)
-        return b"" if body is None else body.encode() + b"\n"
 
 
 def _progress(stream: BinaryIO) -> AbstractContextManager[Callable[[int], None]]:

@@ -111,7 +111,7 @@ def test_a_call_that_is_not_answered_in_time_ends_with_exit_code_3(run: Run) -> 
     result = run("send", "--topic", "single", "--body", "a", "--timeout", "0.05")
     assert result.exit_code == 3
     assert "did not answer PublishColumns within 0.05 s; wait longer with --timeout" in result.stderr
-    assert "whether lines 1 to 1 were kept is not known; none was acknowledged before" in result.stderr
+    assert "whether message 1 was kept is not known; none was acknowledged before" in result.stderr
 
 
 def test_a_service_that_is_not_served_is_named_with_the_flag_that_serves_it() -> None:

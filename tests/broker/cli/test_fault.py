@@ -45,7 +45,7 @@ def test_a_fault_after_the_command_spoils_its_answer_alone(run: Run, run_json: R
     run("fault", "add", "PublishColumns", "--disconnect", "--after")
     result = run("send", "--topic", "single", "--body", "a")
     assert result.exit_code == 3
-    assert "whether lines 1 to 1 were kept is not known" in result.stderr
+    assert "whether message 1 was kept is not known" in result.stderr
     assert [message["body"] for message in run_json("peek", "single")] == ["a"]
 
 

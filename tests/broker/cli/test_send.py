@@ -161,3 +161,27 @@ def test_many_messages_go_in_batches(run: Run, run_json: RunJson) -> None:
 
 def test_bodies_and_a_file_are_not_taken_together(run: Run) -> None:
     assert "either --body or a file" in error_of(run("send", "--topic", "t", "--body", "a", "file"), exit_code=2)
+
+
+@pytest.mark.parametrize("body", [" ", "a\nb", "\t"])
+def test_a_body_of_the_command_line_is_sent_as_it_stands(run: Run, run_json: RunJson, body: str) -> None:
+    assert run("send", "--topic", "single", "--body", body).exit_code == 0
+    assert bodies(run_json) == [body]
+
+
+def test_an_empty_body_is_refused_and_not_passed_over(run: Run, run_json: RunJson) -> None:
+    complaint = error_of(run("send", "--topic", "single", "--body", "a", "--body", ""))
+    assert complaint == (
+        "message body cannot be empty: messages 1 to 2 were refused together; none was acknowledged before"
+    )
+    assert bodies(run_json) == []
+
+
+def test_lines_of_text_keep_their_blanks_and_empty_ones_are_passed_over(run: Run, run_json: RunJson) -> None:
+    assert run_json("send", "--topic", "single", "--text", stdin="  a\n\r\n\n \n")["acknowledged"] == 2
+    assert bodies(run_json) == ["  a", " "]
+
+
+def test_one_refused_line_is_told_in_the_singular(run: Run) -> None:
+    complaint = error_of(run("send", "--topic", "single", stdin=lines({"body": ""})))
+    assert complaint == "message body cannot be empty: line 1 was refused; none was acknowledged before"
