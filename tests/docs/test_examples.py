@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from rmqpull_broker.cli import main
 from rmqpull_broker.testing import running_broker
 
 ROOT = Path(__file__).parents[2]
@@ -43,3 +46,28 @@ def test_the_manual_s_pytest_test() -> None:
 def test_the_manual_s_container_can_be_written_so() -> None:
     (shown,) = blocks("docs/broker.md", "testcontainers")
     compile(shown, "docs/broker.md", "exec")
+
+
+def command_lines(document: str) -> list[str]:
+    """The calls of the broker's command in a document's indented blocks."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return re.findall(r"^    (rmqpull-broker .*?)(?:\s+#.*)?$", text, re.MULTILINE)
+
+
+SHOWN = [line for document in ("README.md", "docs/broker.md") for line in command_lines(document)]
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_a_command_line_is_one_that_the_broker_s_command_understands(line: str) -> None:
+    words = shlex.split(line)[1:]
+    called: click.Command = main
+    context = click.Context(main)
+    while isinstance(called, click.Group):
+        _, found, words = called.resolve_command(context, words)
+        assert found is not None
+        called = found
+    called.make_context(called.name, list(words), parent=context)
+
+
+def test_command_lines_are_found_in_both_documents() -> None:
+    assert len(SHOWN) > 10
