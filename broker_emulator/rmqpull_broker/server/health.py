@@ -12,7 +12,7 @@ SERVICE_NAME: str = health.SERVICE_NAME
 
 
 class Health:
-    """What orchestrators ask. Serves from its registration on, but not while the commit log cannot be written."""
+    """What orchestrators ask. Serves from its registration on, but not from a write that failed to one that did not."""
 
     def __init__(self, server: grpc.aio.Server, services: Sequence[str]) -> None:
         self._servicer = health.aio.HealthServicer()  # type: ignore[attr-defined]  # newer than the stubs
