@@ -71,9 +71,16 @@ class Connection:
                 f"the broker at {self.endpoints} did not answer {name} within {self.timeout_s:g} s; "
                 "wait longer with --timeout"
             )
-        if code is grpc.StatusCode.UNAVAILABLE:
+        if code is grpc.StatusCode.UNAVAILABLE and not _was_connected(details or ""):
             return Unreachable(f"no broker answers at {self.endpoints}; start one, or name another with --endpoints")
+        if code is grpc.StatusCode.UNAVAILABLE:
+            return Unreachable(f"the connection to the broker at {self.endpoints} ended before {name} was answered")
         return Unreachable(f"the broker at {self.endpoints} failed at {name}: {code.name} {details}")
+
+
+def _was_connected(details: str) -> bool:
+    """Whether a call could have reached a broker; gRPC has one code for both, and tells them apart in words alone."""
+    return not details.startswith(("failed to connect", "DNS resolution failed", "errors resolving"))
 
 
 def asked_to_complete(ctx: click.Context, name: str, request: Any) -> Any | None:

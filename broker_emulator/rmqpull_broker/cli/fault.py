@@ -14,7 +14,7 @@ from rmqpull_broker.cli.values import DURATION
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
-_COLUMNS = ("id", "rpc", "action", "topic", "queueId", "clientId", "times", "struck", "kept")
+_COLUMNS = ("id", "rpc", "action", "topic", "brokerName", "queueId", "clientId", "times", "struck", "kept")
 
 
 @click.group(

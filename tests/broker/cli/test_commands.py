@@ -95,10 +95,11 @@ def test_commands_that_ask_a_broker_say_where_and_for_how_long() -> None:
         assert {parameter.name for parameter in ALL[path].params} >= {"endpoints", "timeout"}
 
 
-def test_a_broker_that_is_not_there_is_said_so_with_exit_code_3() -> None:
-    result = CliRunner().invoke(main, ["topic", "list", "--endpoints", NOWHERE])
+@pytest.mark.parametrize("endpoints", [NOWHERE, "no-such-host.invalid:8081"])
+def test_a_broker_that_is_not_there_is_said_so_with_exit_code_3(endpoints: str) -> None:
+    result = CliRunner().invoke(main, ["topic", "list", "--endpoints", endpoints])
     assert result.exit_code == 3
-    assert result.stderr == (f"Error: no broker answers at {NOWHERE}; start one, or name another with --endpoints\n")
+    assert result.stderr == (f"Error: no broker answers at {endpoints}; start one, or name another with --endpoints\n")
 
 
 def test_what_a_broker_refuses_is_told_in_its_words_with_exit_code_1(run: Run) -> None:
