@@ -109,9 +109,16 @@ ALIASES: Mapping[str, Alias] = {
     "queryMsgByOffset": Alias(
         "peek", ("{t}", ("--queue {b}/{i}", "--queue {i}"), "--from-offset {o}", "--newest 1"), ignored="f"
     ),
-    "printMsg": Alias("peek", ("{t}", "--tag {s}", "--at-time {b}"), ignored="ced"),
+    "printMsg": Alias("peek", ("{t}", "--tag {s}", ("--at-time {b}", "--from-offset 0")), ignored="ced"),
     "consumeMessage": Alias(
-        "peek", ("{t}", ("--queue {b}/{i}", "--queue {i}"), "--from-offset {o}", "--at-time {s}", "--newest {c}"), "ge"
+        "peek",
+        (
+            "{t}",
+            ("--queue {b}/{i}", "--queue {i}"),
+            ("--from-offset {o}", "--at-time {s}", "--from-offset 0"),
+            "--newest {c}",
+        ),
+        "ge",
     ),
     "sendMessage": Alias("send", ("--topic {t}", "--body {p}", "--key {k}", "--tag {c}"), ignored="bim"),
     "clusterList": Alias("broker show", ignored="ic", ignored_marks="m"),

@@ -47,7 +47,10 @@ CALLS = [
     ("queryMsgById -i 01AB -t orders", "peek orders --id 01AB"),
     ("queryMsgByUniqueKey -i 01AB -t orders", "peek orders --id 01AB"),
     ("queryMsgByOffset -t t -b broker-a -i 3 -o 12", "peek t --queue broker-a/3 --from-offset 12 --newest 1"),
-    ("printMsg -t orders -s 'a || b' -d true", "peek orders --tag 'a || b'"),
+    ("printMsg -t orders -s 'a || b' -d true", "peek orders --tag 'a || b' --from-offset 0"),
+    ("printMsg -t orders -b 1359633600000", "peek orders --at-time 1359633600000"),
+    ("consumeMessage -t t", "peek t --from-offset 0"),
+    ("consumeMessage -t t -s 1359633600000", "peek t --at-time 1359633600000"),
     ("consumeMessage -t t -b broker-a -i 3 -o 12 -c 5", "peek t --queue broker-a/3 --from-offset 12 --newest 5"),
     (
         "sendMessage -t orders -p 'hello world' -k 1 -c tag",
