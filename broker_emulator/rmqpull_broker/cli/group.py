@@ -123,11 +123,11 @@ def describe(connection: Connection, group: str, as_json: bool) -> None:
         show_json({**fields, "clients": clients, "progress": progress})
         return
     show_fields({**fields, "lag": sum(entry["lag"] for entry in progress)})
-    click.echo()
     if clients:
-        show_table(clients, ("clientId", "type", "language", "version", "lastHeartbeat"))
         click.echo()
+        show_table(clients, ("clientId", "type", "language", "version", "lastHeartbeat"))
     if progress:
+        click.echo()
         show_table(progress, QUEUE_COLUMNS[1:])
 
 

@@ -29,7 +29,7 @@ def create_topic(draft: Draft, topic: TopicConfig) -> None:
     elif _shape(existing) != _shape(topic):
         raise BadRequest(
             f"topic {topic.name} exists with {_described(existing)}, asked for were {_described(topic)}; "
-            "leave it out or ask for the same"
+            "ask for the same, or change it with 'topic update'"
         )
 
 

@@ -133,3 +133,8 @@ def test_a_group_is_deleted_when_told_twice(run: Run) -> None:
     assert run("group", "delete", "readers", stdin="n\n").exit_code == 1
     assert run("group", "delete", "readers", "--yes").exit_code == 0
     assert "there are no consumer groups" in run("group", "list").stderr
+
+
+def test_a_group_without_clients_and_progress_is_described_without_empty_lines(run: Run) -> None:
+    assert run("group", "create", "idle").exit_code == 0
+    assert all(run("group", "describe", "idle").stdout.splitlines())

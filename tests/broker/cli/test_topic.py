@@ -88,3 +88,8 @@ def test_a_topic_is_deleted_when_asked_or_told_twice(run: Run, run_json: RunJson
 @pytest.mark.parametrize(("perm", "text"), [(0, "---"), (1, "--X"), (2, "-W-"), (4, "R--"), (6, "RW-"), (7, "RWX")])
 def test_permissions_are_written_as_rocketmq_writes_them(perm: int, text: str) -> None:
     assert perm_text(perm) == text
+
+
+def test_a_topic_of_another_shape_is_refused_with_what_to_do(run: Run) -> None:
+    complaint = error_of(run("topic", "create", "single", "--queues", "3"))
+    assert complaint.endswith("; ask for the same, or change it with 'topic update'")
