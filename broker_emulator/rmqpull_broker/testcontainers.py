@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rmqpull_broker.config import parse_topic
 
 try:
+    from docker.errors import DockerException
     from testcontainers.core.container import DockerContainer
     from testcontainers.core.exceptions import ContainerStartException
     from testcontainers.core.wait_strategies import LogMessageWaitStrategy
@@ -38,7 +39,7 @@ class RocketMQEmulatorContainer(DockerContainer):
     :meth:`with_data_dir` says where they stay. ``host_network`` is for an engine of this machine without a bridge: the
     broker then listens on a free loopback port of the machine. Other arguments are those of ``DockerContainer``.
 
-    Raises SettingError for a topic that the broker would refuse.
+    Raises SettingError for a topic that the broker would refuse, ContainerStartException without a Docker engine.
     """
 
     def __init__(
@@ -50,7 +51,12 @@ class RocketMQEmulatorContainer(DockerContainer):
         ready_timeout_s: int = READY_TIMEOUT_S,
         **options: Any,
     ) -> None:
-        super().__init__(image, **options)
+        try:
+            super().__init__(image, **options)
+        except DockerException as error:
+            raise ContainerStartException(
+                f"no Docker engine answers: start one, or say in DOCKER_HOST where it is ({error})"
+            ) from None
         self._host_network = host_network
         self._host_port = 0
         self._arguments: list[str] = []

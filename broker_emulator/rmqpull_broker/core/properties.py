@@ -40,7 +40,9 @@ class BrokerProperties:
     max_message_size: int = _property(4_194_304, "bytes", "The largest body.")
     message_delay_level: str = _property(DELAY_LEVELS, "durations", "The delay of each level, from level 1 on.")
     timer_wheel_enable: bool = _property(True, "", "Whether messages may have an arbitrary delivery time.")
-    timer_max_delay_sec: int = _property(259_200, "s", "How far away a delivery time may be.")
+    timer_max_delay_sec: int = _property(
+        259_200, "s", "How far away a delivery time may be; the proxy's own limit for sends, a day, comes first."
+    )
     recall_message_enable: bool = _property(
         True, "", "Whether a delayed message can be recalled.", deviation="Apache's default is false"
     )
