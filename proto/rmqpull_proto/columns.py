@@ -99,11 +99,28 @@ def read_stream(data: bytes | pa.Buffer) -> list[pa.RecordBatch]:
         raise ValueError(f"Not a complete Arrow IPC stream: {broken}") from broken
 
 
-def write_stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
-    """An uncompressed Arrow IPC stream of batches that all have this schema."""
-    sink = pa.BufferOutputStream()
+def write_stream(schema: pa.Schema, batches: Sequence[pa.RecordBatch], head: bytes = b"") -> bytes:
+    """An uncompressed Arrow IPC stream of batches that all have this schema, behind ``head``.
+
+    The size is known before anything is copied: a buffer that grows would be most of the work.
+    """
+    buffer = pa.allocate_buffer(len(head) + stream_bytes(schema, batches))
+    with pa.FixedSizeBufferWriter(buffer) as sink:
+        sink.write(head)
+        _write(sink, schema, batches)
+    data: bytes = buffer.to_pybytes()
+    return data
+
+
+def stream_bytes(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> int:
+    """How long the stream of these batches is."""
+    with pa.MockOutputStream() as sink:
+        _write(sink, schema, batches)
+        size: int = sink.size()
+    return size
+
+
+def _write(sink: pa.NativeFile, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
     with pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data

@@ -41,16 +41,38 @@ class ColumnPull:
 
 
 class _Allowance:
-    """What is left of the limits of one columnar answer."""
+    """What is left of the limits of one columnar answer.
+
+    Rows are measured one by one only where the byte limit is near: what a batch takes in memory is never less than its
+    rows are counted with, and costs nothing to know.
+    """
 
     def __init__(self, rows: int, byte_count: int) -> None:
         self._rows = rows
         self._bytes = byte_count
+        self._unmeasured: list[pa.RecordBatch] = []
+        self._unmeasured_bytes_max = 0
         self._is_empty = True
         self.is_spent = False
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The leading rows that still fit. The first row of the whole answer always does."""
+        bytes_max = self._unmeasured_bytes_max + batch.nbytes
+        if 0 < batch.num_rows <= self._rows and bytes_max <= self._bytes:
+            self._unmeasured.append(batch)
+            self._unmeasured_bytes_max = bytes_max
+            self._rows -= batch.num_rows
+            self._is_empty = False
+            return batch
+        self._measure()
+        return self._take_measured(batch)
+
+    def _measure(self) -> None:
+        for batch in self._unmeasured:
+            self._bytes -= _sum(columns.row_bytes(batch))
+        self._unmeasured, self._unmeasured_bytes_max = [], 0
+
+    def _take_measured(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         sizes = columns.row_bytes(batch)
         count = min(self._rows, columns.leading_rows_within(sizes, self._bytes))
         if self._is_empty:
@@ -58,12 +80,16 @@ class _Allowance:
         self.is_spent = count < batch.num_rows
         self._is_empty = self._is_empty and count == 0
         self._rows -= count
-        self._bytes -= int(pc.sum(sizes.slice(0, count)).as_py() or 0)
+        self._bytes -= _sum(sizes.slice(0, count))
         return batch.slice(0, count)
 
     def rows_wanted(self) -> int:
         """Rows that may still be taken, at least one to look at."""
         return max(self._rows, 1)
+
+
+def _sum(sizes: pa.Array) -> int:
+    return int(pc.sum(sizes).as_py() or 0)
 
 
 def pull_columns(

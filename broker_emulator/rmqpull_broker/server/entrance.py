@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from operator import methodcaller
 from typing import Any
 from urllib.parse import unquote
 
@@ -63,7 +64,7 @@ def method_handler(service: Service, method: rpc.Method, handler: Handler) -> gr
     return _MAKERS[method.client_streaming, method.server_streaming](
         stream if method.server_streaming else unary,
         request_deserializer=method.request.FromString,
-        response_serializer=method.response.SerializeToString,
+        response_serializer=methodcaller("SerializeToString"),
     )
 
 

@@ -114,6 +114,15 @@ def test_a_rare_tag_does_not_hold_up_the_answer(desk: Desk, monkeypatch: pytest.
     assert ask(desk, ColumnPull(desk.queue(), 3), tag_filter=RED) == [("FOUND", [4], 5)]
 
 
+def test_batches_that_fit_without_being_measured_count_like_others(desk: Desk) -> None:
+    pulls = [ColumnPull(queue, 0) for queue in desk.state.readable_queues(desk.topic(queue_count=3))]
+    desk.fill([bytes(400)] * 12)
+    in_memory = sum(batch.nbytes for pull in pulls for batch in desk.state.store.read(pull.queue, 0, 4))
+    for bytes_max in range(400, in_memory + 400, 80):
+        results = pull_columns(desk.state, pulls, EVERYTHING, 1_000, bytes_max)
+        assert sum(result.row_count for result in results) == min(12, bytes_max // 400)
+
+
 @given(
     st.lists(st.lists(st.sampled_from(["red", "blue"]), min_size=1, max_size=9), min_size=1, max_size=4),
     st.sampled_from([EVERYTHING, RED]),

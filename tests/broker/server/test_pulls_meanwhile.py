@@ -79,7 +79,7 @@ class Scene:
             **request_fields,
         )
         answer = await pull_columns.answer(self.edge.service, request, self.edge.caller())
-        return [(v1.PullStatus.Name(q.pull_status), q.row_count, q.next_offset) for q in answer.queues]
+        return [(v1.PullStatus.Name(q.pull_status), q.row_count, q.next_offset) for q in answer.response.queues]
 
     async def held(self, pull: Awaitable[Any]) -> asyncio.Task[Any]:
         """Starts a pull and returns when it is held."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from rmqpull_broker.core.column_pulling import ColumnPull, begin_columns, pull_columns, waits
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filtering import MessageFilter
@@ -16,6 +14,7 @@ from rmqpull_broker.server.limits import PULL_BYTES_MAX, PULL_ROWS_MAX
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.status import OK
 from rmqpull_proto import columns
+from rmqpull_proto.columns_answer import ColumnsAnswer
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 
 
@@ -29,7 +28,7 @@ class _Asked(NamedTuple):
     bytes_max: int
 
 
-async def answer(service: Service, request: rpc.PullColumnsRequest, caller: Caller) -> rpc.PullColumnsResponse:
+async def answer(service: Service, request: rpc.PullColumnsRequest, caller: Caller) -> ColumnsAnswer:
     """Pulls; when every queue is at its end the pull is held once and then run once more."""
     if not request.queues:
         raise BadRequest("a pull needs at least one queue")
@@ -50,9 +49,8 @@ async def answer(service: Service, request: rpc.PullColumnsRequest, caller: Call
     for pull, result in zip(asked.pulls, results, strict=True):
         service.metrics.pulled(pull.queue.topic, result)
     batches = [batch.select(schema.names) for result in results for batch in result.batches]
-    return rpc.PullColumnsResponse(
-        status=OK, queues=[_result_to(result) for result in results], arrow_ipc=_encoded(schema, batches)
-    )
+    response = rpc.PullColumnsResponse(status=OK, queues=[_result_to(result) for result in results])
+    return ColumnsAnswer(response, schema, batches)
 
 
 def _asked_from(service: Service, request: rpc.PullColumnsRequest, caller: Caller) -> _Asked:
@@ -84,10 +82,6 @@ async def _run(service: Service, asked: _Asked, *, is_first_run: bool) -> list[P
         if verdict is not None and verdict.compensation is not None:
             verdict.compensation.remember(consumers)
     return pull_columns(service.state, asked.pulls, asked.tag_filter, asked.rows_max, asked.bytes_max, verdicts)
-
-
-def _encoded(schema: pa.Schema, batches: list[pa.RecordBatch]) -> bytes:
-    return columns.write_stream(schema, batches) if batches else b""
 
 
 def _pull_from(pull: rpc.QueuePull) -> ColumnPull:
