@@ -1,4 +1,5 @@
-"""Arrow without pandas. In processes of their own: what pyarrow has looked for once it does not look for again."""
+"""Arrow without pandas and NumPy. In processes of their own: what pyarrow has looked for once it does not look for
+again."""
 
 from __future__ import annotations
 
@@ -9,22 +10,25 @@ import pytest
 
 pytest.importorskip("pandas")
 
-BEGIN = "import sys; from rmqpull_broker.lean_arrow import leave_pandas_out; import pyarrow as pa; "
-END = "import rmqpull_broker.assembly; print('pandas' in sys.modules, pa.array([1, None]).null_count)"
+BEGIN = "import sys; from rmqpull_broker.lean_arrow import LEFT_OUT, load_lean_arrow; "
+END = (
+    "import rmqpull_broker.assembly, pyarrow as pa; "
+    "print([name in sys.modules for name in LEFT_OUT], pa.array([1, None]).null_count)"
+)
 
 
 @pytest.mark.parametrize(
     ("program", "said"),
     [
-        (BEGIN + END, "True 1"),  # else this module has no purpose
-        (BEGIN + "leave_pandas_out(); " + END, "False 1"),
-        (BEGIN + "leave_pandas_out(); import pandas; " + END, "True 1"),  # others find it
+        (BEGIN + END, "[True, True] 1"),  # else this module has no purpose
+        (BEGIN + "load_lean_arrow(); " + END, "[False, False] 1"),
+        (BEGIN + "load_lean_arrow(); import pandas; " + END, "[True, True] 1"),  # others find them
         (
-            BEGIN + "import pandas; leave_pandas_out(); " + END + "; print(len(pa.table({'a': [1]}).to_pandas()))",
-            "True 1\n1",
+            BEGIN + "import pandas; load_lean_arrow(); " + END + "; print(len(pa.table({'a': [1]}).to_pandas()))",
+            "[True, True] 1\n1",
         ),
     ],
 )
-def test_pandas_is_loaded_by_those_who_want_it_alone(program: str, said: str) -> None:
+def test_both_are_loaded_by_those_who_want_them_alone(program: str, said: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.strip() == said, done.stderr

@@ -15,7 +15,7 @@ from rmqpull_broker.cli.commands import OnceCommand
 from rmqpull_broker.cli.values import Parsed
 from rmqpull_broker.config import SETTINGS, BrokerConfig, SettingError, config_from
 from rmqpull_broker.config_sources import CONFIG_VARIABLE, read_toml, resolve
-from rmqpull_broker.lean_arrow import leave_pandas_out
+from rmqpull_broker.lean_arrow import load_lean_arrow
 
 
 def _setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,7 +76,7 @@ def _text_of(file_name: str) -> str:
 
 
 def _run(config: BrokerConfig) -> None:
-    leave_pandas_out()
+    load_lean_arrow()
     # Loaded only now: a wrong flag is answered without waiting for gRPC and Arrow.
     from rmqpull_broker.core.errors import BrokerError
     from rmqpull_broker.server.listening import PortUnavailable
