@@ -1,136 +1,177 @@
 """The broker by itself: what it costs to start, to send, to pull, to wait and to come back.
 
-Prints one table: the median of interleaved runs, their lowest and highest, and, where there is one, the ratio to the
-peer of the same run: a bare gRPC server that answers the same calls with what it has ready.
+Prints one table: the median of several runs, which are interleaved, their lowest and highest, what was aimed at, and,
+where there is one, the ratio to a peer: a bare gRPC server that answers the same calls with what it has ready, or the
+smallest of several topics. Client and server share the machine, and a figure is what both of them take; only the lines
+that say so are the server's processor time alone.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
-import statistics
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
-from load import parked_wake_ups, publish_rate, pull_rate, send_rate
+from load import publish_rate, pull_rate, send_rate, standard_pull_rate
+from parked import parked_wake_ups
+from results import Aim, Results, machine
 from rich.console import Console
-from rich.table import Table
-from servers import BARE, broker, server
+from servers import BARE, Server, broker, server
+
+T = TypeVar("T")
 
 NEWEST = 10_000
+NEWEST_PULLS = 20
+"""Pulls of the newest messages in each run: one takes a few milliseconds."""
+PUBLISHED_ROWS = 50_000
+PUBLISHED_ROWS_OF_LARGE_TOPICS = 10_000
+"""Rows of a call. Topics of all sizes are filled in the same way, which decides how large their chunks are."""
+SENT_FOR_RECOVERY = 16
+"""Times the messages of one run."""
+_LOOP = asyncio.new_event_loop()
+"""One for everything: gRPC's poller stays with every loop that it has met, and complains of those that are closed."""
+
 ALL_COLUMNS: tuple[str, ...] = ()
+BODY = ("body",)
+
+STARTS_EMPTY = "start to ready, empty data directory"
+BARE_SINGLE, BARE_BATCH = "bare gRPC, one message per call", "bare gRPC, 32 messages per call"
+BARE_PUBLISH, BARE_PULL = "bare gRPC, columns in", "bare gRPC, columns out"
 
 
-class Results:
-    """Figures by what they measure, in the order of their first run."""
-
-    def __init__(self) -> None:
-        self._figures: dict[tuple[str, str], list[float]] = {}
-        self._peers: dict[str, str] = {}
-
-    def add(self, work: str, unit: str, figure: float, peer: str = "") -> None:
-        """One run's figure; ``peer`` names the work that it is compared with."""
-        self._figures.setdefault((work, unit), []).append(figure)
-        self._peers[work] = peer
-
-    def table(self) -> Table:
-        """What is printed."""
-        table = Table("work", "unit", "median", "lowest", "highest", "of its peer")
-        medians = {work: statistics.median(figures) for (work, _), figures in self._figures.items()}
-        for (work, unit), figures in self._figures.items():
-            peer = medians.get(self._peers[work])
-            ratio = f"{medians[work] / peer:.2f}" if peer else ""
-            table.add_row(work, unit, *map(_figure, (medians[work], min(figures), max(figures))), ratio)
-        return table
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """What the work gives."""
+    return _LOOP.run_until_complete(work)
 
 
 def starts(results: Results) -> None:
     """From the command to the ready line, and what it takes then."""
     with server(*broker()) as started:
-        results.add("start to ready", "s", started.ready_s)
-        results.add("resident set when ready", "MB", started.resident_mb())
+        results.add("start to ready", "s", started.ready_s, aim=Aim(at_most=0.7))
+        results.add("resident set when ready", "MB", started.resident_mb(), aim=Aim(at_most=120))
     with tempfile.TemporaryDirectory() as folder, server(*broker(Path(folder))) as started:
-        results.add("start to ready, empty data directory", "s", started.ready_s)
+        results.add(STARTS_EMPTY, "s", started.ready_s)
 
 
 def sends(results: Results, messages: int) -> None:
-    """Single and batch sends of 100 bytes, kept in memory and on disk (SYNC_FLUSH)."""
+    """Single and batch sends of 100 bytes, kept in memory and on disk (SYNC_FLUSH), and standard pulls of them."""
     with server(*BARE) as bare:
-        results.add(
-            "bare gRPC, one message per call", "messages/s", asyncio.run(send_rate(bare.endpoints, "t", messages, 1))
-        )
-        many = asyncio.run(send_rate(bare.endpoints, "t", messages * 8, 32))
-        results.add("bare gRPC, 32 messages per call", "messages/s", many)
+        one, many = _send_rates(bare, messages)
+        results.add(BARE_SINGLE, "messages/s", one)
+        results.add(BARE_BATCH, "messages/s", many)
     with tempfile.TemporaryDirectory() as folder:
         for place, data_dir in (("in memory", None), ("synced to disk", Path(folder))):
             with server(*broker(data_dir, ["t:8"])) as running:
-                one = asyncio.run(send_rate(running.endpoints, "t", messages, 1))
-                many = asyncio.run(send_rate(running.endpoints, "t", messages * 8, 32))
-            results.add(f"single sends, {place}", "messages/s", one, "bare gRPC, one message per call")
-            results.add(f"sends of 32, {place}", "messages/s", many, "bare gRPC, 32 messages per call")
+                one, many = _send_rates(running, messages)
+                pulled = run(standard_pull_rate(running.endpoints, "t", 8, 32))
+            results.add(f"single sends, {place}", "messages/s", one, BARE_SINGLE)
+            results.add(f"sends of 32, {place}", "messages/s", many, BARE_BATCH)
+            results.add(f"standard pulls of 32, {place}", "messages/s", pulled)
+
+
+def _send_rates(running: Server, messages: int) -> tuple[float, float]:
+    one = run(send_rate(running.endpoints, "t", messages, 1))
+    return one, run(send_rate(running.endpoints, "t", messages * 8, 32))
 
 
 def columns(results: Results, rows: int) -> None:
     """Columns in and out of one queue, on disk."""
     with server(*BARE) as bare:
-        results.add("bare gRPC, columns in", "rows/s", asyncio.run(publish_rate(bare.endpoints, "t", rows, 50_000)))
-        results.add("bare gRPC, columns out", "rows/s", asyncio.run(pull_rate(bare.endpoints, "t", 0, rows, ["body"])))
+        published = run(publish_rate(bare.endpoints, "t", rows, PUBLISHED_ROWS))
+        results.add(BARE_PUBLISH, "rows/s", published)
+        results.add(BARE_PULL, "rows/s", run(pull_rate(bare.endpoints, "t", 0, rows, BODY)))
     with tempfile.TemporaryDirectory() as folder, server(*broker(Path(folder), ["t:1"])) as running:
-        published = asyncio.run(publish_rate(running.endpoints, "t", rows, 50_000))
-        body = asyncio.run(pull_rate(running.endpoints, "t", 0, rows, ["body"]))
-        every = asyncio.run(pull_rate(running.endpoints, "t", 0, rows, ALL_COLUMNS))
-    results.add("columnar publish, synced to disk", "rows/s", published, "bare gRPC, columns in")
-    results.add("columnar pull, body", "rows/s", body, "bare gRPC, columns out")
-    results.add("columnar pull, every column", "rows/s", every)
+        published, cpu_s = _columnar(running, rows, publish_rate(running.endpoints, "t", rows, PUBLISHED_ROWS))
+        results.add("columnar publish, synced to disk", "rows/s", published, BARE_PUBLISH)
+        results.add("columnar publish, server's processor time", "s/million", cpu_s)
+        aim = Aim(at_least=1_500_000)
+        for names, selection in ((BODY, "body"), (ALL_COLUMNS, "every column")):
+            pulled, cpu_s = _columnar(running, rows, pull_rate(running.endpoints, "t", 0, rows, names))
+            results.add(f"columnar pull, {selection}", "rows/s", pulled, BARE_PULL * (names == BODY), aim)
+            results.add(f"columnar pull, {selection}, server's processor time", "s/million", cpu_s)
 
 
-def waits(results: Results, parked: int) -> None:
+def _columnar(running: Server, rows: int, work: Coroutine[Any, Any, float]) -> tuple[float, float]:
+    """The rate that the work measured, and the server's processor time per million rows."""
+    before_s = running.cpu_s()
+    rate = run(work)
+    return rate, (running.cpu_s() - before_s) / rows * 1e6
+
+
+def waits(results: Results, parked: int, wake_ups: int) -> None:
     """Parked pulls: one, and one among many."""
     with server(*broker(None, ["t:1"])) as running:
-        _wake_ups(results, "1 parked pull", asyncio.run(parked_wake_ups(running.endpoints, "t", 1, 300, lambda: None)))
+        _wake_ups(results, "1", run(parked_wake_ups(running.endpoints, "t", 1, wake_ups, lambda: None)))
     with server(*broker(None, ["t:1"])) as running:
 
         def look() -> None:
-            results.add(f"resident set with {parked:,} parked pulls", "MB", running.resident_mb())
+            work = f"resident set with {parked:,} parked pulls"
+            results.add(work, "MB", running.resident_mb(), aim=Aim(at_most=300))
 
-        _wake_ups(
-            results, f"{parked:,} parked pulls", asyncio.run(parked_wake_ups(running.endpoints, "t", parked, 300, look))
-        )
-
-
-def _wake_ups(results: Results, among: str, took_ms: list[float]) -> None:
-    hundredths = statistics.quantiles(took_ms, n=100)
-    results.add(f"wake-up among {among}, p50", "ms", hundredths[49])
-    results.add(f"wake-up among {among}, p99", "ms", hundredths[98])
+        took_ms = run(parked_wake_ups(running.endpoints, "t", parked, wake_ups, look))
+        _wake_ups(results, f"{parked:,}", took_ms)
 
 
-def large_topics(results: Results, sizes: list[int], runs: int) -> None:
+def _wake_ups(results: Results, parked: str, took_ms: list[float]) -> None:
+    """Figures that contain the send and the client's own time."""
+    in_order = sorted(took_ms)
+    results.add(f"send to wake-up, {parked} parked, p50", "ms", in_order[len(in_order) // 2])
+    results.add(
+        f"send to wake-up, {parked} parked, p99", "ms", in_order[len(in_order) * 99 // 100], aim=Aim(at_most=20)
+    )
+
+
+def large_topics(results: Results, sizes: Sequence[int], runs: int) -> None:
     """The newest messages of topics of several sizes, and how long a start takes with all of them on disk."""
     with tempfile.TemporaryDirectory() as folder:
         data_dir = Path(folder)
         topics = {f"t{size}": size for size in sizes}
         with server(*broker(data_dir, [f"{topic}:1" for topic in topics])) as running:
             for topic, size in topics.items():
-                asyncio.run(publish_rate(running.endpoints, topic, size, min(size, 50_000)))
-            for _ in range(20 * runs):
-                for topic, size in topics.items():
-                    rate = asyncio.run(pull_rate(running.endpoints, topic, size - NEWEST, NEWEST, ALL_COLUMNS))
-                    results.add(f"newest {NEWEST:,} of {size:,}", "rows/s", rate, f"newest {NEWEST:,} of {sizes[0]:,}")
-        millions = sum(sizes) / 1e6
-        with server(*broker(data_dir)) as again:
-            results.add(f"start with {millions:.2f} million messages, snapshot", "s", again.ready_s)
-            whole = max(sizes)
-            asyncio.run(pull_rate(again.endpoints, f"t{whole}", 0, whole, ALL_COLUMNS))
-            results.add(f"resident set after all of {whole:,} were read", "MB", again.resident_mb())
+                run(publish_rate(running.endpoints, topic, size, PUBLISHED_ROWS_OF_LARGE_TOPICS))
+            for _ in range(NEWEST_PULLS * runs):
+                for size in sizes:
+                    _newest(results, running, size, sizes[0])
+        for _ in range(runs):
+            with server(*broker(data_dir)) as again:
+                results.add(f"start with {sum(sizes):,} messages and a snapshot", "s", again.ready_s)
+                whole = max(sizes)
+                run(pull_rate(again.endpoints, f"t{whole}", 0, whole, ALL_COLUMNS))
+                work = f"resident set after all of {whole:,} were read"
+                results.add(work, "MB", again.resident_mb(), aim=Aim(at_most=500))
+        _recoveries(results, "published in columns", data_dir, sum(sizes), runs)
+
+
+def _newest(results: Results, running: Server, size: int, smallest: int) -> None:
+    from_offset = max(size - NEWEST, 0)
+    rate = run(pull_rate(running.endpoints, f"t{size}", from_offset, size - from_offset, ALL_COLUMNS))
+    aim = None if size == smallest else Aim(0.9, 1.1, of_peer=True)
+    peer = "" if size == smallest else f"newest {NEWEST:,} of {smallest:,}"
+    results.add(f"newest {NEWEST:,} of {size:,}", "rows/s", rate, peer, aim)
+
+
+def sent_messages(results: Results, messages: int, runs: int) -> None:
+    """How long a start takes with messages that came by SendMessage."""
+    with tempfile.TemporaryDirectory() as folder:
+        data_dir = Path(folder)
+        with server(*broker(data_dir, ["t:8"])) as running:
+            run(send_rate(running.endpoints, "t", messages, 32))
+        _recoveries(results, "sent", data_dir, messages, runs)
+
+
+def _recoveries(results: Results, how: str, data_dir: Path, messages: int, runs: int) -> None:
+    """Starts that find nothing but the commit log; what an empty one takes is taken off."""
+    for _ in range(runs):
         forget_derived(data_dir)
         with server(*broker(data_dir)) as rebuilt:
-            results.add("recovery from the commit log alone", "s/million", rebuilt.ready_s / millions)
+            took_s = rebuilt.ready_s - results.median(STARTS_EMPTY)
+            work = f"recovery from the commit log alone, {how}"
+            results.add(work, "s/million", took_s / messages * 1e6, aim=Aim(at_most=5))
 
 
 def forget_derived(data_dir: Path) -> None:
@@ -140,26 +181,55 @@ def forget_derived(data_dir: Path) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-@click.command()
-@click.option("--messages", default=10_000, help="Single sends of each run.")
-@click.option("--rows", default=1_000_000, help="Rows of each run in columns.")
-@click.option("--parked", default=10_000, help="Pulls that wait at one time.")
-@click.option("--topic-sizes", default="10000,1000000,5000000", help="Messages of the topics that are compared.")
-@click.option("--runs", default=3, help="Runs of each measurement.")
-def main(messages: int, rows: int, parked: int, topic_sizes: str, runs: int) -> None:
-    """Measures and prints a table."""
+def measured(messages: int, rows: int, parked: int, wake_ups: int, topic_sizes: Sequence[int], runs: int) -> Results:
+    """All of it."""
     results = Results()
     rounds: list[Callable[[], None]] = [
         lambda: starts(results),
         lambda: sends(results, messages),
         lambda: columns(results, rows),
-        lambda: waits(results, parked),
+        lambda: waits(results, parked, wake_ups),
     ]
     for _ in range(runs):
         for measure in rounds:
             measure()
-    large_topics(results, [int(size) for size in topic_sizes.split(",")], runs)
-    Console(width=120).print(results.table())
+    large_topics(results, topic_sizes, runs)
+    sent_messages(results, messages * SENT_FOR_RECOVERY, runs)
+    return results
+
+
+def _sizes(_: click.Context, __: click.Parameter, value: str) -> list[int]:
+    try:
+        sizes = [int(size) for size in value.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not a list of numbers such as 10000,1000000") from None
+    if min(sizes) < 1:
+        raise click.BadParameter("a topic has at least one message")
+    return sorted(set(sizes))
+
+
+COUNT = click.IntRange(min=1)
+
+
+@click.command()
+@click.option("--messages", type=COUNT, default=10_000, help="Single sends of each run.")
+@click.option("--rows", type=COUNT, default=1_000_000, help="Rows of each run in columns.")
+@click.option("--parked", type=COUNT, default=10_000, help="Pulls that wait at one time.")
+@click.option("--wake-ups", type=COUNT, default=300, help="Parked pulls that are woken in each run, one by one.")
+@click.option(
+    "--topic-sizes", callback=_sizes, default="10000,1000000,5000000", help="Messages of the topics that are compared."
+)
+@click.option("--runs", type=COUNT, default=3, help="Runs of each measurement.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Also write all figures.")
+def main(json_file: Path | None, **size: Any) -> None:
+    """Measures and prints a table."""
+    results = measured(**size)
+    console = Console(width=150)
+    console.print(results.table())
+    console.print(", ".join(f"{name} {value}" for name, value in machine().items()))
+    if json_file is not None:
+        document = {"machine": machine(), "asked": size, "results": results.as_json()}
+        json_file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Load on a server of the protocol: each function does one kind of work and gives what it measured."""
+"""Load on a server of the protocol: each function does one kind of work and gives what it measured.
+
+The client is Python too and shares the machine with the server: a figure is what both of them take.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from rmqpull_proto.rpc import COLUMNS, MESSAGING, Method
 
 IN_FLIGHT = 128
 GROUP = "bench"
+BODY_BYTES = 100
 _METADATA = (("x-mq-client-id", "bench"),)
 _LIMITS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 
@@ -27,29 +31,37 @@ Call = Callable[[Method, Any], Awaitable[Any]]
 
 
 @asynccontextmanager
-async def calls(endpoints: str, channels: int = 1) -> AsyncIterator[Call]:
-    """A function that calls methods, each call over the next of so many connections."""
+async def connections(endpoints: str, count: int = 1) -> AsyncIterator[list[grpc.aio.Channel]]:
+    """Open connections: no figure contains how long it takes to open one."""
     opened = [
         grpc.aio.insecure_channel(endpoints, options=(*_LIMITS, ("bench.connection", number)))
-        for number in range(channels)
+        for number in range(count)
     ]
-    turn = 0
-
-    async def call(method: Method, request: Any) -> Any:
-        nonlocal turn
-        turn += 1
-        stub = opened[turn % channels].unary_unary(
-            method.path,
-            request_serializer=lambda r: r.SerializeToString(),
-            response_deserializer=method.response.FromString,
-        )
-        return await stub(request, metadata=_METADATA)
-
     try:
-        yield call
+        await asyncio.gather(*(channel.channel_ready() for channel in opened))
+        yield opened
     finally:
         for channel in opened:
             await channel.close(None)
+
+
+@asynccontextmanager
+async def calls(endpoints: str, channels: int = 1) -> AsyncIterator[Call]:
+    """A function that calls methods, each call over the next of so many connections."""
+    async with connections(endpoints, channels) as opened:
+        turn = 0
+
+        async def call(method: Method, request: Any) -> Any:
+            nonlocal turn
+            turn += 1
+            stub = opened[turn % channels].unary_unary(
+                method.path,
+                request_serializer=lambda r: r.SerializeToString(),
+                response_deserializer=method.response.FromString,
+            )
+            return await stub(request, metadata=_METADATA)
+
+        yield call
 
 
 def checked(response: Any) -> Any:
@@ -67,11 +79,16 @@ def message(topic: str, body: bytes, tag: str = "") -> v2.Message:
     return v2.Message(topic=v2.Resource(name=topic), body=body, system_properties=properties)
 
 
+def shares(whole: int, share: int) -> list[int]:
+    """``whole`` in parts of ``share``; the last one may be smaller."""
+    return [min(share, whole - begin) for begin in range(0, whole, share)]
+
+
 async def send_rate(endpoints: str, topic: str, messages: int, per_call: int) -> float:
     """Messages per second, IN_FLIGHT calls at a time of ``per_call`` messages each."""
     requests = [
-        messaging.SendMessageRequest(messages=[message(topic, bytes(100)) for _ in range(per_call)])
-        for _ in range(messages // per_call)
+        messaging.SendMessageRequest(messages=[message(topic, bytes(BODY_BYTES)) for _ in range(count)])
+        for count in shares(messages, per_call)
     ]
     async with calls(endpoints) as call:
         waiting = iter(requests)
@@ -85,21 +102,53 @@ async def send_rate(endpoints: str, topic: str, messages: int, per_call: int) ->
         return messages / (time.perf_counter() - begun)
 
 
-def batch_of(rows: int, body_bytes: int = 100) -> bytes:
+async def standard_pull_rate(endpoints: str, topic: str, queues: int, batch_size: int) -> float:
+    """Messages per second over the standard protocol, every queue read to its end by a reader of its own."""
+    method = MESSAGING.methods["PullMessage"]
+    async with connections(endpoints) as (channel,):
+        stub = channel.unary_stream(
+            method.path,
+            request_serializer=lambda r: r.SerializeToString(),
+            response_deserializer=method.response.FromString,
+        )
+
+        async def read(queue_id: int) -> int:
+            request = messaging.PullMessageRequest(
+                group=v2.Resource(name=GROUP),
+                message_queue=v2.MessageQueue(topic=v2.Resource(name=topic), id=queue_id),
+                batch_size=batch_size,
+                filter_expression=v2.FilterExpression(expression="*"),
+            )
+            while True:
+                status, *found, next_offset = [answer async for answer in stub(request, metadata=_METADATA)]
+                if status.status.code == v2.Code.MESSAGE_NOT_FOUND:
+                    return int(request.offset)
+                checked(status)
+                if not found:
+                    raise SystemExit("a pull found nothing where messages are")
+                request.offset = next_offset.next_offset
+
+        begun = time.perf_counter()
+        messages = sum(await asyncio.gather(*map(read, range(queues))))
+        return messages / (time.perf_counter() - begun)
+
+
+def batch_of(rows: int) -> bytes:
     """A batch of messages as PublishColumns takes it."""
-    bodies = pa.array([f"{number:0{body_bytes}d}".encode() for number in range(rows)], pa.binary())
+    bodies = pa.array([f"{number:0{BODY_BYTES}d}".encode() for number in range(rows)], pa.binary())
     return columns.write_stream(pa.schema([("body", pa.binary())]), [pa.record_batch({"body": bodies})])
 
 
 async def publish_rate(endpoints: str, topic: str, rows: int, rows_per_call: int) -> float:
     """Rows per second in columns, two calls at a time."""
-    request = v1.PublishColumnsRequest(topic=topic, arrow_ipc=batch_of(rows_per_call))
+    counts = shares(rows, rows_per_call)
+    requests = {count: v1.PublishColumnsRequest(topic=topic, arrow_ipc=batch_of(count)) for count in set(counts)}
     async with calls(endpoints) as call:
-        waiting = iter(range(rows // rows_per_call))
+        waiting = iter(counts)
 
         async def publisher() -> None:
-            for _ in waiting:
-                checked(await call(COLUMNS.methods["PublishColumns"], request))
+            for count in waiting:
+                checked(await call(COLUMNS.methods["PublishColumns"], requests[count]))
 
         begun = time.perf_counter()
         await asyncio.gather(publisher(), publisher())
@@ -112,7 +161,7 @@ def queue(topic: str, queue_id: int) -> v1.Queue:
 
 
 async def pull_rate(endpoints: str, topic: str, from_offset: int, rows: int, names: Sequence[str]) -> float:
-    """Rows per second of one queue in columns, one call after the other."""
+    """Rows per second of one queue in columns, one call after the other, each with as many rows as one may have."""
     offset, until = from_offset, from_offset + rows
     async with calls(endpoints) as call:
         begun = time.perf_counter()
@@ -120,49 +169,8 @@ async def pull_rate(endpoints: str, topic: str, from_offset: int, rows: int, nam
             pull = v1.QueuePull(queue=queue(topic, 0), offset=offset, until_offset=until)
             request = v1.PullColumnsRequest(group=GROUP, queues=[pull], columns=names)
             response = checked(await call(COLUMNS.methods["PullColumns"], request))
-            offset += sum(batch.num_rows for batch in columns.read_stream(response.arrow_ipc))
-        return rows / (time.perf_counter() - begun)
-
-
-async def parked_wake_ups(
-    endpoints: str, topic: str, parked: int, wake_ups: int, settled: Callable[[], None]
-) -> list[float]:
-    """Milliseconds from the start of a send to the answer of the one pull that it wakes, among ``parked`` pulls.
-
-    Each pull waits for a tag of its own. ``settled`` is called when all of them wait, and may look at the server.
-    """
-
-    def pull(number: int, offset: int) -> v1.PullColumnsRequest:
-        return v1.PullColumnsRequest(
-            group=GROUP,
-            queues=[v1.QueuePull(queue=queue(topic, 0), offset=offset)],
-            filter_expression=v2.FilterExpression(type=v2.FilterType.TAG, expression=f"tag{number}"),
-            columns=["queueOffset"],
-            long_polling_timeout_ms=300_000,
-        )
-
-    async with calls(endpoints, channels=32) as call:
-        method = COLUMNS.methods["PullColumns"]
-        waiting = [asyncio.ensure_future(call(method, pull(number, 0))) for number in range(parked)]
-        await _until_answered(call, topic)
-        settled()
-        took_ms = []
-        for number in range(wake_ups):
-            begun = time.perf_counter()
-            sent = messaging.SendMessageRequest(messages=[message(topic, b"x", f"tag{number % parked}")])
-            checked(await call(MESSAGING.methods["SendMessage"], sent))
-            response = checked(await waiting[number % parked])
-            took_ms.append((time.perf_counter() - begun) * 1000)
-            again = pull(number % parked, response.queues[0].max_offset)
-            waiting[number % parked] = asyncio.ensure_future(call(method, again))
-            await _until_answered(call, topic)
-        for future in waiting:
-            future.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-        return took_ms
-
-
-async def _until_answered(call: Call, topic: str) -> None:
-    """Calls go their way in order: when one on each connection is answered, those before it have arrived."""
-    bounds = v1.QueryBoundsRequest(topics=[v1.TopicBoundsRequest(topic=topic)])
-    await asyncio.gather(*(call(COLUMNS.methods["QueryBounds"], bounds) for _ in range(32)))
+            read = sum(batch.num_rows for batch in columns.read_stream(response.arrow_ipc))
+            if not read:
+                raise SystemExit(f"a pull of {topic} at offset {offset} found nothing where messages are")
+            offset += read
+        return (offset - from_offset) / (time.perf_counter() - begun)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +14,8 @@ from pathlib import Path
 
 BROKER = ("-m", "rmqpull_broker", "serve", "--listen", "127.0.0.1:0")
 BARE = (str(Path(__file__).with_name("bare.py")),)
+_USER_TICKS, _SYSTEM_TICKS = 11, 12
+"""Places in /proc/PID/stat behind the command's name."""
 
 
 @dataclass(frozen=True)
@@ -26,25 +30,33 @@ class Server:
         """Its resident set, in megabytes."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         kilobytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:"))
-        return int(kilobytes) / 1000
+        return int(kilobytes) * 1024 / 1e6
+
+    def cpu_s(self) -> float:
+        """Seconds of a core that it has taken so far: what does not change when others use the machine too."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
 def server(*arguments: str) -> Iterator[Server]:
     """Runs Python with these arguments until the block ends; the process must print the broker's ready line."""
-    begun = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    assert process.stdout is not None
-    try:
-        words = process.stdout.readline().split()
-        if words[:1] != ["ready"]:
-            raise SystemExit(f"the server did not start: {' '.join(arguments)}")
-        yield Server(words[1].removeprefix("endpoints="), process.pid, time.perf_counter() - begun)
-    finally:
-        process.terminate()
-        process.wait()
+    with tempfile.TemporaryFile("w+") as errors:
+        begun = time.perf_counter()
+        process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, stderr=errors, text=True)
+        assert process.stdout is not None
+        try:
+            words = process.stdout.readline().split()
+            ready_s = time.perf_counter() - begun
+            if words[:1] != ["ready"]:
+                process.wait()
+                errors.seek(0)
+                raise SystemExit(f"the server did not start: {' '.join(arguments)}\n{errors.read()}")
+            yield Server(words[1].removeprefix("endpoints="), process.pid, ready_s)
+        finally:
+            process.terminate()
+            process.wait()
+            process.stdout.close()
 
 
 def broker(data_dir: Path | None = None, topics: Sequence[str] = (), *flags: str) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def load_lean_arrow() -> None:
     try:
         # NumPy is looked for by both modules, once; pandas by the first value.
         import pyarrow as pa
-        import pyarrow.compute  # noqa: F401
+        import pyarrow.compute
 
         pa.scalar(0)
     finally:

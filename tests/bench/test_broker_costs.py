@@ -1,0 +1,57 @@
+"""The benchmark of the broker, end to end and tiny: what it measures by then means nothing, that it runs does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+BENCH = Path(__file__).parents[2] / "bench" / "broker_costs.py"
+TINY = (
+    "--messages",
+    "16",
+    "--rows",
+    "2000",
+    "--parked",
+    "3",
+    "--wake-ups",
+    "3",
+    "--topic-sizes",
+    "20,10100",
+    "--runs",
+    "1",
+)
+
+
+def test_every_figure_is_measured_with_its_aim(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    done = subprocess.run(
+        [sys.executable, str(BENCH), *TINY, "--json", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(file.read_text(encoding="utf-8"))
+    works = {result["work"]: result for result in document["results"]}
+    assert all(work in done.stdout for work in works)
+    assert {work: result["aim"] for work, result in works.items() if result["aim"]} == {
+        "start to ready": "<= 0.70",
+        "resident set when ready": "<= 120",
+        "columnar pull, body": ">= 1,500,000",
+        "columnar pull, every column": ">= 1,500,000",
+        "send to wake-up, 1 parked, p99": "<= 20.00",
+        "resident set with 3 parked pulls": "<= 300",
+        "send to wake-up, 3 parked, p99": "<= 20.00",
+        "newest 10,000 of 10,100": ">= 0.90 and <= 1.10 of peer",
+        "resident set after all of 10,100 were read": "<= 500",
+        "recovery from the commit log alone, published in columns": "<= 5.00",
+        "recovery from the commit log alone, sent": "<= 5.00",
+    }
+    assert document["machine"].keys() >= {"cores", "memory", "python", "grpcio", "pyarrow"}
+    # Recoveries have the start's own time taken off, which may be all there is.
+    assert all(
+        min(result["figures"]) > 0 for work, result in works.items() if "recovery" not in work and "time" not in work
+    )
