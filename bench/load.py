@@ -27,7 +27,8 @@ BODY_BYTES = 100
 _METADATA = (("x-mq-client-id", "bench"),)
 _LIMITS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 
-Call = Callable[[Method, Any], Awaitable[Any]]
+Call = Callable[..., Awaitable[Any]]
+"""Takes a method, a request, and the number of the connection if there are several."""
 
 
 @asynccontextmanager
@@ -47,14 +48,11 @@ async def connections(endpoints: str, count: int = 1) -> AsyncIterator[list[grpc
 
 @asynccontextmanager
 async def calls(endpoints: str, channels: int = 1) -> AsyncIterator[Call]:
-    """A function that calls methods, each call over the next of so many connections."""
+    """A function that calls methods over one of so many connections."""
     async with connections(endpoints, channels) as opened:
-        turn = 0
 
-        async def call(method: Method, request: Any) -> Any:
-            nonlocal turn
-            turn += 1
-            stub = opened[turn % channels].unary_unary(
+        async def call(method: Method, request: Any, connection: int = 0) -> Any:
+            stub = opened[connection % channels].unary_unary(
                 method.path,
                 request_serializer=lambda r: r.SerializeToString(),
                 response_deserializer=method.response.FromString,

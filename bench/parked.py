@@ -72,7 +72,7 @@ class _ParkedPulls:
         while answered := [number for number in range(len(self._offsets)) if self._is_answered(number)]:
             for number in answered:
                 self._park(number)
-            await self._have_come_in()
+            await asyncio.gather(*map(self._have_come_in, range(_CONNECTIONS)))
         self.others_answered = False
 
     def _is_answered(self, number: int) -> bool:
@@ -91,7 +91,7 @@ class _ParkedPulls:
         )
 
         async def pull() -> v1.PullColumnsResponse:
-            response: v1.PullColumnsResponse = await self._call(COLUMNS.methods["PullColumns"], request)
+            response: v1.PullColumnsResponse = await self._call(COLUMNS.methods["PullColumns"], request, number)
             self.others_answered |= number != self._awaited
             return response
 
@@ -108,14 +108,13 @@ class _ParkedPulls:
         self.others_answered |= response.queues[0].row_count == 0  # the check came first
         self._offsets[number] = response.queues[0].max_offset
         self._park(number)
-        await self._have_come_in()
+        await self._have_come_in(number)
         return took_ms
 
-    async def _have_come_in(self) -> None:
-        """Calls go their way in order: when one on each connection is answered, those before it have arrived."""
+    async def _have_come_in(self, connection: int) -> None:
+        """Calls of a connection go their way in order: when one is answered, those before it have arrived."""
         bounds = v1.QueryBoundsRequest(topics=[v1.TopicBoundsRequest(topic=self._topic)])
-        method = COLUMNS.methods["QueryBounds"]
-        await asyncio.gather(*(self._call(method, bounds) for _ in range(_CONNECTIONS)))
+        checked(await self._call(COLUMNS.methods["QueryBounds"], bounds, connection))
 
     async def cancel(self) -> None:
         """Takes all pulls back."""

@@ -12,9 +12,9 @@ CALLS_MAX = PARKED_PULLS_MAX + 20_000
 """Calls at a time over all connections: whoever is parked, and room for those who are not. Others are told
 RESOURCE_EXHAUSTED by gRPC."""
 
-# A parked pull takes 27 kB (bench/broker_costs.py), 23 of them gRPC's: 9 for the call itself, the rest for its operations
-# and coroutines. Of the options below, the limit of received messages accounts for 1.7 and that of idle connections for
-# 0.4, and both are worth it; compression, look-ahead, tracing and the number of malloc arenas make no difference.
+# A parked pull takes 27 kB (bench/broker_costs.py). 23 are gRPC's: 9 for the call itself, the rest for operations
+# and coroutines. Of the options below, the limit of received messages accounts for 1.7 and that of idle connections
+# for 0.4, and both are worth it; compression, look-ahead and the number of malloc arenas make no difference.
 
 PENDING_CALLS_MAX = 20_000
 
