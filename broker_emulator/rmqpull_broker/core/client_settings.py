@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rmqpull_broker.core.channels import ClientChannel
 from rmqpull_broker.core.consumer_registry import ConsumerData, ConsumeType
 from rmqpull_broker.core.errors import InternalError
+from rmqpull_broker.core.limits import RECONSUME_TIMES_MAX
 from rmqpull_broker.core.model import GroupConfig
 
 RECEIVE_BATCH_SIZE = 32
@@ -57,7 +58,8 @@ class SubscriptionSettings:
 
 def subscription_settings(group: GroupConfig) -> SubscriptionSettings:
     """What the members of a group are told. The first delivery counts as an attempt."""
-    return SubscriptionSettings(max_attempts=group.retry_max_times + 1, fifo=group.consume_message_orderly)
+    attempts = min(group.retry_max_times, RECONSUME_TIMES_MAX) + 1
+    return SubscriptionSettings(max_attempts=attempts, fifo=group.consume_message_orderly)
 
 
 CONSUME_TYPES = {

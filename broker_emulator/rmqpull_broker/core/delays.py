@@ -87,9 +87,9 @@ def check_delivery_time(properties: BrokerProperties, delivery_ms: int, now_ms: 
 
 
 def delay_level(message: Message) -> int:
-    """The level in the DELAY property, 0 for none or one that is no number."""
+    """The level in the DELAY property, however large; 0 for none or one that is no number."""
     text = message.system_properties.get("DELAY", "0")
-    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,9}", text) else 0
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,1000}", text) else 0
 
 
 def timer_out_ms(delivery_ms: int) -> int:

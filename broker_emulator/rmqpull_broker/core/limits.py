@@ -16,6 +16,9 @@ RECOVERY_S_MAX = 3_600
 STORED_PROPERTIES_BYTES_MAX = 32_767
 """Everything that RocketMQ stores as a property, ids and traces included (rocketmq-semantics 3.10.1)."""
 
+RECONSUME_TIMES_MAX = 2**31 - 2
+"""How often a message is counted as tried again: its next attempt still has a number in the protocol's 32 bits."""
+
 TIMES_MS = (-62_135_596_800_000, 253_402_300_799_999)
 """What a protobuf Timestamp can say: the years 1 to 9999, in milliseconds since the epoch."""
 

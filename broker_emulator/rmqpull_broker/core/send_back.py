@@ -22,6 +22,7 @@ from rmqpull_broker.core.delays import level_delays_ms
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import ConsumerGroupNotFound, Forbidden, InternalError
 from rmqpull_broker.core.groups import find_or_create_group
+from rmqpull_broker.core.limits import RECONSUME_TIMES_MAX
 from rmqpull_broker.core.model import PERM_WRITE, GroupConfig, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.naming import RETRY_TOPIC_LENGTH_MAX
 from rmqpull_broker.core.storing import Placed
@@ -73,7 +74,7 @@ def returned(
         level = min(level or FIRST_LEVEL + times, len(level_delays_ms(draft.properties.message_delay_level)))
     if len(queue.topic) > RETRY_TOPIC_LENGTH_MAX:
         raise InternalError("MESSAGE_ILLEGAL")
-    return Placed(queue, _copy(original.message, request.queue.topic, level), times + 1)
+    return Placed(queue, _copy(original.message, request.queue.topic, level), min(times + 1, RECONSUME_TIMES_MAX))
 
 
 def retried(

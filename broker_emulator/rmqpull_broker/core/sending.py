@@ -15,7 +15,7 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqpull_broker.core import columns, refusals
+from rmqpull_broker.core import columns, limits, refusals
 from rmqpull_broker.core.column_batches import complete, sort_by_queue
 from rmqpull_broker.core.column_checks import check_column_types, check_columns
 from rmqpull_broker.core.draft import Draft
@@ -207,5 +207,5 @@ def _as_retry(placed: Sequence[Placed]) -> list[Placed]:
         raise refusals.batch_of_retries(placed[0].queue.topic)
     [(queue, message, _)] = placed
     properties = dict(message.system_properties)
-    times = int(properties.pop(RECONSUME_TIME, "0"))
+    times = min(int(properties.pop(RECONSUME_TIME, "0")), limits.RECONSUME_TIMES_MAX)
     return [Placed(queue, replace(message, system_properties=properties), times)]

@@ -66,6 +66,7 @@ def with_properties(desk: Desk, **values: object) -> Desk:
         (of_level("3"), SCHEDULE._replace(queue_id=2), NOW + 10_000),
         (of_level("18"), SCHEDULE._replace(queue_id=17), NOW + 7_200_000),
         (of_level("99"), SCHEDULE._replace(queue_id=17), NOW + 7_200_000),
+        (of_level("9" * 20), SCHEDULE._replace(queue_id=17), NOW + 7_200_000),
         (at(12_345), TIMER, 12_000),
         (at(12_000), TIMER, 11_000),
         (at(NOW + 1), TIMER, NOW),

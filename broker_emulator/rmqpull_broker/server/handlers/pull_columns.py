@@ -65,6 +65,10 @@ def _asked_from(service: Service, request: rpc.PullColumnsRequest, caller: Calle
         channel_id=caller.client_id,
         message_filter=tag_filter,
     )
+    if request.max_rows < 0 or request.max_bytes < 0:
+        raise BadRequest(
+            f"an answer of at most {request.max_rows} rows and {request.max_bytes} bytes is none: 0 or more"
+        )
     rows_max = min(request.max_rows or PULL_ROWS_MAX, PULL_ROWS_MAX)
     bytes_max = min(request.max_bytes or PULL_BYTES_MAX, PULL_BYTES_MAX)
     return _Asked(shared, pulls, tag_filter, rows_max, bytes_max)

@@ -10,6 +10,8 @@ from rmqpull_broker.server.status import OK
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
+_ACTIONS = {rpc.FaultAction.Value(action.name): action for action in FaultAction}
+
 
 async def answer(service: Service, request: rpc.PutFaultRuleRequest, caller: Caller) -> rpc.PutFaultRuleResponse:
     """Answers when the rule is in force; it is not kept over a restart."""
@@ -18,12 +20,12 @@ async def answer(service: Service, request: rpc.PutFaultRuleRequest, caller: Cal
 
 
 def _rule_from(rule: rpc.FaultRule) -> FaultRule:
-    if rule.action == rpc.FAULT_ACTION_UNSPECIFIED:
+    if rule.action not in _ACTIONS:
         raise BadRequest("a fault rule needs an action: FAIL, DELAY, DROP, HOLD or DISCONNECT")
     code = rule.code or v2.Code.INTERNAL_SERVER_ERROR
     return FaultRule(
         rpc=rule.rpc or "*",
-        action=FaultAction[rpc.FaultAction.Name(rule.action)],
+        action=_ACTIONS[rule.action],
         times=rule.times or None,
         topic=rule.topic or None,
         broker_name=rule.broker_name or None,
