@@ -159,17 +159,26 @@ def parse_property(text: str) -> tuple[str, bool | int | str]:
         near = nearest(name, known)
         raise SettingError(f"no property is called {name!r}" + (f". Did you mean {near!r}?" if near else ""))
     prop = known[name]
-    if isinstance(prop.default, bool):
-        if value not in ("true", "false"):
-            raise SettingError(f"property {name} is {value!r}: expected true or false")
-        return prop.field, value == "true"
-    if isinstance(prop.default, int):
-        if not _NUMBER.fullmatch(value):
-            raise SettingError(f"property {name} is {value!r}: expected a whole number")
-        return prop.field, int(value)
-    if not value.strip():
+    parsed = _property_value(name, value, type(prop.default))
+    try:
+        prop.check(parsed)
+    except ValueError as error:
+        raise SettingError(str(error)) from None
+    return prop.field, parsed
+
+
+def _property_value(name: str, text: str, kind: type) -> bool | int | str:
+    if kind is bool:
+        if text not in ("true", "false"):
+            raise SettingError(f"property {name} is {text!r}: expected true or false")
+        return text == "true"
+    if kind is int:
+        if not _NUMBER.fullmatch(text):
+            raise SettingError(f"property {name} is {text!r}: expected a whole number")
+        return int(text)
+    if not text.strip():
         raise SettingError(f"property {name} is empty")
-    return prop.field, value
+    return text
 
 
 def nearest(name: str, known: Iterable[str], nearness: float = 0.6) -> str | None:

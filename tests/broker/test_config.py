@@ -220,6 +220,8 @@ def test_a_property_has_apaches_name_and_a_value_of_its_type(text: str, pair: tu
         ("fileReservedTime=1.5", "property fileReservedTime is '1.5': expected a whole number"),
         ("autoCreateTopicEnable=yes", "property autoCreateTopicEnable is 'yes': expected true or false"),
         ("brokerClusterName=", "property brokerClusterName is empty"),
+        ("messageDelayLevel=1s soon", "property messageDelayLevel is '1s soon': 'soon' is no delay: expected a number"),
+        ("fileReservedTime=-1", "property fileReservedTime is -1: expected 0 to 2147483647"),
     ],
 )
 def test_a_bad_property_is_refused(text: str, sentence: str) -> None:

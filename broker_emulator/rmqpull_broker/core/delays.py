@@ -27,26 +27,12 @@ from rmqpull_broker.core.errors import Forbidden, IllegalDeliveryTime, IllegalOp
 from rmqpull_broker.core.facts import RowsStored, Settled
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.pending import DUE_MS, PENDING_MAX, Waiting, due_ms_of
-from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.properties import BrokerProperties, level_delays_ms
 from rmqpull_broker.core.system_topics import SCHEDULE_TOPIC, TIMER_TOPIC
 
 PRECISION_MS = 1_000
 DELIVERIES_MAX = 1_000
 """Messages that one command delivers; more are left to the next one, so that nobody waits long behind it."""
-
-_DURATION = re.compile(r"([0-9]{1,9})([smhd])")
-_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def level_delays_ms(levels: str) -> list[int]:
-    """The delay of each level, from level 1 on. Raises ValueError for a text that is not like ``1s 5m 2h``."""
-    delays = []
-    for level in levels.split():
-        form = _DURATION.fullmatch(level)
-        if form is None:
-            raise ValueError(f"{level!r} is no delay: expected a number and one of s, m, h, d, as 30s")
-        delays.append(int(form[1]) * _UNITS_MS[form[2]])
-    return delays
 
 
 def delayed(draft: Draft, queue: MessageQueue, message: Message, now_ms: int) -> tuple[MessageQueue, Message]:

@@ -18,13 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from rmqpull_broker.core import columns
-from rmqpull_broker.core.delays import level_delays_ms
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import ConsumerGroupNotFound, Forbidden, InternalError
 from rmqpull_broker.core.groups import find_or_create_group
 from rmqpull_broker.core.limits import RECONSUME_TIMES_MAX
 from rmqpull_broker.core.model import PERM_WRITE, GroupConfig, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.naming import RETRY_TOPIC_LENGTH_MAX
+from rmqpull_broker.core.properties import level_delays_ms
 from rmqpull_broker.core.storing import Placed
 from rmqpull_broker.core.system_topics import DLQ_PREFIX, RETRY_PREFIX
 from rmqpull_broker.core.topics import ensure_retry_topic

@@ -11,6 +11,8 @@ import pytest
 from tests.broker.cli.words import error_of, table_of
 
 from rmqpull_broker.cli import send
+from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.testing import running_broker
 
 if TYPE_CHECKING:
     from tests.broker.cli.conftest import Run, RunJson
@@ -20,8 +22,8 @@ def lines(*messages: object) -> str:
     return "".join(f"{json.dumps(message)}\n" for message in messages)
 
 
-def bodies(run_json: RunJson, topic: str = "single") -> list[str]:
-    return [message["body"] for message in run_json("peek", topic, "--newest", "10000")]
+def bodies(run_json: RunJson, topic: str = "single", *options: str) -> list[str]:
+    return [message["body"] for message in run_json("peek", topic, "--newest", "10000", *options)]
 
 
 def test_bodies_of_the_command_line_are_sent_as_they_are(run: Run, run_json: RunJson) -> None:
@@ -54,6 +56,17 @@ def test_json_lines_say_everything_that_a_message_has(run_json: RunJson) -> None
     }
     (stored,) = run_json("peek", "single")
     assert {name: stored[name] for name in message} == message
+
+
+def test_a_delayed_message_comes_when_the_brokers_own_clock_says_so(run: Run, run_json: RunJson) -> None:
+    with running_broker(topics={"later": (1, TopicType.DELAY)}, clock="manual") as broker:
+        endpoints = ("--endpoints", broker.endpoints)
+        sent = run_json("send", "--topic", "later", "--body", "a", "--delay", "5m", *endpoints)
+        assert sent["acknowledged"] == 1
+        run("clock", "advance", "4m58s", *endpoints)
+        assert bodies(run_json, "later", *endpoints) == []
+        run("clock", "advance", "2s", *endpoints)
+        assert bodies(run_json, "later", *endpoints) == ["a"]
 
 
 def test_bytes_travel_in_base64(run_json: RunJson) -> None:

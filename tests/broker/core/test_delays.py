@@ -11,7 +11,6 @@ from rmqpull_broker.core.delays import (
     Delivered,
     delayed,
     deliver_due,
-    level_delays_ms,
     recall,
     recall_handle,
     timer_out_ms,
@@ -20,7 +19,7 @@ from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import BrokerError, Forbidden, IllegalDeliveryTime, IllegalOperation, TopicNotFound
 from rmqpull_broker.core.facts import RowsStored
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
-from rmqpull_broker.core.properties import DELAY_LEVELS, BrokerProperties
+from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.topics import delete_topic
 
 if TYPE_CHECKING:
@@ -116,14 +115,6 @@ def test_without_the_timer_wheel_a_time_is_refused(desk: Desk) -> None:
 @pytest.mark.parametrize(("delivery_ms", "out_ms"), [(1, 0), (999, 0), (1_000, 0), (1_001, 1_000), (2_000, 1_000)])
 def test_a_time_is_floored_to_the_whole_second_before_it(delivery_ms: int, out_ms: int) -> None:
     assert timer_out_ms(delivery_ms) == out_ms
-
-
-def test_the_levels_are_durations() -> None:
-    delays = level_delays_ms(DELAY_LEVELS)
-    assert (len(delays), delays[0], delays[4], delays[-1]) == (18, 1_000, 60_000, 7_200_000)
-    for text in ("soon", "5", "1.5s"):
-        with pytest.raises(ValueError, match="is no delay"):
-            level_delays_ms(text)
 
 
 def test_a_message_comes_when_its_time_has_come_and_not_before(desk: Desk) -> None:

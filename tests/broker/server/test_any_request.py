@@ -200,10 +200,14 @@ async def said_once(request: Any) -> AsyncIterator[Any]:
 async def furnish(edge: Edge) -> None:
     """Topics of every type, what is sound to send, and a group. A pull that would wait is run again at once."""
     edge.service.parking.close()
-    sends = [("SendMessage", sound) for sound in SOUND["SendMessage"]]
-    topics = [("PutTopic", {"name": each.name, "messageType": each.name, "readQueueNums": 1}) for each in TopicType]
-    for name, sound in (*topics, ("PutGroup", {"name": "readers"}), ("Telemetry", SOUND["Telemetry"][0]), *sends):
-        await ask(edge, name, ParseDict(sound, METHODS[name][0].request()))
+    said: list[tuple[str, dict[str, Any]]] = [
+        *(("PutTopic", {"name": each.name, "messageType": each.name, "readQueueNums": 1}) for each in TopicType),
+        ("PutGroup", {"name": "readers"}),
+        ("Telemetry", SOUND["Telemetry"][0]),
+        *(("SendMessage", each) for each in SOUND["SendMessage"]),
+    ]
+    for name, fields in said:
+        await ask(edge, name, ParseDict(fields, METHODS[name][0].request()))
 
 
 async def look_around(edge: Edge) -> None:
