@@ -20,10 +20,11 @@ from rmqpull_broker.core.facts import (
     TopicDeleted,
     TopicPut,
 )
-from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, TopicConfig
+from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.pending import Place
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.core.system_topics import HALF_TOPIC
 
 
 class Draft:
@@ -38,6 +39,7 @@ class Draft:
         self._resets: dict[tuple[str, MessageQueue], int | None] = {}
         self._emptied: set[str] = set()
         self._settled: set[Place] = set()
+        self._halves: dict[str, list[tuple[Place, StoredMessage]]] = {}
         self._command: list[Fact] = []
         self.groups: list[list[Fact]] = []
 
@@ -66,6 +68,9 @@ class Draft:
         match fact:
             case RowsStored(queue, rows):
                 self._next_offsets[queue] = rows[-1].queue_offset + 1
+                if queue.topic == HALF_TOPIC:
+                    for row in rows:
+                        self._halves.setdefault(row.message.msg_id, []).append((Place(queue, row.queue_offset), row))
             case ColumnsStored(parts):
                 self._next_offsets.update({part.queue: part.first_offset + part.row_count for part in parts})
             case TopicPut(topic):
@@ -119,6 +124,10 @@ class Draft:
     def is_settled(self, place: Place) -> bool:
         """Whether a message that waits in the state was settled by an earlier command of this draft."""
         return place in self._settled
+
+    def drafted_halves(self, msg_id: str) -> list[tuple[Place, StoredMessage]]:
+        """The half messages with this id that earlier commands of this draft stored, oldest first."""
+        return self._halves.get(msg_id, [])
 
     def next_offset(self, queue: MessageQueue) -> int:
         """The queue offset that the next message of ``queue`` gets."""

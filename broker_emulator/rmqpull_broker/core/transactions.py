@@ -25,7 +25,7 @@ from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import Forbidden, IllegalOperation, TooManyRequests, WrongTransaction
 from rmqpull_broker.core.facts import RowsStored, Settled
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
-from rmqpull_broker.core.pending import CHECK_TIMES, IMMUNITY, PENDING_MAX, Waiting, immunity_seconds
+from rmqpull_broker.core.pending import CHECK_TIMES, IMMUNITY, PENDING_MAX, Place, immunity_seconds
 from rmqpull_broker.core.system_topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 
 CHECKS_MAX = 1_000
@@ -85,8 +85,7 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
     """
     if end.resolution is Resolution.UNKNOWN:
         return None
-    waiting = _find(draft, end)
-    stored = read_waiting(draft, waiting)
+    place, stored = _find(draft, end)
     properties = stored.message.system_properties
     immunity = properties.get(IMMUNITY)
     if not end.from_check and immunity is not None:
@@ -99,21 +98,25 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
         raise WrongTransaction("The transaction state table offset wrong")
     committed = None
     if end.resolution is Resolution.COMMIT:
-        queue = real_queue(waiting.place.queue, stored.message)
+        queue = real_queue(place.queue, stored.message)
         draft.topic(queue.topic)
         message = _as_itself(stored.message)
         offset = draft.next_offset(queue)
         committed = StoredMessage(message, offset, now_ms, store_host, stored.reconsume_times)
         draft.add(RowsStored(queue, (committed,)))
-    draft.add(Settled(waiting.place.queue, (waiting.place.queue_offset,)))
+    draft.add(Settled(place.queue, (place.queue_offset,)))
     return committed
 
 
-def _find(draft: Draft, end: TransactionEnd) -> Waiting:
-    found = [entry for entry in draft.state.halves.of_message(end.msg_id) if not draft.is_settled(entry.place)]
-    if not found:
-        raise WrongTransaction("Find prepared transaction message failed")
-    return found[-1]
+def _find(draft: Draft, end: TransactionEnd) -> tuple[Place, StoredMessage]:
+    """The newest half message of that id; a check in the same draft may just have appended it again."""
+    for place, stored in reversed(draft.drafted_halves(end.msg_id)):
+        if not draft.is_settled(place):
+            return place, stored
+    for waiting in reversed(draft.state.halves.of_message(end.msg_id)):
+        if not draft.is_settled(waiting.place):
+            return waiting.place, read_waiting(draft, waiting)
+    raise WrongTransaction("Find prepared transaction message failed")
 
 
 def _as_itself(message: Message) -> Message:

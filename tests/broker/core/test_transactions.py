@@ -94,6 +94,23 @@ def test_the_newest_half_message_of_an_id_is_meant(desk: Desk) -> None:
     assert [waiting.place.queue_offset for waiting in desk.state.halves] == [0]
 
 
+@pytest.mark.parametrize("resolution", [Resolution.COMMIT, Resolution.ROLLBACK])
+def test_an_end_in_the_draft_of_a_check_ends_what_the_check_appended(desk: Desk, resolution: Resolution) -> None:
+    desk.topic()
+    send_half(desk)
+    draft = Draft(desk.state)
+    for now_ms in (BORN + 6_000, BORN + 6_001):
+        check_transactions(draft, now_ms, "store")
+        draft.end_command()
+    end_transaction(draft, replace(COMMIT, resolution=resolution), BORN + 6_002, "store")
+    draft.end_command()
+    with pytest.raises(BrokerError, match="Find prepared transaction message failed"):
+        end_transaction(draft, COMMIT, BORN + 6_003, "store")
+    for facts in draft.groups:
+        desk.state.apply(facts)
+    assert observed(desk) == (1 if resolution is Resolution.COMMIT else 0, 2, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("how", "now_ms", "sentence"),
     [
