@@ -73,8 +73,7 @@ class BrokerState:
                 if isinstance(fact, RowsStored) and fact.queue.topic in self._pending:
                     self._wait(fact)
             case OffsetsCommitted(group, offsets):
-                # An offset is overwritten whatever it was (rocketmq-semantics 3.5).
-                self.consumer_offsets.update({(group, queue): offset for queue, offset in offsets})
+                self._commit(group, offsets)
             case OffsetsReset(group, offsets):
                 resets = {(group, queue): offset for queue, offset in offsets}
                 self.consumer_offsets.update(resets)
@@ -104,6 +103,14 @@ class BrokerState:
                     self._pending[queue.topic].add(Waiting(Place(queue, offset), due_ms, msg_id))
             case RowsLost():
                 self._remember_lost(fact)
+
+    def _commit(self, group: str, offsets: Iterable[tuple[MessageQueue, int]]) -> None:
+        """An offset is overwritten whatever it was; a negative one reads as not found (rocketmq-semantics 3.5, 6.1)."""
+        for queue, offset in offsets:
+            if offset >= 0:
+                self.consumer_offsets[group, queue] = offset
+            else:
+                self.consumer_offsets.pop((group, queue), None)
 
     def _wait(self, stored: RowsStored) -> None:
         for row in stored.rows:
@@ -208,8 +215,9 @@ class BrokerState:
         facts += [GroupPut(group) for group in self.groups.values()]
         facts += [OffsetsReset(group, ((queue, offset),)) for (group, queue), offset in self.resets.items()]
         by_group: dict[str, list[tuple[MessageQueue, int]]] = {}
-        for (group, queue), offset in self.consumer_offsets.items():
-            by_group.setdefault(group, []).append((queue, offset))
+        # A reset that outlived its topic has no offset beside it.
+        for group, queue in dict.fromkeys((*self.resets, *self.consumer_offsets)):
+            by_group.setdefault(group, []).append((queue, self.consumer_offsets.get((group, queue), -1)))
         facts += [OffsetsCommitted(group, tuple(offsets)) for group, offsets in by_group.items()]
         waiting: dict[MessageQueue, list[tuple[int, int, str]]] = {}
         for (queue, offset), due_ms, msg_id in (*self.delayed, *self.halves):

@@ -8,7 +8,16 @@ import pytest
 
 from rmqpull_broker.core import state as state_module
 from rmqpull_broker.core.errors import ConsumerGroupNotFound, OffsetNotFound, TopicNotFound
-from rmqpull_broker.core.facts import LostRange, OffsetsCommitted, OffsetsReset, RowsLost, RowsStored, Settled
+from rmqpull_broker.core.facts import (
+    LostRange,
+    OffsetsCommitted,
+    OffsetsReset,
+    RowsLost,
+    RowsStored,
+    Settled,
+    TopicDeleted,
+    TopicPut,
+)
 from rmqpull_broker.core.groups import ensure_group
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.ports import MessageStore
@@ -143,6 +152,9 @@ def test_the_facts_of_a_state_give_the_same_state(desk: Desk) -> None:
         [
             OffsetsCommitted("readers", ((queue, 1),)),
             OffsetsReset("readers", ((queue._replace(queue_id=1), 3),)),
+            TopicPut(TopicConfig("gone", 1, 1)),
+            OffsetsReset("readers", ((queue._replace(topic="gone"), 3),)),
+            TopicDeleted("gone"),
             RowsLost("q", 7, (LostRange(queue, 0, 1),)),
             RowsStored(half, (StoredMessage(Message(b"x", "half", born_timestamp_ms=9), 0, 9, "host"),)),
             RowsStored(timer, (StoredMessage(delayed, 0, 9, "host"), StoredMessage(delayed, 1, 9, "host"))),
