@@ -22,7 +22,7 @@ from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.store.memory_storage import MemoryStorage
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
-LONG_MS = 1 << 31
+LONG_MS = (1 << 31) - 1
 
 
 class GatedJob:
