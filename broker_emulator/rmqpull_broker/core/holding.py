@@ -52,13 +52,15 @@ class ParkedPull:
     """A pull that found nothing at its offsets and waits until ``deadline_ms``.
 
     Apache looks at time-outs during checks alone; ``on_grid`` says that this pull wants it so: it is answered at the
-    first check that finds its deadline passed, and never before the next one (rocketmq-semantics 6.1).
+    first check that finds its deadline passed, and never before the next one (rocketmq-semantics 6.1). ``group`` is
+    the consumer group that pulls.
     """
 
     queues: Sequence[MessageQueue]
     tag_filter: MessageFilter
     deadline_ms: int
     on_grid: bool = False
+    group: str = ""
 
 
 class _Waiting:
@@ -144,13 +146,16 @@ class Holding:
                 self._passed_over[queue, tag_filter] = None
         return woken
 
-    def changed(self, queues: Iterable[MessageQueue]) -> list[int]:
-        """Tickets of the pulls that wait for a queue whose bounds changed, or that is gone."""
+    def changed(self, queues: Iterable[MessageQueue], group: str | None = None) -> list[int]:
+        """Tickets of the pulls, of ``group`` alone when it is named, that wait for a queue whose bounds changed, that
+        is gone, or that the group was reset on.
+        """
         return [
             ticket
             for queue in queues
             for waiting in self._by_queue.get(queue, {}).values()
             for ticket in waiting.tickets
+            if group is None or self._pulls[ticket].group == group
         ]
 
     def queues_of(self, topic: str) -> list[MessageQueue]:

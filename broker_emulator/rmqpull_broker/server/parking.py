@@ -67,7 +67,7 @@ class Parking:
             elif isinstance(fact, QueuesTrimmed):
                 self.changed(queue for queue, _ in fact.min_offsets)
             elif isinstance(fact, OffsetsReset):
-                self.changed(queue for queue, _ in fact.offsets)
+                self.changed((queue for queue, _ in fact.offsets), fact.group)
             elif isinstance(fact, TopicPut):
                 self.topic_changed(fact.topic.name)
             elif isinstance(fact, TopicDeleted):
@@ -81,9 +81,9 @@ class Parking:
             self._wake(self._holding.arrived(queue, arrivals, now_ms))
         self._set_timer()
 
-    def changed(self, queues: Iterable[MessageQueue]) -> None:
-        """Wakes who waits for one of these queues; what they find is their business."""
-        self._wake(self._holding.changed(queues))
+    def changed(self, queues: Iterable[MessageQueue], group: str | None = None) -> None:
+        """Wakes who waits for one of these queues, in one group or in all; what they find is their business."""
+        self._wake(self._holding.changed(queues, group))
 
     def topic_changed(self, topic: str) -> None:
         """Wakes who waits for any queue of a topic."""

@@ -225,6 +225,13 @@ def test_whoever_waits_for_a_changed_queue_is_woken() -> None:
     assert parked.queues_of("unknown") == []
 
 
+def test_a_change_for_one_group_wakes_that_group_alone() -> None:
+    parked = Holding()
+    mine, _ = [parked.park(ParkedPull([FIRST], EVERYTHING, 100, group=group), NOW_MS) for group in ("mine", "other")]
+    assert parked.changed([FIRST], "mine") == [mine]
+    assert parked.changed([FIRST], "nobody") == []
+
+
 def test_an_arrival_is_judged_once_for_each_different_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = []
 

@@ -53,7 +53,9 @@ class Lot:
     def park(
         self, *queues: MessageQueue, tag_filter: TagFilter = EVERYTHING, until_ms: int = NEVER_MS
     ) -> asyncio.Task[None]:
-        return asyncio.ensure_future(self.parking.wait(ParkedPull(queues or (QUEUE,), tag_filter, until_ms)))
+        return asyncio.ensure_future(
+            self.parking.wait(ParkedPull(queues or (QUEUE,), tag_filter, until_ms, group="readers"))
+        )
 
     def parked(self) -> list[ParkedPull]:
         """A list that gets every pull that is parked from now on."""
@@ -164,7 +166,8 @@ def test_changed_bounds_wake_whoever_waits_for_the_queue() -> None:
     [
         (QueuesTrimmed(((QUEUE, 5),)), True),
         (QueuesTrimmed(((OTHER, 5),)), False),
-        (OffsetsReset("g", ((QUEUE, 0),)), True),
+        (OffsetsReset("readers", ((QUEUE, 0),)), True),
+        (OffsetsReset("others", ((QUEUE, 0),)), False),
         (TopicDeleted("orders"), True),
         (TopicDeleted("bills"), False),
         (TopicPut(TopicConfig("orders", 8, 8)), True),

@@ -230,6 +230,28 @@ def test_a_held_pull_of_the_group_is_told_at_once(perform: Perform) -> None:
     perform(story)
 
 
+def test_a_held_pull_of_another_group_is_not_told(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        held = await scene.held(scene.standard(0, LONG_MS, group="others"))
+        await scene.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
+        assert await scene.is_still_held(held)
+        await scene.send("a")
+        assert await held == ("OK", "FOUND", 1, [0])
+
+    perform(story)
+
+
+def test_a_reset_that_is_kept_together_with_a_pulls_commit_is_told_by_that_pull(perform: Perform) -> None:
+    async def story(scene: Scene) -> None:
+        pull = asyncio.ensure_future(scene.columns(0, LONG_MS, commit_offset=7))
+        await asyncio.sleep(0)
+        await scene.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
+        assert await pull == [("OFFSET_RESET", 0, 1)]
+        assert scene.state.resets == {}
+
+    perform(story)
+
+
 # --- commits with pulls -----------------------------------------------------------------------------------------------
 
 

@@ -30,7 +30,7 @@ async def answer(
     pull = _pull_from(service, request, caller, tag_filter)
     pulled = await _run(service, pull, is_first_run=True)
     if pulled.waits and pull.suspends:
-        await service.hold([pull.queue], tag_filter, pull.suspend_timeout_ms, caller)
+        await service.hold([pull.queue], tag_filter, pull.suspend_timeout_ms, caller, group=pull.group)
         pulled = await _run(service, pull, is_first_run=False)
     service.metrics.pulled(pull.queue.topic, pulled)
     code = CLIENT_STATUSES[pulled.response].v2_code
