@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -75,10 +75,12 @@ class SqlFilter(MessageFilter):
     """Keeps messages for which a SQL92 expression over the properties is TRUE.
 
     It is evaluated once for each combination of values that the properties it names have in a batch: few distinct
-    values cost little, however many rows there are. Raises IllegalFilterExpression when it is made.
+    values cost little, however many rows there are. ``constants`` are properties that every message has, by name.
+    Raises IllegalFilterExpression when it is made.
     """
 
     expression: str
+    constants: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         _compiled(self.expression)
@@ -88,11 +90,13 @@ class SqlFilter(MessageFilter):
         return False
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
-        tree, names = _compiled(self.expression)
+        tree, named = _compiled(self.expression)
+        constants = dict(self.constants)
+        names = [name for name in named if name not in constants]
         if not names:
-            return pa.repeat(pa.scalar(_is_true(tree, {})), batch.num_rows)
+            return pa.repeat(pa.scalar(_is_true(tree, constants)), batch.num_rows)
         found = combinations([property_column(batch, name) for name in names])
-        verdicts = [_is_true(tree, dict(zip(names, row, strict=True))) for row in found.rows()]
+        verdicts = [_is_true(tree, {**constants, **dict(zip(names, row, strict=True))}) for row in found.rows()]
         return pa.array(verdicts, pa.bool_()).take(found.row_combinations)
 
 
@@ -127,6 +131,13 @@ def parse_filter(expression_type: str, expression: str) -> MessageFilter:
     if expression_type != SQL92:
         raise IllegalFilterExpression(f"unknown expression type {expression_type!r}: expected {TAG} or {SQL92}")
     return SqlFilter(expression)
+
+
+def seeing(message_filter: MessageFilter, constants: Mapping[str, str]) -> MessageFilter:
+    """The filter, to which every message has these properties as well."""
+    if isinstance(message_filter, SqlFilter):
+        return replace(message_filter, constants=tuple(constants.items()))
+    return message_filter
 
 
 def check_filter_supported(expression_type: str, enable_property_filter: bool) -> None:

@@ -35,6 +35,7 @@ from rmqpull_broker.core.filtering import (
     check_filter_supported,
     filter_of_pull_request,
     parse_tags,
+    seeing,
 )
 from rmqpull_broker.core.groups import find_or_create_group
 from rmqpull_broker.core.model import PERM_READ, GroupConfig, TopicConfig
@@ -47,6 +48,7 @@ from rmqpull_broker.core.pull_request import (
     RequestSource,
     Surroundings,
 )
+from rmqpull_broker.core.stored_properties import same_in_all
 from rmqpull_broker.core.subscriptions import SubscriptionData, is_tag_type
 
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
@@ -153,9 +155,10 @@ class _Checking:
         if not request.brings_subscription:
             return
         if request.message_filter is None:
-            self.message_filter = filter_of_pull_request(
+            built = filter_of_pull_request(
                 request.expression_type, request.subscription, self.draft.properties.enable_property_filter
             )
+            self.message_filter = seeing(built, same_in_all(self.draft.properties))
         else:
             self.message_filter = request.message_filter
         tags = self.message_filter.tags if isinstance(self.message_filter, TagFilter) else None
@@ -213,7 +216,7 @@ class _Checking:
         data = self.consumers.filter_data(self.topic.name)
         if data is None:
             raise FilterDataNotExist("The broker's consumer filter data is not exist!Your expression may be wrong!")
-        self.message_filter = data.compiled
+        self.message_filter = seeing(data.compiled, same_in_all(self.draft.properties))
 
     def filter_is_latest(self) -> None:
         if not self._asks_registry or is_tag_type(self.subscription.expression_type):

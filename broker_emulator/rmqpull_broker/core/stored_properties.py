@@ -6,11 +6,17 @@ from rmqpull_broker.core.model import Message
 from rmqpull_broker.core.properties import BrokerProperties
 
 
-def stored_properties(message: Message, broker: BrokerProperties) -> dict[str, str]:
-    """Everything that a remoting consumer finds among the properties of a stored message.
+def same_in_all(broker: BrokerProperties) -> dict[str, str]:
+    """What every message of a broker has, so that it is not kept in each."""
+    return {
+        "MSG_REGION": broker.region_id,
+        "TRACE_ON": str(broker.trace_on).lower(),
+        "CLUSTER": broker.broker_cluster_name,
+    }
 
-    MSG_REGION, TRACE_ON and CLUSTER are the same in all messages of a broker, so they are not kept in each.
-    """
+
+def stored_properties(message: Message, broker: BrokerProperties) -> dict[str, str]:
+    """Everything that a remoting consumer finds among the properties of a stored message."""
     fields = {
         "TAGS": message.tags,
         "KEYS": " ".join(message.keys) or None,
@@ -18,9 +24,7 @@ def stored_properties(message: Message, broker: BrokerProperties) -> dict[str, s
         "__SHARDINGKEY": message.message_group,
         "TRACE_CONTEXT": message.trace_context,
         "TIMER_DELIVER_MS": None if message.delivery_timestamp_ms is None else str(message.delivery_timestamp_ms),
-        "MSG_REGION": broker.region_id,
-        "TRACE_ON": str(broker.trace_on).lower(),
-        "CLUSTER": broker.broker_cluster_name,
+        **same_in_all(broker),
     }
     own = {name: value for name, value in fields.items() if value is not None}
     return {**message.properties, **message.system_properties, **own}

@@ -10,11 +10,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from rmqpull_broker.core import refusals
 from rmqpull_broker.core.errors import BadRequest
-from rmqpull_broker.core.filtering import SQL92, TAG, MessageFilter, check_filter_supported, parse_filter
+from rmqpull_broker.core.filtering import SQL92, TAG, MessageFilter, check_filter_supported, parse_filter, seeing
 from rmqpull_broker.core.model import PERM_READ, PERM_WRITE, BodyEncoding, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.pending import IMMUNITY
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending import RECONSUME_TIME
+from rmqpull_broker.core.stored_properties import same_in_all
 from rmqpull_broker.core.transactions import TransactionCheck
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -89,7 +90,7 @@ def filter_from(expression: v2.FilterExpression, properties: BrokerProperties) -
     """The filter of a pull. Raises IllegalFilterExpression and FilterNotSupported."""
     expression_type = expression_type_from(expression)
     check_filter_supported(expression_type, properties.enable_property_filter)
-    return parse_filter(expression_type, expression.expression)
+    return seeing(parse_filter(expression_type, expression.expression), same_in_all(properties))
 
 
 def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:

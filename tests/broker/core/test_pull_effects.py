@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqpull_broker.core.columns import from_rows
 from rmqpull_broker.core.consumer_offsets import reset_offsets
-from rmqpull_broker.core.consumer_registry import ConsumeType, MessageModel
+from rmqpull_broker.core.consumer_registry import ConsumerRegistry, ConsumeType, MessageModel
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.facts import GroupPut, OffsetsCommitted, ResetsAnswered
 from rmqpull_broker.core.filtering import EVERYTHING, parse_tags
-from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.model import GroupConfig, Message, StoredMessage
 from rmqpull_broker.core.pull_answers import ReadRole
 from rmqpull_broker.core.pull_request import PullSysFlag, PullVerdict, RequestSource
 
@@ -78,6 +79,19 @@ def test_tags_of_a_heartbeat_need_no_filter_data(
 ) -> None:
     verdict, _ = new_pull_desk(heartbeats=[(7, "TAG", expression)]).pull()
     assert (verdict.refusal, verdict.message_filter) == (None, message_filter)
+
+
+@pytest.mark.parametrize("brings_subscription", [True, False])
+def test_sql_sees_what_every_message_of_the_broker_has(
+    new_pull_desk: type[PullDesk], brings_subscription: bool
+) -> None:
+    sql = "CLUSTER = 'DefaultCluster'"
+    broker = new_pull_desk(brings_subscription=brings_subscription, has_members=False, heartbeats=[(7, "SQL92", sql)])
+    broker.registry = ConsumerRegistry()
+    broker._send_heartbeats()
+    verdict, _ = broker.pull(broker.request(expression_type="SQL92", subscription=sql))
+    batch = from_rows([StoredMessage(Message(b"x", "ID"), 0, 0, "")])
+    assert verdict.message_filter.matches_any(batch)
 
 
 # --- who may pull -----------------------------------------------------------------------------------------------------
