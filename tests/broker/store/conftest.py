@@ -167,6 +167,7 @@ class Started:
             "resets": state.resets.copy(),
             "lost": [state.rows_lost(query_id) for query_id in ("q", "r", "")],
             "delayed": sorted(state.delayed),
+            "halves": sorted(state.halves),
             "newest": state.newest_store_ms,
         }
 

@@ -12,15 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core import columns
-from rmqpull_broker.core.consumer_offsets import commit_offsets, report_lost, update_offset
+from rmqpull_broker.core.consumer_offsets import answer_reset, commit_offsets, report_lost, reset_offsets, update_offset
+from rmqpull_broker.core.delays import deliver_due
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.facts import ColumnsStored, Fact, LostRange, QueuesTrimmed, RowsStored
-from rmqpull_broker.core.groups import ensure_group
+from rmqpull_broker.core.groups import delete_group, ensure_group
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.retention import RetentionLimits
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.topics import create_topic, delete_topic
+from rmqpull_broker.core.transactions import Resolution, TransactionEnd, check_transactions, end_transaction
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import StorageOptions
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from tests.broker.store.conftest import Started
 
 TOPICS = ["orders", "invoices", "il legal"]
+TIMED_TOPICS = ["later", "payments"]
 QUEUES = st.builds(MessageQueue, st.sampled_from(TOPICS), st.just("broker-a"), st.integers(0, 3))
 GROUPS = st.sampled_from(["readers", "writers", ""])
 OFFSETS = st.integers(-1, 9)
@@ -85,6 +88,52 @@ def report(query_id: str, batch_id: int, ranges: list[LostRange]) -> Command:
     return lambda sender, draft, now_ms: report_lost(draft, query_id, batch_id, ranges)
 
 
+def reset(group: str, offsets: list[tuple[MessageQueue, int]]) -> Command:
+    return lambda sender, draft, now_ms: reset_offsets(draft, group, offsets)
+
+
+def tell_reset(group: str, queue: MessageQueue) -> Command:
+    return lambda sender, draft, now_ms: answer_reset(draft, group, queue)
+
+
+def forget(group: str) -> Command:
+    return lambda sender, draft, now_ms: delete_group(draft, group)
+
+
+def delay(delay_ms: int) -> Command:
+    def command(sender: Sender, draft: Draft, now_ms: int) -> object:
+        return sender.send(draft, "later", [Message(b"x", "ID", delivery_timestamp_ms=now_ms + delay_ms)], now_ms)
+
+    return command
+
+
+def prepare(sender: Sender, draft: Draft, now_ms: int) -> object:
+    message = Message(
+        b"x", "ID", born_timestamp_ms=now_ms, transactional=True, system_properties={"PGROUP": "payments"}
+    )
+    return sender.send(draft, "payments", [message], now_ms)
+
+
+def resolve(resolution: Resolution) -> Command:
+    end = TransactionEnd("ID", "payments", resolution)
+    return lambda sender, draft, now_ms: end_transaction(draft, end, now_ms, "host")
+
+
+def work_off(passed_ms: int) -> Command:
+    def command(sender: Sender, draft: Draft, now_ms: int) -> None:
+        deliver_due(draft, now_ms, "host")
+        check_transactions(draft, now_ms + passed_ms, "host")
+
+    return command
+
+
+TIMED = st.one_of(
+    st.builds(delay, st.integers(1, 1_500)),
+    st.just(prepare),
+    st.builds(resolve, st.sampled_from([Resolution.COMMIT, Resolution.ROLLBACK])),
+    st.builds(work_off, st.sampled_from([0, 40_000, 400_000])),
+    st.builds(delete, st.sampled_from(TIMED_TOPICS)),
+)
 COMMANDS = st.one_of(
     st.builds(create, st.sampled_from(TOPICS), st.integers(0, 3), st.sampled_from([TopicType.NORMAL, TopicType.FIFO])),
     st.builds(send, st.sampled_from(TOPICS), st.lists(MESSAGES, max_size=3)),
@@ -92,10 +141,19 @@ COMMANDS = st.one_of(
     st.builds(commit, GROUPS, st.lists(st.tuples(QUEUES, OFFSETS), max_size=3)),
     st.builds(update, GROUPS, QUEUES, OFFSETS),
     st.builds(ensure, GROUPS),
+    st.builds(forget, GROUPS),
+    st.builds(reset, GROUPS, st.lists(st.tuples(QUEUES, OFFSETS), max_size=3)),
+    st.builds(tell_reset, GROUPS, QUEUES),
     st.builds(delete, st.sampled_from(TOPICS)),
     st.builds(report, st.sampled_from(["q", "r", ""]), st.integers(0, 2), LOST),
 )
-SEEDS = [create("orders", 2, TopicType.NORMAL), create("invoices", 3, TopicType.FIFO)]
+SEEDS = [
+    create("orders", 2, TopicType.NORMAL),
+    create("invoices", 3, TopicType.FIFO),
+    create("later", 1, TopicType.DELAY),
+    create("payments", 1, TopicType.TRANSACTION),
+    ensure("readers"),
+]
 
 
 class Lists:
@@ -219,6 +277,7 @@ ACTIONS = st.one_of(
     FILL,
     ANEW,
     st.lists(COMMANDS, min_size=1, max_size=4),
+    st.lists(TIMED, min_size=1, max_size=4),
     st.sampled_from(["keep up", "snapshot", "restart", "lose queue files"]),
     st.sampled_from(["keep up", "snapshot", "lose queue files"]),
     st.tuples(st.just("crash"), st.integers(0, 1 << 16)),
