@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqpull_broker.core.channels import ClientChannel
+from rmqpull_broker.core.client_settings import ClientProfile
+from rmqpull_broker.core.consumer_registry import ConsumerData
+from rmqpull_broker.core.errors import UnrecognizedClientType
+from rmqpull_broker.server.handlers import heartbeat
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Client, Connect
-    from tests.broker.server.conftest import Introduce
+    from tests.broker.server.conftest import Edge, Introduce
 
 
 def beat(client: Client, group: str | None = None) -> tuple[str, str]:
@@ -52,3 +58,19 @@ def test_settings_outlive_their_stream(client: Client, introduce: Introduce) -> 
 
 def test_a_caller_without_a_client_id_is_refused(broker: RunningBroker, connect: Connect) -> None:
     assert beat(connect(broker.endpoints, client_id=""))[0] == "CLIENT_ID_REQUIRED"
+
+
+def test_a_client_that_says_good_bye_while_its_heartbeat_is_kept_stays_away(new_edge: type[Edge]) -> None:
+    async def story() -> None:
+        edge = new_edge()
+        profile = ClientProfile(ClientChannel("tester", "tester"), "PULL_CONSUMER", consumer=ConsumerData("readers"))
+        edge.clients.introduce(profile, [])
+        request = service.HeartbeatRequest(group=v2.Resource(name="readers"))
+        beating = asyncio.ensure_future(heartbeat.answer(edge.service, request, edge.caller()))
+        await asyncio.sleep(0)
+        edge.clients.terminate("tester", None)
+        with pytest.raises(UnrecognizedClientType):
+            await beating
+        assert edge.clients.profiles() == []
+
+    asyncio.run(story())

@@ -22,6 +22,7 @@ from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.retention import RetentionLimits
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.core.system_topics import HALF_TOPIC, TIMER_TOPIC
 from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.store.commit_log import SEGMENT_BYTES, CommitLog, Recovery
 from rmqpull_broker.store.storage import DiskStorage, StorageOptions
@@ -157,7 +158,8 @@ class Started:
     def observed(self) -> dict[str, Any]:
         """Everything that anybody can ask."""
         state = self.state
-        queues = [queue for topic in state.topics.values() for queue in state.readable_queues(topic)]
+        topics = [*state.topics.values(), *(state.topic(name) for name in (TIMER_TOPIC, HALF_TOPIC))]
+        queues = [queue for topic in topics for queue in state.readable_queues(topic)]
         return {
             "topics": state.topics.copy(),
             "groups": state.groups.copy(),

@@ -12,11 +12,11 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 async def answer(service: Service, request: rpc.HeartbeatRequest, caller: Caller) -> rpc.HeartbeatResponse:
     """A producer is refreshed in all of its topics, a consumer in the group that it names here."""
     caller.require_client_id()
-    profile = service.clients.profile(caller.client_id)
     group = None
-    if profile.consumer is not None:
+    if service.clients.profile(caller.client_id).consumer is not None:
         name = name_of(request.group)
         check_group_name(name)
         group = next(iter(await service.groups_with_retry_topic([name])), None)
-    service.clients.refresh(profile, group)
+    # Asked anew: meanwhile the client may have said good-bye, or something else of itself.
+    service.clients.refresh(service.clients.profile(caller.client_id), group)
     return rpc.HeartbeatResponse(status=OK)
