@@ -366,6 +366,7 @@ LIMITS = {
 }
 
 INTERNAL = {
+    "core.limits:RECONSUME_TIMES_MAX": "what 32 bits hold; a message that was tried as often is counted no further",
     "core.delays:DELIVERIES_MAX": "the share of one command; the next one delivers the rest at once",
     "core.transactions:CHECKS_MAX": "the share of one command; the next one checks the rest at once",
     "core.filtering:COMPILED_EXPRESSIONS_MAX": "a cache; an expression that fell out of it is compiled again",

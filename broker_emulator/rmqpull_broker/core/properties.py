@@ -14,7 +14,7 @@ from rmqpull_broker.core.limits import QUEUES_MAX, TIMES_MS
 from rmqpull_broker.core.model import PERM_READ, PERM_WRITE
 
 DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-DELAY_MS_MAX = 3_650 * 86_400_000
+_LEVEL_MS_MAX = 3_650 * 86_400_000
 
 _DURATION = re.compile(r"([0-9]{1,9})([smhd])")
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -35,7 +35,7 @@ def _delay_ms(level: str) -> int:
     if form is None:
         raise ValueError(f"{level!r} is no delay: expected a number and one of s, m, h, d, as 30s")
     delay_ms = int(form[1]) * _UNITS_MS[form[2]]
-    if delay_ms > DELAY_MS_MAX:
+    if delay_ms > _LEVEL_MS_MAX:
         raise ValueError(f"{level!r} is too long a delay: expected ten years, 3650d, at most")
     return delay_ms
 
