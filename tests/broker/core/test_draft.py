@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqpull_broker.core.consumer_offsets import commit_offsets, report_lost, update_offset
+from rmqpull_broker.core.consumer_offsets import commit_offsets, report_lost, reset_offsets, update_offset
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import (
     BadRequest,
@@ -19,7 +19,7 @@ from rmqpull_broker.core.errors import (
     TopicNotFound,
 )
 from rmqpull_broker.core.facts import GroupPut, LostRange, OffsetsCommitted, RowsLost, RowsStored, TopicPut
-from rmqpull_broker.core.groups import ensure_group
+from rmqpull_broker.core.groups import delete_group, ensure_group, put_group
 from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.topics import create_topic
@@ -201,3 +201,18 @@ def test_a_refused_command_keeps_nothing(orders: Draft, command: Callable[[Draft
     orders.drop_command()
     orders.end_command()
     assert orders.groups == []
+
+
+def test_a_reset_of_a_draft_goes_with_its_group(desk: Desk) -> None:
+    desk.topic()
+    draft = Draft(desk.state)
+    commands: list[Callable[[Draft], object]] = [
+        lambda draft: put_group(draft, GroupConfig("readers")),
+        lambda draft: reset_offsets(draft, "readers", [(desk.queue(), 0)]),
+        lambda draft: delete_group(draft, "readers"),
+        lambda draft: put_group(draft, GroupConfig("readers")),
+    ]
+    for command in commands:
+        command(draft)
+        draft.end_command()
+    assert update_offset(draft, "readers", desk.queue(), 1)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.errors import BrokerError, Forbidden
+from rmqpull_broker.core.errors import BrokerError, Forbidden, TopicNotFound
 from rmqpull_broker.core.facts import RowsStored
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.topics import delete_topic
 from rmqpull_broker.core.transactions import (
     Resolution,
     TransactionCheck,
@@ -92,6 +93,17 @@ def test_the_newest_half_message_of_an_id_is_meant(desk: Desk) -> None:
     send_half(desk)
     assert end(desk, replace(COMMIT, half_offset=1)) is not None
     assert [waiting.place.queue_offset for waiting in desk.state.halves] == [0]
+
+
+def test_what_belongs_to_a_deleted_topic_can_only_be_rolled_back(desk: Desk) -> None:
+    desk.topic()
+    send_half(desk)
+    desk.run(lambda draft: delete_topic(draft, "orders"))
+    with pytest.raises(TopicNotFound):
+        end(desk, COMMIT)
+    assert len(desk.state.halves) == 1
+    end(desk, ROLLBACK)
+    assert len(desk.state.halves) == 0
 
 
 @pytest.mark.parametrize("resolution", [Resolution.COMMIT, Resolution.ROLLBACK])
