@@ -20,10 +20,11 @@ class RouteQueue(NamedTuple):
 
 
 def route_queues(topic: TopicConfig, broker_permission: int) -> list[RouteQueue]:
-    """The queues of a topic on one broker: those only read, those only written, those for both, ids counting through.
+    """The queues of a topic on one broker by their own ids, each with what may be done with it.
 
-    So ids do not tell which queues are read when the numbers differ: Apache's proxy counts like that. A topic that may
-    be neither read nor written has queues all the same, at least one.
+    Apache's proxy counts those for both last, so that its ids are not the queues' own when the numbers differ; it does
+    not look at them when it is asked for messages, and a puller's are looked at. A topic that may be neither read nor
+    written has queues all the same, at least one.
     """
     return [RouteQueue(queue_id, perm) for queue_id, perm in enumerate(_permissions(topic, broker_permission))]
 
@@ -33,9 +34,9 @@ def _permissions(topic: TopicConfig, broker_permission: int) -> Iterator[int]:
     read, write = topic.read_queue_nums, topic.write_queue_nums
     if perm == _READ_WRITE:
         both = min(read, write)
+        yield from [_READ_WRITE] * both
         yield from [PERM_READ] * (read - both)
         yield from [PERM_WRITE] * (write - both)
-        yield from [_READ_WRITE] * both
     elif perm:
         yield from [perm] * (read if perm == PERM_READ else write)
     else:

@@ -21,8 +21,8 @@ def spelled(read: int, write: int, perm: int, broker_permission: int = 6) -> str
     ("read", "write", "perm", "queues"),
     [
         (2, 2, 6, "BB"),
-        (3, 1, 6, "RRB"),
-        (1, 3, 6, "WWB"),
+        (3, 1, 6, "BRR"),
+        (1, 3, 6, "BWW"),
         (2, 0, 6, "RR"),
         (0, 2, 6, "WW"),
         (0, 0, 6, ""),
