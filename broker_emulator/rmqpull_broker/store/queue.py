@@ -85,6 +85,16 @@ class ConsumeQueue:
         self._seal_tail()
         self._add_chunk(fresh_chunk(self._chunks_end, batch, written))
 
+    def seal(self, until_offset: int) -> None:
+        """Turns the tail into columns if it has rows before ``until_offset``; ``unsaved_bytes`` changes by it."""
+        if until_offset > self._chunks_end:
+            self._seal_tail()
+
+    def seal_logged(self) -> None:
+        """Turns rows as the log has them into columns."""
+        if self._logged:
+            self._seal_tail()
+
     def _seal_tail(self) -> None:
         if self._tail_written is not None:
             batch = decode_columns(self._logged) if self._logged else columns.from_rows(self._tail)
@@ -159,8 +169,7 @@ class ConsumeQueue:
 
     def unsaved(self, queue: MessageQueue) -> list[RowsStored | ColumnsStored]:
         """Everything behind the saved chunks, as facts of ``queue``."""
-        if self._logged:
-            self._seal_tail()
+        self.seal_logged()
         facts: list[RowsStored | ColumnsStored] = [
             ColumnsStored((QueuePart(queue, chunk.first_offset, chunk.row_count),), chunk.batch)
             for chunk in self._chunks[self._saved_count :]
@@ -172,8 +181,7 @@ class ConsumeQueue:
 
     def read(self, from_offset: int, until_offset: int) -> Iterator[pa.RecordBatch]:
         """The rows of ``[from_offset, until_offset)``, within the bounds, as slices that share the chunks' memory."""
-        if until_offset > self._chunks_end:
-            self._seal_tail()
+        self.seal(until_offset)
         while from_offset < until_offset:
             chunk = self._chunks[bisect.bisect_right(self._ends, from_offset)]
             batch = chunk.batch if isinstance(chunk, FreshChunk) else self._load(chunk)

@@ -64,7 +64,10 @@ class ConsumeQueues:
     def read(self, queue: MessageQueue, from_offset: int, until_offset: int) -> Iterator[pa.RecordBatch]:
         """The rows of ``[from_offset, until_offset)``, which must lie within the bounds, as slices in order."""
         consume_queue = self._queues.get(queue)
-        return iter(()) if consume_queue is None else consume_queue.read(from_offset, until_offset)
+        if consume_queue is None:
+            return iter(())
+        self._change(consume_queue, lambda: consume_queue.seal(until_offset))
+        return consume_queue.read(from_offset, until_offset)
 
     def time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
         """Offsets ``[low, high]`` that hold the first one stored at or after ``timestamp_ms``, without reading."""
@@ -194,7 +197,11 @@ class ConsumeQueues:
 
     def unsaved(self) -> list[Fact]:
         """The messages that are in no queue file, as facts that bring them back behind those that are."""
-        return [fact for queue, consume_queue in self._queues.items() for fact in consume_queue.unsaved(queue)]
+        facts: list[Fact] = []
+        for queue, consume_queue in self._queues.items():
+            self._change(consume_queue, consume_queue.seal_logged)
+            facts += consume_queue.unsaved(queue)
+        return facts
 
     def restore(self, index: Iterable[QueueIndex], marks: Iterable[SegmentMark], newest_store_ms: int) -> None:
         """Takes over what :meth:`index` and ``marks`` gave; to be called on empty queues."""

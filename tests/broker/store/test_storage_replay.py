@@ -245,6 +245,8 @@ class Story:
     def check(self) -> None:
         expected = self._start.observed(self)  # type: ignore[arg-type]
         assert self.broker.observed() == expected
+        store = self.broker.storage.store
+        assert store.unsaved_bytes == sum(queue.unsaved_bytes for queue in store._queues.values())
 
     @property
     def state(self) -> BrokerState:

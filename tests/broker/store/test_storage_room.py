@@ -142,6 +142,22 @@ def test_a_damaged_chunk_that_retention_cut_in_two_is_read_from_what_the_log_has
     assert broker.bodies() == [b"%d" % number for number in range(low, 30)]
 
 
+# --- memory ------------------------------------------------------------------------------------------------------
+
+
+def test_messages_that_are_read_as_they_come_leave_nothing_to_save_behind(
+    disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    broker = start(disk, EAGER)
+    broker.topic()
+    for number in range(20):
+        broker.send(b"%d" % number)
+        assert broker.bodies()[-1] == b"%d" % number
+        broker.keep_up()
+    assert not broker.storage.is_behind
+    assert broker.storage.store.unsaved_bytes == 0
+
+
 # --- a full disk -------------------------------------------------------------------------------------------------
 
 
