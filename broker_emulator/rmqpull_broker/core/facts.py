@@ -117,6 +117,14 @@ class StillWaiting:
 
 
 @dataclass(frozen=True)
+class StillReset:
+    """What a snapshot says of resets that no pull was told of yet: they outlive the offset of a deleted topic."""
+
+    group: str
+    offsets: tuple[tuple[MessageQueue, int], ...]
+
+
+@dataclass(frozen=True)
 class QueuesTrimmed:
     """Old messages are gone: for each queue the min offset that it has from now on."""
 
@@ -152,6 +160,7 @@ Fact = (
     | ResetsAnswered
     | Settled
     | StillWaiting
+    | StillReset
     | QueuesTrimmed
     | RowsLost
 )

@@ -18,6 +18,7 @@ from rmqpull_broker.core.facts import (
     RowsLost,
     RowsStored,
     Settled,
+    StillReset,
     StillWaiting,
     TopicDeleted,
     TopicPut,
@@ -101,6 +102,8 @@ class BrokerState:
             case StillWaiting(queue, entries):
                 for offset, due_ms, msg_id in entries:
                     self._pending[queue.topic].add(Waiting(Place(queue, offset), due_ms, msg_id))
+            case StillReset(group, offsets):
+                self.resets.update({(group, queue): offset for queue, offset in offsets})
             case RowsLost():
                 self._remember_lost(fact)
 
@@ -213,15 +216,20 @@ class BrokerState:
         """Facts that give an empty state everything this one knows, but messages and what is in the store."""
         facts: list[Fact] = [TopicPut(topic) for topic in self.topics.values()]
         facts += [GroupPut(group) for group in self.groups.values()]
-        facts += [OffsetsReset(group, ((queue, offset),)) for (group, queue), offset in self.resets.items()]
-        by_group: dict[str, list[tuple[MessageQueue, int]]] = {}
-        # A reset that outlived its topic has no offset beside it.
-        for group, queue in dict.fromkeys((*self.resets, *self.consumer_offsets)):
-            by_group.setdefault(group, []).append((queue, self.consumer_offsets.get((group, queue), -1)))
-        facts += [OffsetsCommitted(group, tuple(offsets)) for group, offsets in by_group.items()]
+        facts += [OffsetsCommitted(group, offsets) for group, offsets in _by_group(self.consumer_offsets)]
+        facts += [StillReset(group, offsets) for group, offsets in _by_group(self.resets)]
         waiting: dict[MessageQueue, list[tuple[int, int, str]]] = {}
         for (queue, offset), due_ms, msg_id in (*self.delayed, *self.halves):
             waiting.setdefault(queue, []).append((offset, due_ms, msg_id))
         facts += [StillWaiting(queue, tuple(entries)) for queue, entries in waiting.items()]
         facts += [RowsLost(query_id, batch_id, (lost,)) for query_id, batch_id, lost in self._lost]
         return facts
+
+
+def _by_group(
+    offsets: Mapping[tuple[str, MessageQueue], int],
+) -> Iterable[tuple[str, tuple[tuple[MessageQueue, int], ...]]]:
+    by_group: dict[str, list[tuple[MessageQueue, int]]] = {}
+    for (group, queue), offset in offsets.items():
+        by_group.setdefault(group, []).append((queue, offset))
+    return ((group, tuple(of_group)) for group, of_group in by_group.items())

@@ -20,6 +20,7 @@ from rmqpull_broker.core.facts import (
     ResetsAnswered,
     RowsLost,
     Settled,
+    StillReset,
     StillWaiting,
     TopicDeleted,
     TopicPut,
@@ -85,6 +86,7 @@ CODECS = (
         lambda f: [f.queue, f.entries],
         lambda j: StillWaiting(MessageQueue(*j[0]), tuple((at, due_ms, msg_id) for at, due_ms, msg_id in j[1])),
     ),
+    Codec(14, StillReset, lambda f: [f.group, f.offsets], lambda j: StillReset(j[0], _offsets_from_json(j[1]))),
     Codec(12, QueuesTrimmed, lambda f: f.min_offsets, lambda j: QueuesTrimmed(_offsets_from_json(j))),
 )
 
