@@ -139,7 +139,7 @@ class CommitLog:
         base, name = self._base, segment_name(self._base)
         file_bytes = self._file_system.size(name)
         is_new = following is None and start == base + record.SEGMENT_HEADER_BYTES
-        if is_new and (file_bytes < record.SEGMENT_HEADER_BYTES or is_zero(self._file_system.view(name))):
+        if is_new and self._has_no_header(name, file_bytes):
             return self._restart_segment(file_bytes)
         end = file_bytes if following is None else min(file_bytes, following - base)
         groups = self._replay(apply, start, end)
@@ -152,6 +152,12 @@ class CommitLog:
             )
         self._file_system.truncate(name, self._size)
         return Recovery(groups, file_bytes - self._size, self._describe(base))
+
+    def _has_no_header(self, name: str, file_bytes: int) -> bool:
+        if file_bytes < record.SEGMENT_HEADER_BYTES:
+            return True
+        data = self._file_system.view(name)
+        return record.is_torn_header(data) or is_zero(data)
 
     def _replay(self, apply: Apply, start: int, end: int) -> int:
         """Applies the records of ``[start, end)``, log position to place in the file, and counts their groups."""
@@ -272,7 +278,8 @@ class CommitLog:
                 self._active.sync()
             self._active.close()
             self._active = None
-            self._base, self._size, self._must_roll = self.end, 0, False
+            self._base, self._size = self.end, 0
+        self._must_roll = False
         name = segment_name(self._base)
         if name in self._file_system.names():  # begun before, not finished, and not removed
             self._file_system.remove(name)

@@ -73,6 +73,16 @@ def encode_segment_header() -> bytes:
     return _SEGMENT_HEADER.pack(SEGMENT_MAGIC, FORMAT_VERSION, 0)
 
 
+def is_torn_header(data: memoryview) -> bool:
+    """Whether a segment ends with its header, of which parts are still zero: it was never synced."""
+    header = encode_segment_header()
+    return (
+        len(data) == len(header)
+        and all(byte in (expected, 0) for byte, expected in zip(data, header, strict=True))
+        and bytes(data) != header
+    )
+
+
 def check_segment_header(data: memoryview) -> int:
     """The format version of the segment that ``data`` begins. Raises UnknownFormat unless it can be read."""
     if len(data) < SEGMENT_HEADER_BYTES:

@@ -55,10 +55,14 @@ def read_frames(file: ReadFile, place: int, end: int) -> Iterator[Placed]:
 
 
 def is_synced_behind(data: memoryview, damaged: int, base: int) -> bool:
-    """Whether some whole record behind ``damaged``, a place in the segment, says that the log was synced beyond it."""
+    """Whether some whole record behind ``damaged``, a place in the segment, says that the log was synced beyond it.
+
+    None knows of what lies behind itself: bytes of a message that look like a record of another log say nothing.
+    """
     for found in re.finditer(re.escape(record.RECORD_MAGIC), data[damaged + 1 :]):
-        frame = record.read_frame(data, damaged + 1 + found.start())
-        if frame is not None and frame.synced_until > base + damaged:
+        place = damaged + 1 + found.start()
+        frame = record.read_frame(data, place)
+        if frame is not None and base + damaged < frame.synced_until <= base + place:
             return True
     return False
 

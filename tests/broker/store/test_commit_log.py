@@ -149,7 +149,9 @@ def test_a_new_segment_of_a_later_release_is_refused_and_not_thrown_away(open_lo
         open_log(MemoryFileSystem({f"{0:020d}.log": bytes(header)}))
 
 
-@pytest.mark.parametrize("rest", [b"", b"RMQ", bytes(8), bytes(HEADER_BYTES), record.encode_segment_header()])
+@pytest.mark.parametrize(
+    "rest", [b"", b"RMQ", bytes(8), bytes(HEADER_BYTES), b"RMQP" + bytes(12), record.encode_segment_header()]
+)
 def test_a_last_segment_without_a_record_holds_nothing(
     three_segments: MemoryFileSystem, open_log: OpenLog, rest: bytes
 ) -> None:

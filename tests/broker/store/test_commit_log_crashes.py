@@ -92,6 +92,17 @@ def test_a_torn_write_is_cut_whole_although_later_records_of_it_are_intact(open_
     assert len(disk.files[NAME]) == start + MARK
 
 
+def test_a_torn_write_is_cut_also_when_it_holds_a_record_of_another_log(
+    disk: MemoryFileSystem, open_log: OpenLog
+) -> None:
+    end = len(disk.files[NAME])
+    message = record.encode_record(GROUPS[0], synced_until=1 << 40)
+    disk.files[NAME] += record.RECORD_MAGIC + bytes(20) + message + b"more"
+    _, groups, recovery = open_log(disk)
+    assert (groups, recovery.dropped_bytes) == (GROUPS[:4], 24 + len(message) + 4)
+    assert len(disk.files[NAME]) == end + MARK
+
+
 def test_a_hole_at_the_end_is_cut(disk: MemoryFileSystem, open_log: OpenLog) -> None:
     disk.append(NAME).write(bytes(4096))
     assert open_log(disk).recovery == Recovery(4, 4096, f"memory:{NAME}")
