@@ -52,6 +52,11 @@ class Draft:
         """States a fact of the current command."""
         self._command.append(fact)
 
+    @property
+    def stores_messages(self) -> bool:
+        """Whether the current command stores messages."""
+        return any(isinstance(fact, (RowsStored, ColumnsStored)) for fact in self._command)
+
     def end_command(self) -> None:
         """Closes the current command: its facts are kept together or not at all, and the next command sees them."""
         for fact in self._command:

@@ -23,6 +23,7 @@ _NOT_AVAILABLE = (
     "service not available now. It may be caused by one of the following reasons: the broker's disk is full [{}], "
     "messages are put to the slave, message store has been shut down, etc."
 )
+_STUCK = "chunks of consume queues cannot be saved, and no more of them fit in memory"
 
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -93,12 +94,15 @@ class GroupCommit:
             self._writer = None
 
     async def _write_together(self, waiting: list[_Waiting]) -> None:
-        draft = Draft(self._state)
+        draft, is_stuck = Draft(self._state), self._storage.is_stuck
         answers = []
         for command, future, _ in waiting:
             try:
-                answers.append((future, command(draft)))
+                answer = command(draft)
+                if is_stuck and draft.stores_messages:
+                    raise ServiceNotAvailable(_NOT_AVAILABLE.format(_STUCK))
                 draft.end_command()
+                answers.append((future, answer))
             except Exception as error:  # noqa: BLE001 (it belongs to whoever sent the command)
                 draft.drop_command()
                 _fail(future, error)
@@ -125,8 +129,6 @@ class GroupCommit:
             self._kept(facts)
 
     async def _append(self, groups: list[list[Fact]]) -> LogRange:
-        if self._storage.is_stuck:
-            raise OSError("chunks of consume queues cannot be saved, and no more of them fit in memory")
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.append, groups)
 
     async def expire(self, now_ms: int) -> None:
@@ -138,9 +140,9 @@ class GroupCommit:
         def trim(draft: Draft) -> None:
             min_offsets = self._storage.expire(limits_of(self._state.properties), now_ms)
             if min_offsets is not None:
-                # An earlier command may have deleted a topic whose queues begin anew.
-                there = [(queue, offset) for queue, offset in min_offsets if draft.next_offset(queue) >= offset]
-                draft.add(QueuesTrimmed(tuple(there)))
+                # An earlier command may have deleted a topic, whose queues begin anew.
+                kept = [trimmed for trimmed in min_offsets if draft.kept_bounds(trimmed[0]).max_offset >= trimmed[1]]
+                draft.add(QueuesTrimmed(tuple(kept)))
 
         await self.execute(trim)
         await self.upkeep.run(lambda: self._storage.removal_job(self._state))

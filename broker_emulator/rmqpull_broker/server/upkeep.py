@@ -26,12 +26,12 @@ class Upkeep:
         self._flush_interval_ms = flush_interval_ms
         self._job: asyncio.Task[None] | None = None
         self._flush: asyncio.TimerHandle | None = None
+        self._is_closed = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="upkeep")
 
     async def keep_up(self) -> None:
         """To be called between two writes. Begins what is due; returns late when the storage has fallen behind."""
-        if self._flush is None and not self._storage.is_synced:
-            self._flush = asyncio.get_running_loop().call_later(self._flush_interval_ms / 1000, self._sync)
+        self._sync_later()
         if self._job is None and (job := self._storage.due_job(self._state)) is not None:
             self._begin(job)
         if self._job is not None and self._storage.is_behind:
@@ -57,18 +57,26 @@ class Upkeep:
             job.finish()
             self._job = None
 
-    def _sync(self) -> None:
-        self._flush = None
-        self._thread.submit(self._sync_or_tell)
+    def _sync_later(self) -> None:
+        if self._flush is None and not self._storage.is_synced:
+            self._flush = asyncio.get_running_loop().call_later(self._flush_interval_ms / 1000, self._sync)
 
-    def _sync_or_tell(self) -> None:
-        try:
-            self._storage.sync()
-        except OSError as error:
+    def _sync(self) -> None:
+        synced = asyncio.get_running_loop().run_in_executor(self._thread, self._storage.sync)
+        synced.add_done_callback(self._synced)
+
+    def _synced(self, synced: asyncio.Future[None]) -> None:
+        """Sets the next sync: for what was written meanwhile, or once more for what could not be synced."""
+        self._flush = None
+        if synced.cancelled() or self._is_closed:
+            return
+        if (error := synced.exception()) is not None:
             _logger.error("the commit log could not be synced; a power cut may lose what was acknowledged: %s", error)
+        self._sync_later()
 
     async def close(self) -> None:
         """Takes the last snapshot; nothing may be written any more."""
+        self._is_closed = True
         if self._flush is not None:
             self._flush.cancel()
         while self._job is not None:

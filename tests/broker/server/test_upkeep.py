@@ -10,8 +10,8 @@ import pytest
 
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import ServiceNotAvailable
-from rmqpull_broker.core.facts import Fact, QueuesTrimmed, RowsStored
-from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.facts import Fact, QueuesTrimmed, ResetsAnswered, RowsStored, TopicDeleted, TopicPut
+from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.ports import Job, LogRange, Snapshotted
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.retention import RetentionLimits
@@ -60,9 +60,13 @@ class BusyStorage(MemoryStorage):
         self.events: list[str] = []
         self.syncs = threading.Semaphore(0)
         self.is_synced = True
+        self.sync_failures = 0
+        self.is_full = False
 
     def append(self, groups: Sequence[Sequence[Fact]]) -> LogRange:
         self.events.append("append")
+        if self.is_full:
+            raise OSError("No space left on device")
         return super().append(groups)
 
     def due_job(self, state: Snapshotted) -> Job | None:
@@ -80,6 +84,9 @@ class BusyStorage(MemoryStorage):
         return self.min_offsets
 
     def sync(self) -> None:
+        if self.sync_failures:
+            self.sync_failures -= 1
+            raise OSError("the disk is out of order")
         self.is_synced = True
         self.syncs.release()
 
@@ -184,6 +191,8 @@ def test_a_stuck_storage_refuses_with_the_words_of_a_full_disk() -> None:
         desk.storage.is_stuck = True
         with pytest.raises(ServiceNotAvailable, match=r"service not available now.*disk is full \[.*saved"):
             await desk.send()
+        await desk.group_commit.execute(lambda draft: draft.add(ResetsAnswered("readers", (QUEUE,))))
+        assert desk.kept == [ResetsAnswered("readers", (QUEUE,))]
         desk.storage.is_stuck = False
         assert await desk.send() == 0
 
@@ -199,6 +208,19 @@ def test_what_was_only_written_is_synced_once_within_the_interval() -> None:
         assert not desk.storage.syncs.acquire(blocking=False)
 
     play(story, BrokerProperties(flush_interval_commit_log=1))
+
+
+def test_a_failed_sync_is_tried_again_without_another_write(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(desk: Desk) -> None:
+        desk.storage.is_synced = False
+        desk.storage.sync_failures = 2
+        await desk.send()
+        await until(lambda: desk.storage.syncs.acquire(blocking=False))
+
+    play(story, BrokerProperties(flush_interval_commit_log=1))
+    assert [record.getMessage() for record in caplog.records] == 2 * [
+        "the commit log could not be synced; a power cut may lose what was acknowledged: the disk is out of order"
+    ]
 
 
 def test_a_sync_that_is_not_due_yet_is_not_waited_for_at_the_end() -> None:
@@ -249,9 +271,18 @@ def test_min_offsets_are_kept_before_anything_is_removed() -> None:
 
 def test_queues_that_begin_anew_in_the_same_write_are_left_alone() -> None:
     async def story(desk: Desk) -> None:
-        desk.storage.min_offsets = [(QUEUE, 2)]
-        await desk.group_commit.expire(7)
-        assert desk.kept == [QueuesTrimmed(())]
+        await desk.group_commit.execute(lambda draft: draft.add(TopicPut(TopicConfig("orders", 1, 1))))
+        await desk.send()
+        desk.storage.min_offsets = [(QUEUE, 1)]
+        desk.kept.clear()
+
+        def begin_anew(draft: Draft) -> None:
+            draft.add(TopicDeleted("orders"))
+            draft.add(TopicPut(TopicConfig("orders", 1, 1)))
+
+        await asyncio.gather(desk.group_commit.execute(begin_anew), desk.send(), desk.group_commit.expire(7))
+        assert desk.kept[-1] == QueuesTrimmed(())
+        assert desk.state.bounds(QUEUE) == (0, 1)
 
     play(story)
 
@@ -286,7 +317,7 @@ def test_a_full_disk_does_not_end_the_looking(caplog: pytest.LogCaptureFixture) 
         clock = ManualClock()
         cleaning = Cleaning(desk.group_commit, clock)
         cleaning.start()
-        desk.storage.min_offsets, desk.storage.is_stuck = [], True
+        desk.storage.min_offsets, desk.storage.is_full = [], True
         clock.advance(INTERVAL_MS)
         await until(lambda: "could not be let go" in caplog.text)
         clock.advance(INTERVAL_MS)
