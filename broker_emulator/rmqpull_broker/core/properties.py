@@ -134,9 +134,6 @@ class BrokerProperties:
         most=(1 << 63) - 1,
         deviation="not one of Apache's",
     )
-    disk_max_used_space_ratio: int = _property(
-        75, "percent", "Use of the disk above which old segments are deleted.", most=100
-    )
 
     def __post_init__(self) -> None:
         for prop in declared():

@@ -264,7 +264,8 @@ class CommitLog:
         try:
             self._file_system.truncate(segment_name(self._base), self._size)
         except OSError:
-            self._must_roll = True
+            # It is told from what is acknowledged by the next segment, or by the one that a mark begins.
+            self._must_roll, self._ends_with_mark = True, False
 
     def _writable_segment(self) -> AppendFile:
         if self._active is not None and self._size < self._segment_bytes and not self._must_roll:

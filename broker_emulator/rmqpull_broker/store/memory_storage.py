@@ -33,8 +33,8 @@ class MemoryStorage:
     last_job = removal_job = due_job
 
     def expire(self, limits: RetentionLimits, now_ms: int) -> list[tuple[MessageQueue, int]] | None:
-        """There are no segments."""
-        return None
+        """There are no segments: whole chunks go, and the bytes in memory are counted."""
+        return self.store.expired(limits, now_ms) or None
 
     is_behind = False
     is_stuck = False

@@ -129,8 +129,12 @@ class ConsumeQueue:
         self._seal_tail()
         self._final_count = len(self._chunks)
 
+    def fresh(self) -> list[FreshChunk]:
+        """All chunks that are not saved, in order."""
+        return [chunk for chunk in self._chunks[self._saved_count :] if isinstance(chunk, FreshChunk)]
+
     def ready(self) -> list[FreshChunk]:
-        """The final chunks that are not saved, in order."""
+        """Those of :meth:`fresh` that are final."""
         final = self._chunks[self._saved_count : self._final_count]
         return [chunk for chunk in final if isinstance(chunk, FreshChunk)]
 
@@ -172,8 +176,7 @@ class ConsumeQueue:
         self.seal_logged()
         facts: list[RowsStored | ColumnsStored] = [
             ColumnsStored((QueuePart(queue, chunk.first_offset, chunk.row_count),), chunk.batch)
-            for chunk in self._chunks[self._saved_count :]
-            if isinstance(chunk, FreshChunk)
+            for chunk in self.fresh()
         ]
         return [*facts, RowsStored(queue, tuple(self._tail))] if self._tail else facts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow as pa
 from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored
 from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.ports import LogRange
+from rmqpull_broker.core.retention import RetentionLimits
 from rmqpull_broker.store.chunks import FreshChunk, SavedChunk
 from rmqpull_broker.store.queue import ConsumeQueue
 from rmqpull_broker.store.rows import LoggedRows
@@ -130,6 +132,23 @@ class ConsumeQueues:
         before = queue.unsaved_bytes
         change()
         self.unsaved_bytes += queue.unsaved_bytes - before
+
+    # --- retention in memory -------------------------------------------------------------------------------------
+
+    def expired(self, limits: RetentionLimits, now_ms: int) -> list[tuple[MessageQueue, int]]:
+        """Which queues lose chunks that are too old or, over all queues, too many, and their min offsets then."""
+        for consume_queue in self._queues.values():
+            self._change(consume_queue, partial(consume_queue.seal, consume_queue.bounds().max_offset))
+        unsaved = ((queue, chunk) for queue, held in self._queues.items() for chunk in held.fresh())
+        oldest_first = sorted(unsaved, key=lambda entry: (entry[1].last_store_ms, entry[1].first_offset))
+        byte_count, min_offsets = self.unsaved_bytes, dict[MessageQueue, int]()
+        for queue, chunk in oldest_first:
+            is_too_much = limits.log_bytes_max is not None and byte_count > limits.log_bytes_max
+            if not is_too_much and not limits.is_expired(chunk.last_store_ms, now_ms):
+                break
+            byte_count -= chunk.byte_count
+            min_offsets[queue] = chunk.first_offset + chunk.row_count
+        return list(min_offsets.items())
 
     # --- what the storage asks -----------------------------------------------------------------------------------
 

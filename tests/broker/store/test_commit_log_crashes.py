@@ -184,6 +184,18 @@ def test_what_cannot_be_taken_back_is_left_behind_in_a_segment_that_ends_before_
         assert open_log(after.crashed()).groups == [GROUPS[0], GROUPS[2], GROUPS[3]]
 
 
+def test_an_orderly_stop_leaves_behind_what_could_not_be_taken_back(open_log: OpenLog) -> None:
+    disk = MemoryFileSystem()
+    open_log(disk).log.append(GROUPS[:1])
+    log = open_log(disk).log
+    disk.fail_next |= {"sync", "truncate"}
+    with pytest.raises(OSError, match="sync failed"):
+        log.append(GROUPS[1:2])
+    log.leave_mark()
+    log.close()
+    assert open_log(disk).groups == GROUPS[:1]
+
+
 def test_a_failed_sync_is_no_end_while_the_disk_stays_out_of_order(open_log: OpenLog) -> None:
     disk = MemoryFileSystem()
     log = open_log(disk).log

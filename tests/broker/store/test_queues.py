@@ -5,6 +5,7 @@ import pytest
 from rmqpull_broker.core import columns
 from rmqpull_broker.core.facts import ColumnsStored, QueuePart, RowsStored
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.retention import RetentionLimits
 from rmqpull_broker.store.queues import ConsumeQueues
 
 FIRST, SECOND = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
@@ -33,3 +34,27 @@ def test_queues_that_differ_in_any_part_of_their_name_are_others(queues: Consume
     assert [queues.bounds(queue) for queue in (FIRST, SECOND)] == [Bounds(0, 3), Bounds(0, 2)]
     for other in (MessageQueue("orders", "broker-b", 0), MessageQueue("invoices", "broker-a", 0)):
         assert queues.bounds(other) == Bounds(0, 0)
+
+
+def test_in_memory_chunks_go_when_all_of_them_is_too_old() -> None:
+    queues = ConsumeQueues()
+    for number, queue in enumerate((FIRST, SECOND, FIRST)):
+        rows = [StoredMessage(Message(b"x", "ID"), number // 2 * 5_000 + n, number, "host") for n in range(5_000)]
+        queues.append(ColumnsStored((QueuePart(queue, rows[0].queue_offset, 5_000),), columns.from_rows(rows)))
+    assert queues.expired(RetentionLimits(10), now_ms=10) == []
+    assert queues.expired(RetentionLimits(10), now_ms=11) == [(FIRST, 5_000)]
+    assert queues.expired(RetentionLimits(10), now_ms=12) == [(FIRST, 5_000), (SECOND, 5_000)]
+    most = queues.unsaved_bytes * 2 // 3
+    assert queues.expired(RetentionLimits(10, most), now_ms=0) == [(FIRST, 5_000)]
+    queues.trim(FIRST, 5_000)
+    assert queues.unsaved_bytes <= most
+    assert queues.expired(RetentionLimits(10, most), now_ms=0) == []
+
+
+def test_in_memory_single_messages_go_as_well(queues: ConsumeQueues) -> None:
+    assert queues.expired(RetentionLimits(0), now_ms=5) == []
+    assert queues.expired(RetentionLimits(0), now_ms=6) == [(FIRST, 3), (SECOND, 2)]
+    for queue, end in ((FIRST, 3), (SECOND, 2)):
+        queues.trim(queue, end)
+    assert queues.unsaved_bytes == 0
+    assert queues.bounds(FIRST) == Bounds(3, 3)
