@@ -161,24 +161,26 @@ class CommitLog:
 
     def _replay(self, apply: Apply, start: int, end: int) -> int:
         """Applies the records of ``[start, end)``, log position to place in the file, and counts their groups."""
-        name, groups = segment_name(self._base), 0
-        rows = RowsTogether(apply, self._base)
+        base, name, groups = self._base, segment_name(self._base), 0
+        rows = RowsTogether(apply, base)
         file = self._file_system.open(name)
         try:
             version = record.check_segment_header(memoryview(file.read(0, record.SEGMENT_HEADER_BYTES)))
             self._must_roll = version != record.FORMAT_VERSION
-            self._size = min(start - self._base, max(end, record.SEGMENT_HEADER_BYTES))
-            for place, frame in read_frames(file, start - self._base, end):
-                self._size = place + frame.size
-                self._ends_with_mark = not frame.payload
-                groups += bool(frame.payload)
-                lone = record.lone_rows(frame.payload) if version == record.FORMAT_VERSION else None
+            self._size = min(start - base, max(end, record.SEGMENT_HEADER_BYTES))
+            for place, (size, _, payload) in read_frames(file, start - base, end):
+                self._size = place + size
+                self._ends_with_mark = not payload
+                if not payload:
+                    continue
+                groups += 1
+                lone = record.lone_rows(payload) if version == record.FORMAT_VERSION else None
                 if lone is not None:
-                    rows.add(*lone, self._base + place, self.end)
-                elif frame.payload:
+                    rows.add(lone, base + place, size)
+                else:
                     rows.apply()
-                    facts = list(record.decode_payload(frame.payload, version))
-                    apply(facts, LogRange(self._base, self._base + place, self.end))
+                    facts = list(record.decode_payload(payload, version))
+                    apply(facts, LogRange(base, base + place, base + place + size))
             rows.apply()
         except record.UnknownFormat as error:
             raise CorruptLog(f"{self._describe(self._base)} cannot be read: {error}") from None

@@ -58,6 +58,8 @@ _CHECKED_HEADER = struct.Struct("<QQ")
 _CHECKED_FROM = 8
 _ENTRY_HEADER = struct.Struct("<IIQ")
 
+_unpack_entry, _ENTRY_BYTES = _ENTRY_HEADER.unpack_from, _ENTRY_HEADER.size
+
 SEGMENT_HEADER_BYTES = _SEGMENT_HEADER.size
 RECORD_HEADER_BYTES = _RECORD_HEADER.size
 
@@ -161,12 +163,14 @@ def lone_rows(payload: memoryview) -> tuple[MessageQueue, bytes] | None:
     """Queue and rows of a record that holds nothing but one send of single messages, as most do; else None."""
     if not payload:
         return None
-    kind, header_length, data_length = _ENTRY_HEADER.unpack_from(payload)
-    data_place = _ENTRY_HEADER.size + header_length + -header_length % 8
-    if kind != _ROWS or data_place + data_length + -data_length % 8 != len(payload):
+    kind, header_length, data_length = _unpack_entry(payload)
+    if kind != _ROWS:
         return None
-    queue = _queue(bytes(payload[_ENTRY_HEADER.size : _ENTRY_HEADER.size + header_length]))
-    return queue, bytes(payload[data_place : data_place + data_length])
+    place = _ENTRY_BYTES + header_length + -header_length % 8
+    if place + data_length + -data_length % 8 != len(payload):
+        return None
+    queue = _queue(bytes(payload[_ENTRY_BYTES : _ENTRY_BYTES + header_length]))
+    return queue, bytes(payload[place : place + data_length])
 
 
 def _encode(fact: Fact) -> tuple[int, Any, bytes | pa.Buffer]:

@@ -7,7 +7,7 @@ A row is a fixed part, and then its texts, of which the fixed part tells the len
     lengths of: msg id, tags, message group, trace context, born host, store host, body   7 x int32
     numbers of: keys, properties, system properties      3 x int32
     those seven texts
-    each key, and name and value of each property, with its length (int32) before it
+    each key with its length (int32) before it, name and value of each property with their lengths (2 x int32)
 
 A replay of the log turns rows into columns without a Python object for each: that is most of what it costs.
 """
@@ -30,6 +30,7 @@ _COUNT = struct.Struct("<q")
 _FIXED = struct.Struct("<qqqqii7i3i")
 _FIRST = struct.Struct("<qq")
 _LENGTH = struct.Struct("<i")
+_LENGTHS = struct.Struct("<ii")
 _NO_TIME = -(1 << 63)
 
 Pairs = list[tuple[bytes, bytes]]
@@ -70,12 +71,12 @@ def _encode_row(parts: list[bytes], row: StoredMessage) -> None:
     )
     parts.append(fixed)
     parts += [data for data in encoded if data]
-    listed = [*message.keys]
+    for key in map(str.encode, message.keys):
+        parts += [_LENGTH.pack(len(key)), key]
     for properties in (message.properties, message.system_properties):
         for name, value in properties.items():
-            listed += [name, value]
-    for data in map(str.encode, listed):
-        parts += [_LENGTH.pack(len(data)), data]
+            pair = name.encode(), value.encode()
+            parts += [_LENGTHS.pack(*map(len, pair)), *pair]
 
 
 def _decode_raw(data: bytes) -> Iterator[RawRow]:
@@ -122,12 +123,11 @@ def _listed(data: bytes, place: int, count: int) -> tuple[list[bytes], int]:
 
 
 def _paired(data: bytes, place: int, count: int) -> tuple[Pairs, int]:
-    pairs, unpack = [], _LENGTH.unpack_from
+    pairs = []
     for _ in range(count):
-        (size,) = unpack(data, place)
-        name = data[place + 4 : (place := place + 4 + size)]
-        (size,) = unpack(data, place)
-        pairs.append((name, data[place + 4 : (place := place + 4 + size)]))
+        name_size, value_size = _LENGTHS.unpack_from(data, place)
+        name_end = place + _LENGTHS.size + name_size
+        pairs.append((data[name_end - name_size : name_end], data[name_end : (place := name_end + value_size)]))
     return pairs, place
 
 
@@ -186,8 +186,8 @@ class LoggedRows(RowsStored):
     def __init__(self, queue: MessageQueue, *encoded: bytes) -> None:
         data = encoded[0]
         if len(encoded) > 1:
-            counts = (_COUNT.unpack_from(send)[0] for send in encoded)
-            data = b"".join([_COUNT.pack(sum(counts)), *(send[_COUNT.size :] for send in encoded)])
+            counts = [count for send in encoded for count in _COUNT.unpack_from(send)]
+            data = b"".join([_COUNT.pack(sum(counts)), *[send[_COUNT.size :] for send in encoded]])
         vars(self).update(queue=queue, data=data, _last_send=encoded[-1])
 
     @functools.cached_property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from rmqpull_broker.store import record
 from rmqpull_broker.store.vfs import FileSystem, ReadFile
@@ -30,20 +29,16 @@ def segment_bases(file_system: FileSystem) -> list[int]:
     return [int(name.removesuffix(_SUFFIX)) for name in file_system.names() if _SEGMENT_NAME.fullmatch(name)]
 
 
-class Placed(NamedTuple):
-    """A record and where it begins in its file."""
+def read_frames(file: ReadFile, place: int, end: int) -> Iterator[tuple[int, record.Frame]]:
+    """The whole, undamaged records from ``place`` on, up to ``end`` or to the first that is neither.
 
-    place: int
-    frame: record.Frame
-
-
-def read_frames(file: ReadFile, place: int, end: int) -> Iterator[Placed]:
-    """The whole, undamaged records from ``place`` on, up to ``end`` or to the first that is neither."""
+    Each comes with the place in the file where it begins.
+    """
     window, window_place = memoryview(b""), place
     while place < end:
         frame = record.read_frame(window, place - window_place)
         if frame is not None:
-            yield Placed(place, frame)
+            yield place, frame
             place += frame.size
             continue
         wanted = min(max(WINDOW_BYTES, record.frame_bytes(window, place - window_place)), end - place)

@@ -16,6 +16,7 @@ from rmqpull_broker.store.commit_log import SEGMENT_BYTES, CommitLog, Recovery
 from rmqpull_broker.store.queue_files import CACHE_BYTES, FILE_BYTES, QueueFiles
 from rmqpull_broker.store.queues import ConsumeQueues
 from rmqpull_broker.store.rebuilding import rebuilt_rows
+from rmqpull_broker.store.replaying import no_search_for_cycles
 from rmqpull_broker.store.segments import CorruptLog
 from rmqpull_broker.store.snapshot import Snapshot
 from rmqpull_broker.store.snapshots import Snapshots
@@ -87,7 +88,8 @@ class DiskStorage:
             state.apply(facts)
             self._save_if_due()
 
-        recovery = self._log.recover(apply, self._snapshot_position)
+        with no_search_for_cycles():
+            recovery = self._log.recover(apply, self._snapshot_position)
         self._applied_until = self._log.end
         if recovery.dropped_bytes:
             self._report(
