@@ -34,7 +34,6 @@ def test_the_levels_are_durations() -> None:
         ({"transaction_check_interval": 0}, "property transactionCheckInterval is 0"),
         ({"flush_interval_commit_log": 0}, "property flushIntervalCommitLog is 0"),
         ({"mapped_file_size_commit_log": 0}, "property mappedFileSizeCommitLog is 0"),
-        ({"disk_max_used_space_ratio": 101}, "property diskMaxUsedSpaceRatio is 101: expected 0 to 100"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused_by_name(values: dict[str, object], sentence: str) -> None:

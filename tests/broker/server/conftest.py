@@ -6,6 +6,7 @@ import asyncio
 import queue
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
@@ -13,18 +14,23 @@ import pytest
 
 from rmqpull_broker.assembly import new_topics, open_broker
 from rmqpull_broker.config import Address, BrokerConfig, parse_topic
+from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.fault_rules import FaultAction, FaultRule
+from rmqpull_broker.core.groups import put_group
 from rmqpull_broker.core.holding import Holding, ParkedPull
 from rmqpull_broker.core.message_ids import MessageIds
+from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.core.topics import put_topic
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.faults import Faults
 from rmqpull_broker.server.group_commit import GroupCommit
+from rmqpull_broker.server.handlers import pull_columns, pull_message
 from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
 from rmqpull_broker.server.service import Caller, Service
@@ -35,6 +41,7 @@ from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Client, Connect, Conversation
@@ -227,3 +234,99 @@ def play() -> Play:
         asyncio.run(on_stage())
 
     return play
+
+
+Pulled = tuple[str, str, int, list[int]]
+QUEUE = MessageQueue("orders", "broker-a", 0)
+ORDERS = TopicConfig("orders", 2, 2, creation_id="first")
+
+
+class Scene:
+    """A broker with the topic ``orders`` and the group ``readers``, and pulls of both protocols."""
+
+    def __init__(self, edge: Edge) -> None:
+        self.edge = edge
+        self.state = edge.state
+
+    async def run(self, command: Callable[[Draft], object]) -> None:
+        await self.edge.group_commit.execute(command)
+
+    async def send(self, *tags: str) -> None:
+        """To queue 0 of broker-a, since the topic has but one writable queue."""
+        messages = [Message(b"x", "id", tags=tag) for tag in tags]
+        await self.run(lambda draft: self.edge.service.sender.send(draft, "orders", messages, 1_000))
+
+    async def standard(self, offset: int, wait_ms: int = 0, group: str = "readers", **options: Any) -> Pulled:
+        """Code, status message and next offset of a PullMessage, with the offsets of its messages."""
+        queue = options.get("queue", QUEUE)
+        request = service.PullMessageRequest(
+            group=v2.Resource(name=group),
+            message_queue=v2.MessageQueue(
+                topic=v2.Resource(name=queue.topic), id=queue.queue_id, broker=v2.Broker(name=queue.broker_name)
+            ),
+            offset=offset,
+            batch_size=32,
+            filter_expression=v2.FilterExpression(expression=options.get("tags", "*")),
+        )
+        request.long_polling_timeout.FromMilliseconds(wait_ms)
+        parts = [part async for part in pull_message.answer(self.edge.service, request, self.edge.caller())]
+        status, found = parts[0].status, [part.message.system_properties.queue_offset for part in parts[1:-1]]
+        return v2.Code.Name(status.code), status.message, parts[-1].next_offset, found
+
+    async def columns(self, offset: int, wait_ms: int = 0, **fields: Any) -> list[tuple[Any, ...]]:
+        """Status, rows and next offset of each queue of a PullColumns of ``orders``' queue 0."""
+        request_fields: dict[str, Any] = {name: fields.pop(name) for name in ("suspend",) if name in fields}
+        if "sql" in fields:
+            expression = v2.FilterExpression(type=v2.FilterType.SQL, expression=fields.pop("sql"))
+            request_fields["filter_expression"] = expression
+        queue = v1.Queue(topic="orders", broker_name="broker-a", queue_id=0)
+        request = v1.PullColumnsRequest(
+            group="readers",
+            queues=[v1.QueuePull(queue=queue, offset=offset, **fields)],
+            long_polling_timeout_ms=wait_ms,
+            **request_fields,
+        )
+        answer = await pull_columns.answer(self.edge.service, request, self.edge.caller())
+        return [(v1.PullStatus.Name(q.pull_status), q.row_count, q.next_offset) for q in answer.response.queues]
+
+    async def held(self, pull: Awaitable[Any]) -> asyncio.Task[Any]:
+        """Starts a pull and returns when it is held."""
+        task = asyncio.ensure_future(pull)
+        before = len(self.edge.service.parking)
+        while len(self.edge.service.parking) == before:
+            assert not task.done(), task
+            await asyncio.sleep(0)
+        return task
+
+    async def is_still_held(self, task: asyncio.Task[Any]) -> bool:
+        for _ in range(10):
+            await asyncio.sleep(0)
+            await self.edge.group_commit.settled()
+        return not task.done()
+
+    @property
+    def offsets(self) -> dict[Any, int]:
+        return self.state.consumer_offsets
+
+
+Story = Callable[[Scene], Awaitable[None]]
+Perform = Callable[[Story], None]
+
+
+@pytest.fixture
+def perform(new_edge: type[Edge]) -> Perform:
+    def on_scene(story: Story) -> None:
+        async def plot() -> None:
+            scene = Scene(new_edge())
+            await scene.run(lambda draft: put_topic(draft, replace(ORDERS, write_queue_nums=1)))
+            await scene.run(lambda draft: put_group(draft, GroupConfig("readers")))
+            await story(scene)
+
+        asyncio.run(plot())
+
+    return on_scene
+
+
+@pytest.fixture
+def new_scene() -> type[Scene]:
+    return Scene

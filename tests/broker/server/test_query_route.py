@@ -58,8 +58,8 @@ def routed(edge: Edge, topic: TopicConfig) -> list[tuple[str, int, str]]:
 @pytest.mark.parametrize(
     ("topic", "permissions"),
     [
-        (TopicConfig("orders", 3, 1), ["READ", "READ", "READ_WRITE"]),
-        (TopicConfig("orders", 1, 3), ["WRITE", "WRITE", "READ_WRITE"]),
+        (TopicConfig("orders", 3, 1), ["READ_WRITE", "READ", "READ"]),
+        (TopicConfig("orders", 1, 3), ["READ_WRITE", "WRITE", "WRITE"]),
         (TopicConfig("orders", 2, 3, perm=4), ["READ", "READ"]),
         (TopicConfig("orders", 2, 3, perm=0), ["NONE", "NONE", "NONE"]),
     ],
