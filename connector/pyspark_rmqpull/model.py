@@ -39,3 +39,8 @@ class QueueRange(NamedTuple):
     queue: MessageQueue
     from_offset: int
     until_offset: int
+
+    @property
+    def size(self) -> int:
+        """How many messages it has."""
+        return self.until_offset - self.from_offset

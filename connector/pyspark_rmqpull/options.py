@@ -8,7 +8,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark_rmqpull.allocation.choice import INNER_STRATEGIES, STRATEGIES, Allocation, choose, refuse_stray
+from pyspark_rmqpull.allocation.machine_room import MachineRoomResolver
+from pyspark_rmqpull.allocation.parsing import (
+    one_of,
+    parse_machine_room_resolver,
+    parse_message_queue_list,
+    parse_names,
+)
 from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.model import MessageQueue
 from pyspark_rmqpull.starting import StartingOffsets, parse_starting_offsets
 
 DERIVED_GROUP = "rmqpull-spark-source"
@@ -107,9 +116,80 @@ OPTIONS = (
         "numPartitions",
         None,
         "partitions",
-        "Spark partitions among which the queues are allocated, by RocketMQ's averaging strategy; unset, one for each "
-        "queue. A queue is not split: more partitions than queues make no more tasks.",
+        "Spark partitions among which the queues of each topic are allocated, as among RocketMQ's consumers; unset, "
+        "one for each of `consumerIds` or `messageQueueList`, else one for each queue of the widest topic. No queue is "
+        "split here: `minPartitions` does that.",
         _integer(1, 10_000),
+    ),
+    Option(
+        "allocateStrategy",
+        "AVG",
+        "name",
+        "RocketMQ's allocation strategy: `AVG`, `AVG_BY_CIRCLE`, `CONFIG`, `MACHINE_ROOM`, `MACHINE_ROOM_NEARBY`, "
+        "`CONSISTENT_HASH`; or `BACKLOG`, which balances the messages that wait, over all topics.",
+        one_of(STRATEGIES),
+    ),
+    Option(
+        "consumerIds",
+        None,
+        "names",
+        "Names of the consumers for which partitions stand, separated by commas, such as `room1@c1,room2@c2`: "
+        "`CONSISTENT_HASH` and `MACHINE_ROOM_NEARBY` (which needs them) look at them. Unset, numbers.",
+        parse_names,
+    ),
+    Option(
+        "messageQueueList",
+        None,
+        "JSON",
+        "For `CONFIG`: the queues of each partition, as "
+        '`[{"orders":{"broker-a":[0,1]}},{"orders":{"broker-a":[2]}}]`; no queue may come twice.',
+        parse_message_queue_list,
+    ),
+    Option(
+        "consumeridcs",
+        None,
+        "names",
+        "For `MACHINE_ROOM`: the rooms to read, separated by commas. The room of a broker named `room1@broker-a` is "
+        "`room1`.",
+        parse_names,
+    ),
+    Option(
+        "allocateMessageQueueStrategy",
+        "AVG",
+        "name",
+        "For `MACHINE_ROOM_NEARBY`: the strategy within a room, `AVG`, `AVG_BY_CIRCLE` or `CONSISTENT_HASH`.",
+        one_of(INNER_STRATEGIES),
+    ),
+    Option(
+        "machineRoomResolver",
+        None,
+        "JSON",
+        "For `MACHINE_ROOM_NEARBY`: the rooms of brokers, of consumers, or of both, as "
+        '`{"brokerDeployIn":{"broker-a":"room1"},"consumerDeployIn":{"c1":"room1"}}`; unset, what stands before the '
+        "first `@` of their names.",
+        parse_machine_room_resolver,
+    ),
+    Option(
+        "virtualNodeCnt",
+        "10",
+        "nodes",
+        "For `CONSISTENT_HASH`: how often each consumer stands in the ring.",
+        _integer(1, 1000),
+    ),
+    Option(
+        "minPartitions",
+        None,
+        "partitions",
+        "About how many tasks a micro-batch has at least: where allocation makes fewer, large partitions are cut, also "
+        "within a queue, whose order each task keeps.",
+        _integer(1, 10_000),
+    ),
+    Option(
+        "maxRecordsPerPartition",
+        None,
+        "messages",
+        "How many messages a task reads at most: a partition above is cut, also within a queue.",
+        _integer(1, 2**63 - 1),
     ),
     Option(
         "idleWaitMs",
@@ -146,6 +226,15 @@ class SourceOptions:
     starting_offsets: StartingOffsets
     max_offsets_per_trigger: int | None
     num_partitions: int | None
+    allocate_strategy: str
+    consumer_ids: tuple[str, ...] | None
+    message_queue_list: tuple[tuple[MessageQueue, ...], ...] | None
+    consumeridcs: tuple[str, ...] | None
+    allocate_message_queue_strategy: str
+    machine_room_resolver: MachineRoomResolver | None
+    virtual_node_cnt: int
+    min_partitions: int | None
+    max_records_per_partition: int | None
     idle_wait_ms: int
     request_timeout_ms: int
     pull_batch_size: int
@@ -154,6 +243,11 @@ class SourceOptions:
     def pull_group(self) -> str:
         """The group in whose name is pulled."""
         return self.consumer_group or DERIVED_GROUP
+
+    @property
+    def allocation(self) -> Allocation:
+        """How queues become Spark partitions."""
+        return choose(self)
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -165,7 +259,10 @@ class SourceOptions:
         _refuse_path(given)
         _refuse_unknown(options)
         _refuse_conflicts(given)
-        return cls(**{option.attribute: _value(option, given) for option in OPTIONS})
+        checked = cls(**{option.attribute: _value(option, given) for option in OPTIONS})
+        refuse_stray(given, checked)
+        choose(checked)
+        return checked
 
 
 def _refuse_path(given: Mapping[str, str]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Iterable
 
-from pyspark_rmqpull.allocation import allocate_averagely, consumer_ids
+from pyspark_rmqpull.allocation.backlog import balance_backlog
+from pyspark_rmqpull.allocation.choice import Allocation
+from pyspark_rmqpull.allocation.topics import allocate_topics, refuse_unallocated, widest
 from pyspark_rmqpull.model import MessageQueue, QueueRange
 from pyspark_rmqpull.offsets import QueueOffsets
 
@@ -23,25 +23,19 @@ def ranges_between(start: QueueOffsets, end: QueueOffsets) -> dict[MessageQueue,
     }
 
 
-def assign_ranges(ranges: Iterable[QueueRange], partition_count: int | None) -> list[tuple[QueueRange, ...]]:
+def assign_ranges(ranges: Iterable[QueueRange], allocation: Allocation) -> list[tuple[QueueRange, ...]]:
     """The ranges of each Spark partition; a partition without messages makes no task.
 
-    All queues of a topic are allocated, also idle ones, topic by topic, as RocketMQ's consumers do. ``partition_count``
-    is the number of consumers; None means one for each queue of the widest topic.
+    All queues of a topic are allocated, also idle ones, topic by topic, as RocketMQ's consumers do; BACKLOG looks at
+    what waits, over all topics. Raises OptionError for a queue with messages that is left to nobody: its offset would
+    move on without it.
     """
-    topics = [list(group) for _, group in groupby(sorted(ranges), key=attrgetter("queue.topic"))]
-    if not topics:
-        return []
-    consumers = consumer_ids(partition_count or max(map(len, topics)))
-    assigned = [_of_consumer(consumer, topics, consumers) for consumer in consumers]
-    return [mine for mine in assigned if mine]
-
-
-def _of_consumer(
-    consumer: str, topics: Sequence[Sequence[QueueRange]], consumers: Sequence[str]
-) -> tuple[QueueRange, ...]:
-    mine: list[QueueRange] = []
-    for topic in topics:
-        queues = set(allocate_averagely(consumer, [entry.queue for entry in topic], consumers))
-        mine += [entry for entry in topic if entry.queue in queues and entry.from_offset < entry.until_offset]
-    return tuple(mine)
+    planned = {entry.queue: entry for entry in ranges}
+    waiting = {queue: entry for queue, entry in planned.items() if entry.size > 0}
+    if allocation.strategy is None:
+        assigned = balance_backlog(waiting.values(), len(allocation.consumers_of(widest(planned))))
+    else:
+        shares = allocate_topics(planned, allocation)
+        refuse_unallocated(waiting, shares, allocation)
+        assigned = [[waiting[queue] for queue in share if queue in waiting] for share in shares]
+    return [tuple(mine) for mine in assigned if mine]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.admission import limit_rows
+from pyspark_rmqpull.allocation.topics import allocated
 from pyspark_rmqpull.client import BrokerClient, connect
 from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.loss import refuse_loss
@@ -20,6 +22,9 @@ from pyspark_rmqpull.options import SourceOptions
 from pyspark_rmqpull.partition_reader import QueueRangesPartition, read_partition
 from pyspark_rmqpull.planning import assign_ranges, ranges_between
 from pyspark_rmqpull.progress import GroupProgress
+from pyspark_rmqpull.splitting import split_partitions
+
+_logger = logging.getLogger(__name__)
 
 
 class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -33,6 +38,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_available_now = False
         self._available_now_ends: dict[MessageQueue, int] | None = None
         self._newest: dict[MessageQueue, int] = {}
+        self._unread: Set[MessageQueue] = frozenset()
 
     def _client(self) -> BrokerClient:
         options = self._options
@@ -58,14 +64,14 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         does not exist, BrokerUnavailable.
         """
         finished = QueueOffsets.from_json(start)
-        topics = self._topics()
+        topics = self._topics(finished)
         batch_start = self._batch_start(finished, topics)
         # Not earlier: an absent broker would be waited for twice, and a topic made anew would get its old offsets.
         self._progress.commit(finished)
         if self._may_wait(batch_start, topics):
             if not self._wait(batch_start):
                 return start
-            topics = self._topics()
+            topics = self._topics(finished)
             batch_start = self._batch_start(finished, topics)
         self._is_first_call = False
         ends = self._admitted(batch_start.offsets, self._ends(topics), limit)
@@ -73,15 +79,26 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         return QueueOffsets(ends, batch_start.starts, batch_start.creation_ids).to_json()
 
-    def _topics(self) -> dict[str, TopicBounds]:
+    def _topics(self, finished: QueueOffsets) -> dict[str, TopicBounds]:
         topics = self._client().bounds([self._options.topic])
         if self._options.topic not in topics:
             raise OptionError(
                 f"Topic {self._options.topic} does not exist at {self._options.endpoints}. "
                 "Create it, or name another in option topic."
             )
+        topics = self._allocated(topics, finished)
         self._newest = {queue: bounds.max_offset for queue, bounds in _queues(topics).items()}
         return topics
+
+    def _allocated(self, topics: dict[str, TopicBounds], finished: QueueOffsets) -> dict[str, TopicBounds]:
+        """The topics without the queues that no partition gets, which are told when they are seen first."""
+        read = allocated(topics, finished.offsets, self._options.allocation)
+        unread = _queues(topics).keys() - _queues(read).keys()
+        if not unread <= self._unread:
+            names = ", ".join(map(str, sorted(unread)))
+            _logger.warning("%s gives %s to no partition: not read", self._options.allocate_strategy, names)
+        self._unread = unread
+        return read
 
     def _batch_start(self, finished: QueueOffsets, topics: Mapping[str, TopicBounds]) -> QueueOffsets:
         """Where the batch begins: the finished offset, and the resolved starts of queues that it does not name."""
@@ -132,9 +149,10 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planned = QueueOffsets.from_json(end)
         ranges = ranges_between(QueueOffsets.from_json(start), planned)
         ids = dict(planned.creation_ids)
-        return [
-            QueueRangesPartition(mine, ids) for mine in assign_ranges(ranges.values(), self._options.num_partitions)
-        ]
+        options = self._options
+        tasks = assign_ranges(ranges.values(), options.allocation)
+        parts = split_partitions(tasks, options.min_partitions, options.max_records_per_partition)
+        return [QueueRangesPartition(part, ids) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""

@@ -8,6 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyspark_rmqpull.allocation.averaging import Averagely, AveragelyByCircle
+from pyspark_rmqpull.allocation.choice import Allocation
+from pyspark_rmqpull.allocation.consistent_hash import ConsistentHash
+from pyspark_rmqpull.allocation.machine_room import ByMachineRoom
+from pyspark_rmqpull.allocation.strategy import Strategy, consumer_ids
+from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.model import MessageQueue, QueueRange
 from pyspark_rmqpull.offsets import QueueOffsets
 from pyspark_rmqpull.planning import assign_ranges, ranges_between
@@ -20,6 +26,14 @@ def queue(queue_id: int, topic: str = "orders") -> MessageQueue:
 def ranges(*sizes: int, topic: str = "orders") -> list[QueueRange]:
     """One range per queue, each as long as said."""
     return [QueueRange(queue(queue_id, topic), 100, 100 + size) for queue_id, size in enumerate(sizes)]
+
+
+AVG = Averagely()
+
+
+def among(count: int | None, strategy: Strategy | None = AVG) -> Allocation:
+    """An allocation among so many consumers."""
+    return Allocation("AVG" if strategy else "BACKLOG", strategy, consumer_ids(count) if count else None)
 
 
 def queue_ids(tasks: list[tuple[QueueRange, ...]]) -> list[list[int]]:
@@ -76,11 +90,11 @@ def test_ranges_between_two_offsets(start: QueueOffsets, end: QueueOffsets, expe
     ],
 )
 def test_tasks_of_one_topic(sizes: tuple[int, ...], partition_count: int | None, expected: list[list[int]]) -> None:
-    assert queue_ids(assign_ranges(ranges(*sizes), partition_count)) == expected
+    assert queue_ids(assign_ranges(ranges(*sizes), among(partition_count))) == expected
 
 
 def test_each_topic_is_allocated_by_itself() -> None:
-    tasks = assign_ranges(ranges(1, 1, 1, topic="wide") + ranges(1, topic="narrow"), 2)
+    tasks = assign_ranges(ranges(1, 1, 1, topic="wide") + ranges(1, topic="narrow"), among(2))
     assert [[(entry.queue.topic, entry.queue.queue_id) for entry in mine] for mine in tasks] == [
         [("narrow", 0), ("wide", 0), ("wide", 1)],
         [("wide", 2)],
@@ -88,7 +102,9 @@ def test_each_topic_is_allocated_by_itself() -> None:
 
 
 def test_more_than_ten_consumers_keep_the_order_of_queues() -> None:
-    assert queue_ids(assign_ranges(ranges(*[1] * 24), 12)) == [[2 * number, 2 * number + 1] for number in range(12)]
+    assert queue_ids(assign_ranges(ranges(*[1] * 24), among(12))) == [
+        [2 * number, 2 * number + 1] for number in range(12)
+    ]
 
 
 positions = st.dictionaries(
@@ -97,14 +113,34 @@ positions = st.dictionaries(
 )
 
 
-@given(positions, st.none() | st.integers(1, 30))
-def test_every_range_is_read_exactly_once(sizes: dict[MessageQueue, tuple[int, int]], count: int | None) -> None:
+def test_what_waits_is_balanced_over_all_topics() -> None:
+    tasks = assign_ranges(ranges(6, 1, 0, topic="wide") + ranges(5, topic="narrow"), among(2, None))
+    assert [[(entry.queue.topic, entry.queue.queue_id) for entry in mine] for mine in tasks] == [
+        [("wide", 0)],
+        [("narrow", 0), ("wide", 1)],
+    ]
+
+
+def test_messages_of_a_queue_that_nobody_gets_any_more_are_not_skipped() -> None:
+    nobody = among(2, ByMachineRoom(frozenset({"r1"})))
+    assert assign_ranges(ranges(0, 0), nobody) == []
+    with pytest.raises(OptionError, match=r"^The query reads orders/a/1 already, which allocateStrategy"):
+        assign_ranges(ranges(0, 1), nobody)
+
+
+@pytest.mark.parametrize("strategy", [Averagely(), AveragelyByCircle(), ConsistentHash(), None])
+@given(sizes=positions, count=st.none() | st.integers(1, 30), data=st.data())
+def test_every_range_is_read_exactly_once_and_planned_the_same_each_time(
+    strategy: Strategy | None, sizes: dict[MessageQueue, tuple[int, int]], count: int | None, data: st.DataObject
+) -> None:
     start = QueueOffsets({q: first for q, (first, _) in sizes.items()})
     end = QueueOffsets({q: first + size for q, (first, size) in sizes.items()})
     planned = ranges_between(start, end)
-    tasks = assign_ranges(planned.values(), count)
+    tasks = assign_ranges(planned.values(), among(count, strategy))
     assert Counter(entry for mine in tasks for entry in mine) == Counter(
         entry for entry in planned.values() if entry.from_offset < entry.until_offset
     )
     assert all(tasks)
     assert count is None or len(tasks) <= count
+    # Spark plans each batch several times (connectors § 3.4 no. 10).
+    assert assign_ranges(data.draw(st.permutations(list(planned.values()))), among(count, strategy)) == tasks

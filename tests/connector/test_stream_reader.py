@@ -179,6 +179,41 @@ def test_partitions_are_a_pure_function_of_their_arguments() -> None:
     assert planned(reader(numPartitions="1").partitions(start, end)) == [[(0, 3, 7), (1, 5, 6)]]
 
 
+def test_tasks_are_cut_after_allocation() -> None:
+    start, end = offset({0: 3, 1: 5}), offset({0: 7, 1: 11})
+    whole = {"numPartitions": "1"}
+    assert planned(reader(**whole, maxRecordsPerPartition="6").partitions(start, end)) == [
+        [(0, 3, 7), (1, 5, 6)],
+        [(1, 6, 11)],
+    ]
+    assert planned(reader(**whole, minPartitions="3").partitions(start, end)) == [
+        [(0, 3, 6)],
+        [(0, 6, 7), (1, 5, 7)],
+        [(1, 7, 11)],
+    ]
+
+
+ONLY_QUEUE_0 = {"allocateStrategy": "CONFIG", "messageQueueList": '[{"orders":{"a":[0]}}]'}
+
+
+def test_queues_that_no_partition_gets_are_told_once_and_not_read(
+    broker: FakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.queues[1] = Bounds(0, 7)
+    stream = reader(**ONLY_QUEUE_0)
+    end = stream.latestOffset(stream.initialOffset(), ALL)
+    assert end == offset({0: 14}, {0: 10})
+    assert stream.latestOffset(end, ALL) == end
+    assert planned(stream.partitions(stream.initialOffset(), end)) == [[(0, 10, 14)]]
+    assert stream.reportLatestOffset() == {"offsets": named({0: 14}), "version": 1}
+    assert caplog.messages == ["CONFIG gives orders/a/1 to no partition: not read"]
+
+
+def test_a_query_does_not_leave_a_queue_that_it_has_read(broker: FakeClient) -> None:
+    with pytest.raises(OptionError, match=r"^The query reads orders/a/1 already, which allocateStrategy CONFIG gives"):
+        reader(**ONLY_QUEUE_0).latestOffset(IDLE, ALL)
+
+
 def test_tasks_know_for_which_topic_their_ranges_were_planned(broker: FakeClient) -> None:
     stream = reader()
     end = stream.latestOffset(stream.initialOffset(), ALL)

@@ -33,8 +33,11 @@ SERVER = (
     "rmqpull_broker.server rmqpull_broker.core rmqpull_broker.config rmqpull_broker.__version__ "
     "rmqpull_proto grpc grpc_health grpc_reflection google.protobuf prometheus_client pyarrow"
 )
-PURE_MODULES = ("model", "offsets", "planning", "options", "starting", "errors", "allocation", "admission", "loss")
+PURE_MODULES = (
+    "model", "offsets", "planning", "options", "starting", "errors", "allocation", "admission", "loss", "splitting"
+)  # fmt: skip
 PURE = " ".join(f"pyspark_rmqpull.{m}" for m in PURE_MODULES)
+PURE_PLACES = " ".join(f"pyspark_rmqpull/{m}.py pyspark_rmqpull/{m}/*" for m in PURE_MODULES)
 
 # The first row that names a module's place holds for it.
 LAYERS = (
@@ -53,7 +56,7 @@ LAYERS = (
     Layer("rmqpull_broker/cli/*", "rmqpull_broker rmqpull_proto click rich grpc pyarrow"),
     # The composition roots choose a store, a clock and a port; whoever embeds the broker comes in here.
     Layer("rmqpull_broker/*", "rmqpull_broker click rich grpc pyarrow tomli tomllib pytest", never="*_pb2"),
-    Layer(" ".join(f"pyspark_rmqpull/{m}.py" for m in PURE_MODULES), PURE),
+    Layer(PURE_PLACES, PURE),
     # Spark imports these on its first look-up, and a failure there hides every Python data source of the session.
     Layer(
         "pyspark_rmqpull/__init__.py pyspark_rmqpull/source.py pyspark_rmqpull/schema.py",

@@ -1,0 +1,93 @@
+"""Cuts what tasks read into smaller parts, as Spark's Kafka source cuts offset ranges (connectors § 2.2).
+
+A partition is a sequence of ranges; its parts, one after the other, are the same messages in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.model import QueueRange
+
+Partition = tuple[QueueRange, ...]
+
+PARTITIONS_MAX = 100_000
+
+
+def split_partitions(
+    partitions: Sequence[Partition], partitions_min: int | None, records_max: int | None
+) -> list[Partition]:
+    """The partitions without empty ranges, none above ``records_max`` messages, about ``partitions_min`` at least.
+
+    First every partition above ``records_max`` is cut. If the parts are still too few, the large ones are cut further,
+    each in proportion to its size. Fewer than ``partitions_min`` come out when there are fewer messages, or by
+    rounding. Raises OptionError for a plan of more than 100,000 parts.
+    """
+    parts = [part for part in map(_without_empty, partitions) if part]
+    if records_max is not None:
+        counts = [-(-_size(part) // records_max) for part in parts]
+        if sum(counts) > PARTITIONS_MAX:
+            raise OptionError(
+                f"Option maxRecordsPerPartition is {records_max}, which cuts the {sum(map(_size, parts))} messages of "
+                f"a micro-batch into {sum(counts)} partitions; the limit is {PARTITIONS_MAX}. "
+                "Raise it, or set maxOffsetsPerTrigger."
+            )
+        parts = _cut_all(parts, counts)
+    if partitions_min is not None and len(parts) < partitions_min:
+        parts = _cut_all(parts, _counts_for(partitions_min, list(map(_size, parts))))
+    return parts
+
+
+def _counts_for(partitions_min: int, sizes: Sequence[int]) -> list[int]:
+    """Into how many parts each size is cut.
+
+    Sizes whose share of the parts is one stay whole, and count no more when the others share what is left: many small
+    ones do not crowd out a big one (SPARK-36576).
+    """
+    small = [_share(size, sum(sizes), partitions_min) == 1 for size in sizes]
+    large_total = sum(size for size, is_small in zip(sizes, small, strict=True) if not is_small)
+    left = max(partitions_min - sum(small), 1)
+    return [1 if is_small else _share(size, large_total, left) for size, is_small in zip(sizes, small, strict=True)]
+
+
+def _share(size: int, total: int, parts: int) -> int:
+    """``size / total * parts``, rounded half up, at least 1."""
+    return max((2 * size * parts + total) // (2 * total), 1)
+
+
+def _cut_all(partitions: Sequence[Partition], counts: Sequence[int]) -> list[Partition]:
+    return [part for whole, count in zip(partitions, counts, strict=True) for part in _cut(whole, count)]
+
+
+def _cut(partition: Partition, count: int) -> list[Partition]:
+    """At most ``count`` parts of equal size; what does not divide evenly makes the last ones longer."""
+    ranges = list(reversed(partition))
+    left = _size(partition)
+    parts = []
+    for remaining_parts in range(count, 0, -1):
+        size = left // remaining_parts
+        left -= size
+        parts.append(_take(ranges, size))
+    return [part for part in parts if part]
+
+
+def _take(ranges: list[QueueRange], size: int) -> Partition:
+    """Takes so many messages off the end of ``ranges``, which are in reverse order."""
+    taken = []
+    while size:
+        queue, from_offset, until_offset = ranges.pop()
+        middle = min(from_offset + size, until_offset)
+        taken.append(QueueRange(queue, from_offset, middle))
+        size -= middle - from_offset
+        if middle < until_offset:
+            ranges.append(QueueRange(queue, middle, until_offset))
+    return tuple(taken)
+
+
+def _without_empty(partition: Partition) -> Partition:
+    return tuple(entry for entry in partition if entry.size > 0)
+
+
+def _size(partition: Partition) -> int:
+    return sum(entry.size for entry in partition)
