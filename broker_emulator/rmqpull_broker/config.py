@@ -23,7 +23,7 @@ BROKERS_MAX = 64
 
 _DIGITS = re.compile(r"[0-9]{1,9}")
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
-_BROKER_NAME = re.compile(r"[A-Za-z0-9_-]{1,127}")
+_BROKER_NAME = re.compile(r"[A-Za-z0-9_@-]{1,127}")
 _SIZE = re.compile(r"([0-9]{1,12})([KMGT]?)")
 
 
@@ -110,7 +110,7 @@ def parse_brokers(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         if not _BROKER_NAME.fullmatch(name):
-            raise SettingError(f"{name!r} is no broker's name: expected letters, digits, '-' and '_', as broker-a")
+            raise SettingError(f"{name!r} is no broker's name: expected letters, digits, '-', '_' and '@', as broker-a")
         if names.count(name) > 1:
             raise SettingError(f"broker {name!r} was given {names.count(name)} times: name it once")
     if len(names) > BROKERS_MAX:

@@ -134,13 +134,13 @@ def test_other_extensions_are_refused(text: str) -> None:
 
 def test_brokers_are_named_with_commas_between() -> None:
     assert parse_brokers("broker-a") == ("broker-a",)
-    assert parse_brokers("broker-a, broker_B,3") == ("broker-a", "broker_B", "3")
+    assert parse_brokers("broker-a, broker_B,3,room1@c") == ("broker-a", "broker_B", "3", "room1@c")
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "'' is no broker's name: expected letters, digits, '-' and '_', as broker-a"),
+        ("", "'' is no broker's name: expected letters, digits, '-', '_' and '@', as broker-a"),
         ("a,", "'' is no broker's name"),
         ("a b", "'a b' is no broker's name"),
         ("a,b,a", "broker 'a' was given 2 times: name it once"),

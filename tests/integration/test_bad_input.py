@@ -38,6 +38,18 @@ NOBODY = "127.0.0.1:1"  # a port that no broker gets
             {"endpoints": NOBODY, "topic": "t", "maxOffsetsPerTrigger": "0"},
             "OptionError: Option maxOffsetsPerTrigger is '0'. Expected an integer from 1",
         ),
+        (
+            {"endpoints": NOBODY, "topic": "t", "minPartitions": "1.0"},
+            "OptionError: Option minPartitions is '1.0'. Expected an integer from 1",
+        ),
+        (
+            {"endpoints": NOBODY, "topic": "t", "allocateStrategy": "AVG_CIRCLE"},
+            "OptionError: Option allocateStrategy is 'AVG_CIRCLE'. Did you mean AVG_BY_CIRCLE?",
+        ),
+        (
+            {"endpoints": NOBODY, "topic": "t", "virtualNodeCnt": "3"},
+            "OptionError: Option virtualNodeCnt means nothing to allocateStrategy AVG.",
+        ),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
@@ -70,8 +82,13 @@ def test_a_path_is_refused_when_the_stream_is_declared(spark: SparkSession) -> N
             {"endpoints": NOBODY, "requestTimeoutMs": "100"},
             f"BrokerUnavailable: No broker answered DescribeServer at {NOBODY} within 100 ms",
         ),
+        (
+            None,
+            {"allocateStrategy": "MACHINE_ROOM", "consumeridcs": "room1"},
+            "OptionError: allocateStrategy MACHINE_ROOM gives no queue of orders/broker-a/0 to any partition",
+        ),
     ],
-    ids=["topic", "queue", "schema", "option", "endpoints"],
+    ids=["topic", "queue", "schema", "option", "endpoints", "rooms"],
 )
 def test_what_shows_only_later_ends_the_query(
     spark: SparkSession, schema: str | None, given: dict[str, str], sentence: str

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Row, SparkSession
-from pyspark.sql.functions import spark_partition_id
 
 from pyspark_rmqpull.schema import ROW_SCHEMA
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 
 if TYPE_CHECKING:
-    from tests.conftest import StartBroker
     from tests.integration.conftest import Queries, Topic
 
 
@@ -86,15 +83,3 @@ def test_a_union_of_a_stream_with_itself_gives_each_row_twice(queries: Queries, 
     topic.send(b"one", b"two")
     stream = queries.stream(topic)
     assert queries.run(stream.union(stream)).bodies == [b"one", b"one", b"two", b"two"]
-
-
-def test_partitions_are_those_of_the_averaging_strategy(
-    queries: Queries, topic: Topic, start_broker: StartBroker, extensions: str
-) -> None:
-    from_eight = replace(topic, name="eight", endpoints=start_broker({"eight": 8}, extensions=extensions).endpoints)
-    from_eight.send(*[b"x"] * 40)
-    stream = queries.stream(from_eight, numPartitions="3").select("queueId", spark_partition_id().alias("partition"))
-    allocated: dict[int, set[int]] = {}
-    for row in queries.run(stream).rows:
-        allocated.setdefault(row["partition"], set()).add(row["queueId"])
-    assert allocated == {0: {0, 1, 2}, 1: {3, 4, 5}, 2: {6, 7}}

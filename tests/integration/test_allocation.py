@@ -1,0 +1,155 @@
+"""Which Spark partition reads which queue, and how partitions are cut."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import DataFrame, Row
+from pyspark.sql.functions import spark_partition_id
+
+from rmqpull_broker.testing import running_broker
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Queries, Topic
+
+ROOMS = ("room1@broker-a", "room2@broker-b")
+
+
+@pytest.fixture(scope="module")
+def endpoints(extensions: str) -> Iterator[str]:
+    """A broker with topic T of eight queues, each with five messages, and topic "single" of one."""
+    with running_broker({"T": 8, "single": 1}, extensions=extensions) as broker:
+        broker.send("T", *[b"x"] * 40)
+        broker.send("single", *[b"x"] * 12)
+        yield broker.endpoints
+
+
+@pytest.fixture
+def eight(topic: Topic, endpoints: str) -> Topic:
+    return replace(topic, name="T", endpoints=endpoints)
+
+
+@pytest.fixture
+def single(topic: Topic, endpoints: str) -> Topic:
+    return replace(topic, name="single", endpoints=endpoints)
+
+
+def placed(stream: DataFrame) -> DataFrame:
+    return stream.select("brokerName", "queueId", "queueOffset", spark_partition_id().alias("partition"))
+
+
+def offsets_by_partition(rows: Sequence[Row]) -> list[dict[tuple[str, int], list[int]]]:
+    """The offsets of each queue, in the order of the rows, partition by partition."""
+    found: dict[int, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        found[row["partition"]][row["brokerName"], row["queueId"]].append(row["queueOffset"])
+    return [dict(found[partition]) for partition in sorted(found)]
+
+
+def queues_by_partition(rows: Sequence[Row]) -> list[str]:
+    """``0 1 2`` for a partition that reads queues 0, 1 and 2."""
+    return [" ".join(str(queue_id) for _, queue_id in sorted(mine)) for mine in offsets_by_partition(rows)]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"numPartitions": "3"}, ["0 1 2", "3 4 5", "6 7"]),
+        ({"numPartitions": "3", "allocateStrategy": "AVG_BY_CIRCLE"}, ["0 3 6", "1 4 7", "2 5"]),
+        (
+            {"allocateStrategy": "CONSISTENT_HASH", "consumerIds": "CID-0,CID-1,CID-2"},
+            ["3 4", "1 5 7", "0 2 6"],
+        ),
+        (
+            {
+                "allocateStrategy": "CONFIG",
+                "messageQueueList": '[{"T":{"broker-a":[7,0]}},{"T":{"broker-a":[1,2,3,4,5]}}]',
+            },
+            ["0 7", "1 2 3 4 5"],
+        ),
+        (
+            {
+                "allocateStrategy": "BACKLOG",
+                "numPartitions": "2",
+                "startingOffsets": json.dumps({"T": {"broker-a": {"0": 0, "1": 3, "2": 3, "7": 4}}}),
+            },
+            ["0", "1 2 7"],
+        ),
+    ],
+    ids=lambda value: value.get("allocateStrategy", "AVG") if isinstance(value, dict) else "",
+)
+def test_queues_go_to_partitions_as_the_strategy_says(
+    queries: Queries, eight: Topic, given: dict[str, str], expected: list[str]
+) -> None:
+    assert queues_by_partition(queries.run(placed(queries.stream(eight, **given))).rows) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            {"allocateStrategy": "MACHINE_ROOM", "consumeridcs": "room1", "numPartitions": "2"},
+            [{(ROOMS[0], 0), (ROOMS[0], 1)}, {(ROOMS[0], 2), (ROOMS[0], 3)}],
+        ),
+        (
+            {"allocateStrategy": "MACHINE_ROOM_NEARBY", "consumerIds": "room1@A,room1@B,room2@C"},
+            [
+                {(ROOMS[0], 0), (ROOMS[0], 1)},
+                {(ROOMS[0], 2), (ROOMS[0], 3)},
+                {(ROOMS[1], queue_id) for queue_id in range(4)},
+            ],
+        ),
+    ],
+    ids=lambda value: value["allocateStrategy"] if isinstance(value, dict) else "",
+)
+def test_rooms_are_those_of_brokers_and_consumers(
+    queries: Queries, topic: Topic, extensions: str, given: dict[str, str], expected: list[set[Any]]
+) -> None:
+    with running_broker({"T": 4}, brokers=ROOMS, extensions=extensions) as broker:
+        broker.send("T", *[b"x"] * 16)
+        stream = queries.stream(replace(topic, name="T", endpoints=broker.endpoints), **given)
+        rows = queries.run(placed(stream)).rows
+    assert [set(mine) for mine in offsets_by_partition(rows)] == expected
+
+
+def test_a_batch_that_is_planned_twice_is_planned_the_same(queries: Queries, eight: Topic) -> None:
+    """Each scan of a union plans the batch by itself (acceptance case 27)."""
+    given = {"allocateStrategy": "BACKLOG", "numPartitions": "3", "maxRecordsPerPartition": "4"}
+    stream = queries.stream(eight, **given)
+    partitions = offsets_by_partition(queries.run(placed(stream.union(stream))).rows)
+    half = len(partitions) // 2
+    assert partitions[:half] == partitions[half:]
+    assert sum(len(offsets) for mine in partitions[:half] for offsets in mine.values()) == 40
+
+
+def test_case_31_too_few_partitions_are_cut_and_nothing_else_changes(queries: Queries, eight: Topic) -> None:
+    stream = queries.stream(eight, numPartitions="3", minPartitions="12")
+    rows = queries.run(placed(stream)).rows
+    partitions = offsets_by_partition(rows)
+    assert len(partitions) == 12
+    assert all(offsets == sorted(offsets) for mine in partitions for offsets in mine.values())
+    assert Counter((row["queueId"], row["queueOffset"]) for row in rows) == Counter(
+        (queue_id, offset) for queue_id in range(8) for offset in range(5)
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "sizes"),
+    [
+        ({}, [12]),
+        ({"minPartitions": "1"}, [12]),
+        ({"minPartitions": "4"}, [3, 3, 3, 3]),
+        ({"maxRecordsPerPartition": "5"}, [4, 4, 4]),
+    ],
+    ids=lambda value: next(iter(value), "unset") + next(iter(value.values()), "") if isinstance(value, dict) else "",
+)
+def test_case_32_one_queue_is_read_by_so_many_tasks(
+    queries: Queries, single: Topic, given: dict[str, str], sizes: list[int]
+) -> None:
+    rows = queries.run(placed(queries.stream(single, **given))).rows
+    assert [len(offsets) for mine in offsets_by_partition(rows) for offsets in mine.values()] == sizes
