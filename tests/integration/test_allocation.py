@@ -128,7 +128,7 @@ def test_a_batch_that_is_planned_twice_is_planned_the_same(queries: Queries, eig
 
 
 def test_case_31_too_few_partitions_are_cut_and_nothing_else_changes(queries: Queries, eight: Topic) -> None:
-    stream = queries.stream(eight, numPartitions="3", minPartitions="12")
+    stream = queries.stream(eight, numPartitions="4", minPartitions="12")
     rows = queries.run(placed(stream)).rows
     partitions = offsets_by_partition(rows)
     assert len(partitions) == 12
