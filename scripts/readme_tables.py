@@ -30,9 +30,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def source_options() -> str:
-    """The options of ``spark.readStream``."""
+    """The options of the source."""
     rows = [
-        (f"`{option.name}`", "required" if option.is_required else option.default or "-", option.unit, option.doc)
+        (
+            f"`{option.name}`",
+            "required" if option.is_required else option.default or "-",
+            option.unit,
+            f"{option.doc} Only in a {option.only.value}." if option.only else option.doc,
+        )
         for option in OPTIONS
     ]
     return table(("option", "default", "unit", "meaning"), rows)

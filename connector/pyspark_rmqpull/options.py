@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import enum
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,29 @@ from pyspark_rmqpull.allocation.parsing import (
 from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.model import MessageQueue
 from pyspark_rmqpull.starting import StartingOffsets, parse_starting_offsets
+from pyspark_rmqpull.ending import refuse_start_after_end
+from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.positions import (
+    EARLIEST,
+    GROUP,
+    LATEST,
+    Positions,
+    Ranked,
+    everything,
+    parse_ending_offsets,
+    parse_offsets_by_timestamp,
+    parse_starting_default,
+    parse_starting_offsets,
+    parse_timestamp_of_everything,
+    spelled,
+)
+from pyspark_rmqpull.starting import (
+    CONSUME_FROM_FIRST_OFFSET,
+    CONSUME_FROM_LAST_OFFSET,
+    CONSUME_FROM_TIMESTAMP,
+    Starting,
+)
+from pyspark_rmqpull.timestamps import parse_consume_timestamp
 
 DERIVED_GROUP = "rmqpull-spark-source"
 """The consumer group in whose name a query without one pulls; nothing is committed for it."""
@@ -30,6 +54,13 @@ _NOT_OFFERED = {
     "assign": "Option assign is not offered yet. Name the topic with option topic; all of its queues are read.",
 }
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+class Mode(enum.Enum):
+    """The two ways to read; Spark tells them apart only when it asks for a reader."""
+
+    STREAM = "stream"
+    BATCH = "batch read"
 
 
 def _integer(least: int, most: int) -> Callable[[str], int]:
@@ -68,9 +99,24 @@ def _name(length_max: int) -> Callable[[str], str]:
     return parse
 
 
+def _word(*words: str) -> Callable[[str], str]:
+    """A parser of words in any case."""
+
+    def parse(text: str) -> str:
+        found = next((word for word in words if word.lower() == text.strip().lower()), None)
+        if found is None:
+            raise ValueError(f"Expected {', '.join(words[:-1])} or {words[-1]}.")
+        return found
+
+    return parse
+
+
 @dataclass(frozen=True)
 class Option:
-    """One option. ``default`` is written as a user would; None means that there is none."""
+    """One option. ``default`` is written as a user would; None means that there is none.
+
+    ``only`` is the mode without which it means nothing; None for both.
+    """
 
     name: str
     default: str | None
@@ -78,6 +124,7 @@ class Option:
     doc: str
     parse: Callable[[str], Any]
     is_required: bool = False
+    only: Mode | None = None
 
     @property
     def attribute(self) -> str:
@@ -97,12 +144,87 @@ OPTIONS = (
     ),
     Option(
         "startingOffsets",
-        "latest",
+        None,
         "word or JSON",
-        'Where a new query begins: `earliest`, `latest`, or per topic or queue as `{"orders":"earliest"}` or '
-        '`{"orders":{"broker-a":{"0":12,"1":"latest"}}}`; what is not named follows `latest`. '
+        "Where a new query begins: `earliest`, `latest` (streams), `group` (the offsets of `consumerGroup`), or per "
+        'topic or queue as `{"orders":"earliest"}` or `{"orders":{"broker-a":{"0":12,"1":"latest"}}}`. '
         "A query with a checkpoint goes on from there; a queue found later is read from its beginning.",
         parse_starting_offsets,
+    ),
+    Option(
+        "startingOffsetsDefault",
+        None,
+        "word",
+        "Where queues begin that no other option names: `earliest`, `latest` or `group`; unset, `latest` in a stream "
+        "and `earliest` in a batch read.",
+        parse_starting_default,
+    ),
+    Option(
+        "startingTimestamp",
+        None,
+        "ISO 8601 or ms",
+        "Begins every queue at its first message that the broker stored then or later. Without a zone, UTC. Ranks "
+        "above `startingOffsetsByTimestamp`, and that above `startingOffsets`, queue by queue.",
+        parse_timestamp_of_everything,
+    ),
+    Option(
+        "startingOffsetsByTimestamp",
+        None,
+        "JSON",
+        'The same per topic or queue: `{"orders":"2026-03-01T12:00:00Z"}` or '
+        '`{"orders":{"broker-a":{"0":1772366400000}}}`.',
+        parse_offsets_by_timestamp,
+    ),
+    Option(
+        "startingOffsetsByTimestampStrategy",
+        "error",
+        "error, latest",
+        "What becomes of a queue without a message stored at the time or later: it fails the query, or begins at its "
+        "end.",
+        _word("error", "latest"),
+    ),
+    Option(
+        "consumeFromWhere",
+        CONSUME_FROM_LAST_OFFSET,
+        "name",
+        f"Where `group` begins on queues that the group has no offset of: `{CONSUME_FROM_LAST_OFFSET}`, "
+        f"`{CONSUME_FROM_FIRST_OFFSET}` or `{CONSUME_FROM_TIMESTAMP}`. RocketMQ's brokers give a new group offset 0 of "
+        "a queue that still has its first message at hand, so that it reads such a queue whole.",
+        _word(CONSUME_FROM_LAST_OFFSET, CONSUME_FROM_FIRST_OFFSET, CONSUME_FROM_TIMESTAMP),
+    ),
+    Option(
+        "consumeTimestamp",
+        None,
+        "yyyyMMddHHmmss, ISO 8601 or ms",
+        f"The time of `{CONSUME_FROM_TIMESTAMP}`; RocketMQ's own form is in the driver's time zone. Unset, half an "
+        "hour before the query begins.",
+        parse_consume_timestamp,
+    ),
+    Option(
+        "endingOffsets",
+        None,
+        "word or JSON",
+        "Where each queue ends: `latest`, or per topic or queue as for `startingOffsets`, offsets exclusive; what is "
+        "not named ends where it ended when the read was planned.",
+        parse_ending_offsets,
+        only=Mode.BATCH,
+    ),
+    Option(
+        "endingTimestamp",
+        None,
+        "ISO 8601 or ms",
+        "Ends every queue before its first message that was stored then or later; ranks as `startingTimestamp` does. A "
+        "queue without one is read to its end.",
+        parse_timestamp_of_everything,
+        only=Mode.BATCH,
+    ),
+    Option(
+        "endingOffsetsByTimestamp",
+        None,
+        "JSON",
+        "The same per topic or queue.",
+        parse_offsets_by_timestamp,
+        only=Mode.BATCH,
     ),
     Option(
         "maxOffsetsPerTrigger",
@@ -111,6 +233,7 @@ OPTIONS = (
         "About how many messages a micro-batch takes, shared among queues in proportion to what waits in them, rounded "
         "down, but at least one from each queue that has any.",
         _integer(1, 2**63 - 1),  # Spark hands the limit through a Java long
+        only=Mode.STREAM,
     ),
     Option(
         "numPartitions",
@@ -198,6 +321,7 @@ OPTIONS = (
         "How long an idle query waits on the broker for news before Spark asks again; 0 never waits. "
         "It holds up the query's other sources as long.",
         _integer(0, 60_000),
+        only=Mode.STREAM,
     ),
     Option(
         "requestTimeoutMs",
@@ -223,7 +347,16 @@ class SourceOptions:
     endpoints: str
     topic: str
     consumer_group: str | None
-    starting_offsets: StartingOffsets
+    starting_offsets: Positions | None
+    starting_offsets_default: Positions | None
+    starting_timestamp: Positions | None
+    starting_offsets_by_timestamp: Positions | None
+    starting_offsets_by_timestamp_strategy: str
+    consume_from_where: str
+    consume_timestamp: int | None
+    ending_offsets: Positions | None
+    ending_timestamp: Positions | None
+    ending_offsets_by_timestamp: Positions | None
     max_offsets_per_trigger: int | None
     num_partitions: int | None
     allocate_strategy: str
@@ -249,11 +382,37 @@ class SourceOptions:
         """How queues become Spark partitions."""
         return choose(self)
 
-    @classmethod
-    def from_options(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Checks an option map as Spark hands it over, names in any case.
+    def starting(self, mode: Mode) -> Starting:
+        """Where a new query begins."""
+        return Starting(
+            _ranked(
+                ("startingTimestamp", self.starting_timestamp),
+                ("startingOffsetsByTimestamp", self.starting_offsets_by_timestamp),
+                ("startingOffsets", self.starting_offsets),
+                ("startingOffsetsDefault", self.starting_offsets_default),
+                ("the default", everything(LATEST if mode is Mode.STREAM else EARLIEST)),
+            ),
+            self.consumer_group,
+            self.consume_from_where,
+            self.consume_timestamp,
+            self.starting_offsets_by_timestamp_strategy == "error",
+        )
 
-        Raises OptionError for an unknown, conflicting, missing or unreadable option.
+    @property
+    def ending(self) -> Ranked:
+        """Where a batch read ends."""
+        return _ranked(
+            ("endingTimestamp", self.ending_timestamp),
+            ("endingOffsetsByTimestamp", self.ending_offsets_by_timestamp),
+            ("endingOffsets", self.ending_offsets),
+            ("the default", everything(LATEST)),
+        )
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str], mode: Mode | None = None) -> SourceOptions:
+        """Checks an option map as Spark hands it over, names in any case; what only one ``mode`` has, when it is known.
+
+        Raises OptionError for an unknown, conflicting, missing or unreadable option, or one that is not for this mode.
         """
         given = {name.lower(): value for name, value in options.items()}
         _refuse_path(given)
@@ -262,6 +421,9 @@ class SourceOptions:
         checked = cls(**{option.attribute: _value(option, given) for option in OPTIONS})
         refuse_stray(given, checked)
         choose(checked)
+        _refuse_positions(checked, mode)
+        if mode is not None:
+            _refuse_other_mode(given, mode)
         return checked
 
 
@@ -292,6 +454,34 @@ def _refuse_conflicts(given: Mapping[str, str]) -> None:
     for name in chosen:
         if name.lower() in _NOT_OFFERED:
             raise OptionError(_NOT_OFFERED[name.lower()])
+
+
+def _ranked(*options: tuple[str, Positions | None]) -> Ranked:
+    return Ranked({name: positions for name, positions in options if positions is not None})
+
+
+def _refuse_positions(options: SourceOptions, mode: Mode | None) -> None:
+    starting = options.starting(mode or Mode.BATCH).wanted
+    refuse_start_after_end(starting, options.ending)
+    if options.consumer_group is None:
+        for name, place in starting.options_with(GROUP):
+            raise OptionError(
+                f"Option {name} says group for {spelled(place)}. Name the group with option consumerGroup."
+            )
+    if mode is Mode.BATCH:
+        for name, place in starting.options_with(LATEST):
+            raise OptionError(
+                f"Option {name} says latest for {spelled(place)}, where a batch read would find nothing. "
+                "Begin at earliest, group, an offset or a time."
+            )
+
+
+def _refuse_other_mode(given: Mapping[str, str], mode: Mode) -> None:
+    for option in OPTIONS:
+        if option.only not in (None, mode) and option.name.lower() in given:
+            raise OptionError(
+                f"Option {option.name} is for a {option.only.value}, and this is a {mode.value}. Remove it."
+            )
 
 
 def _value(option: Option, given: Mapping[str, str]) -> Any:

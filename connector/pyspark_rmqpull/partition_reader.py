@@ -1,8 +1,8 @@
-"""The executor's side: reads the ranges of one Spark partition as Arrow batches."""
+"""What a task gets and does: the ranges of one Spark partition, read as Arrow batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -13,6 +13,8 @@ from pyspark_rmqpull.client import connect
 from pyspark_rmqpull.columns import RowColumns
 from pyspark_rmqpull.model import QueueRange
 from pyspark_rmqpull.options import SourceOptions
+from pyspark_rmqpull.planning import assign_ranges
+from pyspark_rmqpull.splitting import split_partitions
 
 
 @dataclass
@@ -24,6 +26,16 @@ class QueueRangesPartition(InputPartition):
 
     ranges: tuple[QueueRange, ...]
     creation_ids: dict[str, str] = field(default_factory=dict)
+
+
+def tasks_of(
+    ranges: Iterable[QueueRange], creation_ids: Mapping[str, str], options: SourceOptions
+) -> list[QueueRangesPartition]:
+    """The tasks that read these ranges: what allocation gives each consumer, cut where that is too much for one."""
+    parts = split_partitions(
+        assign_ranges(ranges, options.allocation), options.min_partitions, options.max_records_per_partition
+    )
+    return [QueueRangesPartition(part, dict(creation_ids)) for part in parts]
 
 
 def read_partition(

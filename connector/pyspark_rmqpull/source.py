@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from pyspark_rmqpull.options import SourceOptions
+from pyspark_rmqpull.options import Mode, SourceOptions
 from pyspark_rmqpull.schema import ROW_SCHEMA, check_schema
 
 
 class RmqpullDataSource(DataSource):
-    """``spark.readStream.format("rmqpull")``. Options are those of :data:`pyspark_rmqpull.options.OPTIONS`."""
+    """``spark.readStream.format("rmqpull")`` and ``spark.read.format("rmqpull")``.
+
+    Options are those of :data:`pyspark_rmqpull.options.OPTIONS`.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -18,18 +21,32 @@ class RmqpullDataSource(DataSource):
         return "rmqpull"
 
     def schema(self) -> StructType:
-        """The row schema. Spark asks for it in ``load()``, so bad options are refused there, before any work."""
+        """The row schema. Spark asks for it in ``load()``, so bad options are refused there, before any work.
+
+        Whether the query is a stream or a batch read Spark does not say here.
+        """
         SourceOptions.from_options(self.options)
         return ROW_SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader of a batch; what holds for a batch only is checked now, when Spark says that it is one.
+
+        Raises OptionError.
+        """
+        options = SourceOptions.from_options(self.options, Mode.BATCH)
+        check_schema(schema)
+        # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
+        from pyspark_rmqpull.batch_reader import RmqpullBatchReader
+
+        return RmqpullBatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of a query.
 
         With a schema given by the user ``load()`` asked nothing, so options are checked again. Raises OptionError.
         """
-        options = SourceOptions.from_options(self.options)
+        options = SourceOptions.from_options(self.options, Mode.STREAM)
         check_schema(schema)
-        # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
         from pyspark_rmqpull.stream_reader import RmqpullStreamReader
 
         return RmqpullStreamReader(options, schema)

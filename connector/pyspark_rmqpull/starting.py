@@ -1,102 +1,110 @@
-"""Where a new query begins: the option ``startingOffsets``, read before any work and resolved once bounds are known."""
+"""Where a new query begins, once the bounds of its queues are known."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.loss import refuse_outside
 from pyspark_rmqpull.model import Bounds, MessageQueue
+from pyspark_rmqpull.positions import EARLIEST, GROUP, LATEST, AtTime, Position, Ranked, refuse_not_available
 
-EARLIEST = "earliest"
-LATEST = "latest"
-_EXPECTED = (
-    "Expected 'earliest', 'latest', or JSON such as {\"orders\":\"earliest\"} or "
-    '{"orders":{"broker-a":{"0":12,"1":"latest"}}}.'
-)
+CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
+CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
+CONSUME_FROM_TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+RETRY_TOPIC_PREFIX = "%RETRY%"
+CONSUME_TIMESTAMP_AGO_MS = 30 * 60 * 1000
+"""How long before now a group begins whose ``consumeTimestamp`` is not set (rocketmq-semantics 1.2.1)."""
+
+
+class OffsetLookUp(Protocol):
+    """What is asked of the broker: see :class:`pyspark_rmqpull.client.port.BrokerClient`."""
+
+    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """The first offset stored then or later, by queue; the end where there is none."""
+
+    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """The group's offset, by queue; None where it has none."""
 
 
 @dataclass(frozen=True)
-class StartingOffsets:
-    """A word or a number for what is named; everything else follows ``default``."""
+class Starting:
+    """Everything that options say of the begin.
 
-    default: str = LATEST
-    topics: Mapping[str, str] = field(default_factory=dict)
-    queues: Mapping[MessageQueue, str | int] = field(default_factory=dict)
+    ``is_match_needed``: whether a start by time fails on a queue without a message stored then or later.
+    """
 
-    def resolve(self, bounds: Mapping[MessageQueue, Bounds]) -> dict[MessageQueue, int]:
-        """The first offset to read of each queue. Raises OptionError for a queue or an offset that does not exist."""
-        self._refuse_unknown(bounds)
-        return {queue: self._resolve(queue, limits) for queue, limits in sorted(bounds.items())}
+    wanted: Ranked
+    group: str | None = None
+    consume_from_where: str = CONSUME_FROM_LAST_OFFSET
+    consume_timestamp_ms: int | None = None
+    is_match_needed: bool = True
 
-    def _refuse_unknown(self, bounds: Mapping[MessageQueue, Bounds]) -> None:
-        existing = {queue.topic for queue in bounds}
-        unknown = [str(queue) for queue in self.queues if queue not in bounds]
-        unknown += [topic for topic in self.topics if topic not in existing]
-        if unknown:
-            raise OptionError(
-                f"Option startingOffsets names {', '.join(unknown)}, which this query does not read. "
-                f"It reads {', '.join(map(str, sorted(bounds)))}."
-            )
+    def resolve(self, bounds: Mapping[MessageQueue, Bounds], ask: OffsetLookUp, now_ms: int) -> dict[MessageQueue, int]:
+        """The first offset to read of each queue.
 
-    def _resolve(self, queue: MessageQueue, limits: Bounds) -> int:
-        wanted = self.queues.get(queue, self.topics.get(queue.topic, self.default))
-        if isinstance(wanted, str):
-            return limits.min_offset if wanted == EARLIEST else limits.max_offset
-        if not limits.min_offset <= wanted <= limits.max_offset:
-            raise OptionError(
-                f"Option startingOffsets asks for offset {wanted} of queue {queue}, which has "
-                f"[{limits.min_offset}, {limits.max_offset}). Choose an offset in there, 'earliest' or 'latest'."
-            )
-        return wanted
+        Raises OptionError for a queue, an offset or a message at a time that does not exist, DataLoss for a group's
+        offset at which its queue cannot be read any more, and what asking the broker raises.
+        """
+        self.wanted.refuse_unknown(bounds)
+        said = {queue: self.wanted.of(queue) for queue in sorted(bounds)}
+        begins = {queue: position for queue, (_, position) in said.items() if position != GROUP}
+        of_group = self._of_group([queue for queue in said if queue not in begins], bounds, ask, now_ms)
+        begins |= of_group
+        found = ask.offsets_at({q: begin.timestamp_ms for q, begin in begins.items() if isinstance(begin, AtTime)})
+        starts = {}
+        for queue, (option, position) in said.items():
+            if isinstance(position, int):
+                refuse_not_available(option, queue, position, bounds[queue])
+            if isinstance(position, AtTime) and self.is_match_needed:
+                _refuse_no_match(option, queue, position, found[queue], bounds[queue])
+            starts[queue] = _offset(begins[queue], bounds[queue], found.get(queue))
+        return starts
 
-
-def parse_starting_offsets(text: str) -> StartingOffsets:
-    """Reads the option. Raises ValueError with what is wrong and what was expected."""
-    if text.strip().lower() in (EARLIEST, LATEST):
-        return StartingOffsets(text.strip().lower())
-    try:
-        form = json.loads(text, object_pairs_hook=_without_repeats)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"It is neither a word it knows nor JSON ({error}). {_EXPECTED}") from None
-    if not isinstance(form, dict):
-        raise ValueError(f"It is no JSON object. {_EXPECTED}")
-    topics: dict[str, str] = {}
-    queues: dict[MessageQueue, str | int] = {}
-    for topic, wanted in form.items():
-        if isinstance(wanted, dict):
-            queues |= _queues_of(topic, wanted)
-        else:
-            topics[topic] = _word(topic, wanted)
-    return StartingOffsets(LATEST, topics, queues)
+    def _of_group(
+        self, queues: Sequence[MessageQueue], bounds: Mapping[MessageQueue, Bounds], ask: OffsetLookUp, now_ms: int
+    ) -> dict[MessageQueue, Position]:
+        if not queues or self.group is None:
+            return {}
+        since_ms = self.consume_timestamp_ms
+        since = AtTime(max(0, now_ms - CONSUME_TIMESTAMP_AGO_MS) if since_ms is None else since_ms)
+        begins = {}
+        for queue, stored in ask.committed(self.group, queues).items():
+            begins[queue] = compute_pull_from_where(queue.topic, stored, self.consume_from_where, since)
+            if begins[queue] == stored:
+                refuse_outside(queue, stored, bounds[queue])
+        return begins
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    form = dict(pairs)
-    if len(form) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"It names {max(names, key=names.count)!r} twice. {_EXPECTED}")
-    return form
+def compute_pull_from_where(topic: str, stored: int | None, consume_from_where: str, since: AtTime) -> Position:
+    """Where a consumer begins, by the group's stored offset: RocketMQ's table (rocketmq-semantics 1.10).
+
+    Where the table says 0 it is the earliest here: a pull there is repaired to the min offset (1.8).
+    """
+    if stored is not None and stored >= 0:
+        return stored
+    is_retry = topic.startswith(RETRY_TOPIC_PREFIX)
+    if consume_from_where == CONSUME_FROM_TIMESTAMP:
+        return LATEST if is_retry else since
+    return EARLIEST if is_retry or consume_from_where == CONSUME_FROM_FIRST_OFFSET else LATEST
 
 
-def _queues_of(topic: str, brokers: Mapping[str, Any]) -> dict[MessageQueue, str | int]:
-    queues: dict[MessageQueue, str | int] = {}
-    for broker_name, offsets in brokers.items():
-        if not isinstance(offsets, dict):
-            raise ValueError(f"{topic}/{broker_name} has no queue ids with offsets. {_EXPECTED}")
-        for queue_id, wanted in offsets.items():
-            if not re.fullmatch("0|[1-9][0-9]*", queue_id):  # one spelling, so that no queue is named twice
-                raise ValueError(f"{topic}/{broker_name} has queue id {queue_id!r}, not one like 0 or 12. {_EXPECTED}")
-            queue = MessageQueue(topic, broker_name, int(queue_id))
-            is_offset = isinstance(wanted, int) and not isinstance(wanted, bool) and wanted >= 0
-            queues[queue] = wanted if is_offset else _word(str(queue), wanted)
-    return queues
+def _refuse_no_match(option: str, queue: MessageQueue, wanted: AtTime, found: int, bounds: Bounds) -> None:
+    if found >= bounds.max_offset:
+        raise OptionError(
+            f"No offset matched from request of queue {queue} and timestamp {wanted.timestamp_ms}: option {option} "
+            f"wants messages stored at {wanted} or later, and none in [{bounds.min_offset}, {bounds.max_offset}) was. "
+            "Choose an earlier time, or set startingOffsetsByTimestampStrategy to latest to begin at such queues' end."
+        )
 
 
-def _word(place: str, wanted: Any) -> str:
-    if isinstance(wanted, str) and wanted.lower() in (EARLIEST, LATEST):
-        return wanted.lower()
-    raise ValueError(f"{place} is set to {json.dumps(wanted)}. {_EXPECTED}")
+def _offset(position: Position, bounds: Bounds, found: int | None) -> int:
+    if isinstance(position, int):
+        return position
+    if position == EARLIEST:
+        return bounds.min_offset
+    if position == LATEST or found is None:
+        return bounds.max_offset
+    return min(max(found, bounds.min_offset), bounds.max_offset)

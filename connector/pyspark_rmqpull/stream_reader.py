@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
@@ -14,15 +15,14 @@ from pyspark.sql.types import StructType
 from pyspark_rmqpull.admission import limit_rows
 from pyspark_rmqpull.allocation.topics import allocated
 from pyspark_rmqpull.client import BrokerClient, connect
-from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.listing import existing_topics, queues_of
 from pyspark_rmqpull.loss import refuse_loss
-from pyspark_rmqpull.model import Bounds, MessageQueue, TopicBounds
+from pyspark_rmqpull.model import MessageQueue, TopicBounds
 from pyspark_rmqpull.offsets import QueueOffsets
-from pyspark_rmqpull.options import SourceOptions
-from pyspark_rmqpull.partition_reader import QueueRangesPartition, read_partition
-from pyspark_rmqpull.planning import assign_ranges, ranges_between
+from pyspark_rmqpull.options import Mode, SourceOptions
+from pyspark_rmqpull.partition_reader import QueueRangesPartition, read_partition, tasks_of
+from pyspark_rmqpull.planning import ranges_between
 from pyspark_rmqpull.progress import GroupProgress
-from pyspark_rmqpull.splitting import split_partitions
 
 _logger = logging.getLogger(__name__)
 
@@ -80,20 +80,14 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return QueueOffsets(ends, batch_start.starts, batch_start.creation_ids).to_json()
 
     def _topics(self, finished: QueueOffsets) -> dict[str, TopicBounds]:
-        topics = self._client().bounds([self._options.topic])
-        if self._options.topic not in topics:
-            raise OptionError(
-                f"Topic {self._options.topic} does not exist at {self._options.endpoints}. "
-                "Create it, or name another in option topic."
-            )
-        topics = self._allocated(topics, finished)
-        self._newest = {queue: bounds.max_offset for queue, bounds in _queues(topics).items()}
+        topics = self._allocated(existing_topics(self._client(), self._options), finished)
+        self._newest = {queue: bounds.max_offset for queue, bounds in queues_of(topics).items()}
         return topics
 
     def _allocated(self, topics: dict[str, TopicBounds], finished: QueueOffsets) -> dict[str, TopicBounds]:
         """The topics without the queues that no partition gets, which are told when they are seen first."""
         read = allocated(topics, finished.offsets, self._options.allocation)
-        unread = _queues(topics).keys() - _queues(read).keys()
+        unread = queues_of(topics).keys() - queues_of(read).keys()
         if not unread <= self._unread:
             names = ", ".join(map(str, sorted(unread)))
             _logger.warning("%s gives %s to no partition: not read", self._options.allocate_strategy, names)
@@ -102,9 +96,9 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _batch_start(self, finished: QueueOffsets, topics: Mapping[str, TopicBounds]) -> QueueOffsets:
         """Where the batch begins: the finished offset, and the resolved starts of queues that it does not name."""
-        bounds = _queues(topics)
+        bounds = queues_of(topics)
         if finished.is_initial:
-            starts = self._options.starting_offsets.resolve(bounds)
+            starts = self._options.starting(Mode.STREAM).resolve(bounds, self._client(), int(time.time() * 1000))
         else:
             refuse_loss(finished, topics)
             starts = {queue: bounds[queue].min_offset for queue in bounds if queue not in finished.offsets}
@@ -115,7 +109,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _may_wait(self, batch_start: QueueOffsets, topics: Mapping[str, TopicBounds]) -> bool:
         """Whether nothing is new and the query goes on for ever: waiting holds up its other sources."""
         is_idle = not batch_start.starts and all(
-            bounds.max_offset <= batch_start.offsets[queue] for queue, bounds in _queues(topics).items()
+            bounds.max_offset <= batch_start.offsets[queue] for queue, bounds in queues_of(topics).items()
         )
         return is_idle and not self._is_first_call and not self._is_available_now and self._options.idle_wait_ms > 0
 
@@ -125,7 +119,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._client().wait_for_messages(options.pull_group, batch_start.offsets, options.idle_wait_ms)
 
     def _ends(self, topics: Mapping[str, TopicBounds]) -> dict[MessageQueue, int]:
-        ends = {queue: bounds.max_offset for queue, bounds in _queues(topics).items()}
+        ends = {queue: bounds.max_offset for queue, bounds in queues_of(topics).items()}
         if not self._is_available_now:
             return ends
         if self._available_now_ends is None:
@@ -148,11 +142,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The tasks of the batch between two offsets."""
         planned = QueueOffsets.from_json(end)
         ranges = ranges_between(QueueOffsets.from_json(start), planned)
-        ids = dict(planned.creation_ids)
-        options = self._options
-        tasks = assign_ranges(ranges.values(), options.allocation)
-        parts = split_partitions(tasks, options.min_partitions, options.max_records_per_partition)
-        return [QueueRangesPartition(part, ids) for part in parts]
+        return tasks_of(ranges.values(), planned.creation_ids, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
@@ -162,7 +152,3 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has finished the batch that ends here."""
         self._progress.commit(QueueOffsets.from_json(end))
-
-
-def _queues(topics: Mapping[str, TopicBounds]) -> dict[MessageQueue, Bounds]:
-    return {queue: bounds for topic in topics.values() for queue, bounds in topic.queues.items()}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
-from pyspark_rmqpull import stream_reader
+from pyspark_rmqpull import batch_reader, stream_reader
 from pyspark_rmqpull.client import BrokerClient, QueueRows
 from pyspark_rmqpull.client.port import NO_CREATION_IDS
 from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
@@ -23,6 +23,7 @@ class FakeClient:
     on_wait: Callable[[], None] = lambda: None
     calls: list[str] = field(default_factory=list)
     commits: list[dict[int, int]] = field(default_factory=list)
+    group_offsets: dict[int, int] = field(default_factory=dict)
 
     def bounds(self, topics: Sequence[str]) -> dict[str, TopicBounds]:
         self.calls.append("bounds")
@@ -49,7 +50,16 @@ class FakeClient:
         raise NotImplementedError
 
     def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
-        raise NotImplementedError
+        self.calls.append("committed")
+        return {queue: self.group_offsets.get(queue.queue_id) for queue in queues}
+
+    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Messages are stored at the milliseconds that are their offsets."""
+        limits = {queue: self.queues[queue.queue_id] for queue in timestamps_ms}
+        return {
+            queue: min(max(at, limits[queue].min_offset), limits[queue].max_offset)
+            for queue, at in timestamps_ms.items()
+        }
 
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
         raise NotImplementedError
@@ -67,4 +77,5 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
         return fake
 
     monkeypatch.setattr(stream_reader, "connect", connect)
+    monkeypatch.setattr(batch_reader, "connect", connect)
     return fake

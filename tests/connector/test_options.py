@@ -8,8 +8,9 @@ import pytest
 
 from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.model import MessageQueue
-from pyspark_rmqpull.options import DERIVED_GROUP, SourceOptions
-from pyspark_rmqpull.starting import StartingOffsets
+from pyspark_rmqpull.options import DERIVED_GROUP, Mode, SourceOptions
+from pyspark_rmqpull.positions import EVERYTHING, AtTime, Positions
+from pyspark_rmqpull.starting import CONSUME_FROM_FIRST_OFFSET, CONSUME_FROM_LAST_OFFSET
 
 NEEDED = {"endpoints": "127.0.0.1:8081", "topic": "flights"}
 
@@ -25,7 +26,16 @@ def test_what_is_not_given_has_a_default() -> None:
         endpoints="127.0.0.1:8081",
         topic="flights",
         consumer_group=None,
-        starting_offsets=StartingOffsets("latest"),
+        starting_offsets=None,
+        starting_offsets_default=None,
+        starting_timestamp=None,
+        starting_offsets_by_timestamp=None,
+        starting_offsets_by_timestamp_strategy="error",
+        consume_from_where=CONSUME_FROM_LAST_OFFSET,
+        consume_timestamp=None,
+        ending_offsets=None,
+        ending_timestamp=None,
+        ending_offsets_by_timestamp=None,
         max_offsets_per_trigger=None,
         num_partitions=None,
         allocate_strategy="AVG",
@@ -48,6 +58,15 @@ def test_every_option_is_read() -> None:
     given = NEEDED | {
         "consumerGroup": "billing",
         "startingOffsets": '{"flights":{"broker-a":{"0":12}}}',
+        "startingOffsetsDefault": "earliest",
+        "startingTimestamp": "1970-01-01T00:00:00.005Z",
+        "startingOffsetsByTimestamp": '{"flights":5}',
+        "startingOffsetsByTimestampStrategy": "Latest",
+        "consumeFromWhere": "consume_from_first_offset",
+        "consumeTimestamp": "7",
+        "endingOffsets": '{"flights":{"broker-a":{"0":13}}}',
+        "endingTimestamp": "6",
+        "endingOffsetsByTimestamp": '{"flights":"6"}',
         "maxOffsetsPerTrigger": "100",
         "numPartitions": "4",
         "allocateStrategy": "avg_by_circle",
@@ -61,7 +80,16 @@ def test_every_option_is_read() -> None:
         endpoints="127.0.0.1:8081",
         topic="flights",
         consumer_group="billing",
-        starting_offsets=StartingOffsets("latest", queues={MessageQueue("flights", "broker-a", 0): 12}),
+        starting_offsets=Positions({MessageQueue("flights", "broker-a", 0): 12}),
+        starting_offsets_default=Positions({EVERYTHING: "earliest"}),
+        starting_timestamp=Positions({EVERYTHING: AtTime(5)}),
+        starting_offsets_by_timestamp=Positions({("flights",): AtTime(5)}),
+        starting_offsets_by_timestamp_strategy="latest",
+        consume_from_where=CONSUME_FROM_FIRST_OFFSET,
+        consume_timestamp=7,
+        ending_offsets=Positions({MessageQueue("flights", "broker-a", 0): 13}),
+        ending_timestamp=Positions({EVERYTHING: AtTime(6)}),
+        ending_offsets_by_timestamp=Positions({("flights",): AtTime(6)}),
         max_offsets_per_trigger=100,
         num_partitions=4,
         allocate_strategy="AVG_BY_CIRCLE",
@@ -203,6 +231,13 @@ INT64_MAX = 2**63 - 1
         ("idleWaitMs", "60001", "Expected an integer from 0 to 60000."),
         ("requestTimeoutMs", "0", "Expected an integer from 1 to 3600000."),
         ("requestTimeoutMs", "10s", "Expected an integer from 1 to 3600000."),
+        ("startingOffsetsByTimestampStrategy", "earliest", "Expected error or latest."),
+        (
+            "consumeFromWhere",
+            "earliest",
+            "Expected CONSUME_FROM_LAST_OFFSET, CONSUME_FROM_FIRST_OFFSET or CONSUME_FROM_TIMESTAMP.",
+        ),
+        ("startingOffsetsDefault", "7", "Expected 'earliest', 'latest' or 'group'."),
         ("pullBatchSize", "0", "Expected an integer from 1 to 1024."),
         ("pullBatchSize", "1025", "Expected an integer from 1 to 1024."),
     ],
@@ -229,3 +264,85 @@ def test_the_largest_limit_is_the_largest_long_of_spark() -> None:
 def test_a_query_without_a_group_pulls_in_a_derived_name() -> None:
     assert SourceOptions.from_options(NEEDED).pull_group == DERIVED_GROUP
     assert SourceOptions.from_options(NEEDED | {"consumerGroup": "billing"}).pull_group == "billing"
+
+
+@pytest.mark.parametrize(
+    ("mode", "name", "value"),
+    [
+        (Mode.STREAM, "endingOffsets", "latest"),
+        (Mode.STREAM, "endingTimestamp", "2026-03-01"),
+        (Mode.STREAM, "endingOffsetsByTimestamp", "{}"),
+        (Mode.BATCH, "maxOffsetsPerTrigger", "5"),
+        (Mode.BATCH, "idleWaitMs", "0"),
+    ],
+)
+def test_an_option_of_the_other_mode_is_refused_as_soon_as_the_mode_is_known(mode: Mode, name: str, value: str) -> None:
+    """Acceptance case 35; what ``load()`` sees does not tell the modes apart."""
+    given = NEEDED | {name: value}
+    SourceOptions.from_options(given)
+    with pytest.raises(OptionError) as refused:
+        SourceOptions.from_options(given, mode)
+    modes = ("batch read", "stream") if mode is Mode.STREAM else ("stream", "batch read")
+    assert str(refused.value) == f"Option {name} is for a {modes[0]}, and this is a {modes[1]}. Remove it."
+
+
+def test_a_new_query_begins_at_the_end_in_a_stream_and_at_the_begin_in_a_batch() -> None:
+    options = SourceOptions.from_options(NEEDED)
+    begins = [
+        options.starting(mode).wanted.of(MessageQueue("flights", "a", 0))[1] for mode in (Mode.STREAM, Mode.BATCH)
+    ]
+    assert begins == ["latest", "earliest"]
+
+
+def test_a_time_ranks_above_times_by_queue_and_those_above_offsets() -> None:
+    """Acceptance case 49."""
+    given = {
+        "Timestamp": "5",
+        "OffsetsByTimestamp": '{"flights":6}',
+        "Offsets": '{"flights":{"a":{"0":7}}}',
+    }
+    for prefix in ("starting", "ending"):
+        found = []
+        for count in range(len(given)):
+            named = {prefix + name: value for name, value in list(given.items())[count:]}
+            options = SourceOptions.from_options(NEEDED | named)
+            ranked = options.starting(Mode.BATCH).wanted if prefix == "starting" else options.ending
+            found.append(ranked.of(MessageQueue("flights", "a", 0)))
+        times = [(f"{prefix}Timestamp", AtTime(5)), (f"{prefix}OffsetsByTimestamp", AtTime(6))]
+        assert found == [*times, (f"{prefix}Offsets", 7)]
+
+
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ({"startingOffsets": "latest"}, "Option startingOffsets says latest for every queue"),
+        ({"startingOffsetsDefault": "latest"}, "Option startingOffsetsDefault says latest for every queue"),
+        ({"startingOffsets": '{"flights":{"a":{"1":"latest"}}}'}, "Option startingOffsets says latest for flights/a/1"),
+    ],
+)
+def test_a_batch_cannot_begin_at_the_end(given: dict[str, str], refused: str) -> None:
+    """Acceptance case 52."""
+    SourceOptions.from_options(NEEDED | given, Mode.STREAM)
+    with pytest.raises(OptionError, match=f"{refused}, where a batch read would find nothing"):
+        SourceOptions.from_options(NEEDED | given, Mode.BATCH)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"startingOffsets": "group"}, "Option startingOffsets says group for every queue."),
+        ({"startingOffsets": '{"flights":"group"}'}, "Option startingOffsets says group for flights."),
+        ({"startingOffsetsDefault": "group"}, "Option startingOffsetsDefault says group for every queue."),
+    ],
+)
+def test_the_start_of_a_group_needs_its_name(given: dict[str, str], named: str) -> None:
+    assert refusal(**NEEDED, **given) == f"{named} Name the group with option consumerGroup."
+    SourceOptions.from_options(NEEDED | given | {"consumerGroup": "g"})
+
+
+def test_a_start_behind_its_end_is_refused_before_any_work() -> None:
+    queue = '{"flights":{"a":{"0":%d}}}'
+    assert refusal(**NEEDED, startingOffsets=queue % 8, endingOffsets=queue % 7) == (
+        "Options startingOffsets and endingOffsets let flights/a/0 begin at 8, behind its end at 7. "
+        "A start may be at its end, which reads nothing, but not behind it."
+    )

@@ -1,116 +1,181 @@
-"""``startingOffsets``: what it may say, and where queues begin once their bounds are known."""
+"""Where queues begin once their bounds are known, RocketMQ's ``computePullFromWhere`` included."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
 import pytest
 
-from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.errors import DataLoss, OptionError
 from pyspark_rmqpull.model import Bounds, MessageQueue
-from pyspark_rmqpull.starting import StartingOffsets, parse_starting_offsets
+from pyspark_rmqpull.positions import EVERYTHING, AtTime, Place, Position, Positions, Ranked
+from pyspark_rmqpull.starting import (
+    CONSUME_FROM_FIRST_OFFSET,
+    CONSUME_FROM_LAST_OFFSET,
+    CONSUME_FROM_TIMESTAMP,
+    Starting,
+    compute_pull_from_where,
+)
 
 A0, A1, B0 = (MessageQueue("orders", broker, queue_id) for broker, queue_id in (("a", 0), ("a", 1), ("b", 0)))
 BOUNDS = {A0: Bounds(10, 20), A1: Bounds(0, 5), B0: Bounds(7, 7)}
+NOW_MS = 10_000_000
+SINCE = AtTime(5)
+
+
+@dataclass
+class Broker:
+    """Messages of a queue are stored at the milliseconds that are their offsets. Remembers what it was asked."""
+
+    offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
+    asked_times: dict[MessageQueue, int] = field(default_factory=dict)
+
+    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        self.asked_times |= timestamps_ms
+        return {
+            queue: min(max(at, BOUNDS[queue].min_offset), BOUNDS[queue].max_offset)
+            for queue, at in timestamps_ms.items()
+        }
+
+    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+        assert group == "g"
+        return {queue: self.offsets.get(queue) for queue in queues}
+
+
+def wanting(said: dict[Place, Position], option: str = "startingOffsets") -> Ranked:
+    return Ranked({option: Positions(said), "the default": Positions({EVERYTHING: "latest"})})
+
+
+def starts(starting: Starting, broker: Broker | None = None) -> list[int]:
+    found = starting.resolve(BOUNDS, broker or Broker(), NOW_MS)
+    assert list(found) == [A0, A1, B0]
+    return list(found.values())
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("said", "begins"),
     [
-        ("earliest", StartingOffsets("earliest")),
-        ("latest", StartingOffsets("latest")),
-        (" EARLIEST ", StartingOffsets("earliest")),
-        ("Latest", StartingOffsets("latest")),
-        ("{}", StartingOffsets()),
-        ('{"orders":"earliest"}', StartingOffsets(topics={"orders": "earliest"})),
-        ('{"orders":"LATEST","other":"Earliest"}', StartingOffsets(topics={"orders": "latest", "other": "earliest"})),
-        ('{"orders":{"a":{"0":12,"1":"latest"}}}', StartingOffsets(queues={A0: 12, A1: "latest"})),
-        ('{"orders":{"a":{"0":0},"b":{"0":"EARLIEST"}}}', StartingOffsets(queues={A0: 0, B0: "earliest"})),
-        ('{"orders":{"a":{"0":9223372036854775807}}}', StartingOffsets(queues={A0: 2**63 - 1})),
-        ('{"orders":{}}', StartingOffsets()),
+        ({EVERYTHING: "earliest"}, [10, 0, 7]),
+        ({EVERYTHING: "latest"}, [20, 5, 7]),
+        ({("orders",): "earliest"}, [10, 0, 7]),
+        ({A0: 12, A1: "earliest"}, [12, 0, 7]),
+        ({A0: 10, A1: 5, B0: 7}, [10, 5, 7]),
+        ({A0: 20}, [20, 5, 7]),
+        ({}, [20, 5, 7]),
     ],
 )
-def test_good_text_is_read(text: str, meant: StartingOffsets) -> None:
-    assert parse_starting_offsets(text) == meant
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("", "It is neither a word it knows nor JSON"),
-        ("newest", "It is neither a word it knows nor JSON"),
-        ('{"orders":', "It is neither a word it knows nor JSON"),
-        ("[" * 100_000, "It is neither a word it knows nor JSON"),
-        ("12", "It is no JSON object."),
-        ('"earliest"', "It is no JSON object."),
-        ('["orders"]', "It is no JSON object."),
-        ("null", "It is no JSON object."),
-        ('{"orders":5}', "orders is set to 5."),
-        ('{"orders":null}', "orders is set to null."),
-        ('{"orders":"newest"}', 'orders is set to "newest".'),
-        ('{"orders":{"a":5}}', "orders/a has no queue ids with offsets."),
-        ('{"orders":{"a":"earliest"}}', "orders/a has no queue ids with offsets."),
-        ('{"orders":{"a":{"x":5}}}', "orders/a has queue id 'x', not one like 0 or 12."),
-        ('{"orders":{"a":{"-1":5}}}', "orders/a has queue id '-1', not one like 0 or 12."),
-        ('{"orders":{"a":{"":5}}}', "orders/a has queue id '', not one like 0 or 12."),
-        ('{"orders":{"a":{"²":5}}}', "orders/a has queue id '²', not one like 0 or 12."),
-        ('{"orders":{"a":{"0":-1}}}', "orders/a/0 is set to -1."),
-        ('{"orders":{"a":{"0":1.5}}}', "orders/a/0 is set to 1.5."),
-        ('{"orders":{"a":{"0":true}}}', "orders/a/0 is set to true."),
-        ('{"orders":{"a":{"0":"12"}}}', 'orders/a/0 is set to "12".'),
-        ('{"orders":{"a":{"0":null}}}', "orders/a/0 is set to null."),
-        ('{"orders":"earliest","orders":"latest"}', "It names 'orders' twice."),
-        ('{"orders":{"a":{"0":1,"0":2}}}', "It names '0' twice."),
-        ('{"orders":{"a":{"0":1,"00":2}}}', "orders/a has queue id '00', not one like 0 or 12."),
-    ],
-)
-def test_bad_text_is_refused_with_the_place_and_an_example(text: str, complaint: str) -> None:
-    with pytest.raises(ValueError, match="Expected 'earliest', 'latest', or JSON such as") as refused:
-        parse_starting_offsets(text)
-    assert str(refused.value).startswith(complaint)
-
-
-@pytest.mark.parametrize(
-    ("starting", "begins"),
-    [
-        (StartingOffsets("earliest"), [10, 0, 7]),
-        (StartingOffsets("latest"), [20, 5, 7]),
-        (StartingOffsets("latest", topics={"orders": "earliest"}), [10, 0, 7]),
-        (StartingOffsets("latest", queues={A0: 12, A1: "earliest"}), [12, 0, 7]),
-        (StartingOffsets("latest", queues={A0: 10, A1: 5, B0: 7}), [10, 5, 7]),
-        (StartingOffsets("latest", queues={A0: 20}), [20, 5, 7]),
-    ],
-)
-def test_words_and_numbers_become_offsets(starting: StartingOffsets, begins: list[int]) -> None:
-    assert starting.resolve(BOUNDS) == dict(zip((A0, A1, B0), begins, strict=True))
+def test_words_and_numbers_become_offsets_without_asking(said: dict[Place, Position], begins: list[int]) -> None:
+    """Acceptance cases 4 and 58."""
+    assert starts(Starting(wanting(said))) == begins
 
 
 @pytest.mark.parametrize(
     ("queue", "offset", "complaint"),
     [
-        (A0, 9, "asks for offset 9 of queue orders/a/0, which has [10, 20)."),
-        (A0, 21, "asks for offset 21 of queue orders/a/0, which has [10, 20)."),
-        (B0, 8, "asks for offset 8 of queue orders/b/0, which has [7, 7)."),
-        (B0, 6, "asks for offset 6 of queue orders/b/0, which has [7, 7)."),
+        (A0, 9, "Option startingOffsets asks for offset 9 of queue orders/a/0, which has [10, 20)."),
+        (A0, 21, "Option startingOffsets asks for offset 21 of queue orders/a/0, which has [10, 20)."),
+        (B0, 8, "Option startingOffsets asks for offset 8 of queue orders/b/0, which has [7, 7)."),
+        (B0, 6, "Option startingOffsets asks for offset 6 of queue orders/b/0, which has [7, 7)."),
     ],
 )
 def test_an_offset_that_does_not_exist_is_refused(queue: MessageQueue, offset: int, complaint: str) -> None:
     with pytest.raises(OptionError) as refused:
-        StartingOffsets(queues={queue: offset}).resolve(BOUNDS)
-    assert complaint in str(refused.value)
+        starts(Starting(wanting({queue: offset})))
+    assert str(refused.value).startswith(complaint)
 
 
 @pytest.mark.parametrize(
-    ("starting", "unknown"),
+    ("said", "is_match_needed", "begins"),
     [
-        (StartingOffsets(queues={MessageQueue("orders", "a", 2): 0}), "orders/a/2"),
-        (StartingOffsets(queues={MessageQueue("orders", "c", 0): "latest"}), "orders/c/0"),
-        (StartingOffsets(queues={MessageQueue("other", "a", 0): 0}), "other/a/0"),
-        (StartingOffsets(topics={"Orders": "earliest"}), "Orders"),
+        ({A0: AtTime(15), A1: AtTime(2)}, True, [15, 2, 7]),
+        ({A0: AtTime(0), A1: AtTime(0)}, True, [10, 0, 7]),
+        ({A0: AtTime(19), A1: AtTime(4)}, True, [19, 4, 7]),
+        ({EVERYTHING: AtTime(15)}, False, [15, 5, 7]),
+        ({("orders",): AtTime(3), A0: 12}, False, [12, 3, 7]),
     ],
 )
-def test_a_name_that_is_not_read_is_refused_with_those_that_are(starting: StartingOffsets, unknown: str) -> None:
+def test_times_become_the_first_offset_stored_then_or_later(
+    said: dict[Place, Position], is_match_needed: bool, begins: list[int]
+) -> None:
+    """Acceptance cases 5 and 6; with strategy latest also case 10."""
+    assert starts(Starting(wanting(said), is_match_needed=is_match_needed)) == begins
+
+
+@pytest.mark.parametrize(
+    ("said", "queue", "timestamp_ms", "range_"),
+    [({A0: AtTime(20)}, A0, 20, "[10, 20)"), ({A1: AtTime(5)}, A1, 5, "[0, 5)"), ({B0: AtTime(0)}, B0, 0, "[7, 7)")],
+)
+def test_a_time_after_every_message_is_refused_with_queue_and_time(
+    said: dict[Place, Position], queue: MessageQueue, timestamp_ms: int, range_: str
+) -> None:
+    """Acceptance cases 10 and 47."""
     with pytest.raises(OptionError) as refused:
-        starting.resolve(BOUNDS)
+        starts(Starting(wanting(said, "startingOffsetsByTimestamp")))
     assert str(refused.value) == (
-        f"Option startingOffsets names {unknown}, which this query does not read. "
-        "It reads orders/a/0, orders/a/1, orders/b/0."
+        f"No offset matched from request of queue {queue} and timestamp {timestamp_ms}: option "
+        f"startingOffsetsByTimestamp wants messages stored at {AtTime(timestamp_ms)} or later, and none in {range_} "
+        "was. Choose an earlier time, or set startingOffsetsByTimestampStrategy to latest to begin at such queues' end."
     )
+
+
+@pytest.mark.parametrize(
+    ("where", "stored", "topic", "begin"),
+    [
+        (CONSUME_FROM_LAST_OFFSET, 3, "orders", 3),
+        (CONSUME_FROM_LAST_OFFSET, 0, "orders", 0),
+        (CONSUME_FROM_LAST_OFFSET, None, "orders", "latest"),
+        (CONSUME_FROM_LAST_OFFSET, -1, "orders", "latest"),
+        (CONSUME_FROM_LAST_OFFSET, None, "%RETRY%g", "earliest"),
+        (CONSUME_FROM_FIRST_OFFSET, 3, "orders", 3),
+        (CONSUME_FROM_FIRST_OFFSET, None, "orders", "earliest"),
+        (CONSUME_FROM_FIRST_OFFSET, None, "%RETRY%g", "earliest"),
+        (CONSUME_FROM_TIMESTAMP, 3, "orders", 3),
+        (CONSUME_FROM_TIMESTAMP, None, "orders", SINCE),
+        (CONSUME_FROM_TIMESTAMP, None, "%RETRY%g", "latest"),
+        (CONSUME_FROM_TIMESTAMP, 3, "%RETRY%g", 3),
+    ],
+)
+def test_a_group_begins_as_rocketmq_s_table_says(where: str, stored: int | None, topic: str, begin: Position) -> None:
+    """rocketmq-semantics 1.10."""
+    assert compute_pull_from_where(topic, stored, where, SINCE) == begin
+
+
+@pytest.mark.parametrize(
+    ("where", "stored", "begins"),
+    [
+        (CONSUME_FROM_LAST_OFFSET, {A0: 12, A1: 0, B0: 7}, [12, 0, 7]),
+        (CONSUME_FROM_LAST_OFFSET, {A0: 12}, [12, 5, 7]),
+        (CONSUME_FROM_FIRST_OFFSET, {A0: 12}, [12, 0, 7]),
+        # A group's time never fails: RocketMQ searches and takes the end where nothing is (3.11).
+        (CONSUME_FROM_TIMESTAMP, {}, [10, 5, 7]),
+    ],
+)
+def test_group_is_where_the_group_is_and_consume_from_where_the_rest(
+    where: str, stored: dict[MessageQueue, int], begins: list[int]
+) -> None:
+    starting = Starting(wanting({EVERYTHING: "group"}), "g", where, consume_timestamp_ms=5)
+    assert starts(starting, Broker(stored)) == begins
+
+
+def test_group_may_be_said_of_one_queue() -> None:
+    assert starts(Starting(wanting({A0: "group", A1: 1}), "g"), Broker({A0: 12, A1: 3})) == [12, 1, 7]
+
+
+def test_a_group_without_a_time_begins_half_an_hour_ago() -> None:
+    broker = Broker()
+    starts(Starting(wanting({A0: "group"}), "g", CONSUME_FROM_TIMESTAMP), broker)
+    assert broker.asked_times == {A0: NOW_MS - 30 * 60 * 1000}
+
+
+@pytest.mark.parametrize(
+    ("stored", "complaint"), [(9, "1 messages of queue orders/a/0 are gone"), (21, "ends at offset 20")]
+)
+def test_a_group_s_offset_that_cannot_be_read_on_from_is_a_loss(stored: int, complaint: str) -> None:
+    with pytest.raises(DataLoss, match=complaint):
+        starts(Starting(wanting({A0: "group"}), "g"), Broker({A0: stored}))
+
+
+def test_a_queue_that_is_not_read_is_refused() -> None:
+    with pytest.raises(OptionError, match="Option startingOffsets names orders/a/2, which this query does not read"):
+        starts(Starting(wanting({MessageQueue("orders", "a", 2): "latest"})))

@@ -57,13 +57,27 @@ def test_the_offset_before_the_first_batch_names_nothing_and_needs_no_broker() -
         ("earliest", {0: 10, 1: 0}),
         ("latest", {0: 14, 1: 0}),
         ('{"orders":{"a":{"0":12}}}', {0: 12, 1: 0}),
+        ("group", {0: 13, 1: 0}),
     ],
 )
 def test_the_first_end_names_where_the_first_batch_begins(
     broker: FakeClient, starting_offsets: str, starts: dict[int, int]
 ) -> None:
+    broker.group_offsets = {0: 13}
     stream = reader(startingOffsets=starting_offsets)
     assert stream.latestOffset(stream.initialOffset(), ALL) == offset({0: 14, 1: 0}, starts)
+
+
+def test_a_stream_begins_at_a_time_and_at_the_end_of_queues_without_a_message_then(broker: FakeClient) -> None:
+    stream = reader(startingTimestamp="11", startingOffsetsByTimestampStrategy="latest")
+    assert stream.latestOffset(stream.initialOffset(), ALL) == offset({0: 14, 1: 0}, {0: 11, 1: 0})
+
+
+def test_where_a_query_began_is_asked_once(broker: FakeClient) -> None:
+    stream = reader(startingOffsets="group")
+    first = stream.latestOffset(stream.initialOffset(), ALL)
+    stream.latestOffset(first, ALL)
+    assert broker.calls.count("committed") == 1
 
 
 def test_the_first_call_answers_at_once_even_when_nothing_is_there(broker: FakeClient) -> None:

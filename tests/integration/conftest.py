@@ -108,7 +108,7 @@ class Run:
 
 
 class Queries:
-    """Streams from topics, collected in this process. ``checkpoint`` is this test's own."""
+    """Reads from topics, streams collected in this process. ``checkpoint`` is this test's own."""
 
     def __init__(self, session: SparkSession, checkpoint: Path) -> None:
         self._session = session
@@ -118,6 +118,15 @@ class Queries:
         """A stream from the topic's begin, unless options say otherwise."""
         given = {"endpoints": topic.endpoints, "topic": topic.name, "startingOffsets": "earliest"} | options
         source = self._session.readStream.format("rmqpull").options(**given)
+        return (source.schema(schema) if schema else source).load()
+
+    def with_new_checkpoint(self) -> Queries:
+        """The same for another query, which knows nothing of this one."""
+        return Queries(self._session, self._checkpoint.with_name(f"{self._checkpoint.name}-new"))
+
+    def batch(self, topic: Topic, schema: str | None = None, **options: str) -> DataFrame:
+        """A batch read of the topic."""
+        source = self._session.read.format("rmqpull").options(endpoints=topic.endpoints, topic=topic.name, **options)
         return (source.schema(schema) if schema else source).load()
 
     def start(

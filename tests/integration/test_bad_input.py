@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from rmqpull_broker.testing import running_broker
@@ -50,6 +50,14 @@ NOBODY = "127.0.0.1:1"  # a port that no broker gets
             {"endpoints": NOBODY, "topic": "t", "virtualNodeCnt": "3"},
             "OptionError: Option virtualNodeCnt means nothing to allocateStrategy AVG.",
         ),
+        (
+            {"endpoints": NOBODY, "topic": "t", "startingTimestamp": "2026-03-02", "endingTimestamp": "2026-03-01"},
+            "let every queue begin at 2026-03-02T00:00:00.000Z, behind its end at 2026-03-01T00:00:00.000Z.",
+        ),
+        (
+            {"endpoints": NOBODY, "topic": "t", "startingOffsets": "group"},
+            "OptionError: Option startingOffsets says group for every queue. Name the group with option consumerGroup.",
+        ),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
@@ -87,8 +95,14 @@ def test_a_path_is_refused_when_the_stream_is_declared(spark: SparkSession) -> N
             {"allocateStrategy": "MACHINE_ROOM", "consumeridcs": "room1"},
             "OptionError: allocateStrategy MACHINE_ROOM gives no queue of orders/broker-a/0 to any partition",
         ),
+        (
+            None,
+            {"endingTimestamp": "2026-03-01"},
+            "OptionError: Option endingTimestamp is for a batch read, and this is a stream.",
+        ),
+        (None, {"startingTimestamp": "2026-03-01"}, "No offset matched from request of queue orders/broker-a/0"),
     ],
-    ids=["topic", "queue", "schema", "option", "endpoints", "rooms"],
+    ids=["topic", "queue", "schema", "option", "endpoints", "rooms", "mode", "time"],
 )
 def test_what_shows_only_later_ends_the_query(
     spark: SparkSession, schema: str | None, given: dict[str, str], sentence: str
@@ -101,3 +115,25 @@ def test_what_shows_only_later_ends_the_query(
         query = stream.writeStream.format("noop").start()
         with pytest.raises(StreamingQueryException, match=re.escape(sentence)):
             query.awaitTermination()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"topic": "order"}, "OptionError: Topic order does not exist at "),
+        ({"maxOffsetsPerTrigger": "1"}, "Option maxOffsetsPerTrigger is for a stream, and this is a batch read."),
+        ({"startingOffsets": "latest"}, "Option startingOffsets says latest for every queue, where a batch read would"),
+        (
+            {"startingOffsets": '{"orders":{"broker-a":{"0":2}}}', "endingTimestamp": "1"},
+            "OptionError: Queue orders/broker-a/0 is to be read from offset 2, behind its end at offset 0.",
+        ),
+    ],
+    ids=["topic", "mode", "latest", "start after end"],
+)
+def test_a_batch_read_refuses_in_its_first_action(spark: SparkSession, given: dict[str, str], sentence: str) -> None:
+    """Acceptance case 52."""
+    with running_broker({"orders": 1}) as broker:
+        broker.send("orders", b"one", b"two")
+        source = spark.read.format("rmqpull").options(**{"endpoints": broker.endpoints, "topic": "orders"} | given)
+        with pytest.raises(PySparkException, match=re.escape(sentence)):
+            source.load().collect()

@@ -101,6 +101,10 @@ class ColumnarClient:
         """The group's offsets; None where the broker has none."""
         return committed_offsets(self._channel, group, queues)
 
+    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """The first offset of each queue that was stored then or later."""
+        return offsets_at_times(self._channel, timestamps_ms)
+
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
         """One call, kept whole or not at all."""
         request = v1.PublishColumnsRequest(topic=topic, arrow_ipc=wire.write_stream(batch.schema, [batch]))
@@ -131,6 +135,18 @@ def committed_offsets(
                 raise
             offsets[queue] = None
     return offsets
+
+
+def offsets_at_times(channel: BrokerChannel, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    """Searches by store time with the standard QueryOffset, all queues at once."""
+    answers = {}
+    for queue, timestamp_ms in timestamps_ms.items():
+        request = messaging.QueryOffsetRequest(
+            message_queue=standard_queue(queue), query_offset_policy=v2.QueryOffsetPolicy.TIMESTAMP
+        )
+        request.timestamp.FromMilliseconds(timestamp_ms)
+        answers[queue] = channel.start(MESSAGING.methods["QueryOffset"], request)
+    return {queue: answer().offset for queue, answer in answers.items()}
 
 
 def standard_queue(queue: MessageQueue) -> v2.MessageQueue:

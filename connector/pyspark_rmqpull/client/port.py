@@ -55,6 +55,9 @@ class BrokerClient(Protocol):
     def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
         """The group's consumer offsets; None where the broker has none."""
 
+    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """The first offset of each queue that was stored then (ms since the epoch) or later; its end without one."""
+
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
         """Sends one message per row of (a selection of) ``PUBLISH_SCHEMA``; returns when all are kept.
 

@@ -10,7 +10,7 @@ import grpc
 import pyarrow as pa
 
 from pyspark_rmqpull.client.channel import BrokerChannel, Stream, refuse
-from pyspark_rmqpull.client.columnar import committed_offsets, log_reset, standard_queue
+from pyspark_rmqpull.client.columnar import committed_offsets, log_reset, offsets_at_times, standard_queue
 from pyspark_rmqpull.client.port import NO_CREATION_IDS, QueueRows
 from pyspark_rmqpull.client.standard_rows import rows_to_batch
 from pyspark_rmqpull.errors import BrokerUnavailable, DataLoss, RequestRefused
@@ -160,6 +160,10 @@ class StandardClient:
     def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
         """The group's offsets; None where the broker has none."""
         return committed_offsets(self._channel, group, queues)
+
+    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """The first offset of each queue that was stored then or later."""
+        return offsets_at_times(self._channel, timestamps_ms)
 
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
         """The standard protocol has no batch in columns: raises RequestRefused."""

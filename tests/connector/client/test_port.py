@@ -186,6 +186,28 @@ def test_a_queue_without_an_offset_has_none(serve: Serve) -> None:
     assert client.committed(GROUP, [queue()]) == {queue(): None}
 
 
+def test_a_time_is_the_first_message_stored_then_or_later(serve: Serve) -> None:
+    """Acceptance cases 5 and 6: the search is by the broker's time (rocketmq-semantics 3.11)."""
+    served = serve(queues=3)
+    served.send(*(b"%d" % number for number in range(60)))
+    found = rows(served.client, everything(served.client), "storeTimestamp")
+    stored_ms = {q: [int(row["storeTimestamp"].timestamp() * 1000) for row in entries] for q, entries in found.items()}
+    for place in (0, 7, 19):
+        wanted = {q: times[place] for q, times in stored_ms.items()}
+        first = {q: times.index(times[place]) for q, times in stored_ms.items()}
+        assert served.client.offsets_at(wanted) == first
+    assert served.client.offsets_at(dict.fromkeys(stored_ms, 0)) == dict.fromkeys(stored_ms, 0)
+    assert served.client.offsets_at({q: times[-1] + 1 for q, times in stored_ms.items()}) == dict.fromkeys(
+        stored_ms, 20
+    )
+
+
+def test_a_time_in_an_empty_queue_is_its_end(serve: Serve) -> None:
+    client = serve().client
+    assert client.offsets_at({queue(): 1}) == {queue(): 0}
+    assert client.offsets_at({}) == {}
+
+
 @pytest.mark.parametrize(("first", "until"), [(0, 11), (10, 11), (11, 12), (50, 60)])
 def test_a_range_beyond_the_end_is_a_loss(serve: Serve, first: int, until: int) -> None:
     client = serve(batch=numbered(10)).client

@@ -1,0 +1,48 @@
+"""The driver's side of a batch read: from where to where, settled once for all tasks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pyspark_rmqpull.allocation.topics import allocated
+from pyspark_rmqpull.client import connect
+from pyspark_rmqpull.ending import refuse_resolved_start_after_end, resolve_ends
+from pyspark_rmqpull.listing import creation_ids_of, existing_topics, queues_of
+from pyspark_rmqpull.model import QueueRange
+from pyspark_rmqpull.options import Mode, SourceOptions
+from pyspark_rmqpull.partition_reader import QueueRangesPartition, read_partition, tasks_of
+
+
+class RmqpullBatchReader(DataSourceReader):
+    """One read of what the topics have. Nothing is committed, also not with a consumer group."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks, whose ranges are numbers of one look at the broker: no task asks again where its queues end.
+
+        Raises OptionError for a topic, a queue or a position that does not exist or a start behind its end, DataLoss
+        for a group's offset at which its queue cannot be read any more, BrokerUnavailable.
+        """
+        options = self._options
+        client = connect(options.endpoints, options.request_timeout_ms, options.pull_batch_size)
+        topics = allocated(existing_topics(client, options), {}, options.allocation)
+        bounds = queues_of(topics)
+        starts = options.starting(Mode.BATCH).resolve(bounds, client, int(time.time() * 1000))
+        ends = resolve_ends(options.ending, bounds, client)
+        refuse_resolved_start_after_end(starts, ends)
+        ranges = [QueueRange(queue, starts[queue], end) for queue, end in ends.items()]
+        # Spark would ask for a task without a partition if there were none.
+        return tasks_of(ranges, creation_ids_of(topics), options) or [QueueRangesPartition(())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        assert isinstance(partition, QueueRangesPartition)
+        return read_partition(partition, self._options, self._schema)
