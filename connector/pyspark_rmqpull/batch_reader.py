@@ -14,7 +14,8 @@ from pyspark_rmqpull.client import connect
 from pyspark_rmqpull.ending import refuse_resolved_start_after_end, resolve_ends
 from pyspark_rmqpull.listing import creation_ids_of, existing_topics, queues_of
 from pyspark_rmqpull.model import QueueRange
-from pyspark_rmqpull.options import Mode, SourceOptions
+from pyspark_rmqpull.option import Mode
+from pyspark_rmqpull.options import SourceOptions
 from pyspark_rmqpull.partition_reader import QueueRangesPartition, read_partition, tasks_of
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import enum
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,27 +21,10 @@ from pyspark_rmqpull.model import MessageQueue
 from pyspark_rmqpull.starting import StartingOffsets, parse_starting_offsets
 from pyspark_rmqpull.ending import refuse_start_after_end
 from pyspark_rmqpull.errors import OptionError
-from pyspark_rmqpull.positions import (
-    EARLIEST,
-    GROUP,
-    LATEST,
-    Positions,
-    Ranked,
-    everything,
-    parse_ending_offsets,
-    parse_offsets_by_timestamp,
-    parse_starting_default,
-    parse_starting_offsets,
-    parse_timestamp_of_everything,
-    spelled,
-)
-from pyspark_rmqpull.starting import (
-    CONSUME_FROM_FIRST_OFFSET,
-    CONSUME_FROM_LAST_OFFSET,
-    CONSUME_FROM_TIMESTAMP,
-    Starting,
-)
-from pyspark_rmqpull.timestamps import parse_consume_timestamp
+from pyspark_rmqpull.option import Mode, Option
+from pyspark_rmqpull.position_options import POSITION_OPTIONS
+from pyspark_rmqpull.positions import EARLIEST, GROUP, LATEST, Positions, Ranked, everything, spelled
+from pyspark_rmqpull.starting import Starting
 
 DERIVED_GROUP = "rmqpull-spark-source"
 """The consumer group in whose name a query without one pulls; nothing is committed for it."""
@@ -54,13 +36,6 @@ _NOT_OFFERED = {
     "assign": "Option assign is not offered yet. Name the topic with option topic; all of its queues are read.",
 }
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
-
-
-class Mode(enum.Enum):
-    """The two ways to read; Spark tells them apart only when it asks for a reader."""
-
-    STREAM = "stream"
-    BATCH = "batch read"
 
 
 def _integer(least: int, most: int) -> Callable[[str], int]:
@@ -99,39 +74,6 @@ def _name(length_max: int) -> Callable[[str], str]:
     return parse
 
 
-def _word(*words: str) -> Callable[[str], str]:
-    """A parser of words in any case."""
-
-    def parse(text: str) -> str:
-        found = next((word for word in words if word.lower() == text.strip().lower()), None)
-        if found is None:
-            raise ValueError(f"Expected {', '.join(words[:-1])} or {words[-1]}.")
-        return found
-
-    return parse
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option. ``default`` is written as a user would; None means that there is none.
-
-    ``only`` is the mode without which it means nothing; None for both.
-    """
-
-    name: str
-    default: str | None
-    unit: str
-    doc: str
-    parse: Callable[[str], Any]
-    is_required: bool = False
-    only: Mode | None = None
-
-    @property
-    def attribute(self) -> str:
-        """The name in Python."""
-        return re.sub(r"([A-Z])", lambda match: "_" + match[1].lower(), self.name)
-
-
 OPTIONS = (
     Option("endpoints", None, "host:port", "Where the broker listens.", _endpoints, is_required=True),
     Option("topic", None, "name", "The topic to read, all of its queues.", _name(127), is_required=True),
@@ -142,90 +84,7 @@ OPTIONS = (
         "Group whose offsets follow the query, micro-batch by micro-batch; without one nothing is committed.",
         _name(120),
     ),
-    Option(
-        "startingOffsets",
-        None,
-        "word or JSON",
-        "Where a new query begins: `earliest`, `latest` (streams), `group` (the offsets of `consumerGroup`), or per "
-        'topic or queue as `{"orders":"earliest"}` or `{"orders":{"broker-a":{"0":12,"1":"latest"}}}`. '
-        "A query with a checkpoint goes on from there; a queue found later is read from its beginning.",
-        parse_starting_offsets,
-    ),
-    Option(
-        "startingOffsetsDefault",
-        None,
-        "word",
-        "Where queues begin that no other option names: `earliest`, `latest` or `group`; unset, `latest` in a stream "
-        "and `earliest` in a batch read.",
-        parse_starting_default,
-    ),
-    Option(
-        "startingTimestamp",
-        None,
-        "ISO 8601 or ms",
-        "Begins every queue at its first message that the broker stored then or later. Without a zone, UTC. Ranks "
-        "above `startingOffsetsByTimestamp`, and that above `startingOffsets`, queue by queue.",
-        parse_timestamp_of_everything,
-    ),
-    Option(
-        "startingOffsetsByTimestamp",
-        None,
-        "JSON",
-        'The same per topic or queue: `{"orders":"2026-03-01T12:00:00Z"}` or '
-        '`{"orders":{"broker-a":{"0":1772366400000}}}`.',
-        parse_offsets_by_timestamp,
-    ),
-    Option(
-        "startingOffsetsByTimestampStrategy",
-        "error",
-        "error, latest",
-        "What becomes of a queue without a message stored at the time or later: it fails the query, or begins at its "
-        "end.",
-        _word("error", "latest"),
-    ),
-    Option(
-        "consumeFromWhere",
-        CONSUME_FROM_LAST_OFFSET,
-        "name",
-        f"Where `group` begins on queues that the group has no offset of: `{CONSUME_FROM_LAST_OFFSET}`, "
-        f"`{CONSUME_FROM_FIRST_OFFSET}` or `{CONSUME_FROM_TIMESTAMP}`. RocketMQ's brokers give a new group offset 0 of "
-        "a queue that still has its first message at hand, so that it reads such a queue whole.",
-        _word(CONSUME_FROM_LAST_OFFSET, CONSUME_FROM_FIRST_OFFSET, CONSUME_FROM_TIMESTAMP),
-    ),
-    Option(
-        "consumeTimestamp",
-        None,
-        "yyyyMMddHHmmss, ISO 8601 or ms",
-        f"The time of `{CONSUME_FROM_TIMESTAMP}`; RocketMQ's own form is in the driver's time zone. Unset, half an "
-        "hour before the query begins.",
-        parse_consume_timestamp,
-    ),
-    Option(
-        "endingOffsets",
-        None,
-        "word or JSON",
-        "Where each queue ends: `latest`, or per topic or queue as for `startingOffsets`, offsets exclusive; what is "
-        "not named ends where it ended when the read was planned.",
-        parse_ending_offsets,
-        only=Mode.BATCH,
-    ),
-    Option(
-        "endingTimestamp",
-        None,
-        "ISO 8601 or ms",
-        "Ends every queue before its first message that was stored then or later; ranks as `startingTimestamp` does. A "
-        "queue without one is read to its end.",
-        parse_timestamp_of_everything,
-        only=Mode.BATCH,
-    ),
-    Option(
-        "endingOffsetsByTimestamp",
-        None,
-        "JSON",
-        "The same per topic or queue.",
-        parse_offsets_by_timestamp,
-        only=Mode.BATCH,
-    ),
+    *POSITION_OPTIONS,
     Option(
         "maxOffsetsPerTrigger",
         None,

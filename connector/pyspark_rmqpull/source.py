@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from pyspark_rmqpull.options import Mode, SourceOptions
+from pyspark_rmqpull.option import Mode
+from pyspark_rmqpull.options import SourceOptions
 from pyspark_rmqpull.schema import ROW_SCHEMA, check_schema
 
 

@@ -19,7 +19,8 @@ from pyspark_rmqpull.listing import existing_topics, queues_of
 from pyspark_rmqpull.loss import refuse_loss
 from pyspark_rmqpull.model import MessageQueue, TopicBounds
 from pyspark_rmqpull.offsets import QueueOffsets
-from pyspark_rmqpull.options import Mode, SourceOptions
+from pyspark_rmqpull.option import Mode
+from pyspark_rmqpull.options import SourceOptions
 from pyspark_rmqpull.partition_reader import QueueRangesPartition, read_partition, tasks_of
 from pyspark_rmqpull.planning import ranges_between
 from pyspark_rmqpull.progress import GroupProgress

@@ -8,7 +8,8 @@ import pytest
 
 from pyspark_rmqpull.batch_reader import RmqpullBatchReader
 from pyspark_rmqpull.errors import DataLoss, OptionError
-from pyspark_rmqpull.options import Mode, SourceOptions
+from pyspark_rmqpull.option import Mode
+from pyspark_rmqpull.options import SourceOptions
 from pyspark_rmqpull.partition_reader import QueueRangesPartition
 from pyspark_rmqpull.schema import ROW_SCHEMA
 

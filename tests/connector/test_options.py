@@ -8,7 +8,8 @@ import pytest
 
 from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.model import MessageQueue
-from pyspark_rmqpull.options import DERIVED_GROUP, Mode, SourceOptions
+from pyspark_rmqpull.option import Mode
+from pyspark_rmqpull.options import DERIVED_GROUP, SourceOptions
 from pyspark_rmqpull.positions import EVERYTHING, AtTime, Positions
 from pyspark_rmqpull.starting import CONSUME_FROM_FIRST_OFFSET, CONSUME_FROM_LAST_OFFSET
 

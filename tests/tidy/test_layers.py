@@ -34,8 +34,9 @@ SERVER = (
     "rmqpull_proto grpc grpc_health grpc_reflection google.protobuf prometheus_client pyarrow"
 )
 PURE_MODULES = (
-    *("model", "offsets", "planning", "options", "errors", "allocation", "admission", "loss", "splitting"),
-    *("positions", "timestamps", "starting", "ending"),
+    *("model", "offsets", "planning", "errors", "allocation", "admission", "loss", "splitting"),
+    *("option", "options", "position_options", "positions", "timestamps", "starting", "ending"),
+)
 )
 PURE = " ".join(f"pyspark_rmqpull.{m}" for m in PURE_MODULES)
 PURE_PLACES = " ".join(f"pyspark_rmqpull/{m}.py pyspark_rmqpull/{m}/*" for m in PURE_MODULES)
