@@ -16,11 +16,9 @@ from pyspark_rmqpull.allocation.parsing import (
     parse_message_queue_list,
     parse_names,
 )
-from pyspark_rmqpull.errors import OptionError
-from pyspark_rmqpull.model import MessageQueue
-from pyspark_rmqpull.starting import StartingOffsets, parse_starting_offsets
 from pyspark_rmqpull.ending import refuse_start_after_end
 from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.model import MessageQueue
 from pyspark_rmqpull.option import Mode, Option
 from pyspark_rmqpull.position_options import POSITION_OPTIONS
 from pyspark_rmqpull.positions import EARLIEST, GROUP, LATEST, Positions, Ranked, everything, spelled

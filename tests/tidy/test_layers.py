@@ -37,7 +37,6 @@ PURE_MODULES = (
     *("model", "offsets", "planning", "errors", "allocation", "admission", "loss", "splitting"),
     *("option", "options", "position_options", "positions", "timestamps", "starting", "ending"),
 )
-)
 PURE = " ".join(f"pyspark_rmqpull.{m}" for m in PURE_MODULES)
 PURE_PLACES = " ".join(f"pyspark_rmqpull/{m}.py pyspark_rmqpull/{m}/*" for m in PURE_MODULES)
 
