@@ -11,8 +11,9 @@ from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.allocation.topics import allocated
 from pyspark_rmqpull.client import connect
+from pyspark_rmqpull.discovery import find_topics
 from pyspark_rmqpull.ending import refuse_resolved_start_after_end, resolve_ends
-from pyspark_rmqpull.listing import creation_ids_of, existing_topics, queues_of
+from pyspark_rmqpull.listing import creation_ids_of, queues_of
 from pyspark_rmqpull.model import QueueRange
 from pyspark_rmqpull.option import Mode
 from pyspark_rmqpull.options import SourceOptions
@@ -34,7 +35,7 @@ class RmqpullBatchReader(DataSourceReader):
         """
         options = self._options
         client = connect(options.endpoints, options.request_timeout_ms, options.pull_batch_size)
-        topics = allocated(existing_topics(client, options), {}, options.allocation)
+        topics = allocated(find_topics(client, options.selection, (), None), (), options.allocation)
         bounds = queues_of(topics)
         starts = options.starting(Mode.BATCH).resolve(bounds, client, int(time.time() * 1000))
         ends = resolve_ends(options.ending, bounds, client)

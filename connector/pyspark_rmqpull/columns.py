@@ -8,7 +8,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from pyspark_rmqpull.bodies import BodyUnpacker
 from pyspark_rmqpull.client.port import QueueRows
+from pyspark_rmqpull.options import BODIES_UNPACKED
 from rmqpull_proto import columns as wire
 
 # Constant within a queue, so they do not travel with the rows.
@@ -21,24 +23,29 @@ class RowColumns:
     Spark takes a batch only when its Arrow schema is exactly that of the first one (connectors § 3.4 no. 20).
     """
 
-    def __init__(self, schema: StructType) -> None:
+    def __init__(self, schema: StructType, bodies: str = BODIES_UNPACKED) -> None:
+        self._unpacker = BodyUnpacker(bodies)
         types = {field.name: field.type for field in wire.PULL_SCHEMA} | _OF_QUEUE
         self._schema = pa.schema([(name, types[name]) for name in schema.fieldNames()])
 
     @property
     def wanted(self) -> list[str]:
         """The columns that must travel; never none, for rows are counted by them."""
-        return [name for name in self._schema.names if name not in _OF_QUEUE] or ["queueOffset"]
+        names = [name for name in self._schema.names if name not in _OF_QUEUE]
+        if "body" in names:
+            names += [name for name in self._unpacker.needed_columns if name not in names]
+        return names or ["queueOffset"]
 
     def batch(self, rows: Sequence[QueueRows]) -> pa.RecordBatch:
         """One batch of all rows, queue after queue."""
         arrays = [self._column(field, rows) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    @staticmethod
-    def _column(field: pa.Field, rows: Sequence[QueueRows]) -> pa.Array:
+    def _column(self, field: pa.Field, rows: Sequence[QueueRows]) -> pa.Array:
         if field.name in _OF_QUEUE:
             pieces = [_repeated(_of_queue(entry, field.name), field.type, entry) for entry in rows]
+        elif field.name == "body":
+            pieces = [self._unpacker.bodies(entry.queue, batch) for entry in rows for batch in entry.batches]
         else:
             pieces = [batch.column(field.name) for entry in rows for batch in entry.batches]
         return pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)

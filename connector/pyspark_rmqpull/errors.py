@@ -4,7 +4,8 @@ RmqpullError
 ├── OptionError          the query must be changed
 ├── BrokerUnavailable    nobody answers in time; trying again may help, and has been tried
 ├── RequestRefused       the broker answers with a refusal
-└── DataLoss             messages that should be read are gone
+├── DataLoss             messages that should be read are gone
+└── BodyDamaged          a packed body cannot be unpacked
 """
 
 from __future__ import annotations
@@ -42,3 +43,7 @@ class RequestRefused(RmqpullError):
 
 class DataLoss(RmqpullError):
     """Messages between the position of the query and what the broker still has are gone."""
+
+
+class BodyDamaged(RmqpullError):
+    """A body that is marked as packed and is not, or not whole."""

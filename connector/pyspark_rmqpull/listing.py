@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark_rmqpull.client import BrokerClient
-from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.model import Bounds, MessageQueue, TopicBounds
-from pyspark_rmqpull.options import SourceOptions
-
-
-def existing_topics(client: BrokerClient, options: SourceOptions) -> dict[str, TopicBounds]:
-    """The query's topics with their bounds. Raises OptionError for one that does not exist, BrokerUnavailable."""
-    topics = client.bounds([options.topic])
-    if options.topic not in topics:
-        raise OptionError(
-            f"Topic {options.topic} does not exist at {options.endpoints}. Create it, or name another in option topic."
-        )
-    return topics
 
 
 def queues_of(topics: Mapping[str, TopicBounds]) -> dict[MessageQueue, Bounds]:

@@ -2,43 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from pyspark_rmqpull.errors import DataLoss
 from pyspark_rmqpull.model import Bounds, MessageQueue, TopicBounds
 from pyspark_rmqpull.offsets import QueueOffsets
 
 _ADVICE = (
-    "If what is missing may be skipped, start the query with a new checkpoint and startingOffsets as wanted; "
-    "otherwise restore the topic first."
+    "If what is missing may be skipped, set option failOnDataLoss to false: the query goes on from the earliest "
+    "message that is left. Otherwise restore the topic first."
 )
 
 
-def refuse_loss(finished: QueueOffsets, topics: Mapping[str, TopicBounds]) -> None:
-    """Raises DataLoss when some queue cannot be read on from ``finished``, naming queue, offsets and what to do."""
-    for topic, creation_id in finished.creation_ids.items():
-        now = topics[topic].creation_id if topic in topics else None
-        if now is not None and now != creation_id:
-            raise DataLoss(
-                f"Topic {topic} was deleted and created again: its creation id was {creation_id} and is {now}. "
-                f"What the query had not read of the old topic is gone. {_ADVICE}"
-            )
-    for queue, offset in finished.offsets.items():
-        bounds = topics[queue.topic].queues.get(queue) if queue.topic in topics else None
-        if bounds is None:
-            raise DataLoss(f"Queue {queue} is gone; the query stood at offset {offset} of it. {_ADVICE}")
-        refuse_outside(queue, offset, bounds)
+class Loss(NamedTuple):
+    """Messages ``[from_offset, until_offset)`` that are gone; an empty range where nobody knows how many."""
+
+    queue: MessageQueue
+    from_offset: int
+    until_offset: int
+    text: str
 
 
-def refuse_outside(queue: MessageQueue, offset: int, bounds: Bounds) -> None:
-    """Raises DataLoss unless ``offset`` can be read or waited for."""
+OnLoss = Callable[[Loss], None]
+"""What to do about a loss: raise, or return to go on behind it."""
+
+
+def refuse(loss: Loss) -> None:
+    """Raises DataLoss with what to do."""
+    raise DataLoss(f"{loss.text} {_ADVICE}")
+
+
+def resume(
+    finished: QueueOffsets, topics: Mapping[str, TopicBounds], ends_seen: Mapping[MessageQueue, int], on_loss: OnLoss
+) -> dict[MessageQueue, int]:
+    """Where to go on with the queues that cannot be read on from ``finished``, when ``on_loss`` lets it.
+
+    No message comes twice: only a topic that was created again begins anew, a queue that was cut goes on at its end,
+    and one that is gone keeps its place in case it comes back. ``ends_seen`` tells how much was to be read of a queue
+    that is gone.
+    """
+    starts: dict[MessageQueue, int] = {}
+    for queue, offset in sorted(finished.offsets.items()):
+        topic = topics.get(queue.topic)
+        known_end = max(offset, ends_seen.get(queue, offset))
+        bounds = topic.queues.get(queue) if topic is not None else None
+        if topic is not None and (text := _created_again(queue.topic, topic, finished)):
+            on_loss(Loss(queue, offset, known_end, text))
+            starts[queue] = bounds.min_offset if bounds is not None else 0
+        elif bounds is None:
+            on_loss(Loss(queue, offset, known_end, f"Queue {queue} is gone; the query stood at offset {offset} of it."))
+        elif (loss := outside(queue, offset, bounds)) is not None:
+            on_loss(loss)
+            starts[queue] = min(max(offset, bounds.min_offset), bounds.max_offset)
+    return starts
+
+
+def _created_again(name: str, topic: TopicBounds, finished: QueueOffsets) -> str | None:
+    before = finished.creation_ids.get(name)
+    if before is None or topic.creation_id in (None, before):
+        return None
+    return (
+        f"Topic {name} was deleted and created again: its creation id was {before} and is {topic.creation_id}. "
+        "What the query had not read of the old topic is gone."
+    )
+
+
+def outside(queue: MessageQueue, offset: int, bounds: Bounds) -> Loss | None:
+    """What is lost when ``offset`` can neither be read nor waited for."""
     if offset < bounds.min_offset:
-        raise DataLoss(
+        text = (
             f"{bounds.min_offset - offset} messages of queue {queue} are gone: the query wanted offset {offset}, "
-            f"the broker has [{bounds.min_offset}, {bounds.max_offset}). {_ADVICE}"
+            f"the broker has [{bounds.min_offset}, {bounds.max_offset})."
         )
+        return Loss(queue, offset, bounds.min_offset, text)
     if offset > bounds.max_offset:
-        raise DataLoss(
+        text = (
             f"Queue {queue} ends at offset {bounds.max_offset}, before offset {offset} where the query stood: "
-            f"the topic was cut or created again. {_ADVICE}"
+            "the topic was cut or created again."
         )
+        return Loss(queue, offset, offset, text)
+    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -27,10 +27,14 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class TopicBounds:
-    """What a broker says of a topic; ``creation_id`` is None where the server has none."""
+    """What a broker says of a topic; ``creation_id`` is None where the server has none.
+
+    ``rows_lost`` counts the rows that the query which asks has reported lost, where there are any.
+    """
 
     creation_id: str | None
     queues: Mapping[MessageQueue, Bounds]
+    rows_lost: Mapping[MessageQueue, int] = field(default_factory=dict)
 
 
 class QueueRange(NamedTuple):

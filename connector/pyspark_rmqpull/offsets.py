@@ -6,9 +6,11 @@ sorted, numbers are plain integers. The form, with what is optional in brackets:
     {"version": 1,
      "offsets": {"flights": {"broker-a": {"0": 12, "1": 7}}},
      ["creationIds": {"flights": "9f0c…"},]
+     ["queryId": "51f0…",]
      ["starts": {"flights": {"broker-a": {"0": 10, "1": 7}}}]}
 
-``creationIds`` tells a topic from one that was deleted and created again. ``starts`` holds, in the offset that ends a
+``creationIds`` tells a topic from one that was deleted and created again; ``queryId``, with ``failOnDataLoss=false``,
+is the name under which lost rows are reported. ``starts`` holds, in the offset that ends a
 micro-batch, where that batch began on queues which the offset before it does not name: all of them in the first batch,
 new ones later. Spark keeps no initial offset for Python sources (connectors § 3.4 no. 1), so a resolved start is safe
 only in there. The offset before the first batch is ``{"version": 1}``.
@@ -33,6 +35,7 @@ class QueueOffsets:
     offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
     starts: Mapping[MessageQueue, int] = field(default_factory=dict)
     creation_ids: Mapping[str, str] = field(default_factory=dict)
+    query_id: str | None = None
 
     @property
     def is_initial(self) -> bool:
@@ -46,6 +49,8 @@ class QueueOffsets:
             form["creationIds"] = dict(sorted(self.creation_ids.items()))
         if self.offsets:
             form["offsets"] = nested(self.offsets)
+        if self.query_id is not None:
+            form["queryId"] = self.query_id
         if self.starts:
             form["starts"] = nested(self.starts)
         form["version"] = VERSION
@@ -62,7 +67,8 @@ class QueueOffsets:
                 "Install the release that wrote it, or a later one."
             )
         try:
-            return cls(flat(form.get("offsets", {})), flat(form.get("starts", {})), dict(form.get("creationIds", {})))
+            offsets, starts = flat(form.get("offsets", {})), flat(form.get("starts", {}))
+            return cls(offsets, starts, dict(form.get("creationIds", {})), form.get("queryId"))
         except (TypeError, ValueError, AttributeError) as error:
             raise OptionError(f"The checkpoint holds damaged offsets of rmqpull ({error}): {form!r}.") from None
 

@@ -47,3 +47,18 @@ def one_of(*words: str) -> Callable[[str], str]:
         return found
 
     return parse
+
+
+def integer(least: int, most: int) -> Callable[[str], int]:
+    """A parser of integers in ``[least, most]``."""
+    wanted = f"an integer from {least} to {most}"
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,19}", text.strip()):
+            raise ValueError(f"Expected {wanted}.")
+        value = int(text)
+        if not least <= value <= most:
+            raise ValueError(f"Expected {wanted}.")
+        return value
+
+    return parse

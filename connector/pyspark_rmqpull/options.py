@@ -8,47 +8,45 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark_rmqpull.allocation.choice import INNER_STRATEGIES, STRATEGIES, Allocation, choose, refuse_stray
+from pyspark_rmqpull.allocation.choice import Allocation, choose, refuse_stray
 from pyspark_rmqpull.allocation.machine_room import MachineRoomResolver
-from pyspark_rmqpull.allocation.parsing import (
-    one_of,
-    parse_machine_room_resolver,
-    parse_message_queue_list,
-    parse_names,
-)
+from pyspark_rmqpull.allocation_options import ALLOCATION_OPTIONS
 from pyspark_rmqpull.ending import refuse_start_after_end
 from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.filters import SQL92, MessageFilter, parse_filter_type
 from pyspark_rmqpull.model import MessageQueue
-from pyspark_rmqpull.option import Mode, Option
+from pyspark_rmqpull.option import Mode, Option, integer
 from pyspark_rmqpull.position_options import POSITION_OPTIONS
 from pyspark_rmqpull.positions import EARLIEST, GROUP, LATEST, Positions, Ranked, everything, spelled
+from pyspark_rmqpull.selection import TopicSelection, parse_assign, parse_pattern, parse_topics
 from pyspark_rmqpull.starting import Starting
 
 DERIVED_GROUP = "rmqpull-spark-source"
 """The consumer group in whose name a query without one pulls; nothing is committed for it."""
 
+BODIES_UNPACKED, BODIES_RAW_IF_DAMAGED, BODIES_RAW = "unpacked", "rawIfDamaged", "raw"
+"""Values of option ``bodies``."""
+
 _ADDED_BY_SPARK = frozenset({"checkpointlocation", "queryname"})
 _TOPIC_CHOICES = ("topic", "topicPattern", "assign")
-_NOT_OFFERED = {
-    "topicpattern": "Option topicPattern is not offered yet. Name the topic with option topic.",
-    "assign": "Option assign is not offered yet. Name the topic with option topic; all of its queues are read.",
-}
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
-def _integer(least: int, most: int) -> Callable[[str], int]:
-    """A parser of integers in ``[least, most]``."""
-    wanted = f"an integer from {least} to {most}"
+def _boolean(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError("Expected true or false.")
+    return text.strip().lower() == "true"
 
-    def parse(text: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,19}", text.strip()):
-            raise ValueError(f"Expected {wanted}.")
-        value = int(text)
-        if not least <= value <= most:
-            raise ValueError(f"Expected {wanted}.")
-        return value
 
-    return parse
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(","))
+
+
+def _body_mode(text: str) -> str:
+    modes = {mode.lower(): mode for mode in (BODIES_UNPACKED, BODIES_RAW_IF_DAMAGED, BODIES_RAW)}
+    if text.strip().lower() not in modes:
+        raise ValueError(f"Expected {', '.join(modes.values())}.")
+    return modes[text.strip().lower()]
 
 
 def _endpoints(text: str) -> str:
@@ -74,7 +72,48 @@ def _name(length_max: int) -> Callable[[str], str]:
 
 OPTIONS = (
     Option("endpoints", None, "host:port", "Where the broker listens.", _endpoints, is_required=True),
-    Option("topic", None, "name", "The topic to read, all of its queues.", _name(127), is_required=True),
+    Option(
+        "topic",
+        None,
+        "names",
+        "What to read: topics with commas between, all of their queues. Exactly one of `topic`, `topicPattern` and "
+        "`assign` must be given.",
+        parse_topics,
+    ),
+    Option(
+        "topicPattern",
+        None,
+        "regular expression",
+        "All topics whose whole name matches, looked for at every trigger: one that is created later is read from its "
+        "beginning. Retry and dead-letter topics only match a pattern that begins with `%`. "
+        "Needs a server that lists its topics.",
+        parse_pattern,
+    ),
+    Option("assign", None, "JSON", 'Only these queues: `{"orders":{"broker-a":[0,1]}}`.', parse_assign),
+    Option(
+        "columns",
+        None,
+        "names",
+        "Columns of the row with commas between, in this order; only these travel. A schema of your own does the same.",
+        _names,
+    ),
+    Option(
+        "bodies",
+        BODIES_UNPACKED,
+        "word",
+        "Bodies that their producers compressed (zlib, gzip, LZ4, zstd): `unpacked`, where one that cannot be ends the "
+        "query; `rawIfDamaged`, where such a one is given as it was sent, and logged; or `raw`, all as they were sent.",
+        _body_mode,
+    ),
+    Option(
+        "filterExpression",
+        "*",
+        "expression",
+        "Which messages are read, evaluated by the broker: tags as `paid || sent`, `*` for all, or a SQL92 condition "
+        "over message properties. `maxOffsetsPerTrigger` and offsets count messages that are passed over, too.",
+        str,
+    ),
+    Option("filterType", "TAG", "TAG, SQL92", "How `filterExpression` is read.", parse_filter_type),
     Option(
         "consumerGroup",
         None,
@@ -84,100 +123,30 @@ OPTIONS = (
     ),
     *POSITION_OPTIONS,
     Option(
+        "failOnDataLoss",
+        "true",
+        "true, false",
+        "Whether a query ends whose messages are gone. With `false` it goes on from the earliest that is left, never "
+        "gives a row twice, and reports what is missing.",
+        _boolean,
+    ),
+    Option(
         "maxOffsetsPerTrigger",
         None,
         "messages",
         "About how many messages a micro-batch takes, shared among queues in proportion to what waits in them, rounded "
         "down, but at least one from each queue that has any.",
-        _integer(1, 2**63 - 1),  # Spark hands the limit through a Java long
+        integer(1, 2**63 - 1),  # Spark hands the limit through a Java long
         only=Mode.STREAM,
     ),
-    Option(
-        "numPartitions",
-        None,
-        "partitions",
-        "Spark partitions among which the queues of each topic are allocated, as among RocketMQ's consumers; unset, "
-        "one for each of `consumerIds` or `messageQueueList`, else one for each queue of the widest topic. No queue is "
-        "split here: `minPartitions` does that.",
-        _integer(1, 10_000),
-    ),
-    Option(
-        "allocateStrategy",
-        "AVG",
-        "name",
-        "RocketMQ's allocation strategy: `AVG`, `AVG_BY_CIRCLE`, `CONFIG`, `MACHINE_ROOM`, `MACHINE_ROOM_NEARBY`, "
-        "`CONSISTENT_HASH`; or `BACKLOG`, which balances the messages that wait, over all topics.",
-        one_of(STRATEGIES),
-    ),
-    Option(
-        "consumerIds",
-        None,
-        "names",
-        "Names of the consumers for which partitions stand, separated by commas, such as `room1@c1,room2@c2`: "
-        "`CONSISTENT_HASH` and `MACHINE_ROOM_NEARBY` (which needs them) look at them. Unset, numbers.",
-        parse_names,
-    ),
-    Option(
-        "messageQueueList",
-        None,
-        "JSON",
-        "For `CONFIG`: the queues of each partition, as "
-        '`[{"orders":{"broker-a":[0,1]}},{"orders":{"broker-a":[2]}}]`; no queue may come twice.',
-        parse_message_queue_list,
-    ),
-    Option(
-        "consumeridcs",
-        None,
-        "names",
-        "For `MACHINE_ROOM`: the rooms to read, separated by commas. The room of a broker named `room1@broker-a` is "
-        "`room1`.",
-        parse_names,
-    ),
-    Option(
-        "allocateMessageQueueStrategy",
-        "AVG",
-        "name",
-        "For `MACHINE_ROOM_NEARBY`: the strategy within a room, `AVG`, `AVG_BY_CIRCLE` or `CONSISTENT_HASH`.",
-        one_of(INNER_STRATEGIES),
-    ),
-    Option(
-        "machineRoomResolver",
-        None,
-        "JSON",
-        "For `MACHINE_ROOM_NEARBY`: the rooms of brokers, of consumers, or of both, as "
-        '`{"brokerDeployIn":{"broker-a":"room1"},"consumerDeployIn":{"c1":"room1"}}`; unset, what stands before the '
-        "first `@` of their names.",
-        parse_machine_room_resolver,
-    ),
-    Option(
-        "virtualNodeCnt",
-        "10",
-        "nodes",
-        "For `CONSISTENT_HASH`: how often each consumer stands in the ring.",
-        _integer(1, 1000),
-    ),
-    Option(
-        "minPartitions",
-        None,
-        "partitions",
-        "About how many tasks a micro-batch has at least: where allocation makes fewer, large partitions are cut, also "
-        "within a queue, whose order each task keeps.",
-        _integer(1, 10_000),
-    ),
-    Option(
-        "maxRecordsPerPartition",
-        None,
-        "messages",
-        "How many messages a task reads at most: a partition above is cut, also within a queue.",
-        _integer(1, 2**63 - 1),
-    ),
+    *ALLOCATION_OPTIONS,
     Option(
         "idleWaitMs",
         "500",
         "ms",
         "How long an idle query waits on the broker for news before Spark asks again; 0 never waits. "
         "It holds up the query's other sources as long.",
-        _integer(0, 60_000),
+        integer(0, 60_000),
         only=Mode.STREAM,
     ),
     Option(
@@ -185,14 +154,14 @@ OPTIONS = (
         "10000",
         "ms",
         "How long one request to the broker may take, retries included: a broker that restarts within is not noticed.",
-        _integer(1, 3_600_000),
+        integer(1, 3_600_000),
     ),
     Option(
         "pullBatchSize",
         "32",
         "messages",
         "Messages per pull on a server without the columnar extension; others are read in batches of 10,000.",
-        _integer(1, 1024),
+        integer(1, 1024),
     ),
 )
 
@@ -202,7 +171,13 @@ class SourceOptions:
     """The options of one query, checked. Field names are those of the options in Python's spelling."""
 
     endpoints: str
-    topic: str
+    topic: tuple[str, ...] | None
+    topic_pattern: str | None
+    assign: frozenset[MessageQueue] | None
+    columns: tuple[str, ...] | None
+    bodies: str
+    filter_expression: str
+    filter_type: str
     consumer_group: str | None
     starting_offsets: Positions | None
     starting_offsets_default: Positions | None
@@ -214,6 +189,7 @@ class SourceOptions:
     ending_offsets: Positions | None
     ending_timestamp: Positions | None
     ending_offsets_by_timestamp: Positions | None
+    fail_on_data_loss: bool
     max_offsets_per_trigger: int | None
     num_partitions: int | None
     allocate_strategy: str
@@ -228,6 +204,16 @@ class SourceOptions:
     idle_wait_ms: int
     request_timeout_ms: int
     pull_batch_size: int
+
+    @property
+    def selection(self) -> TopicSelection:
+        """The topics and queues to read."""
+        return TopicSelection(self.topic or (), self.topic_pattern, self.assign or frozenset())
+
+    @property
+    def message_filter(self) -> MessageFilter:
+        """Which messages the broker is asked for."""
+        return MessageFilter(self.filter_expression, self.filter_type)
 
     @property
     def pull_group(self) -> str:
@@ -281,6 +267,8 @@ class SourceOptions:
         _refuse_positions(checked, mode)
         if mode is not None:
             _refuse_other_mode(given, mode)
+        if checked.filter_type == SQL92 and "filterexpression" not in given:
+            raise OptionError("Option filterType is SQL92 without an expression. Set option filterExpression.")
         return checked
 
 
@@ -290,7 +278,7 @@ def _refuse_path(given: Mapping[str, str]) -> None:
 
 
 def _refuse_unknown(options: Mapping[str, str]) -> None:
-    known = {option.name.lower(): option.name for option in OPTIONS} | {name.lower(): name for name in _TOPIC_CHOICES}
+    known = {option.name.lower(): option.name for option in OPTIONS}
     for name in options:
         if name.lower() not in known and name.lower() not in _ADDED_BY_SPARK | {"path"}:
             nearest = difflib.get_close_matches(name.lower(), known, n=1)
@@ -308,9 +296,8 @@ def _refuse_conflicts(given: Mapping[str, str]) -> None:
         raise OptionError(
             f"Options {' and '.join(chosen)} exclude each other. Give one of {', '.join(_TOPIC_CHOICES)}."
         )
-    for name in chosen:
-        if name.lower() in _NOT_OFFERED:
-            raise OptionError(_NOT_OFFERED[name.lower()])
+    if not chosen:
+        raise OptionError("Option topic is missing. Name one topic or several, or give topicPattern or assign.")
 
 
 def _ranked(*options: tuple[str, Positions | None]) -> Ranked:

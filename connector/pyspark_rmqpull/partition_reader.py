@@ -11,6 +11,8 @@ from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.client import connect
 from pyspark_rmqpull.columns import RowColumns
+from pyspark_rmqpull.loss import refuse
+from pyspark_rmqpull.lost_rows import LossReport
 from pyspark_rmqpull.model import QueueRange
 from pyspark_rmqpull.options import SourceOptions
 from pyspark_rmqpull.planning import assign_ranges
@@ -21,21 +23,26 @@ from pyspark_rmqpull.splitting import split_partitions
 class QueueRangesPartition(InputPartition):
     """Everything a task needs: nothing else reaches it from the driver.
 
-    ``creation_ids`` are those of the topics for which the ranges were planned.
+    ``creation_ids`` are those of the topics for which the ranges were planned; ``query_id`` names the query when it
+    goes on after a loss.
     """
 
     ranges: tuple[QueueRange, ...]
     creation_ids: dict[str, str] = field(default_factory=dict)
+    query_id: str | None = None
 
 
 def tasks_of(
-    ranges: Iterable[QueueRange], creation_ids: Mapping[str, str], options: SourceOptions
+    ranges: Iterable[QueueRange],
+    creation_ids: Mapping[str, str],
+    options: SourceOptions,
+    query_id: str | None = None,
 ) -> list[QueueRangesPartition]:
     """The tasks that read these ranges: what allocation gives each consumer, cut where that is too much for one."""
     parts = split_partitions(
         assign_ranges(ranges, options.allocation), options.min_partitions, options.max_records_per_partition
     )
-    return [QueueRangesPartition(part, dict(creation_ids)) for part in parts]
+    return [QueueRangesPartition(part, dict(creation_ids), query_id) for part in parts]
 
 
 def read_partition(
@@ -43,6 +50,14 @@ def read_partition(
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a partition's ranges, batch by batch. Raises RmqpullError."""
     client = connect(options.endpoints, options.request_timeout_ms, options.pull_batch_size)
-    row_columns = RowColumns(schema)
-    for rows in client.read(options.pull_group, partition.ranges, row_columns.wanted, partition.creation_ids):
+    row_columns = RowColumns(schema, options.bodies)
+    pulled = client.read(
+        options.pull_group,
+        partition.ranges,
+        row_columns.wanted,
+        partition.creation_ids,
+        options.message_filter,
+        refuse if partition.query_id is None else LossReport(lambda: client, partition.query_id).tell,
+    )
+    for rows in pulled:
         yield row_columns.batch(rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -38,11 +40,28 @@ ROW_SCHEMA = StructType(
 )
 
 
-def check_schema(schema: StructType) -> None:
+def row_schema(columns: Sequence[str] | None) -> StructType:
+    """The row of these columns, of all when None. Raises OptionError for one that does not exist or comes twice."""
+    if columns is None:
+        return ROW_SCHEMA
+    for name in columns:
+        if name not in ROW_SCHEMA.names:
+            raise OptionError(f"Option columns names {name!r}. There are: {', '.join(ROW_SCHEMA.names)}.")
+        if columns.count(name) > 1:
+            raise OptionError(f"Option columns names {name} twice. Name it once and copy it afterwards.")
+    return StructType([ROW_SCHEMA[name] for name in columns])
+
+
+def check_schema(schema: StructType, columns: Sequence[str] | None = None) -> None:
     """Accepts the row schema or any selection of its columns, in any order; only these travel from the broker.
 
-    Raises OptionError for a column that does not exist, comes twice, has another type, or may not be null.
+    Raises OptionError for a column that does not exist, comes twice, has another type, or may not be null, and for
+    others than option ``columns`` names.
     """
+    if columns is not None and schema.names != row_schema(columns).names:
+        raise OptionError(
+            f"The schema names {', '.join(schema.names)} and option columns {', '.join(columns)}. Give one of the two."
+        )
     if not schema.fields:
         raise OptionError(f"The schema names no column. There are: {_spelled(ROW_SCHEMA)}.")
     offered = {field.name: field for field in ROW_SCHEMA.fields}

@@ -7,7 +7,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.option import Mode
 from pyspark_rmqpull.options import SourceOptions
-from pyspark_rmqpull.schema import ROW_SCHEMA, check_schema
+from pyspark_rmqpull.schema import check_schema, row_schema
 
 
 class RmqpullDataSource(DataSource):
@@ -26,8 +26,7 @@ class RmqpullDataSource(DataSource):
 
         Whether the query is a stream or a batch read Spark does not say here.
         """
-        SourceOptions.from_options(self.options)
-        return ROW_SCHEMA
+        return row_schema(SourceOptions.from_options(self.options).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch; what holds for a batch only is checked now, when Spark says that it is one.
@@ -35,7 +34,7 @@ class RmqpullDataSource(DataSource):
         Raises OptionError.
         """
         options = SourceOptions.from_options(self.options, Mode.BATCH)
-        check_schema(schema)
+        check_schema(schema, options.columns)
         # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
         from pyspark_rmqpull.batch_reader import RmqpullBatchReader
 
@@ -47,7 +46,8 @@ class RmqpullDataSource(DataSource):
         With a schema given by the user ``load()`` asked nothing, so options are checked again. Raises OptionError.
         """
         options = SourceOptions.from_options(self.options, Mode.STREAM)
-        check_schema(schema)
+        check_schema(schema, options.columns)
+        # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
         from pyspark_rmqpull.stream_reader import RmqpullStreamReader
 
         return RmqpullStreamReader(options, schema)

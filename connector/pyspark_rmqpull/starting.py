@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pyspark_rmqpull.errors import OptionError
-from pyspark_rmqpull.loss import refuse_outside
+from pyspark_rmqpull.loss import outside, refuse
 from pyspark_rmqpull.model import Bounds, MessageQueue
 from pyspark_rmqpull.positions import EARLIEST, GROUP, LATEST, AtTime, Position, Ranked, refuse_not_available
 
@@ -73,8 +73,8 @@ class Starting:
         begins = {}
         for queue, stored in ask.committed(self.group, queues).items():
             begins[queue] = compute_pull_from_where(queue.topic, stored, self.consume_from_where, since)
-            if begins[queue] == stored:
-                refuse_outside(queue, stored, bounds[queue])
+            if begins[queue] == stored and (loss := outside(queue, stored, bounds[queue])) is not None:
+                refuse(loss)
         return begins
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,10 +17,12 @@ from pyspark.sql.types import StructType
 from pyspark_rmqpull.admission import limit_rows
 from pyspark_rmqpull.allocation.topics import allocated
 from pyspark_rmqpull.client import BrokerClient, connect
-from pyspark_rmqpull.listing import existing_topics, queues_of
-from pyspark_rmqpull.loss import refuse_loss
+from pyspark_rmqpull.discovery import find_topics
+from pyspark_rmqpull.listing import queues_of
+from pyspark_rmqpull.loss import refuse, resume
+from pyspark_rmqpull.lost_rows import LossReport
 from pyspark_rmqpull.model import MessageQueue, TopicBounds
-from pyspark_rmqpull.offsets import QueueOffsets
+from pyspark_rmqpull.offsets import QueueOffsets, nested
 from pyspark_rmqpull.option import Mode
 from pyspark_rmqpull.options import SourceOptions
 from pyspark_rmqpull.partition_reader import QueueRangesPartition, read_partition, tasks_of
@@ -36,10 +40,15 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._progress = GroupProgress(self._client, options.consumer_group)
         self._is_first_call = True
+        self._is_filter_checked = False
         self._is_available_now = False
         self._available_now_ends: dict[MessageQueue, int] | None = None
         self._newest: dict[MessageQueue, int] = {}
         self._unread: Set[MessageQueue] = frozenset()
+        self._ends_seen: dict[MessageQueue, int] = {}
+        self._losses: LossReport | None = None
+        self._query_id: str | None = None
+        self._rows_lost: dict[MessageQueue, int] = {}
 
     def _client(self) -> BrokerClient:
         options = self._options
@@ -62,28 +71,39 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the next batch ends; ``start`` itself when there is nothing new.
 
         Raises DataLoss when the query cannot go on from ``start``, OptionError for a topic or a starting offset that
-        does not exist, BrokerUnavailable.
+        does not exist or a filter that the broker refuses, BrokerUnavailable.
         """
-        finished = QueueOffsets.from_json(start)
+        finished = self._named(QueueOffsets.from_json(start))
         topics = self._topics(finished)
         batch_start = self._batch_start(finished, topics)
+        self._check_filter(batch_start)
         # Not earlier: an absent broker would be waited for twice, and a topic made anew would get its old offsets.
-        self._progress.commit(finished)
+        self._progress.commit(self._existing(finished, batch_start.starts))
         if self._may_wait(batch_start, topics):
-            if not self._wait(batch_start):
+            if not self._wait(batch_start, topics):
                 return start
             topics = self._topics(finished)
             batch_start = self._batch_start(finished, topics)
         self._is_first_call = False
         ends = self._admitted(batch_start.offsets, self._ends(topics), limit)
-        if ends == finished.offsets:
+        if ends == finished.offsets and not batch_start.starts:
             return start
-        return QueueOffsets(ends, batch_start.starts, batch_start.creation_ids).to_json()
+        return replace(batch_start, offsets=ends).to_json()
+
+    def _named(self, finished: QueueOffsets) -> QueueOffsets:
+        """With the name under which the query reports losses, if it is to go on after them."""
+        if self._options.fail_on_data_loss:
+            return replace(finished, query_id=None)
+        if self._losses is None:
+            query_id = finished.query_id or uuid.uuid4().hex
+            self._losses = LossReport(self._client, query_id)
+            self._query_id = query_id
+        return replace(finished, query_id=self._query_id)
 
     def _topics(self, finished: QueueOffsets) -> dict[str, TopicBounds]:
-        topics = self._allocated(existing_topics(self._client(), self._options), finished)
-        self._newest = {queue: bounds.max_offset for queue, bounds in queues_of(topics).items()}
-        return topics
+        options = self._options
+        topics = find_topics(self._client(), options.selection, finished.offsets.keys(), finished.query_id)
+        return self._allocated(topics, finished)
 
     def _allocated(self, topics: dict[str, TopicBounds], finished: QueueOffsets) -> dict[str, TopicBounds]:
         """The topics without the queues that no partition gets, which are told when they are seen first."""
@@ -98,14 +118,41 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _batch_start(self, finished: QueueOffsets, topics: Mapping[str, TopicBounds]) -> QueueOffsets:
         """Where the batch begins: the finished offset, and the resolved starts of queues that it does not name."""
         bounds = queues_of(topics)
-        if finished.is_initial:
+        if finished.is_initial and self._is_first_call:
             starts = self._options.starting(Mode.STREAM).resolve(bounds, self._client(), int(time.time() * 1000))
         else:
-            refuse_loss(finished, topics)
-            starts = {queue: bounds[queue].min_offset for queue in bounds if queue not in finished.offsets}
+            on_loss = refuse if self._losses is None else self._losses.tell
+            starts = resume(self._selected(finished), topics, self._ends_seen, on_loss)
+            starts |= {queue: bounds[queue].min_offset for queue in bounds if queue not in finished.offsets}
+        self._look(topics)
         ids = {name: topic.creation_id for name, topic in topics.items() if topic.creation_id is not None}
         # Kept, for a server without ids may stand in for a while, and must not make the query forget them.
-        return QueueOffsets({**finished.offsets, **starts}, starts, {**finished.creation_ids, **ids})
+        ids = {**finished.creation_ids, **ids}
+        return QueueOffsets({**finished.offsets, **starts}, starts, ids, finished.query_id)
+
+    def _look(self, topics: Mapping[str, TopicBounds]) -> None:
+        self._newest = {queue: bounds.max_offset for queue, bounds in queues_of(topics).items()}
+        self._ends_seen |= self._newest
+        self._rows_lost = {queue: lost for topic in topics.values() for queue, lost in topic.rows_lost.items()}
+
+    def _selected(self, position: QueueOffsets) -> QueueOffsets:
+        """A position without queues that the options, changed since, leave out: those stay where they are."""
+        covers = self._options.selection.covers
+        return replace(position, offsets={queue: at for queue, at in position.offsets.items() if covers(queue)})
+
+    def _existing(self, finished: QueueOffsets, resumed: Mapping[MessageQueue, int]) -> QueueOffsets:
+        """What of a finished position can be committed: a queue that is gone would have all of it refused."""
+        offsets = {queue: resumed.get(queue, at) for queue, at in finished.offsets.items() if queue in self._newest}
+        return replace(finished, offsets=offsets)
+
+    def _check_filter(self, batch_start: QueueOffsets) -> None:
+        """Asks the broker once, by any queue, whether it evaluates the filter. Raises OptionError."""
+        options = self._options
+        if self._is_filter_checked or options.message_filter.keeps_everything or not batch_start.offsets:
+            return
+        queue, offset = next(iter(batch_start.offsets.items()))
+        self._client().check_filter(options.pull_group, queue, offset, options.message_filter)
+        self._is_filter_checked = True
 
     def _may_wait(self, batch_start: QueueOffsets, topics: Mapping[str, TopicBounds]) -> bool:
         """Whether nothing is new and the query goes on for ever: waiting holds up its other sources."""
@@ -114,10 +161,16 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         return is_idle and not self._is_first_call and not self._is_available_now and self._options.idle_wait_ms > 0
 
-    def _wait(self, batch_start: QueueOffsets) -> bool:
+    def _wait(self, batch_start: QueueOffsets, topics: Mapping[str, TopicBounds]) -> bool:
         """Whether something came within ``idleWaitMs``."""
         options = self._options
-        return self._client().wait_for_messages(options.pull_group, batch_start.offsets, options.idle_wait_ms)
+        waited = {queue: batch_start.offsets[queue] for queue in queues_of(topics)}
+        if not waited:  # a pattern that matches no topic yet
+            time.sleep(options.idle_wait_ms / 1000)
+            return True
+        return self._client().wait_for_messages(
+            options.pull_group, waited, options.idle_wait_ms, options.message_filter
+        )
 
     def _ends(self, topics: Mapping[str, TopicBounds]) -> dict[MessageQueue, int]:
         ends = {queue: bounds.max_offset for queue, bounds in queues_of(topics).items()}
@@ -125,7 +178,10 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ends
         if self._available_now_ends is None:
             self._available_now_ends = ends
-        return self._available_now_ends
+        if self._losses is None:
+            return self._available_now_ends
+        # What has gone since is not waited for.
+        return {queue: min(end, ends.get(queue, end)) for queue, end in self._available_now_ends.items()}
 
     @staticmethod
     def _admitted(
@@ -136,14 +192,18 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return limit_rows(starts, reachable, limit.max_rows) if isinstance(limit, ReadMaxRows) else reachable
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The topic's end as last seen, for ``sources[].latestOffset`` of the query's progress."""
-        return QueueOffsets(self._newest).to_json() if self._newest else None
+        """The topics' ends as last seen, and rows lost, for ``sources[].latestOffset`` of the query's progress."""
+        if not self._newest:
+            return None
+        lost = {"rowsLost": nested(self._rows_lost)} if self._rows_lost else {}
+        return dict(sorted({**QueueOffsets(self._newest).to_json(), **lost}.items()))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of the batch between two offsets."""
         planned = QueueOffsets.from_json(end)
         ranges = ranges_between(QueueOffsets.from_json(start), planned)
-        return tasks_of(ranges.values(), planned.creation_ids, self._options)
+        query_id = None if self._options.fail_on_data_loss else planned.query_id
+        return tasks_of(ranges.values(), planned.creation_ids, self._options, query_id)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
@@ -152,4 +212,4 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has finished the batch that ends here."""
-        self._progress.commit(QueueOffsets.from_json(end))
+        self._progress.commit(self._existing(QueueOffsets.from_json(end), {}))

@@ -11,6 +11,9 @@ import pytest
 from pyspark_rmqpull import batch_reader, stream_reader
 from pyspark_rmqpull.client import BrokerClient, QueueRows
 from pyspark_rmqpull.client.port import NO_CREATION_IDS
+from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.filters import EVERYTHING, MessageFilter
+from pyspark_rmqpull.loss import Loss, OnLoss, refuse
 from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
 
 
@@ -20,17 +23,41 @@ class FakeClient:
 
     queues: dict[int, Bounds]
     creation_id: str | None = "first"
+    other_topics: dict[str, TopicBounds] = field(default_factory=dict)
+    names: list[str] = field(default_factory=lambda: ["orders"])
+    endpoints: str = "127.0.0.1:8081"
+    lost: list[tuple[str, MessageQueue, int, int]] = field(default_factory=list)
+    refused_expression: str = ""
     on_wait: Callable[[], None] = lambda: None
     calls: list[str] = field(default_factory=list)
     commits: list[dict[int, int]] = field(default_factory=list)
     group_offsets: dict[int, int] = field(default_factory=dict)
 
-    def bounds(self, topics: Sequence[str]) -> dict[str, TopicBounds]:
+    def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
+        self.lost += [(query_id, *loss[:3]) for loss in losses]
+
+    def bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
         self.calls.append("bounds")
         queues = {MessageQueue("orders", "a", queue_id): bounds for queue_id, bounds in self.queues.items()}
-        return {"orders": TopicBounds(self.creation_id, queues)} if "orders" in topics else {}
+        existing = {"orders": TopicBounds(self.creation_id, queues), **self.other_topics}
+        return {name: existing[name] for name in topics if name in existing}
 
-    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+    def topic_names(self) -> list[str]:
+        self.calls.append("topics")
+        return self.names
+
+    def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
+        self.calls.append("check filter")
+        if message_filter.expression == self.refused_expression:
+            raise OptionError("Option filterExpression is refused.")
+
+    def wait_for_messages(
+        self,
+        group: str,
+        offsets: Mapping[MessageQueue, int],
+        timeout_ms: int,
+        message_filter: MessageFilter = EVERYTHING,
+    ) -> bool:
         self.calls.append("wait")
         before = dict(self.queues)
         self.on_wait()
@@ -46,6 +73,8 @@ class FakeClient:
         ranges: Sequence[QueueRange],
         columns: Sequence[str],
         creation_ids: Mapping[str, str] = NO_CREATION_IDS,
+        message_filter: MessageFilter = EVERYTHING,
+        on_loss: OnLoss = refuse,
     ) -> Iterator[Sequence[QueueRows]]:
         raise NotImplementedError
 

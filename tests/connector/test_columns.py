@@ -51,10 +51,11 @@ def test_the_arrow_schema_is_exactly_sparks(schema: StructType) -> None:
 @pytest.mark.parametrize(
     ("names", "travelling"),
     [
-        (["body"], ["body"]),
-        (["topic", "body", "queueId", "tags"], ["body", "tags"]),
+        (["body"], ["body", "bodyEncoding", "queueOffset"]),
+        (["topic", "body", "queueId", "tags"], ["body", "tags", "bodyEncoding", "queueOffset"]),
+        (["tags"], ["tags"]),
         (["topic", "brokerName", "queueId"], ["queueOffset"]),
-        (ROW_SCHEMA.fieldNames(), ROW_SCHEMA.fieldNames()[3:]),
+        (ROW_SCHEMA.fieldNames(), [*ROW_SCHEMA.fieldNames()[3:], "bodyEncoding"]),
     ],
 )
 def test_only_wanted_columns_travel(names: list[str], travelling: list[str]) -> None:
@@ -80,6 +81,6 @@ def test_rows_are_counted_when_no_column_of_them_travels() -> None:
 
 
 def test_a_single_piece_is_not_copied() -> None:
-    piece = pulled([1, 2], "body")
+    piece = pulled([1, 2], "body", "bodyEncoding", "queueOffset")
     batch = RowColumns(selection("body")).batch([QueueRows(A0, [piece])])
     assert batch["body"].buffers()[2].address == piece["body"].buffers()[2].address

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pyspark_rmqpull.errors import DataLoss
-from pyspark_rmqpull.loss import refuse_loss, refuse_outside
+from pyspark_rmqpull.loss import Loss, outside, refuse, resume
 from pyspark_rmqpull.model import Bounds, MessageQueue, TopicBounds
 from pyspark_rmqpull.offsets import QueueOffsets
 
 A0, A1 = MessageQueue("orders", "a", 0), MessageQueue("orders", "a", 1)
-ADVICE = "If what is missing may be skipped, start the query with a new checkpoint and startingOffsets as wanted"
+ADVICE = "If what is missing may be skipped, set option failOnDataLoss to false"
 
 
 def topics(creation_id: str | None = "first", **queues: Bounds) -> dict[str, TopicBounds]:
@@ -35,7 +35,7 @@ def topics(creation_id: str | None = "first", **queues: Bounds) -> dict[str, Top
     ],
 )
 def test_what_is_no_loss(position: QueueOffsets, now: dict[str, TopicBounds]) -> None:
-    refuse_loss(position, now)
+    assert resume(position, now, {}, refuse) == {}
 
 
 @pytest.mark.parametrize(
@@ -72,17 +72,38 @@ def test_what_is_no_loss(position: QueueOffsets, now: dict[str, TopicBounds]) ->
 )
 def test_what_is_a_loss(position: QueueOffsets, now: dict[str, TopicBounds], complaint: str) -> None:
     with pytest.raises(DataLoss) as loss:
-        refuse_loss(position, now)
+        resume(position, now, {}, refuse)
     assert str(loss.value).startswith(complaint)
     assert ADVICE in str(loss.value)
 
 
 @pytest.mark.parametrize("offset", [5, 7, 9])
 def test_offsets_from_the_first_to_the_next_are_inside(offset: int) -> None:
-    refuse_outside(A0, offset, Bounds(5, 9))
+    assert outside(A0, offset, Bounds(5, 9)) is None
 
 
-@pytest.mark.parametrize("offset", [4, 10])
-def test_offsets_before_and_beyond_are_outside(offset: int) -> None:
-    with pytest.raises(DataLoss, match="orders/a/0"):
-        refuse_outside(A0, offset, Bounds(5, 9))
+@pytest.mark.parametrize(("offset", "lost"), [(4, (4, 5)), (0, (0, 5)), (10, (10, 10))])
+def test_offsets_before_and_beyond_are_outside(offset: int, lost: tuple[int, int]) -> None:
+    loss = outside(A0, offset, Bounds(5, 9))
+    assert loss is not None
+    assert (loss.queue, loss.from_offset, loss.until_offset) == (A0, *lost)
+
+
+@pytest.mark.parametrize(
+    ("now", "starts", "lost"),
+    [
+        pytest.param(topics(q0=Bounds(8, 9)), {A0: 8}, [(A0, 5, 8)], id="aged: from the earliest"),
+        pytest.param(topics(q0=Bounds(0, 4)), {A0: 4}, [(A0, 5, 5)], id="cut: from the end, for no row comes twice"),
+        pytest.param(topics(q1=Bounds(0, 9)), {}, [(A0, 5, 7)], id="gone: it keeps its place"),
+        pytest.param({}, {}, [(A0, 5, 7)], id="no topic: it keeps its place"),
+        pytest.param(topics("second", q0=Bounds(2, 9)), {A0: 2}, [(A0, 5, 7)], id="created again: from its begin"),
+        pytest.param(topics("second", q1=Bounds(2, 9)), {A0: 0}, [(A0, 5, 7)], id="created again with other queues"),
+        pytest.param(topics(q0=Bounds(5, 6)), {}, [], id="nothing lost"),
+    ],
+)
+def test_where_a_query_goes_on_that_may(
+    now: dict[str, TopicBounds], starts: dict[MessageQueue, int], lost: list[tuple[MessageQueue, int, int]]
+) -> None:
+    told: list[Loss] = []
+    assert resume(QueueOffsets({A0: 5}, creation_ids={"orders": "first"}), now, {A0: 7}, told.append) == starts
+    assert [loss[:3] for loss in told] == lost

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from pyspark_rmqpull.model import MessageQueue
 from pyspark_rmqpull.option import Mode
 from pyspark_rmqpull.options import DERIVED_GROUP, SourceOptions
 from pyspark_rmqpull.positions import EVERYTHING, AtTime, Positions
+from pyspark_rmqpull.selection import TopicSelection
 from pyspark_rmqpull.starting import CONSUME_FROM_FIRST_OFFSET, CONSUME_FROM_LAST_OFFSET
 
 NEEDED = {"endpoints": "127.0.0.1:8081", "topic": "flights"}
@@ -25,7 +27,13 @@ def refusal(**given: str) -> str:
 def test_what_is_not_given_has_a_default() -> None:
     assert SourceOptions.from_options(NEEDED) == SourceOptions(
         endpoints="127.0.0.1:8081",
-        topic="flights",
+        topic=("flights",),
+        topic_pattern=None,
+        assign=None,
+        columns=None,
+        bodies="unpacked",
+        filter_expression="*",
+        filter_type="TAG",
         consumer_group=None,
         starting_offsets=None,
         starting_offsets_default=None,
@@ -37,6 +45,7 @@ def test_what_is_not_given_has_a_default() -> None:
         ending_offsets=None,
         ending_timestamp=None,
         ending_offsets_by_timestamp=None,
+        fail_on_data_loss=True,
         max_offsets_per_trigger=None,
         num_partitions=None,
         allocate_strategy="AVG",
@@ -57,6 +66,10 @@ def test_what_is_not_given_has_a_default() -> None:
 def test_every_option_is_read() -> None:
     # Options of allocation exclude each other; what each of them becomes stands in allocation/test_choice.py.
     given = NEEDED | {
+        "columns": "body, tags",
+        "bodies": "RAWIFDAMAGED",
+        "filterExpression": "size > 3",
+        "filterType": "sql92",
         "consumerGroup": "billing",
         "startingOffsets": '{"flights":{"broker-a":{"0":12}}}',
         "startingOffsetsDefault": "earliest",
@@ -68,6 +81,7 @@ def test_every_option_is_read() -> None:
         "endingOffsets": '{"flights":{"broker-a":{"0":13}}}',
         "endingTimestamp": "6",
         "endingOffsetsByTimestamp": '{"flights":"6"}',
+        "failOnDataLoss": "False",
         "maxOffsetsPerTrigger": "100",
         "numPartitions": "4",
         "allocateStrategy": "avg_by_circle",
@@ -77,9 +91,12 @@ def test_every_option_is_read() -> None:
         "requestTimeoutMs": "3000",
         "pullBatchSize": "1024",
     }
-    assert SourceOptions.from_options(given) == SourceOptions(
-        endpoints="127.0.0.1:8081",
-        topic="flights",
+    assert SourceOptions.from_options(given) == replace(
+        SourceOptions.from_options(NEEDED),
+        columns=("body", "tags"),
+        bodies="rawIfDamaged",
+        filter_expression="size > 3",
+        filter_type="SQL92",
         consumer_group="billing",
         starting_offsets=Positions({MessageQueue("flights", "broker-a", 0): 12}),
         starting_offsets_default=Positions({EVERYTHING: "earliest"}),
@@ -91,15 +108,10 @@ def test_every_option_is_read() -> None:
         ending_offsets=Positions({MessageQueue("flights", "broker-a", 0): 13}),
         ending_timestamp=Positions({EVERYTHING: AtTime(6)}),
         ending_offsets_by_timestamp=Positions({("flights",): AtTime(6)}),
+        fail_on_data_loss=False,
         max_offsets_per_trigger=100,
         num_partitions=4,
         allocate_strategy="AVG_BY_CIRCLE",
-        consumer_ids=None,
-        message_queue_list=None,
-        consumeridcs=None,
-        allocate_message_queue_strategy="AVG",
-        machine_room_resolver=None,
-        virtual_node_cnt=10,
         min_partitions=8,
         max_records_per_partition=1000,
         idle_wait_ms=0,
@@ -114,7 +126,7 @@ def test_names_come_in_any_case(name: str) -> None:
 
 
 def test_a_topic_keeps_its_case() -> None:
-    assert SourceOptions.from_options(NEEDED | {"topic": "Flights"}).topic == "Flights"
+    assert SourceOptions.from_options(NEEDED | {"topic": "Flights"}).topic == ("Flights",)
 
 
 @pytest.mark.parametrize("name", ["checkpointLocation", "checkpointlocation", "queryName", "queryname"])
@@ -177,13 +189,8 @@ def test_only_one_choice_of_topics_is_taken(chosen: tuple[str, ...], named: str)
     assert refusal(**given) == f"{named} Give one of topic, topicPattern, assign."
 
 
-@pytest.mark.parametrize("name", ["topicPattern", "assign"])
-def test_what_is_not_offered_yet_says_so(name: str) -> None:
-    given = {"endpoints": "127.0.0.1:8081", name: "flights"}
-    assert refusal(**given).startswith(f"Option {name} is not offered yet. ")
-
-
 ONE_HOST_PORT = "Expected one HOST:PORT, such as 127.0.0.1:8081."
+NAMES = "Expected names with commas between, each 1 to 127 of the characters a-z A-Z 0-9 _ - % |."
 INT64_MAX = 2**63 - 1
 
 
@@ -199,9 +206,11 @@ INT64_MAX = 2**63 - 1
         ("endpoints", "http://localhost:8081", ONE_HOST_PORT),
         ("endpoints", "a:8081,b:8081", ONE_HOST_PORT),
         ("endpoints", "a:8081;b:8081", ONE_HOST_PORT),
-        ("topic", "", "Expected 1 to 127 of the characters a-z A-Z 0-9 _ - % |."),
-        ("topic", "a,b", "Expected 1 to 127 of the characters a-z A-Z 0-9 _ - % |."),
-        ("topic", "x" * 128, "Expected 1 to 127 of the characters a-z A-Z 0-9 _ - % |."),
+        ("topic", "", NAMES),
+        ("topic", "a,,b", NAMES),
+        ("topic", "a;b", NAMES),
+        ("topic", "x" * 128, NAMES),
+        ("topic", "a, b,a", "It names 'a' twice. Name each topic once."),
         ("consumerGroup", "", "Expected 1 to 120 of the characters a-z A-Z 0-9 _ - % |."),
         ("consumerGroup", "my group", "Expected 1 to 120 of the characters a-z A-Z 0-9 _ - % |."),
         ("consumerGroup", "x" * 121, "Expected 1 to 120 of the characters a-z A-Z 0-9 _ - % |."),
@@ -211,6 +220,8 @@ INT64_MAX = 2**63 - 1
         ("maxOffsetsPerTrigger", "", f"Expected an integer from 1 to {INT64_MAX}."),
         ("maxOffsetsPerTrigger", "1e6", f"Expected an integer from 1 to {INT64_MAX}."),
         ("maxOffsetsPerTrigger", "9223372036854775808", f"Expected an integer from 1 to {INT64_MAX}."),
+        ("bodies", "zip", "Expected unpacked, rawIfDamaged, raw."),
+        ("failOnDataLoss", "no", "Expected true or false."),
         ("numPartitions", "0", "Expected an integer from 1 to 10000."),
         ("numPartitions", "10001", "Expected an integer from 1 to 10000."),
         *[("minPartitions", bad, "Expected an integer from 1 to 10000.") for bad in ("a", "1.0", "0", "-1", "10001")],
@@ -347,3 +358,25 @@ def test_a_start_behind_its_end_is_refused_before_any_work() -> None:
         "Options startingOffsets and endingOffsets let flights/a/0 begin at 8, behind its end at 7. "
         "A start may be at its end, which reads nothing, but not behind it."
     )
+
+
+def test_sql92_needs_an_expression() -> None:
+    assert refusal(**NEEDED, filterType="SQL92") == (
+        "Option filterType is SQL92 without an expression. Set option filterExpression."
+    )
+
+
+def test_an_unknown_filter_type_is_refused() -> None:
+    assert refusal(**NEEDED, filterType="REGEX") == "Option filterType is 'REGEX'. Expected TAG or SQL92."
+
+
+@pytest.mark.parametrize(
+    ("given", "selection"),
+    [
+        ({"topic": "a, b"}, TopicSelection(names=("a", "b"))),
+        ({"topicPattern": "a.*"}, TopicSelection(pattern="a.*")),
+        ({"assign": '{"a":{"x":[3]}}'}, TopicSelection(queues=frozenset({MessageQueue("a", "x", 3)}))),
+    ],
+)
+def test_topics_are_chosen_in_three_ways(given: dict[str, str], selection: TopicSelection) -> None:
+    assert SourceOptions.from_options({"endpoints": "127.0.0.1:8081"} | given).selection == selection

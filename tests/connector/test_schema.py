@@ -14,7 +14,7 @@ from pyspark.sql.types import (
 )
 
 from pyspark_rmqpull.errors import OptionError
-from pyspark_rmqpull.schema import ROW_SCHEMA, check_schema
+from pyspark_rmqpull.schema import ROW_SCHEMA, check_schema, row_schema
 
 
 def columns(**types: DataType) -> StructType:
@@ -85,3 +85,23 @@ def test_a_selection_in_any_order_is_taken(schema: StructType) -> None:
 )
 def test_what_the_source_does_not_give_is_refused(schema: StructType, complaint: str) -> None:
     assert refusal(schema).startswith(complaint)
+
+
+def test_columns_by_name_are_a_selection_in_their_order() -> None:
+    assert row_schema(None) == ROW_SCHEMA
+    assert row_schema(("body", "topic")).names == ["body", "topic"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "complaint"),
+    [(("value",), r"names 'value'. There are: topic, "), (("body", "body"), "names body twice"), (("",), "names ''")],
+)
+def test_bad_columns_are_refused(columns: tuple[str, ...], complaint: str) -> None:
+    with pytest.raises(OptionError, match=f"Option columns {complaint}"):
+        row_schema(columns)
+
+
+def test_a_schema_beside_columns_must_say_the_same() -> None:
+    check_schema(row_schema(("body",)), ("body",))
+    with pytest.raises(OptionError, match="The schema names body and option columns tags"):
+        check_schema(row_schema(("body",)), ("tags",))

@@ -319,3 +319,23 @@ def test_a_server_without_creation_ids_does_not_make_the_query_forget_them(broke
     broker.creation_id = None
     broker.queues[0] = Bounds(0, 20)
     assert reader().latestOffset(IDLE, ALL)["creationIds"] == {"orders": "first"}
+
+
+def test_a_filter_is_checked_once_and_before_anything_is_committed(broker: FakeClient) -> None:
+    stream = reader(filterExpression="paid")
+    end = stream.latestOffset(IDLE, ALL)
+    stream.latestOffset(end, ALL)
+    assert broker.calls[:3] == ["bounds", "check filter", "commit"]
+    assert broker.calls.count("check filter") == 1
+
+
+def test_no_filter_is_not_checked(broker: FakeClient) -> None:
+    reader().latestOffset(IDLE, ALL)
+    assert "check filter" not in broker.calls
+
+
+def test_a_filter_that_the_broker_refuses_stops_planning(broker: FakeClient) -> None:
+    broker.refused_expression = "size >"
+    with pytest.raises(OptionError, match="filterExpression"):
+        reader(filterExpression="size >", filterType="SQL92").latestOffset(IDLE, ALL)
+    assert broker.commits == []

@@ -111,22 +111,22 @@ class Queries:
     """Reads from topics, streams collected in this process. ``checkpoint`` is this test's own."""
 
     def __init__(self, session: SparkSession, checkpoint: Path) -> None:
-        self._session = session
-        self._checkpoint = checkpoint
+        self.session = session
+        self.checkpoint = checkpoint
 
     def stream(self, topic: Topic, schema: str | None = None, **options: str) -> DataFrame:
         """A stream from the topic's begin, unless options say otherwise."""
         given = {"endpoints": topic.endpoints, "topic": topic.name, "startingOffsets": "earliest"} | options
-        source = self._session.readStream.format("rmqpull").options(**given)
+        source = self.session.readStream.format("rmqpull").options(**given)
         return (source.schema(schema) if schema else source).load()
 
     def with_new_checkpoint(self) -> Queries:
         """The same for another query, which knows nothing of this one."""
-        return Queries(self._session, self._checkpoint.with_name(f"{self._checkpoint.name}-new"))
+        return Queries(self.session, self.checkpoint.with_name(f"{self.checkpoint.name}-new"))
 
     def batch(self, topic: Topic, schema: str | None = None, **options: str) -> DataFrame:
         """A batch read of the topic."""
-        source = self._session.read.format("rmqpull").options(endpoints=topic.endpoints, topic=topic.name, **options)
+        source = self.session.read.format("rmqpull").options(endpoints=topic.endpoints, topic=topic.name, **options)
         return (source.schema(schema) if schema else source).load()
 
     def start(
@@ -139,7 +139,7 @@ class Queries:
             on_batch(batch_id)
             batches[batch_id] = batch.collect()
 
-        writer = stream.writeStream.foreachBatch(collect).option("checkpointLocation", str(self._checkpoint))
+        writer = stream.writeStream.foreachBatch(collect).option("checkpointLocation", str(self.checkpoint))
         query = (writer.trigger(availableNow=True) if available_now else writer).start()
         return Run(query, batches)
 

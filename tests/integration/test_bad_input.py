@@ -30,6 +30,8 @@ NOBODY = "127.0.0.1:1"  # a port that no broker gets
             {"endpoints": NOBODY, "topic": "t", "startingOffsets": '{"t":{"broker-a":{"0":-1}}}'},
             "t/broker-a/0 is set to -1. Expected",
         ),
+        ({"endpoints": NOBODY, "topicPattern": "("}, "OptionError: Option topicPattern is '('. It is no regular"),
+        ({"endpoints": NOBODY, "assign": "t"}, "OptionError: Option assign is 't'. It is no JSON"),
         (
             {"endpoints": NOBODY, "topic": "t", "startingOffsets": "{"},
             "OptionError: Option startingOffsets is '{'. It is neither a word it knows nor JSON",

@@ -35,7 +35,8 @@ SERVER = (
 )
 PURE_MODULES = (
     *("model", "offsets", "planning", "errors", "allocation", "admission", "loss", "splitting"),
-    *("option", "options", "position_options", "positions", "timestamps", "starting", "ending"),
+    *("option", "options", "position_options", "allocation_options", "positions", "timestamps", "starting", "ending"),
+    *("filters", "selection"),
 )
 PURE = " ".join(f"pyspark_rmqpull.{m}" for m in PURE_MODULES)
 PURE_PLACES = " ".join(f"pyspark_rmqpull/{m}.py pyspark_rmqpull/{m}/*" for m in PURE_MODULES)
@@ -65,7 +66,9 @@ LAYERS = (
         lazily="pyspark_rmqpull",
     ),
     Layer("pyspark_rmqpull/client/*", "pyspark_rmqpull rmqpull_proto grpc google.protobuf pyarrow"),
-    Layer("pyspark_rmqpull/columns.py", "pyspark_rmqpull pyspark pyarrow rmqpull_proto.columns"),
+    Layer(
+        "pyspark_rmqpull/bodies.py pyspark_rmqpull/columns.py", "pyspark_rmqpull pyspark pyarrow rmqpull_proto.columns"
+    ),
     Layer("pyspark_rmqpull/*", "pyspark_rmqpull pyspark pyarrow"),
     Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc grpc_tools pyarrow"),
 )

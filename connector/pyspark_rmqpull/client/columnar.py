@@ -7,21 +7,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from pyspark_rmqpull.client.channel import BrokerChannel
+from pyspark_rmqpull.client.channel import BrokerChannel, Unserved
+from pyspark_rmqpull.client.filtering import expression_of, keep_tagged, refuse_filter, travelling
 from pyspark_rmqpull.client.port import NO_CREATION_IDS, QueueRows
-from pyspark_rmqpull.errors import DataLoss, RequestRefused
-from pyspark_rmqpull.loss import refuse_outside
+from pyspark_rmqpull.errors import OptionError, RequestRefused
+from pyspark_rmqpull.filters import EVERYTHING, MessageFilter
+from pyspark_rmqpull.loss import Loss, OnLoss, outside, refuse
 from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
+from rmqpull_proto.rmqpull.v1 import admin_pb2 as admin
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-from rmqpull_proto.rpc import COLUMNS, MESSAGING
+from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING
 
 PULL_ROWS_MAX = 10_000
 PULL_BYTES_MAX = 4 << 20
 """One pull is one Arrow batch as Spark takes it (architecture § 4). With one batch in Spark's hands and one pull under
 way, a task holds at most two of them, or two messages that are larger."""
+
+_COMPLETE = (v1.PullStatus.FOUND, v1.PullStatus.NOT_REACHED, v1.PullStatus.NO_MATCHED_MESSAGE)
+"""Answers of pulls that met every message from their offset to the next one."""
 
 _logger = logging.getLogger(__name__)
 
@@ -37,17 +43,55 @@ class ColumnarClient:
         answer = self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
         return list(answer.extensions)
 
-    def bounds(self, topics: Sequence[str]) -> dict[str, TopicBounds]:
+    @property
+    def endpoints(self) -> str:
+        """Where the broker is."""
+        return self._channel.endpoints
+
+    def bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
         """The queues of each topic with their bounds, from one call."""
-        request = v1.QueryBoundsRequest(topics=[v1.TopicBoundsRequest(topic=topic) for topic in topics])
+        request = v1.QueryBoundsRequest(
+            topics=[v1.TopicBoundsRequest(topic=topic) for topic in topics], query_id=query_id or ""
+        )
         answer = self._channel.call(COLUMNS.methods["QueryBounds"], request)
         return {entry.topic: _topic_bounds(entry) for entry in answer.topics if entry.status.code == v2.Code.OK}
 
-    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+    def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
+        """One call."""
+        ranges = [
+            v1.LostRange(queue=_queue(loss.queue), from_offset=loss.from_offset, until_offset=loss.until_offset)
+            for loss in losses
+        ]
+        request = v1.ReportRowsLostRequest(query_id=query_id, ranges=ranges)
+        self._channel.call(COLUMNS.methods["ReportRowsLost"], request)
+
+    def topic_names(self) -> list[str]:
+        """All topics, from one call."""
+        return listed_topics(self._channel)
+
+    def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
+        """A pull of an empty range."""
+        request = _pull_request(group, [QueueRange(queue, offset, offset)], ["queueOffset"], {}, message_filter)
+        try:
+            answer = self._channel.call(COLUMNS.methods["PullColumns"], request)
+        except RequestRefused as refusal:
+            refuse_filter(message_filter, refusal)
+            raise
+        for result in filter(_is_reset, answer.queues):
+            log_reset(group, queue, result.next_offset)
+
+    def wait_for_messages(
+        self,
+        group: str,
+        offsets: Mapping[MessageQueue, int],
+        timeout_ms: int,
+        message_filter: MessageFilter = EVERYTHING,
+    ) -> bool:
         """A pull over all queues, held by the broker until the first arrival."""
         request = v1.PullColumnsRequest(
             group=group,
             queues=[v1.QueuePull(queue=_queue(queue), offset=offset) for queue, offset in offsets.items()],
+            filter_expression=expression_of(message_filter),
             columns=["queueOffset"],
             max_rows=1,
             long_polling_timeout_ms=timeout_ms,
@@ -74,21 +118,28 @@ class ColumnarClient:
         ranges: Sequence[QueueRange],
         columns: Sequence[str],
         creation_ids: Mapping[str, str] = NO_CREATION_IDS,
+        message_filter: MessageFilter = EVERYTHING,
+        on_loss: OnLoss = refuse,
     ) -> Iterator[Sequence[QueueRows]]:
         """Pulls over all ranges at once, in columns; the next one is under way while this one is taken."""
 
         def pull(ranges: Sequence[QueueRange]) -> Callable[[], v1.PullColumnsResponse] | None:
-            request = _pull_request(group, ranges, columns, creation_ids)
+            request = _pull_request(group, ranges, travelling(columns, message_filter), creation_ids, message_filter)
             return self._channel.start(COLUMNS.methods["PullColumns"], request) if ranges else None
 
+        is_filtered = not message_filter.keeps_everything
         waiting = [entry for entry in ranges if entry.from_offset < entry.until_offset]
         answer_of_next = pull(waiting)
         while answer_of_next is not None:
             answer, asked = answer_of_next(), waiting
-            waiting = _what_is_left(group, asked, answer.queues)
+            waiting = [
+                QueueRange(entry.queue, at, entry.until_offset)
+                for entry, result in zip(asked, answer.queues, strict=True)
+                if (at := _next_offset(group, entry, result, is_filtered, on_loss)) < entry.until_offset
+            ]
             # The next pull is under way while Spark takes this batch.
             answer_of_next = pull(waiting)
-            rows = _rows(asked, answer)
+            rows = keep_tagged(_rows(asked, answer), message_filter)
             if rows:
                 yield rows
 
@@ -113,6 +164,18 @@ class ColumnarClient:
     def close(self) -> None:
         """Lets the connection of this process go."""
         self._channel.close()
+
+
+def listed_topics(channel: BrokerChannel) -> list[str]:
+    """Topics by the admin service, which a server of either kind may have."""
+    try:
+        answer = channel.call(ADMIN.methods["ListTopics"], admin.ListTopicsRequest())
+    except Unserved:
+        raise OptionError(
+            f"Option topicPattern needs a list of all topics, which the server at {channel.endpoints} does not give: "
+            "it lacks AdminService of rmqpull.v1 (extension admin). Name the topics with option topic instead."
+        ) from None
+    return [entry.topic.name for entry in answer.topics if not entry.topic.is_system]
 
 
 def committed_offsets(
@@ -164,7 +227,22 @@ def _topic_bounds(entry: v1.TopicBounds) -> TopicBounds:
         MessageQueue(entry.topic, queue.broker_name, queue.queue_id): Bounds(queue.min_offset, queue.max_offset)
         for queue in entry.queues
     }
-    return TopicBounds(entry.creation_id, queues)
+    rows_lost = {
+        MessageQueue(entry.topic, queue.broker_name, queue.queue_id): queue.rows_lost
+        for queue in entry.queues
+        if queue.rows_lost
+    }
+    return TopicBounds(entry.creation_id, queues, rows_lost)
+
+
+def lost_queue(entry: QueueRange) -> Loss:
+    """The loss of all that was left of a range."""
+    queue, from_offset, until_offset = entry
+    text = (
+        f"Queue {queue} is gone, or its topic was created again; "
+        f"offsets [{from_offset}, {until_offset}) were still to be read."
+    )
+    return Loss(queue, from_offset, until_offset, text)
 
 
 def log_reset(group: str, queue: MessageQueue, offset: int) -> None:
@@ -177,7 +255,11 @@ def _is_reset(result: v1.QueuePulled) -> bool:
 
 
 def _pull_request(
-    group: str, ranges: Sequence[QueueRange], columns: Sequence[str], creation_ids: Mapping[str, str]
+    group: str,
+    ranges: Sequence[QueueRange],
+    columns: Sequence[str],
+    creation_ids: Mapping[str, str],
+    message_filter: MessageFilter,
 ) -> v1.PullColumnsRequest:
     queues = [
         v1.QueuePull(
@@ -189,33 +271,45 @@ def _pull_request(
         for queue, from_offset, until_offset in ranges
     ]
     return v1.PullColumnsRequest(
-        group=group, queues=queues, columns=columns, max_rows=PULL_ROWS_MAX, max_bytes=PULL_BYTES_MAX
+        group=group,
+        queues=queues,
+        filter_expression=expression_of(message_filter),
+        columns=columns,
+        max_rows=PULL_ROWS_MAX,
+        max_bytes=PULL_BYTES_MAX,
     )
 
 
-def _what_is_left(group: str, asked: Sequence[QueueRange], results: Sequence[v1.QueuePulled]) -> list[QueueRange]:
-    """The ranges without what these results cover. Raises DataLoss for a range that cannot be read any more."""
-    left = []
-    for (queue, from_offset, until_offset), result in zip(asked, results, strict=True):
-        if _is_reset(result):
-            log_reset(group, queue, result.next_offset)
-            left.append(QueueRange(queue, from_offset, until_offset))
-            continue
-        if result.pull_status == v1.PullStatus.NO_MATCHED_LOGIC_QUEUE:
-            raise DataLoss(
-                f"Queue {queue} is gone, or its topic was created again; "
-                f"offsets [{from_offset}, {until_offset}) were still to be read."
-            )
-        if result.pull_status not in (v1.PullStatus.FOUND, v1.PullStatus.NOT_REACHED, v1.PullStatus.NO_MATCHED_MESSAGE):
-            # Offsets below until_offset existed when the batch was planned: the queue was cut or aged since.
-            refuse_outside(queue, from_offset, Bounds(result.min_offset, result.max_offset))
-            refuse_outside(queue, until_offset, Bounds(result.min_offset, result.max_offset))
-        if result.row_count < result.next_offset - from_offset:
-            missing = result.next_offset - from_offset - result.row_count
-            raise DataLoss(f"{missing} messages of queue {queue} in [{from_offset}, {result.next_offset}) are gone.")
-        if result.next_offset < until_offset:
-            left.append(QueueRange(queue, result.next_offset, until_offset))
-    return left
+def _next_offset(group: str, entry: QueueRange, result: v1.QueuePulled, is_filtered: bool, on_loss: OnLoss) -> int:
+    """Where to go on in a range after what one pull found of it."""
+    queue, from_offset, until_offset = entry
+    if _is_reset(result):
+        log_reset(group, queue, result.next_offset)
+        return from_offset
+    if result.pull_status == v1.PullStatus.NO_MATCHED_LOGIC_QUEUE:
+        on_loss(lost_queue(entry))
+        return until_offset
+    is_complete = result.pull_status in _COMPLETE
+    bounds = Bounds(result.min_offset, result.max_offset)
+    if not is_complete and (loss := _outside(entry, bounds)) is not None:
+        on_loss(loss)
+        return loss.until_offset
+    missing = result.next_offset - from_offset - result.row_count
+    # Messages that a filter drops are passed over by a pull that is complete; elsewhere they are gone.
+    if missing > 0 and not (is_filtered and is_complete):
+        text = f"{missing} messages of queue {queue} in [{from_offset}, {result.next_offset}) are gone."
+        on_loss(Loss(queue, result.next_offset - missing, result.next_offset, text))
+    return result.next_offset
+
+
+def _outside(entry: QueueRange, bounds: Bounds) -> Loss | None:
+    """The part of a range that is not there: its offsets existed when the batch was planned."""
+    queue, from_offset, until_offset = entry
+    if from_offset < bounds.min_offset:
+        loss = outside(queue, from_offset, bounds)
+        return loss and loss._replace(until_offset=min(bounds.min_offset, until_offset))
+    loss = outside(queue, until_offset, bounds)
+    return loss and loss._replace(from_offset=max(from_offset, bounds.max_offset))
 
 
 def _rows(asked: Sequence[QueueRange], answer: v1.PullColumnsResponse) -> list[QueueRows]:

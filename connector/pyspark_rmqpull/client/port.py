@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
+from pyspark_rmqpull.filters import EVERYTHING, MessageFilter
+from pyspark_rmqpull.loss import Loss, OnLoss, refuse
 from pyspark_rmqpull.model import MessageQueue, QueueRange, TopicBounds
 
 NO_CREATION_IDS: Mapping[str, str] = MappingProxyType({})
@@ -26,11 +28,33 @@ class BrokerClient(Protocol):
     All of them raise BrokerUnavailable when nobody answers in time, and RequestRefused for a status other than OK.
     """
 
-    def bounds(self, topics: Sequence[str]) -> dict[str, TopicBounds]:
-        """The queues of each topic with their bounds; topics that do not exist are left out."""
+    @property
+    def endpoints(self) -> str:
+        """Where the broker is."""
 
-    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
-        """Returns when some queue has a message at or after its offset, or after ``timeout_ms``.
+    def bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
+        """The queues of each topic with their bounds; topics that do not exist are left out.
+
+        With ``query_id`` also the rows that this query has reported lost, where the server counts them.
+        """
+
+    def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
+        """Has the server count lost rows, a repeated report once. Does nothing where it cannot."""
+
+    def topic_names(self) -> list[str]:
+        """All topics that are not the broker's own. Raises OptionError at a server that cannot list them."""
+
+    def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
+        """Asks the broker for nothing but whether it evaluates this filter. Raises OptionError when it refuses."""
+
+    def wait_for_messages(
+        self,
+        group: str,
+        offsets: Mapping[MessageQueue, int],
+        timeout_ms: int,
+        message_filter: MessageFilter = EVERYTHING,
+    ) -> bool:
+        """Returns when some queue has a wanted message at or after its offset, or after ``timeout_ms``.
 
         False says that nothing came; True that a look at the bounds is worth while.
         """
@@ -41,12 +65,14 @@ class BrokerClient(Protocol):
         ranges: Sequence[QueueRange],
         columns: Sequence[str],
         creation_ids: Mapping[str, str] = NO_CREATION_IDS,
+        message_filter: MessageFilter = EVERYTHING,
+        on_loss: OnLoss = refuse,
     ) -> Iterator[Sequence[QueueRows]]:
-        """All messages of the ranges, a few thousand at a time, with the next pull under way meanwhile.
+        """All wanted messages of the ranges, a few thousand at a time, with the next pull under way meanwhile.
 
         ``creation_ids`` says which topics are meant, by name; the standard protocol cannot tell them apart.
-        Rows of one queue come in order. Raises DataLoss when a range is not there any more; of a whole queue that is
-        gone the standard protocol only says BAD_REQUEST, which raises RequestRefused.
+        Rows of one queue come in order; a filter by tags brings the column ``tags`` along. ``on_loss``
+        hears of messages that are not there any more; when it returns, the range goes on behind them.
         """
 
     def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:

@@ -10,10 +10,21 @@ import grpc
 import pyarrow as pa
 
 from pyspark_rmqpull.client.channel import BrokerChannel, Stream, refuse
-from pyspark_rmqpull.client.columnar import committed_offsets, log_reset, offsets_at_times, standard_queue
+from pyspark_rmqpull.client.columnar import (
+    committed_offsets,
+    listed_topics,
+    log_reset,
+    lost_queue,
+    offsets_at_times,
+    standard_queue,
+)
+from pyspark_rmqpull.client.filtering import expression_of, refuse_filter
 from pyspark_rmqpull.client.port import NO_CREATION_IDS, QueueRows
 from pyspark_rmqpull.client.standard_rows import rows_to_batch
-from pyspark_rmqpull.errors import BrokerUnavailable, DataLoss, RequestRefused
+from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
+from pyspark_rmqpull.filters import EVERYTHING, MessageFilter
+from pyspark_rmqpull.loss import Loss, OnLoss
+from pyspark_rmqpull.loss import refuse as refuse_loss
 from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -36,7 +47,12 @@ class StandardClient:
         self._channel = channel
         self._pull_batch_size = pull_batch_size
 
-    def bounds(self, topics: Sequence[str]) -> dict[str, TopicBounds]:
+    @property
+    def endpoints(self) -> str:
+        """Where the broker is."""
+        return self._channel.endpoints
+
+    def bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
         """The queues of each topic by its route, and two offsets of each queue."""
         found = {}
         for topic in topics:
@@ -68,13 +84,34 @@ class StandardClient:
         answers = [self._channel.start(method, request) for request in requests]
         return [answer().offset for answer in answers]
 
-    def wait_for_messages(self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+    def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
+        """The standard protocol has no such call: what is lost stands in the log alone."""
+
+    def topic_names(self) -> list[str]:
+        """All topics, where the server has the admin service though not columns."""
+        return listed_topics(self._channel)
+
+    def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
+        """A pull of one message, for less cannot be asked for."""
+        for part in self.start_pull(group, queue, offset, 1, message_filter)():
+            if part.status.code not in (v2.Code.MESSAGE_NOT_FOUND, v2.Code.ILLEGAL_OFFSET, v2.Code.CODE_UNSPECIFIED):
+                try:
+                    self.refuse_status(part.status)
+                except RequestRefused as refusal:
+                    refuse_filter(message_filter, refusal)
+                    raise
+
+    def wait_for_messages(
+        self,
+        group: str,
+        offsets: Mapping[MessageQueue, int],
+        timeout_ms: int,
+        message_filter: MessageFilter = EVERYTHING,
+    ) -> bool:
         """One parked pull per queue, whichever answers first; the standard protocol has no pull over many queues."""
         waited = list(offsets.items())[:WAITING_QUEUES_MAX]
-        streams = [
-            self._channel.stream(_PULL, self._pull_request(group, queue, offset, 1, timeout_ms), timeout_ms)
-            for queue, offset in waited
-        ]
+        requests = [self._pull_request(group, queue, offset, 1, message_filter, timeout_ms) for queue, offset in waited]
+        streams = [self._channel.stream(_PULL, request, timeout_ms) for request in requests]
         with ThreadPoolExecutor(max_workers=len(streams), thread_name_prefix="rmqpull-wait") as threads:
             answers = [threads.submit(_has_news, stream) for stream in streams]
             done, _ = wait(answers, return_when=FIRST_COMPLETED)
@@ -84,14 +121,20 @@ class StandardClient:
         return has_news
 
     def _pull_request(
-        self, group: str, queue: MessageQueue, offset: int, batch_size: int, long_polling_timeout_ms: int = 0
+        self,
+        group: str,
+        queue: MessageQueue,
+        offset: int,
+        batch_size: int,
+        message_filter: MessageFilter,
+        long_polling_timeout_ms: int = 0,
     ) -> rpc.PullMessageRequest:
         request = rpc.PullMessageRequest(
             group=v2.Resource(name=group),
             message_queue=standard_queue(queue),
             offset=offset,
             batch_size=batch_size,
-            filter_expression=v2.FilterExpression(type=v2.FilterType.TAG, expression="*"),
+            filter_expression=expression_of(message_filter),
         )
         request.long_polling_timeout.FromMilliseconds(long_polling_timeout_ms)
         return request
@@ -102,6 +145,8 @@ class StandardClient:
         ranges: Sequence[QueueRange],
         columns: Sequence[str],
         creation_ids: Mapping[str, str] = NO_CREATION_IDS,
+        message_filter: MessageFilter = EVERYTHING,
+        on_loss: OnLoss = refuse_loss,
     ) -> Iterator[Sequence[QueueRows]]:
         """Pulls up to eight queues at a time, each by as many messages as ``pullBatchSize``."""
         waiting = deque(entry for entry in ranges if entry.from_offset < entry.until_offset)
@@ -110,7 +155,7 @@ class StandardClient:
         row_count = byte_count = 0
         while waiting or pulls:
             while waiting and len(pulls) < PULLS_IN_FLIGHT:
-                pulls.append(_QueuePull(self, group, waiting.popleft()))
+                pulls.append(_QueuePull(self, group, waiting.popleft(), message_filter, on_loss))
             pull = pulls.popleft()
             messages = pull.take()
             if pull.is_under_way:
@@ -125,10 +170,10 @@ class StandardClient:
             yield _columns_of(gathered, columns)
 
     def start_pull(
-        self, group: str, queue: MessageQueue, offset: int, count: int
+        self, group: str, queue: MessageQueue, offset: int, count: int, message_filter: MessageFilter = EVERYTHING
     ) -> Callable[[], list[rpc.PullMessageResponse]]:
         """Begins one pull of at most ``count`` messages; what it returns waits for the answer."""
-        request = self._pull_request(group, queue, offset, min(count, self._pull_batch_size))
+        request = self._pull_request(group, queue, offset, min(count, self._pull_batch_size), message_filter)
         return self._channel.start_stream(_PULL, request)
 
     def refuse_status(self, status: v2.Status) -> None:
@@ -179,10 +224,19 @@ class StandardClient:
 class _QueuePull:
     """Pulls one queue's range, one pull under way at a time."""
 
-    def __init__(self, client: StandardClient, group: str, entry: QueueRange) -> None:
+    def __init__(
+        self,
+        client: StandardClient,
+        group: str,
+        entry: QueueRange,
+        message_filter: MessageFilter,
+        on_loss: OnLoss,
+    ) -> None:
         self.queue, self._offset, self._until_offset = entry
         self._client = client
         self._group = group
+        self._filter = message_filter
+        self._on_loss = on_loss
         self._begin()
 
     @property
@@ -192,7 +246,7 @@ class _QueuePull:
 
     def _begin(self) -> None:
         count = self._until_offset - self._offset
-        self._answer = self._client.start_pull(self._group, self.queue, self._offset, count)
+        self._answer = self._client.start_pull(self._group, self.queue, self._offset, count, self._filter)
 
     def take(self) -> list[v2.Message]:
         """The messages of the pull under way; begins the next one. Raises DataLoss when the range is gone."""
@@ -201,11 +255,19 @@ class _QueuePull:
         self._advance(answer, [message.system_properties.queue_offset for message in messages])
         if self.is_under_way:
             self._begin()
-        return [message for message in messages if message.system_properties.queue_offset < self._until_offset]
+        return [message for message in messages if self._is_wanted(message.system_properties)]
+
+    def _is_wanted(self, system: v2.SystemProperties) -> bool:
+        tags = self._filter.tags
+        return system.queue_offset < self._until_offset and (not tags or system.tag in tags)
 
     def _advance(self, answer: Sequence[rpc.PullMessageResponse], offsets: Sequence[int]) -> None:
         status = next((part.status for part in answer if part.WhichOneof("content") == "status"), v2.Status())
         next_offset = next((part.next_offset for part in answer if part.WhichOneof("content") == "next_offset"), None)
+        if _is_of_missing_queue(status):
+            self._on_loss(lost_queue(QueueRange(self.queue, self._offset, self._until_offset)))
+            self._offset = self._until_offset
+            return
         if status.code not in (v2.Code.ILLEGAL_OFFSET, v2.Code.MESSAGE_NOT_FOUND):
             self._client.refuse_status(status)
         if next_offset is None:
@@ -213,13 +275,34 @@ class _QueuePull:
         if status.code == v2.Code.ILLEGAL_OFFSET and status.message == "OFFSET_RESET":
             log_reset(self._group, self.queue, next_offset)
             return
-        # Every message was there when the batch was planned and nothing is filtered: what is not in a row is lost.
-        if not offsets or list(offsets) != list(range(self._offset, next_offset)):
-            raise DataLoss(
-                f"Messages of queue {self.queue} in [{self._offset}, {self._until_offset}) are gone: a pull at "
-                f"{self._offset} gave {len(offsets)} messages, goes on at {next_offset}, and says {status.message!r}."
-            )
+        if not self._is_complete(status, offsets, next_offset):
+            next_offset = self._behind_loss(offsets, next_offset, status.message)
         self._offset = next_offset
+
+    def _behind_loss(self, offsets: Sequence[int], next_offset: int, status: str) -> int:
+        """Tells what an incomplete pull shows to be gone, and where to go on: at the end if it goes no further."""
+        text = (
+            f"Messages of queue {self.queue} in [{self._offset}, {self._until_offset}) are gone: a pull at "
+            f"{self._offset} gave {len(offsets)} messages, goes on at {next_offset}, and says {status!r}."
+        )
+        resumed = min(next_offset if next_offset > self._offset else self._until_offset, self._until_offset)
+        missing = resumed - self._offset - sum(self._offset <= offset < resumed for offset in offsets)
+        self._on_loss(Loss(self.queue, resumed - missing, resumed, text))
+        return resumed
+
+    def _is_complete(self, status: v2.Status, offsets: Sequence[int], next_offset: int) -> bool:
+        """Whether the pull met every message up to the next one. All of them were there when the batch was planned."""
+        if self._filter.keeps_everything:
+            return bool(offsets) and list(offsets) == list(range(self._offset, next_offset))
+        if status.code == v2.Code.OK:
+            return bool(offsets) and self._offset <= min(offsets) and max(offsets) < next_offset
+        return status.message == "NO_MATCHED_MESSAGE" and next_offset > self._offset
+
+
+def _is_of_missing_queue(status: v2.Status) -> bool:
+    """Whether a pull was refused since its topic or its queue does not exist (rocketmq-semantics 3.1, rows 6 and 8)."""
+    is_beyond = status.code == v2.Code.BAD_REQUEST and status.message.startswith("queueId[")
+    return is_beyond or status.code == v2.Code.TOPIC_NOT_FOUND
 
 
 def _has_news(stream: Stream) -> bool:

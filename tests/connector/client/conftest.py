@@ -54,7 +54,9 @@ def serve(extensions: str, tmp_path: Path) -> Iterator[Serve]:
             if batch is not None:
                 # A broker without columns does not take them either: they are published before it opens the directory.
                 with running_broker(topics, data_dir=data_dir) as publishing:
-                    connect(publishing.endpoints, TIMEOUT_MS).publish("orders", batch)
+                    publisher = connect(publishing.endpoints, TIMEOUT_MS)
+                    publisher.publish("orders", batch)
+                    publisher.close()  # the next broker may get the same port, and offer something else there
             served = Served(
                 stack.enter_context(running_broker(topics, data_dir=data_dir, extensions=extensions)).endpoints
             )

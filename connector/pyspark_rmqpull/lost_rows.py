@@ -1,0 +1,34 @@
+"""``failOnDataLoss=false``: losses are told once in the log and to the broker, and the query goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from pyspark_rmqpull.client.port import BrokerClient
+from pyspark_rmqpull.errors import RmqpullError
+from pyspark_rmqpull.loss import Loss
+
+_logger = logging.getLogger(__name__)
+
+
+class LossReport:
+    """Tells of losses in the name of a query, whose id the checkpoint keeps; the broker counts them for it."""
+
+    def __init__(self, client: Callable[[], BrokerClient], query_id: str) -> None:
+        self._client = client
+        self._query_id = query_id
+        self._told: set[Loss] = set()
+
+    def tell(self, loss: Loss) -> None:
+        """Never raises, and says nothing twice: planning meets the same loss until a batch is behind it."""
+        if loss in self._told:
+            return
+        self._told.add(loss)
+        _logger.warning("%s The query goes on, since failOnDataLoss is false.", loss.text)
+        if loss.from_offset == loss.until_offset:
+            return
+        try:
+            self._client().report_lost(self._query_id, [loss])
+        except RmqpullError as error:
+            _logger.warning("The broker does not count %d lost rows: %s", loss.until_offset - loss.from_offset, error)

@@ -1,0 +1,77 @@
+"""Filters: the broker evaluates them, offsets count what they pass over, and what they leave out is no loss."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Queries, Topic
+
+
+def send_numbered(topic: Topic, first: int, until: int) -> None:
+    """Bodies and property ``number`` say the number; every fourth message has the tag "paid", the others "sent"."""
+    for number in range(first, until):
+        message = v2.Message(topic=v2.Resource(name=topic.name), body=b"%03d" % number)
+        message.user_properties["number"] = str(number)
+        tag = "sent" if number % 4 else "paid"
+        message.system_properties.MergeFrom(v2.SystemProperties(message_id="m", tag=tag))
+        topic.send_message(message)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"filterExpression": "paid"}, range(0, 40, 4)),
+        ({"filterExpression": "paid || nobody", "filterType": "TAG"}, range(0, 40, 4)),
+        ({"filterExpression": "number BETWEEN 7 AND 9", "filterType": "SQL92"}, [7, 8, 9]),
+        ({"filterExpression": "nobody"}, []),
+        ({"filterExpression": "*"}, range(40)),
+    ],
+    ids=lambda value: value.get("filterExpression", "") if isinstance(value, dict) else "",
+)
+def test_only_wanted_messages_come(queries: Queries, topic: Topic, options: dict[str, str], wanted: list[int]) -> None:
+    send_numbered(topic, 0, 40)
+    assert queries.run(queries.stream(topic, **options)).bodies == [b"%03d" % number for number in wanted]
+
+
+def test_a_column_that_the_filter_needs_is_not_shown(queries: Queries, topic: Topic) -> None:
+    send_numbered(topic, 0, 5)
+    rows = queries.run(queries.stream(topic, "body BINARY", filterExpression="paid")).rows
+    assert sorted(tuple(map(bytes, row)) for row in rows) == [(b"000",), (b"004",)]
+
+
+def test_the_limit_counts_what_is_passed_over_and_a_restart_goes_on(queries: Queries, topic: Topic) -> None:
+    send_numbered(topic, 0, 12)
+    options = {"filterExpression": "paid", "maxOffsetsPerTrigger": "6"}
+    first = queries.run(queries.stream(topic, **options))
+    assert (len(first.batches), first.bodies) == (2, [b"000", b"004", b"008"])
+    send_numbered(topic, 12, 20)
+    assert queries.run(queries.stream(topic, **options)).bodies == [b"012", b"016"]
+
+
+def test_a_running_query_takes_wanted_messages_after_unwanted_ones(queries: Queries, topic: Topic) -> None:
+    run = queries.start(queries.stream(topic, filterExpression="paid", consumerGroup="filtering"))
+    for first in (0, 4, 8):
+        send_numbered(topic, first, first + 4)
+        run.query.processAllAvailable()
+    run.query.stop()
+    assert run.bodies == [b"000", b"004", b"008"]
+
+
+@pytest.mark.parametrize(("filter_type", "expression"), [("SQL92", "number >"), ("TAG", "||")])
+def test_a_malformed_expression_ends_the_query_before_any_work(
+    queries: Queries, topic: Topic, filter_type: str, expression: str
+) -> None:
+    send_numbered(topic, 0, 3)
+    stream = queries.stream(
+        topic, filterExpression=expression, filterType=filter_type, consumerGroup=f"bad-{filter_type}"
+    )
+    sentence = f"OptionError: Option filterExpression is '{expression}', of filterType {filter_type}"
+    with pytest.raises(StreamingQueryException, match=re.escape(sentence)):
+        queries.run(stream)

@@ -1,0 +1,127 @@
+"""Messages that are gone before they were read: an error by default, told and passed over with failOnDataLoss=false."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+
+from rmqpull_broker.core.facts import QueuesTrimmed
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.testing import RunningBroker, running_broker
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Queries
+
+ORDERS = MessageQueue("orders", "broker-a", 0)
+
+
+@pytest.fixture
+def aging(extensions: str) -> Iterator[RunningBroker]:
+    """A broker with the topic "orders" of one queue, which lists its topics."""
+    with running_broker({"orders": 1}, extensions="columns,admin" if extensions == "columns" else "admin") as broker:
+        yield broker
+
+
+def send(broker: RunningBroker, first: int, until: int, topic: str = "orders") -> None:
+    broker.send(topic, *(b"%03d" % number for number in range(first, until)))
+
+
+def trim(broker: RunningBroker, min_offset: int) -> None:
+    """Takes away what lies before an offset, as retention does."""
+    broker.change(lambda draft: draft.add(QueuesTrimmed(((ORDERS, min_offset),))))
+
+
+def orders(queries: Queries, broker: RunningBroker, **options: str) -> DataFrame:
+    given = {"endpoints": broker.endpoints, "topic": "orders", "startingOffsets": "earliest"} | options
+    if "topicPattern" in given:
+        del given["topic"]
+    return queries.session.readStream.format("rmqpull").options(**given).load()
+
+
+def numbers(first: int, until: int) -> list[bytes]:
+    return [b"%03d" % number for number in range(first, until)]
+
+
+def test_a_query_whose_messages_are_gone_ends_with_what_to_do(queries: Queries, aging: RunningBroker) -> None:
+    send(aging, 0, 4)
+    queries.run(orders(queries, aging))
+    send(aging, 4, 9)
+    trim(aging, 6)
+    with pytest.raises(
+        StreamingQueryException, match=r"2 messages of queue orders/broker-a/0 .* failOnDataLoss to false"
+    ):
+        queries.run(orders(queries, aging))
+
+
+def test_between_runs(queries: Queries, aging: RunningBroker, extensions: str) -> None:
+    """Acceptance case 54."""
+    send(aging, 0, 4)
+    options = {"failOnDataLoss": "false", "consumerGroup": "billing"}
+    assert queries.run(orders(queries, aging, **options)).bodies == numbers(0, 4)
+    send(aging, 4, 9)
+    trim(aging, 6)
+    again = queries.start(orders(queries, aging, **options))
+    again.query.processAllAvailable()
+    send(aging, 9, 12)
+    again.query.processAllAvailable()
+    assert again.bodies == numbers(6, 12)
+    assert aging.consumer_offsets("billing", "orders")[ORDERS] >= 9
+    last = [progress for progress in again.query.recentProgress if progress["numInputRows"]][-1]
+    reported = json.loads(json.dumps(last["sources"][0]["latestOffset"]))
+    lost = (json.loads(reported) if isinstance(reported, str) else reported).get("rowsLost")
+    assert lost == ({"orders": {"broker-a": {"0": 2}}} if extensions == "columns" else None)
+
+
+@pytest.mark.parametrize("left", [7, 9])
+def test_while_a_batch_is_read(queries: Queries, aging: RunningBroker, left: int) -> None:
+    """Acceptance case 54."""
+    send(aging, 0, 9)
+    run = queries.run(orders(queries, aging, failOnDataLoss="false"), lambda _: trim(aging, left))
+    assert run.bodies == numbers(left, 9)
+    send(aging, 9, 11)
+    assert queries.run(orders(queries, aging, failOnDataLoss="false")).bodies == numbers(9, 11)
+
+
+def test_with_a_filter(queries: Queries, aging: RunningBroker) -> None:
+    send(aging, 0, 9)
+    options = {"failOnDataLoss": "true", "filterExpression": "nobody"}
+    with pytest.raises(StreamingQueryException, match=r"[Mm]essages of queue .* are gone"):
+        queries.run(orders(queries, aging, **options), lambda _: trim(aging, 5))
+
+
+def test_a_topic_that_is_deleted_while_a_batch_is_read(queries: Queries, aging: RunningBroker) -> None:
+    """Acceptance case 25."""
+    send(aging, 0, 9)
+    assert (
+        queries.run(orders(queries, aging, failOnDataLoss="false"), lambda _: aging.delete_topic("orders")).rows == []
+    )
+
+
+def test_a_topic_that_is_deleted_while_another_comes(queries: Queries, aging: RunningBroker) -> None:
+    """Acceptance case 20."""
+    send(aging, 0, 3)
+    run = queries.start(orders(queries, aging, topicPattern="orders.*", failOnDataLoss="false"))
+    run.query.processAllAvailable()
+    aging.delete_topic("orders")
+    aging.create_topic("orders-2", 1)
+    send(aging, 3, 6, "orders-2")
+    run.query.processAllAvailable()
+    assert run.bodies == numbers(0, 6)
+
+
+def test_a_topic_that_was_created_again_with_a_higher_end(
+    queries: Queries, aging: RunningBroker, extensions: str
+) -> None:
+    """Acceptance case 22, and better: the standard protocol alone cannot tell it from the old one."""
+    send(aging, 0, 3)
+    queries.run(orders(queries, aging, failOnDataLoss="false"))
+    aging.delete_topic("orders")
+    aging.create_topic("orders", 1)
+    send(aging, 10, 15)
+    again = queries.run(orders(queries, aging, failOnDataLoss="false"))
+    assert again.bodies == (numbers(10, 15) if extensions == "columns" else numbers(13, 15))

@@ -1,0 +1,169 @@
+"""Several topics, patterns, single queues, several brokers, and several sources in one query."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+
+from rmqpull_broker.testing import RunningBroker, running_broker
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Queries, Topic
+
+
+@pytest.fixture
+def listing(extensions: str) -> Iterator[RunningBroker]:
+    """Two logical brokers that list their topics: "orders-a" and "sales", with two queues on each of them."""
+    offered = "columns,admin" if extensions == "columns" else "admin"
+    with running_broker({"orders-a": 2, "sales": 2}, extensions=offered, brokers=("broker-a", "broker-b")) as broker:
+        yield broker
+
+
+def matching(spark: SparkSession, broker: RunningBroker, **options: str) -> DataFrame:
+    given = {"endpoints": broker.endpoints, "startingOffsets": "latest"} | options
+    return spark.readStream.format("rmqpull").options(**given).load()
+
+
+def test_a_list_of_topics(queries: Queries, spark: SparkSession, listing: RunningBroker) -> None:
+    listing.send("orders-a", b"one", b"two")
+    listing.send("sales", b"three")
+    stream = matching(spark, listing, topic="orders-a, sales", startingOffsets="earliest")
+    run = queries.run(stream)
+    assert sorted((row["topic"], bytes(row["body"])) for row in run.rows) == [
+        ("orders-a", b"one"),
+        ("orders-a", b"two"),
+        ("sales", b"three"),
+    ]
+
+
+def test_the_queues_of_several_brokers(queries: Queries, spark: SparkSession, listing: RunningBroker) -> None:
+    listing.send("sales", *(b"%d" % number for number in range(8)))
+    rows = queries.run(matching(spark, listing, topic="sales", startingOffsets="earliest")).rows
+    assert sorted((row["brokerName"], row["queueId"], row["queueOffset"]) for row in rows) == [
+        (broker, queue, offset) for broker in ("broker-a", "broker-b") for queue in (0, 1) for offset in (0, 1)
+    ]
+
+
+def test_a_matching_topic_that_comes_while_the_query_runs_is_read_from_its_begin(
+    queries: Queries, spark: SparkSession, listing: RunningBroker
+) -> None:
+    """Acceptance case 9, from latest; a restart goes on with the topics that were found."""
+    listing.send("orders-a", b"old")
+    run = queries.start(matching(spark, listing, topicPattern="orders-.*"))
+    run.query.processAllAvailable()
+    listing.create_topic("orders-b", 1)
+    listing.create_topic("other", 1)
+    listing.send("orders-b", b"first of b", b"second of b")
+    listing.send("other", b"unwanted")
+    listing.send("sales", b"unwanted")
+    listing.send("orders-a", b"new")
+    run.query.processAllAvailable()
+    run.query.stop()
+    assert run.bodies == [b"first of b", b"new", b"second of b"]
+    listing.send("orders-b", b"third of b")
+    assert queries.run(matching(spark, listing, topicPattern="orders-.*")).bodies == [b"third of b"]
+
+
+def test_a_pattern_without_a_match_waits_for_one(queries: Queries, spark: SparkSession, listing: RunningBroker) -> None:
+    run = queries.start(matching(spark, listing, topicPattern="refunds"))
+    run.query.processAllAvailable()
+    listing.create_topic("refunds", 1)
+    listing.send("refunds", b"one")
+    run.query.processAllAvailable()
+    assert run.bodies == [b"one"]
+
+
+def test_a_topic_that_vanishes_ends_the_query(queries: Queries, spark: SparkSession, listing: RunningBroker) -> None:
+    run = queries.start(matching(spark, listing, topicPattern="orders-.*|sales"))
+    run.query.processAllAvailable()
+    listing.delete_topic("sales")
+    with pytest.raises(StreamingQueryException, match="DataLoss: Queue sales/broker-a/0 is gone"):
+        run.query.awaitTermination()
+
+
+def test_a_pattern_needs_a_server_that_lists_its_topics(queries: Queries, spark: SparkSession, topic: Topic) -> None:
+    stream = spark.readStream.format("rmqpull").options(endpoints=topic.endpoints, topicPattern="topic.*").load()
+    with pytest.raises(StreamingQueryException, match=r"OptionError: Option topicPattern needs .* with option topic"):
+        queries.run(stream)
+
+
+def assigned(queries: Queries, topic: Topic, *queue_ids: int, starting: str) -> DataFrame:
+    queue_json = json.dumps({topic.name: {"broker-a": queue_ids}})
+    return (
+        queries.session.readStream.format("rmqpull")
+        .options(endpoints=topic.endpoints, assign=queue_json, startingOffsets=starting)
+        .load()
+    )
+
+
+def test_assigned_queues_from_earliest_and_on_after_a_restart(queries: Queries, topic: Topic) -> None:
+    """Acceptance case 3."""
+    topic.send(*(b"%d" % number for number in range(6)))  # queue = number modulo 3, from some queue on
+    first = queries.run(assigned(queries, topic, 0, 2, starting="earliest"))
+    assert {(row["queueId"], row["queueOffset"]) for row in first.rows} == {(0, 0), (0, 1), (2, 0), (2, 1)}
+    topic.send(b"a", b"b", b"c")
+    second = queries.run(assigned(queries, topic, 0, 2, starting="earliest"))
+    assert {(row["queueId"], row["queueOffset"]) for row in second.rows} == {(0, 2), (2, 2)}
+
+
+def test_assigned_queues_from_latest(queries: Queries, topic: Topic) -> None:
+    """Acceptance case 2."""
+    topic.send(b"a", b"b", b"c")
+    run = queries.start(assigned(queries, topic, 1, starting="latest"))
+    run.query.processAllAvailable()
+    topic.send(b"d", b"e", b"f")
+    run.query.processAllAvailable()
+    assert [(row["queueId"], row["queueOffset"]) for row in run.rows] == [(1, 1)]
+
+
+def test_assigned_queues_from_offsets(queries: Queries, topic: Topic) -> None:
+    """Acceptance case 4: a mixture of an offset and words."""
+    topic.send(*[b"x"] * 9)
+    starting = json.dumps({topic.name: {"broker-a": {"0": 2, "1": "earliest", "2": "latest"}}})
+    rows = queries.run(assigned(queries, topic, 0, 1, 2, starting=starting)).rows
+    assert sorted((row["queueId"], row["queueOffset"]) for row in rows) == [(0, 2), (1, 0), (1, 1), (1, 2)]
+
+
+def test_an_assigned_queue_that_does_not_exist_ends_the_query(queries: Queries, topic: Topic) -> None:
+    """Acceptance case 61."""
+    sentence = f"OptionError: Option assign names {topic.name}/broker-a/3, which does not exist."
+    with pytest.raises(StreamingQueryException, match=re.escape(sentence)):
+        queries.run(assigned(queries, topic, 0, 3, starting="earliest"))
+
+
+def test_a_union_of_two_sources_at_two_brokers(queries: Queries, topic: Topic, extensions: str) -> None:
+    """Acceptance case 18: limited sources, of which one falls idle before the other, also after a restart."""
+    with running_broker({"elsewhere": 1}, extensions=extensions) as other_broker:
+        elsewhere = replace(topic, name="elsewhere", endpoints=other_broker.endpoints)
+
+        def both() -> DataFrame:
+            here, there = (queries.stream(entry, maxOffsetsPerTrigger="3") for entry in (topic, elsewhere))
+            return here.union(there)
+
+        topic.send(*(b"here %d" % number for number in range(8)))
+        elsewhere.send(b"there")
+        assert queries.run(both()).bodies == [*(b"here %d" % number for number in range(8)), b"there"]
+        elsewhere.send(b"there again")
+        assert queries.run(both()).bodies == [b"there again"]
+
+
+def test_both_sides_of_a_self_join_see_the_same_rows(queries: Queries, topic: Topic) -> None:
+    """Acceptance case 27. Each side of a Python source has its own reader and logged offset; Kafka's share theirs."""
+    queries.session.conf.set("spark.sql.shuffle.partitions", "2")
+    try:
+        topic.send(b"a", b"b", b"c", b"d")
+        stream = queries.stream(topic)
+        same_body = col("left.body") == col("right.body")
+        run = queries.run(stream.alias("left").join(stream.alias("right"), same_body).select("left.body"))
+    finally:
+        queries.session.conf.unset("spark.sql.shuffle.partitions")
+    assert run.bodies == [b"a", b"b", b"c", b"d"]
+    assert sum(progress["numInputRows"] for progress in run.query.recentProgress) == 8
