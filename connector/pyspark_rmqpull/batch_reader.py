@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -30,8 +31,9 @@ class RmqpullBatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks, whose ranges are numbers of one look at the broker: no task asks again where its queues end.
 
-        Raises OptionError for a topic, a queue or a position that does not exist or a start behind its end, DataLoss
-        for a group's offset at which its queue cannot be read any more, BrokerUnavailable.
+        Raises OptionError for a topic, a queue or a position that does not exist, a start behind its end, or a filter
+        that the broker refuses, DataLoss for a group's offset at which its queue cannot be read any more,
+        BrokerUnavailable.
         """
         options = self._options
         client = connect(options.endpoints, options.request_timeout_ms, options.pull_batch_size)
@@ -40,9 +42,14 @@ class RmqpullBatchReader(DataSourceReader):
         starts = options.starting(Mode.BATCH).resolve(bounds, client, int(time.time() * 1000))
         ends = resolve_ends(options.ending, bounds, client)
         refuse_resolved_start_after_end(starts, ends)
+        if starts and not options.message_filter.keeps_everything:
+            asked = min(starts)  # any queue will do
+            client.check_filter(options.pull_group, asked, starts[asked], options.message_filter)
         ranges = [QueueRange(queue, starts[queue], end) for queue, end in ends.items()]
+        # The name under which tasks report what they find lost, when they are to go on.
+        query_id = None if options.fail_on_data_loss else uuid.uuid4().hex
         # Spark would ask for a task without a partition if there were none.
-        return tasks_of(ranges, creation_ids_of(topics), options) or [QueueRangesPartition(())]
+        return tasks_of(ranges, creation_ids_of(topics), options, query_id) or [QueueRangesPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""

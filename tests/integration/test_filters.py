@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 
@@ -75,3 +75,16 @@ def test_a_malformed_expression_ends_the_query_before_any_work(
     sentence = f"OptionError: Option filterExpression is '{expression}', of filterType {filter_type}"
     with pytest.raises(StreamingQueryException, match=re.escape(sentence)):
         queries.run(stream)
+
+
+def test_a_batch_read_is_filtered_too(queries: Queries, topic: Topic) -> None:
+    send_numbered(topic, 0, 8)
+    rows = queries.batch(topic, filterExpression="paid").collect()
+    assert sorted(bytes(row["body"]) for row in rows) == [b"000", b"004"]
+
+
+def test_a_malformed_expression_is_refused_before_a_batch_is_read(queries: Queries, topic: Topic) -> None:
+    send_numbered(topic, 0, 3)
+    batch = queries.batch(topic, filterExpression="number >", filterType="SQL92")
+    with pytest.raises(PySparkException, match="OptionError: Option filterExpression is 'number >'"):
+        batch.collect()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
 
 from rmqpull_broker.core.facts import QueuesTrimmed
@@ -125,3 +125,19 @@ def test_a_topic_that_was_created_again_with_a_higher_end(
     send(aging, 10, 15)
     again = queries.run(orders(queries, aging, failOnDataLoss="false"))
     assert again.bodies == (numbers(10, 15) if extensions == "columns" else numbers(13, 15))
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_batch_read_whose_messages_went_after_it_was_planned(
+    queries: Queries, aging: RunningBroker, goes_on: bool
+) -> None:
+    send(aging, 0, 9)
+    given = {"endpoints": aging.endpoints, "topic": "orders", "failOnDataLoss": str(not goes_on)}
+    batch = queries.session.read.format("rmqpull").options(**given).load()
+    assert sorted(bytes(row["body"]) for row in batch.collect()) == numbers(0, 9)
+    trim(aging, 6)
+    if goes_on:
+        assert sorted(bytes(row["body"]) for row in batch.collect()) == numbers(6, 9)
+    else:
+        with pytest.raises(PySparkException, match=r"[Mm]essages of queue .* are gone"):
+            batch.collect()
