@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SPARK_CONF = Path(__file__).parents[2] / "spark-conf"
 TIMEOUT_MS = 60_000
-TOPICS_MAX = 40
+TOPICS_MAX = 200
 
 
 @pytest.fixture(scope="session")
