@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from pyspark_rmqpull.client import connect
+from pyspark_rmqpull.client import Connection, connect
 
 QUEUES = 8
 STANDARD_ROWS = 20_000
@@ -73,7 +73,7 @@ def ceiling(spark: SparkSession, selection: str | None, rows: int, body_bytes: i
 
 def publish(endpoints: str, topic: str, rows: int, body_bytes: int) -> None:
     """Fills a topic."""
-    client = connect(endpoints, request_timeout_ms=30_000)
+    client = connect(Connection(endpoints, 30_000))
     batch = pa.RecordBatch.from_arrays([bodies(BATCH_ROWS, body_bytes)], ["body"])
     for _ in range(rows // BATCH_ROWS):
         client.publish(topic, batch)

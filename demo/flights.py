@@ -24,7 +24,7 @@ from processes import Children, ProcessFailed, Signals
 from screen import Screen
 from streaming import Job, Run, Supervisor
 
-from pyspark_rmqpull.client import connect
+from pyspark_rmqpull.client import Connection, connect
 from pyspark_rmqpull.errors import RmqpullError
 
 GROUP = "demo"
@@ -63,7 +63,7 @@ class Story:
     def publish(self, broker: Broker) -> None:
         total = self.flights.num_rows
         self.screen.step(2, f"{total:,} flights of 2013 from New York, each one message")
-        client = connect(broker.endpoints, request_timeout_ms=REQUEST_TIMEOUT_MS)
+        client = connect(Connection(broker.endpoints, REQUEST_TIMEOUT_MS))
         begin = time.monotonic()
         with self.screen.bar("published", total) as bar:
             for batch in flights_data.messages(self.flights):
@@ -132,7 +132,7 @@ class Story:
 
 def _broker_offsets(broker: Broker) -> tuple[dict[int, int], dict[int, int | None]]:
     """Of each queue: its max offset, and the offset that the group has committed."""
-    client = connect(broker.endpoints, request_timeout_ms=REQUEST_TIMEOUT_MS)
+    client = connect(Connection(broker.endpoints, REQUEST_TIMEOUT_MS))
     queues = client.bounds([TOPIC])[TOPIC].queues
     committed = client.committed(GROUP, list(queues))
     client.close()

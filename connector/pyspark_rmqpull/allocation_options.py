@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pyspark_rmqpull.allocation.choice import INNER_STRATEGIES, STRATEGIES
 from pyspark_rmqpull.allocation.parsing import (
-    one_of,
     parse_machine_room_resolver,
     parse_message_queue_list,
     parse_names,
 )
-from pyspark_rmqpull.option import Option, integer
+from pyspark_rmqpull.option import Option, integer, one_of
 
 ALLOCATION_OPTIONS = (
     Option(
@@ -27,7 +26,7 @@ ALLOCATION_OPTIONS = (
         "name",
         "RocketMQ's allocation strategy: `AVG`, `AVG_BY_CIRCLE`, `CONFIG`, `MACHINE_ROOM`, `MACHINE_ROOM_NEARBY`, "
         "`CONSISTENT_HASH`; or `BACKLOG`, which balances the messages that wait, over all topics.",
-        one_of(STRATEGIES),
+        one_of(*STRATEGIES),
     ),
     Option(
         "consumerIds",
@@ -58,7 +57,7 @@ ALLOCATION_OPTIONS = (
         "AVG",
         "name",
         "For `MACHINE_ROOM_NEARBY`: the strategy within a room, `AVG`, `AVG_BY_CIRCLE` or `CONSISTENT_HASH`.",
-        one_of(INNER_STRATEGIES),
+        one_of(*INNER_STRATEGIES),
     ),
     Option(
         "machineRoomResolver",

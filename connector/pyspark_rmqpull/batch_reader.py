@@ -36,7 +36,7 @@ class RmqpullBatchReader(DataSourceReader):
         BrokerUnavailable.
         """
         options = self._options
-        client = connect(options.endpoints, options.request_timeout_ms, options.pull_batch_size)
+        client = connect(options.connection, options.flow)
         topics = allocated(find_topics(client, options.selection, (), None), (), options.allocation)
         bounds = queues_of(topics)
         starts = options.starting(Mode.BATCH).resolve(bounds, client, int(time.time() * 1000))

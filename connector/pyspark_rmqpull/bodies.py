@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pyspark_rmqpull.errors import BodyDamaged
 from pyspark_rmqpull.model import MessageQueue
-from pyspark_rmqpull.options import BODIES_RAW, BODIES_RAW_IF_DAMAGED
+from pyspark_rmqpull.selection_options import BODIES_RAW, BODIES_RAW_IF_DAMAGED
 from rmqpull_proto.columns import BODY_ENCODINGS
 
 BODY_BYTES_MAX = 256 << 20

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.bodies import BodyUnpacker
 from pyspark_rmqpull.client.port import QueueRows
-from pyspark_rmqpull.options import BODIES_UNPACKED
+from pyspark_rmqpull.selection_options import BODIES_UNPACKED
 from rmqpull_proto import columns as wire
 
 # Constant within a queue, so they do not travel with the rows.

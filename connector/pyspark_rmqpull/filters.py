@@ -33,10 +33,3 @@ class MessageFilter:
 
 
 EVERYTHING = MessageFilter()
-
-
-def parse_filter_type(text: str) -> str:
-    """``TAG`` or ``SQL92`` in any case. Raises ValueError for anything else."""
-    if text.strip().upper() not in (TAG, SQL92):
-        raise ValueError(f"Expected {TAG} or {SQL92}.")
-    return text.strip().upper()

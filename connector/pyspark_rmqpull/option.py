@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
 class Mode(enum.Enum):
@@ -39,12 +42,38 @@ class Option:
 
 def one_of(*words: str) -> Callable[[str], str]:
     """A parser of words in any case."""
+    known = {word.lower(): word for word in words}
 
     def parse(text: str) -> str:
-        found = next((word for word in words if word.lower() == text.strip().lower()), None)
-        if found is None:
-            raise ValueError(f"Expected {', '.join(words[:-1])} or {words[-1]}.")
-        return found
+        wanted = text.strip().lower()
+        if wanted not in known:
+            nearest = difflib.get_close_matches(wanted, known, n=1)
+            hint = f"Did you mean {known[nearest[0]]}? " if nearest else ""
+            raise ValueError(f"{hint}Expected {', '.join(words[:-1])} or {words[-1]}.")
+        return known[wanted]
+
+    return parse
+
+
+def boolean(text: str) -> bool:
+    """A parser of ``true`` and ``false``."""
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError("Expected true or false.")
+    return text.strip().lower() == "true"
+
+
+def names(text: str) -> tuple[str, ...]:
+    """A parser of names with commas between."""
+    return tuple(name.strip() for name in text.split(","))
+
+
+def resource_name(length_max: int) -> Callable[[str], str]:
+    """A parser of RocketMQ's names of at most ``length_max`` characters (rocketmq-semantics 3.10.1)."""
+
+    def parse(text: str) -> str:
+        if not _NAME.fullmatch(text) or len(text) > length_max:
+            raise ValueError(f"Expected 1 to {length_max} of the characters a-z A-Z 0-9 _ - % |.")
+        return text
 
     return parse
 

@@ -3,166 +3,45 @@
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark_rmqpull.admission_options import ADMISSION_OPTIONS
 from pyspark_rmqpull.allocation.choice import Allocation, choose, refuse_stray
 from pyspark_rmqpull.allocation.machine_room import MachineRoomResolver
 from pyspark_rmqpull.allocation_options import ALLOCATION_OPTIONS
+from pyspark_rmqpull.connection import Connection
+from pyspark_rmqpull.connection_options import CONNECTION_OPTIONS
 from pyspark_rmqpull.ending import refuse_start_after_end
 from pyspark_rmqpull.errors import OptionError
-from pyspark_rmqpull.filters import SQL92, MessageFilter, parse_filter_type
+from pyspark_rmqpull.filters import SQL92, MessageFilter
+from pyspark_rmqpull.flow import Flow
+from pyspark_rmqpull.flow_options import FLOW_OPTIONS
 from pyspark_rmqpull.model import MessageQueue
-from pyspark_rmqpull.option import Mode, Option, integer
+from pyspark_rmqpull.option import Mode, Option
 from pyspark_rmqpull.position_options import POSITION_OPTIONS
 from pyspark_rmqpull.positions import EARLIEST, GROUP, LATEST, Positions, Ranked, everything, spelled
-from pyspark_rmqpull.selection import TopicSelection, parse_assign, parse_pattern, parse_topics
+from pyspark_rmqpull.progress_options import PROGRESS_OPTIONS
+from pyspark_rmqpull.selection import TopicSelection
+from pyspark_rmqpull.selection_options import SELECTION_OPTIONS
 from pyspark_rmqpull.starting import Starting
 
 DERIVED_GROUP = "rmqpull-spark-source"
 """The consumer group in whose name a query without one pulls; nothing is committed for it."""
 
-BODIES_UNPACKED, BODIES_RAW_IF_DAMAGED, BODIES_RAW = "unpacked", "rawIfDamaged", "raw"
-"""Values of option ``bodies``."""
-
 _ADDED_BY_SPARK = frozenset({"checkpointlocation", "queryname"})
 _TOPIC_CHOICES = ("topic", "topicPattern", "assign")
-_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
-
-
-def _boolean(text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise ValueError("Expected true or false.")
-    return text.strip().lower() == "true"
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(","))
-
-
-def _body_mode(text: str) -> str:
-    modes = {mode.lower(): mode for mode in (BODIES_UNPACKED, BODIES_RAW_IF_DAMAGED, BODIES_RAW)}
-    if text.strip().lower() not in modes:
-        raise ValueError(f"Expected {', '.join(modes.values())}.")
-    return modes[text.strip().lower()]
-
-
-def _endpoints(text: str) -> str:
-    host, _, port = text.strip().rpartition(":")
-    if (
-        not host
-        or not (port.isascii() and port.isdecimal())
-        or not 0 < int(port) <= 65_535
-        or re.search(r"[\s,;/]", text.strip())
-    ):
-        raise ValueError("Expected one HOST:PORT, such as 127.0.0.1:8081.")
-    return text.strip()
-
-
-def _name(length_max: int) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if not _NAME.fullmatch(text) or len(text) > length_max:
-            raise ValueError(f"Expected 1 to {length_max} of the characters a-z A-Z 0-9 _ - % |.")
-        return text
-
-    return parse
 
 
 OPTIONS = (
-    Option("endpoints", None, "host:port", "Where the broker listens.", _endpoints, is_required=True),
-    Option(
-        "topic",
-        None,
-        "names",
-        "What to read: topics with commas between, all of their queues. Exactly one of `topic`, `topicPattern` and "
-        "`assign` must be given.",
-        parse_topics,
-    ),
-    Option(
-        "topicPattern",
-        None,
-        "regular expression",
-        "All topics whose whole name matches, looked for at every trigger: one that is created later is read from its "
-        "beginning. Retry and dead-letter topics only match a pattern that begins with `%`. "
-        "Needs a server that lists its topics.",
-        parse_pattern,
-    ),
-    Option("assign", None, "JSON", 'Only these queues: `{"orders":{"broker-a":[0,1]}}`.', parse_assign),
-    Option(
-        "columns",
-        None,
-        "names",
-        "Columns of the row with commas between, in this order; only these travel. A schema of your own does the same.",
-        _names,
-    ),
-    Option(
-        "bodies",
-        BODIES_UNPACKED,
-        "word",
-        "Bodies that their producers compressed (zlib, gzip, LZ4, zstd): `unpacked`, where one that cannot be ends the "
-        "query; `rawIfDamaged`, where such a one is given as it was sent, and logged; or `raw`, all as they were sent.",
-        _body_mode,
-    ),
-    Option(
-        "filterExpression",
-        "*",
-        "expression",
-        "Which messages are read, evaluated by the broker: tags as `paid || sent`, `*` for all, or a SQL92 condition "
-        "over message properties. `maxOffsetsPerTrigger` and offsets count messages that are passed over, too.",
-        str,
-    ),
-    Option("filterType", "TAG", "TAG, SQL92", "How `filterExpression` is read.", parse_filter_type),
-    Option(
-        "consumerGroup",
-        None,
-        "name",
-        "Group whose offsets follow the query, micro-batch by micro-batch; without one nothing is committed.",
-        _name(120),
-    ),
+    *CONNECTION_OPTIONS,
+    *SELECTION_OPTIONS,
+    *PROGRESS_OPTIONS,
     *POSITION_OPTIONS,
-    Option(
-        "failOnDataLoss",
-        "true",
-        "true, false",
-        "Whether a query ends whose messages are gone. With `false` it goes on from the earliest that is left, never "
-        "gives a row twice, and reports what is missing.",
-        _boolean,
-    ),
-    Option(
-        "maxOffsetsPerTrigger",
-        None,
-        "messages",
-        "About how many messages a micro-batch takes, shared among queues in proportion to what waits in them, rounded "
-        "down, but at least one from each queue that has any.",
-        integer(1, 2**63 - 1),  # Spark hands the limit through a Java long
-        only=Mode.STREAM,
-    ),
+    *ADMISSION_OPTIONS,
     *ALLOCATION_OPTIONS,
-    Option(
-        "idleWaitMs",
-        "500",
-        "ms",
-        "How long an idle query waits on the broker for news before Spark asks again; 0 never waits. "
-        "It holds up the query's other sources as long.",
-        integer(0, 60_000),
-        only=Mode.STREAM,
-    ),
-    Option(
-        "requestTimeoutMs",
-        "10000",
-        "ms",
-        "How long one request to the broker may take, retries included: a broker that restarts within is not noticed.",
-        integer(1, 3_600_000),
-    ),
-    Option(
-        "pullBatchSize",
-        "32",
-        "messages",
-        "Messages per pull on a server without the columnar extension; others are read in batches of 10,000.",
-        integer(1, 1024),
-    ),
+    *FLOW_OPTIONS,
 )
 
 
@@ -204,6 +83,16 @@ class SourceOptions:
     idle_wait_ms: int
     request_timeout_ms: int
     pull_batch_size: int
+
+    @property
+    def connection(self) -> Connection:
+        """How the broker is reached."""
+        return Connection(self.endpoints, self.request_timeout_ms)
+
+    @property
+    def flow(self) -> Flow:
+        """How much is pulled at a time."""
+        return Flow(self.pull_batch_size)
 
     @property
     def selection(self) -> TopicSelection:

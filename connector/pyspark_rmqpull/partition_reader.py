@@ -49,7 +49,7 @@ def read_partition(
     partition: QueueRangesPartition, options: SourceOptions, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a partition's ranges, batch by batch. Raises RmqpullError."""
-    client = connect(options.endpoints, options.request_timeout_ms, options.pull_batch_size)
+    client = connect(options.connection, options.flow)
     row_columns = RowColumns(schema, options.bodies)
     pulled = client.read(
         options.pull_group,

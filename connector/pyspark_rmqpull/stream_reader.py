@@ -52,7 +52,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _client(self) -> BrokerClient:
         options = self._options
-        return connect(options.endpoints, options.request_timeout_ms, options.pull_batch_size)
+        return connect(options.connection, options.flow)
 
     def initialOffset(self) -> dict[str, Any]:
         """The offset before the first batch: it names no queue, since Spark would not keep it (see ``offsets``)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_rmqpull.filters import EVERYTHING, SQL92, MessageFilter, parse_filter_type
+from pyspark_rmqpull.filters import EVERYTHING, SQL92, MessageFilter
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,3 @@ def test_sql_has_no_tags_to_check() -> None:
 )
 def test_what_keeps_everything(given: MessageFilter, everything: bool) -> None:
     assert given.keeps_everything is everything
-
-
-def test_types_come_in_any_case() -> None:
-    assert [parse_filter_type(text) for text in ("tag", "Sql92")] == ["TAG", "SQL92"]

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pyspark_rmqpull.client import connect
 from pyspark_rmqpull.client.channel import channel_of_process
+from pyspark_rmqpull.connection import Connection
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rpc import MESSAGING
@@ -54,16 +55,16 @@ class Topic:
 
     def send_message(self, message: v2.Message) -> None:
         request = service.SendMessageRequest(messages=[message])
-        channel_of_process(self.endpoints, TIMEOUT_MS).call(MESSAGING.methods["SendMessage"], request)
+        channel_of_process(Connection(self.endpoints, TIMEOUT_MS)).call(MESSAGING.methods["SendMessage"], request)
 
     def ends(self) -> dict[int, int]:
         """The end of each queue."""
-        bounds = connect(self.endpoints, TIMEOUT_MS).bounds([self.name])[self.name].queues
+        bounds = connect(Connection(self.endpoints, TIMEOUT_MS)).bounds([self.name])[self.name].queues
         return {queue.queue_id: limits.max_offset for queue, limits in bounds.items()}
 
     def committed(self, group: str) -> dict[int, int | None]:
         """The group's offset on each queue."""
-        client = connect(self.endpoints, TIMEOUT_MS)
+        client = connect(Connection(self.endpoints, TIMEOUT_MS))
         queues = list(client.bounds([self.name])[self.name].queues)
         return {queue.queue_id: offset for queue, offset in client.committed(group, queues).items()}
 

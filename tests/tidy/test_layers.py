@@ -36,7 +36,8 @@ SERVER = (
 PURE_MODULES = (
     *("model", "offsets", "planning", "errors", "allocation", "admission", "loss", "splitting"),
     *("option", "options", "position_options", "allocation_options", "positions", "timestamps", "starting", "ending"),
-    *("filters", "selection"),
+    *("filters", "selection", "connection", "flow"),
+    *(f"{part}_options" for part in ("connection", "selection", "progress", "admission", "flow")),
 )
 PURE = " ".join(f"pyspark_rmqpull.{m}" for m in PURE_MODULES)
 PURE_PLACES = " ".join(f"pyspark_rmqpull/{m}.py pyspark_rmqpull/{m}/*" for m in PURE_MODULES)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark_rmqpull.allocation.machine_room import MachineRoomResolver
@@ -19,19 +17,6 @@ _ROOMS = (
     "Expected the room of each broker, of each consumer, or of both, such as "
     '{"brokerDeployIn":{"broker-a":"room1"},"consumerDeployIn":{"c1":"room1"}}.'
 )
-
-
-def one_of(names: Sequence[str]) -> Callable[[str], str]:
-    """A parser of one of some names in capitals, which come in any case."""
-
-    def parse(text: str) -> str:
-        name = text.strip().upper()
-        if name in names:
-            return name
-        nearest = difflib.get_close_matches(name, names, n=1)
-        raise ValueError(f"{f'Did you mean {nearest[0]}? ' if nearest else ''}There are: {', '.join(names)}.")
-
-    return parse
 
 
 def parse_names(text: str) -> tuple[str, ...]:

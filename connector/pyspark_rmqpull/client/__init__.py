@@ -9,17 +9,19 @@ from pyspark_rmqpull.client.channel import BrokerChannel, Unserved, channel_of_p
 from pyspark_rmqpull.client.columnar import ColumnarClient
 from pyspark_rmqpull.client.port import BrokerClient, QueueRows
 from pyspark_rmqpull.client.standard import StandardClient
+from pyspark_rmqpull.connection import Connection
+from pyspark_rmqpull.flow import DEFAULT_FLOW, Flow
 
-__all__ = ["BrokerClient", "QueueRows", "connect"]
+__all__ = ["BrokerClient", "Connection", "QueueRows", "connect"]
 
 
-def connect(endpoints: str, request_timeout_ms: int = 10_000, pull_batch_size: int = 32) -> BrokerClient:
-    """A client for the broker at ``endpoints``; its channel is shared by this process.
+def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerClient:
+    """A client for the broker that ``connection`` names, or that listens at HOST:PORT; the process shares its channel.
 
-    Raises BrokerUnavailable when nobody answers within ``request_timeout_ms``.
+    Raises BrokerUnavailable when nobody answers in time.
     """
-    channel = channel_of_process(endpoints, request_timeout_ms)
-    return ColumnarClient(channel) if _has_columns(channel) else StandardClient(channel, pull_batch_size)
+    channel = channel_of_process(Connection(connection) if isinstance(connection, str) else connection)
+    return ColumnarClient(channel) if _has_columns(channel) else StandardClient(channel, flow)
 
 
 def _has_columns(channel: BrokerChannel) -> bool:

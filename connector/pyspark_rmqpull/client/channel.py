@@ -19,6 +19,7 @@ from typing import Any, Protocol, cast
 import grpc
 
 from pyspark_rmqpull import __version__
+from pyspark_rmqpull.connection import Connection
 from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import Method
@@ -61,10 +62,19 @@ class Unserved(RequestRefused):
 class BrokerChannel:
     """Calls to one endpoint. ``has_columns`` remembers what the server said of its extensions."""
 
-    endpoints: str
-    request_timeout_ms: int
+    connection: Connection
     has_columns: bool | None = None
     _channel: grpc.Channel | None = field(default=None, repr=False)
+
+    @property
+    def endpoints(self) -> str:
+        """Where the server listens."""
+        return self.connection.endpoints
+
+    @property
+    def request_timeout_ms(self) -> int:
+        """How long one request may take, retries included."""
+        return self.connection.request_timeout_ms
 
     def call(self, method: Method, request: Any, extra_ms: int = 0) -> Any:
         """The answer of a unary method. ``extra_ms`` is time that the broker is asked to wait.
@@ -171,14 +181,14 @@ def refuse(endpoints: str, method: Method, status: v2.Status) -> None:
         raise RequestRefused(code, f"The broker at {endpoints} answered {method.name} with {code}: {status.message}")
 
 
-_channels: dict[tuple[int, str, int], BrokerChannel] = {}
+_channels: dict[tuple[int, Connection], BrokerChannel] = {}
 
 
-def channel_of_process(endpoints: str, request_timeout_ms: int) -> BrokerChannel:
-    """The channel of this process to ``endpoints``, made on first use."""
-    key = (os.getpid(), endpoints, request_timeout_ms)
+def channel_of_process(connection: Connection) -> BrokerChannel:
+    """The channel of this process for ``connection``, made on first use."""
+    key = (os.getpid(), connection)
     if key not in _channels:
-        _channels[key] = BrokerChannel(endpoints, request_timeout_ms)
+        _channels[key] = BrokerChannel(connection)
     return _channels[key]
 
 

@@ -23,6 +23,7 @@ from pyspark_rmqpull.client.port import NO_CREATION_IDS, QueueRows
 from pyspark_rmqpull.client.standard_rows import rows_to_batch
 from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
 from pyspark_rmqpull.filters import EVERYTHING, MessageFilter
+from pyspark_rmqpull.flow import Flow
 from pyspark_rmqpull.loss import Loss, OnLoss
 from pyspark_rmqpull.loss import refuse as refuse_loss
 from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
@@ -43,9 +44,9 @@ _PULL = MESSAGING.methods["PullMessage"]
 class StandardClient:
     """See :class:`pyspark_rmqpull.client.port.BrokerClient`."""
 
-    def __init__(self, channel: BrokerChannel, pull_batch_size: int) -> None:
+    def __init__(self, channel: BrokerChannel, flow: Flow) -> None:
         self._channel = channel
-        self._pull_batch_size = pull_batch_size
+        self._flow = flow
 
     @property
     def endpoints(self) -> str:
@@ -173,7 +174,7 @@ class StandardClient:
         self, group: str, queue: MessageQueue, offset: int, count: int, message_filter: MessageFilter = EVERYTHING
     ) -> Callable[[], list[rpc.PullMessageResponse]]:
         """Begins one pull of at most ``count`` messages; what it returns waits for the answer."""
-        request = self._pull_request(group, queue, offset, min(count, self._pull_batch_size), message_filter)
+        request = self._pull_request(group, queue, offset, min(count, self._flow.pull_batch_size), message_filter)
         return self._channel.start_stream(_PULL, request)
 
     def refuse_status(self, status: v2.Status) -> None:

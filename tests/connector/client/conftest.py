@@ -11,6 +11,8 @@ import pytest
 
 from pyspark_rmqpull.client import BrokerClient, connect
 from pyspark_rmqpull.client.channel import channel_of_process
+from pyspark_rmqpull.connection import Connection
+from pyspark_rmqpull.flow import Flow
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
@@ -24,11 +26,11 @@ class Served:
 
     def __init__(self, endpoints: str) -> None:
         self.endpoints = endpoints
-        self.client: BrokerClient = connect(endpoints, TIMEOUT_MS, pull_batch_size=256)
+        self.client: BrokerClient = connect(Connection(endpoints, TIMEOUT_MS), Flow(pull_batch_size=256))
 
     def send(self, *bodies: bytes) -> None:
         """Sends one message after the other by the standard protocol, which any broker takes."""
-        channel = channel_of_process(self.endpoints, TIMEOUT_MS)
+        channel = channel_of_process(Connection(self.endpoints, TIMEOUT_MS))
         for body in bodies:
             message = v2.Message(topic=v2.Resource(name="orders"), body=body)
             message.system_properties.message_id = "m"
@@ -54,7 +56,7 @@ def serve(extensions: str, tmp_path: Path) -> Iterator[Serve]:
             if batch is not None:
                 # A broker without columns does not take them either: they are published before it opens the directory.
                 with running_broker(topics, data_dir=data_dir) as publishing:
-                    publisher = connect(publishing.endpoints, TIMEOUT_MS)
+                    publisher = connect(Connection(publishing.endpoints, TIMEOUT_MS))
                     publisher.publish("orders", batch)
                     publisher.close()  # the next broker may get the same port, and offer something else there
             served = Served(

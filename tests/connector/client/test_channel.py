@@ -17,6 +17,7 @@ import pytest
 from pyspark_rmqpull.client import channel as channel_module
 from pyspark_rmqpull.client import connect
 from pyspark_rmqpull.client.channel import BrokerChannel, Unserved, channel_of_process
+from pyspark_rmqpull.connection import Connection
 from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -53,7 +54,7 @@ def by_start_stream(channel: BrokerChannel) -> Any:
 @pytest.fixture
 def channel() -> Iterator[BrokerChannel]:
     with running_broker({"orders": 1}) as broker:
-        opened = BrokerChannel(broker.endpoints, 1000 * WAIT_S)
+        opened = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S))
         yield opened
         opened.close()
 
@@ -72,7 +73,7 @@ def test_a_status_that_is_not_ok_is_a_refusal_with_its_code(channel: BrokerChann
 
 def test_a_method_that_the_server_lacks_is_named() -> None:
     with running_broker(extensions="none") as broker:
-        standard = BrokerChannel(broker.endpoints, 1000 * WAIT_S)
+        standard = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S))
         with pytest.raises(Unserved, match=f"The server at {broker.endpoints} does not serve DescribeServer"):
             standard.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
         standard.close()
@@ -80,7 +81,7 @@ def test_a_method_that_the_server_lacks_is_named() -> None:
 
 @pytest.mark.parametrize("ask", [by_call, by_start, by_start_stream])
 def test_when_nobody_answers_the_endpoints_and_the_time_are_named(ask: Ask) -> None:
-    channel = BrokerChannel(NOBODY, request_timeout_ms=100)
+    channel = BrokerChannel(Connection(NOBODY, 100))
     with pytest.raises(BrokerUnavailable, match=f"No broker answered .* at {NOBODY} within 100 ms"):
         ask(channel)
     channel.close()
@@ -88,7 +89,7 @@ def test_when_nobody_answers_the_endpoints_and_the_time_are_named(ask: Ask) -> N
 
 def test_connecting_to_nobody_says_so() -> None:
     with pytest.raises(BrokerUnavailable, match=NOBODY):
-        connect(NOBODY, 100)
+        connect(Connection(NOBODY, 100))
 
 
 class Absence(grpc.RpcError):
@@ -127,7 +128,7 @@ class AbsentBroker(BrokerChannel):
     """A channel to nobody. Calls fail after their time, or at once with ``fails_at_once``."""
 
     def __init__(self, clock: Clock, *, fails_at_once: bool) -> None:
-        super().__init__(NOBODY, request_timeout_ms=1000)
+        super().__init__(Connection(NOBODY, 1000))
         self._clock = clock
         self._fails_at_once = fails_at_once
 
@@ -165,7 +166,7 @@ def test_an_answer_that_is_fetched_late_still_gets_its_second_try(clock: Clock) 
 
 def test_a_broker_that_is_busy_is_asked_again(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [v2.Status(code=v2.Code.TOO_MANY_REQUESTS)] * 2 + [v2.Status(code=v2.Code.OK)]
-    channel = BrokerChannel(NOBODY, 10_000)
+    channel = BrokerChannel(Connection(NOBODY, 10_000))
 
     def start(*_: Any) -> Any:
         done: Future[Any] = Future()
@@ -180,7 +181,7 @@ def test_a_broker_that_is_busy_is_asked_again(clock: Clock, monkeypatch: pytest.
 @pytest.mark.parametrize("ask", [by_call, by_start])
 def test_a_call_outlasts_a_restart_of_the_broker(start_broker: StartBroker, tmp_path: Path, ask: Ask) -> None:
     broker = start_broker({"orders": 1}, tmp_path)
-    channel = BrokerChannel(broker.endpoints, 1000 * WAIT_S)
+    channel = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S))
     assert ask(channel).message_queues
     broker.kill()
     answers: list[Any] = []
@@ -194,7 +195,7 @@ def test_a_call_outlasts_a_restart_of_the_broker(start_broker: StartBroker, tmp_
 
 def test_an_answer_under_way_outlasts_a_restart_of_the_broker(start_broker: StartBroker, tmp_path: Path) -> None:
     broker = start_broker({"orders": 1}, tmp_path)
-    channel = BrokerChannel(broker.endpoints, 1000 * WAIT_S)
+    channel = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S))
     parked = v1.PullColumnsRequest(
         group="g",
         queues=[v1.QueuePull(queue=v1.Queue(topic="orders", broker_name="broker-a"))],
@@ -210,26 +211,27 @@ def test_an_answer_under_way_outlasts_a_restart_of_the_broker(start_broker: Star
 
 
 def test_a_process_has_one_channel_for_each_endpoint_and_timeout() -> None:
-    assert channel_of_process(NOBODY, 5) is channel_of_process(NOBODY, 5)
-    assert channel_of_process(NOBODY, 5) is not channel_of_process(NOBODY, 6)
-    assert channel_of_process(NOBODY, 5) is not channel_of_process("127.0.0.1:2", 5)
+    assert channel_of_process(Connection(NOBODY, 5)) is channel_of_process(Connection(NOBODY, 5))
+    assert channel_of_process(Connection(NOBODY, 5)) is not channel_of_process(Connection(NOBODY, 6))
+    assert channel_of_process(Connection(NOBODY, 5)) is not channel_of_process(Connection("127.0.0.1:2", 5))
 
 
 FORK = """
 import os, sys
 from pyspark_rmqpull.client import connect
 from pyspark_rmqpull.client.channel import channel_of_process
+from pyspark_rmqpull.connection import Connection
 
 endpoints = sys.argv[1]
-parents = channel_of_process(endpoints, 60_000)
-assert "orders" in connect(endpoints, 60_000).bounds(["orders"])
+parents = channel_of_process(Connection(endpoints, 60_000))
+assert "orders" in connect(Connection(endpoints, 60_000)).bounds(["orders"])
 child = os.fork()
 if child == 0:
-    assert channel_of_process(endpoints, 60_000) is not parents
-    os._exit(0 if "orders" in connect(endpoints, 60_000).bounds(["orders"]) else 1)
+    assert channel_of_process(Connection(endpoints, 60_000)) is not parents
+    os._exit(0 if "orders" in connect(Connection(endpoints, 60_000)).bounds(["orders"]) else 1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-assert channel_of_process(endpoints, 60_000) is parents
-assert "orders" in connect(endpoints, 60_000).bounds(["orders"])
+assert channel_of_process(Connection(endpoints, 60_000)) is parents
+assert "orders" in connect(Connection(endpoints, 60_000)).bounds(["orders"])
 print("both")
 """
 
@@ -244,7 +246,7 @@ def test_a_forked_process_makes_its_own_channel() -> None:
 def test_a_broker_that_restarts_in_good_order_is_not_noticed(start_broker: StartBroker, tmp_path: Path) -> None:
     """Calls that meet a broker on its way down are cancelled, not refused."""
     broker = start_broker({"orders": 4}, data_dir=tmp_path)
-    client = connect(broker.endpoints, 60_000)
+    client = connect(Connection(broker.endpoints, 60_000))
     stop = threading.Event()
 
     def ask() -> int:

@@ -14,6 +14,7 @@ from pyspark_rmqpull.client.columnar import ColumnarClient
 from pyspark_rmqpull.client.standard import StandardClient
 from pyspark_rmqpull.errors import DataLoss, OptionError
 from pyspark_rmqpull.filters import SQL92, MessageFilter
+from pyspark_rmqpull.flow import Flow
 from pyspark_rmqpull.model import MessageQueue, QueueRange
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -106,7 +107,7 @@ def standard_client(code: v2.Code, status: str, next_offset: int, *tags: str) ->
         *(messaging.PullMessageResponse(message=message) for message in messages),
         messaging.PullMessageResponse(next_offset=next_offset),
     ]
-    return StandardClient(cast(BrokerChannel, FixedChannel(answer)), 32)
+    return StandardClient(cast(BrokerChannel, FixedChannel(answer)), Flow())
 
 
 def column_client(status: v1.PullStatus, next_offset: int, *tags: str, min_offset: int = 0) -> ColumnarClient:

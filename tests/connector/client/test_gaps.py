@@ -11,6 +11,7 @@ from pyspark_rmqpull.client.channel import BrokerChannel
 from pyspark_rmqpull.client.columnar import ColumnarClient
 from pyspark_rmqpull.client.standard import StandardClient
 from pyspark_rmqpull.errors import DataLoss
+from pyspark_rmqpull.flow import Flow
 from pyspark_rmqpull.model import MessageQueue, QueueRange
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
@@ -56,7 +57,7 @@ def standard_answer(code: v2.Code, offsets: list[int], next_offset: int) -> list
 def test_over_the_standard_protocol(code: v2.Code, offsets: list[int], next_offset: int) -> None:
     channel = cast(BrokerChannel, FixedChannel(standard_answer(code, offsets, next_offset)))
     with pytest.raises(DataLoss, match=r"orders/broker-a/0.*are gone.*as the store says"):
-        list(StandardClient(channel, 32).read("g", [RANGE], ["queueOffset"]))
+        list(StandardClient(channel, Flow()).read("g", [RANGE], ["queueOffset"]))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pyspark_rmqpull.client.channel import BrokerChannel
 from pyspark_rmqpull.client.columnar import ColumnarClient
 from pyspark_rmqpull.client.standard import StandardClient
 from pyspark_rmqpull.errors import DataLoss
+from pyspark_rmqpull.flow import Flow
 from pyspark_rmqpull.model import MessageQueue, QueueRange
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -84,7 +85,7 @@ def test_a_standard_read_repeats_the_pull(caplog: pytest.LogCaptureFixture) -> N
         standard_answer(v2.Code.ILLEGAL_OFFSET, "OFFSET_RESET", [], 7),
         standard_answer(v2.Code.OK, "FOUND", [2, 3], 4),
     )
-    client = StandardClient(cast(BrokerChannel, channel), 32)
+    client = StandardClient(cast(BrokerChannel, channel), Flow())
     with caplog.at_level(logging.WARNING):
         [[rows]] = client.read("g", [QueueRange(QUEUES[0], 2, 4)], ["queueOffset"])
     assert rows.batches[0].column(0).to_pylist() == [2, 3]

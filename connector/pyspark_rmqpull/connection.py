@@ -1,0 +1,13 @@
+"""How a broker is reached: what the connection options say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Where the broker listens, and how long one request may take, retries included."""
+
+    endpoints: str
+    request_timeout_ms: int = 10_000
