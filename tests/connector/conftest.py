@@ -11,8 +11,10 @@ import pytest
 from pyspark_rmqpull import batch_reader, stream_reader
 from pyspark_rmqpull.client import BrokerClient, QueueRows
 from pyspark_rmqpull.client.port import NO_CREATION_IDS
+from pyspark_rmqpull.connection import Connection
 from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.filters import EVERYTHING, MessageFilter
+from pyspark_rmqpull.flow import Flow
 from pyspark_rmqpull.loss import Loss, OnLoss, refuse
 from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
 
@@ -102,7 +104,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     """Stands for the broker of every reader: two queues, the first with messages [10, 14)."""
     fake = FakeClient({0: Bounds(10, 14), 1: Bounds(0, 0)})
 
-    def connect(endpoints: str, request_timeout_ms: int, pull_batch_size: int) -> BrokerClient:
+    def connect(connection: Connection, flow: Flow) -> BrokerClient:
         return fake
 
     monkeypatch.setattr(stream_reader, "connect", connect)
