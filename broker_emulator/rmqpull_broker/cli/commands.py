@@ -79,19 +79,33 @@ class LazyGroup(Group):
         return super().resolve_command(ctx, args)
 
 
+def flags(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several options as one decorator, in the order of the help."""
+
+    def with_flags(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return with_flags
+
+
+endpoints_option = click.option(
+    "--endpoints",
+    type=ENDPOINTS,
+    metavar="HOST:PORT",
+    default=ENDPOINTS_DEFAULT,
+    show_default=True,
+    envvar="RMQPULL_ENDPOINTS",
+    show_envvar=True,
+    help="Where the broker listens.",
+)
+
+
 def connected(function: Callable[..., None]) -> Callable[..., None]:
     """Gives a command ``--endpoints`` and ``--timeout``, and hands it a connection that is closed in the end."""
 
-    @click.option(
-        "--endpoints",
-        type=ENDPOINTS,
-        metavar="HOST:PORT",
-        default=ENDPOINTS_DEFAULT,
-        show_default=True,
-        envvar="RMQPULL_ENDPOINTS",
-        show_envvar=True,
-        help="Where the broker listens.",
-    )
+    @endpoints_option
     @click.option(
         "--timeout",
         type=SECONDS,

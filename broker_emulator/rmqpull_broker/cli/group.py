@@ -8,7 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from rmqpull_broker.cli.client import client_row
-from rmqpull_broker.cli.commands import Group, as_json, connected
+from rmqpull_broker.cli.commands import Group, as_json, connected, flags
 from rmqpull_broker.cli.connection import Connection, asked_to_complete
 from rmqpull_broker.cli.lag import QUEUE_COLUMNS, progress_row
 from rmqpull_broker.cli.output import show, show_fields, show_json, show_table
@@ -40,19 +40,15 @@ def command() -> None:
     """Consumer groups, their clients and their progress."""
 
 
-def _config_options(function: Any) -> Any:
-    """The flags by which a group is configured; what is left out keeps its value or gets its default."""
-    options = (
-        click.option("--consume/--no-consume", default=None, help="Whether it may consume at all."),
-        click.option("--broadcast/--no-broadcast", default=None, help="Whether it may consume by broadcasting."),
-        click.option("--orderly/--no-orderly", default=None, help="Whether it consumes orderly (FIFO)."),
-        click.option("--retry-queues", type=int, metavar="N", help="Queues of its retry topic."),
-        click.option("--retry-max-times", type=int, metavar="N", help="Deliveries before a message is given up."),
-        click.option("--notify/--no-notify", default=None, help="Whether members hear of joins and leaves."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+_config_options = flags(
+    click.option("--consume/--no-consume", default=None, help="Whether it may consume at all."),
+    click.option("--broadcast/--no-broadcast", default=None, help="Whether it may consume by broadcasting."),
+    click.option("--orderly/--no-orderly", default=None, help="Whether it consumes orderly (FIFO)."),
+    click.option("--retry-queues", type=int, metavar="N", help="Queues of its retry topic."),
+    click.option("--retry-max-times", type=int, metavar="N", help="Deliveries before a message is given up."),
+    click.option("--notify/--no-notify", default=None, help="Whether members hear of joins and leaves."),
+)
+"""The flags by which a group is configured; what is left out keeps its value or gets its default."""
 
 
 @command.command(examples=["rmqpull-broker group create readers", "rmqpull-broker group create readers --no-broadcast"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import grpc
 
-from rmqpull_broker.cli.commands import OnceCommand
-from rmqpull_broker.cli.values import ENDPOINTS, ENDPOINTS_DEFAULT, SECONDS
+from rmqpull_broker.cli.commands import OnceCommand, endpoints_option
+from rmqpull_broker.cli.values import SECONDS
 
 _CHECK = "/grpc.health.v1.Health/Check"
 # A HealthCheckResponse that says SERVING. The message is too small to be worth its library.
@@ -17,16 +17,7 @@ _SERVING = b"\x08\x01"
     cls=OnceCommand,
     examples=["rmqpull-broker health", "rmqpull-broker health --endpoints 127.0.0.1:8081 --timeout 2 --quiet"],
 )
-@click.option(
-    "--endpoints",
-    type=ENDPOINTS,
-    metavar="HOST:PORT",
-    default=ENDPOINTS_DEFAULT,
-    show_default=True,
-    envvar="RMQPULL_ENDPOINTS",
-    show_envvar=True,
-    help="Where the broker listens.",
-)
+@endpoints_option
 @click.option("--timeout", type=SECONDS, metavar="SECONDS", default=5.0, show_default=True, help="How long to wait.")
 @click.option("--quiet", is_flag=True, help="Say nothing.")
 def command(endpoints: str, timeout: float, quiet: bool) -> None:

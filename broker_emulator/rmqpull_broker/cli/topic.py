@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from rmqpull_broker.cli.commands import Group, as_json, connected
+from rmqpull_broker.cli.commands import Group, as_json, connected, flags
 from rmqpull_broker.cli.connection import Connection, asked_to_complete
 from rmqpull_broker.cli.output import Row, show, show_fields, show_json, show_table
 from rmqpull_broker.cli.values import time_text
@@ -33,19 +33,15 @@ def command() -> None:
     """Create, change, describe and delete topics."""
 
 
-def _shape_options(function: Any) -> Any:
-    """The flags by which a topic is shaped; what is left out keeps its value or gets its default."""
-    options = (
-        click.option("--queues", type=int, metavar="N", help="Read and write queues on each broker [default: 8]."),
-        click.option("--read-queues", type=int, metavar="N", help="Queues that consumers see."),
-        click.option("--write-queues", type=int, metavar="N", help="Queues that producers see."),
-        click.option("--perm", type=click.IntRange(0, 7), metavar="BITS", help="4 read, 2 write, 1 inherit."),
-        click.option("--type", "message_type", type=click.Choice(TYPES, case_sensitive=False), help="Of its messages."),
-        click.option("--order/--no-order", default=None, help="Mark it as globally ordered."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+_shape_options = flags(
+    click.option("--queues", type=int, metavar="N", help="Read and write queues on each broker [default: 8]."),
+    click.option("--read-queues", type=int, metavar="N", help="Queues that consumers see."),
+    click.option("--write-queues", type=int, metavar="N", help="Queues that producers see."),
+    click.option("--perm", type=click.IntRange(0, 7), metavar="BITS", help="4 read, 2 write, 1 inherit."),
+    click.option("--type", "message_type", type=click.Choice(TYPES, case_sensitive=False), help="Of its messages."),
+    click.option("--order/--no-order", default=None, help="Mark it as globally ordered."),
+)
+"""The flags by which a topic is shaped; what is left out keeps its value or gets its default."""
 
 
 @command.command(
