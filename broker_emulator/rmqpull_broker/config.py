@@ -31,7 +31,7 @@ class SettingError(ValueError):
     """A setting has a value that it cannot have; the text says which, what was seen and what was expected."""
 
 
-EXTENSIONS = ("columns", "admin")
+EXTENSIONS = ("columns", "admin", "stages")
 """What can be served of ``rmqpull.v1``: its services by the names that DescribeServer tells."""
 
 
@@ -96,12 +96,12 @@ def parse_data_dir(text: str) -> str:
 
 
 def parse_extensions(text: str) -> frozenset[str]:
-    """``columns,admin``, one of the two, or ``none``. Raises SettingError."""
+    """Some of ``columns,admin,stages``, or ``none``. Raises SettingError."""
     names = frozenset(text.split(","))
     if names == {"none"}:
         return frozenset()
     if not names <= set(EXTENSIONS):
-        raise SettingError(f"{text!r} names no extensions: expected 'columns', 'admin', 'columns,admin' or 'none'")
+        raise SettingError(f"{text!r} names no extensions: expected some of '{','.join(EXTENSIONS)}', or 'none'")
     return names
 
 
@@ -261,7 +261,7 @@ SETTINGS = (
     Setting(
         "extensions",
         "NAMES",
-        "columns,admin",
+        ",".join(EXTENSIONS),
         "What is served of rmqpull.v1 beside apache.rocketmq.v2; 'none' serves the standard protocol alone.",
         parse_extensions,
     ),

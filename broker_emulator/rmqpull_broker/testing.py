@@ -207,7 +207,7 @@ def running_broker(
     topics: Topics | None = None,
     *,
     data_dir: str | None = None,
-    extensions: str = "columns,admin",
+    extensions: str = "columns,admin,stages",
     brokers: Sequence[str] = BROKER_NAMES,
     clock: Literal["system", "manual"] = "system",
     properties: BrokerProperties | None = None,

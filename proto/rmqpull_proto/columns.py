@@ -53,6 +53,8 @@ PUBLISH_SCHEMA = pa.schema(
         ("bornHost", pa.string()),
         ("msgId", pa.string()),
         ("bodyEncoding", pa.int32()),
+        ("brokerName", pa.string()),  # with queueId: the queue of the row
+        ("queueId", pa.int32()),
     ]
 )
 

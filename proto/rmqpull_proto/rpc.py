@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2
-from rmqpull_proto.rmqpull.v1 import admin_pb2, columns_pb2
+from rmqpull_proto.rmqpull.v1 import admin_pb2, columns_pb2, stages_pb2
 
 
 @dataclass(frozen=True)
@@ -56,3 +56,4 @@ def _method(descriptor: MethodDescriptor) -> Method:
 MESSAGING = _service(service_pb2.DESCRIPTOR.services_by_name["MessagingService"])
 COLUMNS = _service(columns_pb2.DESCRIPTOR.services_by_name["ColumnService"])
 ADMIN = _service(admin_pb2.DESCRIPTOR.services_by_name["AdminService"])
+STAGES = _service(stages_pb2.DESCRIPTOR.services_by_name["StageService"])

@@ -25,7 +25,7 @@ ANSWER_TIMEOUT_S = 60
 
 _OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)]
 
-METHODS = {**rpc.MESSAGING.methods, **rpc.COLUMNS.methods, **rpc.ADMIN.methods}
+METHODS = {**rpc.MESSAGING.methods, **rpc.COLUMNS.methods, **rpc.ADMIN.methods, **rpc.STAGES.methods}
 
 
 class Pull(NamedTuple):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core import columns
+from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import BodyEncoding
 from rmqpull_broker.core.queue_selection import by_message_group
@@ -49,14 +50,9 @@ def complete(
 
 
 def sort_by_queue(
-    batch: pa.RecordBatch, queue_count: int, in_turn: Callable[[int], int]
+    batch: pa.RecordBatch, queue_ids: pa.Array, queue_count: int
 ) -> tuple[pa.RecordBatch, list[tuple[int, int]]]:
-    """The rows grouped by queue, their order within a queue kept, and (queue's index, rows) of each group.
-
-    A row of a message group goes to the queue of its group; the others take the queues in turn, from the one on that
-    ``in_turn`` gives for their number.
-    """
-    queue_ids = _queue_ids(batch.column("messageGroup"), queue_count, in_turn)
+    """The rows grouped by queue, their order within a queue kept, and (queue's index, rows) of each group."""
     if queue_count > 1:
         # Sorting (queue, position) pairs keeps the order of rows that go to the same queue.
         positions = pa.table({"queue": queue_ids, "row": columns.offset_column(0, batch.num_rows)})
@@ -66,14 +62,52 @@ def sort_by_queue(
     return batch, sorted(counts)
 
 
-def _queue_ids(groups: pa.Array, queue_count: int, in_turn: Callable[[int], int]) -> pa.Array:
-    ungrouped = groups.null_count
-    if not ungrouped:
-        return by_message_group(groups, queue_count)
-    turns = _turns(in_turn(ungrouped), queue_count, ungrouped)
-    if ungrouped == len(groups):
-        return turns
-    return pc.replace_with_mask(by_message_group(groups, queue_count), groups.is_null(), turns)
+def queue_ids(groups: pa.Array, chosen: pa.Array | None, queue_count: int, in_turn: Callable[[int], int]) -> pa.Array:
+    """The index of each row's queue: the one that it names, else that of its group, else the queues in turn, from the
+    one on that ``in_turn`` gives for the number of such rows.
+    """
+    known = None
+    if groups.null_count < len(groups):
+        known = by_message_group(groups, queue_count)
+    if chosen is not None:
+        known = chosen if known is None else pc.coalesce(chosen, known)
+    if known is None:
+        return _turns(in_turn(len(groups)), queue_count, len(groups))
+    if not known.null_count:
+        return known
+    return pc.replace_with_mask(
+        known, known.is_null(), _turns(in_turn(known.null_count), queue_count, known.null_count)
+    )
+
+
+def keys_as_group(keys: pa.Array) -> pa.Array:
+    """The keys of each row as one text, as RocketMQ keeps them; null where there are none."""
+    return _without_empty(pc.binary_join(keys, " "))
+
+
+def chosen_queues(published: pa.RecordBatch, broker_names: Sequence[str], queue_nums: int) -> pa.Array | None:
+    """The index of the queue that each row names, among ``queue_nums`` on each broker; null where it names none.
+
+    Raises BadRequest for a queue that producers do not see, and for a broker name without a queue id or the reverse.
+    """
+    given = [name for name in ("brokerName", "queueId") if name in published.schema.names]
+    if all(published.column(name).null_count == published.num_rows for name in given):
+        return None
+    if len(given) < 2:
+        raise BadRequest("a row names its queue by brokerName and queueId together, and one of the columns is missing")
+    names, numbers = published.column("brokerName"), published.column("queueId")
+    brokers = pc.index_in(names, value_set=pa.array(broker_names, pa.string()))
+    is_seen = pc.and_kleene(pc.greater_equal(numbers, 0), pc.less(numbers, queue_nums))
+    is_known = pc.fill_null(pc.and_(is_seen, pc.is_valid(brokers)), False)
+    is_none = pc.and_(names.is_null(), numbers.is_null())
+    row = pc.index(pc.or_(is_known, is_none), False).as_py()
+    if row >= 0:
+        raise BadRequest(
+            f"row {row} is meant for queue {numbers[row].as_py()} of broker {names[row].as_py()}, which producers do "
+            f"not see; they see [0, {queue_nums}) of {', '.join(broker_names)}"
+        )
+    places = pc.add(pc.multiply(brokers, pa.scalar(queue_nums, pa.int32())), numbers)
+    return pc.if_else(is_none, pa.scalar(None, pa.int32()), places)
 
 
 def _turns(first: int, queue_count: int, row_count: int) -> pa.Array:

@@ -49,6 +49,14 @@ def constant_column(value: Any, data_type: pa.DataType, row_count: int) -> pa.Ar
     return pa.nulls(row_count, data_type) if value is None else pa.repeat(pa.scalar(value, data_type), row_count)
 
 
+def stored_at(batch: pa.RecordBatch, offsets: pa.Array, store_timestamp_ms: int) -> pa.RecordBatch:
+    """The rows of ``STORED_SCHEMA`` with these offsets and store time."""
+    times = constant_column(store_timestamp_ms * 1000, TIMESTAMP, batch.num_rows)
+    replaced = {"queueOffset": offsets, "storeTimestamp": times}
+    arrays = [replaced.get(field.name, batch.column(field.name)) for field in STORED_SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=STORED_SCHEMA)
+
+
 def from_rows(rows: Sequence[StoredMessage]) -> pa.RecordBatch:
     """Turns stored messages into columns (``STORED_SCHEMA``)."""
     columns = zip(*map(_values, rows), strict=True)

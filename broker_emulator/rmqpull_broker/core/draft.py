@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from rmqpull_broker.core.errors import BadRequest, ConsumerGroupNotFound, TopicNotFound
 from rmqpull_broker.core.facts import (
+    BatchId,
+    CallStaged,
     ColumnsStored,
     Fact,
     GroupDeleted,
@@ -17,12 +19,16 @@ from rmqpull_broker.core.facts import (
     ResetsAnswered,
     RowsStored,
     Settled,
+    StagedCallStored,
+    StagesCommitted,
+    StagesEnded,
     TopicDeleted,
     TopicPut,
 )
 from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.pending import Place
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.stages import STAGE_PREFIX, Stage
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.system_topics import HALF_TOPIC
 
@@ -40,6 +46,9 @@ class Draft:
         self._emptied: set[str] = set()
         self._settled: set[Place] = set()
         self._halves: dict[str, list[tuple[Place, StoredMessage]]] = {}
+        # None for stages that ended.
+        self._stages: dict[str, Stage | None] = {}
+        self._batches: list[BatchId] = []
         self._command: list[Fact] = []
         self.groups: list[list[Fact]] = []
 
@@ -82,8 +91,7 @@ class Draft:
                 self._topics[topic.name] = topic
             case TopicDeleted(name):
                 self._topics[name] = None
-                self._emptied.add(name)
-                self._next_offsets = {queue: at for queue, at in self._next_offsets.items() if queue.topic != name}
+                self._empty(name)
             case Settled(queue, queue_offsets):
                 self._settled.update(Place(queue, offset) for offset in queue_offsets)
             case GroupPut(group):
@@ -96,6 +104,26 @@ class Draft:
                 self._resets.update({(name, queue): offset for queue, offset in offsets})
             case ResetsAnswered(name, queues):
                 self._resets.update({(name, queue): None for queue in queues})
+            case CallStaged() | StagesCommitted() | StagedCallStored() | StagesEnded():
+                self._take_in_stages(fact)
+
+    def _take_in_stages(self, fact: CallStaged | StagesCommitted | StagedCallStored | StagesEnded) -> None:
+        match fact:
+            case CallStaged(batch, stage_id):
+                self._stages[stage_id] = (self.find_stage(stage_id) or Stage(batch)).with_fact(fact)
+            case StagesCommitted(batch, stage_ids):
+                self._batches.append(batch)
+                self._stages.update({stage_id: self.stage(stage_id).with_fact(fact) for stage_id in stage_ids})
+            case StagedCallStored(stage_id):
+                self._stages[stage_id] = self.stage(stage_id).with_fact(fact)
+            case StagesEnded(stage_ids):
+                for stage_id in stage_ids:
+                    self._stages[stage_id] = None
+                    self._empty(STAGE_PREFIX + stage_id)
+
+    def _empty(self, topic: str) -> None:
+        self._emptied.add(topic)
+        self._next_offsets = {queue: at for queue, at in self._next_offsets.items() if queue.topic != topic}
 
     # --- the state as it will be ---------------------------------------------------------------------------------
 
@@ -133,6 +161,25 @@ class Draft:
     def drafted_halves(self, msg_id: str) -> list[tuple[Place, StoredMessage]]:
         """The half messages with this id that earlier commands of this draft stored, oldest first."""
         return self._halves.get(msg_id, [])
+
+    def find_stage(self, stage_id: str) -> Stage | None:
+        """The stage of that id."""
+        return self._stages[stage_id] if stage_id in self._stages else self.state.stages.find(stage_id)
+
+    def stage(self, stage_id: str) -> Stage:
+        """The stage of that id, which must be there."""
+        stage = self.find_stage(stage_id)
+        assert stage is not None, f"stage {stage_id}"
+        return stage
+
+    def stages(self) -> dict[str, Stage]:
+        """All stages by their ids."""
+        stages = {**self.state.stages.all(), **self._stages}
+        return {stage_id: stage for stage_id, stage in stages.items() if stage is not None}
+
+    def has_committed(self, batch: BatchId) -> bool:
+        """Whether a batch, or a newer one of its query, was committed."""
+        return self.state.stages.has_committed(batch) or any(batch.is_covered_by(done) for done in self._batches)
 
     def next_offset(self, queue: MessageQueue) -> int:
         """The queue offset that the next message of ``queue`` gets."""

@@ -11,7 +11,7 @@ BrokerError
 ├── SubscriptionNotExist, SubscriptionNotLatest, FilterDataNotExist,
 │   FilterDataNotLatest                                                   the group's heartbeat does not fit the pull
 ├── TooManyRequests                                                       the caller may try again later
-├── IllegalOperation, WrongTransaction                                    it comes at the wrong time, or to the wrong
+├── IllegalOperation, WrongTransaction, PreconditionFailed                it comes at the wrong time, or to the wrong
 └── InternalError, NotLeaderForQueue, ServiceNotAvailable                 the server cannot do it
 """
 
@@ -246,6 +246,10 @@ class IllegalOperation(BrokerError):
 
     code = "INTERNAL_SERVER_ERROR"
     response_code = 604
+
+
+class PreconditionFailed(BrokerError):
+    """What is asked for needs something that is not there any more."""
 
 
 class ServiceNotAvailable(BrokerError):

@@ -148,6 +148,55 @@ class RowsLost:
     ranges: tuple[LostRange, ...]
 
 
+class BatchId(NamedTuple):
+    """What is committed together: a query's batch; or, without a number, a write that is no part of a query."""
+
+    writer: str
+    number: int | None
+
+    def is_covered_by(self, other: BatchId) -> bool:
+        """Whether ``other`` is this batch or a later one of its query."""
+        if self.number is None or other.number is None:
+            return self == other
+        return self.writer == other.writer and self.number <= other.number
+
+
+@dataclass(frozen=True)
+class CallStaged:
+    """The rows of one call were kept in a stage's own queue, from ``first_offset`` on, sorted by the queues that they
+    are meant for: ``parts`` has each of these with its number of rows.
+    """
+
+    batch: BatchId
+    stage_id: str
+    sequence: int
+    first_offset: int
+    parts: tuple[tuple[MessageQueue, int], ...]
+
+
+@dataclass(frozen=True)
+class StagesCommitted:
+    """A batch is committed: what these stages hold is going to be stored in its own queues, in their order."""
+
+    batch: BatchId
+    stage_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StagedCallStored:
+    """The rows of a committed call stand in their own queues, or have none any more."""
+
+    stage_id: str
+    sequence: int
+
+
+@dataclass(frozen=True)
+class StagesEnded:
+    """Stages are gone: stored to the end, or dropped."""
+
+    stage_ids: tuple[str, ...]
+
+
 Fact = (
     TopicPut
     | TopicDeleted
@@ -163,4 +212,8 @@ Fact = (
     | StillReset
     | QueuesTrimmed
     | RowsLost
+    | CallStaged
+    | StagesCommitted
+    | StagedCallStored
+    | StagesEnded
 )

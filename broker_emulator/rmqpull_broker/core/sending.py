@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from itertools import groupby
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core import columns, limits, refusals
-from rmqpull_broker.core.column_batches import complete, sort_by_queue
+from rmqpull_broker.core.column_batches import chosen_queues, complete, keys_as_group, queue_ids, sort_by_queue
 from rmqpull_broker.core.column_checks import check_column_types, check_columns
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import Forbidden, InternalError, MessageCorrupted
@@ -42,6 +43,26 @@ class AutoCreation:
 
     default_topic: str
     queue_nums: int = DEFAULT_TOPIC_QUEUE_NUMS
+
+
+class Published(NamedTuple):
+    """A batch of one topic on its way in: columns of the wire's publish schema, absent ones counting as null.
+
+    ``by_keys`` sends rows with the same keys to the same queue, where neither a queue nor a message group says more.
+    """
+
+    topic: str
+    rows: pa.RecordBatch
+    born_host: str
+    creation: AutoCreation | None = None
+    by_keys: bool = False
+
+
+class PlacedBatch(NamedTuple):
+    """A checked batch of the stored schema, sorted by queue, and the number of rows of each queue."""
+
+    queues: list[tuple[MessageQueue, int]]
+    batch: pa.RecordBatch
 
 
 @dataclass(frozen=True)
@@ -105,43 +126,51 @@ class Sender:
         placed = returned(draft, request, self.store_host, self.selector.draw, new_id)
         return placed and store_messages(draft, [placed], now_ms, self.store_host)[0]
 
-    def publish(
-        self,
-        draft: Draft,
-        topic_name: str,
-        published: pa.RecordBatch,
-        now_ms: int,
-        born_host: str,
-        creation: AutoCreation | None = None,
-    ) -> tuple[QueuePart, ...]:
+    def publish(self, draft: Draft, published: Published, now_ms: int) -> tuple[QueuePart, ...]:
         """Stores a batch of one topic, as if its rows had been sent one after another.
 
-        ``published`` has the columns of the wire's publish schema; absent ones count as null. Rows that wait for their
-        delivery time are said to be where they wait. Raises the BrokerError of the first rule that a row breaks; then
-        nothing is stored and no topic is created.
+        Rows that wait for their delivery time are said to be where they wait. Raises the BrokerError of the first rule
+        that a row breaks; then nothing is stored and no topic is created.
         """
-        check_topic_name(topic_name)
-        if published.num_rows == 0:
+        placed = self.place(draft, published, now_ms)
+        return self.store(draft, placed.queues, placed.batch, now_ms)
+
+    def place(self, draft: Draft, published: Published, now_ms: int) -> PlacedBatch:
+        """Completes and checks a batch, and gives each row the queue that it is meant for; creates a missing topic
+        where that is asked for. Raises the BrokerError of the first rule that a row breaks.
+        """
+        name = published.topic
+        check_topic_name(name)
+        if published.rows.num_rows == 0:
             raise MessageCorrupted("no message to send")
-        batch = complete(published, self.message_ids, now_ms, born_host, self.store_host)
+        batch = complete(published.rows, self.message_ids, now_ms, published.born_host, self.store_host)
         check_columns(batch, now_ms)
-        topic = self.topic(draft, topic_name, creation, now_ms)
+        topic = self.topic(draft, name, published.creation, now_ms)
         if _is_typed(topic):
             check_column_types(batch, topic.topic_type)
         queue_count = _writable_count(draft, topic)
         check_in_service(draft, now_ms)
-        if topic_name.startswith(RETRY_PREFIX):
-            raise refusals.batch_of_retries(topic_name)
-        batch, counts = sort_by_queue(batch, queue_count, partial(self.selector.in_turn, topic_name, queue_count))
-        queues = [(_queue_at(draft, topic, index), count) for index, count in counts]
+        if name.startswith(RETRY_PREFIX):
+            raise refusals.batch_of_retries(name)
+        if pc.max(pc.binary_length(batch.column("body"))).as_py() > draft.properties.max_message_size:
+            raise refusals.large_stored_body(draft.properties.max_message_size)
+        chosen = chosen_queues(published.rows, draft.state.broker_names, topic.write_queue_nums)
+        groups = batch.column("messageGroup")
+        if published.by_keys:
+            groups = pc.coalesce(groups, keys_as_group(batch.column("keys")))
+        in_turn = partial(self.selector.in_turn, name, queue_count)
+        batch, counts = sort_by_queue(batch, queue_ids(groups, chosen, queue_count, in_turn), queue_count)
+        return PlacedBatch([(_queue_at(draft, topic, index), count) for index, count in counts], batch)
+
+    def store(
+        self, draft: Draft, queues: Sequence[tuple[MessageQueue, int]], batch: pa.RecordBatch, now_ms: int
+    ) -> tuple[QueuePart, ...]:
+        """Stores the rows of a checked batch, sorted by ``queues``, which has the number of rows of each queue."""
         if batch.column("deliveryTimestamp").null_count < batch.num_rows:
             return self._store_rows(draft, queues, batch, now_ms)
-        body_bytes_max = draft.properties.max_message_size
-        if pc.max(pc.binary_length(batch.column("body"))).as_py() > body_bytes_max:
-            raise refusals.large_stored_body(body_bytes_max)
         parts = tuple(QueuePart(queue, draft.next_offset(queue), count) for queue, count in queues)
         offsets = pa.concat_arrays([columns.offset_column(part.first_offset, part.row_count) for part in parts])
-        draft.add(ColumnsStored(parts, batch.set_column(0, columns.STORED_SCHEMA.field(0), offsets)))
+        draft.add(ColumnsStored(parts, columns.stored_at(batch, offsets, now_ms)))
         return parts
 
     def topic(self, draft: Draft, name: str, creation: AutoCreation | None, now_ms: int) -> TopicConfig:

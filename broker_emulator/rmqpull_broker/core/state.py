@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rmqpull_broker.core.errors import ConsumerGroupNotFound, OffsetNotFound, TopicNotFound
 from rmqpull_broker.core.facts import (
+    CallStaged,
     ColumnsStored,
     Fact,
     GroupDeleted,
@@ -18,6 +19,9 @@ from rmqpull_broker.core.facts import (
     RowsLost,
     RowsStored,
     Settled,
+    StagedCallStored,
+    StagesCommitted,
+    StagesEnded,
     StillReset,
     StillWaiting,
     TopicDeleted,
@@ -27,6 +31,7 @@ from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, TopicCo
 from rmqpull_broker.core.pending import PendingMessages, Place, Waiting, due_ms_of, next_check_ms
 from rmqpull_broker.core.ports import MessageStore
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.stages import STAGE_PREFIX, Stages
 from rmqpull_broker.core.system_topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, system_topics
 
 LOST_RANGES_MAX = 100_000
@@ -57,6 +62,7 @@ class BrokerState:
         self.resets: dict[tuple[str, MessageQueue], int] = {}
         self.delayed = PendingMessages()
         self.halves = PendingMessages()
+        self.stages = Stages()
         self._pending = {SCHEDULE_TOPIC: self.delayed, TIMER_TOPIC: self.delayed, HALF_TOPIC: self.halves}
         # Insertion order is age. The key makes a repeated report count once.
         self._lost: dict[tuple[str, int, LostRange], None] = {}
@@ -106,6 +112,11 @@ class BrokerState:
                 self.resets.update({(group, queue): offset for queue, offset in offsets})
             case RowsLost():
                 self._remember_lost(fact)
+            case CallStaged() | StagesCommitted() | StagedCallStored() | StagesEnded():
+                self.stages.apply(fact)
+                if isinstance(fact, StagesEnded):
+                    for stage_id in fact.stage_ids:
+                        self.store.drop(STAGE_PREFIX + stage_id)
 
     def _commit(self, group: str, offsets: Iterable[tuple[MessageQueue, int]]) -> None:
         """An offset is overwritten whatever it was; a negative one reads as not found (rocketmq-semantics 3.5, 6.1)."""
@@ -223,6 +234,7 @@ class BrokerState:
             waiting.setdefault(queue, []).append((offset, due_ms, msg_id))
         facts += [StillWaiting(queue, tuple(entries)) for queue, entries in waiting.items()]
         facts += [RowsLost(query_id, batch_id, (lost,)) for query_id, batch_id, lost in self._lost]
+        facts += self.stages.to_facts()
         return facts
 
 

@@ -37,6 +37,7 @@ from rmqpull_broker.server.parking import Parking
 from rmqpull_broker.server.reflection import enable_reflection
 from rmqpull_broker.server.registry import generic_handlers
 from rmqpull_broker.server.service import Service
+from rmqpull_broker.server.stage_work import StageWork
 from rmqpull_broker.server.time_machine import TimeMachine
 from rmqpull_broker.server.timed_work import TimedWork
 
@@ -77,6 +78,7 @@ class BrokerServer:
         self.group_commit = GroupCommit(state, storage, self._kept, self._written)
         self.time_machine = TimeMachine(clock, self._settled)
         self._timed_work: TimedWork | None = None
+        self._stage_work: StageWork | None = None
         self.clients = Clients(clock, notify_consumer_ids_changed=state.properties.notify_consumer_ids_changed_enable)
         self._cleaning = Cleaning(self.group_commit, clock)
         self._server: grpc.aio.Server | None = None
@@ -98,6 +100,7 @@ class BrokerServer:
         await self.group_commit.execute(create_topics)
         selector, in_order = QueueSelector(random.randrange), self.clients.locks.holds_any
         self.sender = Sender(selector, self.message_ids, f"{host}:{port}", in_order)
+        self._stage_work = StageWork(self.state, self.group_commit, self.clock, self.sender)
         service = Service(
             self.state,
             self.group_commit,
@@ -109,6 +112,7 @@ class BrokerServer:
             (host, port),
             self.clients,
             self.time_machine,
+            self._stage_work,
             self._extensions,
         )
         handlers = generic_handlers(service)
@@ -118,6 +122,7 @@ class BrokerServer:
         self._health = health.Health(self._server, list(handlers))
         await self._server.start()
         self._timed_work.start()
+        self._stage_work.start()
         self._cleaning.start()
         return port
 
@@ -155,7 +160,7 @@ class BrokerServer:
         for _ in range(_TURNS_TO_SETTLE):
             await asyncio.sleep(0)
             await self.group_commit.settled()
-            while self._timed_work is not None and self._timed_work.is_busy:
+            while any(work is not None and work.is_busy for work in (self._timed_work, self._stage_work)):
                 await asyncio.sleep(0)
                 await self.group_commit.settled()
 
@@ -173,6 +178,8 @@ class BrokerServer:
         self.clients.close()
         if self._timed_work is not None:
             await self._timed_work.stop()
+        if self._stage_work is not None:
+            await self._stage_work.stop()
         if self._server is not None:
             await self._server.stop(STOP_GRACE_S)
         if self._exposition is not None:

@@ -10,6 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from rmqpull_broker.core import refusals
 from rmqpull_broker.core.errors import BadRequest
+from rmqpull_broker.core.facts import BatchId
 from rmqpull_broker.core.filtering import SQL92, TAG, MessageFilter, check_filter_supported, parse_filter, seeing
 from rmqpull_broker.core.model import PERM_READ, PERM_WRITE, BodyEncoding, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.pending import IMMUNITY
@@ -20,6 +21,7 @@ from rmqpull_broker.core.transactions import TransactionCheck
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from rmqpull_proto.rmqpull.v1 import stages_pb2
 
 _ENCODINGS = {
     v2.Encoding.ENCODING_UNSPECIFIED: BodyEncoding.IDENTITY,
@@ -48,6 +50,11 @@ def column_queue_from(queue: v1.Queue) -> MessageQueue:
 def column_queue_to(queue: MessageQueue) -> v1.Queue:
     """A queue as ``rmqpull.v1`` names it."""
     return v1.Queue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
+
+
+def batch_id_of(transaction: stages_pb2.Transaction) -> BatchId:
+    """What a transaction of the wire names."""
+    return BatchId(transaction.id, transaction.batch_id if transaction.HasField("batch_id") else None)
 
 
 def endpoints_to(host: str, port: int) -> v2.Endpoints:

@@ -13,10 +13,13 @@ import grpc
 from rmqpull_broker.server.entrance import Handler, method_handler
 from rmqpull_broker.server.handlers import (
     commit_offsets,
+    commit_stages,
     describe_server,
+    drop_stages,
     end_transaction,
     get_offset,
     heartbeat,
+    keep_stages,
     notify_client_termination,
     publish_columns,
     pull_columns,
@@ -29,6 +32,7 @@ from rmqpull_broker.server.handlers import (
     report_rows_lost,
     send_message,
     send_message_back,
+    stage_columns,
     telemetry,
     update_offset,
 )
@@ -85,6 +89,13 @@ COLUMN_HANDLERS: Mapping[str, Handler] = {
 }
 
 
+STAGE_HANDLERS: Mapping[str, Handler] = {
+    "StageColumns": stage_columns.answer,
+    "KeepStages": keep_stages.answer,
+    "CommitStages": commit_stages.answer,
+    "DropStages": drop_stages.answer,
+}
+
 ADMIN_HANDLERS: Mapping[str, Handler] = {
     "PutTopic": put_topic.answer,
     "ListTopics": list_topics.answer,
@@ -113,6 +124,7 @@ ADMIN_HANDLERS: Mapping[str, Handler] = {
 EXTENSIONS: Mapping[str, tuple[rpc.Service, Mapping[str, Handler]]] = {
     "columns": (rpc.COLUMNS, COLUMN_HANDLERS),
     "admin": (rpc.ADMIN, ADMIN_HANDLERS),
+    "stages": (rpc.STAGES, STAGE_HANDLERS),
 }
 """What can be served beside the standard service, by the names that DescribeServer tells."""
 

@@ -21,6 +21,7 @@ from rmqpull_broker.server.faults import Faults
 from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
+from rmqpull_broker.server.stage_work import StageWork
 from rmqpull_broker.server.time_machine import TimeMachine
 
 LONG_POLLING_MS_MAX = 300_000
@@ -66,6 +67,7 @@ class Service:
     endpoints: tuple[str, int]
     clients: Clients
     time_machine: TimeMachine
+    stage_work: StageWork
     extensions: frozenset[str] = frozenset()
 
     def creation_id(self) -> str:

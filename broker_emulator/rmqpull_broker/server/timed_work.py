@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from rmqpull_broker.core.delays import DELIVERIES_MAX, Delivered, deliver_due
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.transactions import CHECKS_MAX, TransactionCheck, check_transactions
-from rmqpull_broker.server.clock import Clock, Timer
+from rmqpull_broker.server.alarm import Alarm
+from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.group_commit import GroupCommit
 
 RETRY_MS = 100
@@ -39,8 +39,8 @@ class TimedWork:
         self._clock = clock
         self._store_host = store_host
         self._ask = ask
-        self._deliveries = _Alarm(clock, self._deliver)
-        self._checks = _Alarm(clock, self._check)
+        self._deliveries = Alarm(clock, self._deliver)
+        self._checks = Alarm(clock, self._check)
 
     def start(self) -> None:
         """Sets the first alarms; what fell due while the broker was down is delivered at once."""
@@ -97,47 +97,3 @@ class TimedWork:
         """Ends all of it; what is due comes when the broker is back."""
         await self._deliveries.cancel()
         await self._checks.cancel()
-
-
-class _Alarm:
-    """Work that is done at a time, never twice at once; set to several times it rings at the earliest."""
-
-    def __init__(self, clock: Clock, work: Callable[[], Awaitable[None]]) -> None:
-        self._clock = clock
-        self._work = work
-        self._timer: Timer | None = None
-        self._time_ms = 0
-        self._running: asyncio.Task[None] | None = None
-
-    @property
-    def is_ringing(self) -> bool:
-        """Whether the work is under way."""
-        return self._running is not None
-
-    def set(self, passing_ms: int) -> None:
-        """Rings at that time, or as soon as the work that is under way is done."""
-        if self._timer is not None:
-            if self._time_ms <= passing_ms:
-                return
-            self._timer.cancel()
-        self._time_ms = passing_ms
-        self._timer = self._clock.call_at(passing_ms, self._ring)
-
-    def _ring(self) -> None:
-        self._timer = None
-        if self._running is None:
-            self._running = asyncio.get_running_loop().create_task(self._run())
-
-    async def _run(self) -> None:
-        try:
-            await self._work()
-        finally:
-            self._running = None
-
-    async def cancel(self) -> None:
-        """Rings no more, and interrupts the work that is under way."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)

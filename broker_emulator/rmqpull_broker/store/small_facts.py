@@ -10,6 +10,8 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from rmqpull_broker.core.facts import (
+    BatchId,
+    CallStaged,
     Fact,
     GroupDeleted,
     GroupPut,
@@ -20,6 +22,9 @@ from rmqpull_broker.core.facts import (
     ResetsAnswered,
     RowsLost,
     Settled,
+    StagedCallStored,
+    StagesCommitted,
+    StagesEnded,
     StillReset,
     StillWaiting,
     TopicDeleted,
@@ -52,6 +57,11 @@ def _offsets_from_json(form: Any) -> tuple[tuple[MessageQueue, int], ...]:
 def _lost_from_json(form: Any) -> RowsLost:
     query_id, batch_id, ranges = form
     return RowsLost(query_id, batch_id, tuple(LostRange(MessageQueue(*queue), *within) for queue, *within in ranges))
+
+
+def _call_from_json(form: Any) -> CallStaged:
+    batch, stage_id, sequence, first_offset, parts = form
+    return CallStaged(BatchId(*batch), stage_id, sequence, first_offset, _offsets_from_json(parts))
 
 
 CODECS = (
@@ -87,6 +97,15 @@ CODECS = (
         lambda j: StillWaiting(MessageQueue(*j[0]), tuple((at, due_ms, msg_id) for at, due_ms, msg_id in j[1])),
     ),
     Codec(14, StillReset, lambda f: [f.group, f.offsets], lambda j: StillReset(j[0], _offsets_from_json(j[1]))),
+    Codec(15, CallStaged, lambda f: [f.batch, f.stage_id, f.sequence, f.first_offset, f.parts], _call_from_json),
+    Codec(
+        16,
+        StagesCommitted,
+        lambda f: [f.batch, f.stage_ids],
+        lambda j: StagesCommitted(BatchId(*j[0]), tuple(j[1])),
+    ),
+    Codec(17, StagedCallStored, lambda f: [f.stage_id, f.sequence], lambda j: StagedCallStored(*j)),
+    Codec(18, StagesEnded, lambda f: f.stage_ids, lambda j: StagesEnded(tuple(j))),
     Codec(12, QueuesTrimmed, lambda f: f.min_offsets, lambda j: QueuesTrimmed(_offsets_from_json(j))),
 )
 

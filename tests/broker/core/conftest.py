@@ -25,7 +25,7 @@ from rmqpull_broker.core.pull_answers import ReadRole
 from rmqpull_broker.core.pull_checks import begin_pull
 from rmqpull_broker.core.pull_request import PullRequest, PullSysFlag, PullVerdict, Surroundings
 from rmqpull_broker.core.queue_selection import QueueSelector
-from rmqpull_broker.core.sending import Sender
+from rmqpull_broker.core.sending import Published, Sender
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.subscriptions import FilterTable, subscription_data
 from rmqpull_broker.core.topics import create_topic, put_topic
@@ -68,7 +68,7 @@ class Desk:
         return [row for _, row in self.run(lambda draft: self.sender.send(draft, topic, messages, self.now_ms))]
 
     def publish(self, published: pa.RecordBatch, topic: str = "orders") -> tuple[QueuePart, ...]:
-        return self.run(lambda draft: self.sender.publish(draft, topic, published, self.now_ms, "client"))
+        return self.run(lambda draft: self.sender.publish(draft, Published(topic, published, "client"), self.now_ms))
 
     def fill(self, bodies: Sequence[bytes], tags: Sequence[str | None] | None = None) -> None:
         """Publishes messages of these bodies, in turn over the queues of ``orders``."""

@@ -21,7 +21,7 @@ from rmqpull_broker.core.errors import (
 )
 from rmqpull_broker.core.model import PERM_READ, BodyEncoding, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.sending import AutoCreation
+from rmqpull_broker.core.sending import AutoCreation, Published
 from rmqpull_broker.core.topics import create_topic
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def test_sends_that_are_drafted_together_get_offsets_one_after_another(desk: Des
     for number in range(3):
         desk.sender.send(draft, "orders", [Message(b"x", str(number))], 1_000)
         draft.end_command()
-    desk.sender.publish(draft, "orders", published(body=[b"y", b"z"]), 1_000, "client")
+    desk.sender.publish(draft, Published("orders", published(body=[b"y", b"z"]), "client"), 1_000)
     draft.end_command()
     assert desk.state.bounds(desk.queue(0)).max_offset == 0
     for facts in draft.groups:
@@ -296,7 +296,7 @@ def test_published_rows_that_wait_are_said_to_be_where_they_wait(desk: Desk) -> 
 
 def test_a_batch_may_create_its_topic_and_a_refused_one_creates_none(desk: Desk) -> None:
     def publish(batch: pa.RecordBatch, creation: AutoCreation | None) -> object:
-        return desk.run(lambda draft: desk.sender.publish(draft, "new", batch, 1_000, "client", creation))
+        return desk.run(lambda draft: desk.sender.publish(draft, Published("new", batch, "client", creation), 1_000))
 
     good, bad = published(body=[b"x"]), published(body=[b"x"], messageGroup=["g"])
     creation = AutoCreation("TBW102", 2)

@@ -20,6 +20,7 @@ from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, TopicC
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.queue_selection import queue_of_group
 from rmqpull_broker.core.send_back import SendBack
+from rmqpull_broker.core.sending import Published
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.topics import create_topic, delete_topic, put_topic
 from rmqpull_broker.store.queues import ConsumeQueues
@@ -210,7 +211,7 @@ def _send(name: str, group: str | None) -> Step:
 
 
 def _publish(name: str, count: int) -> Step:
-    return lambda desk, draft: desk.sender.publish(draft, name, desk.batch([b"x"] * count), 1_000, "client")
+    return lambda desk, draft: desk.sender.publish(draft, Published(name, desk.batch([b"x"] * count), "c"), 1_000)
 
 
 def _put(name: str, read: int, write: int, perm: int, topic_type: TopicType) -> Step:

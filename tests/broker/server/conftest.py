@@ -34,6 +34,7 @@ from rmqpull_broker.server.handlers import pull_columns, pull_message
 from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
 from rmqpull_broker.server.service import Caller, Service
+from rmqpull_broker.server.stage_work import StageWork
 from rmqpull_broker.server.time_machine import TimeMachine
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues import ConsumeQueues
@@ -74,17 +75,19 @@ class Edge:
         parking = Parking(self.state.store, self.clock)
         self.group_commit = GroupCommit(self.state, MemoryStorage(), parking.kept)
         self.clients = Clients(self.clock)
+        sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "127.0.0.1:8081")
         self.service = Service(
             self.state,
             self.group_commit,
             parking,
-            Sender(QueueSelector(), MessageIds(bytes(6), 1), "127.0.0.1:8081"),
+            sender,
             self.clock,
             Faults(self.clock),
             Metrics(),
             ("127.0.0.1", 8081),
             self.clients,
             TimeMachine(self.clock, self.group_commit.settled),
+            StageWork(self.state, self.group_commit, self.clock, sender),
         )
 
     @staticmethod

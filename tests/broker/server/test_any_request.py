@@ -25,7 +25,7 @@ from rmqpull_broker.core.transactions import check_transactions
 from rmqpull_broker.server.codec import message_to
 from rmqpull_broker.server.entrance import Handler
 from rmqpull_broker.server.faults import targets_of
-from rmqpull_broker.server.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS
+from rmqpull_broker.server.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS, STAGE_HANDLERS
 from rmqpull_proto import columns, rpc
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ METHODS: dict[str, tuple[rpc.Method, Handler]] = {
     for service, handlers in (
         (rpc.MESSAGING, MESSAGING_HANDLERS),
         (rpc.COLUMNS, COLUMN_HANDLERS),
+        (rpc.STAGES, STAGE_HANDLERS),
         (rpc.ADMIN, ADMIN_HANDLERS),
     )
     for name, handler in handlers.items()
@@ -75,6 +76,10 @@ SOUND: dict[str, list[dict[str, Any]]] = {
     "GetOffset": [{"group": GROUP, "messageQueue": V2_QUEUE}],
     "QueryOffset": [{"messageQueue": V2_QUEUE, "queryOffsetPolicy": "TIMESTAMP", "timestamp": "2020-01-01T00:00:00Z"}],
     "PublishColumns": [{"topic": "NORMAL", "defaultTopic": "TBW102"}, {"topic": "DELAY"}],
+    "StageColumns": [{"transaction": {"id": "q", "batchId": 1}, "stageId": "s", "topic": "NORMAL"}],
+    "KeepStages": [{"transaction": {"id": "q", "batchId": 1}}],
+    "CommitStages": [{"transaction": {"id": "q", "batchId": 1}, "stages": [{"stageId": "s", "callCount": 1}]}],
+    "DropStages": [{"transaction": {"id": "q"}}],
     "PullColumns": [{"group": "readers", "queues": [{"queue": QUEUE, "commitOffset": 1}], "longPollingTimeoutMs": 9}],
     "QueryBounds": [
         {
@@ -136,6 +141,8 @@ def arrow_streams(draw: st.DrawFn) -> bytes:
         "keys": st.none() | st.lists(st.none() | TEXTS, max_size=2),
         "properties": st.none() | st.lists(st.tuples(TEXTS, st.none() | TEXTS), max_size=2),
         "bodyEncoding": st.sampled_from((None, 1, 2, 0x301, 0, -1)),
+        "brokerName": st.sampled_from((None, "broker-a", "broker-b")),
+        "queueId": st.sampled_from((None, 0, 1, -1, 99)),
     }
     others = st.lists(st.sampled_from(columns.PUBLISH_SCHEMA.names), max_size=2)
     arrays = {}

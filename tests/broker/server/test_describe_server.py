@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def test_extensions_and_limits_are_named(client: Client) -> None:
     answer = client.call("DescribeServer", v1.DescribeServerRequest())
     assert answer.status.code == v2.Code.OK
-    assert list(answer.extensions) == ["admin", "columns"]
+    assert list(answer.extensions) == ["admin", "columns", "stages"]
     assert answer.version == rmqpull_broker.__version__
     assert min(answer.pull_rows_max, answer.pull_bytes_max, answer.publish_bytes_max) > 0
 

@@ -32,6 +32,7 @@ from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.metrics import Metrics
 from rmqpull_broker.server.parking import Parking
 from rmqpull_broker.server.service import Caller, Service
+from rmqpull_broker.server.stage_work import StageWork
 from rmqpull_broker.server.time_machine import TimeMachine
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues import ConsumeQueues
@@ -303,4 +304,5 @@ def service_of(lot: Lot) -> Service:
         ("127.0.0.1", 8081),
         Clients(lot.clock),
         TimeMachine(lot.clock, group_commit.settled),
+        StageWork(state, group_commit, lot.clock, sender),
     )

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from tests.broker.conftest import Client
     from tests.broker.server.conftest import Play, Stage
 
-OURS = ["apache.rocketmq.v2.MessagingService", "rmqpull.v1.AdminService", "rmqpull.v1.ColumnService"]
+OURS = [
+    "apache.rocketmq.v2.MessagingService",
+    "rmqpull.v1.AdminService",
+    "rmqpull.v1.ColumnService",
+    "rmqpull.v1.StageService",
+]
 THEIRS = ["grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"]
 
 

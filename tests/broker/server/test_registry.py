@@ -46,6 +46,10 @@ def test_the_whole_column_service_is_served() -> None:
     assert set(registry.COLUMN_HANDLERS) == set(rpc.COLUMNS.methods)
 
 
+def test_the_whole_stage_service_is_served() -> None:
+    assert set(registry.STAGE_HANDLERS) == set(rpc.STAGES.methods)
+
+
 def test_the_whole_admin_service_is_served() -> None:
     assert set(registry.ADMIN_HANDLERS) == set(rpc.ADMIN.methods)
 

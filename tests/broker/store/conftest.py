@@ -20,7 +20,8 @@ from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, Topi
 from rmqpull_broker.core.ports import Job
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.retention import RetentionLimits
-from rmqpull_broker.core.sending import Sender
+from rmqpull_broker.core.sending import Published, Sender
+from rmqpull_broker.core.stages import STAGE_PREFIX
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.system_topics import HALF_TOPIC, TIMER_TOPIC
 from rmqpull_broker.core.topics import create_topic
@@ -121,7 +122,7 @@ class Started:
     def publish(self, *bodies: bytes, topic: str = "orders", now_ms: int = 1_000) -> None:
         """Publishes messages in columns, over all queues."""
         batch = pa.record_batch({"body": pa.array(bodies, pa.binary())})
-        self.run(lambda draft: self.sender.publish(draft, topic, batch, now_ms, "client"))
+        self.run(lambda draft: self.sender.publish(draft, Published(topic, batch, "client"), now_ms))
 
     @staticmethod
     def do(job: Job | None) -> None:
@@ -160,6 +161,7 @@ class Started:
         state = self.state
         topics = [*state.topics.values(), *(state.topic(name) for name in (TIMER_TOPIC, HALF_TOPIC))]
         queues = [queue for topic in topics for queue in state.readable_queues(topic)]
+        staged = [(name, MessageQueue(STAGE_PREFIX + name, "broker-a", 0)) for name in state.stages.all()]
         return {
             "topics": state.topics.copy(),
             "groups": state.groups.copy(),
@@ -170,6 +172,8 @@ class Started:
             "lost": [state.rows_lost(query_id) for query_id in ("q", "r", "")],
             "delayed": sorted(state.delayed),
             "halves": sorted(state.halves),
+            "stages": state.stages.to_facts(),
+            "staged": {name: columns.to_rows(state.store.read(queue, *state.bounds(queue))) for name, queue in staged},
             "newest": state.newest_store_ms,
         }
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.core import columns
 from rmqpull_broker.core.facts import (
+    CallStaged,
     ColumnsStored,
     Fact,
     GroupDeleted,
@@ -22,6 +23,9 @@ from rmqpull_broker.core.facts import (
     RowsLost,
     RowsStored,
     Settled,
+    StagedCallStored,
+    StagesCommitted,
+    StagesEnded,
     StillReset,
     StillWaiting,
     TopicDeleted,
@@ -46,6 +50,10 @@ FACTS = st.one_of(
     st.from_type(QueuesTrimmed),
     st.from_type(OffsetsCommitted),
     st.from_type(RowsLost),
+    st.from_type(CallStaged),
+    st.from_type(StagesCommitted),
+    st.from_type(StagedCallStored),
+    st.from_type(StagesEnded),
     st.builds(RowsStored, rows=ROWS.map(tuple)),
     st.builds(ColumnsStored, batch=ROWS.map(columns.from_rows)),
 )

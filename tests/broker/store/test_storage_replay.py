@@ -15,11 +15,13 @@ from rmqpull_broker.core import columns
 from rmqpull_broker.core.consumer_offsets import answer_reset, commit_offsets, report_lost, reset_offsets, update_offset
 from rmqpull_broker.core.delays import deliver_due
 from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.facts import ColumnsStored, Fact, LostRange, QueuesTrimmed, RowsStored
+from rmqpull_broker.core.facts import BatchId, ColumnsStored, Fact, LostRange, QueuesTrimmed, RowsStored
 from rmqpull_broker.core.groups import delete_group, ensure_group
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.retention import RetentionLimits
-from rmqpull_broker.core.sending import Sender
+from rmqpull_broker.core.sending import Published, Sender
+from rmqpull_broker.core.staging import CommittedStage, drop, stage, store_next
+from rmqpull_broker.core.staging import commit as commit_stages
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.topics import create_topic, delete_topic
 from rmqpull_broker.core.transactions import Resolution, TransactionEnd, check_transactions, end_transaction
@@ -65,7 +67,7 @@ def publish(topic: str, messages: list[Message]) -> Command:
             "messageGroup": pa.array([message.message_group for message in messages], pa.string()),
         }
     )
-    return lambda sender, draft, now_ms: sender.publish(draft, topic, batch, now_ms, "client")
+    return lambda sender, draft, now_ms: sender.publish(draft, Published(topic, batch, "client"), now_ms)
 
 
 def commit(group: str, offsets: list[tuple[MessageQueue, int]]) -> Command:
@@ -133,6 +135,40 @@ TIMED = st.one_of(
     st.builds(resolve, st.sampled_from([Resolution.COMMIT, Resolution.ROLLBACK])),
     st.builds(work_off, st.sampled_from([0, 40_000, 400_000])),
     st.builds(delete, st.sampled_from(TIMED_TOPICS)),
+)
+BATCHES = st.builds(BatchId, st.sampled_from(["query", "write"]), st.integers(0, 2) | st.none())
+
+
+def hand_over(batch: BatchId, stage_id: str, sequence: int, bodies: list[bytes]) -> Command:
+    published = Published("orders", pa.record_batch({"body": pa.array(bodies, pa.binary())}), "client")
+    return lambda sender, draft, now_ms: stage(draft, sender, batch, stage_id, sequence, published, now_ms)
+
+
+def commit_batch(batch: BatchId, named: dict[str, int]) -> Command:
+    stages = [CommittedStage(*entry) for entry in named.items()]
+    return lambda sender, draft, now_ms: commit_stages(draft, batch, stages)
+
+
+def store_staged(sender: Sender, draft: Draft, now_ms: int) -> object:
+    return store_next(draft, sender, now_ms)
+
+
+def drop_batch(batch: BatchId) -> Command:
+    return lambda sender, draft, now_ms: drop(draft, batch)
+
+
+STAGED = st.one_of(
+    st.builds(
+        hand_over,
+        BATCHES,
+        st.sampled_from(["a", "b"]),
+        st.integers(0, 1),
+        st.lists(st.binary(min_size=1, max_size=9), min_size=1, max_size=4),
+    ),
+    st.builds(commit_batch, BATCHES, st.dictionaries(st.sampled_from(["a", "b"]), st.integers(0, 2))),
+    st.just(store_staged),
+    st.just(store_staged),
+    st.builds(drop_batch, BATCHES),
 )
 COMMANDS = st.one_of(
     st.builds(create, st.sampled_from(TOPICS), st.integers(0, 3), st.sampled_from([TopicType.NORMAL, TopicType.FIFO])),
@@ -280,6 +316,7 @@ ACTIONS = st.one_of(
     ANEW,
     st.lists(COMMANDS, min_size=1, max_size=4),
     st.lists(TIMED, min_size=1, max_size=4),
+    st.lists(STAGED, min_size=1, max_size=6),
     st.sampled_from(["keep up", "snapshot", "restart", "lose queue files"]),
     st.sampled_from(["keep up", "snapshot", "lose queue files"]),
     st.tuples(st.just("crash"), st.integers(0, 1 << 16)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
-from rmqpull_broker.core.sending import DEFAULT_TOPIC_QUEUE_NUMS, AutoCreation
+from rmqpull_broker.core.sending import DEFAULT_TOPIC_QUEUE_NUMS, AutoCreation, Published
 from rmqpull_broker.server.codec import column_queue_to
 from rmqpull_broker.server.limits import PUBLISH_BYTES_MAX, PUBLISH_ROWS_MAX
 from rmqpull_broker.server.service import Caller, Service
@@ -16,18 +16,14 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 
 async def answer(service: Service, request: rpc.PublishColumnsRequest, caller: Caller) -> rpc.PublishColumnsResponse:
     """Answers when the batch is kept, with the offsets that its rows got."""
-    if len(request.arrow_ipc) > PUBLISH_BYTES_MAX:
-        raise BadRequest(f"a batch of {len(request.arrow_ipc)} bytes is above the max {PUBLISH_BYTES_MAX}; split it")
-    batch = _published_batch(request.arrow_ipc)
-    if batch.num_rows > PUBLISH_ROWS_MAX:
-        raise BadRequest(f"a batch of {batch.num_rows} rows is above the max {PUBLISH_ROWS_MAX}; split it")
+    batch = published_batch(request.arrow_ipc)
     creation = None
     if request.default_topic:
         queue_nums = request.default_topic_queue_nums or DEFAULT_TOPIC_QUEUE_NUMS
         creation = AutoCreation(request.default_topic, queue_nums)
+    published = Published(request.topic, batch, caller.host, creation, request.queue_selector == rpc.BY_KEYS)
     parts = await service.group_commit.execute(
-        lambda draft: service.sender.publish(draft, request.topic, batch, service.clock_ms(), caller.host, creation),
-        len(request.arrow_ipc),
+        lambda draft: service.sender.publish(draft, published, service.clock_ms()), len(request.arrow_ipc)
     )
     ranges = [
         rpc.PublishedRange(queue=column_queue_to(part.queue), first_offset=part.first_offset, row_count=part.row_count)
@@ -36,8 +32,12 @@ async def answer(service: Service, request: rpc.PublishColumnsRequest, caller: C
     return rpc.PublishColumnsResponse(status=OK, ranges=ranges)
 
 
-def _published_batch(arrow_ipc: bytes) -> pa.RecordBatch:
-    """The one batch of a stream. Raises MessageCorrupted for anything that is not rows of the publish schema."""
+def published_batch(arrow_ipc: bytes) -> pa.RecordBatch:
+    """The one batch of a stream. Raises BadRequest for one above the limits, MessageCorrupted for anything that is not
+    rows of the publish schema.
+    """
+    if len(arrow_ipc) > PUBLISH_BYTES_MAX:
+        raise BadRequest(f"a batch of {len(arrow_ipc)} bytes is above the max {PUBLISH_BYTES_MAX}; split it")
     try:
         batches = columns.read_stream(arrow_ipc)
         for batch in batches:
@@ -46,4 +46,7 @@ def _published_batch(arrow_ipc: bytes) -> pa.RecordBatch:
         raise MessageCorrupted(f"the batch is not readable: {error}") from None
     if not batches:
         raise MessageCorrupted("no message to send")
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    if batch.num_rows > PUBLISH_ROWS_MAX:
+        raise BadRequest(f"a batch of {batch.num_rows} rows is above the max {PUBLISH_ROWS_MAX}; split it")
+    return batch

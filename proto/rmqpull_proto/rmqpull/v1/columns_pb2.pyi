@@ -8,6 +8,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class QueueSelector(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    QUEUE_SELECTOR_UNSPECIFIED: _ClassVar[QueueSelector]
+    IN_TURN: _ClassVar[QueueSelector]
+    BY_KEYS: _ClassVar[QueueSelector]
+
 class PullStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     PULL_STATUS_UNSPECIFIED: _ClassVar[PullStatus]
@@ -22,6 +28,9 @@ class PullStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OFFSET_RESET: _ClassVar[PullStatus]
     OFFSET_FOUND_NULL: _ClassVar[PullStatus]
     MESSAGE_WAS_REMOVING: _ClassVar[PullStatus]
+QUEUE_SELECTOR_UNSPECIFIED: QueueSelector
+IN_TURN: QueueSelector
+BY_KEYS: QueueSelector
 PULL_STATUS_UNSPECIFIED: PullStatus
 FOUND: PullStatus
 NO_MATCHED_MESSAGE: PullStatus
@@ -68,16 +77,18 @@ class DescribeServerResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., version: _Optional[str] = ..., extensions: _Optional[_Iterable[str]] = ..., pull_rows_max: _Optional[int] = ..., pull_bytes_max: _Optional[int] = ..., publish_bytes_max: _Optional[int] = ..., publish_rows_max: _Optional[int] = ...) -> None: ...
 
 class PublishColumnsRequest(_message.Message):
-    __slots__ = ("topic", "arrow_ipc", "default_topic", "default_topic_queue_nums")
+    __slots__ = ("topic", "arrow_ipc", "default_topic", "default_topic_queue_nums", "queue_selector")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     ARROW_IPC_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_TOPIC_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_TOPIC_QUEUE_NUMS_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_SELECTOR_FIELD_NUMBER: _ClassVar[int]
     topic: str
     arrow_ipc: bytes
     default_topic: str
     default_topic_queue_nums: int
-    def __init__(self, topic: _Optional[str] = ..., arrow_ipc: _Optional[bytes] = ..., default_topic: _Optional[str] = ..., default_topic_queue_nums: _Optional[int] = ...) -> None: ...
+    queue_selector: QueueSelector
+    def __init__(self, topic: _Optional[str] = ..., arrow_ipc: _Optional[bytes] = ..., default_topic: _Optional[str] = ..., default_topic_queue_nums: _Optional[int] = ..., queue_selector: _Optional[_Union[QueueSelector, str]] = ...) -> None: ...
 
 class PublishColumnsResponse(_message.Message):
     __slots__ = ("status", "ranges")

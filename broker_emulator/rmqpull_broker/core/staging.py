@@ -1,0 +1,191 @@
+"""Commands on stages: messages are handed over, committed all together, and stored; or dropped.
+
+    =======================  =====================================================================================
+    command                  what it changes
+    =======================  =====================================================================================
+    stage                    rows are kept in the stage's hidden queue, meant for queues that they have already
+    commit                   from now on the rows are going to be stored, whatever happens
+    store_next               one call's rows get offsets and store time, and stand in their own queues
+    drop                     the rows are gone
+    =======================  =====================================================================================
+
+A commit may be larger than memory: its rows are stored call by call, each in one group of facts with the word that it
+is done, so each is stored once. What is committed stands in the log before the first of them can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from rmqpull_broker.core import columns
+from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.errors import BadRequest, PreconditionFailed, TooManyRequests
+from rmqpull_broker.core.facts import (
+    BatchId,
+    CallStaged,
+    ColumnsStored,
+    QueuePart,
+    StagedCallStored,
+    StagesCommitted,
+    StagesEnded,
+)
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.sending import Published, Sender
+from rmqpull_broker.core.stages import STAGE_PREFIX
+
+STAGES_MAX = 10_000
+"""Stages that may be open at one time."""
+STAGE_CALLS_MAX = 10_000
+"""Calls of one stage."""
+ID_LENGTH_MAX = 255
+
+
+def stage(
+    draft: Draft, sender: Sender, batch: BatchId, stage_id: str, sequence: int, published: Published, now_ms: int
+) -> bool:
+    """Adds a call to a stage, which is made when it is new; a call that was taken in already changes nothing.
+
+    False when the batch was committed before: then nothing needs to be staged. Raises BadRequest for ids and numbers
+    that cannot be, PreconditionFailed for a stage that is committed or another batch's, TooManyRequests above the
+    limits, and what ``Sender.publish`` raises.
+    """
+    _check_batch(batch)
+    _check_id("stage", stage_id)
+    if not 0 <= sequence < STAGE_CALLS_MAX:
+        raise BadRequest(f"sequence {sequence} of stage {stage_id} is not in [0, {STAGE_CALLS_MAX})")
+    if draft.has_committed(batch):
+        return False
+    found = draft.find_stage(stage_id)
+    if found is None and len(draft.stages()) >= STAGES_MAX:
+        raise TooManyRequests(f"{STAGES_MAX} stages are open already")
+    if found is not None and (found.is_committed or found.batch != batch):
+        raise PreconditionFailed(f"stage {stage_id} is of another batch or committed")
+    if found is not None and found.has(sequence):
+        return True
+    placed = sender.place(draft, published, now_ms)
+    queue = _queue_of(draft, stage_id)
+    first_offset = draft.next_offset(queue)
+    offsets = columns.offset_column(first_offset, placed.batch.num_rows)
+    rows = placed.batch.set_column(0, columns.STORED_SCHEMA.field(0), offsets)
+    draft.add(ColumnsStored((QueuePart(queue, first_offset, rows.num_rows),), rows))
+    draft.add(CallStaged(batch, stage_id, sequence, first_offset, tuple(placed.queues)))
+    return True
+
+
+class CommittedStage(NamedTuple):
+    """A stage as the commit names it, with the number of calls that it must have."""
+
+    stage_id: str
+    call_count: int
+
+
+def commit(draft: Draft, batch: BatchId, named: Sequence[CommittedStage]) -> bool:
+    """Commits a batch with exactly these stages and drops its other ones; False when it was committed before.
+
+    Raises BadRequest for ids that cannot be, PreconditionFailed when a stage is not there, not whole, or its topic is
+    gone: then nothing has changed.
+    """
+    _check_batch(batch)
+    if len({stage_id for stage_id, _ in named}) < len(named):
+        raise BadRequest("a stage is named twice")
+    was_committed = draft.has_committed(batch)
+    wanted = [] if was_committed else [entry for entry in named if entry.call_count]
+    for entry in wanted:
+        _check_whole(draft, batch, entry)
+    stage_ids = tuple(stage_id for stage_id, _ in wanted)
+    outdated = tuple(
+        stage_id
+        for stage_id, stage in draft.stages().items()
+        if stage_id not in stage_ids and not stage.is_committed and stage.batch.is_covered_by(batch)
+    )
+    if outdated:
+        draft.add(StagesEnded(outdated))
+    if not was_committed:
+        draft.add(StagesCommitted(batch, stage_ids))
+    return not was_committed
+
+
+def _check_whole(draft: Draft, batch: BatchId, entry: CommittedStage) -> None:
+    found = draft.find_stage(entry.stage_id)
+    if found is None or found.batch != batch or found.is_committed:
+        raise PreconditionFailed(
+            f"stage {entry.stage_id} is not there: it was dropped when its timeout was over, or never made"
+        )
+    first_kept = draft.kept_bounds(_queue_of(draft, entry.stage_id)).min_offset
+    if sorted(call.sequence for call in found.calls) != list(range(entry.call_count)) or first_kept > 0:
+        raise PreconditionFailed(
+            f"stage {entry.stage_id} has {len(found.calls)} calls and not those numbered below {entry.call_count}: "
+            "parts of it were dropped"
+        )
+    for topic in {queue.topic for call in found.calls for queue, _ in call.parts}:
+        if draft.find_topic(topic) is None:
+            raise PreconditionFailed(f"topic {topic}, for which stage {entry.stage_id} holds messages, is gone")
+
+
+class StoredCall(NamedTuple):
+    """What became of one call of a committed stage."""
+
+    stage_id: str
+    dropped_rows: int
+
+
+def store_next(draft: Draft, sender: Sender, now_ms: int) -> StoredCall | None:
+    """Stores the rows of the first call of the first committed stage; None when there is none left.
+
+    Rows whose topic was deleted since are dropped. Raises what storing raises; then it is to be tried again.
+    """
+    stages = draft.stages()
+    stage_id = next((stage_id for stage_id in draft.state.stages.committing() if stage_id in stages), None)
+    if stage_id is None:
+        return None
+    call = stages[stage_id].calls[0]
+    place, kept, dropped = 0, list[tuple[MessageQueue, pa.RecordBatch]](), 0
+    rows = _rows_of(draft, stage_id, call)
+    for queue, count in call.parts:
+        if draft.find_topic(queue.topic) is None:
+            dropped += count
+        else:
+            kept.append((queue, rows.slice(place, count)))
+        place += count
+    if kept:
+        batch = kept[0][1] if len(kept) == 1 else pa.concat_batches([part for _, part in kept])
+        sender.store(draft, [(queue, part.num_rows) for queue, part in kept], batch, now_ms)
+    draft.add(StagedCallStored(stage_id, call.sequence))
+    if len(stages[stage_id].calls) == 1:
+        draft.add(StagesEnded((stage_id,)))
+    return StoredCall(stage_id, dropped)
+
+
+def _rows_of(draft: Draft, stage_id: str, call: CallStaged) -> pa.RecordBatch:
+    count = sum(count for _, count in call.parts)
+    pieces = list(draft.state.store.read(_queue_of(draft, stage_id), call.first_offset, call.first_offset + count))
+    return pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces)
+
+
+def drop(draft: Draft, batch: BatchId) -> int:
+    """Drops all uncommitted stages of a batch, and says how many there were."""
+    _check_batch(batch)
+    open_stages = tuple(
+        stage_id for stage_id, stage in draft.stages().items() if stage.batch == batch and not stage.is_committed
+    )
+    if open_stages:
+        draft.add(StagesEnded(open_stages))
+    return len(open_stages)
+
+
+def _queue_of(draft: Draft, stage_id: str) -> MessageQueue:
+    return MessageQueue(STAGE_PREFIX + stage_id, draft.state.broker_names[0], 0)
+
+
+def _check_batch(batch: BatchId) -> None:
+    _check_id("transaction", batch.writer)
+    if batch.number is not None and batch.number < 0:
+        raise BadRequest(f"batch id {batch.number} is negative")
+
+
+def _check_id(what: str, text: str) -> None:
+    if not 0 < len(text) <= ID_LENGTH_MAX:
+        raise BadRequest(f"the id of the {what} has {len(text)} characters, and must have 1 to {ID_LENGTH_MAX}")

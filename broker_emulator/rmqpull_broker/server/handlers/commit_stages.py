@@ -1,0 +1,18 @@
+"""CommitStages: the messages of a transaction become readable, all of them or none."""
+
+from __future__ import annotations
+
+from rmqpull_broker.core import staging
+from rmqpull_broker.server.codec import batch_id_of
+from rmqpull_broker.server.service import Caller, Service
+from rmqpull_broker.server.status import OK
+from rmqpull_proto.rmqpull.v1 import stages_pb2 as rpc
+
+
+async def answer(service: Service, request: rpc.CommitStagesRequest, caller: Caller) -> rpc.CommitStagesResponse:
+    """Answers when everything that the transaction holds can be read, also when an earlier call had committed it."""
+    batch = batch_id_of(request.transaction)
+    named = [staging.CommittedStage(stage.stage_id, stage.call_count) for stage in request.stages]
+    is_new = await service.group_commit.execute(lambda draft: staging.commit(draft, batch, named))
+    await service.stage_work.store(batch)
+    return rpc.CommitStagesResponse(status=OK, was_committed=not is_new)

@@ -1,0 +1,117 @@
+"""Transactions of whole batches over the wire: staged, kept, committed, dropped, and what a restart makes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from rmqpull_broker.testing import running_broker
+from rmqpull_proto import columns
+from rmqpull_proto.rmqpull.v1 import columns_pb2
+from rmqpull_proto.rmqpull.v1 import stages_pb2 as rpc
+
+if TYPE_CHECKING:
+    from tests.broker.conftest import Client, Connect
+
+    from rmqpull_broker.testing import RunningBroker
+
+BATCH = rpc.Transaction(id="query", batch_id=7)
+MINUTE_MS = 60_000
+
+
+def hand_over(client: Client, *bodies: bytes, stage_id: str = "a", sequence: int = 0, timeout_ms: int = 0) -> bool:
+    """Stages messages of ``orders``; whether the batch was committed before."""
+    batch = pa.record_batch({"body": pa.array(bodies, pa.binary())})
+    request = rpc.StageColumnsRequest(
+        transaction=BATCH,
+        stage_id=stage_id,
+        sequence=sequence,
+        topic="orders",
+        arrow_ipc=columns.write_stream(batch.schema, [batch]),
+        timeout_ms=timeout_ms,
+    )
+    answer = client.call("StageColumns", request)
+    assert answer.status.code == 20000, answer.status
+    return bool(answer.is_committed)
+
+
+def commit(*named: tuple[str, int]) -> rpc.CommitStagesRequest:
+    stages = [rpc.CommittedStage(stage_id=stage_id, call_count=count) for stage_id, count in named]
+    return rpc.CommitStagesRequest(transaction=BATCH, stages=stages)
+
+
+def seen(broker: RunningBroker) -> list[bytes]:
+    return [row.message.body for row in broker.messages("orders")]
+
+
+def test_a_transaction_becomes_readable_with_its_commit_and_once(connect: Connect) -> None:
+    with running_broker(topics={"orders": 1}) as broker:
+        client = connect(broker.endpoints)
+        assert not hand_over(client, b"1")
+        assert not hand_over(client, b"2", sequence=1)
+        assert seen(broker) == []
+        first, again = (client.call("CommitStages", commit(("a", 2))) for _ in range(2))
+        assert [first.was_committed, again.was_committed] == [False, True]
+        assert seen(broker) == [b"1", b"2"]
+        assert hand_over(client, b"3", stage_id="b")
+        assert seen(broker) == [b"1", b"2"]
+
+
+def test_what_nobody_keeps_is_dropped_and_what_somebody_keeps_is_not(connect: Connect) -> None:
+    with running_broker(topics={"orders": 1}, clock="manual") as broker:
+        client = connect(broker.endpoints)
+        hand_over(client, b"1", timeout_ms=MINUTE_MS)
+        broker.clock.advance(seconds=50)
+        client.call("KeepStages", rpc.KeepStagesRequest(transaction=BATCH, timeout_ms=MINUTE_MS))
+        broker.clock.advance(seconds=50)
+        assert broker.look(lambda state: list(state.stages.all())) == ["a"]
+        broker.clock.advance(seconds=11)
+        assert broker.look(lambda state: list(state.stages.all())) == []
+        assert client.code("CommitStages", commit(("a", 1))) == "PRECONDITION_FAILED"
+        assert seen(broker) == []
+
+
+def test_a_transaction_that_is_given_up_is_gone(connect: Connect) -> None:
+    with running_broker(topics={"orders": 1}) as broker:
+        client = connect(broker.endpoints)
+        hand_over(client, b"1")
+        client.call("DropStages", rpc.DropStagesRequest(transaction=BATCH))
+        assert client.code("CommitStages", commit(("a", 1))) == "PRECONDITION_FAILED"
+
+
+def test_stages_and_commits_outlive_a_restart(connect: Connect, tmp_path: Path) -> None:
+    with running_broker(topics={"orders": 1}, data_dir=str(tmp_path)) as broker:
+        hand_over(connect(broker.endpoints), b"1")
+    with running_broker(topics={"orders": 1}, data_dir=str(tmp_path)) as broker:
+        client = connect(broker.endpoints)
+        hand_over(client, b"2", sequence=1)
+        assert not client.call("CommitStages", commit(("a", 2))).was_committed
+        assert seen(broker) == [b"1", b"2"]
+    with running_broker(topics={"orders": 1}, data_dir=str(tmp_path)) as broker:
+        assert connect(broker.endpoints).call("CommitStages", commit(("a", 2))).was_committed
+        assert seen(broker) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("timeout_ms", [-1, 24 * 60 * MINUTE_MS + 1])
+def test_a_timeout_that_cannot_be_is_refused(client: Client, timeout_ms: int) -> None:
+    assert client.code("KeepStages", rpc.KeepStagesRequest(transaction=BATCH, timeout_ms=timeout_ms)) == "BAD_REQUEST"
+
+
+def test_the_keys_choose_the_queue_when_that_is_asked_for(connect: Connect) -> None:
+    with running_broker(topics={"orders": 4}) as broker:
+        client = connect(broker.endpoints)
+        keys = pa.array([["k"]] * 8, columns.KEYS)
+        batch = pa.record_batch({"body": pa.array([b"x"] * 8, pa.binary()), "keys": keys})
+        request = rpc.StageColumnsRequest(
+            transaction=BATCH,
+            stage_id="a",
+            topic="orders",
+            arrow_ipc=columns.write_stream(batch.schema, [batch]),
+            queue_selector=columns_pb2.BY_KEYS,
+        )
+        client.call("StageColumns", request)
+        client.call("CommitStages", commit(("a", 1)))
+        assert sorted(bounds.max_offset for bounds in broker.bounds("orders").values()) == [0, 0, 0, 8]
