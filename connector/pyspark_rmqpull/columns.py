@@ -25,7 +25,7 @@ class RowColumns:
 
     def __init__(self, schema: StructType, bodies: str = BODIES_UNPACKED) -> None:
         self._unpacker = BodyUnpacker(bodies)
-        types = {field.name: field.type for field in wire.PULL_SCHEMA} | _OF_QUEUE
+        types = {field.name: field.type for field in wire.PULLABLE_SCHEMA} | _OF_QUEUE
         self._schema = pa.schema([(name, types[name]) for name in schema.fieldNames()])
 
     @property

@@ -40,6 +40,15 @@ PULL_SCHEMA = pa.schema(
     ]
 )
 
+# What a pull may name: the pull schema, and what only comes when it is named, since a second map costs a tenth to a
+# quarter of the speed.
+PULLABLE_SCHEMA = pa.schema(
+    [
+        *PULL_SCHEMA,
+        ("systemProperties", PROPERTIES),  # RocketMQ's own properties that have no column
+    ]
+)
+
 # What `PublishColumnsRequest.arrow_ipc` carries; a publisher may leave out any column but `body`.
 PUBLISH_SCHEMA = pa.schema(
     [
@@ -68,6 +77,11 @@ def select(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
     if unknown := sorted(wanted.difference(schema.names)):
         raise ValueError(f"No such column: {', '.join(unknown)}. There are {', '.join(schema.names)}.")
     return pa.schema([field for field in schema if field.name in wanted]) if wanted else schema
+
+
+def pulled_schema(names: Sequence[str]) -> pa.Schema:
+    """What a pull that names these columns gives; the pull schema when it names none. Raises ValueError as select."""
+    return select(PULLABLE_SCHEMA, names) if names else PULL_SCHEMA
 
 
 def check(batch: pa.RecordBatch, schema: pa.Schema, required: Sequence[str] = ()) -> None:

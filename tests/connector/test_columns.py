@@ -13,20 +13,20 @@ from pyspark.sql.types import StructField, StructType
 from pyspark_rmqpull.client import QueueRows
 from pyspark_rmqpull.columns import RowColumns
 from pyspark_rmqpull.model import MessageQueue
-from pyspark_rmqpull.schema import ROW_SCHEMA
+from pyspark_rmqpull.schema import ROW_SCHEMA, SELECTABLE
 from rmqpull_proto import columns as wire
 
 A0, B1 = MessageQueue("orders", "a", 0), MessageQueue("orders", "b", 1)
 
 
 def selection(*names: str) -> StructType:
-    return StructType([ROW_SCHEMA[name] for name in names])
+    return StructType([SELECTABLE[name] for name in names])
 
 
 def pulled(offsets: Sequence[int], *wanted: str) -> pa.RecordBatch:
     """Rows as the broker sends them: bodies say their offsets, everything else is null."""
     values: dict[str, list[Any]] = {"queueOffset": list(offsets), "body": [b"m%d" % offset for offset in offsets]}
-    schema = wire.select(wire.PULL_SCHEMA, wanted)
+    schema = wire.pulled_schema(wanted)
     return pa.record_batch(
         [pa.array(values.get(field.name, [None] * len(offsets)), field.type) for field in schema], schema=schema
     )
@@ -37,6 +37,7 @@ SELECTIONS = [
     selection("body"),
     selection("body", "queueOffset", "topic"),
     selection("queueId", "keys", "properties", "brokerName", "bornTimestamp"),
+    selection("systemProperties", "properties", "body"),
     StructType([StructField("body", ROW_SCHEMA["body"].dataType, metadata={"comment": "the payload"})]),
 ]
 

@@ -28,6 +28,7 @@ def refusal(schema: StructType) -> str:
 
 
 def test_the_row_is_that_of_the_architecture() -> None:
+    """connectors § 4, case 38; ``systemProperties`` is never in the default row."""
     assert [f"{field.name} {field.dataType.simpleString()}" for field in ROW_SCHEMA] == [
         "topic string",
         "brokerName string",
@@ -55,6 +56,7 @@ def test_the_row_is_that_of_the_architecture() -> None:
         ROW_SCHEMA,
         columns(body=BinaryType()),
         columns(queueOffset=LongType(), body=BinaryType(), topic=StringType()),
+        columns(systemProperties=MapType(StringType(), StringType()), body=BinaryType()),
         StructType([StructField("body", BinaryType(), metadata={"comment": "the payload"})]),
     ],
 )
@@ -74,6 +76,10 @@ def test_a_selection_in_any_order_is_taken(schema: StructType) -> None:
             "The schema has properties MAP<STRING,BIGINT>; the source gives properties MAP<STRING,STRING>, ",
         ),
         (
+            columns(systemProperties=StringType()),
+            "The schema has systemProperties STRING; the source gives systemProperties MAP<STRING,STRING>, ",
+        ),
+        (
             StructType([StructField("queueOffset", LongType(), nullable=False)]),
             "The schema has queueOffset BIGINT NOT NULL; the source gives queueOffset BIGINT, which may be null.",
         ),
@@ -90,11 +96,16 @@ def test_what_the_source_does_not_give_is_refused(schema: StructType, complaint:
 def test_columns_by_name_are_a_selection_in_their_order() -> None:
     assert row_schema(None) == ROW_SCHEMA
     assert row_schema(("body", "topic")).names == ["body", "topic"]
+    assert row_schema(("systemProperties",)) == columns(systemProperties=MapType(StringType(), StringType()))
 
 
 @pytest.mark.parametrize(
     ("columns", "complaint"),
-    [(("value",), r"names 'value'. There are: topic, "), (("body", "body"), "names body twice"), (("",), "names ''")],
+    [
+        (("value",), r"names 'value'. There are: topic, .*, deliveryTimestamp, systemProperties\."),
+        (("body", "body"), "names body twice"),
+        (("",), "names ''"),
+    ],
 )
 def test_bad_columns_are_refused(columns: tuple[str, ...], complaint: str) -> None:
     with pytest.raises(OptionError, match=f"Option columns {complaint}"):

@@ -59,7 +59,9 @@ LAYERS = (
     Layer("rmqpull_broker/cli/*", "rmqpull_broker rmqpull_proto click rich grpc pyarrow"),
     # The composition roots choose a store, a clock and a port; whoever embeds the broker comes in here.
     Layer("rmqpull_broker/*", "rmqpull_broker click rich grpc pyarrow tomli tomllib pytest", never="*_pb2"),
-    Layer(PURE_PLACES, PURE),
+    Layer(f"{PURE_PLACES} pyspark_rmqpull/lag/behind.py", PURE),
+    Layer("pyspark_rmqpull/lag/prometheus.py", f"{PURE} pyspark_rmqpull.lag prometheus_client"),
+    Layer("pyspark_rmqpull/lag/*", f"{PURE} pyspark_rmqpull.lag pyspark"),
     # Spark imports these on its first look-up, and a failure there hides every Python data source of the session.
     Layer(
         "pyspark_rmqpull/__init__.py pyspark_rmqpull/source.py pyspark_rmqpull/schema.py",

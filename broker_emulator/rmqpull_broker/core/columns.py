@@ -136,6 +136,18 @@ def _stored(
     return StoredMessage(message, queue_offset, store_us // 1000, store_host, reconsume_times)
 
 
+def pulled_columns(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """Columns of a stored batch as a pull gives them: a trace context stands among RocketMQ's own properties."""
+    pulled = batch.select(names)
+    if "systemProperties" not in names or batch.column("traceContext").null_count == batch.num_rows:
+        return pulled
+    rows = zip(batch.column("systemProperties").to_pylist(), batch.column("traceContext").to_pylist(), strict=True)
+    maps = [(own or []) + ([] if trace is None else [("TRACE_CONTEXT", trace)]) for own, trace in rows]
+    place = pulled.schema.get_field_index("systemProperties")
+    field = pulled.schema.field(place)
+    return pulled.set_column(place, field, pa.array(maps, field.type))
+
+
 def list_lengths(lists: pa.Array) -> pa.Array:
     """How many values each list or map holds; Arrow's own kernel does not take maps."""
     offsets = lists.offsets

@@ -12,6 +12,7 @@ from rmqpull_broker.core import refusals
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.facts import BatchId
 from rmqpull_broker.core.filtering import SQL92, TAG, MessageFilter, check_filter_supported, parse_filter, seeing
+from rmqpull_broker.core.limits import RESERVED_PROPERTY_KEYS
 from rmqpull_broker.core.model import PERM_READ, PERM_WRITE, BodyEncoding, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.pending import IMMUNITY
 from rmqpull_broker.core.properties import BrokerProperties
@@ -177,7 +178,7 @@ def orphaned_transaction_to(check: TransactionCheck) -> rpc.TelemetryCommand:
 
 
 def _user_properties(message: Message) -> Mapping[str, str]:
-    """A message group comes back among the user's own properties as well (rocketmq-semantics 6.2)."""
-    if message.message_group is None:
-        return message.properties
-    return {**message.properties, "__SHARDINGKEY": message.message_group}
+    """All that is not reserved, also of RocketMQ's own, as the message group (rocketmq-semantics 5.12.1, 6.2)."""
+    own = {name: value for name, value in message.system_properties.items() if name not in RESERVED_PROPERTY_KEYS}
+    fields = {"__SHARDINGKEY": message.message_group, "TRACE_CONTEXT": message.trace_context}
+    return {**message.properties, **own, **{name: value for name, value in fields.items() if value is not None}}

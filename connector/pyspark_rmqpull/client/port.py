@@ -16,7 +16,7 @@ NO_CREATION_IDS: Mapping[str, str] = MappingProxyType({})
 
 
 class QueueRows(NamedTuple):
-    """Rows of one queue, in order, as batches of (a selection of) ``rmqpull_proto.columns.PULL_SCHEMA``."""
+    """Rows of one queue, in order, as batches of (a selection of) ``rmqpull_proto.columns.PULLABLE_SCHEMA``."""
 
     queue: MessageQueue
     batches: Sequence[pa.RecordBatch]

@@ -1,4 +1,4 @@
-"""Messages of the standard protocol as columns of ``PULL_SCHEMA``."""
+"""Messages of the standard protocol as columns of ``PULLABLE_SCHEMA``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ import pyarrow as pa
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 
+_ROCKETMQS_OWN = frozenset(
+    ("CHECK_IMMUNITY_TIME_IN_SECONDS", "TRANSACTION_CHECK_TIMES", "__transactionId__", "TRACE_CONTEXT")
+)
+"""What RocketMQ itself writes and does not reserve, so that it comes among the user's properties (5.11, 5.12.1)."""
+
 
 def rows_to_batch(messages: Sequence[v2.Message], columns: Sequence[str]) -> pa.RecordBatch:
-    """One row per message with the named columns; all of them when none is named."""
-    schema = wire.select(wire.PULL_SCHEMA, columns)
+    """One row per message with the named columns; the pull schema when none is named."""
+    schema = wire.pulled_schema(columns)
     arrays = [pa.array([_VALUES[field.name](message) for message in messages], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -40,7 +45,20 @@ def _keys(message: v2.Message) -> list[str] | None:
 
 def _properties(message: v2.Message) -> list[tuple[str, str]]:
     # A message group comes among the user's properties as well (rocketmq-semantics 6.2); it has a column of its own.
-    return [(name, value) for name, value in message.user_properties.items() if name != "__SHARDINGKEY"]
+    foreign = _ROCKETMQS_OWN | {"__SHARDINGKEY"}
+    return [(name, value) for name, value in message.user_properties.items() if name not in foreign]
+
+
+def _system_properties(message: v2.Message) -> list[tuple[str, str]]:
+    """Those that the protocol has: it withholds the reserved ones that have no field (rocketmq-semantics 5.12.1)."""
+    system = message.system_properties
+    own = {name: value for name, value in message.user_properties.items() if name in _ROCKETMQS_OWN}
+    if system.HasField("trace_context"):
+        own["TRACE_CONTEXT"] = system.trace_context
+    if system.HasField("dead_letter_queue"):
+        own["DLQ_ORIGIN_TOPIC"] = system.dead_letter_queue.topic
+        own["DLQ_ORIGIN_MESSAGE_ID"] = system.dead_letter_queue.message_id
+    return list(own.items())
 
 
 def _reconsume_times(message: v2.Message) -> int:
@@ -55,6 +73,7 @@ _VALUES: Mapping[str, Callable[[v2.Message], Any]] = {
     "keys": _keys,
     "body": lambda message: message.body,
     "properties": _properties,
+    "systemProperties": _system_properties,
     "bornTimestamp": _time("born_timestamp"),
     "bornHost": lambda message: message.system_properties.born_host,
     "storeTimestamp": _time("store_timestamp"),

@@ -63,6 +63,16 @@ def test_all_columns_come_in_the_schema_of_the_wire(filled: Client) -> None:
     assert table_of(filled.call("PullColumns", pull_of((O0, 0)))).schema == columns.PULL_SCHEMA
 
 
+def test_a_trace_context_stands_among_the_system_properties_which_come_when_they_are_named(client: Client) -> None:
+    client.send_bodies("single", b"plain")
+    client.send_bodies("single", b"traced", trace_context="00-4bf9-01")
+    table = table_of(client.call("PullColumns", pull_of((SINGLE, 0), columns=["body", "systemProperties"])))
+    assert table.to_pydict() == {
+        "body": [b"plain", b"traced"],
+        "systemProperties": [[], [("TRACE_CONTEXT", "00-4bf9-01")]],
+    }
+
+
 def test_wanted_columns_come_alone(filled: Client) -> None:
     table = table_of(filled.call("PullColumns", pull_of((O0, 0), columns=["body", "queueOffset"])))
     assert table.to_pydict() == {"queueOffset": [0, 1], "body": [b"a", b"c"]}

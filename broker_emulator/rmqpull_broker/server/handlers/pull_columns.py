@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rmqpull_broker.core.column_pulling import ColumnPull, begin_columns, pull_columns, waits
+from rmqpull_broker.core.columns import pulled_columns
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filtering import MessageFilter
 from rmqpull_broker.core.pull_request import PullRequest, Surroundings
@@ -33,7 +34,7 @@ async def answer(service: Service, request: rpc.PullColumnsRequest, caller: Call
     if not request.queues:
         raise BadRequest("a pull needs at least one queue")
     try:
-        schema = columns.select(columns.PULL_SCHEMA, request.columns)
+        schema = columns.pulled_schema(request.columns)
     except ValueError as error:
         raise BadRequest(str(error)) from None
     timeout_ms = request.long_polling_timeout_ms
@@ -48,7 +49,7 @@ async def answer(service: Service, request: rpc.PullColumnsRequest, caller: Call
         results = await _run(service, asked, is_first_run=False)
     for pull, result in zip(asked.pulls, results, strict=True):
         service.metrics.pulled(pull.queue.topic, result)
-    batches = [batch.select(schema.names) for result in results for batch in result.batches]
+    batches = [pulled_columns(batch, schema.names) for result in results for batch in result.batches]
     response = rpc.PullColumnsResponse(status=OK, queues=[_result_to(result) for result in results])
     return ColumnsAnswer(response, schema, batches)
 

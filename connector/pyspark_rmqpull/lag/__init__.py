@@ -1,0 +1,6 @@
+"""How far queries are behind, for people and for Prometheus (architecture § 5)."""
+
+from pyspark_rmqpull.lag.behind import QueryLag, QueueLag, lag
+from pyspark_rmqpull.lag.listener import RmqpullLagListener
+
+__all__ = ["QueryLag", "QueueLag", "RmqpullLagListener", "lag"]

@@ -1,0 +1,102 @@
+"""Lag as people see it: asked of a query, told by the listener, and scraped by Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client import CollectorRegistry
+from pyspark.sql import SparkSession
+
+from pyspark_rmqpull.lag import QueryLag, RmqpullLagListener, lag
+from pyspark_rmqpull.lag.prometheus import LagCollector
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Queries, Topic
+
+
+class Told(list[QueryLag]):
+    """What a listener has told; Spark tells it on a thread of its own."""
+
+    def __init__(self, session: SparkSession) -> None:
+        super().__init__()
+        self._session = session
+        self.listener = RmqpullLagListener(self.append)
+
+    def all_of_them(self) -> Told:
+        """Itself, when Spark has nothing more to tell."""
+        jvm = self._session._jsc.sc()
+        jvm.listenerBus().waitUntilEmpty()
+        return self
+
+
+@pytest.fixture
+def told(spark: SparkSession) -> Iterator[Told]:
+    told = Told(spark)
+    spark.streams.addListener(told.listener)
+    yield told
+    spark.streams.removeListener(told.listener)
+
+
+def test_a_limited_query_is_behind_and_catches_up(queries: Queries, topic: Topic, told: Told) -> None:
+    """connectors § 4, case 34: with limit 1 the lag is above 0."""
+    topic.send(*[b"x"] * 9)
+    run = queries.run(queries.stream(topic, maxOffsetsPerTrigger="3"))
+    batches = [found for found in told.all_of_them() if found.batch_id is not None]
+    assert [found.offsets_behind_latest for found in batches[:3]] == [6, 3, 0]
+    assert [found.metrics["avgOffsetsBehindLatest"] for found in batches[:3]] == ["2.0", "1.0", "0.0"]
+    assert {queue.queue.topic for queue in batches[0].queues} == {topic.name}
+    assert told.listener.last == batches[-1]
+    assert lag(run.query) == lag(run.query.lastProgress)
+    assert lag(run.query).offsets_behind_latest == 0
+
+
+def test_a_query_without_a_limit_is_not_behind(queries: Queries, topic: Topic) -> None:
+    """connectors § 4, case 34: what comes after a batch was planned is not in its lag."""
+    topic.send(*[b"x"] * 6)
+    run = queries.start(queries.stream(topic), lambda batch_id: topic.send(b"later") if batch_id == 0 else None)
+    run.query.processAllAvailable()
+    run.query.stop()
+    assert [lag(progress).offsets_behind_latest for progress in run.query.recentProgress] == [0] * len(
+        run.query.recentProgress
+    )
+    assert len(run.bodies) == 7
+
+
+def test_sources_are_told_apart_also_foreign_ones(queries: Queries, topic: Topic, told: Told) -> None:
+    topic.send(*[b"x"] * 6)
+    bodies = queries.stream(topic, maxOffsetsPerTrigger="3").select("body")
+    rate = queries.session.readStream.format("rate").load().selectExpr("CAST(CAST(value AS STRING) AS BINARY) AS body")
+    everything = queries.stream(topic).select("body")
+    run = queries.start(bodies.union(rate).union(everything))
+    run.query.processAllAvailable()
+    run.query.stop()
+    first = lag(run.query.recentProgress[0])
+    assert {queue.source for queue in first.queues} == {0, 2}
+    assert [first.of_source(place).offsets_behind_latest for place in (0, 1, 2)] == [3, 0, 0]
+    assert told.all_of_them()[0] == first
+
+
+def test_queries_of_other_sources_are_not_told(queries: Queries, told: Told) -> None:
+    rate = queries.session.readStream.format("rate").load()
+    query = rate.writeStream.format("noop").start()
+    query.processAllAvailable()
+    query.stop()
+    assert told.all_of_them() == []
+    assert lag(query).queues == ()
+
+
+def test_prometheus_sees_running_queries_alone(queries: Queries, topic: Topic, told: Told) -> None:
+    registry = CollectorRegistry()
+    registry.register(LagCollector(told.listener))
+    topic.send(*[b"x"] * 3)
+    run = queries.start(queries.stream(topic))
+    run.query.processAllAvailable()
+    told.all_of_them()
+    of_queue = {"query": str(run.query.id), "query_id": str(run.query.id), "source": "0", "topic": topic.name}
+    labels = {**of_queue, "broker": "broker-a", "queue": "2"}
+    assert registry.get_sample_value("rmqpull_offsets_behind_latest", labels) == 0
+    run.query.stop()
+    told.all_of_them()
+    assert registry.get_sample_value("rmqpull_offsets_behind_latest", labels) is None
