@@ -58,6 +58,21 @@ def resume(
     return starts
 
 
+def refuse_cut_plan(planned: Mapping[MessageQueue, int], ends: Mapping[MessageQueue, int]) -> None:
+    """Raises DataLoss for a queue that ends before where it was planned to be read to.
+
+    AvailableNow plans once (connectors § 2.5): without this the batch that gets there would fail in its tasks.
+    """
+    for queue, until_offset in sorted(planned.items()):
+        end = ends.get(queue, until_offset)
+        if end < until_offset:
+            text = (
+                f"{until_offset - end} messages of queue {queue} are gone: the query was to read it to offset "
+                f"{until_offset}, and it ends at {end} now: the topic was cut or created again."
+            )
+            refuse(Loss(queue, end, until_offset, text))
+
+
 def _created_again(name: str, topic: TopicBounds, finished: QueueOffsets) -> str | None:
     before = finished.creation_ids.get(name)
     if before is None or topic.creation_id in (None, before):

@@ -40,7 +40,8 @@ SELECTION_OPTIONS = (
         BODIES_UNPACKED,
         "word",
         "Bodies that their producers compressed (zlib, gzip, LZ4, zstd): `unpacked`, where one that cannot be ends the "
-        "query; `rawIfDamaged`, where such a one is given as it was sent, and logged; or `raw`, all as they were sent.",
+        "query; `rawIfDamaged`, where such a one is given as it was sent, and counted in the log of its task; or "
+        "`raw`, all as they were sent.",
         one_of(BODIES_UNPACKED, BODIES_RAW_IF_DAMAGED, BODIES_RAW),
     ),
     Option(

@@ -19,7 +19,7 @@ from pyspark_rmqpull.allocation.topics import allocated
 from pyspark_rmqpull.client import BrokerClient, connect
 from pyspark_rmqpull.discovery import find_topics
 from pyspark_rmqpull.listing import queues_of
-from pyspark_rmqpull.loss import refuse, resume
+from pyspark_rmqpull.loss import refuse, refuse_cut_plan, resume
 from pyspark_rmqpull.lost_rows import LossReport
 from pyspark_rmqpull.model import MessageQueue, TopicBounds
 from pyspark_rmqpull.offsets import QueueOffsets, nested
@@ -179,6 +179,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._available_now_ends is None:
             self._available_now_ends = ends
         if self._losses is None:
+            refuse_cut_plan(self._available_now_ends, ends)
             return self._available_now_ends
         # What has gone since is not waited for.
         return {queue: min(end, ends.get(queue, end)) for queue, end in self._available_now_ends.items()}

@@ -14,7 +14,9 @@ from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.model import MessageQueue
 from pyspark_rmqpull.offsets import QueueOffsets
 
-VERSION_1 = Path(__file__).with_name("checkpoints") / "offset-version-1.json"
+CHECKPOINTS = Path(__file__).with_name("checkpoints")
+VERSION_1 = CHECKPOINTS / "offset-version-1.json"
+LOGGED = sorted(CHECKPOINTS.glob("version-1-*/offsets/*"))
 
 A0, A2, A10, B0 = (
     MessageQueue("orders", broker, queue_id) for broker, queue_id in (("a", 0), ("a", 2), ("a", 10), ("b", 0))
@@ -70,6 +72,20 @@ def test_a_checkpoint_of_version_1_is_read() -> None:
 def test_a_checkpoint_of_version_1_is_written_as_it_was_read() -> None:
     written = VERSION_1.read_text().strip()
     assert json.dumps(QueueOffsets.from_json(json.loads(written)).to_json(), separators=(",", ":")) == written
+
+
+@pytest.mark.parametrize("log", LOGGED, ids=lambda log: "/".join(log.parts[-3::2]))
+def test_what_a_query_has_logged_is_written_so_still(log: Path) -> None:
+    """Spark compares texts: another one for the same position would be news (connectors § 4, cases 23 and 33)."""
+    _, _, logged = log.read_text().splitlines()
+    assert json.dumps(QueueOffsets.from_json(json.loads(logged)).to_json()) == logged
+
+
+def test_queries_have_logged_every_part_of_an_offset() -> None:
+    parts = [set(json.loads(log.read_text().splitlines()[2])) for log in LOGGED]
+    always, sometimes = set.intersection(*parts), set.union(*parts)
+    assert always == {"creationIds", "offsets", "version"}
+    assert sometimes - always == {"queryId", "starts"}
 
 
 def test_a_newer_version_is_refused_with_what_to_install() -> None:

@@ -148,6 +148,19 @@ def test_available_now_keeps_the_ends_of_its_first_batch(broker: FakeClient) -> 
     assert stream.latestOffset(second, ReadMaxRows(3)) == second
 
 
+def test_available_now_is_told_when_what_it_planned_is_gone(broker: FakeClient) -> None:
+    """connectors § 4, cases 12 and 13: a queue vanishes between batches, or ends before its planned end."""
+    stream = reader()
+    stream.prepareForTriggerAvailableNow()
+    first = stream.latestOffset(stream.initialOffset(), ReadMaxRows(2))
+    broker.queues[0] = Bounds(10, 13)
+    with pytest.raises(DataLoss, match=r"1 messages of queue orders/a/0 are gone: .* to offset 14, and it ends at 13"):
+        stream.latestOffset(first, ReadMaxRows(2))
+    del broker.queues[0]
+    with pytest.raises(DataLoss, match="Queue orders/a/0 is gone"):
+        stream.latestOffset(first, ReadMaxRows(2))
+
+
 def test_a_queue_that_comes_during_available_now_is_left_for_the_next_run(broker: FakeClient) -> None:
     stream = reader()
     stream.prepareForTriggerAvailableNow()

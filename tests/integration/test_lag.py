@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_rmqpull.lag import QueryLag, RmqpullLagListener, lag
 from pyspark_rmqpull.lag.prometheus import LagCollector
@@ -64,27 +65,30 @@ def test_a_query_without_a_limit_is_not_behind(queries: Queries, topic: Topic) -
     assert len(run.bodies) == 7
 
 
-def test_sources_are_told_apart_also_foreign_ones(queries: Queries, topic: Topic, told: Told) -> None:
+@pytest.fixture
+def lines(spark: SparkSession, tmp_path: Path) -> DataFrame:
+    """A stream of a foreign source with one row."""
+    folder = tmp_path / "lines"
+    folder.mkdir()
+    (folder / "one.txt").write_text("foreign")
+    return spark.readStream.text(str(folder)).selectExpr("CAST(value AS BINARY) AS body")
+
+
+def test_sources_are_told_apart_also_foreign_ones(queries: Queries, topic: Topic, told: Told, lines: DataFrame) -> None:
     topic.send(*[b"x"] * 6)
-    bodies = queries.stream(topic, maxOffsetsPerTrigger="3").select("body")
-    rate = queries.session.readStream.format("rate").load().selectExpr("CAST(CAST(value AS STRING) AS BINARY) AS body")
-    everything = queries.stream(topic).select("body")
-    run = queries.start(bodies.union(rate).union(everything))
-    run.query.processAllAvailable()
-    run.query.stop()
+    limited = queries.stream(topic, maxOffsetsPerTrigger="3").select("body")
+    run = queries.run(limited.union(lines).union(queries.stream(topic).select("body")))
     first = lag(run.query.recentProgress[0])
     assert {queue.source for queue in first.queues} == {0, 2}
     assert [first.of_source(place).offsets_behind_latest for place in (0, 1, 2)] == [3, 0, 0]
     assert told.all_of_them()[0] == first
 
 
-def test_queries_of_other_sources_are_not_told(queries: Queries, told: Told) -> None:
-    rate = queries.session.readStream.format("rate").load()
-    query = rate.writeStream.format("noop").start()
-    query.processAllAvailable()
-    query.stop()
+def test_queries_of_other_sources_are_not_told(queries: Queries, told: Told, lines: DataFrame) -> None:
+    run = queries.run(lines)
+    assert run.bodies == [b"foreign"]
     assert told.all_of_them() == []
-    assert lag(query).queues == ()
+    assert lag(run.query).queues == ()
 
 
 def test_prometheus_sees_running_queries_alone(queries: Queries, topic: Topic, told: Told) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -141,3 +141,35 @@ def test_a_batch_read_whose_messages_went_after_it_was_planned(
     else:
         with pytest.raises(PySparkException, match=r"[Mm]essages of queue .* are gone"):
             batch.collect()
+
+
+def cut_between_batches(broker: RunningBroker) -> None:
+    """The topic is there again, with fewer messages than a run had planned to read."""
+    broker.delete_topic("orders")
+    broker.create_topic("orders", 1)
+    send(broker, 0, 5)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda broker: broker.delete_topic("orders"), "DataLoss: Queue orders/broker-a/0 is gone"),
+        (cut_between_batches, "DataLoss: (Topic orders was deleted and created again|4 messages of queue .* are gone)"),
+    ],
+)
+def test_available_now_is_told_when_what_it_planned_is_gone(
+    queries: Queries, aging: RunningBroker, change: Callable[[RunningBroker], None], sentence: str
+) -> None:
+    """connectors § 4, cases 12 and 13."""
+    send(aging, 0, 9)
+    taken: list[int] = []
+
+    def take(batch: DataFrame, batch_id: int) -> None:
+        taken.append(batch.count())
+        change(aging)
+
+    stream = orders(queries, aging, maxOffsetsPerTrigger="3")
+    writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(queries.checkpoint))
+    with pytest.raises(StreamingQueryException, match=sentence):
+        writer.trigger(availableNow=True).start().awaitTermination()
+    assert taken == [3]

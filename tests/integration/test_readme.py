@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
@@ -15,12 +17,19 @@ README = Path(__file__).parents[2] / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
 
 
-def test_what_is_sent_as_shown_is_read_as_shown(spark: SparkSession, start_broker: StartBroker) -> None:
-    send, read, _ = BLOCKS
+def test_what_is_sent_as_shown_is_read_as_shown(
+    spark: SparkSession, start_broker: StartBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    send, read, tell_lag, _ = BLOCKS
     broker = start_broker({"flights": 8})
     names: dict[str, Any] = {}
     for block in (send, read):
         shown = block.replace("127.0.0.1:8081", broker.endpoints).replace("awaitTermination", "processAllAvailable")
         exec(shown, names)
+    names["REGISTRY"] = CollectorRegistry()  # the process's own would keep what is shown here
+    exec(tell_lag.replace("from prometheus_client import REGISTRY", ""), names)
+    spark.streams.removeListener(names["listener"])
+    assert names["REGISTRY"].get_sample_value("rmqpull_queues_left_out") == 0
     names["query"].stop()
+    assert "queues 8, behind latest 0 (min 0, max 0, avg 0.0), rows lost 0\nsource  queue" in capsys.readouterr().out
     assert sum(progress.numInputRows for progress in names["query"].recentProgress) == 2

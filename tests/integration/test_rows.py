@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Row, SparkSession
+from pyspark.sql.functions import window
 
 from pyspark_rmqpull.schema import ROW_SCHEMA
+from rmqpull_broker.core.facts import RowsStored
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.testing import running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 
 if TYPE_CHECKING:
@@ -38,6 +43,7 @@ def full_message(topic: Topic) -> v2.Message:
 
 
 def test_a_row_has_all_that_its_message_has_and_nulls_for_the_rest(queries: Queries, topic: Topic) -> None:
+    """connectors § 4, cases 30, 38 and 44: what is not there is null, but no property is an empty map."""
     topic.send_message(full_message(topic))
     topic.send(b"plain")
     stream = queries.stream(topic)
@@ -68,6 +74,59 @@ def test_a_row_has_all_that_its_message_has_and_nulls_for_the_rest(queries: Quer
     absent = ("tags", "keys", "messageGroup", "deliveryTimestamp")
     assert {name: plain[name] for name in absent} == dict.fromkeys(absent)
     assert (plain["body"], plain["properties"]) == (b"plain", {})
+
+
+def test_an_empty_body_is_empty(queries: Queries, extensions: str) -> None:
+    """connectors § 4, case 30. Brokers refuse them (rocketmq-semantics 3.10.1), but may have stored some once."""
+    with running_broker({"orders": 1}, extensions=extensions) as broker:
+        [stored] = broker.send("orders", b"x")
+        empty = replace(stored, message=replace(stored.message, body=b""), queue_offset=1)
+        broker.change(lambda draft: draft.add(RowsStored(MessageQueue("orders", "broker-a", 0), (empty,))))
+        options = {"endpoints": broker.endpoints, "topic": "orders", "startingOffsets": "earliest"}
+        rows = queries.run(queries.session.readStream.format("rmqpull").options(**options).load()).rows
+    [row] = [row for row in rows if row["queueOffset"] == 1]
+    assert (row["body"], row["tags"], row["keys"], row["properties"]) == (b"", None, None, {})
+
+
+def test_system_properties_come_when_they_are_named(queries: Queries, topic: Topic) -> None:
+    topic.send(b"traced", trace_context="00-4bf9-01")
+    topic.send(b"plain")
+    columns = "body BINARY, systemProperties MAP<STRING,STRING>"
+    by_schema = queries.run(queries.stream(topic, columns)).rows
+    assert {bytes(row["body"]): row["systemProperties"] for row in by_schema} == {
+        b"traced": {"TRACE_CONTEXT": "00-4bf9-01"},
+        b"plain": {},
+    }
+    by_option = queries.batch(topic, columns="body,systemProperties")
+    assert by_option.schema.simpleString() == "struct<body:binary,systemProperties:map<string,string>>"
+    assert sorted(by_option.collect()) == sorted(by_schema)
+
+
+def test_a_view_selects_columns(spark: SparkSession, topic: Topic) -> None:
+    topic.send(b"one", tag="red")
+    options = f"endpoints '{topic.endpoints}', topic '{topic.name}'"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW named USING rmqpull OPTIONS ({options}, columns 'tags,body')")
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW declared (tags STRING, body BINARY) USING rmqpull OPTIONS ({options})")
+    for view in ("named", "declared"):
+        assert spark.table(view).collect() == [Row(tags="red", body=bytearray(b"one"))]
+        spark.sql(f"DROP VIEW {view}")
+
+
+def test_times_are_event_times(queries: Queries, topic: Topic) -> None:
+    """connectors § 4, case 24: a window closes when the watermark of ``bornTimestamp`` is behind it."""
+    for second in (1, 2, 61, 200):
+        message = v2.Message(topic=v2.Resource(name=topic.name), body=b"x")
+        message.system_properties.message_id = "m"
+        message.system_properties.born_timestamp.FromSeconds(1_700_000_040 + second)  # 40 s are a whole minute
+        topic.send_message(message)
+    queries.session.conf.set("spark.sql.shuffle.partitions", "1")
+    try:
+        minutes = queries.stream(topic).withWatermark("bornTimestamp", "10 seconds")
+        counts = minutes.groupBy(window("bornTimestamp", "1 minute")).count()
+        run = queries.run(counts.selectExpr("unix_seconds(window.start) - 1700000040 AS start", "count"))
+    finally:
+        queries.session.conf.unset("spark.sql.shuffle.partitions")
+    assert sorted(run.rows) == [Row(start=0, count=2), Row(start=60, count=1)]
 
 
 def test_a_schema_selects_columns(queries: Queries, topic: Topic) -> None:

@@ -1,0 +1,55 @@
+"""Checkpoints that queries of version 1 left behind go on, also in later releases: their files are kept as written.
+
+Each was left by a query over "flights", ten messages in two queues, with ``maxOffsetsPerTrigger`` 4, which was killed
+within a batch.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqpull_broker.testing import running_broker
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Queries
+
+CHECKPOINTS = Path(__file__).parents[1] / "connector" / "checkpoints"
+CREATION_ID = "dd7603eda464e0f3"
+
+
+def place(kept: Path, here: Path, creation_id: str) -> None:
+    """Copies a kept checkpoint to where a query uses it; its topic is the one of this test's broker."""
+    shutil.copytree(kept, here)
+    for log in (here / "offsets").iterdir():
+        log.write_text(log.read_text().replace(CREATION_ID, creation_id))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "batches"),
+    [
+        # The offset that Spark has logged says where the first batch began; options do not matter any more.
+        ("version-1-within-its-first-batch", {"startingOffsets": "latest"}, {0: (0, 2), 1: (2, 4), 2: (4, 5)}),
+        ("version-1-within-its-second-batch", {}, {1: (2, 4), 2: (4, 5)}),
+        ("version-1-after-losses", {"failOnDataLoss": "false"}, {1: (2, 4), 2: (4, 5)}),
+    ],
+)
+def test_a_query_goes_on_where_its_checkpoint_is(
+    queries: Queries, extensions: str, name: str, options: dict[str, str], batches: dict[int, tuple[int, int]]
+) -> None:
+    """connectors § 4, cases 23 and 33."""
+    with running_broker({"flights": 2}, extensions=extensions) as broker:
+        place(CHECKPOINTS / name, queries.checkpoint, broker.look(lambda state: state.topic("flights").creation_id))
+        broker.send("flights", *(b"%d" % number for number in range(10)))
+        given = {"endpoints": broker.endpoints, "topic": "flights", "maxOffsetsPerTrigger": "4", **options}
+        run = queries.run(queries.session.readStream.format("rmqpull").options(**given).load())
+    places = {
+        batch_id: sorted((row["queueId"], row["queueOffset"]) for row in rows) for batch_id, rows in run.batches.items()
+    }
+    assert places == {
+        batch_id: [(queue_id, offset) for queue_id in (0, 1) for offset in range(*span)]
+        for batch_id, span in batches.items()
+    }
