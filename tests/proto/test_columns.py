@@ -59,6 +59,8 @@ def test_publish_schema() -> None:
         "bornHost string",
         "msgId string",
         "bodyEncoding int32",
+        "brokerName string",
+        "queueId int32",
     ]
 
 
@@ -126,7 +128,7 @@ OUT_OF_BOUNDS = pa.Array.from_buffers(pa.binary(), 2, [None, pa.py_buffer(WILD_O
     [
         ({"tags": pa.array(["a"])}, "Missing column: body."),
         ({"body": pa.array(["text"])}, "Column body must be binary, got string."),
-        ({"body": pa.array([b"x"]), "brokerName": pa.array(["a"])}, "No such column: brokerName."),
+        ({"body": pa.array([b"x"]), "topic": pa.array(["a"])}, "No such column: topic."),
         ({"body": OUT_OF_BOUNDS}, "out of bounds"),
     ],
 )
