@@ -16,9 +16,11 @@ from pyspark_rmqpull.discovery import find_topics
 from pyspark_rmqpull.ending import refuse_resolved_start_after_end, resolve_ends
 from pyspark_rmqpull.listing import creation_ids_of, queues_of
 from pyspark_rmqpull.model import QueueRange
+from pyspark_rmqpull.offset_stores import offset_look_up
 from pyspark_rmqpull.option import Mode
 from pyspark_rmqpull.options import SourceOptions
 from pyspark_rmqpull.partition_reader import QueueRangesPartition, read_partition, tasks_of
+from pyspark_rmqpull.waiting import wait_for_topic
 
 
 class RmqpullBatchReader(DataSourceReader):
@@ -37,9 +39,11 @@ class RmqpullBatchReader(DataSourceReader):
         """
         options = self._options
         client = connect(options.connection, options.flow)
-        topics = allocated(find_topics(client, options.selection, (), None), (), options.allocation)
+        found = wait_for_topic(lambda: find_topics(client, options.selection, (), None), options.wait_for_topic)
+        topics = allocated(found, (), options.allocation)
         bounds = queues_of(topics)
-        starts = options.starting(Mode.BATCH).resolve(bounds, client, int(time.time() * 1000))
+        asked_for_starts = offset_look_up(options.group, client)
+        starts = options.starting(Mode.BATCH).resolve(bounds, asked_for_starts, int(time.time() * 1000))
         ends = resolve_ends(options.ending, bounds, client)
         refuse_resolved_start_after_end(starts, ends)
         if starts and not options.message_filter.keeps_everything:

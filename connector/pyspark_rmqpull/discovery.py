@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from pyspark_rmqpull.client.port import BrokerClient
-from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.errors import TopicMissing
 from pyspark_rmqpull.model import MessageQueue, TopicBounds
 from pyspark_rmqpull.selection import TopicSelection
 
@@ -18,15 +18,15 @@ def find_topics(
 
     ``known`` are queues that the query has read before: that one of them is missing is a loss, and not said here.
     ``query_id`` asks for the rows that it has reported lost.
-    Raises OptionError for a topic or queue that is named and never was there, and for a pattern at a server that
-    cannot list its topics.
+    Raises TopicMissing for a topic or queue that is named and never was there, and OptionError for a pattern at a
+    server that cannot list its topics.
     """
     if selection.pattern is not None:
         return client.bounds(selection.matching(client.topic_names()), query_id)
     topics = client.bounds(selection.wanted_names, query_id)
     read_before = {queue.topic for queue in known}
     if missing := [name for name in selection.wanted_names if name not in topics and name not in read_before]:
-        raise OptionError(
+        raise TopicMissing(
             f"Topic {', '.join(missing)} does not exist at {client.endpoints}. "
             f"Create it, or name another in option {'assign' if selection.queues else 'topic'}."
         )
@@ -38,7 +38,7 @@ def _assigned(
 ) -> dict[str, TopicBounds]:
     existing = {queue for topic in topics.values() for queue in topic.queues}
     if missing := sorted(selection.queues - existing - set(known)):
-        raise OptionError(
+        raise TopicMissing(
             f"Option assign names {', '.join(map(str, missing))}, which does not exist. "
             f"There are {', '.join(map(str, sorted(existing)))}."
         )

@@ -2,6 +2,7 @@
 
 RmqpullError
 ├── OptionError          the query must be changed
+│   └── TopicMissing     a topic or queue that is named does not exist, or not yet
 ├── BrokerUnavailable    nobody answers in time; trying again may help, and has been tried
 ├── RequestRefused       the broker answers with a refusal
 ├── DataLoss             messages that should be read are gone
@@ -21,6 +22,10 @@ class RmqpullError(Exception):
 
 class OptionError(RmqpullError):
     """An option or a schema that the source cannot work with."""
+
+
+class TopicMissing(OptionError):
+    """A topic or a queue that options name and that never was there."""
 
 
 class BrokerUnavailable(RmqpullError):

@@ -78,6 +78,22 @@ def resource_name(length_max: int) -> Callable[[str], str]:
     return parse
 
 
+_UNITS_MS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+
+
+def duration(most_ms: int) -> Callable[[str], int]:
+    """A parser of durations up to ``most_ms``, as ``90s``, ``5m``, or a number of milliseconds; it gives these."""
+
+    def parse(text: str) -> int:
+        match = re.fullmatch(r"([0-9]{1,18}) *(ms|s|m|h|)", text.strip().lower())
+        value = int(match[1]) * _UNITS_MS[match[2]] if match else -1
+        if not 0 <= value <= most_ms:
+            raise ValueError(f"Expected a duration such as 500ms, 90s, 5m or 1h, of {most_ms} ms at most.")
+        return value
+
+    return parse
+
+
 def integer(least: int, most: int) -> Callable[[str], int]:
     """A parser of integers in ``[least, most]``."""
     wanted = f"an integer from {least} to {most}"

@@ -13,6 +13,7 @@ from pyspark_rmqpull.allocation.machine_room import MachineRoomResolver
 from pyspark_rmqpull.allocation_options import ALLOCATION_OPTIONS
 from pyspark_rmqpull.connection import Connection
 from pyspark_rmqpull.connection_options import CONNECTION_OPTIONS
+from pyspark_rmqpull.consumer_group import ConsumerGroup, refuse_stray_progress
 from pyspark_rmqpull.ending import refuse_start_after_end
 from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.filters import SQL92, MessageFilter
@@ -53,11 +54,16 @@ class SourceOptions:
     topic: tuple[str, ...] | None
     topic_pattern: str | None
     assign: frozenset[MessageQueue] | None
+    wait_for_topic: int
     columns: tuple[str, ...] | None
     bodies: str
     filter_expression: str
     filter_type: str
     consumer_group: str | None
+    commit_offsets: bool
+    message_model: str
+    client_id: str | None
+    local_offset_store_dir: str
     starting_offsets: Positions | None
     starting_offsets_default: Positions | None
     starting_timestamp: Positions | None
@@ -87,7 +93,7 @@ class SourceOptions:
     @property
     def connection(self) -> Connection:
         """How the broker is reached."""
-        return Connection(self.endpoints, self.request_timeout_ms)
+        return Connection(self.endpoints, self.request_timeout_ms, self.client_id)
 
     @property
     def flow(self) -> Flow:
@@ -103,6 +109,13 @@ class SourceOptions:
     def message_filter(self) -> MessageFilter:
         """Which messages the broker is asked for."""
         return MessageFilter(self.filter_expression, self.filter_type)
+
+    @property
+    def group(self) -> ConsumerGroup | None:
+        """The group that follows the query, if there is one."""
+        if self.consumer_group is None:
+            return None
+        return ConsumerGroup(self.consumer_group, self.message_model, self.client_id, self.local_offset_store_dir)
 
     @property
     def pull_group(self) -> str:
@@ -152,6 +165,7 @@ class SourceOptions:
         _refuse_conflicts(given)
         checked = cls(**{option.attribute: _value(option, given) for option in OPTIONS})
         refuse_stray(given, checked)
+        refuse_stray_progress(given, checked)
         choose(checked)
         _refuse_positions(checked, mode)
         if mode is not None:
@@ -187,6 +201,11 @@ def _refuse_conflicts(given: Mapping[str, str]) -> None:
         )
     if not chosen:
         raise OptionError("Option topic is missing. Name one topic or several, or give topicPattern or assign.")
+    if chosen == ["topicPattern"] and "waitfortopic" in given:
+        raise OptionError(
+            "Option waitForTopic has nothing to wait for: topicPattern may match no topic, and those that come later "
+            "are found. Remove it, or name the topics with option topic."
+        )
 
 
 def _ranked(*options: tuple[str, Positions | None]) -> Ranked:

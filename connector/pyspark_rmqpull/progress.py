@@ -1,37 +1,92 @@
-"""The group's progress on the broker, for people and lag tools; the checkpoint is the truth."""
+"""The group's progress, for people and lag tools; the checkpoint is the truth."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 
-from pyspark_rmqpull.client.port import BrokerClient
-from pyspark_rmqpull.errors import RmqpullError
+from pyspark_rmqpull.errors import BrokerUnavailable, RmqpullError
 from pyspark_rmqpull.model import MessageQueue
+from pyspark_rmqpull.offset_stores import OffsetStore
 from pyspark_rmqpull.offsets import QueueOffsets
+
+COMMIT_TIMEOUT_MS = 2_000
+"""How long a commit may hold up planning. ``requestTimeoutMs`` is meant for what a query cannot go on without."""
+COMMIT_AGAIN_S = 60.0
+"""An idle query sets its offsets anew after so long: a reset of the group, or a crash, may have undone them."""
+LAST_COMMIT_ATTEMPTS = 3
+LAST_COMMIT_PAUSE_S = 0.2
+REST_FACTOR = 4
+"""A failed commit that took a second is tried again after four: trying takes a fifth of the time at most."""
 
 _logger = logging.getLogger(__name__)
 
 
 class GroupProgress:
-    """Commits what Spark has finished. Without a group it does nothing.
+    """Commits what Spark has finished. Without a store it does nothing.
 
     Spark tells of the end of a batch only when it plans the next one, and never of the last; but each planning begins
     with the end of the last finished batch (connectors § 3.4 no. 3, 4), so both come here.
     """
 
-    def __init__(self, client: Callable[[], BrokerClient], group: str | None) -> None:
-        self._client = client
+    def __init__(
+        self,
+        group: str | None,
+        store: OffsetStore | None,
+        request_timeout_ms: int,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._group = group
+        self._store = store
+        self._request_timeout_ms = request_timeout_ms
+        self._clock = clock
+        self._sleep = sleep
         self._committed: Mapping[MessageQueue, int] = {}
+        self._stale_at_s = 0.0
+        self._retry_at_s = 0.0
+        self._is_failing = False
 
-    def commit(self, finished: QueueOffsets) -> None:
-        """Sets the group's offsets, unless they are set already. Never raises: a query must not fail for it."""
-        if self._group is None or finished.is_initial or finished.offsets == self._committed:
+    def commit(self, finished: QueueOffsets, *, is_last: bool = False) -> None:
+        """Sets the group's offsets, unless they are set already. Never raises: a query must not fail for it.
+
+        ``is_last`` says that nobody will try again after this: it takes the time that it needs.
+        """
+        if self._store is None or finished.is_initial:
+            return
+        begun_s = self._clock()
+        if finished.offsets == self._committed and begun_s < self._stale_at_s:
+            return
+        if begun_s < self._retry_at_s and not is_last:
             return
         try:
-            self._client().commit(self._group, finished.offsets)
+            self._commit_last(self._store, finished) if is_last else self._commit(self._store, finished)
         except RmqpullError as error:
-            _logger.warning("Group %s keeps its old offsets until the next batch: %s", self._group, error)
+            ended_s = self._clock()
+            self._retry_at_s = ended_s + REST_FACTOR * (ended_s - begun_s)
+            self._tell_failure(error)
         else:
             self._committed = finished.offsets
+            self._stale_at_s = self._clock() + COMMIT_AGAIN_S
+            self._is_failing = False
+
+    def _commit(self, store: OffsetStore, finished: QueueOffsets) -> None:
+        store.commit(finished.offsets, min(COMMIT_TIMEOUT_MS, self._request_timeout_ms))
+
+    def _commit_last(self, store: OffsetStore, finished: QueueOffsets) -> None:
+        for attempt in range(1, LAST_COMMIT_ATTEMPTS + 1):
+            try:
+                return store.commit(finished.offsets, self._request_timeout_ms)
+            except BrokerUnavailable:  # it has been tried for as long as a request may take
+                raise
+            except RmqpullError:
+                if attempt == LAST_COMMIT_ATTEMPTS:
+                    raise
+                self._sleep(attempt * LAST_COMMIT_PAUSE_S)
+        return None
+
+    def _tell_failure(self, error: RmqpullError) -> None:
+        level = logging.DEBUG if self._is_failing else logging.WARNING
+        _logger.log(level, "Group %s keeps its old offsets until a later commit succeeds: %s", self._group, error)
+        self._is_failing = True

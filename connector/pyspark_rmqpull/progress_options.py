@@ -1,8 +1,26 @@
-"""Options of a query's progress: the consumer group that follows it, and what becomes of it after a loss."""
+"""Options of a query's progress: the consumer group that follows it, where its offsets are, and what a loss does."""
 
 from __future__ import annotations
 
-from pyspark_rmqpull.option import Option, boolean, resource_name
+import re
+
+from pyspark_rmqpull.consumer_group import BROADCASTING, CLUSTERING, LOCAL_OFFSET_STORE_DIR
+from pyspark_rmqpull.option import Mode, Option, boolean, one_of, resource_name
+
+_CLIENT_ID = re.compile(r"(?!\.{1,2}$)[%|a-zA-Z0-9_@.:#-]{1,255}")
+
+
+def _client_id(text: str) -> str:
+    if not _CLIENT_ID.fullmatch(text):
+        raise ValueError("Expected 1 to 255 of the characters a-z A-Z 0-9 _ - % | @ . : #, for it names a folder, too.")
+    return text
+
+
+def _directory(text: str) -> str:
+    if not text.strip() or "\0" in text:
+        raise ValueError("Expected the path of a directory.")
+    return text
+
 
 PROGRESS_OPTIONS = (
     Option(
@@ -11,6 +29,40 @@ PROGRESS_OPTIONS = (
         "name",
         "Group whose offsets follow the query, micro-batch by micro-batch; without one nothing is committed.",
         resource_name(120),
+    ),
+    Option(
+        "commitOffsets",
+        "true",
+        "true, false",
+        "Whether the group's offsets are set. With `false` the group is only the name in which is pulled, and where "
+        "`startingOffsets=group` finds its begin.",
+        boolean,
+        only=Mode.STREAM,
+    ),
+    Option(
+        "messageModel",
+        CLUSTERING,
+        "name",
+        f"Where the group's offsets are: `{CLUSTERING}`, on the broker; or `{BROADCASTING}`, in a file of the driver's "
+        "machine, as RocketMQ's broadcasting consumers keep them.",
+        one_of(CLUSTERING, BROADCASTING),
+    ),
+    Option(
+        "clientId",
+        None,
+        "name",
+        f"Who this query is. `{BROADCASTING}` finds the offsets of an earlier run by it, so it must stay the same, and "
+        "no other query of the group may have it; unset, `<driver's host name>@DEFAULT`. Servers see it at the begin "
+        "of their client ids.",
+        _client_id,
+    ),
+    Option(
+        "localOffsetStoreDir",
+        LOCAL_OFFSET_STORE_DIR,
+        "path",
+        f"For `{BROADCASTING}`: the directory that holds `<clientId>/<group>/offsets.json`, as RocketMQ's property "
+        "`rocketmq.client.localOffsetStoreDir` does.",
+        _directory,
     ),
     Option(
         "failOnDataLoss",

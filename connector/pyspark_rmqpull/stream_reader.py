@@ -22,12 +22,14 @@ from pyspark_rmqpull.listing import queues_of
 from pyspark_rmqpull.loss import refuse, refuse_cut_plan, resume
 from pyspark_rmqpull.lost_rows import LossReport
 from pyspark_rmqpull.model import MessageQueue, TopicBounds
+from pyspark_rmqpull.offset_stores import offset_look_up, offset_store
 from pyspark_rmqpull.offsets import QueueOffsets, nested
 from pyspark_rmqpull.option import Mode
 from pyspark_rmqpull.options import SourceOptions
 from pyspark_rmqpull.partition_reader import QueueRangesPartition, read_partition, tasks_of
 from pyspark_rmqpull.planning import ranges_between
 from pyspark_rmqpull.progress import GroupProgress
+from pyspark_rmqpull.waiting import wait_for_topic
 
 _logger = logging.getLogger(__name__)
 
@@ -38,7 +40,9 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._progress = GroupProgress(self._client, options.consumer_group)
+        group = options.group if options.commit_offsets else None
+        store = None if group is None else offset_store(group, self._client)
+        self._progress = GroupProgress(options.consumer_group, store, options.request_timeout_ms)
         self._is_first_call = True
         self._is_filter_checked = False
         self._is_available_now = False
@@ -50,9 +54,10 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._query_id: str | None = None
         self._rows_lost: dict[MessageQueue, int] = {}
 
-    def _client(self) -> BrokerClient:
+    def _client(self, request_timeout_ms: int | None = None) -> BrokerClient:
         options = self._options
-        return connect(options.connection, options.flow)
+        timeout_ms = options.request_timeout_ms if request_timeout_ms is None else request_timeout_ms
+        return connect(replace(options.connection, request_timeout_ms=timeout_ms), options.flow)
 
     def initialOffset(self) -> dict[str, Any]:
         """The offset before the first batch: it names no queue, since Spark would not keep it (see ``offsets``)."""
@@ -78,7 +83,8 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         batch_start = self._batch_start(finished, topics)
         self._check_filter(batch_start)
         # Not earlier: an absent broker would be waited for twice, and a topic made anew would get its old offsets.
-        self._progress.commit(self._existing(finished, batch_start.starts))
+        existing = self._existing(finished, batch_start.starts)
+        self._progress.commit(existing, is_last=self._is_last_look(finished, batch_start, topics))
         if self._may_wait(batch_start, topics):
             if not self._wait(batch_start, topics):
                 return start
@@ -102,7 +108,10 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _topics(self, finished: QueueOffsets) -> dict[str, TopicBounds]:
         options = self._options
-        topics = find_topics(self._client(), options.selection, finished.offsets.keys(), finished.query_id)
+        topics = wait_for_topic(
+            lambda: find_topics(self._client(), options.selection, finished.offsets.keys(), finished.query_id),
+            options.wait_for_topic,
+        )
         return self._allocated(topics, finished)
 
     def _allocated(self, topics: dict[str, TopicBounds], finished: QueueOffsets) -> dict[str, TopicBounds]:
@@ -119,7 +128,8 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the batch begins: the finished offset, and the resolved starts of queues that it does not name."""
         bounds = queues_of(topics)
         if finished.is_initial and self._is_first_call:
-            starts = self._options.starting(Mode.STREAM).resolve(bounds, self._client(), int(time.time() * 1000))
+            ask = offset_look_up(self._options.group, self._client())
+            starts = self._options.starting(Mode.STREAM).resolve(bounds, ask, int(time.time() * 1000))
         else:
             on_loss = refuse if self._losses is None else self._losses.tell
             starts = resume(self._selected(finished), topics, self._ends_seen, on_loss)
@@ -153,6 +163,14 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         queue, offset = next(iter(batch_start.offsets.items()))
         self._client().check_filter(options.pull_group, queue, offset, options.message_filter)
         self._is_filter_checked = True
+
+    def _is_last_look(
+        self, finished: QueueOffsets, batch_start: QueueOffsets, topics: Mapping[str, TopicBounds]
+    ) -> bool:
+        """Whether a query over what is available now has come to its end: Spark will not plan again."""
+        if not self._is_available_now or batch_start.starts:
+            return False
+        return self._admitted(batch_start.offsets, self._ends(topics), ReadAllAvailable()) == finished.offsets
 
     def _may_wait(self, batch_start: QueueOffsets, topics: Mapping[str, TopicBounds]) -> bool:
         """Whether nothing is new and the query goes on for ever: waiting holds up its other sources."""

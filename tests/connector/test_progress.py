@@ -1,88 +1,158 @@
-"""The group's offsets on the broker: they follow the query and never stop it."""
+"""The group's offsets: they follow the query, never stop it, and hold it up for a bounded time."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import cast
 
 import pytest
 
-from pyspark_rmqpull.client import BrokerClient
 from pyspark_rmqpull.client.channel import Unserved
-from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
+from pyspark_rmqpull.errors import BrokerUnavailable, OptionError, RequestRefused
 from pyspark_rmqpull.model import MessageQueue
 from pyspark_rmqpull.offsets import QueueOffsets
-from pyspark_rmqpull.progress import GroupProgress
+from pyspark_rmqpull.progress import COMMIT_AGAIN_S, COMMIT_TIMEOUT_MS, GroupProgress
 from rmqpull_proto.rpc import MESSAGING
 
 QUEUE = MessageQueue("orders", "a", 0)
 AT_5, AT_7 = QueueOffsets({QUEUE: 5}), QueueOffsets({QUEUE: 7})
+REQUEST_TIMEOUT_MS = 10_000
+REFUSAL = RequestRefused("INTERNAL_SERVER_ERROR", "no")
 
 
-class FakeClient:
-    """Takes commits, or fails as told."""
+class FakeStore:
+    """Takes commits, or fails as told after ``takes_s`` of the time that it keeps."""
 
     def __init__(self) -> None:
-        self.commits: list[tuple[str, dict[MessageQueue, int]]] = []
-        self.failure: Exception | None = None
+        self.now_s = 100.0
+        self.takes_s = 0.0
+        self.failures: list[Exception] = []
+        self.tries: list[int] = []
+        self.commits: list[dict[MessageQueue, int]] = []
+        self.pauses_s: list[float] = []
 
-    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        if self.failure is not None:
-            raise self.failure
-        self.commits.append((group, dict(offsets)))
+    def commit(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> None:
+        self.tries.append(timeout_ms)
+        self.now_s += self.takes_s
+        if self.failures:
+            raise self.failures.pop(0)
+        self.commits.append(dict(offsets))
+
+    def clock(self) -> float:
+        return self.now_s
 
 
 @pytest.fixture
-def client() -> FakeClient:
-    return FakeClient()
+def store() -> FakeStore:
+    return FakeStore()
 
 
 @pytest.fixture
-def progress(client: FakeClient) -> GroupProgress:
-    return GroupProgress(lambda: cast("BrokerClient", client), "billing")
+def progress(store: FakeStore) -> GroupProgress:
+    return GroupProgress("billing", store, REQUEST_TIMEOUT_MS, store.clock, store.pauses_s.append)
 
 
-def test_each_position_is_committed_once(progress: GroupProgress, client: FakeClient) -> None:
+def test_each_position_is_committed_once(progress: GroupProgress, store: FakeStore) -> None:
     for position in (AT_5, AT_5, QueueOffsets(AT_5.offsets, starts={QUEUE: 1}), AT_7, AT_7):
         progress.commit(position)
-    assert client.commits == [("billing", {QUEUE: 5}), ("billing", {QUEUE: 7})]
+    assert store.commits == [{QUEUE: 5}, {QUEUE: 7}]
 
 
-def test_the_offset_before_the_first_batch_is_not_committed(progress: GroupProgress, client: FakeClient) -> None:
+def test_the_offset_before_the_first_batch_is_not_committed(progress: GroupProgress, store: FakeStore) -> None:
     progress.commit(QueueOffsets())
-    assert client.commits == []
+    assert store.tries == []
 
 
-def test_without_a_group_nobody_is_asked() -> None:
-    def no_client() -> BrokerClient:
-        raise AssertionError("no broker is needed")
+def test_an_idle_query_commits_again_after_a_while_for_a_reset_may_have_moved_its_group(
+    progress: GroupProgress, store: FakeStore
+) -> None:
+    for _ in range(4):
+        progress.commit(AT_5)
+        store.now_s += COMMIT_AGAIN_S / 2
+    assert store.commits == [{QUEUE: 5}, {QUEUE: 5}]
 
-    GroupProgress(no_client, None).commit(AT_5)
+
+def test_without_a_store_nothing_happens() -> None:
+    GroupProgress(None, None, REQUEST_TIMEOUT_MS).commit(AT_5, is_last=True)
 
 
 @pytest.mark.parametrize(
     "failure",
     [
         BrokerUnavailable("nobody there"),
-        RequestRefused("INTERNAL_SERVER_ERROR", "no"),
+        REFUSAL,
         Unserved("127.0.0.1:8081", MESSAGING.methods["UpdateOffset"]),
+        OptionError("The group's offsets cannot be written."),
     ],
 )
-def test_a_failure_is_logged_and_tried_again_at_the_next(
-    progress: GroupProgress, client: FakeClient, caplog: pytest.LogCaptureFixture, failure: Exception
+def test_a_failure_is_logged_once_and_tried_again_with_the_next_planning(
+    progress: GroupProgress, store: FakeStore, caplog: pytest.LogCaptureFixture, failure: Exception
 ) -> None:
-    client.failure = failure
+    store.failures = [failure, failure, failure]
     with caplog.at_level(logging.WARNING):
-        progress.commit(AT_5)
-    assert f"Group billing keeps its old offsets until the next batch: {failure}" in caplog.text
-    client.failure = None
+        for _ in range(4):
+            progress.commit(AT_5)
+    assert caplog.messages == [f"Group billing keeps its old offsets until a later commit succeeds: {failure}"]
+    assert store.commits == [{QUEUE: 5}]
+
+
+def test_a_failure_after_a_success_is_told_again(
+    progress: GroupProgress, store: FakeStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.failures = [REFUSAL]
     progress.commit(AT_5)
-    assert client.commits == [("billing", {QUEUE: 5})]
+    progress.commit(AT_5)
+    store.failures = [REFUSAL]
+    progress.commit(AT_7)
+    assert len(caplog.messages) == 2
 
 
-def test_a_broker_that_cannot_be_reached_stops_nothing() -> None:
-    def unreachable() -> BrokerClient:
-        raise BrokerUnavailable("nobody there")
+def test_a_commit_holds_up_planning_for_two_seconds_in_ten_at_most(progress: GroupProgress, store: FakeStore) -> None:
+    store.takes_s = COMMIT_TIMEOUT_MS / 1000
+    store.failures = [BrokerUnavailable("nobody there")] * 99
+    begun_s = store.now_s
+    while store.now_s < begun_s + 100:
+        progress.commit(AT_5)
+        store.now_s += 0.5
+    assert set(store.tries) == {COMMIT_TIMEOUT_MS}
+    assert len(store.tries) == 10
 
-    GroupProgress(unreachable, "billing").commit(AT_5)
+
+def test_a_shorter_request_timeout_holds_for_commits_too(store: FakeStore) -> None:
+    GroupProgress("billing", store, 500, store.clock).commit(AT_5)
+    assert store.tries == [500]
+
+
+def test_the_last_commit_takes_the_time_of_a_request_and_does_not_rest(
+    progress: GroupProgress, store: FakeStore
+) -> None:
+    store.takes_s = 2.0
+    store.failures = [BrokerUnavailable("nobody there")]
+    progress.commit(AT_5)
+    progress.commit(AT_5)
+    progress.commit(AT_5, is_last=True)
+    assert store.tries == [COMMIT_TIMEOUT_MS, REQUEST_TIMEOUT_MS]
+    assert store.commits == [{QUEUE: 5}]
+
+
+def test_the_last_commit_is_tried_three_times_when_it_is_refused(progress: GroupProgress, store: FakeStore) -> None:
+    store.failures = [REFUSAL] * 2
+    progress.commit(AT_5, is_last=True)
+    assert store.commits == [{QUEUE: 5}]
+    store.failures = [REFUSAL] * 3
+    progress.commit(AT_7, is_last=True)
+    assert len(store.tries) == 6
+    assert store.commits == [{QUEUE: 5}]
+    assert store.pauses_s == pytest.approx([0.2, 0.4] * 2)
+
+
+def test_a_broker_that_is_away_is_not_waited_for_again_at_the_end(progress: GroupProgress, store: FakeStore) -> None:
+    store.failures = [BrokerUnavailable("nobody there")]
+    progress.commit(AT_5, is_last=True)
+    assert store.tries == [REQUEST_TIMEOUT_MS]
+
+
+def test_what_is_committed_already_is_not_committed_at_the_end(progress: GroupProgress, store: FakeStore) -> None:
+    progress.commit(AT_5)
+    progress.commit(AT_5, is_last=True)
+    assert store.commits == [{QUEUE: 5}]

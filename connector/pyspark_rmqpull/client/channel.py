@@ -101,7 +101,8 @@ class BrokerChannel:
             request_serializer=method.request.SerializeToString,
             response_deserializer=method.response.FromString,
         )
-        stream = multi_callable(request, timeout=timeout_s, metadata=_metadata(), wait_for_ready=True)
+        metadata = _metadata(self.connection.client_id)
+        stream = multi_callable(request, timeout=timeout_s, metadata=metadata, wait_for_ready=True)
         return cast("Stream", stream)
 
     def close(self) -> None:
@@ -122,7 +123,9 @@ class BrokerChannel:
             request_serializer=method.request.SerializeToString,
             response_deserializer=method.response.FromString,
         )
-        return multi_callable.future(request, timeout=timeout_s, metadata=_metadata(), wait_for_ready=True)
+        return multi_callable.future(
+            request, timeout=timeout_s, metadata=_metadata(self.connection.client_id), wait_for_ready=True
+        )
 
     def _begun(
         self, method: Method, begin: Callable[[float], Any], take: Callable[[Any], Any], check: bool = True
@@ -192,11 +195,12 @@ def channel_of_process(connection: Connection) -> BrokerChannel:
     return _channels[key]
 
 
-def _metadata() -> tuple[tuple[str, str], ...]:
-    """The headers of rocketmq-semantics 5.2; the server requires the client id."""
+def _metadata(client_id: str | None) -> tuple[tuple[str, str], ...]:
+    """The headers of rocketmq-semantics 5.2; the server requires the client id, which no two processes may share."""
+    client = "" if client_id is None else f"{client_id}@"
     now = datetime.datetime.now(datetime.timezone.utc)
     return (
-        ("x-mq-client-id", f"{socket.gethostname()}@{os.getpid()}@rmqpull"),
+        ("x-mq-client-id", f"{client}{socket.gethostname()}@{os.getpid()}@rmqpull"),
         ("x-mq-language", "PYTHON"),
         ("x-mq-client-version", __version__),
         ("x-mq-protocol", "v2"),
