@@ -94,7 +94,9 @@ class StandardClient:
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
         """A pull of one message, for less cannot be asked for."""
-        for part in self.start_pull(group, queue, offset, 1, message_filter)():
+        parts = self.start_pull(group, queue, offset, 1, message_filter)()
+        _tell_reset(group, queue, parts)
+        for part in parts:
             if part.status.code not in (v2.Code.MESSAGE_NOT_FOUND, v2.Code.ILLEGAL_OFFSET, v2.Code.CODE_UNSPECIFIED):
                 try:
                     self.refuse_status(part.status)
@@ -114,7 +116,10 @@ class StandardClient:
         requests = [self._pull_request(group, queue, offset, 1, message_filter, timeout_ms) for queue, offset in waited]
         streams = [self._channel.stream(_PULL, request, timeout_ms) for request in requests]
         with ThreadPoolExecutor(max_workers=len(streams), thread_name_prefix="rmqpull-wait") as threads:
-            answers = [threads.submit(_has_news, stream) for stream in streams]
+            answers = [
+                threads.submit(_has_news, group, queue, stream)
+                for (queue, _), stream in zip(waited, streams, strict=True)
+            ]
             done, _ = wait(answers, return_when=FIRST_COMPLETED)
             has_news = any(answer.result() for answer in done)
             for stream in streams:
@@ -306,13 +311,23 @@ def _is_of_missing_queue(status: v2.Status) -> bool:
     return is_beyond or status.code == v2.Code.TOPIC_NOT_FOUND
 
 
-def _has_news(stream: Stream) -> bool:
+def _has_news(group: str, queue: MessageQueue, stream: Stream) -> bool:
     """Whether a parked pull was answered with anything but that its time is over."""
     try:
-        return not any(part.status.code == v2.Code.MESSAGE_NOT_FOUND for part in stream)
+        parts = list(stream)
+        _tell_reset(group, queue, parts)
+        return not any(part.status.code == v2.Code.MESSAGE_NOT_FOUND for part in parts)
     except grpc.RpcError:
         # Whatever ended the wait, planning looks at the broker next and reports what is wrong with it.
         return True
+
+
+def _tell_reset(group: str, queue: MessageQueue, parts: Sequence[rpc.PullMessageResponse]) -> None:
+    """Logs the reset that a pull was answered with, which is asked for no more."""
+    if any(part.status.message == "OFFSET_RESET" for part in parts):
+        for part in parts:
+            if part.WhichOneof("content") == "next_offset":
+                log_reset(group, queue, part.next_offset)
 
 
 def _columns_of(gathered: Mapping[MessageQueue, list[v2.Message]], columns: Sequence[str]) -> list[QueueRows]:

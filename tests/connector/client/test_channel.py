@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 import threading
@@ -62,6 +64,16 @@ def channel() -> Iterator[BrokerChannel]:
 @pytest.mark.parametrize("ask", [by_call, by_start])
 def test_an_answer_comes(channel: BrokerChannel, ask: Ask) -> None:
     assert [queue.topic.name for queue in ask(channel).message_queues] == ["orders"]
+
+
+def test_the_client_id_stands_before_what_tells_processes_apart() -> None:
+    with running_broker({"orders": 1}) as broker:
+        whole_id = f"10.0.0.1@DEFAULT@{socket.gethostname()}@{os.getpid()}@rmqpull"
+        broker.faults.fail("QueryRoute", "FORBIDDEN", client_id=whole_id)
+        opened = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S, "10.0.0.1@DEFAULT"))
+        with pytest.raises(RequestRefused, match="FORBIDDEN"):
+            by_call(opened)
+        opened.close()
 
 
 def test_a_status_that_is_not_ok_is_a_refusal_with_its_code(channel: BrokerChannel) -> None:

@@ -9,12 +9,16 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
+from pyspark_rmqpull.client import connect
 from pyspark_rmqpull.client.channel import BrokerChannel
 from pyspark_rmqpull.client.columnar import ColumnarClient
 from pyspark_rmqpull.client.standard import StandardClient
 from pyspark_rmqpull.errors import DataLoss
+from pyspark_rmqpull.filters import MessageFilter
 from pyspark_rmqpull.flow import Flow
 from pyspark_rmqpull.model import MessageQueue, QueueRange
+from rmqpull_broker.core.consumer_offsets import ResetRequest, invoke_reset
+from rmqpull_broker.testing import running_broker
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
@@ -113,6 +117,24 @@ def test_a_wait_is_begun_again(answers: list[Any], has_news: bool, calls: int) -
     client = ColumnarClient(cast(BrokerChannel, channel))
     assert client.wait_for_messages("g", {QUEUES[0]: 2, QUEUES[1]: 5}, 1_000) == has_news
     assert len(channel.requests) == calls
+
+
+@pytest.mark.parametrize("extensions", ["columns", "none"])
+@pytest.mark.parametrize("asks_for_filter", [False, True])
+def test_whatever_pull_is_told_of_a_reset_tells_it_in_the_log(
+    extensions: str, asks_for_filter: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running_broker({"orders": 1}, extensions=extensions) as broker:
+        broker.send("orders", *[b"x"] * 9)
+        client = connect(broker.endpoints)
+        client.commit("g", {QUEUES[0]: 9})
+        broker.change(lambda draft: invoke_reset(draft, ResetRequest("g", "orders", QUEUES[0], 7)))
+        if asks_for_filter:
+            client.check_filter("g", QUEUES[0], 9, MessageFilter("paid"))
+        else:
+            client.wait_for_messages("g", {QUEUES[0]: 9}, 50)
+        client.close()
+    assert caplog.messages == [LOGGED]
 
 
 # --- the topic that is meant ------------------------------------------------------------------------------------------

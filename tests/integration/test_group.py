@@ -1,0 +1,288 @@
+"""The group follows the query: on the broker or in its file, never ahead, whatever commits and resets do."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from pyspark_rmqpull.local_offset_store import LocalFileOffsetStore
+from pyspark_rmqpull.model import MessageQueue
+from pyspark_rmqpull.options import DERIVED_GROUP
+from rmqpull_broker.core.consumer_offsets import ResetRequest, invoke_reset
+from rmqpull_broker.testing import RunningBroker, running_broker
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Queries
+
+GROUP = "billing"
+COMMIT = {"columns": "CommitOffsets", "none": "UpdateOffset"}
+"""How a client of each kind sets offsets."""
+DEADLINE_S = 60
+
+
+@pytest.fixture
+def orders(extensions: str) -> Iterator[RunningBroker]:
+    """A broker with the topic "orders" of three queues."""
+    with running_broker({"orders": 3}, extensions=extensions) as broker:
+        yield broker
+
+
+def reading(spark: SparkSession, broker: RunningBroker, **options: str) -> DataFrame:
+    given = {"endpoints": broker.endpoints, "startingOffsets": "earliest", "consumerGroup": GROUP} | options
+    if "assign" not in given:
+        given["topic"] = given.get("topic", "orders")
+    return spark.readStream.format("rmqpull").options(**given).load()
+
+
+def numbered(first: int, until: int) -> list[bytes]:
+    return [b"%02d" % number for number in range(first, until)]
+
+
+def committed(broker: RunningBroker, group: str = GROUP) -> dict[int, int]:
+    return {queue.queue_id: offset for queue, offset in broker.consumer_offsets(group, "orders").items()}
+
+
+def ends(broker: RunningBroker) -> dict[int, int]:
+    return {queue.queue_id: bounds.max_offset for queue, bounds in broker.bounds("orders").items()}
+
+
+# --- never ahead, and complete at the end -----------------------------------------------------------------------------
+
+
+def test_a_batch_that_fails_is_not_committed_until_it_is_done(
+    queries: Queries, spark: SparkSession, orders: RunningBroker
+) -> None:
+    orders.send("orders", *numbered(0, 12))
+    stream = reading(spark, orders, maxOffsetsPerTrigger="6")
+
+    def fail(batch_id: int) -> None:
+        if batch_id == 1:
+            raise RuntimeError("the sink is full")
+
+    with pytest.raises(StreamingQueryException, match="the sink is full"):
+        queries.run(stream, fail)
+    assert committed(orders) == {0: 2, 1: 2, 2: 2}
+    assert len(queries.run(stream).rows) == 6
+    assert committed(orders) == ends(orders) == {0: 4, 1: 4, 2: 4}
+
+
+def test_a_refused_commit_is_tried_again_and_complete_at_the_end(
+    queries: Queries, spark: SparkSession, orders: RunningBroker, extensions: str
+) -> None:
+    """connectors § 4.5: the group's offsets equal the finished batch after AvailableNow."""
+    orders.send("orders", *numbered(0, 12))
+    rule = orders.faults.fail(COMMIT[extensions], "INTERNAL_SERVER_ERROR", times=4)
+    assert len(queries.run(reading(spark, orders, maxOffsetsPerTrigger="3")).rows) == 12
+    assert [report.left for report in orders.faults.reports() if report.rule_id == rule] == [0]
+    assert committed(orders) == ends(orders)
+
+
+def test_a_query_outlasts_commits_that_nobody_answers_and_its_group_catches_up(
+    queries: Queries, spark: SparkSession, orders: RunningBroker, extensions: str
+) -> None:
+    rule = orders.faults.drop(COMMIT[extensions], times=None)
+    # A commit that took as long as any other request would end this test by its time limit.
+    run = queries.start(reading(spark, orders, requestTimeoutMs="3600000", idleWaitMs="50"))
+    for first in (0, 3, 6):
+        orders.send("orders", *numbered(first, first + 3))
+        run.query.processAllAvailable()
+    assert run.bodies == numbered(0, 9)
+    assert committed(orders) == {}
+    orders.faults.remove(rule)
+    deadline_s = time.monotonic() + DEADLINE_S
+    while committed(orders) != ends(orders) and time.monotonic() < deadline_s:
+        time.sleep(0.1)
+    run.query.stop()
+    assert committed(orders) == ends(orders)
+
+
+def test_once_leaves_its_batch_to_the_next_run(
+    queries: Queries, spark: SparkSession, orders: RunningBroker, tmp_path: Path
+) -> None:
+    """Spark tells nothing of the last batch of ``Trigger.Once`` (connectors § 3.4, no. 3 and 4)."""
+    stream = reading(spark, orders)
+    found = []
+    for first in (0, 3):
+        orders.send("orders", *numbered(first, first + 3))
+        writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(once=True).start().awaitTermination()
+        found.append(committed(orders))
+    assert found == [{}, {0: 1, 1: 1, 2: 1}]
+
+
+# --- the group as a name ----------------------------------------------------------------------------------------------
+
+
+def groups(broker: RunningBroker) -> set[str]:
+    return broker.look(lambda state: {GROUP, DERIVED_GROUP} & state.groups.keys())
+
+
+def test_a_group_that_is_not_to_follow_is_the_name_in_which_is_pulled_and_no_more(
+    queries: Queries, spark: SparkSession, orders: RunningBroker
+) -> None:
+    """connectors § 4, case 26."""
+    orders.send("orders", *numbered(0, 6))
+    run = queries.run(reading(spark, orders, commitOffsets="false", maxOffsetsPerTrigger="3"))
+    assert run.bodies == numbered(0, 6)
+    assert groups(orders) == {GROUP}
+    assert committed(orders) == {}
+
+
+def test_without_a_group_a_derived_one_pulls_and_nothing_is_committed(
+    queries: Queries, spark: SparkSession, orders: RunningBroker
+) -> None:
+    """connectors § 4, case 26."""
+    orders.send("orders", *numbered(0, 3))
+    given = {"endpoints": orders.endpoints, "topic": "orders", "startingOffsets": "earliest"}
+    queries.run(spark.readStream.format("rmqpull").options(**given).load())
+    assert groups(orders) == {DERIVED_GROUP}
+    assert committed(orders, DERIVED_GROUP) == {}
+
+
+# --- resets -----------------------------------------------------------------------------------------------------------
+
+
+def reset_to_the_begin(broker: RunningBroker) -> None:
+    broker.change(lambda draft: invoke_reset(draft, ResetRequest(GROUP, "orders", timestamp_ms=0)))
+    assert committed(broker) == {0: 0, 1: 0, 2: 0}
+
+
+def test_a_reset_of_its_group_does_not_move_a_running_query(
+    queries: Queries, spark: SparkSession, orders: RunningBroker
+) -> None:
+    orders.send("orders", *numbered(0, 12))
+
+    def reset(batch_id: int) -> None:
+        if batch_id == 1:  # its tasks pull next, and are told
+            reset_to_the_begin(orders)
+
+    run = queries.run(reading(spark, orders, maxOffsetsPerTrigger="6"), reset)
+    assert [len(batch) for batch in run.batches.values()] == [6, 6]
+    assert run.bodies == numbered(0, 12)
+    assert committed(orders) == ends(orders)
+
+
+def test_a_reset_stands_until_the_next_pull_has_been_told(
+    queries: Queries, spark: SparkSession, orders: RunningBroker
+) -> None:
+    """Commits are taken and ignored until then (rocketmq-semantics 3.5.1, row 6)."""
+    orders.send("orders", *numbered(0, 6))
+    stream = reading(spark, orders)
+    queries.run(stream)
+    reset_to_the_begin(orders)
+    assert queries.run(stream).rows == []
+    assert committed(orders) == {0: 0, 1: 0, 2: 0}
+    orders.send("orders", *numbered(6, 9))
+    assert queries.run(stream).bodies == numbered(6, 9)
+    assert committed(orders) == ends(orders)
+
+
+def test_an_idle_query_is_not_moved_by_a_reset(queries: Queries, spark: SparkSession, orders: RunningBroker) -> None:
+    orders.send("orders", *numbered(0, 6))
+    run = queries.start(reading(spark, orders, idleWaitMs="50"))
+    run.query.processAllAvailable()
+    reset_to_the_begin(orders)
+    run.query.processAllAvailable()
+    orders.send("orders", *numbered(6, 9))
+    run.query.processAllAvailable()
+    run.query.processAllAvailable()
+    run.query.stop()
+    assert run.bodies == numbered(0, 9)
+    assert committed(orders) == ends(orders)
+
+
+# --- broadcasting -----------------------------------------------------------------------------------------------------
+
+
+def test_a_broadcasting_group_is_found_in_its_file_by_the_next_query_and_by_batches(
+    queries: Queries, spark: SparkSession, orders: RunningBroker, tmp_path: Path
+) -> None:
+    options = {"messageModel": "BROADCASTING", "clientId": "me@DEFAULT", "localOffsetStoreDir": str(tmp_path)}
+    file = LocalFileOffsetStore(str(tmp_path), "me@DEFAULT", GROUP)
+    queues = [MessageQueue("orders", "broker-a", queue_id) for queue_id in range(3)]
+    orders.send("orders", *numbered(0, 6))
+    queries.run(reading(spark, orders, **options))
+    assert file.path == tmp_path / "me@DEFAULT" / GROUP / "offsets.json"
+    assert file.committed(queues) == dict.fromkeys(queues, 2)
+
+    orders.send("orders", *numbered(6, 9))
+    batch = spark.read.format("rmqpull").options(
+        endpoints=orders.endpoints, topic="orders", consumerGroup=GROUP, startingOffsets="group", **options
+    )
+    assert sorted(bytes(row["body"]) for row in batch.load().collect()) == numbered(6, 9)
+    assert file.committed(queues) == dict.fromkeys(queues, 2)
+    again = queries.with_new_checkpoint()
+    assert again.run(reading(spark, orders, **options, startingOffsets="group")).bodies == numbered(6, 9)
+    assert file.committed(queues) == dict.fromkeys(queues, 3)
+    assert committed(orders) == {}
+
+
+# --- topics to come ---------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_waits_for_its_topic(queries: Queries, spark: SparkSession, orders: RunningBroker) -> None:
+    run = queries.start(reading(spark, orders, topic="refunds", waitForTopic="5m"))
+    # Spark looks at its sources after start() has returned, so start() itself cannot wait.
+    orders.create_topic("refunds", 1)
+    orders.send("refunds", b"one")
+    run.query.processAllAvailable()
+    assert run.bodies == [b"one"]
+
+
+def test_a_batch_waits_for_its_topic(spark: SparkSession, orders: RunningBroker) -> None:
+    read = spark.read.format("rmqpull").options(endpoints=orders.endpoints, topic="refunds", waitForTopic="5m").load()
+    creating = threading.Timer(1.0, lambda: orders.create_topic("refunds", 1))
+    creating.start()
+    assert read.collect() == []
+    creating.join()
+
+
+def test_a_topic_that_does_not_come_in_time_is_named(
+    queries: Queries, spark: SparkSession, orders: RunningBroker
+) -> None:
+    sentence = r"Topic refunds does not exist .*It was waited for during 700 ms, as option waitForTopic says\."
+    with pytest.raises(StreamingQueryException, match=sentence):
+        queries.run(reading(spark, orders, topic="refunds", waitForTopic="700ms"))
+
+
+# --- single queues ----------------------------------------------------------------------------------------------------
+
+QUEUES_0_AND_2 = json.dumps({"orders": {"broker-a": [0, 2]}})
+
+
+@pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
+def test_assigned_queues_from_their_ends(
+    queries: Queries, spark: SparkSession, orders: RunningBroker, fail_on_data_loss: str
+) -> None:
+    """connectors § 4, case 2."""
+    orders.send("orders", *numbered(0, 6))
+    stream = reading(spark, orders, assign=QUEUES_0_AND_2, startingOffsets="latest", failOnDataLoss=fail_on_data_loss)
+    run = queries.start(stream)
+    run.query.processAllAvailable()
+    orders.send("orders", *numbered(6, 12))
+    run.query.processAllAvailable()
+    run.query.stop()
+    assert run.bodies == [b"06", b"08", b"09", b"11"]
+
+
+def test_assigned_queues_from_their_begin_and_after_a_restart(
+    queries: Queries, spark: SparkSession, orders: RunningBroker
+) -> None:
+    """connectors § 4, case 3."""
+    orders.send("orders", *numbered(0, 6))
+    stream = reading(spark, orders, assign=QUEUES_0_AND_2)
+    run = queries.start(stream)
+    run.query.processAllAvailable()
+    run.query.stop()
+    assert run.bodies == [b"00", b"02", b"03", b"05"]
+    orders.send("orders", *numbered(6, 12))
+    assert queries.run(stream).bodies == [b"06", b"08", b"09", b"11"]
+    assert committed(orders) == {0: 4, 2: 4}
