@@ -75,12 +75,7 @@ def test_every_option_is_read() -> None:
         "bodies": "RAWIFDAMAGED",
         "filterExpression": "size > 3",
         "filterType": "sql92",
-        "waitForTopic": "90s",
         "consumerGroup": "billing",
-        "commitOffsets": "FALSE",
-        "messageModel": "broadcasting",
-        "clientId": "10.0.0.1@DEFAULT",
-        "localOffsetStoreDir": "/var/offsets",
         "startingOffsets": '{"flights":{"broker-a":{"0":12}}}',
         "startingOffsetsDefault": "earliest",
         "startingTimestamp": "1970-01-01T00:00:00.005Z",
@@ -107,12 +102,7 @@ def test_every_option_is_read() -> None:
         bodies="rawIfDamaged",
         filter_expression="size > 3",
         filter_type="SQL92",
-        wait_for_topic=90_000,
         consumer_group="billing",
-        commit_offsets=False,
-        message_model="BROADCASTING",
-        client_id="10.0.0.1@DEFAULT",
-        local_offset_store_dir="/var/offsets",
         starting_offsets=Positions({MessageQueue("flights", "broker-a", 0): 12}),
         starting_offsets_default=Positions({EVERYTHING: "earliest"}),
         starting_timestamp=Positions({EVERYTHING: AtTime(5)}),
@@ -208,8 +198,6 @@ def test_only_one_choice_of_topics_is_taken(chosen: tuple[str, ...], named: str)
 
 ONE_HOST_PORT = "Expected one HOST:PORT, such as 127.0.0.1:8081."
 NAMES = "Expected names with commas between, each 1 to 127 of the characters a-z A-Z 0-9 _ - % |."
-CLIENT_ID = "Expected 1 to 255 of the characters a-z A-Z 0-9 _ - % | @ . : #, for it names a folder, too."
-DURATION = "Expected a duration such as 500ms, 90s, 5m or 1h, of 3600000 ms at most."
 INT64_MAX = 2**63 - 1
 
 
@@ -233,11 +221,6 @@ INT64_MAX = 2**63 - 1
         ("consumerGroup", "", "Expected 1 to 120 of the characters a-z A-Z 0-9 _ - % |."),
         ("consumerGroup", "my group", "Expected 1 to 120 of the characters a-z A-Z 0-9 _ - % |."),
         ("consumerGroup", "x" * 121, "Expected 1 to 120 of the characters a-z A-Z 0-9 _ - % |."),
-        ("commitOffsets", "yes", "Expected true or false."),
-        ("messageModel", "BROADCAST", "Did you mean BROADCASTING? Expected CLUSTERING or BROADCASTING."),
-        *[("clientId", bad, CLIENT_ID) for bad in ("", ".", "..", "a/b", "a\n", "x" * 256)],
-        *[("localOffsetStoreDir", bad, "Expected the path of a directory.") for bad in ("", " ", "a\0b")],
-        *[("waitForTopic", bad, DURATION) for bad in ("", "-1", "1d", "1.5s", "61m", "3600001")],
         ("maxOffsetsPerTrigger", "0", f"Expected an integer from 1 to {INT64_MAX}."),
         ("maxOffsetsPerTrigger", "-1", f"Expected an integer from 1 to {INT64_MAX}."),
         ("maxOffsetsPerTrigger", "1.0", f"Expected an integer from 1 to {INT64_MAX}."),
@@ -297,50 +280,7 @@ def test_the_largest_limit_is_the_largest_long_of_spark() -> None:
     assert SourceOptions.from_options(given).max_offsets_per_trigger == INT64_MAX
 
 
-@pytest.mark.parametrize(
-    ("text", "wait_ms"), [("0", 0), ("250", 250), ("250ms", 250), ("90 s", 90_000), ("5m", 300_000), ("1H", 3_600_000)]
-)
-def test_a_duration_has_a_unit_or_is_in_milliseconds(text: str, wait_ms: int) -> None:
-    assert SourceOptions.from_options(NEEDED | {"waitForTopic": text}).wait_for_topic == wait_ms
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        (
-            {"messageModel": "BROADCASTING"},
-            "Option messageModel is BROADCASTING, and no group is named whose offsets could be kept in a file. "
-            "Name it with option consumerGroup.",
-        ),
-        (
-            {"commitOffsets": "true"},
-            "Option commitOffsets is true, and no group is named whose offsets could be set. "
-            "Name it with option consumerGroup, or remove commitOffsets.",
-        ),
-        (
-            {"consumerGroup": "g", "localOffsetStoreDir": "/var/offsets"},
-            "Option localOffsetStoreDir is for messageModel BROADCASTING; in CLUSTERING the broker keeps the offsets. "
-            "Set messageModel to BROADCASTING, or remove localOffsetStoreDir.",
-        ),
-    ],
-)
-def test_an_option_without_what_it_is_about_is_refused(given: dict[str, str], sentence: str) -> None:
-    assert refusal(**NEEDED, **given) == sentence
-
-
-def test_a_query_without_a_group_may_say_that_nothing_is_committed() -> None:
-    assert not SourceOptions.from_options(NEEDED | {"commitOffsets": "false"}).commit_offsets
-
-
-def test_a_pattern_is_not_waited_for() -> None:
-    assert refusal(endpoints="127.0.0.1:8081", topicPattern="orders-.*", waitForTopic="5m") == (
-        "Option waitForTopic has nothing to wait for: topicPattern may match no topic, and those that come later are "
-        "found. Remove it, or name the topics with option topic."
-    )
-
-
 def test_a_query_without_a_group_pulls_in_a_derived_name() -> None:
-    """Acceptance case 26, with the next test of a running query in integration/test_group.py."""
     assert SourceOptions.from_options(NEEDED).pull_group == DERIVED_GROUP
     assert SourceOptions.from_options(NEEDED | {"consumerGroup": "billing"}).pull_group == "billing"
 

@@ -17,6 +17,7 @@ from pyspark_rmqpull.errors import DataLoss
 from pyspark_rmqpull.filters import MessageFilter
 from pyspark_rmqpull.flow import Flow
 from pyspark_rmqpull.model import MessageQueue, QueueRange
+from rmqpull_broker.core import model
 from rmqpull_broker.core.consumer_offsets import ResetRequest, invoke_reset
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto import columns
@@ -128,7 +129,7 @@ def test_whatever_pull_is_told_of_a_reset_tells_it_in_the_log(
         broker.send("orders", *[b"x"] * 9)
         client = connect(broker.endpoints)
         client.commit("g", {QUEUES[0]: 9})
-        broker.change(lambda draft: invoke_reset(draft, ResetRequest("g", "orders", QUEUES[0], 7)))
+        broker.change(lambda draft: invoke_reset(draft, ResetRequest("g", "orders", model.MessageQueue(*QUEUES[0]), 7)))
         if asks_for_filter:
             client.check_filter("g", QUEUES[0], 9, MessageFilter("paid"))
         else:
