@@ -93,7 +93,7 @@ class SourceOptions:
     @property
     def connection(self) -> Connection:
         """How the broker is reached."""
-        return Connection(self.endpoints, self.request_timeout_ms, self.client_id)
+        return Connection(self.endpoints, self.request_timeout_ms, client_id=self.client_id)
 
     @property
     def flow(self) -> Flow:
