@@ -54,6 +54,7 @@ setup(
             "pytest>=9",
             "testcontainers>=4.9",
             "hypothesis>=6.100",
+            "cryptography>=44",  # certificates of the tests
             "mypy>=2.1",
             "ruff==0.17.*",  # a new minor release may format differently
             "grpcio-tools==1.85.1",  # generated modules are committed and compared byte for byte

@@ -4,6 +4,7 @@ RmqpullError
 ├── OptionError          the query must be changed
 │   └── TopicMissing     a topic or queue that is named does not exist, or not yet
 ├── BrokerUnavailable    nobody answers in time; trying again may help, and has been tried
+├── HandshakeFailed      TLS cannot be agreed on with the server
 ├── RequestRefused       the broker answers with a refusal
 ├── DataLoss             messages that should be read are gone
 └── BodyDamaged          a packed body cannot be unpacked
@@ -32,6 +33,10 @@ class BrokerUnavailable(RmqpullError):
     """No answer from the endpoints within ``requestTimeoutMs``."""
 
     retriable = True
+
+
+class HandshakeFailed(RmqpullError):
+    """The server's certificate is not trusted, or it does not speak TLS: waiting would not help."""
 
 
 class RequestRefused(RmqpullError):

@@ -23,7 +23,7 @@ class Mode(enum.Enum):
 class Option:
     """One option. ``default`` is written as a user would; None means that there is none.
 
-    ``only`` is the mode without which it means nothing; None for both.
+    ``only`` is the mode without which it means nothing; None for both. A secret's value is never shown.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Option:
     parse: Callable[[str], Any]
     is_required: bool = False
     only: Mode | None = None
+    is_secret: bool = False
 
     @property
     def attribute(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark_rmqpull.admission_options import ADMISSION_OPTIONS
@@ -12,7 +12,7 @@ from pyspark_rmqpull.allocation.choice import Allocation, choose, refuse_stray
 from pyspark_rmqpull.allocation.machine_room import MachineRoomResolver
 from pyspark_rmqpull.allocation_options import ALLOCATION_OPTIONS
 from pyspark_rmqpull.connection import Connection
-from pyspark_rmqpull.connection_options import CONNECTION_OPTIONS
+from pyspark_rmqpull.connection_options import CONNECTION_OPTIONS, connection_of, refuse_half_connection
 from pyspark_rmqpull.consumer_group import ConsumerGroup, refuse_stray_progress
 from pyspark_rmqpull.ending import refuse_start_after_end
 from pyspark_rmqpull.errors import OptionError
@@ -51,6 +51,16 @@ class SourceOptions:
     """The options of one query, checked. Field names are those of the options in Python's spelling."""
 
     endpoints: str
+    access_key: str | None = field(repr=False)
+    secret_key: str | None = field(repr=False)
+    namespace: str | None
+    tls_enabled: bool
+    tls_ca_file: str | None
+    tls_cert_file: str | None
+    tls_key_file: str | None
+    request_timeout_ms: int
+    request_retries: int | None
+    request_retry_interval_ms: int
     topic: tuple[str, ...] | None
     topic_pattern: str | None
     assign: frozenset[MessageQueue] | None
@@ -87,13 +97,12 @@ class SourceOptions:
     min_partitions: int | None
     max_records_per_partition: int | None
     idle_wait_ms: int
-    request_timeout_ms: int
     pull_batch_size: int
 
     @property
     def connection(self) -> Connection:
         """How the broker is reached."""
-        return Connection(self.endpoints, self.request_timeout_ms, client_id=self.client_id)
+        return connection_of(self)
 
     @property
     def flow(self) -> Flow:
@@ -164,6 +173,7 @@ class SourceOptions:
         _refuse_unknown(options)
         _refuse_conflicts(given)
         checked = cls(**{option.attribute: _value(option, given) for option in OPTIONS})
+        refuse_half_connection(given, checked)
         refuse_stray(given, checked)
         refuse_stray_progress(given, checked)
         choose(checked)
@@ -245,4 +255,5 @@ def _value(option: Option, given: Mapping[str, str]) -> Any:
     try:
         return option.parse(text)
     except ValueError as error:
-        raise OptionError(f"Option {option.name} is {text!r}. {error}") from None
+        shown = "set to something that is not shown here" if option.is_secret else repr(text)
+        raise OptionError(f"Option {option.name} is {shown}. {error}") from None

@@ -36,7 +36,7 @@ SERVER = (
 PURE_MODULES = (
     *("model", "offsets", "planning", "errors", "allocation", "admission", "loss", "splitting"),
     *("option", "options", "position_options", "allocation_options", "positions", "timestamps", "starting", "ending"),
-    *("filters", "selection", "connection", "flow", "consumer_group", "offset_table"),
+    *("filters", "selection", "connection", "namespace", "flow", "consumer_group", "offset_table"),
     *(f"{part}_options" for part in ("connection", "selection", "progress", "admission", "flow")),
 )
 PURE = " ".join(f"pyspark_rmqpull.{m}" for m in PURE_MODULES)

@@ -1,4 +1,4 @@
-"""One gRPC channel per process and endpoint: calls with a deadline, retried while the broker is away.
+"""One connection per process and set of connection options: calls with a deadline, retried while the broker is away.
 
 Spark forks its Python workers and uses them again, and a channel does not survive a fork; so channels are made on first
 use and remembered with the id of the process that made them.
@@ -6,36 +6,27 @@ use and remembered with the id of the process that made them.
 
 from __future__ import annotations
 
-import datetime
 import os
 import random
-import socket
 import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from itertools import count
+from typing import Any, NamedTuple, Protocol, cast
 
 import grpc
 
-from pyspark_rmqpull import __version__
+from pyspark_rmqpull.client.endpoints import Endpoints
+from pyspark_rmqpull.client.failures import AWAY, Unserved, absence, is_no_trust, refusal, refuse
+from pyspark_rmqpull.client.namespaces import entering, leaving
+from pyspark_rmqpull.client.signing import headers
 from pyspark_rmqpull.connection import Connection
 from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
-from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import Method
 
-_BACK_OFF_FIRST_S = 0.05
-_BACK_OFF_MOST_S = 1.0
-_OPTIONS = (
-    ("grpc.max_receive_message_length", -1),  # one message may be as large as the broker keeps it
-    ("grpc.max_send_message_length", -1),
-    # A broker that restarts is found again quickly: gRPC's own back-off grows to two minutes.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-)
-# CANCELLED is what a call gets that meets a broker on its way down; nobody here cancels a unary call.
-_AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+__all__ = ["BrokerChannel", "Stream", "Unserved", "channel_of_process", "refuse"]
+
+_PAUSE_MOST_S = 1.0
 
 
 class Stream(Protocol):
@@ -46,30 +37,37 @@ class Stream(Protocol):
     def cancel(self) -> bool: ...
 
 
-class Unserved(RequestRefused):
-    """The server does not have this method."""
+class _Attempt(NamedTuple):
+    """A call under way, and whom it asks."""
 
-    def __init__(self, endpoints: str, method: Method) -> None:
-        super().__init__(
-            "UNIMPLEMENTED",
-            f"The server at {endpoints} does not serve {method.name}. If it was restarted with other extensions, run "
-            "the query again. Otherwise it lacks the pull family of apache.rocketmq.v2 (PullMessage and the offsets), "
-            "which a source needs and Apache's own proxy does not have; rmqpull-broker does.",
-        )
+    address: str
+    call: Any
+
+
+class _Request(NamedTuple):
+    """How a call is begun, as ``begin(address, timeout_s)``, and how its answer is taken."""
+
+    method: Method
+    begin: Callable[[str, float], Any]
+    take: Callable[[Any], Any]
+    is_checked: bool = True
 
 
 @dataclass
 class BrokerChannel:
-    """Calls to one endpoint. ``has_columns`` remembers what the server said of its extensions."""
+    """Calls to the endpoints of one connection. ``has_columns`` remembers what the server said of its extensions."""
 
     connection: Connection
     has_columns: bool | None = None
-    _channel: grpc.Channel | None = field(default=None, repr=False)
+    _endpoints: Endpoints = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._endpoints = Endpoints(self.connection)
 
     @property
     def endpoints(self) -> str:
-        """Where the server listens."""
-        return self.connection.endpoints
+        """Where the server listens, as errors tell it."""
+        return self.connection.place
 
     @property
     def request_timeout_ms(self) -> int:
@@ -79,109 +77,124 @@ class BrokerChannel:
     def call(self, method: Method, request: Any, extra_ms: int = 0) -> Any:
         """The answer of a unary method. ``extra_ms`` is time that the broker is asked to wait.
 
-        Raises BrokerUnavailable, RequestRefused, or Unserved.
+        Raises BrokerUnavailable, HandshakeFailed, RequestRefused, or Unserved.
         """
-        return self._retried(method, extra_ms, lambda left_s: self._start(method, request, left_s).result())
+        return self._retried(self._unary(method, request), extra_ms)
 
     def start(self, method: Method, request: Any) -> Callable[[], Any]:
         """Begins a unary call at once; what it returns waits for the answer, as :meth:`call` does."""
-        return self._begun(method, lambda left_s: self._start(method, request, left_s), lambda call: call.result())
+        return self._begun(self._unary(method, request))
 
     def start_stream(self, method: Method, request: Any) -> Callable[[], list[Any]]:
         """Begins a streaming call at once; what it returns waits for all answers and leaves statuses to the caller."""
-        return self._begun(method, lambda left_s: self._stream(method, request, left_s), list, check=False)
+        entered = entering(self.connection.namespace, request)
+        return self._begun(_Request(method, lambda at, for_s: self._stream(at, method, entered, for_s), list, False))
 
     def stream(self, method: Method, request: Any, extra_ms: int = 0) -> Stream:
         """Begins a streaming call at once and gives its answers; errors are raw gRPC errors."""
-        return self._stream(method, request, (self.request_timeout_ms + extra_ms) / 1000)
-
-    def _stream(self, method: Method, request: Any, timeout_s: float) -> Stream:
-        multi_callable = self._connected().unary_stream(
-            method.path,
-            request_serializer=method.request.SerializeToString,
-            response_deserializer=method.response.FromString,
-        )
-        metadata = _metadata(self.connection.client_id)
-        stream = multi_callable(request, timeout=timeout_s, metadata=metadata, wait_for_ready=True)
-        return cast("Stream", stream)
+        entered = entering(self.connection.namespace, request)
+        return self._stream(self._endpoints.next(), method, entered, (self.request_timeout_ms + extra_ms) / 1000)
 
     def close(self) -> None:
         """Closes the connection; the next call makes a new one."""
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
+        self._endpoints.close()
         self.has_columns = None
 
-    def _connected(self) -> grpc.Channel:
-        if self._channel is None:
-            self._channel = grpc.insecure_channel(self.endpoints, options=_OPTIONS)
-        return self._channel
+    def _unary(self, method: Method, request: Any) -> _Request:
+        entered = entering(self.connection.namespace, request)
+        return _Request(method, lambda at, for_s: self._start(at, method, entered, for_s), lambda call: call.result())
 
-    def _start(self, method: Method, request: Any, timeout_s: float) -> Any:
-        multi_callable = self._connected().unary_unary(
+    # No call waits until its channel is ready: why it is not would remain unsaid, and other addresses unasked.
+    def _start(self, address: str, method: Method, request: Any, timeout_s: float) -> Any:
+        multi_callable = self._endpoints.channel(address).unary_unary(
             method.path,
             request_serializer=method.request.SerializeToString,
             response_deserializer=method.response.FromString,
         )
-        return multi_callable.future(
-            request, timeout=timeout_s, metadata=_metadata(self.connection.client_id), wait_for_ready=True
-        )
+        return multi_callable.future(request, timeout=timeout_s, metadata=headers(self.connection))
 
-    def _begun(
-        self, method: Method, begin: Callable[[float], Any], take: Callable[[Any], Any], check: bool = True
-    ) -> Callable[[], Any]:
+    def _stream(self, address: str, method: Method, request: Any, timeout_s: float) -> Stream:
+        multi_callable = self._endpoints.channel(address).unary_stream(
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.response.FromString,
+        )
+        return cast("Stream", multi_callable(request, timeout=timeout_s, metadata=headers(self.connection)))
+
+    def _begun(self, request: _Request) -> Callable[[], Any]:
         """Begins the first attempt now. The deadline for what follows counts from when somebody waits for the answer:
         Spark may take longer over a batch than a request may last, and the broker may have been away meanwhile."""
-        first = [begin(self.request_timeout_ms / 1000)]
-        return lambda: self._retried(
-            method, 0, lambda left_s: take(first.pop() if first else begin(left_s)), check=check
-        )
+        first = [self._attempt(request, self.request_timeout_ms / 1000, 0, ())]
+        return lambda: self._retried(request, 0, first.pop() if first else None)
 
-    def _retried(self, method: Method, extra_ms: int, attempt: Callable[[float], Any], check: bool = True) -> Any:
-        """Tries until the deadline while the broker is away or asks to come again later."""
+    def _attempt(self, request: _Request, left_s: float, extra_ms: int, failed: Collection[str]) -> _Attempt:
+        """Asks an address that has not failed, with its share of the time that is left for it and those after it."""
+        extra_s = min(extra_ms / 1000, left_s)
+        timeout_s = extra_s + (left_s - extra_s) / (len(self._endpoints) - len(failed))
+        address = self._endpoints.next(failed)
+        return _Attempt(address, request.begin(address, max(timeout_s, 0.001)))
+
+    def _retried(self, request: _Request, extra_ms: int, first: _Attempt | None = None) -> Any:
+        """Tries until the deadline while the broker is away or asks to come again later, all addresses each time."""
         deadline_s = time.monotonic() + (self.request_timeout_ms + extra_ms) / 1000
-        back_off_s = _BACK_OFF_FIRST_S
-        while True:
-            left_s = deadline_s - time.monotonic()
+        pauses_s = self._pauses_s()
+        for rounds in count(1):
+            failure: Exception
             try:
-                answer = attempt(max(left_s, 0.001))
-                return self._checked(method, answer) if check else answer
-            except grpc.RpcError as error:
-                failure: Exception = self._failure(method, error)
-                may_retry = error.code() in _AWAY
+                return self._asked_around(request, deadline_s, extra_ms, rounds, first)
             except RequestRefused as error:
-                failure, may_retry = error, error.code == "TOO_MANY_REQUESTS"
-            pause_s = back_off_s * random.uniform(0.5, 1.0)
-            if not may_retry or time.monotonic() + pause_s >= deadline_s:
+                if error.code != "TOO_MANY_REQUESTS":
+                    raise
+                failure = error
+            except BrokerUnavailable as error:
+                failure = error
+            first = None
+            pause_s = next(pauses_s, None)
+            if pause_s is None or time.monotonic() + pause_s >= deadline_s:
                 raise failure from None
             time.sleep(pause_s)
-            back_off_s = min(2 * back_off_s, _BACK_OFF_MOST_S)
+        raise AssertionError("the pauses or the time end before")
 
-    def _checked(self, method: Method, answer: Any) -> Any:
-        refuse(self.endpoints, method, answer.status)
-        return answer
+    def _asked_around(
+        self, request: _Request, deadline_s: float, extra_ms: int, rounds: int, first: _Attempt | None
+    ) -> Any:
+        """The answer of the first address that gives one; each is asked once, as long as there is time."""
+        failed: dict[str, str] = {}
+        while True:
+            left_s = deadline_s - time.monotonic()
+            attempt, first = first or self._attempt(request, left_s, extra_ms, failed), None
+            try:
+                return self._checked(request, request.take(attempt.call))
+            except grpc.RpcError as error:
+                failed[attempt.address] = self._absent(request.method, attempt.address, error)
+            if len(failed) == len(self._endpoints) or time.monotonic() >= deadline_s:
+                raise absence(self.connection, request.method, failed, rounds) from None
 
-    def _failure(self, method: Method, error: grpc.RpcError) -> Exception:
-        code = error.code()
-        if code is grpc.StatusCode.UNIMPLEMENTED:
-            self.has_columns = None  # another server may listen there now: the next client asks again
-            return Unserved(self.endpoints, method)
-        if code in _AWAY:
-            return BrokerUnavailable(
-                f"No broker answered {method.name} at {self.endpoints} within {self.request_timeout_ms} ms "
-                f"({error.details()}). Check option endpoints and that the broker runs; "
-                "requestTimeoutMs says how long to wait for one that restarts."
-            )
-        return RequestRefused(
-            code.name, f"{method.name} at {self.endpoints} failed with {code.name}: {error.details()}"
-        )
+    def _absent(self, method: Method, address: str, error: grpc.RpcError) -> str:
+        """What gRPC says of an address that is away. Raises RequestRefused when it is there."""
+        if error.code() not in AWAY:
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                self.has_columns = None  # another server may listen there now: the next client asks again
+            raise refusal(self.connection, method, error.code(), error.details()) from None
+        details = error.details() or error.code().name
+        if is_no_trust(details):
+            self._endpoints.drop(address)
+        return details
 
+    def _checked(self, request: _Request, answer: Any) -> Any:
+        if not request.is_checked:
+            return answer
+        refuse(self.endpoints, request.method, answer.status)
+        return leaving(self.connection.namespace, answer)
 
-def refuse(endpoints: str, method: Method, status: v2.Status) -> None:
-    """Raises RequestRefused unless a status is OK."""
-    if status.code != v2.Code.OK:
-        code = v2.Code.Name(status.code) if status.code in v2.Code.values() else str(status.code)
-        raise RequestRefused(code, f"The broker at {endpoints} answered {method.name} with {code}: {status.message}")
+    def _pauses_s(self) -> Iterator[float]:
+        """The pauses before each retry, as many as there may be."""
+        retries = self.connection.request_retries
+        pause_s = self.connection.request_retry_interval_ms / 1000
+        most_s = max(pause_s, _PAUSE_MOST_S)
+        for _ in count() if retries is None else range(retries):
+            yield pause_s * random.uniform(0.5, 1.0)
+            pause_s = min(2 * pause_s, most_s)
 
 
 _channels: dict[tuple[int, Connection], BrokerChannel] = {}
@@ -193,17 +206,3 @@ def channel_of_process(connection: Connection) -> BrokerChannel:
     if key not in _channels:
         _channels[key] = BrokerChannel(connection)
     return _channels[key]
-
-
-def _metadata(client_id: str | None) -> tuple[tuple[str, str], ...]:
-    """The headers of rocketmq-semantics 5.2; the server requires the client id, which no two processes may share."""
-    client = "" if client_id is None else f"{client_id}@"
-    now = datetime.datetime.now(datetime.timezone.utc)
-    return (
-        ("x-mq-client-id", f"{client}{socket.gethostname()}@{os.getpid()}@rmqpull"),
-        ("x-mq-language", "PYTHON"),
-        ("x-mq-client-version", __version__),
-        ("x-mq-protocol", "v2"),
-        ("x-mq-date-time", now.strftime("%Y%m%dT%H%M%SZ")),
-        ("x-mq-request-id", str(uuid.uuid4())),
-    )

@@ -14,6 +14,7 @@ from pyspark_rmqpull.errors import OptionError, RequestRefused
 from pyspark_rmqpull.filters import EVERYTHING, MessageFilter
 from pyspark_rmqpull.loss import Loss, OnLoss, outside, refuse
 from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
+from pyspark_rmqpull.namespace import plain
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
@@ -175,7 +176,10 @@ def listed_topics(channel: BrokerChannel) -> list[str]:
             f"Option topicPattern needs a list of all topics, which the server at {channel.endpoints} does not give: "
             "it lacks AdminService of rmqpull.v1 (extension admin). Name the topics with option topic instead."
         ) from None
-    return [entry.topic.name for entry in answer.topics if not entry.topic.is_system]
+    names = (
+        plain(channel.connection.namespace, entry.topic.name) for entry in answer.topics if not entry.topic.is_system
+    )
+    return [name for name in names if name is not None]
 
 
 def committed_offsets(

@@ -144,10 +144,10 @@ class AbsentBroker(BrokerChannel):
         self._clock = clock
         self._fails_at_once = fails_at_once
 
-    def _start(self, method: Method, request: Any, timeout_s: float) -> Any:
+    def _start(self, address: str, method: Method, request: Any, timeout_s: float) -> Any:
         return SimpleNamespace(result=lambda: self._fail(timeout_s))
 
-    def _stream(self, method: Method, request: Any, timeout_s: float) -> Any:
+    def _stream(self, address: str, method: Method, request: Any, timeout_s: float) -> Any:
         yield self._fail(timeout_s)
 
     def _fail(self, timeout_s: float) -> Any:
