@@ -21,7 +21,13 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from cryptography.x509.oid import NameOID
 from hypothesis import settings
 
@@ -132,6 +138,11 @@ class Authority:
         cert_file.write_bytes(certificate.public_bytes(Encoding.PEM))
         key_file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         return cert_file, key_file
+
+    def encrypted(self, key_file: Path) -> bytes:
+        """A private key as it is in its file, but with a password."""
+        key = load_pem_private_key(key_file.read_bytes(), None)
+        return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"password"))
 
     def _signed(
         self,

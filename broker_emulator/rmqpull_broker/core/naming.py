@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rmqpull_broker.core.errors import IllegalConsumerGroup, IllegalTopic
+from rmqpull_broker.core.system_topics import DLQ_PREFIX, RETRY_PREFIX
 
 TOPIC_LENGTH_MAX = 127
 RETRY_TOPIC_LENGTH_MAX = 255
@@ -62,6 +63,15 @@ def check_group_name(group: str) -> None:
         raise IllegalConsumerGroup("The specified group is longer than group max length.")
     if is_system_group(group):
         raise IllegalConsumerGroup("cannot use system consumer group")
+
+
+def in_namespace(namespace: str, name: str) -> str:
+    """A name as brokers know it: ``shop%orders``, but ``%RETRY%shop%billing``; one that has its namespace keeps it."""
+    prefix = next((prefix for prefix in (RETRY_PREFIX, DLQ_PREFIX) if name.startswith(prefix)), "")
+    rest = name.removeprefix(prefix)
+    if not (namespace and name) or rest.startswith(f"{namespace}%") or is_system_topic(name) or is_system_group(name):
+        return name
+    return f"{prefix}{namespace}%{rest}"
 
 
 def is_creatable_group(group: str) -> bool:

@@ -14,6 +14,7 @@ from rmqpull_broker.core.facts import BatchId
 from rmqpull_broker.core.filtering import SQL92, TAG, MessageFilter, check_filter_supported, parse_filter, seeing
 from rmqpull_broker.core.limits import RESERVED_PROPERTY_KEYS
 from rmqpull_broker.core.model import PERM_READ, PERM_WRITE, BodyEncoding, Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.naming import in_namespace
 from rmqpull_broker.core.pending import IMMUNITY
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending import RECONSUME_TIME
@@ -33,7 +34,7 @@ _ENCODINGS = {
 
 def name_of(resource: v2.Resource) -> str:
     """The name of a topic or group within its namespace, wrapped as Apache's proxy does (rocketmq-semantics 5.5)."""
-    return f"{resource.resource_namespace}%{resource.name}" if resource.resource_namespace else resource.name
+    return in_namespace(resource.resource_namespace, resource.name)
 
 
 def queue_from(message_queue: v2.MessageQueue, broker_name: str) -> MessageQueue:

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, Protocol, cast
 import grpc
 
 from pyspark_rmqpull.client.endpoints import Endpoints
-from pyspark_rmqpull.client.failures import AWAY, Unserved, absence, is_no_trust, refusal, refuse
+from pyspark_rmqpull.client.failures import AWAY, Absences, Unserved, refusal, refuse
 from pyspark_rmqpull.client.namespaces import entering, leaving
 from pyspark_rmqpull.client.signing import headers
 from pyspark_rmqpull.connection import Connection
-from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
+from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused, RmqpullError
 from rmqpull_proto.rpc import Method
 
 __all__ = ["BrokerChannel", "Stream", "Unserved", "channel_of_process", "refuse"]
@@ -137,49 +137,46 @@ class BrokerChannel:
     def _retried(self, request: _Request, extra_ms: int, first: _Attempt | None = None) -> Any:
         """Tries until the deadline while the broker is away or asks to come again later, all addresses each time."""
         deadline_s = time.monotonic() + (self.request_timeout_ms + extra_ms) / 1000
-        pauses_s = self._pauses_s()
-        for rounds in count(1):
-            failure: Exception
+        absences = Absences(self.connection, request.method)
+        for pause_s in self._pauses_s():
             try:
-                return self._asked_around(request, deadline_s, extra_ms, rounds, first)
+                return self._asked_around(request, deadline_s, extra_ms, first, absences)
+            except BrokerUnavailable as error:
+                failure: RmqpullError = error
             except RequestRefused as error:
                 if error.code != "TOO_MANY_REQUESTS":
                     raise
                 failure = error
-            except BrokerUnavailable as error:
-                failure = error
             first = None
-            pause_s = next(pauses_s, None)
             if pause_s is None or time.monotonic() + pause_s >= deadline_s:
                 raise failure from None
             time.sleep(pause_s)
-        raise AssertionError("the pauses or the time end before")
+        raise AssertionError("the last pause is None")
 
     def _asked_around(
-        self, request: _Request, deadline_s: float, extra_ms: int, rounds: int, first: _Attempt | None
+        self, request: _Request, deadline_s: float, extra_ms: int, first: _Attempt | None, absences: Absences
     ) -> Any:
         """The answer of the first address that gives one; each is asked once, as long as there is time."""
-        failed: dict[str, str] = {}
+        failed: set[str] = set()
         while True:
-            left_s = deadline_s - time.monotonic()
-            attempt, first = first or self._attempt(request, left_s, extra_ms, failed), None
+            attempt, first = first or self._attempt(request, deadline_s - time.monotonic(), extra_ms, failed), None
             try:
                 return self._checked(request, request.take(attempt.call))
             except grpc.RpcError as error:
-                failed[attempt.address] = self._absent(request.method, attempt.address, error)
+                self._note(absences, attempt.address, error)
+            failed.add(attempt.address)
             if len(failed) == len(self._endpoints) or time.monotonic() >= deadline_s:
-                raise absence(self.connection, request.method, failed, rounds) from None
+                raise absences.error() from None
 
-    def _absent(self, method: Method, address: str, error: grpc.RpcError) -> str:
-        """What gRPC says of an address that is away. Raises RequestRefused when it is there."""
+    def _note(self, absences: Absences, address: str, error: grpc.RpcError) -> None:
+        """Keeps what gRPC says of an address that is away. Raises RequestRefused when it is there."""
         if error.code() not in AWAY:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 self.has_columns = None  # another server may listen there now: the next client asks again
-            raise refusal(self.connection, method, error.code(), error.details()) from None
-        details = error.details() or error.code().name
-        if is_no_trust(details):
+            raise refusal(self.connection, absences.method, error) from None
+        absences.add(address, error)
+        if absences.is_untrusted(address):
             self._endpoints.drop(address)
-        return details
 
     def _checked(self, request: _Request, answer: Any) -> Any:
         if not request.is_checked:
@@ -187,14 +184,15 @@ class BrokerChannel:
         refuse(self.endpoints, request.method, answer.status)
         return leaving(self.connection.namespace, answer)
 
-    def _pauses_s(self) -> Iterator[float]:
-        """The pauses before each retry, as many as there may be."""
+    def _pauses_s(self) -> Iterator[float | None]:
+        """The pause after each try; None after the last that there may be."""
         retries = self.connection.request_retries
         pause_s = self.connection.request_retry_interval_ms / 1000
         most_s = max(pause_s, _PAUSE_MOST_S)
         for _ in count() if retries is None else range(retries):
             yield pause_s * random.uniform(0.5, 1.0)
             pause_s = min(2 * pause_s, most_s)
+        yield None
 
 
 _channels: dict[tuple[int, Connection], BrokerChannel] = {}

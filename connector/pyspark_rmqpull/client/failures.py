@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import grpc
 
 from pyspark_rmqpull.connection import Connection
@@ -34,42 +32,63 @@ class Unserved(RequestRefused):
         )
 
 
-def is_no_trust(details: str) -> bool:
-    """Whether a connection failed since TLS could not be agreed on, by what gRPC says of it."""
-    return any(mark in details.lower() for mark in _NO_TRUST)
+class Absences:
+    """Who did not answer one request, with what gRPC said of each, over all tries."""
 
+    def __init__(self, connection: Connection, method: Method) -> None:
+        self.method = method
+        self._connection = connection
+        self._said: dict[str, str] = {}
+        self._tries = 0
 
-def absence(connection: Connection, method: Method, details: Mapping[str, str], rounds: int) -> RmqpullError:
-    """The error when no address answered though all were asked ``rounds`` times, with what gRPC said of each."""
-    said = "; ".join(f"{address}: {text}" for address, text in details.items())
-    if all(map(is_no_trust, details.values())):
+    def add(self, address: str, error: grpc.RpcError) -> None:
+        """Keeps what was said, unless it is only that the time is over, which was to be expected in the end."""
+        if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED or address not in self._said:
+            self._said[address] = error.details() or error.code().name
+
+    def is_untrusted(self, address: str) -> bool:
+        """Whether TLS could not be agreed on with an address."""
+        return any(mark in self._said[address].lower() for mark in _NO_TRUST)
+
+    def error(self) -> RmqpullError:
+        """The error of one more try that failed: HandshakeFailed when no address is to be waited for."""
+        self._tries += 1
+        connection = self._connection
+        said = "; ".join(f"{at}: {self._said[at]}" for at in connection.addresses if at in self._said)
+        if all(map(self.is_untrusted, self._said)):
+            return self._handshake_failed(said)
+        limit = f"within {connection.request_timeout_ms} ms"
+        if connection.request_retries is not None and self._tries > connection.request_retries:
+            limit = f"when asked {self._tries} times, with requestRetries {connection.request_retries}"
+        return BrokerUnavailable(
+            f"No broker answered {self.method.name} at {connection.endpoints} {limit} ({said}). Check option endpoints "
+            "and that the broker runs; requestTimeoutMs says how long to wait for one that restarts."
+            + self._advice_on_closing(said)
+        )
+
+    def _handshake_failed(self, said: str) -> HandshakeFailed:
         advice = next((advice for mark, advice in _ADVICE_ON_TLS.items() if mark.lower() in said.lower()), None)
         return HandshakeFailed(
-            f"No TLS connection to {connection.endpoints} for {method.name}: {said}. "
+            f"No TLS connection to {self._connection.endpoints} for {self.method.name}: {said}. "
             f"{advice or 'Check option tlsCaFile: the authority that signed the certificate must be in it.'}"
         )
-    limit = f"within {connection.request_timeout_ms} ms"
-    if connection.request_retries is not None and rounds > connection.request_retries:
-        limit = f"when asked {rounds} times, with requestRetries {connection.request_retries}"
-    advice = ""
-    if "Socket closed" in said:
-        advice = (
-            " If the server speaks TLS, set tlsEnabled."
-            if connection.tls is None
-            else " If the server asks for a certificate of clients, set tlsCertFile and tlsKeyFile to one it trusts."
-        )
-    return BrokerUnavailable(
-        f"No broker answered {method.name} at {connection.endpoints} {limit} ({said}). Check option endpoints and that "
-        f"the broker runs; requestTimeoutMs says how long to wait for one that restarts.{advice}"
-    )
+
+    def _advice_on_closing(self, said: str) -> str:
+        """What a server that closes the connection without a word may have wanted."""
+        if "Socket closed" not in said:
+            return ""
+        if self._connection.tls is None:
+            return " If the server speaks TLS, set tlsEnabled."
+        return " If the server asks for a certificate of clients, set tlsCertFile and tlsKeyFile to one it trusts."
 
 
-def refusal(connection: Connection, method: Method, code: grpc.StatusCode, details: str | None) -> RequestRefused:
+def refusal(connection: Connection, method: Method, error: grpc.RpcError) -> RequestRefused:
     """The error for a gRPC status that another try would meet again."""
+    code = error.code()
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return Unserved(connection.place, method)
     is_of_keys = code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
-    text = f"{method.name} at {connection.place} failed with {code.name}: {details}"
+    text = f"{method.name} at {connection.place} failed with {code.name}: {error.details()}"
     return RequestRefused(code.name, text + _ADVICE_ON_KEYS * is_of_keys)
 
 

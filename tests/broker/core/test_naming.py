@@ -3,7 +3,13 @@
 import pytest
 
 from rmqpull_broker.core.errors import IllegalConsumerGroup, IllegalTopic
-from rmqpull_broker.core.naming import check_group_name, check_topic_name, check_topic_spelling, is_creatable_group
+from rmqpull_broker.core.naming import (
+    check_group_name,
+    check_topic_name,
+    check_topic_spelling,
+    in_namespace,
+    is_creatable_group,
+)
 
 BLANK = "The specified {} is blank."
 CHARACTERS = "The specified {} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
@@ -91,3 +97,21 @@ def test_a_broker_refuses_what_no_topic_is_called(topic: str) -> None:
 )
 def test_groups_that_a_broker_makes_by_itself(group: str, is_creatable: bool) -> None:
     assert is_creatable_group(group) is is_creatable
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("orders", "shop%orders"),
+        ("%RETRY%billing", "%RETRY%shop%billing"),
+        ("%DLQ%billing", "%DLQ%shop%billing"),
+        ("shop%orders", "shop%orders"),
+        ("%RETRY%shop%billing", "%RETRY%shop%billing"),
+        ("TBW102", "TBW102"),
+        ("CID_RMQ_SYS_x", "CID_RMQ_SYS_x"),
+        ("", ""),
+    ],
+)
+def test_a_name_in_a_namespace(name: str, full: str) -> None:
+    assert in_namespace("shop", name) == full
+    assert in_namespace("", name) == name
