@@ -20,7 +20,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), 
 def test_what_is_sent_as_shown_is_read_as_shown(
     spark: SparkSession, start_broker: StartBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    send, read, tell_lag, _ = BLOCKS
+    send, read, _, tell_lag, _ = BLOCKS
     broker = start_broker({"flights": 8})
     names: dict[str, Any] = {}
     for block in (send, read):
