@@ -6,10 +6,17 @@ import pickle
 
 import pytest
 
-from pyspark_rmqpull.errors import BrokerUnavailable, DataLoss, OptionError, RequestRefused, RmqpullError
+from pyspark_rmqpull.errors import (
+    BrokerUnavailable,
+    DataLoss,
+    HandshakeFailed,
+    OptionError,
+    RequestRefused,
+    RmqpullError,
+)
 
 
-@pytest.mark.parametrize("kind", [RmqpullError, OptionError, BrokerUnavailable, DataLoss])
+@pytest.mark.parametrize("kind", [RmqpullError, OptionError, BrokerUnavailable, HandshakeFailed, DataLoss])
 def test_an_error_survives_the_way_to_the_driver(kind: type[RmqpullError]) -> None:
     error = pickle.loads(pickle.dumps(kind("what happened")))
     assert (type(error), str(error)) == (kind, "what happened")
@@ -21,5 +28,5 @@ def test_a_refusal_keeps_its_code_on_the_way_to_the_driver() -> None:
 
 
 def test_only_an_absent_broker_is_worth_another_try() -> None:
-    kinds = (OptionError, BrokerUnavailable, RequestRefused, DataLoss)
+    kinds = (OptionError, BrokerUnavailable, HandshakeFailed, RequestRefused, DataLoss)
     assert [kind for kind in kinds if kind.retriable] == [BrokerUnavailable]

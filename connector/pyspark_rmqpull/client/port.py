@@ -25,7 +25,8 @@ class QueueRows(NamedTuple):
 class BrokerClient(Protocol):
     """Every request ends within the request timeout, retries included; a wait takes its own time on top.
 
-    All of them raise BrokerUnavailable when nobody answers in time, and RequestRefused for a status other than OK.
+    All of them raise BrokerUnavailable when nobody answers in time, HandshakeFailed when TLS cannot be agreed on,
+    OptionError for a file that a connection needs, and RequestRefused for a status other than OK.
     """
 
     @property
