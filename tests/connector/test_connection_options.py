@@ -27,7 +27,7 @@ def refusal(**given: str) -> str:
 
 
 def test_an_endpoint_alone_is_a_plain_connection() -> None:
-    assert connection() == Connection("a:8081", 10_000, None, 50, "", None, None)
+    assert connection() == Connection("a:8081", 10_000, None, 50, "", None, None, None)
 
 
 def test_every_option_reaches_the_connection() -> None:

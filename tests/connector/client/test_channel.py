@@ -70,7 +70,7 @@ def test_the_client_id_stands_before_what_tells_processes_apart() -> None:
     with running_broker({"orders": 1}) as broker:
         whole_id = f"10.0.0.1@DEFAULT@{socket.gethostname()}@{os.getpid()}@rmqpull"
         broker.faults.fail("QueryRoute", "FORBIDDEN", client_id=whole_id)
-        opened = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S, "10.0.0.1@DEFAULT"))
+        opened = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S, client_id="10.0.0.1@DEFAULT"))
         with pytest.raises(RequestRefused, match="FORBIDDEN"):
             by_call(opened)
         opened.close()
