@@ -1,0 +1,113 @@
+"""A standalone cluster of a master and two workers, one of which dies with its executor in the middle of a batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from pyspark_rmqpull.client import connect
+from pyspark_rmqpull.connection import Connection
+from tests.integration.processes import (
+    SPARK_BIN,
+    SparkProcess,
+    SparkProcesses,
+    free_port,
+    python_without_rmqpull,
+    zip_of_connector,
+)
+
+if TYPE_CHECKING:
+    from tests.conftest import StartBroker
+
+PROGRAM = Path(__file__).parent / "programs" / "on_cluster.py"
+DEPLOY = "org.apache.spark.deploy"
+QUEUES = 4
+MESSAGES = 400
+# Small; and no task starts before both workers have an executor.
+SETTINGS = {
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.driver.memory": "512m",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
+}
+
+
+@dataclass
+class Cluster:
+    """A master and its workers by name, with one core each."""
+
+    processes: SparkProcesses
+    master: str
+    workers: dict[str, SparkProcess]
+
+    def submit(self, python: str, *arguments: str) -> SparkProcess:
+        """As docs/deploying.md shows: the zip lies where this is called, and goes to the executors from there."""
+        settings = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
+        command = [str(SPARK_BIN / "spark-submit"), "--master", self.master, "--py-files", "rmqpull.zip", *settings]
+        environment = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "PYTHONPATH": "rmqpull.zip"}
+        return self.processes.start("application", *command, *arguments, **environment)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with SparkProcesses.below(tmp_path) as processes:
+        spark_class, port = str(SPARK_BIN / "spark-class"), str(free_port())
+        on_loopback = ("--host", "127.0.0.1", "--webui-port", "0")
+        master = processes.start("master", spark_class, f"{DEPLOY}.master.Master", *on_loopback, "--port", port)
+        master.wait_for_port(int(port))
+        url = f"spark://127.0.0.1:{port}"
+        worker = (spark_class, f"{DEPLOY}.worker.Worker", *on_loopback, "--cores", "1", "--memory", "512m")
+        workers = {
+            name: processes.start(name, *worker, "--work-dir", str(tmp_path / name), url)
+            for name in ("worker-1", "worker-2")
+        }
+        yield Cluster(processes, url, workers)
+
+
+def filled_topic(start_broker: StartBroker) -> str:
+    broker = start_broker({"orders": QUEUES})
+    bodies = pa.record_batch({"body": [b"%03d" % number for number in range(MESSAGES)]})
+    connect(Connection(broker.endpoints, 60_000)).publish("orders", bodies)
+    return broker.endpoints
+
+
+def read_by(file: Path) -> tuple[list[dict[str, Any]], set[str]]:
+    """The rows that the application kept, in order, without the workers that read them; and these."""
+    rows = json.loads(file.read_text())
+    workers = {row.pop("worker") for row in rows}
+    return sorted(rows, key=lambda row: (row["queueId"], row["queueOffset"])), workers
+
+
+def test_both_workers_read_and_the_result_is_exact_when_one_is_killed_in_mid_batch(
+    cluster: Cluster, start_broker: StartBroker, tmp_path: Path
+) -> None:
+    endpoints = filled_topic(start_broker)
+    zip_of_connector(tmp_path / "rmqpull.zip")
+    python = python_without_rmqpull(tmp_path / "python")
+    application = cluster.submit(python, str(PROGRAM), endpoints, "orders", str(tmp_path))
+
+    def both_read(meeting: str) -> None:
+        there = [tmp_path / meeting / worker for worker in cluster.workers]
+        application.wait_until(lambda: all(file.exists() for file in there), f"both workers read in the {meeting}")
+
+    both_read("batch")
+    (tmp_path / "batch" / "go").touch()
+    both_read("stream")
+    cluster.workers["worker-1"].kill()
+    (tmp_path / "stream" / "go").touch()
+    assert application.end() == 0, application.log
+
+    batch, readers = read_by(tmp_path / "batch.json")
+    assert readers == {"worker-1", "worker-2"}
+    assert sorted(row["body"] for row in batch) == [f"{number:03d}" for number in range(MESSAGES)]
+    assert {row["queueId"] for row in batch} == set(range(QUEUES))
+    stream, survivors = read_by(tmp_path / "stream.json")
+    assert survivors == {"worker-2"}
+    assert stream == batch
