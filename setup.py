@@ -55,6 +55,7 @@ setup(
             "testcontainers>=4.9",
             "hypothesis>=6.100",
             "cryptography>=44",  # certificates of the tests
+            "pyspark[connect]>=4.2",  # what its clients of Spark Connect need
             "mypy>=2.1",
             "ruff==0.17.*",  # a new minor release may format differently
             "grpcio-tools==1.85.1",  # generated modules are committed and compared byte for byte

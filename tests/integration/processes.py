@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import sysconfig
 import time
 import venv
@@ -22,8 +21,7 @@ import rmqpull_proto
 
 SPARK_BIN = Path(pyspark.__file__).parent / "bin"
 SPARK_CONF = Path(__file__).parents[2] / "spark-conf"
-# On loopback, and with little memory for what only administers.
-ENVIRONMENT = {"SPARK_CONF_DIR": str(SPARK_CONF), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+ON_LOOPBACK = {"SPARK_CONF_DIR": str(SPARK_CONF), "SPARK_LOCAL_IP": "127.0.0.1"}
 WAIT_S = 180
 
 
@@ -56,7 +54,7 @@ class SparkProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**inherited, **ENVIRONMENT, **environment},
+                env={**inherited, **ON_LOOPBACK, **environment},
                 cwd=folder,
                 start_new_session=True,
             )
@@ -141,6 +139,3 @@ def zip_of_connector(file: Path) -> None:
             root = Path(str(package.__file__)).parent
             for module in sorted(root.rglob("*.py")):
                 archive.write(module, Path(root.name) / module.relative_to(root))
-
-
-PYTHON = sys.executable

@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-
-from pyspark_rmqpull.client import connect
-from pyspark_rmqpull.connection import Connection
 from tests.integration.processes import (
     SPARK_BIN,
     SparkProcess,
@@ -22,11 +19,16 @@ from tests.integration.processes import (
     zip_of_connector,
 )
 
+from pyspark_rmqpull.client import connect
+from pyspark_rmqpull.connection import Connection
+
 if TYPE_CHECKING:
     from tests.conftest import StartBroker
 
 PROGRAM = Path(__file__).parent / "programs" / "on_cluster.py"
 DEPLOY = "org.apache.spark.deploy"
+# Master and workers only administer.
+DAEMONS = {"SPARK_DAEMON_MEMORY": "256m"}
 QUEUES = 4
 MESSAGES = 400
 # Small; and no task starts before both workers have an executor.
@@ -60,12 +62,14 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     with SparkProcesses.below(tmp_path) as processes:
         spark_class, port = str(SPARK_BIN / "spark-class"), str(free_port())
         on_loopback = ("--host", "127.0.0.1", "--webui-port", "0")
-        master = processes.start("master", spark_class, f"{DEPLOY}.master.Master", *on_loopback, "--port", port)
+        master = processes.start(
+            "master", spark_class, f"{DEPLOY}.master.Master", *on_loopback, "--port", port, **DAEMONS
+        )
         master.wait_for_port(int(port))
         url = f"spark://127.0.0.1:{port}"
         worker = (spark_class, f"{DEPLOY}.worker.Worker", *on_loopback, "--cores", "1", "--memory", "512m")
         workers = {
-            name: processes.start(name, *worker, "--work-dir", str(tmp_path / name), url)
+            name: processes.start(name, *worker, "--work-dir", str(tmp_path / name), url, **DAEMONS)
             for name in ("worker-1", "worker-2")
         }
         yield Cluster(processes, url, workers)

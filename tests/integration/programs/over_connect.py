@@ -1,0 +1,47 @@
+"""A client of a Spark Connect server: a batch read, a view in SQL, a stream, and a wrong option.
+
+``over_connect.py REMOTE ENDPOINTS TOPIC FOLDER`` leaves what it saw in ``FOLDER/seen.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+
+def _bodies(messages: DataFrame) -> list[str]:
+    return sorted(row["body"] for row in messages.selectExpr("CAST(body AS STRING) AS body").collect())
+
+
+def main(remote: str, endpoints: str, topic: str, folder: Path) -> None:
+    seen: dict[str, Any] = {}
+    spark = SparkSession.builder.remote(remote).getOrCreate()
+    options = {"endpoints": endpoints, "topic": topic, "startingOffsets": "earliest"}
+    seen["batch"] = _bodies(spark.read.format("rmqpull").options(**options).load())
+
+    spark.sql(f"CREATE TEMPORARY VIEW v USING rmqpull OPTIONS (endpoints '{endpoints}', topic '{topic}')")
+    seen["view"] = _bodies(spark.table("v"))
+
+    stream = spark.readStream.format("rmqpull").options(**options, consumerGroup="over-connect").load()
+    writer = (
+        stream.writeStream.format("memory").queryName("kept").option("checkpointLocation", str(folder / "checkpoint"))
+    )
+    writer.trigger(availableNow=True).start().awaitTermination()
+    seen["stream"] = _bodies(spark.table("kept"))
+
+    try:
+        spark.read.format("rmqpull").options(endpoints=endpoints, topics=topic).load().schema  # noqa: B018  # asks the server
+    except AnalysisException as refusal:
+        seen["refusal"] = str(refusal)
+    # The server looks for the source: its client needs nothing but Spark's.
+    seen["client's own modules"] = sorted(name for name in sys.modules if "rmqpull" in name)
+    (folder / "seen.json").write_text(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]))

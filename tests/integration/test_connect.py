@@ -1,0 +1,59 @@
+"""Over Spark Connect: the source is the server's, and its clients have none."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from tests.integration.processes import SPARK_BIN, SparkProcesses, free_port, python_without_rmqpull
+
+from pyspark_rmqpull.client import connect
+from pyspark_rmqpull.connection import Connection
+
+if TYPE_CHECKING:
+    from tests.conftest import StartBroker
+
+PROGRAM = Path(__file__).parent / "programs" / "over_connect.py"
+ROOT = Path(__file__).parents[2]
+
+
+def start_server(processes: SparkProcesses) -> str:
+    """A Spark Connect server in whose Python the package is. Returns the address for its clients."""
+    port = free_port()
+    binding = {"spark.connect.grpc.binding.port": str(port), "spark.connect.grpc.binding.address": "127.0.0.1"}
+    settings = [word for name, value in binding.items() for word in ("--conf", f"{name}={value}")]
+    server = processes.start(
+        "server",
+        *(str(SPARK_BIN / "spark-submit"), "--master", "local[2]", "--driver-memory", "512m", *settings),
+        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
+        PYSPARK_PYTHON=sys.executable,
+        PYSPARK_DRIVER_PYTHON=sys.executable,
+        PYTHONPATH=f"{ROOT / 'connector'}:{ROOT / 'proto'}",
+    )
+    server.wait_for_port(port)
+    return f"sc://127.0.0.1:{port}"
+
+
+def test_batch_stream_and_view_are_read_by_a_client_that_has_no_source(
+    start_broker: StartBroker, tmp_path: Path
+) -> None:
+    broker = start_broker({"orders": 2})
+    connection = Connection(broker.endpoints, 60_000)
+    connect(connection).publish("orders", pa.record_batch({"body": [b"one", b"three", b"two"]}))
+    with SparkProcesses.below(tmp_path) as processes:
+        remote = start_server(processes)
+        python = python_without_rmqpull(tmp_path / "python")
+        arguments = (remote, broker.endpoints, "orders", str(tmp_path))
+        client = processes.start("client", python, str(PROGRAM), *arguments)
+        assert client.end() == 0, client.log
+    seen = json.loads((tmp_path / "seen.json").read_text())
+    refusal = seen.pop("refusal")
+    bodies = ["one", "three", "two"]
+    assert seen == {"batch": bodies, "view": bodies, "stream": bodies, "client's own modules": []}
+    assert "Unknown option topics" in refusal
+    queues = connect(connection).bounds(["orders"])["orders"].queues
+    ends = {queue: bounds.max_offset for queue, bounds in queues.items()}
+    assert connect(connection).committed("over-connect", list(queues)) == ends
