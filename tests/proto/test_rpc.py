@@ -27,7 +27,7 @@ def test_the_extension_is_a_service_of_its_own() -> None:
     ("service", "name", "method_count", "streaming"),
     [
         (MESSAGING, "apache.rocketmq.v2.MessagingService", 17, {"ReceiveMessage", "PullMessage", "Telemetry"}),
-        (COLUMNS, "rmqpull.v1.ColumnService", 7, set()),
+        (COLUMNS, "rmqpull.v1.ColumnService", 8, set()),
         (ADMIN, "rmqpull.v1.AdminService", 22, set()),
     ],
 )

@@ -1,8 +1,10 @@
-"""Where queues begin and end, by time and by bytes (rocketmq-semantics 3.11; ``rmqpull.v1`` QueryBounds)."""
+"""Where queues are at a time (rocketmq-semantics 3.11), and where so many bytes end (``rmqpull.v1`` CutRanges)."""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,8 +12,6 @@ import pyarrow.compute as pc
 from rmqpull_broker.core import columns
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state import BrokerState
-
-_STEP_ROWS = 65_536
 
 
 class BoundaryType(enum.Enum):
@@ -56,19 +56,39 @@ def _store_time_us(state: BrokerState, queue: MessageQueue, offset: int) -> int:
     return int(row.column("storeTimestamp").cast(pa.int64())[0].as_py())
 
 
-def offset_within_bytes(state: BrokerState, queue: MessageQueue, from_offset: int, byte_budget: int) -> int:
-    """The largest offset for which ``[from_offset, offset)`` keeps within ``byte_budget`` bytes.
+class Part(NamedTuple):
+    """Messages from where the part before it ends up to ``until_offset``, and their bytes."""
 
-    A first message above the budget goes alone. An offset outside the queue is brought to its nearest bound first.
+    until_offset: int
+    byte_count: int
+
+
+def cut_by_bytes(
+    state: BrokerState, queue: MessageQueue, from_offset: int, until_offset: int, byte_max: int
+) -> Iterator[Part]:
+    """The parts of ``[from_offset, until_offset)``, each as long as it keeps within ``byte_max`` bytes.
+
+    A message above that is a part of its own. What lies outside the queue is in no part. Rows are read only where
+    their sizes are not known without, or where a cut may come. The queue must not change while parts are taken.
     """
     bounds = state.bounds(queue)
-    reached = start = min(max(from_offset, bounds.min_offset), bounds.max_offset)
-    while reached < bounds.max_offset:
-        for batch in state.store.read(queue, reached, min(reached + _STEP_ROWS, bounds.max_offset)):
-            sizes = columns.row_bytes(batch)
-            count = columns.leading_rows_within(sizes, byte_budget)
-            reached += count
-            if count < batch.num_rows:
-                return max(reached, start + 1)
-            byte_budget -= int(pc.sum(sizes).as_py())
-    return reached
+    at = begin = max(from_offset, bounds.min_offset)
+    taken = 0
+    for span in state.store.spans(queue, at, min(until_offset, bounds.max_offset)):
+        if span.byte_count is not None and taken + span.byte_count <= byte_max:
+            taken += span.byte_count
+            at = span.until_offset
+            continue
+        for sizes in map(columns.row_bytes, state.store.read(queue, at, span.until_offset)):
+            if taken + (total := pc.sum(sizes).as_py()) <= byte_max:
+                taken += total
+                at += len(sizes)
+                continue
+            for size in sizes.to_pylist():
+                if taken + size > byte_max and at > begin:
+                    yield Part(at, taken)
+                    begin, taken = at, 0
+                taken += size
+                at += 1
+    if at > begin:
+        yield Part(at, taken)

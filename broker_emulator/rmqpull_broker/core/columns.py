@@ -172,6 +172,11 @@ def row_bytes(batch: pa.RecordBatch) -> pa.Array:
     return functools.reduce(pc.add, sizes)
 
 
+def byte_count(batch: pa.RecordBatch) -> int:
+    """Bytes of all rows together, as :func:`row_bytes` counts them."""
+    return int(pc.sum(row_bytes(batch)).as_py() or 0)
+
+
 def text_bytes(batch: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
     """Bytes of the named text or binary columns of each row together."""
     return functools.reduce(pc.add, (_bytes_of(batch.column(name)) for name in names))

@@ -12,6 +12,13 @@ from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.retention import RetentionLimits
 
 
+class Span(NamedTuple):
+    """Messages up to ``until_offset``, and the bytes that limits count of them; None when they must be read for it."""
+
+    until_offset: int
+    byte_count: int | None
+
+
 class MessageStore(Protocol):
     """The consume queues: messages by queue and offset, derived from facts."""
 
@@ -26,6 +33,9 @@ class MessageStore(Protocol):
 
     def time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
         """Offsets ``[low, high]`` that hold the first one stored at or after ``timestamp_ms``, without reading."""
+
+    def spans(self, queue: MessageQueue, from_offset: int, until_offset: int) -> Sequence[Span]:
+        """What is known, without reading, of ``[from_offset, until_offset)``, which must lie within the bounds."""
 
     def append(self, stored: RowsStored | ColumnsStored) -> None:
         """Makes the messages of a kept fact readable."""

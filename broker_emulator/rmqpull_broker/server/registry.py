@@ -14,6 +14,7 @@ from rmqpull_broker.server.entrance import Handler, method_handler
 from rmqpull_broker.server.handlers import (
     commit_offsets,
     commit_stages,
+    cut_ranges,
     describe_server,
     drop_stages,
     end_transaction,
@@ -83,6 +84,7 @@ COLUMN_HANDLERS: Mapping[str, Handler] = {
     "PublishColumns": publish_columns.answer,
     "PullColumns": pull_columns.answer,
     "QueryBounds": query_bounds.answer,
+    "CutRanges": cut_ranges.answer,
     "CommitOffsets": commit_offsets.answer,
     "ReportRowsLost": report_rows_lost.answer,
     "SendMessageBack": send_message_back.answer,

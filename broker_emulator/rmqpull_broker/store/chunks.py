@@ -46,7 +46,10 @@ class Location(NamedTuple):
 
 
 class SavedChunk(NamedTuple):
-    """What is known of a chunk that left the memory. ``written`` is where the log holds its rows."""
+    """What is known of a chunk that left the memory. ``written`` is where the log holds its rows.
+
+    ``size`` is what byte limits count of its rows (``columns.row_bytes``); None when it is not known.
+    """
 
     first_offset: int
     row_count: int
@@ -54,6 +57,7 @@ class SavedChunk(NamedTuple):
     last_store_ms: int
     written: LogRange
     location: Location
+    size: int | None
 
 
 class FreshChunk(NamedTuple):
@@ -86,7 +90,7 @@ class FreshChunk(NamedTuple):
 
     def saved(self, location: Location) -> SavedChunk:
         """What is left of it in memory when it is saved."""
-        return SavedChunk(*self[:5], location)
+        return SavedChunk(*self[:5], location, columns.byte_count(self.batch))
 
 
 def spanning(first: LogRange, last: LogRange) -> LogRange:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from rmqpull_broker.core import columns
 from rmqpull_broker.core.facts import ColumnsStored, QueuePart, RowsStored
 from rmqpull_broker.core.model import Bounds, MessageQueue, StoredMessage
-from rmqpull_broker.core.ports import LogRange
+from rmqpull_broker.core.ports import LogRange, Span
 from rmqpull_broker.store import chunks
 from rmqpull_broker.store.chunks import FreshChunk, SavedChunk, fresh_chunk, spanning
 from rmqpull_broker.store.rows import LoggedRows, decode_columns
@@ -191,6 +191,20 @@ class ConsumeQueue:
             taken = batch.slice(from_offset - chunk.first_offset, until_offset - from_offset)
             from_offset += taken.num_rows
             yield taken
+
+    def spans(self, from_offset: int, until_offset: int) -> list[Span]:
+        """What is known of the bytes of ``[from_offset, until_offset)``: a saved chunk's, when all of it is asked for."""
+        spans = []
+        index = bisect.bisect_right(self._ends, from_offset)
+        while from_offset < until_offset:
+            end, size = until_offset, None
+            if index < len(self._chunks) and self._ends[index] <= until_offset:
+                chunk, end = self._chunks[index], self._ends[index]
+                if isinstance(chunk, SavedChunk) and chunk.first_offset == from_offset:
+                    size = chunk.size
+            spans.append(Span(end, size))
+            from_offset, index = end, index + 1
+        return spans
 
     def time_range(self, timestamp_ms: int) -> Bounds:
         """Offsets ``[low, high]`` that hold the first one stored at or after ``timestamp_ms``: at most one chunk."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored
 from rmqpull_broker.core.model import Bounds, MessageQueue
-from rmqpull_broker.core.ports import LogRange
+from rmqpull_broker.core.ports import LogRange, Span
 from rmqpull_broker.core.retention import RetentionLimits
 from rmqpull_broker.store.chunks import FreshChunk, SavedChunk
 from rmqpull_broker.store.queue import ConsumeQueue
@@ -75,6 +75,11 @@ class ConsumeQueues:
         """Offsets ``[low, high]`` that hold the first one stored at or after ``timestamp_ms``, without reading."""
         consume_queue = self._queues.get(queue)
         return _EMPTY if consume_queue is None else consume_queue.time_range(timestamp_ms)
+
+    def spans(self, queue: MessageQueue, from_offset: int, until_offset: int) -> list[Span]:
+        """What is known, without reading, of ``[from_offset, until_offset)``, which must lie within the bounds."""
+        consume_queue = self._queues.get(queue)
+        return [] if consume_queue is None else consume_queue.spans(from_offset, until_offset)
 
     def append(self, stored: RowsStored | ColumnsStored) -> None:
         """Makes the messages of a kept fact readable."""

@@ -14,6 +14,7 @@ in queue files; what the queues were when each segment began; the newest store t
     first offset, rows, first and last store time in ms        4 x int64
     segment, begin and end of its rows in the log              3 x int64
     queue file, place, length, crc32                           4 x int64
+    bytes of its rows as limits count them, -1 if not known    int64 (not in version 2)
 
 ``record`` is one record as in the commit log. Its facts give the rest: topics, groups, offsets, and the messages that
 are in no queue file.
@@ -35,10 +36,13 @@ from rmqpull_broker.store.chunks import Location, SavedChunk
 from rmqpull_broker.store.queues import QueueIndex, SegmentMark
 
 SNAPSHOT_MAGIC = b"RMQSNAP\x00"
+SNAPSHOT_VERSION = 3
 
 _HEADER = struct.Struct("<8sIIQQII")
 _CHECKED = struct.Struct("<QQII")
-_CHUNK = struct.Struct("<11q")
+_CHUNK = struct.Struct("<12q")
+_CHUNKS = {2: struct.Struct("<11q"), SNAPSHOT_VERSION: _CHUNK}
+_UNKNOWN = -1
 
 
 class DamagedSnapshot(Exception):
@@ -70,7 +74,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     sizes = (snapshot.position, len(record_bytes), len(header_bytes), len(chunks))
     payload = b"".join([header_bytes, *chunks, record_bytes])
     checksum = zlib.crc32(payload, zlib.crc32(_CHECKED.pack(*sizes)))
-    return _HEADER.pack(SNAPSHOT_MAGIC, record.FORMAT_VERSION, checksum, *sizes) + payload
+    return _HEADER.pack(SNAPSHOT_MAGIC, SNAPSHOT_VERSION, checksum, *sizes) + payload
 
 
 def decode_snapshot(data: memoryview) -> Snapshot:
@@ -81,14 +85,15 @@ def decode_snapshot(data: memoryview) -> Snapshot:
     position, record_length, header_length, chunk_count = sizes
     if magic != SNAPSHOT_MAGIC:
         raise DamagedSnapshot(f"it begins with {magic!r} and not with {SNAPSHOT_MAGIC!r}")
-    if version != record.FORMAT_VERSION:
-        raise DamagedSnapshot(f"its format version is {version}; this release reads version {record.FORMAT_VERSION}")
+    chunk_form = _CHUNKS.get(version)
+    if chunk_form is None:
+        raise DamagedSnapshot(f"its format version is {version}; this release reads versions 2 and {SNAPSHOT_VERSION}")
     payload = data[_HEADER.size :]
     if zlib.crc32(payload, zlib.crc32(_CHECKED.pack(*sizes))) != checksum:
         raise DamagedSnapshot("it fails its checksum")
-    chunks_end = header_length + chunk_count * _CHUNK.size
+    chunks_end = header_length + chunk_count * chunk_form.size
     header = json.loads(bytes(payload[:header_length]))
-    chunks = [_decode_chunk(values) for values in _CHUNK.iter_unpack(payload[header_length:chunks_end])]
+    chunks = [_decode_chunk(values) for values in chunk_form.iter_unpack(payload[header_length:chunks_end])]
     # A copy, so that its Arrow buffers are aligned.
     frame = record.read_frame(memoryview(bytes(payload[chunks_end:])), 0)
     if frame is None or frame.size != record_length:
@@ -100,12 +105,14 @@ def decode_snapshot(data: memoryview) -> Snapshot:
 
 
 def _encode_chunk(chunk: SavedChunk) -> bytes:
-    return _CHUNK.pack(*chunk[:4], *chunk.written, *chunk.location)
+    return _CHUNK.pack(*chunk[:4], *chunk.written, *chunk.location, _UNKNOWN if chunk.size is None else chunk.size)
 
 
 def _decode_chunk(values: tuple[int, ...]) -> SavedChunk:
     first_offset, row_count, first_ms, last_ms = values[:4]
-    return SavedChunk(first_offset, row_count, first_ms, last_ms, LogRange(*values[4:7]), Location(*values[7:]))
+    size = next(iter(values[11:]), _UNKNOWN)
+    written, location = LogRange(*values[4:7]), Location(*values[7:11])
+    return SavedChunk(first_offset, row_count, first_ms, last_ms, written, location, None if size < 0 else size)
 
 
 def _index(queues: list[Any], chunks: list[SavedChunk]) -> list[QueueIndex]:

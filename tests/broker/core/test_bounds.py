@@ -1,4 +1,4 @@
-"""Offsets by time and by bytes (rocketmq-semantics 3.11; rmqpull.v1 QueryBounds)."""
+"""Offsets by time (rocketmq-semantics 3.11), and where so many bytes end (rmqpull.v1 CutRanges)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_broker.core import bounds
-from rmqpull_broker.core.bounds import BoundaryType, offset_at_time, offset_within_bytes
+from rmqpull_broker.core.bounds import BoundaryType, cut_by_bytes, offset_at_time
 from rmqpull_broker.core.facts import QueuesTrimmed
 from rmqpull_broker.core.model import Message
 
@@ -81,45 +80,56 @@ def test_time_search_agrees_with_a_plain_search(new_desk: type[Desk], times_ms: 
 
 
 @pytest.mark.parametrize(
-    ("from_offset", "byte_budget", "reached"),
+    ("from_offset", "until_offset", "byte_max", "parts"),
     [
-        (0, 10, 1),
-        (0, 29, 1),
-        (0, 30, 2),
-        (0, 60, 3),
-        (0, 1_000, 3),
-        (1, 20, 2),
-        (0, 9, 1),
-        (0, 0, 1),
-        (0, -5, 1),
-        (2, 29, 3),
-        (3, 100, 3),
-        (9, 100, 3),
-        (-4, 10, 1),
+        (0, 3, 60, [(3, 60)]),
+        (0, 3, 59, [(2, 30), (3, 30)]),
+        (0, 3, 30, [(2, 30), (3, 30)]),
+        (0, 3, 29, [(1, 10), (2, 20), (3, 30)]),
+        (0, 3, 0, [(1, 10), (2, 20), (3, 30)]),
+        (0, 3, -5, [(1, 10), (2, 20), (3, 30)]),
+        (1, 2, 1_000, [(2, 20)]),
+        (2, 99, 29, [(3, 30)]),
+        (-4, 1, 10, [(1, 10)]),
+        (3, 9, 100, []),
+        (9, 3, 100, []),
     ],
 )
-def test_a_byte_budget_reaches(desk: Desk, from_offset: int, byte_budget: int, reached: int) -> None:
+def test_a_range_is_cut_into_parts_of_so_many_bytes(
+    desk: Desk, from_offset: int, until_offset: int, byte_max: int, parts: list[tuple[int, int]]
+) -> None:
     desk.topic()
     desk.fill([bytes(10), bytes(20), bytes(30)])
-    assert offset_within_bytes(desk.state, desk.queue(), from_offset, byte_budget) == reached
+    assert list(cut_by_bytes(desk.state, desk.queue(), from_offset, until_offset, byte_max)) == parts
 
 
-def test_an_empty_queue_is_reached_at_0_with_any_budget(desk: Desk) -> None:
+def test_messages_that_are_gone_are_in_no_part(desk: Desk) -> None:
     desk.topic()
-    assert offset_within_bytes(desk.state, desk.queue(), 5, 100) == 0
+    desk.fill([bytes(10), bytes(20), bytes(30)])
+    desk.state.apply([QueuesTrimmed(((desk.queue(), 2),))])
+    assert list(cut_by_bytes(desk.state, desk.queue(), 0, 3, 1_000)) == [(3, 30)]
 
 
-@given(st.lists(st.integers(1, 9), max_size=12), st.integers(0, 12), st.integers(0, 60))
-def test_the_offset_reached_is_the_largest_within_the_budget(
-    new_desk: type[Desk], sizes: list[int], from_offset: int, byte_budget: int
+def test_a_queue_never_written_has_no_parts(desk: Desk) -> None:
+    desk.topic()
+    assert list(cut_by_bytes(desk.state, desk.queue(), 0, 5, 100)) == []
+
+
+@given(st.lists(st.integers(1, 9), max_size=12), st.integers(0, 12), st.integers(0, 12), st.integers(0, 60))
+def test_parts_are_all_messages_in_order_and_as_long_as_they_may_be(
+    new_desk: type[Desk], sizes: list[int], from_offset: int, until_offset: int, byte_max: int
 ) -> None:
     desk = new_desk()
     desk.topic()
     for size in sizes:
         desk.fill([bytes(size)])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounds, "_STEP_ROWS", 2)
-        reached = offset_within_bytes(desk.state, desk.queue(), from_offset, byte_budget)
-    start = min(from_offset, len(sizes))
-    within = [end for end in range(start, len(sizes) + 1) if sum(sizes[start:end]) <= byte_budget]
-    assert reached == max(within[-1], min(start + 1, len(sizes)))
+    parts = list(cut_by_bytes(desk.state, desk.queue(), from_offset, until_offset, byte_max))
+    end = min(until_offset, len(sizes))
+    ends = [part.until_offset for part in parts]
+    begins = [from_offset, *ends][: len(ends)]
+    assert all(begin < until for begin, until in zip(begins, ends, strict=True))
+    assert ends[-1:] == [end][: end > from_offset]
+    for begin, (until, byte_count) in zip(begins, parts, strict=True):
+        assert byte_count == sum(sizes[begin:until])
+        assert byte_count <= byte_max or until == begin + 1
+        assert until == end or byte_count + sizes[until] > byte_max

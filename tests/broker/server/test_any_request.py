@@ -81,12 +81,8 @@ SOUND: dict[str, list[dict[str, Any]]] = {
     "CommitStages": [{"transaction": {"id": "q", "batchId": 1}, "stages": [{"stageId": "s", "callCount": 1}]}],
     "DropStages": [{"transaction": {"id": "q"}}],
     "PullColumns": [{"group": "readers", "queues": [{"queue": QUEUE, "commitOffset": 1}], "longPollingTimeoutMs": 9}],
-    "QueryBounds": [
-        {
-            "topics": [{"topic": "NORMAL", "budgetedQueues": [{"brokerName": "broker-a", "byteBudget": 1}]}],
-            "queryId": "q",
-        }
-    ],
+    "QueryBounds": [{"topics": [{"topic": "NORMAL"}], "queryId": "q"}],
+    "CutRanges": [{"ranges": [{"queue": QUEUE, "fromOffset": 0, "untilOffset": 9, "byteMax": 1, "partsMax": 1}]}],
     "CommitOffsets": [{"group": "readers", "offsets": [{"queue": QUEUE, "offset": 1}]}],
     "ReportRowsLost": [{"queryId": "q", "ranges": [{"queue": QUEUE, "fromOffset": 0, "untilOffset": 1}]}],
     "SendMessageBack": [{"group": "readers", "queue": QUEUE, "queueOffset": 0}],

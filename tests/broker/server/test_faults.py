@@ -252,6 +252,10 @@ def test_an_unknown_rule_is_neither_released_nor_removed() -> None:
             v1.ReportRowsLostRequest(ranges=[v1.LostRange(queue=v1.Queue(topic="orders", broker_name="b"))]),
             [Target("orders", "b", 0)],
         ),
+        (
+            v1.CutRangesRequest(ranges=[v1.RangeToCut(queue=v1.Queue(topic="orders", broker_name="b"))]),
+            [Target("orders", "b", 0)],
+        ),
         (v1.DescribeServerRequest(), []),
     ],
     ids=lambda value: value.DESCRIPTOR.name if hasattr(value, "DESCRIPTOR") else "",

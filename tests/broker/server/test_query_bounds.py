@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
@@ -26,7 +24,6 @@ def test_every_queue_is_listed_with_its_bounds(client: Client) -> None:
         ("broker-a", 0, 0, 3, 0),
         ("broker-a", 1, 0, 0, 0),
     ]
-    assert not any(queue.HasField("reached_offset") for queue in bounds.queues)
 
 
 def test_topics_are_answered_in_their_order_and_an_unknown_one_for_itself_alone(client: Client) -> None:
@@ -49,27 +46,3 @@ def test_the_creation_id_is_the_topics_own_and_new_with_every_creation(client: C
     assert ids[0] == ids[1] != ids[2]
     with running_broker(topics={"orders": 2}) as another:
         assert connect(another.endpoints).bounds("orders").creation_id not in ("", *ids)
-
-
-@pytest.mark.parametrize(
-    ("from_offset", "byte_budget", "reached"),
-    [
-        (0, 30, 3),  # three bodies of ten bytes
-        (0, 29, 2),
-        (0, 10, 1),
-        (0, 9, 1),  # a first message above the budget goes alone
-        (0, 0, 1),
-        (0, 1 << 62, 4),
-        (2, 10, 3),
-        (4, 10, 4),
-        (-5, 10, 1),
-        (99, 10, 4),
-    ],
-)
-def test_a_byte_budget_reaches_an_offset(client: Client, from_offset: int, byte_budget: int, reached: int) -> None:
-    client.send_bodies("orders", *[b"0123456789"] * 4)
-    budget = v1.BudgetedQueue(broker_name="broker-a", queue_id=0, from_offset=from_offset, byte_budget=byte_budget)
-    request = v1.QueryBoundsRequest(topics=[v1.TopicBoundsRequest(topic="orders", budgeted_queues=[budget])])
-    first, second = client.call("QueryBounds", request).topics[0].queues
-    assert first.reached_offset == reached
-    assert not second.HasField("reached_offset")

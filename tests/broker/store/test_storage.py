@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import struct
+import zlib
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
+from rmqpull_broker.core.bounds import cut_by_bytes
+from rmqpull_broker.core.facts import QueuesTrimmed
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.retention import RetentionLimits
 from rmqpull_broker.core.topics import delete_topic
+from rmqpull_broker.store.chunks import SavedChunk
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.segments import CorruptLog
@@ -56,6 +62,112 @@ def test_saved_messages_are_read_from_queue_files(broker: Started, disk: MemoryF
     disk.fail_next = {"read"}
     assert broker.bodies() == TWELVE  # from the log
     assert "is damaged at offset" in broker.reports[0]
+
+
+LENGTHS = [len(body) for body in TWELVE]
+
+
+def parts(broker: Started, from_offset: int, until_offset: int, byte_max: int) -> list[int]:
+    return [part.until_offset for part in cut_by_bytes(broker.state, QUEUE, from_offset, until_offset, byte_max)]
+
+
+def reads(broker: Started, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Will tell the first offset of each chunk that is read from its file."""
+    loaded: list[int] = []
+    load = broker.storage._load
+
+    def noted(queue: MessageQueue, chunk: SavedChunk) -> pa.RecordBatch:
+        loaded.append(chunk.first_offset)
+        return load(queue, chunk)
+
+    monkeypatch.setattr(broker.storage.store, "_load", noted)
+    return loaded
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize(
+    ("from_offset", "until_offset", "byte_max", "cuts", "loaded"),
+    [
+        (0, 12, 1 << 40, [12], []),
+        (4, 12, 1 << 40, [12], []),
+        (0, 12, 4, [4, 8, 11, 12], [4, 8]),
+        (0, 12, 8, [8, 12], [8]),
+        (0, 12, 7, [7, 12], [4]),
+        (1, 12, 1 << 40, [12], [0]),
+        (0, 11, 1 << 40, [11], [8]),
+        (5, 7, 1 << 40, [7], [4]),
+    ],
+)
+def test_only_chunks_in_which_a_part_may_end_are_read(
+    broker: Started,
+    disk: MemoryFileSystem,
+    start: type[Started],
+    monkeypatch: pytest.MonkeyPatch,
+    restart: bool,
+    from_offset: int,
+    until_offset: int,
+    byte_max: int,
+    cuts: list[int],
+    loaded: list[int],
+) -> None:
+    if restart:
+        broker.snapshot()
+        broker = start(disk, EAGER)
+    found = reads(broker, monkeypatch)
+    assert parts(broker, from_offset, until_offset, byte_max) == cuts
+    assert found == loaded
+
+
+def test_bytes_of_messages_that_are_not_saved_are_counted_too(broker: Started) -> None:
+    broker.send(b"12345", b"1")
+    assert parts(broker, 0, 14, sum(LENGTHS)) == [12, 14]
+    assert parts(broker, 0, 14, sum(LENGTHS) + 5) == [13, 14]
+
+
+def test_a_queue_that_was_cut_within_a_chunk_counts_what_is_left(broker: Started) -> None:
+    broker.run(lambda draft: draft.add(QueuesTrimmed(((QUEUE, 2),))))
+    assert parts(broker, 0, 12, sum(LENGTHS) - 2) == [12]
+    assert parts(broker, 0, 12, sum(LENGTHS) - 3) == [11, 12]
+
+
+def test_a_snapshot_without_sizes_is_read_and_its_chunks_are_counted_by_reading_them(
+    broker: Started, disk: MemoryFileSystem, start: type[Started], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 2 was written before snapshots had them."""
+    broker.snapshot()
+    name = files(disk, ".snapshot")[-1]
+    disk.files[name][:] = as_version_2(bytes(disk.files[name]))
+    broker = start(disk, EAGER)
+    assert broker.reports == []
+    found = reads(broker, monkeypatch)
+    assert parts(broker, 0, 12, 1 << 40) == [12]
+    assert found == [0, 4, 8]
+    broker.topic("others")
+    broker.snapshot()  # and so they stay unknown
+    assert parts(start(disk, EAGER), 0, 12, 8) == [8, 12]
+
+
+def as_version_2(snapshot: bytes) -> bytes:
+    """The same without the sizes of chunks."""
+    begin = struct.Struct("<8sIIQQII")
+    magic, _, _, position, record_length, header_length, chunk_count = begin.unpack_from(snapshot)
+    header_end = begin.size + header_length
+    chunks_end = header_end + chunk_count * 96
+    chunks = [snapshot[place : place + 88] for place in range(header_end, chunks_end, 96)]
+    payload = b"".join([snapshot[begin.size : header_end], *chunks, snapshot[chunks_end:]])
+    sizes = struct.pack("<QQII", position, record_length, header_length, chunk_count)
+    return struct.pack("<8sII", magic, 2, zlib.crc32(payload, zlib.crc32(sizes))) + sizes + payload
+
+
+def test_a_snapshot_of_an_unknown_version_is_passed_over(
+    broker: Started, disk: MemoryFileSystem, start: type[Started]
+) -> None:
+    broker.snapshot()
+    name = files(disk, ".snapshot")[-1]
+    disk.files[name][8] = 9
+    broker = start(disk, EAGER)
+    assert broker.bodies() == TWELVE
+    assert "its format version is 9; this release reads versions 2 and 3" in broker.reports[0]
 
 
 def test_every_flipped_bit_of_a_queue_file_costs_a_report_and_no_message(

@@ -18,6 +18,7 @@ from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.facts import BatchId, ColumnsStored, Fact, LostRange, QueuesTrimmed, RowsStored
 from rmqpull_broker.core.groups import delete_group, ensure_group
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.ports import Span
 from rmqpull_broker.core.retention import RetentionLimits
 from rmqpull_broker.core.sending import Published, Sender
 from rmqpull_broker.core.staging import CommittedStage, drop, stage, store_next
@@ -208,6 +209,9 @@ class Lists:
 
     def time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
         return self.bounds(queue)
+
+    def spans(self, queue: MessageQueue, from_offset: int, until_offset: int) -> list[Span]:
+        return [Span(offset + 1, None) for offset in range(from_offset, until_offset)]
 
     def append(self, stored: RowsStored | ColumnsStored) -> None:
         if isinstance(stored, RowsStored):

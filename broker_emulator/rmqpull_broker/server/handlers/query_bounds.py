@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rmqpull_broker.core.bounds import offset_within_bytes
 from rmqpull_broker.core.errors import TopicNotFound
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.server.service import Caller, Service
@@ -28,26 +27,16 @@ def _topic_bounds(
         topic = service.state.topic(asked.topic)
     except TopicNotFound as error:
         return rpc.TopicBounds(status=status_of(error), topic=asked.topic)
-    budgets = {(budget.broker_name, budget.queue_id): budget for budget in asked.budgeted_queues}
-    queues = [
-        _queue_bounds(service, queue, budgets.get((queue.broker_name, queue.queue_id)), rows_lost.get(queue, 0))
-        for queue in service.state.readable_queues(topic)
-    ]
+    queues = [_queue_bounds(service, queue, rows_lost.get(queue, 0)) for queue in service.state.readable_queues(topic)]
     return rpc.TopicBounds(status=OK, topic=topic.name, creation_id=topic.creation_id, queues=queues)
 
 
-def _queue_bounds(
-    service: Service, queue: MessageQueue, budget: rpc.BudgetedQueue | None, rows_lost: int
-) -> rpc.QueueBounds:
+def _queue_bounds(service: Service, queue: MessageQueue, rows_lost: int) -> rpc.QueueBounds:
     bounds = service.state.bounds(queue)
-    reached = None
-    if budget is not None:
-        reached = offset_within_bytes(service.state, queue, budget.from_offset, budget.byte_budget)
     return rpc.QueueBounds(
         broker_name=queue.broker_name,
         queue_id=queue.queue_id,
         min_offset=bounds.min_offset,
         max_offset=bounds.max_offset,
-        reached_offset=reached,
         rows_lost=min(rows_lost, _INT64_MAX),
     )

@@ -25,17 +25,17 @@ _sym_db = _symbol_database.Default()
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as apache_dot_rocketmq_dot_v2_dot_definition__pb2
 
 
-DESCRIPTOR = _pool.POOL.AddSerializedFile(b'\n\x18rmqpull/v1/columns.proto\x12\nrmqpull.v1\x1a#apache/rocketmq/v2/definition.proto\"=\n\x05Queue\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x13\n\x0b\x62roker_name\x18\x02 \x01(\t\x12\x10\n\x08queue_id\x18\x03 \x01(\x05\"\x17\n\x15\x44\x65scribeServerRequest\"\xcd\x01\n\x16\x44\x65scribeServerResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x12\n\nextensions\x18\x03 \x03(\t\x12\x15\n\rpull_rows_max\x18\x04 \x01(\x05\x12\x16\n\x0epull_bytes_max\x18\x05 \x01(\x03\x12\x19\n\x11publish_bytes_max\x18\x06 \x01(\x03\x12\x18\n\x10publish_rows_max\x18\x07 \x01(\x05\"\xa5\x01\n\x15PublishColumnsRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\x12\x15\n\rdefault_topic\x18\x03 \x01(\t\x12 \n\x18\x64\x65\x66\x61ult_topic_queue_nums\x18\x04 \x01(\x05\x12\x31\n\x0equeue_selector\x18\x05 \x01(\x0e\x32\x19.rmqpull.v1.QueueSelector\"p\n\x16PublishColumnsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12*\n\x06ranges\x18\x02 \x03(\x0b\x32\x1a.rmqpull.v1.PublishedRange\"[\n\x0ePublishedRange\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\x12\x11\n\trow_count\x18\x03 \x01(\x03\"\x84\x02\n\x12PullColumnsRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12%\n\x06queues\x18\x02 \x03(\x0b\x32\x15.rmqpull.v1.QueuePull\x12?\n\x11\x66ilter_expression\x18\x03 \x01(\x0b\x32$.apache.rocketmq.v2.FilterExpression\x12\x0f\n\x07\x63olumns\x18\x04 \x03(\t\x12\x10\n\x08max_rows\x18\x05 \x01(\x05\x12\x11\n\tmax_bytes\x18\x06 \x01(\x03\x12\x1f\n\x17long_polling_timeout_ms\x18\x07 \x01(\x03\x12\x14\n\x07suspend\x18\x08 \x01(\x08H\x00\x88\x01\x01\x42\n\n\x08_suspend\"\xc1\x01\n\tQueuePull\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x19\n\x0cuntil_offset\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0b\x63reation_id\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x1a\n\rcommit_offset\x18\x05 \x01(\x03H\x02\x88\x01\x01\x42\x0f\n\r_until_offsetB\x0e\n\x0c_creation_idB\x10\n\x0e_commit_offset\"}\n\x13PullColumnsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.QueuePulled\x12\x11\n\tarrow_ipc\x18\x03 \x01(\x0c\"\x8a\x01\n\x0bQueuePulled\x12+\n\x0bpull_status\x18\x01 \x01(\x0e\x32\x16.rmqpull.v1.PullStatus\x12\x11\n\trow_count\x18\x02 \x01(\x03\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x12\n\nmin_offset\x18\x04 \x01(\x03\x12\x12\n\nmax_offset\x18\x05 \x01(\x03\"V\n\x12QueryBoundsRequest\x12.\n\x06topics\x18\x01 \x03(\x0b\x32\x1e.rmqpull.v1.TopicBoundsRequest\x12\x10\n\x08query_id\x18\x02 \x01(\t\"W\n\x12TopicBoundsRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x32\n\x0f\x62udgeted_queues\x18\x02 \x03(\x0b\x32\x19.rmqpull.v1.BudgetedQueue\"`\n\rBudgetedQueue\x12\x13\n\x0b\x62roker_name\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\x05\x12\x13\n\x0b\x66rom_offset\x18\x03 \x01(\x03\x12\x13\n\x0b\x62yte_budget\x18\x04 \x01(\x03\"j\n\x13QueryBoundsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\'\n\x06topics\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.TopicBounds\"\x86\x01\n\x0bTopicBounds\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x13\n\x0b\x63reation_id\x18\x03 \x01(\t\x12\'\n\x06queues\x18\x04 \x03(\x0b\x32\x17.rmqpull.v1.QueueBounds\"\x9f\x01\n\x0bQueueBounds\x12\x13\n\x0b\x62roker_name\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\x05\x12\x12\n\nmin_offset\x18\x03 \x01(\x03\x12\x12\n\nmax_offset\x18\x04 \x01(\x03\x12\x1b\n\x0ereached_offset\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x11\n\trows_lost\x18\x06 \x01(\x03\x42\x11\n\x0f_reached_offset\"O\n\x14\x43ommitOffsetsRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12(\n\x07offsets\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.QueueOffset\"?\n\x0bQueueOffset\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x0e\n\x06offset\x18\x02 \x01(\x03\"C\n\x15\x43ommitOffsetsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"b\n\x15ReportRowsLostRequest\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x02 \x01(\x03\x12%\n\x06ranges\x18\x03 \x03(\x0b\x32\x15.rmqpull.v1.LostRange\"X\n\tLostRange\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x13\n\x0b\x66rom_offset\x18\x02 \x01(\x03\x12\x14\n\x0cuntil_offset\x18\x03 \x01(\x03\"D\n\x16ReportRowsLostResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"\xae\x01\n\x16SendMessageBackRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12 \n\x05queue\x18\x02 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x14\n\x0cqueue_offset\x18\x03 \x01(\x03\x12\x13\n\x0b\x64\x65lay_level\x18\x04 \x01(\x05\x12 \n\x13max_reconsume_times\x18\x05 \x01(\x05H\x00\x88\x01\x01\x42\x16\n\x14_max_reconsume_times\"E\n\x17SendMessageBackResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status*I\n\rQueueSelector\x12\x1e\n\x1aQUEUE_SELECTOR_UNSPECIFIED\x10\x00\x12\x0b\n\x07IN_TURN\x10\x01\x12\x0b\n\x07\x42Y_KEYS\x10\x02*\x9f\x02\n\nPullStatus\x12\x1b\n\x17PULL_STATUS_UNSPECIFIED\x10\x00\x12\t\n\x05\x46OUND\x10\x01\x12\x16\n\x12NO_MATCHED_MESSAGE\x10\x02\x12\x17\n\x13NO_MESSAGE_IN_QUEUE\x10\x03\x12\x17\n\x13OFFSET_OVERFLOW_ONE\x10\x04\x12\x19\n\x15OFFSET_OVERFLOW_BADLY\x10\x05\x12\x14\n\x10OFFSET_TOO_SMALL\x10\x06\x12\x1a\n\x16NO_MATCHED_LOGIC_QUEUE\x10\x07\x12\x0f\n\x0bNOT_REACHED\x10\x08\x12\x10\n\x0cOFFSET_RESET\x10\t\x12\x15\n\x11OFFSET_FOUND_NULL\x10\n\x12\x18\n\x14MESSAGE_WAS_REMOVING\x10\x0b\x32\xec\x04\n\rColumnService\x12W\n\x0e\x44\x65scribeServer\x12!.rmqpull.v1.DescribeServerRequest\x1a\".rmqpull.v1.DescribeServerResponse\x12W\n\x0ePublishColumns\x12!.rmqpull.v1.PublishColumnsRequest\x1a\".rmqpull.v1.PublishColumnsResponse\x12N\n\x0bPullColumns\x12\x1e.rmqpull.v1.PullColumnsRequest\x1a\x1f.rmqpull.v1.PullColumnsResponse\x12N\n\x0bQueryBounds\x12\x1e.rmqpull.v1.QueryBoundsRequest\x1a\x1f.rmqpull.v1.QueryBoundsResponse\x12T\n\rCommitOffsets\x12 .rmqpull.v1.CommitOffsetsRequest\x1a!.rmqpull.v1.CommitOffsetsResponse\x12W\n\x0eReportRowsLost\x12!.rmqpull.v1.ReportRowsLostRequest\x1a\".rmqpull.v1.ReportRowsLostResponse\x12Z\n\x0fSendMessageBack\x12\".rmqpull.v1.SendMessageBackRequest\x1a#.rmqpull.v1.SendMessageBackResponseb\x06proto3')
+DESCRIPTOR = _pool.POOL.AddSerializedFile(b'\n\x18rmqpull/v1/columns.proto\x12\nrmqpull.v1\x1a#apache/rocketmq/v2/definition.proto\"=\n\x05Queue\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x13\n\x0b\x62roker_name\x18\x02 \x01(\t\x12\x10\n\x08queue_id\x18\x03 \x01(\x05\"\x17\n\x15\x44\x65scribeServerRequest\"\xcd\x01\n\x16\x44\x65scribeServerResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x12\n\nextensions\x18\x03 \x03(\t\x12\x15\n\rpull_rows_max\x18\x04 \x01(\x05\x12\x16\n\x0epull_bytes_max\x18\x05 \x01(\x03\x12\x19\n\x11publish_bytes_max\x18\x06 \x01(\x03\x12\x18\n\x10publish_rows_max\x18\x07 \x01(\x05\"\xa5\x01\n\x15PublishColumnsRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\x12\x15\n\rdefault_topic\x18\x03 \x01(\t\x12 \n\x18\x64\x65\x66\x61ult_topic_queue_nums\x18\x04 \x01(\x05\x12\x31\n\x0equeue_selector\x18\x05 \x01(\x0e\x32\x19.rmqpull.v1.QueueSelector\"p\n\x16PublishColumnsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12*\n\x06ranges\x18\x02 \x03(\x0b\x32\x1a.rmqpull.v1.PublishedRange\"[\n\x0ePublishedRange\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\x12\x11\n\trow_count\x18\x03 \x01(\x03\"\x84\x02\n\x12PullColumnsRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12%\n\x06queues\x18\x02 \x03(\x0b\x32\x15.rmqpull.v1.QueuePull\x12?\n\x11\x66ilter_expression\x18\x03 \x01(\x0b\x32$.apache.rocketmq.v2.FilterExpression\x12\x0f\n\x07\x63olumns\x18\x04 \x03(\t\x12\x10\n\x08max_rows\x18\x05 \x01(\x05\x12\x11\n\tmax_bytes\x18\x06 \x01(\x03\x12\x1f\n\x17long_polling_timeout_ms\x18\x07 \x01(\x03\x12\x14\n\x07suspend\x18\x08 \x01(\x08H\x00\x88\x01\x01\x42\n\n\x08_suspend\"\xc1\x01\n\tQueuePull\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x19\n\x0cuntil_offset\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0b\x63reation_id\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x1a\n\rcommit_offset\x18\x05 \x01(\x03H\x02\x88\x01\x01\x42\x0f\n\r_until_offsetB\x0e\n\x0c_creation_idB\x10\n\x0e_commit_offset\"}\n\x13PullColumnsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.QueuePulled\x12\x11\n\tarrow_ipc\x18\x03 \x01(\x0c\"\x8a\x01\n\x0bQueuePulled\x12+\n\x0bpull_status\x18\x01 \x01(\x0e\x32\x16.rmqpull.v1.PullStatus\x12\x11\n\trow_count\x18\x02 \x01(\x03\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x12\n\nmin_offset\x18\x04 \x01(\x03\x12\x12\n\nmax_offset\x18\x05 \x01(\x03\"V\n\x12QueryBoundsRequest\x12.\n\x06topics\x18\x01 \x03(\x0b\x32\x1e.rmqpull.v1.TopicBoundsRequest\x12\x10\n\x08query_id\x18\x02 \x01(\t\")\n\x12TopicBoundsRequest\x12\r\n\x05topic\x18\x01 \x01(\tJ\x04\x08\x02\x10\x03\"j\n\x13QueryBoundsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\'\n\x06topics\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.TopicBounds\"\x86\x01\n\x0bTopicBounds\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x13\n\x0b\x63reation_id\x18\x03 \x01(\t\x12\'\n\x06queues\x18\x04 \x03(\x0b\x32\x17.rmqpull.v1.QueueBounds\"u\n\x0bQueueBounds\x12\x13\n\x0b\x62roker_name\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\x05\x12\x12\n\nmin_offset\x18\x03 \x01(\x03\x12\x12\n\nmax_offset\x18\x04 \x01(\x03\x12\x11\n\trows_lost\x18\x06 \x01(\x03J\x04\x08\x05\x10\x06\":\n\x10\x43utRangesRequest\x12&\n\x06ranges\x18\x01 \x03(\x0b\x32\x16.rmqpull.v1.RangeToCut\"~\n\nRangeToCut\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x13\n\x0b\x66rom_offset\x18\x02 \x01(\x03\x12\x14\n\x0cuntil_offset\x18\x03 \x01(\x03\x12\x10\n\x08\x62yte_max\x18\x04 \x01(\x03\x12\x11\n\tparts_max\x18\x05 \x01(\x05\"e\n\x11\x43utRangesResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\x12$\n\x06ranges\x18\x02 \x03(\x0b\x32\x14.rmqpull.v1.CutRange\"B\n\x08\x43utRange\x12$\n\x05parts\x18\x01 \x03(\x0b\x32\x15.rmqpull.v1.RangePart\x12\x10\n\x08has_more\x18\x02 \x01(\x08\"5\n\tRangePart\x12\x14\n\x0cuntil_offset\x18\x01 \x01(\x03\x12\x12\n\nbyte_count\x18\x02 \x01(\x03\"O\n\x14\x43ommitOffsetsRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12(\n\x07offsets\x18\x02 \x03(\x0b\x32\x17.rmqpull.v1.QueueOffset\"?\n\x0bQueueOffset\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x0e\n\x06offset\x18\x02 \x01(\x03\"C\n\x15\x43ommitOffsetsResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"b\n\x15ReportRowsLostRequest\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x02 \x01(\x03\x12%\n\x06ranges\x18\x03 \x03(\x0b\x32\x15.rmqpull.v1.LostRange\"X\n\tLostRange\x12 \n\x05queue\x18\x01 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x13\n\x0b\x66rom_offset\x18\x02 \x01(\x03\x12\x14\n\x0cuntil_offset\x18\x03 \x01(\x03\"D\n\x16ReportRowsLostResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status\"\xae\x01\n\x16SendMessageBackRequest\x12\r\n\x05group\x18\x01 \x01(\t\x12 \n\x05queue\x18\x02 \x01(\x0b\x32\x11.rmqpull.v1.Queue\x12\x14\n\x0cqueue_offset\x18\x03 \x01(\x03\x12\x13\n\x0b\x64\x65lay_level\x18\x04 \x01(\x05\x12 \n\x13max_reconsume_times\x18\x05 \x01(\x05H\x00\x88\x01\x01\x42\x16\n\x14_max_reconsume_times\"E\n\x17SendMessageBackResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.apache.rocketmq.v2.Status*I\n\rQueueSelector\x12\x1e\n\x1aQUEUE_SELECTOR_UNSPECIFIED\x10\x00\x12\x0b\n\x07IN_TURN\x10\x01\x12\x0b\n\x07\x42Y_KEYS\x10\x02*\x9f\x02\n\nPullStatus\x12\x1b\n\x17PULL_STATUS_UNSPECIFIED\x10\x00\x12\t\n\x05\x46OUND\x10\x01\x12\x16\n\x12NO_MATCHED_MESSAGE\x10\x02\x12\x17\n\x13NO_MESSAGE_IN_QUEUE\x10\x03\x12\x17\n\x13OFFSET_OVERFLOW_ONE\x10\x04\x12\x19\n\x15OFFSET_OVERFLOW_BADLY\x10\x05\x12\x14\n\x10OFFSET_TOO_SMALL\x10\x06\x12\x1a\n\x16NO_MATCHED_LOGIC_QUEUE\x10\x07\x12\x0f\n\x0bNOT_REACHED\x10\x08\x12\x10\n\x0cOFFSET_RESET\x10\t\x12\x15\n\x11OFFSET_FOUND_NULL\x10\n\x12\x18\n\x14MESSAGE_WAS_REMOVING\x10\x0b\x32\xb6\x05\n\rColumnService\x12W\n\x0e\x44\x65scribeServer\x12!.rmqpull.v1.DescribeServerRequest\x1a\".rmqpull.v1.DescribeServerResponse\x12W\n\x0ePublishColumns\x12!.rmqpull.v1.PublishColumnsRequest\x1a\".rmqpull.v1.PublishColumnsResponse\x12N\n\x0bPullColumns\x12\x1e.rmqpull.v1.PullColumnsRequest\x1a\x1f.rmqpull.v1.PullColumnsResponse\x12N\n\x0bQueryBounds\x12\x1e.rmqpull.v1.QueryBoundsRequest\x1a\x1f.rmqpull.v1.QueryBoundsResponse\x12H\n\tCutRanges\x12\x1c.rmqpull.v1.CutRangesRequest\x1a\x1d.rmqpull.v1.CutRangesResponse\x12T\n\rCommitOffsets\x12 .rmqpull.v1.CommitOffsetsRequest\x1a!.rmqpull.v1.CommitOffsetsResponse\x12W\n\x0eReportRowsLost\x12!.rmqpull.v1.ReportRowsLostRequest\x1a\".rmqpull.v1.ReportRowsLostResponse\x12Z\n\x0fSendMessageBack\x12\".rmqpull.v1.SendMessageBackRequest\x1a#.rmqpull.v1.SendMessageBackResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'rmqpull_proto.rmqpull.v1.columns_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_QUEUESELECTOR']._serialized_start=2880
-  _globals['_QUEUESELECTOR']._serialized_end=2953
-  _globals['_PULLSTATUS']._serialized_start=2956
-  _globals['_PULLSTATUS']._serialized_end=3243
+  _globals['_QUEUESELECTOR']._serialized_start=3107
+  _globals['_QUEUESELECTOR']._serialized_end=3180
+  _globals['_PULLSTATUS']._serialized_start=3183
+  _globals['_PULLSTATUS']._serialized_end=3470
   _globals['_QUEUE']._serialized_start=77
   _globals['_QUEUE']._serialized_end=138
   _globals['_DESCRIBESERVERREQUEST']._serialized_start=140
@@ -59,31 +59,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_QUERYBOUNDSREQUEST']._serialized_start=1475
   _globals['_QUERYBOUNDSREQUEST']._serialized_end=1561
   _globals['_TOPICBOUNDSREQUEST']._serialized_start=1563
-  _globals['_TOPICBOUNDSREQUEST']._serialized_end=1650
-  _globals['_BUDGETEDQUEUE']._serialized_start=1652
-  _globals['_BUDGETEDQUEUE']._serialized_end=1748
-  _globals['_QUERYBOUNDSRESPONSE']._serialized_start=1750
-  _globals['_QUERYBOUNDSRESPONSE']._serialized_end=1856
-  _globals['_TOPICBOUNDS']._serialized_start=1859
-  _globals['_TOPICBOUNDS']._serialized_end=1993
-  _globals['_QUEUEBOUNDS']._serialized_start=1996
-  _globals['_QUEUEBOUNDS']._serialized_end=2155
-  _globals['_COMMITOFFSETSREQUEST']._serialized_start=2157
-  _globals['_COMMITOFFSETSREQUEST']._serialized_end=2236
-  _globals['_QUEUEOFFSET']._serialized_start=2238
-  _globals['_QUEUEOFFSET']._serialized_end=2301
-  _globals['_COMMITOFFSETSRESPONSE']._serialized_start=2303
-  _globals['_COMMITOFFSETSRESPONSE']._serialized_end=2370
-  _globals['_REPORTROWSLOSTREQUEST']._serialized_start=2372
-  _globals['_REPORTROWSLOSTREQUEST']._serialized_end=2470
-  _globals['_LOSTRANGE']._serialized_start=2472
-  _globals['_LOSTRANGE']._serialized_end=2560
-  _globals['_REPORTROWSLOSTRESPONSE']._serialized_start=2562
-  _globals['_REPORTROWSLOSTRESPONSE']._serialized_end=2630
-  _globals['_SENDMESSAGEBACKREQUEST']._serialized_start=2633
-  _globals['_SENDMESSAGEBACKREQUEST']._serialized_end=2807
-  _globals['_SENDMESSAGEBACKRESPONSE']._serialized_start=2809
-  _globals['_SENDMESSAGEBACKRESPONSE']._serialized_end=2878
-  _globals['_COLUMNSERVICE']._serialized_start=3246
-  _globals['_COLUMNSERVICE']._serialized_end=3866
+  _globals['_TOPICBOUNDSREQUEST']._serialized_end=1604
+  _globals['_QUERYBOUNDSRESPONSE']._serialized_start=1606
+  _globals['_QUERYBOUNDSRESPONSE']._serialized_end=1712
+  _globals['_TOPICBOUNDS']._serialized_start=1715
+  _globals['_TOPICBOUNDS']._serialized_end=1849
+  _globals['_QUEUEBOUNDS']._serialized_start=1851
+  _globals['_QUEUEBOUNDS']._serialized_end=1968
+  _globals['_CUTRANGESREQUEST']._serialized_start=1970
+  _globals['_CUTRANGESREQUEST']._serialized_end=2028
+  _globals['_RANGETOCUT']._serialized_start=2030
+  _globals['_RANGETOCUT']._serialized_end=2156
+  _globals['_CUTRANGESRESPONSE']._serialized_start=2158
+  _globals['_CUTRANGESRESPONSE']._serialized_end=2259
+  _globals['_CUTRANGE']._serialized_start=2261
+  _globals['_CUTRANGE']._serialized_end=2327
+  _globals['_RANGEPART']._serialized_start=2329
+  _globals['_RANGEPART']._serialized_end=2382
+  _globals['_COMMITOFFSETSREQUEST']._serialized_start=2384
+  _globals['_COMMITOFFSETSREQUEST']._serialized_end=2463
+  _globals['_QUEUEOFFSET']._serialized_start=2465
+  _globals['_QUEUEOFFSET']._serialized_end=2528
+  _globals['_COMMITOFFSETSRESPONSE']._serialized_start=2530
+  _globals['_COMMITOFFSETSRESPONSE']._serialized_end=2597
+  _globals['_REPORTROWSLOSTREQUEST']._serialized_start=2599
+  _globals['_REPORTROWSLOSTREQUEST']._serialized_end=2697
+  _globals['_LOSTRANGE']._serialized_start=2699
+  _globals['_LOSTRANGE']._serialized_end=2787
+  _globals['_REPORTROWSLOSTRESPONSE']._serialized_start=2789
+  _globals['_REPORTROWSLOSTRESPONSE']._serialized_end=2857
+  _globals['_SENDMESSAGEBACKREQUEST']._serialized_start=2860
+  _globals['_SENDMESSAGEBACKREQUEST']._serialized_end=3034
+  _globals['_SENDMESSAGEBACKRESPONSE']._serialized_start=3036
+  _globals['_SENDMESSAGEBACKRESPONSE']._serialized_end=3105
+  _globals['_COLUMNSERVICE']._serialized_start=3473
+  _globals['_COLUMNSERVICE']._serialized_end=4167
 # @@protoc_insertion_point(module_scope)

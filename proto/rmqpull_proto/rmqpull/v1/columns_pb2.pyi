@@ -175,24 +175,10 @@ class QueryBoundsRequest(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[_Union[TopicBoundsRequest, _Mapping]]] = ..., query_id: _Optional[str] = ...) -> None: ...
 
 class TopicBoundsRequest(_message.Message):
-    __slots__ = ("topic", "budgeted_queues")
+    __slots__ = ("topic",)
     TOPIC_FIELD_NUMBER: _ClassVar[int]
-    BUDGETED_QUEUES_FIELD_NUMBER: _ClassVar[int]
     topic: str
-    budgeted_queues: _containers.RepeatedCompositeFieldContainer[BudgetedQueue]
-    def __init__(self, topic: _Optional[str] = ..., budgeted_queues: _Optional[_Iterable[_Union[BudgetedQueue, _Mapping]]] = ...) -> None: ...
-
-class BudgetedQueue(_message.Message):
-    __slots__ = ("broker_name", "queue_id", "from_offset", "byte_budget")
-    BROKER_NAME_FIELD_NUMBER: _ClassVar[int]
-    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
-    FROM_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    BYTE_BUDGET_FIELD_NUMBER: _ClassVar[int]
-    broker_name: str
-    queue_id: int
-    from_offset: int
-    byte_budget: int
-    def __init__(self, broker_name: _Optional[str] = ..., queue_id: _Optional[int] = ..., from_offset: _Optional[int] = ..., byte_budget: _Optional[int] = ...) -> None: ...
+    def __init__(self, topic: _Optional[str] = ...) -> None: ...
 
 class QueryBoundsResponse(_message.Message):
     __slots__ = ("status", "topics")
@@ -215,20 +201,62 @@ class TopicBounds(_message.Message):
     def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., topic: _Optional[str] = ..., creation_id: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueBounds, _Mapping]]] = ...) -> None: ...
 
 class QueueBounds(_message.Message):
-    __slots__ = ("broker_name", "queue_id", "min_offset", "max_offset", "reached_offset", "rows_lost")
+    __slots__ = ("broker_name", "queue_id", "min_offset", "max_offset", "rows_lost")
     BROKER_NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     MIN_OFFSET_FIELD_NUMBER: _ClassVar[int]
     MAX_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    REACHED_OFFSET_FIELD_NUMBER: _ClassVar[int]
     ROWS_LOST_FIELD_NUMBER: _ClassVar[int]
     broker_name: str
     queue_id: int
     min_offset: int
     max_offset: int
-    reached_offset: int
     rows_lost: int
-    def __init__(self, broker_name: _Optional[str] = ..., queue_id: _Optional[int] = ..., min_offset: _Optional[int] = ..., max_offset: _Optional[int] = ..., reached_offset: _Optional[int] = ..., rows_lost: _Optional[int] = ...) -> None: ...
+    def __init__(self, broker_name: _Optional[str] = ..., queue_id: _Optional[int] = ..., min_offset: _Optional[int] = ..., max_offset: _Optional[int] = ..., rows_lost: _Optional[int] = ...) -> None: ...
+
+class CutRangesRequest(_message.Message):
+    __slots__ = ("ranges",)
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    ranges: _containers.RepeatedCompositeFieldContainer[RangeToCut]
+    def __init__(self, ranges: _Optional[_Iterable[_Union[RangeToCut, _Mapping]]] = ...) -> None: ...
+
+class RangeToCut(_message.Message):
+    __slots__ = ("queue", "from_offset", "until_offset", "byte_max", "parts_max")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FROM_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BYTE_MAX_FIELD_NUMBER: _ClassVar[int]
+    PARTS_MAX_FIELD_NUMBER: _ClassVar[int]
+    queue: Queue
+    from_offset: int
+    until_offset: int
+    byte_max: int
+    parts_max: int
+    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., from_offset: _Optional[int] = ..., until_offset: _Optional[int] = ..., byte_max: _Optional[int] = ..., parts_max: _Optional[int] = ...) -> None: ...
+
+class CutRangesResponse(_message.Message):
+    __slots__ = ("status", "ranges")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    status: _definition_pb2.Status
+    ranges: _containers.RepeatedCompositeFieldContainer[CutRange]
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., ranges: _Optional[_Iterable[_Union[CutRange, _Mapping]]] = ...) -> None: ...
+
+class CutRange(_message.Message):
+    __slots__ = ("parts", "has_more")
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    HAS_MORE_FIELD_NUMBER: _ClassVar[int]
+    parts: _containers.RepeatedCompositeFieldContainer[RangePart]
+    has_more: bool
+    def __init__(self, parts: _Optional[_Iterable[_Union[RangePart, _Mapping]]] = ..., has_more: _Optional[bool] = ...) -> None: ...
+
+class RangePart(_message.Message):
+    __slots__ = ("until_offset", "byte_count")
+    UNTIL_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BYTE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    until_offset: int
+    byte_count: int
+    def __init__(self, until_offset: _Optional[int] = ..., byte_count: _Optional[int] = ...) -> None: ...
 
 class CommitOffsetsRequest(_message.Message):
     __slots__ = ("group", "offsets")
