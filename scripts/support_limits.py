@@ -170,6 +170,13 @@ LIMITS = {
         ),
         Limit("pulls that are held at a time", "core.holding:PARKED_PULLS_MAX", "pulls", "TOO_MANY_REQUESTS", _MEMORY),
         Limit(
+            "parts in one answer of CutRanges",
+            "server.handlers.cut_ranges:PARTS_MAX",
+            "parts",
+            "the answer says which ranges have more",
+            _MEMORY,
+        ),
+        Limit(
             "SQL92 expression",
             "core.filtering:EXPRESSION_LENGTH_MAX",
             "characters",

@@ -193,7 +193,7 @@ class ConsumeQueue:
             yield taken
 
     def spans(self, from_offset: int, until_offset: int) -> list[Span]:
-        """What is known of the bytes of ``[from_offset, until_offset)``: a saved chunk's, when all of it is asked for."""
+        """What is known of the bytes of ``[from_offset, until_offset)``: those of saved chunks that lie in it."""
         spans = []
         index = bisect.bisect_right(self._ends, from_offset)
         while from_offset < until_offset:
