@@ -8,7 +8,7 @@ from pyspark_rmqpull.allocation.parsing import (
     parse_message_queue_list,
     parse_names,
 )
-from pyspark_rmqpull.option import Option, integer, one_of
+from pyspark_rmqpull.option import Option, integer, one_of, size_in_bytes
 
 ALLOCATION_OPTIONS = (
     Option(
@@ -89,5 +89,14 @@ ALLOCATION_OPTIONS = (
         "messages",
         "How many messages a task reads at most: a partition above is cut, also within a queue.",
         integer(1, 2**63 - 1),
+    ),
+    Option(
+        "maxBytesPerPartition",
+        None,
+        "bytes",
+        "How many bytes (of bodies, tags, keys and properties) a task reads at most, as `64m` or a number: a partition "
+        "above is cut, also within a queue. A message above is a task of its own. Needs a server with the columnar "
+        "extension.",
+        size_in_bytes(1, 2**63 - 1),
     ),
 )

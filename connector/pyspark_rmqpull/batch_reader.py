@@ -33,12 +33,14 @@ class RmqpullBatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks, whose ranges are numbers of one look at the broker: no task asks again where its queues end.
 
-        Raises OptionError for a topic, a queue or a position that does not exist, a start behind its end, or a filter
-        that the broker refuses, DataLoss for a group's offset at which its queue cannot be read any more,
-        BrokerUnavailable.
+        Raises OptionError for a topic, a queue or a position that does not exist, a start behind its end, a filter
+        that the broker refuses, or a limit of bytes at a server without sizes, DataLoss for a group's offset at which
+        its queue cannot be read any more, BrokerUnavailable.
         """
         options = self._options
         client = connect(options.connection, options.flow)
+        if options.has_byte_limits:
+            client.cut_ranges(())  # asks for nothing but whether the server can
         found = wait_for_topic(lambda: find_topics(client, options.selection, (), None), options.wait_for_topic)
         topics = allocated(found, (), options.allocation)
         bounds = queues_of(topics)
@@ -53,7 +55,9 @@ class RmqpullBatchReader(DataSourceReader):
         # The name under which tasks report what they find lost, when they are to go on.
         query_id = None if options.fail_on_data_loss else uuid.uuid4().hex
         # Spark would ask for a task without a partition if there were none.
-        return tasks_of(ranges, creation_ids_of(topics), options, query_id) or [QueueRangesPartition(())]
+        return tasks_of(ranges, creation_ids_of(topics), options, lambda: client, query_id) or [
+            QueueRangesPartition(())
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""

@@ -95,6 +95,44 @@ def duration(most_ms: int) -> Callable[[str], int]:
     return parse
 
 
+_UNITS_US = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+_UNIT_BITS = {"b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
+
+
+def duration_ms(least_ms: int, most_ms: int) -> Callable[[str], int]:
+    """A parser of durations as Spark spells them: a number of milliseconds, or with a unit from ``us`` to ``d``."""
+
+    def parse(text: str) -> int:
+        match = re.fullmatch(r"([0-9]{1,19})(us|ms|s|m|min|h|d)?", text.strip().lower(), re.ASCII)
+        value = -1 if match is None else int(match[1]) * _UNITS_US[match[2] or "ms"] // 1_000
+        if not least_ms <= value <= most_ms:
+            raise ValueError(f"Expected a duration from {least_ms} ms to {most_ms} ms, such as 15m, 5s or 500ms.")
+        return value
+
+    return parse
+
+
+def size_in_bytes(least: int, most: int) -> Callable[[str], int]:
+    """A parser of sizes as Spark spells them: a number of bytes, or with a unit from ``k`` (1024) to ``t``."""
+
+    def parse(text: str) -> int:
+        match = re.fullmatch(r"([0-9]{1,19})([kmgt]?b|[kmgt])?", text.strip().lower(), re.ASCII)
+        value = -1 if match is None else int(match[1]) << _UNIT_BITS[match[2] or "b"]
+        if not least <= value <= most:
+            raise ValueError(f"Expected a size from {least} to {most} bytes, such as 64m, 512k or 1000000.")
+        return value
+
+    return parse
+
+
 def integer(least: int, most: int) -> Callable[[str], int]:
     """A parser of integers in ``[least, most]``."""
     wanted = f"an integer from {least} to {most}"

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark_rmqpull.admission_options import ADMISSION_OPTIONS
+from pyspark_rmqpull.admission import Limits
+from pyspark_rmqpull.admission_options import ADMISSION_OPTIONS, refuse_limits
 from pyspark_rmqpull.allocation.choice import Allocation, choose, refuse_stray
 from pyspark_rmqpull.allocation.machine_room import MachineRoomResolver
 from pyspark_rmqpull.allocation_options import ALLOCATION_OPTIONS
@@ -86,6 +87,9 @@ class SourceOptions:
     ending_offsets_by_timestamp: Positions | None
     fail_on_data_loss: bool
     max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay: int
+    max_bytes_per_trigger: int | None
     num_partitions: int | None
     allocate_strategy: str
     consumer_ids: tuple[str, ...] | None
@@ -96,6 +100,7 @@ class SourceOptions:
     virtual_node_cnt: int
     min_partitions: int | None
     max_records_per_partition: int | None
+    max_bytes_per_partition: int | None
     idle_wait_ms: int
     pull_batch_size: int
 
@@ -130,6 +135,21 @@ class SourceOptions:
     def pull_group(self) -> str:
         """The group in whose name is pulled."""
         return self.consumer_group or DERIVED_GROUP
+
+    @property
+    def limits(self) -> Limits:
+        """How much a micro-batch takes."""
+        return Limits(
+            self.max_offsets_per_trigger,
+            self.min_offsets_per_trigger,
+            self.max_trigger_delay,
+            self.max_bytes_per_trigger,
+        )
+
+    @property
+    def has_byte_limits(self) -> bool:
+        """Whether the broker is asked where so many bytes end."""
+        return (self.max_bytes_per_trigger, self.max_bytes_per_partition) != (None, None)
 
     @property
     def allocation(self) -> Allocation:
@@ -177,6 +197,7 @@ class SourceOptions:
         refuse_stray(given, checked)
         refuse_stray_progress(given, checked)
         choose(checked)
+        refuse_limits(given, checked.limits)
         _refuse_positions(checked, mode)
         if mode is not None:
             _refuse_other_mode(given, mode)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from pyspark_rmqpull.client import connect
+from pyspark_rmqpull.client import BrokerClient, connect
 from pyspark_rmqpull.columns import RowColumns
+from pyspark_rmqpull.errors import OptionError, RmqpullError
 from pyspark_rmqpull.loss import refuse
 from pyspark_rmqpull.lost_rows import LossReport
 from pyspark_rmqpull.model import QueueRange
 from pyspark_rmqpull.options import SourceOptions
 from pyspark_rmqpull.planning import assign_ranges
-from pyspark_rmqpull.splitting import split_partitions
+from pyspark_rmqpull.splitting import Partition, split_by_bytes, split_partitions
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -36,13 +40,32 @@ def tasks_of(
     ranges: Iterable[QueueRange],
     creation_ids: Mapping[str, str],
     options: SourceOptions,
+    client: Callable[[], BrokerClient],
     query_id: str | None = None,
 ) -> list[QueueRangesPartition]:
-    """The tasks that read these ranges: what allocation gives each consumer, cut where that is too much for one."""
-    parts = split_partitions(
-        assign_ranges(ranges, options.allocation), options.min_partitions, options.max_records_per_partition
-    )
+    """The tasks that read these ranges: what allocation gives each consumer, cut where that is too much for one.
+
+    Raises OptionError. ``client`` is called only for a limit of bytes.
+    """
+    whole: Sequence[Partition] = assign_ranges(ranges, options.allocation)
+    if options.max_bytes_per_partition is not None:
+        whole = _cut_by_bytes(whole, options.max_bytes_per_partition, client)
+    parts = split_partitions(whole, options.min_partitions, options.max_records_per_partition)
     return [QueueRangesPartition(part, dict(creation_ids), query_id) for part in parts]
+
+
+def _cut_by_bytes(
+    whole: Sequence[Partition], bytes_max: int, client: Callable[[], BrokerClient]
+) -> Sequence[Partition]:
+    """The same messages in any case: a batch that Spark plans again may be cut otherwise when some are gone by then,
+    and is not cut when nobody answers, for that ends the query here, while tasks may yet find the broker back."""
+    try:
+        return split_by_bytes(whole, bytes_max, client())
+    except OptionError:
+        raise
+    except RmqpullError as error:
+        _logger.warning("A micro-batch is not cut by maxBytesPerPartition: %s", error)
+        return whole
 
 
 def read_partition(

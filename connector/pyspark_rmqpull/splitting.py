@@ -1,4 +1,4 @@
-"""Cuts what tasks read into smaller parts, as Spark's Kafka source cuts offset ranges (connectors § 2.2).
+"""Cuts what tasks read into smaller parts, as Spark's Kafka source cuts offset ranges (connectors § 2.2), and by bytes.
 
 A partition is a sequence of ranges; its parts, one after the other, are the same messages in the same order.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyspark_rmqpull.cutting import Part, RangeCutter, RangeToCut
 from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.model import QueueRange
 
@@ -37,6 +38,52 @@ def split_partitions(
     if partitions_min is not None and len(parts) < partitions_min:
         parts = _cut_all(parts, _counts_for(partitions_min, list(map(_size, parts))))
     return parts
+
+
+def split_by_bytes(partitions: Sequence[Partition], bytes_max: int, cutter: RangeCutter) -> list[Partition]:
+    """The partitions without empty ranges, none above ``bytes_max`` bytes but for a single message.
+
+    What the broker does not have any more counts nothing, and goes where it stands. Raises OptionError for a plan of
+    more than 100,000 parts, and what asking the broker raises.
+    """
+    whole = [part for part in map(_without_empty, partitions) if part]
+    wanted = [RangeToCut(*entry, bytes_max, PARTITIONS_MAX + 1) for part in whole for entry in part]
+    cuts = iter(cutter.cut_ranges(wanted))
+    parts = [packed for part in whole for packed in _pack([(entry, next(cuts)) for entry in part], bytes_max)]
+    if len(parts) > PARTITIONS_MAX:
+        raise OptionError(
+            f"Option maxBytesPerPartition is {bytes_max}, which cuts the {sum(map(_size, whole))} messages of a "
+            f"micro-batch into more than {PARTITIONS_MAX} partitions, which is the limit. "
+            "Raise it, or set maxBytesPerTrigger."
+        )
+    return parts
+
+
+def _pack(cut_ranges: Sequence[tuple[QueueRange, Sequence[Part]]], bytes_max: int) -> list[Partition]:
+    """Puts pieces that follow each other together as long as they keep within ``bytes_max``.
+
+    Two pieces of one range never do, for each is as long as it may be.
+    """
+    packed: list[list[QueueRange]] = []
+    room = -1
+    for entry, parts in cut_ranges:
+        for piece, byte_count in _pieces(entry, parts):
+            if byte_count > room:
+                packed.append([])
+                room = bytes_max
+            packed[-1].append(piece)
+            room -= byte_count
+    return list(map(tuple, packed))
+
+
+def _pieces(entry: QueueRange, parts: Sequence[Part]) -> list[tuple[QueueRange, int]]:
+    """All of a range, piece by piece, with the bytes of each; what is in no part goes along."""
+    edges = [entry.from_offset, *(part.until_offset for part in parts[:-1]), entry.until_offset]
+    sizes = [part.byte_count for part in parts] or [0]
+    return [
+        (QueueRange(entry.queue, begin, end), size)
+        for begin, end, size in zip(edges[:-1], edges[1:], sizes, strict=True)
+    ]
 
 
 def _counts_for(partitions_min: int, sizes: Sequence[int]) -> list[int]:

@@ -14,9 +14,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from pyspark_rmqpull.admission import limit_rows
+from pyspark_rmqpull.admission import INT64_MAX
 from pyspark_rmqpull.allocation.topics import allocated
+from pyspark_rmqpull.batch_sizing import BatchSizing
 from pyspark_rmqpull.client import BrokerClient, connect
+from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.discovery import find_topics
 from pyspark_rmqpull.listing import queues_of
 from pyspark_rmqpull.loss import refuse, refuse_cut_plan, resume
@@ -31,20 +33,30 @@ from pyspark_rmqpull.planning import ranges_between
 from pyspark_rmqpull.progress import GroupProgress
 from pyspark_rmqpull.waiting import wait_for_topic
 
+LOOK_INTERVAL_MS = 200
+"""While a batch gathers messages, how often at most the broker is asked how many there are."""
+
 _logger = logging.getLogger(__name__)
+
+
+View = tuple[Mapping[str, TopicBounds], QueueOffsets]
+"""What topics there are, and where the next batch begins."""
 
 
 class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One query's view of its topics. Spark builds it in the driver, and once more to be sent to tasks."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType, clock: Clock | None = None) -> None:
         self._options = options
         self._schema = schema
+        self._clock = clock or Clock()
+        self._sizing = BatchSizing(options.limits)
         group = options.group if options.commit_offsets else None
         store = None if group is None else offset_store(group, self._client)
         self._progress = GroupProgress(options.consumer_group, store, options.request_timeout_ms)
         self._is_first_call = True
         self._is_filter_checked = False
+        self._are_sizes_checked = False
         self._is_available_now = False
         self._available_now_ends: dict[MessageQueue, int] | None = None
         self._newest: dict[MessageQueue, int] = {}
@@ -64,9 +76,12 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return QueueOffsets().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """``maxOffsetsPerTrigger``; Spark's Once trigger asks for everything instead."""
-        rows_max = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if rows_max is None else ReadMaxRows(rows_max)
+        """``maxOffsetsPerTrigger``, and for other limits one without effect: Spark knows none that has them all.
+
+        Its Once trigger asks for everything instead, and then no limit counts.
+        """
+        limits = self._options.limits
+        return ReadMaxRows(limits.rows_max or INT64_MAX) if limits.is_limited else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """From now on batches end where the topic ends when the first of them is planned."""
@@ -76,22 +91,31 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the next batch ends; ``start`` itself when there is nothing new.
 
         Raises DataLoss when the query cannot go on from ``start``, OptionError for a topic or a starting offset that
-        does not exist or a filter that the broker refuses, BrokerUnavailable.
+        does not exist, a filter that the broker refuses or a limit of bytes at a server without sizes,
+        BrokerUnavailable.
         """
+        self._check_sizes()
         finished = self._named(QueueOffsets.from_json(start))
-        topics = self._topics(finished)
-        batch_start = self._batch_start(finished, topics)
+        topics, batch_start = self._view(finished)
         self._check_filter(batch_start)
         # Not earlier: an absent broker would be waited for twice, and a topic made anew would get its old offsets.
         existing = self._existing(finished, batch_start.starts)
         self._progress.commit(existing, is_last=self._is_last_look(finished, batch_start, topics))
+        gives_up_ms = self._clock.now_ms() + self._options.idle_wait_ms
         if self._may_wait(batch_start, topics):
             if not self._wait(batch_start, topics):
                 return start
-            topics = self._topics(finished)
-            batch_start = self._batch_start(finished, topics)
+            topics, batch_start = self._view(finished)
+        is_limited = not isinstance(limit, ReadAllAvailable)
+        if is_limited and not self._is_available_now:
+            gathered = self._gather(finished, topics, batch_start, gives_up_ms)
+            if gathered is None:
+                return start
+            topics, batch_start = gathered
         self._is_first_call = False
-        ends = self._admitted(batch_start.offsets, self._ends(topics), limit)
+        ends = self._reachable(batch_start.offsets, self._ends(topics))
+        if is_limited:
+            ends = self._sizing.admit(batch_start.offsets, ends, self._client(), self._clock.now_ms())
         if ends == finished.offsets and not batch_start.starts:
             return start
         return replace(batch_start, offsets=ends).to_json()
@@ -105,6 +129,11 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._losses = LossReport(self._client, query_id)
             self._query_id = query_id
         return replace(finished, query_id=self._query_id)
+
+    def _view(self, finished: QueueOffsets) -> View:
+        """What there is now, and where a batch of it begins."""
+        topics = self._topics(finished)
+        return topics, self._batch_start(finished, topics)
 
     def _topics(self, finished: QueueOffsets) -> dict[str, TopicBounds]:
         options = self._options
@@ -170,7 +199,42 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Whether a query over what is available now has come to its end: Spark will not plan again."""
         if not self._is_available_now or batch_start.starts:
             return False
-        return self._admitted(batch_start.offsets, self._ends(topics), ReadAllAvailable()) == finished.offsets
+        return self._reachable(batch_start.offsets, self._ends(topics)) == finished.offsets
+
+    def _check_sizes(self) -> None:
+        """Asks the broker once whether it tells sizes, if a limit of bytes needs them. Raises OptionError."""
+        if self._options.has_byte_limits and not self._are_sizes_checked:
+            self._client().cut_ranges(())
+            self._are_sizes_checked = True
+
+    def _gather(
+        self, finished: QueueOffsets, topics: Mapping[str, TopicBounds], begin: QueueOffsets, gives_up_ms: int
+    ) -> View | None:
+        """What there is when a batch is to run; None when it is put off and ``idleWaitMs`` is over.
+
+        What a batch has to put on record, the end of a loss, puts it off no longer.
+        """
+        while not begin.starts.keys() & finished.offsets.keys():
+            now_ms = self._clock.now_ms()
+            ends = {queue: bounds.max_offset for queue, bounds in queues_of(topics).items()}
+            delay_ms = self._sizing.delay_ms(begin.offsets, self._reachable(begin.offsets, ends), now_ms)
+            if delay_ms == 0:
+                break
+            left_ms = min(delay_ms, gives_up_ms - now_ms)
+            if left_ms <= 0:
+                return None
+            self._await_more(ends, now_ms, left_ms)
+            topics, begin = self._view(finished)
+        return topics, begin
+
+    def _await_more(self, ends: Mapping[MessageQueue, int], now_ms: int, left_ms: int) -> None:
+        """Waits for messages behind those that wait already, and then lets some more come: each look costs a call."""
+        options = self._options
+        if ends:
+            self._client().wait_for_messages(options.pull_group, ends, left_ms, options.message_filter)
+        pause_ms = min(LOOK_INTERVAL_MS, left_ms) - (self._clock.now_ms() - now_ms)
+        if pause_ms > 0:
+            self._clock.sleep(pause_ms)
 
     def _may_wait(self, batch_start: QueueOffsets, topics: Mapping[str, TopicBounds]) -> bool:
         """Whether nothing is new and the query goes on for ever: waiting holds up its other sources."""
@@ -203,12 +267,9 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {queue: min(end, ends.get(queue, end)) for queue, end in self._available_now_ends.items()}
 
     @staticmethod
-    def _admitted(
-        starts: Mapping[MessageQueue, int], ends: Mapping[MessageQueue, int], limit: ReadLimit
-    ) -> dict[MessageQueue, int]:
+    def _reachable(starts: Mapping[MessageQueue, int], ends: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         # A queue that came after AvailableNow took its ends stays where it begins.
-        reachable = {queue: max(start, ends.get(queue, start)) for queue, start in starts.items()}
-        return limit_rows(starts, reachable, limit.max_rows) if isinstance(limit, ReadMaxRows) else reachable
+        return {queue: max(start, ends.get(queue, start)) for queue, start in starts.items()}
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The topics' ends as last seen, and rows lost, for ``sources[].latestOffset`` of the query's progress."""
@@ -222,7 +283,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planned = QueueOffsets.from_json(end)
         ranges = ranges_between(QueueOffsets.from_json(start), planned)
         query_id = None if self._options.fail_on_data_loss else planned.query_id
-        return tasks_of(ranges.values(), planned.creation_ids, self._options, query_id)
+        return tasks_of(ranges.values(), planned.creation_ids, self._options, self._client, query_id)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""

@@ -12,11 +12,44 @@ from pyspark_rmqpull import batch_reader, stream_reader
 from pyspark_rmqpull.client import BrokerClient, QueueRows
 from pyspark_rmqpull.client.port import NO_CREATION_IDS
 from pyspark_rmqpull.connection import Connection
-from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.cutting import Part, RangeToCut
+from pyspark_rmqpull.errors import OptionError, RmqpullError
 from pyspark_rmqpull.filters import EVERYTHING, MessageFilter
 from pyspark_rmqpull.flow import Flow
 from pyspark_rmqpull.loss import Loss, OnLoss, refuse
 from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
+
+
+class ListedSizes:
+    """Cuts ranges as a broker does that has messages of these sizes, from offset 0 on or from that of ``begins``."""
+
+    def __init__(
+        self, sizes: Mapping[MessageQueue, Sequence[int]], begins: Mapping[MessageQueue, int] | None = None
+    ) -> None:
+        self._sizes = sizes
+        self._begins = begins or {}
+        self.calls: list[list[RangeToCut]] = []
+
+    def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
+        self.calls.append(list(wanted))
+        return [self._parts(entry)[: entry.parts_max or None] for entry in wanted]
+
+    def _parts(self, entry: RangeToCut) -> list[Part]:
+        first = self._begins.get(entry.queue, 0)
+        sizes = self._sizes.get(entry.queue, ())
+        parts: list[Part] = []
+        at = begin = max(entry.from_offset, first)
+        until = min(entry.until_offset, first + len(sizes))
+        for offset in range(at, until):
+            if sum(sizes[begin - first : offset + 1 - first]) > entry.byte_max and offset > begin:
+                parts.append(Part(offset, sum(sizes[begin - first : offset - first])))
+                begin = offset
+        return parts if begin >= until else [*parts, Part(until, sum(sizes[begin - first : until - first]))]
+
+
+@pytest.fixture(scope="session")
+def listed_sizes() -> type[ListedSizes]:
+    return ListedSizes
 
 
 @dataclass
@@ -30,6 +63,8 @@ class FakeClient:
     endpoints: str = "127.0.0.1:8081"
     lost: list[tuple[str, MessageQueue, int, int]] = field(default_factory=list)
     refused_expression: str = ""
+    sizes: dict[MessageQueue, Sequence[int]] = field(default_factory=dict)
+    cannot_cut: RmqpullError | None = None
     on_wait: Callable[[], None] = lambda: None
     calls: list[str] = field(default_factory=list)
     commits: list[dict[int, int]] = field(default_factory=list)
@@ -43,6 +78,13 @@ class FakeClient:
         queues = {MessageQueue("orders", "a", queue_id): bounds for queue_id, bounds in self.queues.items()}
         existing = {"orders": TopicBounds(self.creation_id, queues), **self.other_topics}
         return {name: existing[name] for name in topics if name in existing}
+
+    def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
+        self.calls.append("cut")
+        if self.cannot_cut is not None:
+            raise self.cannot_cut
+        begins = {MessageQueue("orders", "a", queue_id): bounds.min_offset for queue_id, bounds in self.queues.items()}
+        return ListedSizes(self.sizes, begins).cut_ranges(wanted)
 
     def topic_names(self) -> list[str]:
         self.calls.append("topics")

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from itertools import groupby
+from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyspark_rmqpull import splitting
 from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.model import MessageQueue, QueueRange
-from pyspark_rmqpull.splitting import Partition, split_partitions
+from pyspark_rmqpull.splitting import Partition, split_by_bytes, split_partitions
+
+if TYPE_CHECKING:
+    from tests.connector.conftest import ListedSizes
 
 
 def entry(topic: str, from_offset: int, until_offset: int) -> QueueRange:
@@ -135,3 +141,61 @@ def test_parts_are_the_same_messages_in_the_same_order(
     assert records_max is None or all(sum(one.size for one in part) <= records_max for part in parts)
     for part in parts:  # a task pulls each of its queues once
         assert len(list(groupby(part, key=lambda one: one.queue))) == len({one.queue for one in part})
+
+
+T1, T2 = MessageQueue("t1", "a", 0), MessageQueue("t2", "a", 0)
+
+
+@pytest.mark.parametrize(
+    ("whole", "bytes_max", "expected"),
+    [
+        (["t1 0-4"], 40, ["t1 0-4"]),
+        (["t1 0-4"], 39, ["t1 0-3", "t1 3-4"]),
+        (["t1 0-4"], 20, ["t1 0-2", "t1 2-4"]),
+        (["t1 0-4"], 9, ["t1 0-1", "t1 1-2", "t1 2-3", "t1 3-4"]),  # each above the limit, and so alone
+        (["t1 0-4", "t2 0-3"], 30, ["t1 0-3", "t1 3-4", "t2 0-1", "t2 1-3"]),
+        (["t1 0-4, t2 0-3"], 30, ["t1 0-3", "t1 3-4", "t2 0-1", "t2 1-3"]),
+        (["t1 3-4, t2 1-3"], 30, ["t1 3-4, t2 1-3"]),
+        (["t1 0-0", "t1 2-3, t2 2-2"], 30, ["t1 2-3"]),
+        (["t1 0-9"], 20, ["t1 0-2", "t1 2-9"]),  # what is gone goes where it stands
+        (["t3 5-9, t1 0-2"], 20, ["t3 5-9, t1 0-2"]),
+        ([], 20, []),
+    ],
+)
+def test_large_partitions_are_cut_by_bytes(
+    listed_sizes: type[ListedSizes], whole: list[str], bytes_max: int, expected: list[str]
+) -> None:
+    cutter = listed_sizes({T1: [10] * 4, T2: [30, 5, 5]})
+    parts = split_by_bytes([tuple(ranges(part)) for part in whole], bytes_max, cutter)
+    assert parts == [tuple(ranges(part)) for part in expected]
+    assert len(cutter.calls) == 1
+
+
+def test_a_plan_without_end_is_refused_by_bytes_too(
+    listed_sizes: type[ListedSizes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(splitting, "PARTITIONS_MAX", 4)
+    cutter = listed_sizes({T1: [10] * 9})
+    assert len(split_by_bytes([tuple(ranges("t1 0-4"))], 10, cutter)) == 4
+    with pytest.raises(OptionError) as refused:
+        split_by_bytes([tuple(ranges("t1 0-9"))], 10, cutter)
+    assert str(refused.value) == (
+        "Option maxBytesPerPartition is 10, which cuts the 9 messages of a micro-batch into more than 4 partitions, "
+        "which is the limit. Raise it, or set maxBytesPerTrigger."
+    )
+    assert cutter.calls[-1][0].parts_max == 5  # the broker need not say more
+
+
+@given(whole=plans(), bytes_max=st.integers(1, 60), seed=st.randoms(use_true_random=False))
+def test_parts_by_bytes_are_the_same_messages_in_the_same_order(
+    listed_sizes: type[ListedSizes], whole: list[Partition], bytes_max: int, seed: Random
+) -> None:
+    queues = [entry.queue for part in whole for entry in part]
+    sizes = {queue: [seed.randint(1, 30) for _ in range(57)] for queue in queues}
+    parts = split_by_bytes(whole, bytes_max, listed_sizes(sizes))
+    assert messages(parts) == messages(whole)
+    for part in parts:
+        held = messages([part])
+        assert held
+        assert sum(sizes[queue][offset] for queue, offset in held) <= bytes_max or len(held) == 1
+        assert len({one.queue for one in part}) == len(part)  # a task pulls each of its queues once

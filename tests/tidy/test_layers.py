@@ -34,7 +34,18 @@ SERVER = (
     "rmqpull_proto grpc grpc_health grpc_reflection google.protobuf prometheus_client pyarrow"
 )
 PURE_MODULES = (
-    *("model", "offsets", "planning", "errors", "allocation", "admission", "loss", "splitting"),
+    *(
+        "model",
+        "offsets",
+        "planning",
+        "errors",
+        "allocation",
+        "admission",
+        "batch_sizing",
+        "cutting",
+        "loss",
+        "splitting",
+    ),
     *("option", "options", "position_options", "allocation_options", "positions", "timestamps", "starting", "ending"),
     *("filters", "selection", "connection", "namespace", "flow", "consumer_group", "offset_table"),
     *(f"{part}_options" for part in ("connection", "selection", "progress", "admission", "flow")),

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from pyspark_rmqpull.client.channel import BrokerChannel, Unserved
+from pyspark_rmqpull.client.cutting import cut_ranges
 from pyspark_rmqpull.client.filtering import expression_of, keep_tagged, refuse_filter, travelling
 from pyspark_rmqpull.client.port import NO_CREATION_IDS, QueueRows
+from pyspark_rmqpull.cutting import Part, RangeToCut
 from pyspark_rmqpull.errors import OptionError, RequestRefused
 from pyspark_rmqpull.filters import EVERYTHING, MessageFilter
 from pyspark_rmqpull.loss import Loss, OnLoss, outside, refuse
@@ -56,6 +58,10 @@ class ColumnarClient:
         )
         answer = self._channel.call(COLUMNS.methods["QueryBounds"], request)
         return {entry.topic: _topic_bounds(entry) for entry in answer.topics if entry.status.code == v2.Code.OK}
+
+    def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
+        """One call for about a thousand parts."""
+        return cut_ranges(self._channel, wanted)
 
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
         """One call."""

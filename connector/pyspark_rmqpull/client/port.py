@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
+from pyspark_rmqpull.cutting import Part, RangeToCut
 from pyspark_rmqpull.filters import EVERYTHING, MessageFilter
 from pyspark_rmqpull.loss import Loss, OnLoss, refuse
 from pyspark_rmqpull.model import MessageQueue, QueueRange, TopicBounds
@@ -37,6 +38,13 @@ class BrokerClient(Protocol):
         """The queues of each topic with their bounds; topics that do not exist are left out.
 
         With ``query_id`` also the rows that this query has reported lost, where the server counts them.
+        """
+
+    def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
+        """The parts of each range, as long as they may be; a message above the limit is a part of its own.
+
+        Messages that are not there are in no part. Raises OptionError at a server that does not tell sizes, also when
+        nothing is wanted.
         """
 
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:

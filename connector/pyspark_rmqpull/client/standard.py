@@ -18,9 +18,11 @@ from pyspark_rmqpull.client.columnar import (
     offsets_at_times,
     standard_queue,
 )
+from pyspark_rmqpull.client.cutting import without_sizes
 from pyspark_rmqpull.client.filtering import expression_of, refuse_filter
 from pyspark_rmqpull.client.port import NO_CREATION_IDS, QueueRows
 from pyspark_rmqpull.client.standard_rows import rows_to_batch
+from pyspark_rmqpull.cutting import Part, RangeToCut
 from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
 from pyspark_rmqpull.filters import EVERYTHING, MessageFilter
 from pyspark_rmqpull.flow import Flow
@@ -84,6 +86,10 @@ class StandardClient:
         ]
         answers = [self._channel.start(method, request) for request in requests]
         return [answer().offset for answer in answers]
+
+    def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
+        """The standard protocol tells no sizes: raises OptionError."""
+        raise without_sizes(self.endpoints)
 
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
         """The standard protocol has no such call: what is lost stands in the log alone."""
