@@ -66,6 +66,7 @@ class FakeClient:
     sizes: dict[MessageQueue, Sequence[int]] = field(default_factory=dict)
     cannot_cut: RmqpullError | None = None
     on_wait: Callable[[], None] = lambda: None
+    waited: list[dict[int, int]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     commits: list[dict[int, int]] = field(default_factory=list)
     group_offsets: dict[int, int] = field(default_factory=dict)
@@ -103,6 +104,7 @@ class FakeClient:
         message_filter: MessageFilter = EVERYTHING,
     ) -> bool:
         self.calls.append("wait")
+        self.waited.append({queue.queue_id: offset for queue, offset in offsets.items()})
         before = dict(self.queues)
         self.on_wait()
         return self.queues != before

@@ -8,6 +8,7 @@ import pytest
 
 from pyspark_rmqpull.batch_reader import RmqpullBatchReader
 from pyspark_rmqpull.errors import DataLoss, OptionError
+from pyspark_rmqpull.model import MessageQueue
 from pyspark_rmqpull.option import Mode
 from pyspark_rmqpull.options import SourceOptions
 from pyspark_rmqpull.partition_reader import QueueRangesPartition
@@ -76,3 +77,16 @@ def test_a_group_that_lost_messages_is_told(broker: FakeClient) -> None:
     broker.group_offsets = {0: 8}
     with pytest.raises(DataLoss, match="2 messages of queue orders/a/0 are gone"):
         planned(startingOffsets="group", consumerGroup="g")
+
+
+def test_tasks_are_cut_by_bytes(broker: FakeClient) -> None:
+    broker.sizes = {MessageQueue("orders", "a", 0): [10, 10, 10, 10]}
+    assert planned(maxBytesPerPartition="30") == [[(0, 10, 13)], [(0, 13, 14)]]
+    assert broker.calls[:2] == ["cut", "bounds"]
+
+
+def test_a_server_without_sizes_is_refused_before_any_work(broker: FakeClient) -> None:
+    broker.cannot_cut = OptionError("no sizes")
+    with pytest.raises(OptionError, match="no sizes"):
+        planned(maxBytesPerPartition="30")
+    assert broker.calls == ["cut"]
