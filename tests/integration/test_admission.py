@@ -1,34 +1,231 @@
-"""How much a micro-batch takes: limits of messages and bytes, and waiting for enough."""
+"""How much a micro-batch takes: limits of messages and of bytes, and waiting for enough."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import PythonException, StreamingQueryException
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import Row
 from pyspark.sql.functions import spark_partition_id
 
-from pyspark_rmqpull.model import Bounds
-from rmqpull_broker.core.model import Message
 from rmqpull_broker.testing import RunningBroker, running_broker
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Queries, Run, Topic
 
 WAIT_S = 120
-INT64_MAX = 2**63 - 1
+INT64_MAX = str(2**63 - 1)
+QUEUES = ("big", "middle", "small")
+"""Three topics of one queue each: so it is plain what waits in which queue."""
 
 
 @pytest.fixture
 def served(extensions: str) -> Iterator[RunningBroker]:
-    """A broker in this process with topics "orders" and "others" of three queues."""
-    with running_broker({"orders": 3, "others": 3}, extensions=extensions) as broker:
+    with running_broker(dict.fromkeys(QUEUES, 1), extensions=extensions) as broker:
         yield broker
 
 
 @pytest.fixture
-def orders(topic: Topic, served: RunningBroker) -> Topic:
-    return replace(topic, name="orders", endpoints=served.endpoints)
+def three(topic: Topic, served: RunningBroker) -> Topic:
+    """All three topics together."""
+    return replace(topic, name=",".join(QUEUES), endpoints=served.endpoints)
+
+
+def send(broker: RunningBroker, big: int = 0, middle: int = 0, small: int = 0) -> None:
+    for name, count in zip(QUEUES, (big, middle, small), strict=True):
+        broker.send(name, *[b"0123456789"] * count)
+
+
+def taken(run: Run) -> list[tuple[int, ...]]:
+    """How many messages of each queue each batch has."""
+    counts = [Counter(row["topic"] for row in batch) for batch in run.batches.values()]
+    return [tuple(count[name] for name in QUEUES) for count in counts]
+
+
+def sizes(batches: Iterator[Sequence[Row]]) -> list[list[int]]:
+    return [[len(row["body"]) for row in batch] for batch in batches]
+
+
+def places(rows: Sequence[Row]) -> list[tuple[str, int]]:
+    return sorted((row["topic"], row["queueOffset"]) for row in rows)
+
+
+def all_places(big: int, middle: int, small: int) -> list[tuple[str, int]]:
+    counts = zip(QUEUES, (big, middle, small), strict=True)
+    return [(name, offset) for name, count in counts for offset in range(count)]
+
+
+def until(run: Run, is_reached: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not is_reached():
+        assert run.query.isActive, run.query.exception()
+        assert time.monotonic() < deadline_s, taken(run)
+        time.sleep(0.05)
+
+
+def test_case_14_a_limit_is_shared_among_queues_also_after_a_restart_and_not_by_once(
+    queries: Queries, served: RunningBroker, three: Topic
+) -> None:
+    send(served, 101, 11, 1)
+    stream = queries.stream(three, maxOffsetsPerTrigger="10", idleWaitMs="100")
+    run = queries.start(stream)
+    until(run, lambda: len(run.batches) >= 2)
+    run.query.stop()
+    assert taken(run)[:2] == [(8, 1, 1), (9, 1, 0)]
+
+    restarted = queries.start(stream)
+    until(restarted, lambda: len(restarted.batches) >= 2)
+    restarted.query.stop()
+    assert {sum(each) for each in taken(restarted)} <= {9, 10}
+
+    batches: list[list[Row]] = []
+    new = queries.with_new_checkpoint()
+    writer = stream.writeStream.foreachBatch(lambda batch, _: batches.append(batch.collect()))
+    writer.option("checkpointLocation", str(new.checkpoint)).trigger(once=True).start().awaitTermination()
+    assert [places(batch) for batch in batches] == [all_places(101, 11, 1)]
+
+
+def test_case_15_a_batch_waits_until_enough_is_there(queries: Queries, served: RunningBroker, three: Topic) -> None:
+    limits = {"minOffsetsPerTrigger": "15", "idleWaitMs": "100"}
+    send(served, 5, 3, 1)
+    run = queries.start(queries.stream(three, maxTriggerDelay="1h", **limits))
+    until(run, lambda: len(run.batches) == 1)  # the first one runs in any case
+    send(served, 2, 2, 2)
+    for _ in range(3):
+        run.query.processAllAvailable()
+    assert taken(run) == [(5, 3, 1)]
+    send(served, 4, 4, 4)
+    until(run, lambda: len(run.batches) == 2)
+    run.query.stop()
+    assert sum(taken(run)[1]) >= 15
+
+    run = queries.start(queries.stream(three, maxTriggerDelay="1s", **limits))
+    send(served, 10)
+    until(run, lambda: ("big", 20) in places(run.rows))  # fewer than 15, by the delay
+    run.query.stop()
+
+
+def test_case_16_min_max_and_delay_together(queries: Queries, served: RunningBroker, three: Topic) -> None:
+    limits = {"minOffsetsPerTrigger": "15", "maxOffsetsPerTrigger": "20", "idleWaitMs": "100"}
+    send(served, 12, 9, 9)
+    run = queries.start(queries.stream(three, maxTriggerDelay="1h", **limits))
+    until(run, lambda: len(run.batches) == 1)
+    for _ in range(3):
+        run.query.processAllAvailable()
+    assert taken(run) == [(8, 6, 6)]  # ten are left, which is not enough
+    send(served, 3, 3, 3)
+    until(run, lambda: len(run.batches) == 2)
+    run.query.stop()
+    assert 15 <= sum(taken(run)[1]) <= 20
+
+    rest = queries.start(queries.stream(three, maxTriggerDelay="1s", **limits))
+    until(rest, lambda: len(run.rows) + len(rest.rows) == 39)
+    rest.query.stop()
+    assert places([*run.rows, *rest.rows]) == all_places(15, 12, 12)
+
+
+def test_case_17_the_largest_limits_take_everything(
+    queries: Queries, served: RunningBroker, three: Topic, extensions: str
+) -> None:
+    send(served, 101, 11, 1)
+    limits = {"maxOffsetsPerTrigger": INT64_MAX, "minOffsetsPerTrigger": INT64_MAX}
+    if extensions == "columns":
+        limits |= {"maxBytesPerTrigger": INT64_MAX, "maxBytesPerPartition": INT64_MAX}
+    run = queries.run(queries.stream(three, **limits))
+    assert taken(run) == [(101, 11, 1)]
+
+
+def test_case_18_of_two_limited_sources_the_one_without_news_does_not_disturb_the_other(
+    queries: Queries, served: RunningBroker, three: Topic
+) -> None:
+    options = {"maxOffsetsPerTrigger": "1", "idleWaitMs": "0"}
+    big, small = (queries.stream(replace(three, name=name), **options) for name in ("big", "small"))
+    both = big.union(small)
+    send(served, big=2, small=1)
+    run = queries.start(both)
+    run.query.processAllAvailable()
+    send(served, big=1)
+    run.query.processAllAvailable()
+    run.query.stop()
+    assert taken(run) == [(1, 0, 1), (1, 0, 0), (1, 0, 0)]
+
+    restarted = queries.start(both)
+    send(served, small=1)
+    restarted.query.processAllAvailable()
+    send(served, big=1)
+    restarted.query.processAllAvailable()
+    restarted.query.stop()
+    assert taken(restarted) == [(0, 0, 1), (1, 0, 0)]
+
+
+@pytest.fixture
+def with_columns(extensions: str) -> None:
+    """Limits of bytes need the extension."""
+    if extensions != "columns":
+        pytest.skip("a server without the extension tells no sizes")
+
+
+@pytest.fixture
+def uneven(served: RunningBroker, with_columns: None) -> RunningBroker:
+    """Bodies of many sizes, two of them above what the tests take as a limit."""
+    served.send("big", *[bytes(size) for size in (10, 10, 25, 1_000, 1, 1, 28, 30, 7)])
+    served.send("middle", *[bytes(5)] * 20)
+    served.send("small", bytes(2_000))
+    return served
+
+
+def fits(held: Sequence[int], most: int) -> bool:
+    return sum(held) <= most or len(held) == 1
+
+
+def test_batches_keep_within_bytes_and_a_message_above_goes_alone(
+    queries: Queries, uneven: RunningBroker, three: Topic
+) -> None:
+    """connectors § 4.5: a message larger than maxBytesPerTrigger must still move on."""
+    run = queries.run(queries.stream(three, maxBytesPerTrigger="30"))
+    held = sizes(iter(run.batches.values()))
+    assert all(fits(batch, 30) for batch in held)
+    assert {(1_000,), (2_000,)} <= set(map(tuple, held))
+    assert places(run.rows) == all_places(9, 20, 1)
+
+
+def test_available_now_keeps_every_limit_and_leaves_nothing(
+    queries: Queries, uneven: RunningBroker, three: Topic
+) -> None:
+    limits = {"minOffsetsPerTrigger": "4", "maxOffsetsPerTrigger": "4", "maxBytesPerTrigger": "40b"}
+    run = queries.run(queries.stream(three, maxTriggerDelay="1h", **limits))
+    held = sizes(iter(run.batches.values()))
+    assert all(len(batch) <= 4 and fits(batch, 40) for batch in held)
+    assert places(run.rows) == all_places(9, 20, 1)
+
+
+@pytest.mark.parametrize("limits", [{}, {"maxRecordsPerPartition": "3"}, {"minPartitions": "20", "numPartitions": "1"}])
+def test_tasks_of_a_batch_read_and_of_a_stream_keep_within_bytes(
+    queries: Queries, uneven: RunningBroker, three: Topic, limits: dict[str, str]
+) -> None:
+    given = {"maxBytesPerPartition": "30"} | limits
+    read = queries.batch(three, **given).withColumn("partition", spark_partition_id()).collect()
+    streamed = queries.run(queries.stream(three, **given).withColumn("partition", spark_partition_id())).rows
+    for rows in (read, streamed):
+        partitions = [[row for row in rows if row["partition"] == each] for each in {row["partition"] for row in rows}]
+        assert len(partitions) > 8
+        assert all(fits(held, 30) for held in sizes(iter(partitions)))
+        assert all(len(part) <= int(limits.get("maxRecordsPerPartition", 99)) for part in partitions)
+        assert places(rows) == all_places(9, 20, 1)
+
+
+def test_a_server_without_sizes_is_refused_with_advice(
+    queries: Queries, served: RunningBroker, three: Topic, extensions: str
+) -> None:
+    if extensions == "columns":
+        pytest.skip("this server tells sizes")
+    advice = "it lacks CutRanges of rmqpull.v1.*Limit messages instead, with maxOffsetsPerTrigger"
+    with pytest.raises(StreamingQueryException, match=advice):
+        queries.run(queries.stream(three, maxBytesPerTrigger="1m"))
+    with pytest.raises(Exception, match=advice):
+        queries.batch(three, maxBytesPerPartition="1m").collect()
