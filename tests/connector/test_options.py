@@ -82,7 +82,7 @@ def test_what_is_not_given_has_a_default() -> None:
 
 
 def test_every_option_is_read() -> None:
-    # Options of allocation exclude each other; what each of them becomes stands in allocation/test_choice.py.
+    # Options of allocation exclude each other: see allocation/test_choice.py; limits: see test_admission_options.py.
     given = NEEDED | {
         "columns": "body, tags",
         "bodies": "RAWIFDAMAGED",
@@ -101,14 +101,10 @@ def test_every_option_is_read() -> None:
         "endingOffsetsByTimestamp": '{"flights":"6"}',
         "failOnDataLoss": "False",
         "maxOffsetsPerTrigger": "100",
-        "minOffsetsPerTrigger": "100",
-        "maxTriggerDelay": "5s",
-        "maxBytesPerTrigger": "64m",
         "numPartitions": "4",
         "allocateStrategy": "avg_by_circle",
         "minPartitions": "8",
         "maxRecordsPerPartition": "1000",
-        "maxBytesPerPartition": "1000000",
         "idleWaitMs": "0",
         "requestTimeoutMs": "3000",
         "pullBatchSize": "1024",
@@ -132,14 +128,10 @@ def test_every_option_is_read() -> None:
         ending_offsets_by_timestamp=Positions({("flights",): AtTime(6)}),
         fail_on_data_loss=False,
         max_offsets_per_trigger=100,
-        min_offsets_per_trigger=100,
-        max_trigger_delay=5_000,
-        max_bytes_per_trigger=64 << 20,
         num_partitions=4,
         allocate_strategy="AVG_BY_CIRCLE",
         min_partitions=8,
         max_records_per_partition=1000,
-        max_bytes_per_partition=1_000_000,
         idle_wait_ms=0,
         request_timeout_ms=3000,
         pull_batch_size=1024,
@@ -149,51 +141,6 @@ def test_every_option_is_read() -> None:
 @pytest.mark.parametrize("name", ["maxoffsetspertrigger", "MAXOFFSETSPERTRIGGER", "maxOffsetsPerTrigger"])
 def test_names_come_in_any_case(name: str) -> None:
     assert SourceOptions.from_options(NEEDED | {name: "7"}).max_offsets_per_trigger == 7
-
-
-@pytest.mark.parametrize(
-    ("delay", "in_ms"),
-    [
-        ("15m", 900_000),
-        ("15min", 900_000),
-        ("5s", 5_000),
-        (" 5S ", 5_000),
-        ("250ms", 250),
-        ("250", 250),
-        ("1", 1),
-        ("2500us", 2),
-        ("2h", 7_200_000),
-        ("365d", 31_536_000_000),
-    ],
-)
-def test_a_delay_is_spelled_as_spark_does(delay: str, in_ms: int) -> None:
-    given = NEEDED | {"minOffsetsPerTrigger": "9", "maxTriggerDelay": delay}
-    assert SourceOptions.from_options(given).limits.delay_max_ms == in_ms
-
-
-@pytest.mark.parametrize(
-    ("size", "in_bytes"),
-    [("1", 1), ("7b", 7), ("512k", 512 << 10), ("2KB", 2 << 10), ("64m", 64 << 20), ("1gb", 1 << 30), ("3t", 3 << 40)],
-)
-def test_a_size_is_spelled_as_spark_does(size: str, in_bytes: int) -> None:
-    options = SourceOptions.from_options(NEEDED | {"maxBytesPerTrigger": size, "maxBytesPerPartition": size})
-    assert (options.limits.bytes_max, options.max_bytes_per_partition) == (in_bytes, in_bytes)
-
-
-def test_more_messages_at_least_than_at_most_are_refused() -> None:
-    """connectors § 4, case 35."""
-    assert refusal(**NEEDED, minOffsetsPerTrigger="20", maxOffsetsPerTrigger="15") == (
-        "Option minOffsetsPerTrigger is 20, more than maxOffsetsPerTrigger, which is 15: no micro-batch could be both. "
-        "Lower the one or raise the other."
-    )
-    SourceOptions.from_options(NEEDED | {"minOffsetsPerTrigger": "15", "maxOffsetsPerTrigger": "15"})
-
-
-def test_a_delay_of_nothing_is_refused() -> None:
-    assert refusal(**NEEDED, maxtriggerdelay="5s") == (
-        "Option maxTriggerDelay says how long to wait for minOffsetsPerTrigger, which is missing. "
-        "Set it, or remove maxTriggerDelay."
-    )
 
 
 def test_a_topic_keeps_its_case() -> None:
@@ -265,8 +212,6 @@ def test_only_one_choice_of_topics_is_taken(chosen: tuple[str, ...], named: str)
 HOST_PORT = "Expected HOST:PORT, such as 127.0.0.1:8081, or several of them with semicolons between."
 NAMES = "Expected names with commas between, each 1 to 127 of the characters a-z A-Z 0-9 _ - % |."
 INT64_MAX = 2**63 - 1
-DELAY = "Expected a duration from 1 ms to 31536000000 ms, such as 15m, 5s or 500ms."
-SIZE = f"Expected a size from 1 to {INT64_MAX} bytes, such as 64m, 512k or 1000000."
 
 
 @pytest.mark.parametrize(
@@ -293,12 +238,6 @@ SIZE = f"Expected a size from 1 to {INT64_MAX} bytes, such as 64m, 512k or 10000
         ("maxOffsetsPerTrigger", "", f"Expected an integer from 1 to {INT64_MAX}."),
         ("maxOffsetsPerTrigger", "1e6", f"Expected an integer from 1 to {INT64_MAX}."),
         ("maxOffsetsPerTrigger", "9223372036854775808", f"Expected an integer from 1 to {INT64_MAX}."),
-        ("minOffsetsPerTrigger", "0", f"Expected an integer from 1 to {INT64_MAX}."),
-        *[("maxTriggerDelay", bad, DELAY) for bad in ("0", "0s", "999us", "-5s", "5 s", "1.5m", "5w", "m", "", "366d")],
-        *[("maxBytesPerTrigger", bad, SIZE) for bad in ("0", "-1", "1.5g", "64 m", "64mib", "g", "")],
-        ("maxBytesPerTrigger", "9223372036854775808", SIZE),
-        ("maxBytesPerTrigger", "8388608t", SIZE),
-        ("maxBytesPerPartition", "0", SIZE),
         ("bodies", "zip", "Expected unpacked, rawIfDamaged or raw."),
         ("failOnDataLoss", "no", "Expected true or false."),
         ("numPartitions", "0", "Expected an integer from 1 to 10000."),
