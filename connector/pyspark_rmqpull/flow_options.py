@@ -15,10 +15,42 @@ FLOW_OPTIONS = (
         only=Mode.STREAM,
     ),
     Option(
+        "longPollingTimeoutMs",
+        "20000",
+        "ms",
+        "How long the broker may park one pull of an idle query, for proxies that end calls which are silent for long: "
+        "an `idleWaitMs` above it is waited in several pulls. Tasks never wait: what they pull is there.",
+        integer(100, 60_000),
+        only=Mode.STREAM,
+    ),
+    Option(
         "pullBatchSize",
         "32",
         "messages",
         "Messages per pull on a server without the columnar extension; others are read in batches of 10,000.",
         integer(1, 1024),
+    ),
+    Option(
+        "pullThresholdForQueue",
+        "1000",
+        "messages",
+        "On a server without the columnar extension: a queue of which more messages are pulled than Spark has taken is "
+        "not pulled further for now.",
+        integer(1, 65_535),
+    ),
+    Option(
+        "pullThresholdSizeForQueue",
+        "100",
+        "MiB",
+        "The same by the size of the queue's bodies.",
+        integer(1, 1024),
+    ),
+    Option(
+        "pullThresholdSizeForTopic",
+        "64",
+        "MiB",
+        "How much a task may have under way and pulled ahead of Spark, over all its queues; one message always. "
+        "In RocketMQ it has no limit by default.",
+        integer(1, 102_400),
     ),
 )

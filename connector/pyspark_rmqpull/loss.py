@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pyspark_rmqpull.errors import DataLoss
-from pyspark_rmqpull.model import Bounds, MessageQueue, TopicBounds
+from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
 from pyspark_rmqpull.offsets import QueueOffsets
 
 _ADVICE = (
@@ -81,6 +81,16 @@ def _created_again(name: str, topic: TopicBounds, finished: QueueOffsets) -> str
         f"Topic {name} was deleted and created again: its creation id was {before} and is {topic.creation_id}. "
         "What the query had not read of the old topic is gone."
     )
+
+
+def gone(entry: QueueRange) -> Loss:
+    """The loss of all that was left of a range."""
+    queue, from_offset, until_offset = entry
+    text = (
+        f"Queue {queue} is gone, or its topic was created again; "
+        f"offsets [{from_offset}, {until_offset}) were still to be read."
+    )
+    return Loss(queue, from_offset, until_offset, text)
 
 
 def outside(queue: MessageQueue, offset: int, bounds: Bounds) -> Loss | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pyspark_rmqpull.admission import Limits
@@ -103,6 +103,10 @@ class SourceOptions:
     max_bytes_per_partition: int | None
     idle_wait_ms: int
     pull_batch_size: int
+    pull_threshold_for_queue: int
+    pull_threshold_size_for_queue: int
+    pull_threshold_size_for_topic: int
+    long_polling_timeout_ms: int
 
     @property
     def connection(self) -> Connection:
@@ -111,8 +115,8 @@ class SourceOptions:
 
     @property
     def flow(self) -> Flow:
-        """How much is pulled at a time."""
-        return Flow(self.pull_batch_size)
+        """How much may be under way, and how long a pull waits."""
+        return Flow(**{field.name: getattr(self, field.name) for field in fields(Flow)})
 
     @property
     def selection(self) -> TopicSelection:

@@ -250,8 +250,10 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not waited:  # a pattern that matches no topic yet
             time.sleep(options.idle_wait_ms / 1000)
             return True
-        return self._client().wait_for_messages(
-            options.pull_group, waited, options.idle_wait_ms, options.message_filter
+        client = self._client()
+        return any(
+            client.wait_for_messages(options.pull_group, waited, parked_ms, options.message_filter)
+            for parked_ms in options.flow.parked_pulls_ms(options.idle_wait_ms)
         )
 
     def _ends(self, topics: Mapping[str, TopicBounds]) -> dict[MessageQueue, int]:

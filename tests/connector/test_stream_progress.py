@@ -82,7 +82,7 @@ def test_only_the_last_commit_of_available_now_may_take_as_long_as_any_request(
     broker: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timeouts_ms = commits_with_time(broker, monkeypatch)
-    stream = reader(requestTimeoutMs="7000")
+    stream = reader(requestTimeoutMs="7000", maxOffsetsPerTrigger="3")
     stream.prepareForTriggerAvailableNow()
     first = stream.latestOffset(stream.initialOffset(), ReadMaxRows(3))
     broker.queues[0] = Bounds(10, 99)  # what comes later is for the next run

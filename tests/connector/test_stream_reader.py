@@ -335,6 +335,23 @@ def test_a_wait_without_news_is_answered_without_a_second_look(broker: FakeClien
     assert broker.calls == ["bounds", "wait"]
 
 
+def test_a_wait_is_made_of_as_many_pulls_as_the_polling_time_allows(broker: FakeClient) -> None:
+    stream = reader(idleWaitMs="1000", longPollingTimeoutMs="400")
+    stream.latestOffset(IDLE, ALL)
+    broker.calls.clear()
+    assert stream.latestOffset(IDLE, ALL) == IDLE
+    assert broker.calls == ["bounds", "wait", "wait", "wait"]
+
+
+def test_news_end_a_wait_of_several_pulls(broker: FakeClient) -> None:
+    stream = reader(idleWaitMs="1000", longPollingTimeoutMs="400")
+    stream.latestOffset(IDLE, ALL)
+    broker.calls.clear()
+    broker.on_wait = lambda: broker.queues.update({1: Bounds(0, broker.calls.count("wait") // 2)})
+    assert stream.latestOffset(IDLE, ALL) == offset({0: 14, 1: 1})
+    assert broker.calls[:3] == ["bounds", "wait", "wait"]
+
+
 def test_a_server_without_creation_ids_does_not_make_the_query_forget_them(broker: FakeClient) -> None:
     broker.creation_id = None
     broker.queues[0] = Bounds(0, 20)

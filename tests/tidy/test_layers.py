@@ -47,7 +47,7 @@ PURE_MODULES = (
         "splitting",
     ),
     *("option", "options", "position_options", "allocation_options", "positions", "timestamps", "starting", "ending"),
-    *("filters", "selection", "connection", "namespace", "flow", "consumer_group", "offset_table"),
+    *("filters", "selection", "connection", "namespace", "flow", "in_flight", "consumer_group", "offset_table"),
     *(f"{part}_options" for part in ("connection", "selection", "progress", "admission", "flow")),
 )
 PURE = " ".join(f"pyspark_rmqpull.{m}" for m in PURE_MODULES)

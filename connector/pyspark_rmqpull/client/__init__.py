@@ -21,7 +21,7 @@ def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerCl
     Raises BrokerUnavailable when nobody answers in time.
     """
     channel = channel_of_process(Connection(connection) if isinstance(connection, str) else connection)
-    return ColumnarClient(channel) if _has_columns(channel) else StandardClient(channel, flow)
+    return ColumnarClient(channel, flow) if _has_columns(channel) else StandardClient(channel, flow)
 
 
 def _has_columns(channel: BrokerChannel) -> bool:

@@ -16,15 +16,17 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import grpc
 
+from pyspark_rmqpull.client.cancellation import Cancellation, Cancelled
 from pyspark_rmqpull.client.endpoints import Endpoints
 from pyspark_rmqpull.client.failures import AWAY, Absences, Unserved, refusal, refuse
 from pyspark_rmqpull.client.namespaces import entering, leaving
 from pyspark_rmqpull.client.signing import headers
 from pyspark_rmqpull.connection import Connection
 from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused, RmqpullError
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import Method
 
-__all__ = ["BrokerChannel", "Stream", "Unserved", "channel_of_process", "refuse"]
+__all__ = ["BrokerChannel", "Cancellation", "Cancelled", "Stream", "Unserved", "channel_of_process", "refuse"]
 
 _PAUSE_MOST_S = 1.0
 
@@ -81,14 +83,25 @@ class BrokerChannel:
         """
         return self._retried(self._unary(method, request), extra_ms)
 
-    def start(self, method: Method, request: Any) -> Callable[[], Any]:
+    def start(self, method: Method, request: Any, cancellation: Cancellation | None = None) -> Callable[[], Any]:
         """Begins a unary call at once; what it returns waits for the answer, as :meth:`call` does."""
-        return self._begun(self._unary(method, request))
+        return self._begun(self._unary(method, request), cancellation)
 
-    def start_stream(self, method: Method, request: Any) -> Callable[[], list[Any]]:
+    def start_stream(
+        self, method: Method, request: Any, cancellation: Cancellation | None = None
+    ) -> Callable[[], list[Any]]:
         """Begins a streaming call at once; what it returns waits for all answers and leaves statuses to the caller."""
         entered = entering(self.connection.namespace, request)
-        return self._begun(_Request(method, lambda at, for_s: self._stream(at, method, entered, for_s), list, False))
+
+        def take(stream: Stream) -> list[Any]:
+            answers = list(stream)
+            for answer in answers[:1]:
+                if answer.status.code == v2.Code.TOO_MANY_REQUESTS:  # is asked again, as any call
+                    refuse(self.endpoints, method, answer.status)
+            return answers
+
+        streamed = _Request(method, lambda at, for_s: self._stream(at, method, entered, for_s), take, False)
+        return self._begun(streamed, cancellation)
 
     def stream(self, method: Method, request: Any, extra_ms: int = 0) -> Stream:
         """Begins a streaming call at once and gives its answers; errors are raw gRPC errors."""
@@ -121,11 +134,14 @@ class BrokerChannel:
         )
         return cast("Stream", multi_callable(request, timeout=timeout_s, metadata=headers(self.connection)))
 
-    def _begun(self, request: _Request) -> Callable[[], Any]:
+    def _begun(self, request: _Request, cancellation: Cancellation | None) -> Callable[[], Any]:
         """Begins the first attempt now. The deadline for what follows counts from when somebody waits for the answer:
         Spark may take longer over a batch than a request may last, and the broker may have been away meanwhile."""
+        pause: Callable[[float], object] | None = None
+        if cancellation is not None:
+            request, pause = request._replace(begin=cancellation.watched(request.begin)), cancellation.pause
         first = [self._attempt(request, self.request_timeout_ms / 1000, 0, ())]
-        return lambda: self._retried(request, 0, first.pop() if first else None)
+        return lambda: self._retried(request, 0, first.pop() if first else None, pause)
 
     def _attempt(self, request: _Request, left_s: float, extra_ms: int, failed: Collection[str]) -> _Attempt:
         """Asks an address that has not failed, with its share of the time that is left for it and those after it."""
@@ -134,7 +150,13 @@ class BrokerChannel:
         address = self._endpoints.next(failed)
         return _Attempt(address, request.begin(address, max(timeout_s, 0.001)))
 
-    def _retried(self, request: _Request, extra_ms: int, first: _Attempt | None = None) -> Any:
+    def _retried(
+        self,
+        request: _Request,
+        extra_ms: int,
+        first: _Attempt | None = None,
+        pause: Callable[[float], object] | None = None,
+    ) -> Any:
         """Tries until the deadline while the broker is away or asks to come again later, all addresses each time."""
         deadline_s = time.monotonic() + (self.request_timeout_ms + extra_ms) / 1000
         absences = Absences(self.connection, request.method)
@@ -150,7 +172,7 @@ class BrokerChannel:
             first = None
             if pause_s is None or time.monotonic() + pause_s >= deadline_s:
                 raise failure from None
-            time.sleep(pause_s)
+            (pause or time.sleep)(pause_s)
         raise AssertionError("the last pause is None")
 
     def _asked_around(

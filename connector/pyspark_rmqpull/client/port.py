@@ -77,8 +77,9 @@ class BrokerClient(Protocol):
         message_filter: MessageFilter = EVERYTHING,
         on_loss: OnLoss = refuse,
     ) -> Iterator[Sequence[QueueRows]]:
-        """All wanted messages of the ranges, a few thousand at a time, with the next pull under way meanwhile.
+        """All wanted messages of the ranges, a few thousand at a time, pulled ahead within the limits of ``Flow``.
 
+        Queues come as they answer, and one that is slow holds up no other. Pulls end when the iterator is closed.
         ``creation_ids`` says which topics are meant, by name; the standard protocol cannot tell them apart.
         Rows of one queue come in order; a filter by tags brings the column ``tags`` along. ``on_loss``
         hears of messages that are not there any more; when it returns, the range goes on behind them.

@@ -13,20 +13,22 @@ from pyspark_rmqpull.client import BrokerClient, connect
 from pyspark_rmqpull.client.channel import channel_of_process
 from pyspark_rmqpull.connection import Connection
 from pyspark_rmqpull.flow import Flow
-from rmqpull_broker.testing import running_broker
+from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rpc import MESSAGING
 
 TIMEOUT_MS = 60_000
+FLOW = Flow(pull_batch_size=256)
 
 
 class Served:
     """A broker with the topic "orders" and a client of it."""
 
-    def __init__(self, endpoints: str) -> None:
-        self.endpoints = endpoints
-        self.client: BrokerClient = connect(Connection(endpoints, TIMEOUT_MS), Flow(pull_batch_size=256))
+    def __init__(self, broker: RunningBroker, flow: Flow = FLOW) -> None:
+        self.broker = broker
+        self.endpoints = broker.endpoints
+        self.client: BrokerClient = connect(Connection(self.endpoints, TIMEOUT_MS), flow)
 
     def send(self, *bodies: bytes) -> None:
         """Sends one message after the other by the standard protocol, which any broker takes."""
@@ -51,7 +53,7 @@ def serve(extensions: str, tmp_path: Path) -> Iterator[Serve]:
     """Serves "orders" with a number of queues and the batch that was published to it."""
     with ExitStack() as stack:
 
-        def start(queues: int = 1, batch: pa.RecordBatch | None = None) -> Served:
+        def start(queues: int = 1, batch: pa.RecordBatch | None = None, flow: Flow = FLOW) -> Served:
             topics, data_dir = {"orders": queues}, str(tmp_path / "data")
             if batch is not None:
                 # A broker without columns does not take them either: they are published before it opens the directory.
@@ -59,9 +61,8 @@ def serve(extensions: str, tmp_path: Path) -> Iterator[Serve]:
                     publisher = connect(Connection(publishing.endpoints, TIMEOUT_MS))
                     publisher.publish("orders", batch)
                     publisher.close()  # the next broker may get the same port, and offer something else there
-            served = Served(
-                stack.enter_context(running_broker(topics, data_dir=data_dir, extensions=extensions)).endpoints
-            )
+            broker = stack.enter_context(running_broker(topics, data_dir=data_dir, extensions=extensions))
+            served = Served(broker, flow)
             stack.callback(served.client.close)
             return served
 

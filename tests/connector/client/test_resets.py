@@ -12,9 +12,10 @@ import pytest
 from pyspark_rmqpull.client import connect
 from pyspark_rmqpull.client.channel import BrokerChannel
 from pyspark_rmqpull.client.columnar import ColumnarClient
+from pyspark_rmqpull.client.columnar_lane import ColumnarLane
 from pyspark_rmqpull.client.standard import StandardClient
 from pyspark_rmqpull.errors import DataLoss
-from pyspark_rmqpull.filters import MessageFilter
+from pyspark_rmqpull.filters import EVERYTHING, MessageFilter
 from pyspark_rmqpull.flow import Flow
 from pyspark_rmqpull.model import MessageQueue, QueueRange
 from rmqpull_broker.core import model
@@ -76,10 +77,11 @@ def test_a_columnar_read_repeats_the_pull_of_the_queue_that_was_reset(caplog: py
         column_answer(("FOUND", 2, 4)),
     )
     ranges = [QueueRange(QUEUES[0], 2, 4), QueueRange(QUEUES[1], 0, 3)]
-    client = ColumnarClient(cast(BrokerChannel, channel))
+    lane = ColumnarLane(cast(BrokerChannel, channel), "g", ranges, ["queueOffset"], {}, EVERYTHING, 0)
     with caplog.at_level(logging.WARNING):
-        answers = list(client.read("g", ranges, ["queueOffset"]))
-    found = [(rows.queue, rows.batches[0].column(0).to_pylist()) for answer in answers for rows in answer]
+        pieces = [lane.pull(), lane.pull()]
+    assert lane.is_done
+    found = [(rows.queue, rows.batches[0].column(0).to_pylist()) for piece in pieces for rows in piece.rows]
     assert found == [(QUEUES[1], [0, 1, 2]), (QUEUES[0], [2, 3])]
     assert caplog.messages == [LOGGED]
     assert [(pull.offset, pull.until_offset) for pull in channel.requests[1].queues] == [(2, 4)]
