@@ -1,0 +1,143 @@
+"""The verdict over one round: what differs between what was acknowledged and what is in the output, line by line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+from soak.ledger import Attempt
+from soak.output import Row
+
+Queue = tuple[str, str, int]
+Wants = Callable[[str, int], bool]
+
+SHOWN_MAX = 5
+"""Differences of one kind that are told one by one."""
+
+
+def judge(
+    attempts: Mapping[str, Attempt],
+    wants: Wants,
+    rows: Sequence[Row],
+    ends: Mapping[Queue, int],
+    committed: Mapping[Queue, int],
+) -> list[str]:
+    """Every difference; none when each acknowledged message is there exactly once, in order, and the group stands at
+    the end of every queue."""
+    return [
+        *_told("acknowledged and not in the output", missing(attempts, wants, rows)),
+        *_told("in the output more than once", repeated(attempts, rows)),
+        *_told("one place, more than one row", doubled_places(rows)),
+        *_told("not as it was sent", altered(attempts, wants, rows)),
+        *_told("out of order", disordered(rows)),
+        *_told("passed over", [] if _is_filtered(attempts, wants) else gaps(rows, ends)),
+        *_told("group not at the end", behind(ends, committed)),
+    ]
+
+
+def missing(attempts: Mapping[str, Attempt], wants: Wants, rows: Iterable[Row]) -> Iterator[str]:
+    """Acknowledged messages that no row has."""
+    seen = {row.key for row in rows}
+    for attempt in attempts.values():
+        if attempt.acknowledged and wants(attempt.tag, attempt.price) and attempt.key not in seen:
+            yield f"{attempt.key} at {attempt.place}, sent in step {attempt.step}"
+
+
+def repeated(attempts: Mapping[str, Attempt], rows: Iterable[Row]) -> Iterator[str]:
+    """Messages of several rows, acknowledged or not."""
+    places: dict[str, list[Row]] = {}
+    for row in rows:
+        places.setdefault(row.key, []).append(row)
+    for key, found in places.items():
+        if len(found) > 1:
+            step = attempts[key].step if key in attempts else "?"
+            yield f"{key}, sent in step {step}: " + " and ".join(
+                f"{_place(row)} by batch {row.batch_id}" for row in found
+            )
+
+
+def doubled_places(rows: Iterable[Row]) -> Iterator[str]:
+    """Queue offsets of several rows."""
+    counts = Counter((row.queue, row.offset) for row in rows)
+    for ((topic, broker_name, queue_id), offset), count in counts.items():
+        if count > 1:
+            yield f"{topic}/{broker_name}/{queue_id} offset {offset}: {count} rows"
+
+
+def altered(attempts: Mapping[str, Attempt], wants: Wants, rows: Iterable[Row]) -> Iterator[str]:
+    """Rows that nobody sent, that the filter should have held back, or that differ from what was sent."""
+    for row in rows:
+        attempt = attempts.get(row.key)
+        if attempt is None:
+            yield f"{_place(row)} has the key {row.key!r}, which nobody sent"
+            continue
+        if not wants(attempt.tag, attempt.price):
+            yield f"{_place(row)} has {row.key}, which the filter does not want"
+        sent = (attempt.topic, attempt.msg_id, attempt.tag, attempt.digest)
+        if sent != (row.topic, row.msg_id, row.tag, row.digest):
+            yield f"{_place(row)} has {row}, sent was {attempt}"
+        if not attempt.may_be_at(row.broker_name, row.queue_id, row.offset):
+            yield f"{_place(row)} has {row.key}, which the broker acknowledged at {attempt.place}"
+
+
+def disordered(rows: Iterable[Row]) -> Iterator[str]:
+    """Rows of one queue and one file whose offsets fall, and batches that begin before the end of an earlier one."""
+    last_in_file: dict[tuple[str, Queue], int] = {}
+    last_before: dict[Queue, int] = {}
+    last_of_batch: dict[Queue, tuple[int, int]] = {}
+    for row in rows:
+        if row.offset < last_in_file.get((row.file, row.queue), -1):
+            yield f"{_place(row)} in {row.file} behind offset {last_in_file[row.file, row.queue]}"
+        last_in_file[row.file, row.queue] = row.offset
+        batch_id, last = last_of_batch.get(row.queue, (row.batch_id, -1))
+        if batch_id != row.batch_id:
+            last_before[row.queue], last = last, -1
+        last_of_batch[row.queue] = (row.batch_id, max(last, row.offset))
+        if row.offset <= last_before.get(row.queue, -1):
+            yield f"{_place(row)} by batch {row.batch_id}, behind offset {last_before[row.queue]} of an earlier one"
+
+
+def gaps(rows: Iterable[Row], ends: Mapping[Queue, int]) -> Iterator[str]:
+    """Without a filter every offset below the end of its queue has its row, acknowledged or not."""
+    offsets: dict[Queue, set[int]] = {queue: set() for queue in ends}
+    for row in rows:
+        offsets.setdefault(row.queue, set()).add(row.offset)
+    for (topic, broker_name, queue_id), found in offsets.items():
+        end = ends.get((topic, broker_name, queue_id), 0)
+        if absent := sorted(set(range(end)) - found):
+            yield f"{topic}/{broker_name}/{queue_id}: {len(absent)} offsets of {end}, the first {absent[:3]}"
+        if beyond := sorted(found - set(range(end))):
+            yield f"{topic}/{broker_name}/{queue_id}: {len(beyond)} offsets beyond {end}, the first {beyond[:3]}"
+
+
+def behind(ends: Mapping[Queue, int], committed: Mapping[Queue, int]) -> Iterator[str]:
+    """Queues where the group's offset is not the end."""
+    for (topic, broker_name, queue_id), end in sorted(ends.items()):
+        if (offset := committed.get((topic, broker_name, queue_id))) != end:
+            yield f"{topic}/{broker_name}/{queue_id}: committed {offset}, end {end}"
+
+
+def ahead(finished: Mapping[Queue, int], committed: Mapping[Queue, int]) -> list[str]:
+    """Queues where a group stands beyond the last batch that Spark has finished."""
+    return _told(
+        "group ahead of what Spark has finished",
+        (
+            f"{topic}/{broker_name}/{queue_id}: committed {offset}, finished {end}"
+            for (topic, broker_name, queue_id), offset in sorted(committed.items())
+            if offset > (end := finished.get((topic, broker_name, queue_id), 0))
+        ),
+    )
+
+
+def _is_filtered(attempts: Mapping[str, Attempt], wants: Wants) -> bool:
+    return not all(wants(attempt.tag, attempt.price) for attempt in attempts.values())
+
+
+def _told(what: str, differences: Iterable[str]) -> list[str]:
+    found: Collection[str] = list(differences)
+    told = [f"{what}: {difference}" for difference in list(found)[:SHOWN_MAX]]
+    return told + [f"{what}: {len(found) - SHOWN_MAX} more"] * (len(found) > SHOWN_MAX)
+
+
+def _place(row: Row) -> str:
+    return f"{row.topic}/{row.broker_name}/{row.queue_id} offset {row.offset}"

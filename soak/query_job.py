@@ -1,0 +1,84 @@
+"""The query, a process of its own: from the topics into Parquet files, until it is killed, or to the end and then done.
+
+The sink is Spark's own file sink: its tasks write, and ``_spark_metadata`` says which files count, so what is proven is
+what users have, with nothing of ours between the source and the output.
+Standard output tells whoever started it: one line of JSON for each thing that happens.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+# Four tries of a task, as on a cluster: a lost Python worker is no reason to end a query.
+MASTER = "local[2,4]"
+FAILURES_MAX = 20
+"""In a row."""
+LOOK_S = 0.2
+OUTPUT = (
+    "topic",
+    "brokerName",
+    "queueId",
+    "queueOffset",
+    "msgId",
+    "keys[0] AS key",
+    "tags AS tag",
+    "md5(body) AS digest",
+)
+
+
+def say(event: str, **facts: str) -> None:
+    """Tells the process that started this one."""
+    print(json.dumps({"event": event, **facts}), flush=True)
+
+
+def messages(spark: SparkSession, options: dict[str, str]) -> DataFrame:
+    """The stream as it is written."""
+    return spark.readStream.format("rmqpull").options(**options).load().selectExpr(*OUTPUT)
+
+
+def run_once(spark: SparkSession, config: dict[str, Any], parent: int) -> None:
+    """One life of the query: until AvailableNow is done, or for ever. Raises what ends it."""
+    trigger = (
+        {"availableNow": True} if config["availableNow"] else {"processingTime": f"{config['triggerMs']} milliseconds"}
+    )
+    writer = messages(spark, config["options"]).writeStream.format("parquet").option("path", config["result"])
+    query = writer.option("checkpointLocation", config["checkpoint"]).trigger(**trigger).start()
+    say("running")
+    while not query.awaitTermination(LOOK_S):  # type: ignore[arg-type]  # whole seconds only by its annotation
+        if os.getppid() != parent:
+            os._exit(1)  # nobody is left to kill it
+
+
+def main(config: dict[str, Any]) -> None:
+    """Goes on after every failure, which it tells; ``drain`` in the configuration ends it when all is read."""
+    parent = os.getppid()
+    session = SparkSession.builder.master(MASTER).appName("soak")
+    # The judge reads from the sink's log which batch wrote a file.
+    spark = session.config("spark.sql.streaming.fileSink.log.deletion", "false").getOrCreate()
+    say("started")
+    failures = 0
+    while failures < FAILURES_MAX:
+        try:
+            run_once(spark, config, parent)
+        except (PySparkException, Py4JError) as error:  # the second when a worker is lost in load()
+            say("failed", why=str(error))
+            failures += 1
+        else:
+            failures = 0
+            if config["drain"]:
+                break
+        time.sleep(LOOK_S)
+    spark.stop()
+    sys.exit(failures > 0)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

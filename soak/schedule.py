@@ -1,0 +1,239 @@
+"""What a soak does and when: rounds of steps, drawn from a seed and from nothing else.
+
+A round has a broker, topics and one query of its own. The same seed gives the same rounds, in any number: round 7 does
+not depend on the rounds before it.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+TAGS = ("red", "green", "blue")
+PRICES = 100
+"""The property price of a message is below this."""
+
+
+class Kind(enum.Enum):
+    """What a step does."""
+
+    KILL_BROKER = "broker killed"
+    KILL_QUERY = "query killed (driver, JVM, Python)"
+    KILL_WORKER = "Python worker killed"
+    KILL_SOURCE = "driver's Python process of the source killed"
+    STALL_BROKER = "broker stopped for a while (SIGSTOP)"
+    FAULT = "calls made to fail, wait or break"
+    ADD_QUEUES = "queues added"
+    ADD_TOPIC = "topic added"
+
+
+KILLS = (Kind.KILL_QUERY, Kind.KILL_BROKER, Kind.KILL_WORKER, Kind.KILL_SOURCE)
+DECK = (*KILLS, Kind.KILL_BROKER, Kind.KILL_WORKER)
+"""Kills come from shuffled decks. A query takes longest to come back, so it is killed least."""
+
+
+class Moment(enum.Enum):
+    """When a process is killed, as seen from the query."""
+
+    AT_ONCE = "at once"
+    IN_A_BATCH = "in a batch"
+    BETWEEN_BATCHES = "between batches"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault rule for the broker, in the words of its admin service; HOLD ends with the step."""
+
+    rpc: str
+    action: str
+    code: str = "CODE_UNSPECIFIED"
+    delay_ms: int = 0
+    times: int = 1
+    after: bool = False
+
+    @property
+    def may_end_query(self) -> bool:
+        """Whether the connector must not try again after it."""
+        return self.action == "FAIL" and self.code != "TOO_MANY_REQUESTS"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that happens ``wait_s`` after the one before.
+
+    ``lasts_s`` is how long a broker is away or stopped, or calls are held. ``max_offsets`` is the limit of the query's
+    next life. ``topic`` counts from the round's first topic, modulo how many there are.
+    """
+
+    kind: Kind
+    wait_s: float
+    moment: Moment = Moment.AT_ONCE
+    lasts_s: float = 0.0
+    max_offsets: int | None = None
+    fault: Fault | None = None
+    topic: int = 0
+    queues: int = 0
+
+    @property
+    def may_end_query(self) -> bool:
+        """Whether Spark may end the query after it; from anything else it must recover by itself."""
+        is_fatal_fault = self.fault is not None and self.fault.may_end_query
+        return self.kind in (Kind.KILL_WORKER, Kind.KILL_SOURCE) or is_fatal_fault
+
+    def __str__(self) -> str:
+        words = [f"+{self.wait_s:.1f} s", self.kind.value]
+        if self.kind in KILLS:
+            words.append(self.moment.value)
+        if self.lasts_s:
+            words.append(f"for {self.lasts_s:.1f} s")
+        if self.fault is not None:
+            fault = self.fault
+            words.append(f"{fault.times} x {fault.rpc} {fault.action} {fault.code if fault.action == 'FAIL' else ''}")
+            words += [f"{fault.delay_ms} ms"] * bool(fault.delay_ms) + ["after it was done"] * fault.after
+        if self.queues:
+            words.append(f"{self.queues} of topic {self.topic}")
+        return " ".join(words)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is different from round to round."""
+
+    extensions: str
+    brokers: tuple[str, ...]
+    topics: tuple[tuple[str, int], ...]
+    by_pattern: bool
+    filter_type: str
+    filter_expression: str
+    available_now: bool
+    trigger_ms: int
+    large_body_bytes: int
+    max_offsets: int
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether the broker serves batches in columns; otherwise the standard protocol carries everything."""
+        return "columns" in self.extensions
+
+    def wants(self, tag: str, price: int) -> bool:
+        """Whether the filter lets a message through, by our own reading of it."""
+        if self.filter_type == "SQL92":
+            return price >= int(self.filter_expression.split()[-1])
+        return self.filter_expression == "*" or tag in self.filter_expression.split(" || ")
+
+    def __str__(self) -> str:
+        trigger = "AvailableNow again and again" if self.available_now else f"every {self.trigger_ms} ms"
+        topics = ", ".join(f"{name}:{queues}" for name, queues in self.topics)
+        options = " ".join(f"{name}={value}" for name, value in self.options)
+        return (
+            f"extensions {self.extensions}; brokers {','.join(self.brokers)}; "
+            f"{'pattern over' if self.by_pattern else 'topics'} {topics}; "
+            f"filter {self.filter_type} {self.filter_expression!r}; {trigger}; bodies up to {self.large_body_bytes}; "
+            f"at first {self.max_offsets} offsets per trigger; "
+            f"{options}"
+        )
+
+
+@dataclass(frozen=True)
+class Round:
+    """One broker, one query, and what happens to them."""
+
+    seed: int
+    number: int
+    setting: Setting
+    steps: tuple[Step, ...] = field(default=())
+
+    @property
+    def kills(self) -> int:
+        """How many steps kill something."""
+        return sum(step.kind in KILLS for step in self.steps)
+
+    def lines(self) -> Iterator[str]:
+        """The schedule as it is printed."""
+        yield f"seed {self.seed} round {self.number}: {self.setting}"
+        yield from (f"  step {number}: {step}" for number, step in enumerate(self.steps, 1))
+
+
+def draw_round(seed: int, number: int, kills: int) -> Round:
+    """Round ``number`` (from 0) of a seed, with so many kills: deck after deck, each in an order of its own.
+
+    Both transports, both ways to name topics, and both triggers come in turn too, so that few rounds meet them all.
+    """
+    dice = random.Random(f"{seed}/{number}")
+    setting = _draw_setting(dice, number)
+    deck: list[Kind] = []
+    steps: list[Step] = []
+    for _ in range(kills):
+        deck = deck or dice.sample(DECK, len(DECK))
+        steps += [_draw_step(dice, kind, setting) for kind in _draw_others(dice, setting)]
+        steps.append(_draw_step(dice, deck.pop(), setting))
+    return Round(seed, number, setting, tuple(steps))
+
+
+def _draw_setting(dice: random.Random, number: int) -> Setting:
+    filter_type, expression = dice.choice(
+        [("TAG", "*"), ("TAG", "*"), ("TAG", "red || blue"), ("SQL92", f"price >= {dice.randrange(10, 90)}")]
+    )
+    options = {
+        "minPartitions": dice.choice([None, 2, 5]),
+        "maxRecordsPerPartition": dice.choice([None, 1_000]),
+        "numPartitions": dice.choice([None, 2, 5]),
+        "allocateStrategy": dice.choice([None, "AVG_BY_CIRCLE", "BACKLOG"]),
+        "idleWaitMs": dice.choice([None, 0, 500]),
+    }
+    return Setting(
+        extensions="columns,admin" if number % 2 == 0 else "admin",
+        brokers=("broker-a",) if dice.random() < 0.6 else ("broker-a", "broker-b"),
+        topics=tuple((f"soak-{place}", dice.randrange(1, 5)) for place in range(dice.randrange(1, 4))),
+        by_pattern=number // 2 % 2 == 0,
+        filter_type=filter_type,
+        filter_expression=expression,
+        available_now=number % 3 == 2,
+        trigger_ms=dice.choice([0, 300, 1_000]),
+        large_body_bytes=dice.choice([1_000, 50_000, 600_000]),
+        max_offsets=dice.choice([1_000, 3_000]),
+        options=tuple((name, str(value)) for name, value in options.items() if value is not None),
+    )
+
+
+def _draw_others(dice: random.Random, setting: Setting) -> list[Kind]:
+    kinds = [Kind.STALL_BROKER, Kind.FAULT, Kind.FAULT, Kind.ADD_QUEUES]
+    kinds += [Kind.ADD_TOPIC] * setting.by_pattern
+    return dice.choices(kinds, k=dice.choice([0, 1, 1, 2]))
+
+
+def _draw_step(dice: random.Random, kind: Kind, setting: Setting) -> Step:
+    wait_s = round(dice.uniform(0.1, 1.5), 1)
+    if kind in KILLS:
+        moment = dice.choice([Moment.IN_A_BATCH, Moment.IN_A_BATCH, Moment.BETWEEN_BATCHES, Moment.AT_ONCE])
+        if kind is Kind.KILL_BROKER:
+            return Step(kind, wait_s, moment, lasts_s=round(dice.uniform(0, 3), 1))
+        if kind is Kind.KILL_QUERY:
+            return Step(kind, wait_s, moment, max_offsets=dice.choice([None, 3_000, 10_000]))
+        return Step(kind, wait_s, moment)
+    if kind is Kind.FAULT:
+        fault = _draw_fault(dice, setting)
+        return Step(kind, wait_s, lasts_s=round(dice.uniform(0.5, 2), 1) if fault.action == "HOLD" else 0, fault=fault)
+    if kind is Kind.STALL_BROKER:
+        return Step(kind, wait_s, lasts_s=round(dice.uniform(0.5, 4), 1))
+    return Step(kind, wait_s, topic=dice.randrange(10), queues=dice.randrange(1, 4))
+
+
+def _draw_fault(dice: random.Random, setting: Setting) -> Fault:
+    asked = ("PullColumns", "QueryBounds", "CommitOffsets") if setting.has_columns else _STANDARD_CALLS
+    # A producer has two ways to send; what the query asks is what it is about.
+    rpc = dice.choice([*asked, *asked, "SendMessage", *["PublishColumns"] * setting.has_columns])
+    times, after = dice.randrange(1, 4), dice.random() < 0.4
+    action = dice.choice(["FAIL", "DELAY", "HOLD", "DISCONNECT"])
+    if action == "FAIL":
+        return Fault(rpc, action, dice.choice(_CODES), times=times, after=after)
+    if action == "DELAY":
+        return Fault(rpc, action, delay_ms=dice.randrange(100, 2_000), times=times, after=after)
+    return Fault(rpc, action, times=times, after=after)
+
+
+_STANDARD_CALLS: Sequence[str] = ("PullMessage", "QueryOffset", "QueryRoute", "UpdateOffset")
+_CODES = ("TOO_MANY_REQUESTS", "TOO_MANY_REQUESTS", "INTERNAL_SERVER_ERROR")

@@ -1,0 +1,182 @@
+"""The processes of one round: a broker with a data directory, and a query with a checkpoint. Both come back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import checkpoint as spark_checkpoint
+from processes import Children, ProcessFailed
+
+from soak import victims
+from soak.schedule import Moment, Setting
+
+GROUP = "soak"
+READY_SECONDS_MAX = 60.0
+MOMENT_SECONDS_MAX = 120.0
+"""How long a kill waits for its moment; then it comes at once."""
+_LOOK_S = 0.02
+# Small segments, so that a round has several, and snapshots between them.
+_SEGMENT_BYTES = 16 << 20
+
+
+class Broker:
+    """``rmqpull-broker serve`` with SYNC_FLUSH. After each start it has the endpoints of the first."""
+
+    def __init__(self, children: Children, folder: Path, setting: Setting) -> None:
+        self.endpoints = "127.0.0.1:0"
+        self._children = children
+        self._log = folder / "broker.log"
+        self._arguments = ["--data-dir", str(folder / "broker"), "--extensions", setting.extensions]
+        self._arguments += ["--brokers", ",".join(setting.brokers), "--log-level", "warning"]
+        self._arguments += ["--property", f"mappedFileSizeCommitLog={_SEGMENT_BYTES}"]
+        for topic, queues in setting.topics:
+            self._arguments += ["--topic", f"{topic}:{queues}"]
+        self.start()
+
+    def start(self) -> None:
+        """Returns when it serves. Raises ProcessFailed."""
+        serve = [sys.executable, "-m", "rmqpull_broker", "serve", "--listen", self.endpoints, *self._arguments]
+        self._process = self._children.start("broker", serve, self._log)
+        try:
+            line = self._process.line(READY_SECONDS_MAX) or "nothing"
+        except EOFError:
+            line = "nothing, and ended"
+        ready = re.match(r"ready endpoints=(\S+)", line)
+        if ready is None:
+            raise ProcessFailed(f"The broker is not ready: it said {line}.{self._process.last_words()}")
+        self.endpoints = ready[1]
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+
+    def stall(self, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT after a while."""
+        os.kill(self._process.pid, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            os.kill(self._process.pid, signal.SIGCONT)
+
+
+class Query:
+    """``query_job.py``, started as often as needed with one checkpoint and one output."""
+
+    def __init__(self, children: Children, folder: Path, endpoints: str, setting: Setting) -> None:
+        self.checkpoint = folder / "checkpoint"
+        self.result = folder / "result"
+        self.failures: list[str] = []
+        self._children = children
+        self._log = folder / "query.log"
+        self._endpoints = endpoints
+        self._setting = setting
+
+    def start(self, max_offsets: int | None = None, drain: bool = False) -> None:
+        """Begins a life of the query; with ``drain`` it ends when all is read."""
+        setting = self._setting
+        config = {
+            "options": self._options(max_offsets),
+            "result": str(self.result),
+            "checkpoint": str(self.checkpoint),
+            "availableNow": setting.available_now or drain,
+            "triggerMs": setting.trigger_ms,
+            "drain": drain,
+        }
+        job = str(Path(__file__).with_name("query_job.py"))
+        self._process = self._children.start("query", [sys.executable, job, json.dumps(config)], self._log)
+        self._is_killed = self._is_running = False
+
+    def _options(self, max_offsets: int | None) -> dict[str, str]:
+        setting = self._setting
+        options = {
+            "endpoints": self._endpoints,
+            "consumerGroup": GROUP,
+            "startingOffsets": "earliest",
+            "filterType": setting.filter_type,
+            "filterExpression": setting.filter_expression,
+            "requestTimeoutMs": "60000",
+            **dict(setting.options),
+        }
+        options |= {"topicPattern": "soak-.*"} if setting.by_pattern else {"topic": ",".join(dict(setting.topics))}
+        return options if max_offsets is None else options | {"maxOffsetsPerTrigger": str(max_offsets)}
+
+    def await_moment(self, moment: Moment) -> None:
+        """Returns when the query is where ``moment`` says, or after MOMENT_SECONDS_MAX."""
+        deadline = time.monotonic() + MOMENT_SECONDS_MAX
+        first = len(spark_checkpoint.planned(self.checkpoint))
+        while moment is not Moment.AT_ONCE and time.monotonic() < deadline and self._process.running:
+            # Of a batch that was planned meanwhile: what an earlier kill left unfinished is not under way yet.
+            is_in_batch = spark_checkpoint.unfinished(self.checkpoint) is not None
+            has_moved = len(spark_checkpoint.planned(self.checkpoint)) > first
+            if is_in_batch is (moment is Moment.IN_A_BATCH) and has_moved:
+                return
+            time.sleep(_LOOK_S)
+
+    def kill(self) -> None:
+        """SIGKILL to the driver, its JVM, and every Python process of theirs."""
+        self.look()
+        self._process.kill()
+        self._note(self._process.rest())
+        self._is_killed = True
+
+    def kill_worker(self) -> bool:
+        """SIGKILL to one Python worker, once there is one; False when there was none for long."""
+        return self._kill_child(victims.workers)
+
+    def kill_source(self) -> bool:
+        """SIGKILL to the driver's Python process of the source, as for a worker."""
+        return self._kill_child(victims.sources)
+
+    def _kill_child(self, candidates: victims.Candidates) -> bool:
+        deadline = time.monotonic() + MOMENT_SECONDS_MAX
+        while time.monotonic() < deadline and self._process.running:
+            self._note_lines()
+            # Before it runs, Spark looks for data sources, once; who dies then leaves a JVM that knows none.
+            if self._is_running and victims.kill_one(candidates(self._process.pid)):
+                return True
+            time.sleep(_LOOK_S)
+        return False
+
+    def look(self) -> None:
+        """Takes note of what the query has said; a process that died by itself is a failure, and started again."""
+        self._note_lines()
+        if not self._process.running and not self._is_killed:
+            self.failures.append(f"The query's process died by itself.{self._process.last_words()}")
+            self._process.kill()
+            self.start(self._setting.max_offsets)
+
+    def drain(self, seconds_max: float) -> bool:
+        """Whether a last life, without limits, reads everything that is left and ends in time."""
+        self.start(drain=True)
+        try:
+            code = self._process.wait(seconds_max)
+        except ProcessFailed:
+            code = None
+        self.kill()
+        return code == 0
+
+    def _note_lines(self) -> None:
+        lines: list[str] = []
+        with suppress(EOFError):
+            while (line := self._process.line(0)) is not None:
+                lines.append(line)
+        self._note(lines)
+
+    def _note(self, lines: list[str]) -> None:
+        for line in lines:
+            event = json.loads(line) if line.startswith("{") else {}
+            self._is_running = self._is_running or event.get("event") == "running"
+            if event.get("event") == "failed":
+                self.failures.append(event["why"])
+
+    @property
+    def log_end(self) -> str:
+        """The end of what Spark logged."""
+        return self._process.last_words()

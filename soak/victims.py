@@ -1,0 +1,49 @@
+"""Which processes of a Spark job are what, by their command lines."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from processes import session_members
+
+Candidates = Callable[[int], list[int]]
+"""From a session to processes in it."""
+
+DAEMON = "pyspark.daemon"
+SOURCE = "python_streaming_source_runner"
+
+
+def workers(session: int) -> list[int]:
+    """The Python workers: what a worker daemon has forked."""
+    daemons = [pid for pid in session_members(session) if DAEMON in _command(pid)]
+    return [pid for pid in daemons if _parent(pid) in daemons]
+
+
+def sources(session: int) -> list[int]:
+    """The Python processes in which the driver asks sources."""
+    return [pid for pid in session_members(session) if SOURCE in _command(pid)]
+
+
+def kill_one(pids: list[int]) -> bool:
+    """SIGKILL to the youngest of these processes; whether there was one."""
+    for pid in sorted(pids, reverse=True):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            return True
+    return False
+
+
+def _command(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return ""
+
+
+def _parent(pid: int) -> int:
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    return 0

@@ -1,0 +1,121 @@
+"""Processes that are killed at a chosen moment: in mid-read, and between the plan of a batch and its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+
+from rmqpull_broker.testing import RunningBroker, running_broker
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Queries
+
+WAIT_SECONDS_MAX = 120
+PULLS = {"columns": "PullColumns", "none": "PullMessage"}
+
+
+@pytest.fixture
+def served(extensions: str) -> Iterator[RunningBroker]:
+    """A broker with the topic "orders" of two queues and thirty messages."""
+    with running_broker({"orders": 2}, extensions="columns,admin" if extensions == "columns" else "admin") as broker:
+        send(broker, 0, 30)
+        yield broker
+
+
+def send(broker: RunningBroker, first: int, until: int) -> None:
+    broker.send("orders", *(b"%03d" % number for number in range(first, until)))
+
+
+def bodies(first: int, until: int) -> list[bytes]:
+    return [b"%03d" % number for number in range(first, until)]
+
+
+def options(broker: RunningBroker, **more: str) -> dict[str, str]:
+    return {"endpoints": broker.endpoints, "topic": "orders", "startingOffsets": "earliest", **more}
+
+
+def hold_pulls(broker: RunningBroker, extensions: str) -> int:
+    """Keeps every pull of messages that comes from now on."""
+    return broker.faults.hold(PULLS[extensions], times=None)
+
+
+def await_pulls(broker: RunningBroker, rule_id: int) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not broker.faults.kept(rule_id):
+        assert time.monotonic() < deadline, "nothing was pulled"
+        time.sleep(0.01)
+
+
+def workers_that_read() -> list[int]:
+    """The Python workers of this process's Spark: what a worker daemon forked."""
+    daemons = {pid for pid in descendants(os.getpid()) if b"pyspark.daemon" in command(pid)}
+    return sorted(pid for pid in daemons if parent(pid) in daemons)
+
+
+def descendants(root: int) -> set[int]:
+    parents = {int(path.name): parent(int(path.name)) for path in Path("/proc").glob("[0-9]*")}
+    found = {root}
+    while more := {pid for pid, above in parents.items() if above in found} - found:
+        found |= more
+    return found
+
+
+def parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_python_worker_that_is_killed_in_mid_read_costs_no_row(
+    queries: Queries, served: RunningBroker, extensions: str
+) -> None:
+    stream = queries.session.readStream.format("rmqpull").options(**options(served, consumerGroup="g")).load()
+    rule_id = hold_pulls(served, extensions)
+    run = queries.start(stream, available_now=True)
+    await_pulls(served, rule_id)
+    for pid in workers_that_read():
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(StreamingQueryException):  # local[2] gives a task one try
+        run.query.awaitTermination(WAIT_SECONDS_MAX)
+    assert run.batches == {}
+    served.faults.clear()
+
+    again = queries.run(stream)
+    assert [len(batch) for batch in again.batches.values()] == [30]
+    assert again.bodies == bodies(0, 30)
+    assert set(served.consumer_offsets("g", "orders").values()) == {15}
+
+
+def test_a_batch_that_is_planned_is_read_as_planned(queries: Queries, served: RunningBroker, extensions: str) -> None:
+    """Whatever came since, and whatever the options say now (connectors § 3.1 no. 18)."""
+
+    def fail(_: int) -> None:
+        raise RuntimeError("the sink broke")
+
+    def stream(**more: str) -> DataFrame:
+        return queries.session.readStream.format("rmqpull").options(**options(served, **more)).load()
+
+    with pytest.raises(StreamingQueryException, match="the sink broke"):
+        queries.run(stream(maxOffsetsPerTrigger="10"), fail)
+    send(served, 30, 40)
+    run = queries.run(stream(maxOffsetsPerTrigger="7", numPartitions="1", maxRecordsPerPartition="2"))
+    first, *others = run.batches.values()
+    assert sorted(bytes(row["body"]) for row in first) == bodies(0, 10)
+    assert all(len(batch) <= 8 for batch in others)
+    assert run.bodies == bodies(0, 40)

@@ -1,0 +1,74 @@
+"""A driver that is killed between the plan of a batch and its end: the next one reads what was planned."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import checkpoint as spark_checkpoint
+import pytest
+from processes import Children, Signals
+
+from rmqpull_broker.testing import RunningBroker, running_broker
+from soak.output import rows
+from soak.schedule import Setting
+from soak.stage import GROUP, Query
+
+WAIT_SECONDS_MAX = 240.0
+SETTING = Setting(
+    extensions="columns,admin",
+    brokers=("broker-a",),
+    topics=(("orders", 2),),
+    by_pattern=False,
+    filter_type="TAG",
+    filter_expression="*",
+    available_now=True,
+    trigger_ms=0,
+    large_body_bytes=0,
+    max_offsets=10,
+)
+
+
+@pytest.fixture
+def children() -> Iterator[Children]:
+    """Processes that end with the test; the handlers of this process are as before."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    with Children(Signals(), dict(os.environ)) as children:
+        yield children
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def send(broker: RunningBroker, first: int, until: int) -> None:
+    broker.send("orders", *(b"%03d" % number for number in range(first, until)))
+
+
+def test_the_next_driver_reads_what_the_killed_one_planned(tmp_path: Path, children: Children) -> None:
+    """Though messages came meanwhile, and ``maxOffsetsPerTrigger`` has changed (connectors § 3.1 no. 18)."""
+    with running_broker({"orders": 2}) as broker:
+        send(broker, 0, 30)
+        held = broker.faults.hold("PullColumns", times=None)
+        query = Query(children, tmp_path, broker.endpoints, SETTING)
+        query.start(max_offsets=10)
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while not broker.faults.kept(held):
+            assert time.monotonic() < deadline, f"nothing was pulled{query.log_end}"
+            time.sleep(0.02)
+        query.kill()
+        planned = spark_checkpoint.source_offsets(query.checkpoint, 0)
+        assert (spark_checkpoint.unfinished(query.checkpoint), list(rows(query.result))) == (0, [])
+        assert broker.consumer_offsets(GROUP, "orders") == {}
+
+        broker.faults.clear()
+        send(broker, 30, 40)
+        assert query.drain(WAIT_SECONDS_MAX), query.log_end
+        assert spark_checkpoint.source_offsets(query.checkpoint, 0) == planned
+        first = [row for row in rows(query.result) if row.batch_id == 0]
+        assert sorted((row.queue_id, row.offset) for row in first) == [(q, at) for q in range(2) for at in range(5)]
+        everything = [(row.queue_id, row.offset) for row in rows(query.result)]
+        assert sorted(everything) == [(q, at) for q in range(2) for at in range(20)]
+        assert set(broker.consumer_offsets(GROUP, "orders").values()) == {20}

@@ -1,0 +1,88 @@
+"""A schedule comes from its seed and from nothing else, and meets every kind of harm."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from soak.schedule import DECK, KILLS, Fault, Kind, Moment, Round, Setting, Step, draw_round
+
+
+def some_rounds(seed: int, count: int = 6, kills: int = 24) -> list[Round]:
+    return [draw_round(seed, number, kills) for number in range(count)]
+
+
+def test_a_seed_says_all() -> None:
+    assert some_rounds(7) == some_rounds(7)
+    assert some_rounds(7) != some_rounds(8)
+    assert [list(round_.lines()) for round_ in some_rounds(7)] == [list(round_.lines()) for round_ in some_rounds(7)]
+
+
+def test_a_round_does_not_depend_on_those_before_it() -> None:
+    assert draw_round(7, 5, 24) == some_rounds(7)[5]
+
+
+@pytest.mark.parametrize("decks", [1, 2, 4])
+def test_a_round_has_the_kills_that_were_asked_for_and_every_kind(decks: int) -> None:
+    drawn = draw_round(3, 0, decks * len(DECK))
+    assert drawn.kills == decks * len(DECK)
+    counts = Counter(step.kind for step in drawn.steps if step.kind in KILLS)
+    assert counts == {kind: decks * DECK.count(kind) for kind in KILLS}
+
+
+def test_few_rounds_meet_everything() -> None:
+    rounds = some_rounds(1)
+    steps = [step for drawn in rounds for step in drawn.steps]
+    settings = [drawn.setting for drawn in rounds]
+    assert {step.kind for step in steps} == set(Kind)
+    assert {step.moment for step in steps if step.kind in KILLS} == set(Moment)
+    assert {step.fault.action for step in steps if step.fault} == {"FAIL", "DELAY", "HOLD", "DISCONNECT"}
+    assert {setting.has_columns for setting in settings} == {True, False}
+    assert {setting.by_pattern for setting in settings} == {True, False}
+    assert {setting.available_now for setting in settings} == {True, False}
+    assert {setting.filter_type for setting in settings} == {"TAG", "SQL92"}
+
+
+def test_topics_are_added_only_where_the_query_finds_them() -> None:
+    for drawn in some_rounds(1):
+        if not drawn.setting.by_pattern:
+            assert all(step.kind is not Kind.ADD_TOPIC for step in drawn.steps)
+
+
+def test_faults_are_of_calls_that_the_transport_makes() -> None:
+    for drawn in some_rounds(2):
+        rpcs = {step.fault.rpc for step in drawn.steps if step.fault}
+        assert ("PullMessage" in rpcs or "QueryOffset" in rpcs) is not drawn.setting.has_columns
+
+
+@pytest.mark.parametrize(
+    ("step", "may_end"),
+    [
+        (Step(Kind.KILL_BROKER, 0), False),
+        (Step(Kind.STALL_BROKER, 0), False),
+        (Step(Kind.KILL_QUERY, 0), False),
+        (Step(Kind.KILL_WORKER, 0), True),
+        (Step(Kind.KILL_SOURCE, 0), True),
+        (Step(Kind.FAULT, 0, fault=Fault("PullColumns", "DISCONNECT")), False),
+        (Step(Kind.FAULT, 0, fault=Fault("PullColumns", "FAIL", "TOO_MANY_REQUESTS")), False),
+        (Step(Kind.FAULT, 0, fault=Fault("PullColumns", "FAIL", "INTERNAL_SERVER_ERROR")), True),
+    ],
+)
+def test_what_may_end_a_query(step: Step, may_end: bool) -> None:
+    assert step.may_end_query is may_end
+
+
+@pytest.mark.parametrize(
+    ("filter_type", "expression", "tag", "price", "wanted"),
+    [
+        ("TAG", "*", "green", 0, True),
+        ("TAG", "red || blue", "blue", 0, True),
+        ("TAG", "red || blue", "green", 0, False),
+        ("SQL92", "price >= 58", "green", 58, True),
+        ("SQL92", "price >= 58", "green", 57, False),
+    ],
+)
+def test_what_a_filter_wants(filter_type: str, expression: str, tag: str, price: int, wanted: bool) -> None:
+    setting = Setting("admin", ("broker-a",), (("soak-0", 1),), False, filter_type, expression, False, 0, 0, 1)
+    assert setting.wants(tag, price) is wanted
