@@ -9,7 +9,7 @@ SPARK_ENV = JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-
 	PYSPARK_PYTHON="$(PYTHON)" PYSPARK_DRIVER_PYTHON="$(PYTHON)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-docker check bench bench-broker proto readme wheel set-up clean
+.PHONY: help demo test test-docker check bench bench-broker soak proto readme wheel set-up clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ bench: set-up ## what columns are worth: stream reads beside the engine's ceilin
 
 bench-broker: set-up ## the broker by itself: start, sends, pulls, parked pulls, large topics, recovery (about 5 minutes)
 	@"$(PYTHON)" bench/broker_costs.py $(ARGS)
+
+soak: set-up ## hundreds of kills while a query runs, and whether the output is exactly once; seeded (ARGS="--seed 2 --minutes 30")
+	@$(SPARK_ENV) "$(PYTHON)" -m soak --docs $(ARGS)
 
 proto: set-up ## the generated modules anew, from the .proto files
 	@"$(PYTHON)" -m rmqpull_proto.generate

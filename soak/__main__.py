@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
@@ -15,6 +16,9 @@ from processes import Children, Signals
 from soak.results import Summary, write
 from soak.rounds import RoundRun
 from soak.schedule import Round, draw_round
+
+LIGHT_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""JVMs that live for seconds: what they spend on starting counts, and no kill waits for what they optimise."""
 
 
 def rounds(seed: int, kills: int | None, kills_per_round: int, first: int) -> Iterator[Round]:
@@ -55,28 +59,27 @@ def main(
     """
     if kills is None and minutes is None:
         kills = 300
+    plans = rounds(seed, kills, kills_per_round, first_round)
+    if dry_run:
+        # How many rounds fit into so many minutes only time tells.
+        for plan in plans if minutes is None else [next(plans)]:
+            say("\n".join(plan.lines()))
+        return
+    end = math.inf if minutes is None else time.monotonic() + minutes * 60
     summary = Summary(seed)
-    begin = time.monotonic()
     signals = Signals()
     with tempfile.TemporaryDirectory(prefix="rmqpull-soak-") as temporary:
-        for plan in rounds(seed, kills, kills_per_round, first_round):
-            if minutes is not None and time.monotonic() - begin > minutes * 60:
+        for plan in plans:
+            if time.monotonic() > end:
                 break
-            for line in plan.lines() if dry_run else [next(plan.lines())]:
-                say(line)
-            if dry_run and minutes is not None:
-                break  # how many more there will be only time tells
-            if dry_run:
-                continue
+            say(next(plan.lines()))
             place = (folder or Path(temporary)) / f"round-{plan.number}"
             place.mkdir(parents=True)
-            with Children(signals, dict(os.environ)) as children:
+            with Children(signals, {**os.environ, **LIGHT_JVM}) as children:
                 summary.add(RoundRun(plan, place, children, say).run())
-            signals = Signals()
+            signals = Signals()  # the end of the children is where the old ones stop to listen
+            write(summary, json_file, docs)  # a soak that is interrupted has a result as well
             say(summary.line())
-    if dry_run:
-        return
-    write(summary, json_file, docs)
     say(summary.verdict())
     sys.exit(bool(summary.findings))
 

@@ -6,7 +6,6 @@ import gzip
 import random
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -31,16 +30,12 @@ _SMALL_BYTES = 120
 Send = Callable[[Calls, Ledger, str, Sequence[tuple[Attempt, bytes]], random.Random], None]
 
 
-class Topics(Protocol):
-    """The topics to which may be sent now."""
-
-    def __call__(self) -> Sequence[str]: ...
-
-
 class Producers:
     """Sends until it is stopped, each producer with retries that are attempts of their own."""
 
-    def __init__(self, endpoints: str, setting: Setting, seed: str, ledger: Ledger, topics: Topics) -> None:
+    def __init__(
+        self, endpoints: str, setting: Setting, seed: str, ledger: Ledger, topics: Callable[[], Sequence[str]]
+    ) -> None:
         self._calls = Calls(endpoints)
         self._setting = setting
         self._ledger = ledger

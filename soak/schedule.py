@@ -76,12 +76,6 @@ class Step:
     topic: int = 0
     queues: int = 0
 
-    @property
-    def may_end_query(self) -> bool:
-        """Whether Spark may end the query after it; from anything else it must recover by itself."""
-        is_fatal_fault = self.fault is not None and self.fault.may_end_query
-        return self.kind in (Kind.KILL_WORKER, Kind.KILL_SOURCE) or is_fatal_fault
-
     def __str__(self) -> str:
         words = [f"+{self.wait_s:.1f} s", self.kind.value]
         if self.kind in KILLS:

@@ -121,7 +121,7 @@ class Query:
 
     def kill(self) -> None:
         """SIGKILL to the driver, its JVM, and every Python process of theirs."""
-        self.look()
+        self._note_lines()
         self._process.kill()
         self._note(self._process.rest())
         self._is_killed = True

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from soak.schedule import DECK, KILLS, Fault, Kind, Moment, Round, Setting, Step, draw_round
+from soak.schedule import DECK, KILLS, Fault, Kind, Moment, Round, Setting, draw_round
 
 
 def some_rounds(seed: int, count: int = 6, kills: int = 24) -> list[Round]:
@@ -57,20 +57,16 @@ def test_faults_are_of_calls_that_the_transport_makes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "may_end"),
+    ("fault", "may_end"),
     [
-        (Step(Kind.KILL_BROKER, 0), False),
-        (Step(Kind.STALL_BROKER, 0), False),
-        (Step(Kind.KILL_QUERY, 0), False),
-        (Step(Kind.KILL_WORKER, 0), True),
-        (Step(Kind.KILL_SOURCE, 0), True),
-        (Step(Kind.FAULT, 0, fault=Fault("PullColumns", "DISCONNECT")), False),
-        (Step(Kind.FAULT, 0, fault=Fault("PullColumns", "FAIL", "TOO_MANY_REQUESTS")), False),
-        (Step(Kind.FAULT, 0, fault=Fault("PullColumns", "FAIL", "INTERNAL_SERVER_ERROR")), True),
+        (Fault("PullColumns", "DISCONNECT"), False),
+        (Fault("PullColumns", "HOLD"), False),
+        (Fault("PullColumns", "FAIL", "TOO_MANY_REQUESTS"), False),
+        (Fault("PullColumns", "FAIL", "INTERNAL_SERVER_ERROR"), True),
     ],
 )
-def test_what_may_end_a_query(step: Step, may_end: bool) -> None:
-    assert step.may_end_query is may_end
+def test_which_faults_may_end_a_query(fault: Fault, may_end: bool) -> None:
+    assert fault.may_end_query is may_end
 
 
 @pytest.mark.parametrize(
