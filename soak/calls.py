@@ -9,7 +9,7 @@ import grpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import Method
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 _METADATA = (("x-mq-client-id", "soak"),)
 _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 50),

@@ -36,13 +36,11 @@ class Broker:
         self._arguments = ["--data-dir", str(folder / "broker"), "--extensions", setting.extensions]
         self._arguments += ["--brokers", ",".join(setting.brokers), "--log-level", "warning"]
         self._arguments += ["--property", f"mappedFileSizeCommitLog={_SEGMENT_BYTES}"]
-        for topic, queues in setting.topics:
-            self._arguments += ["--topic", f"{topic}:{queues}"]
-        self.start()
+        self.start(*(word for topic, queues in setting.topics for word in ("--topic", f"{topic}:{queues}")))
 
-    def start(self) -> None:
-        """Returns when it serves. Raises ProcessFailed."""
-        serve = [sys.executable, "-m", "rmqpull_broker", "serve", "--listen", self.endpoints, *self._arguments]
+    def start(self, *topics: str) -> None:
+        """Returns when it serves. Raises ProcessFailed. Topics are named once: later they may have grown."""
+        serve = [sys.executable, "-m", "rmqpull_broker", "serve", "--listen", self.endpoints, *self._arguments, *topics]
         self._process = self._children.start("broker", serve, self._log)
         try:
             line = self._process.line(READY_SECONDS_MAX) or "nothing"

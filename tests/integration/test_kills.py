@@ -18,7 +18,7 @@ from rmqpull_broker.testing import RunningBroker, running_broker
 if TYPE_CHECKING:
     from tests.integration.conftest import Queries
 
-WAIT_SECONDS_MAX = 120
+WAIT_SECONDS_MAX = 240
 PULLS = {"columns": "PullColumns", "none": "PullMessage"}
 
 
