@@ -174,6 +174,11 @@ class Query:
             if event.get("event") == "failed":
                 self.failures.append(event["why"])
 
+    def connector_errors(self) -> list[str]:
+        """What the connector has raised, in the driver and in tasks, each error once."""
+        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return sorted({line.strip() for line in lines if line.startswith("pyspark_rmqpull.")})
+
     @property
     def log_end(self) -> str:
         """The end of what Spark logged."""
