@@ -52,7 +52,8 @@ def test_a_query_goes_on_while_retention_runs(queries: Queries, forgetful: Runni
     stream = (
         queries.session.readStream.format("rmqpull")
         .options(endpoints=forgetful.endpoints, topic="orders", startingOffsets="earliest", consumerGroup="g")
-        .options(failOnDataLoss="false", maxOffsetsPerTrigger=str(PER_ROUND // 2), requestTimeoutMs="60000")
+        .options(failOnDataLoss="false", maxOffsetsPerTrigger=str(PER_ROUND // 2))
+        .options(idleWaitMs="0")  # the broker would hold the pull until its clock is moved
         .load()
     )
     run = queries.start(stream, age)
