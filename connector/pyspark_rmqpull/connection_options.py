@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pyspark_rmqpull.connection import Connection, Credentials, Tls
 from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.option import Option, boolean, integer
-
-if TYPE_CHECKING:
-    from pyspark_rmqpull.options import SourceOptions
 
 _TLS_FILES = ("tlsCaFile", "tlsCertFile", "tlsKeyFile")
 _PAIRS = (("accessKey", "secretKey"), ("tlsCertFile", "tlsKeyFile"))
@@ -134,29 +131,29 @@ CONNECTION_OPTIONS = (
 )
 
 
-def connection_of(options: SourceOptions) -> Connection:
-    """The connection that checked options describe."""
+def connection_of(values: Mapping[str, Any]) -> Connection:
+    """The connection that checked options, by their names in Python, describe."""
     credentials = None
-    if options.access_key is not None and options.secret_key is not None:
-        credentials = Credentials(options.access_key, options.secret_key)
-    tls = Tls(options.tls_ca_file, options.tls_cert_file, options.tls_key_file) if options.tls_enabled else None
+    if values["access_key"] is not None and values["secret_key"] is not None:
+        credentials = Credentials(values["access_key"], values["secret_key"])
+    files = (values["tls_ca_file"], values["tls_cert_file"], values["tls_key_file"])
     return Connection(
-        options.endpoints,
-        options.request_timeout_ms,
-        options.request_retries,
-        options.request_retry_interval_ms,
-        options.namespace or "",
+        values["endpoints"],
+        values["request_timeout_ms"],
+        values["request_retries"],
+        values["request_retry_interval_ms"],
+        values["namespace"] or "",
         credentials,
-        tls,
-        options.client_id,
+        Tls(*files) if values["tls_enabled"] else None,
+        values.get("client_id"),
     )
 
 
-def refuse_half_connection(given: Mapping[str, str], options: SourceOptions) -> None:
+def refuse_half_connection(given: Mapping[str, str], tls_enabled: bool) -> None:
     """Raises OptionError for an option, by its name in small letters, without the one that it means nothing without."""
     for one, other in (*_PAIRS, *(pair[::-1] for pair in _PAIRS)):
         if one.lower() in given and other.lower() not in given:
             raise OptionError(f"Option {one} means nothing without {other}. Set both, or none.")
-    stray = [name for name in _TLS_FILES if name.lower() in given and not options.tls_enabled]
+    stray = [name for name in _TLS_FILES if name.lower() in given and not tls_enabled]
     if stray:
         raise OptionError(f"Option {stray[0]} means nothing without TLS. Set tlsEnabled to true, or leave it out.")

@@ -7,7 +7,8 @@ RmqpullError
 ├── HandshakeFailed      TLS cannot be agreed on with the server
 ├── RequestRefused       the broker answers with a refusal
 ├── DataLoss             messages that should be read are gone
-└── BodyDamaged          a packed body cannot be unpacked
+├── BodyDamaged          a packed body cannot be unpacked
+└── InvalidRowError      a row cannot be sent as a message
 """
 
 from __future__ import annotations
@@ -53,6 +54,10 @@ class RequestRefused(RmqpullError):
 
 class DataLoss(RmqpullError):
     """Messages between the position of the query and what the broker still has are gone."""
+
+
+class InvalidRowError(RmqpullError):
+    """A row that no broker would take for a message."""
 
 
 class BodyDamaged(RmqpullError):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import difflib
 import enum
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark_rmqpull.errors import OptionError
+
+_ADDED_BY_SPARK = frozenset({"checkpointlocation", "queryname", "path"})
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
@@ -39,6 +42,45 @@ class Option:
     def attribute(self) -> str:
         """The name in Python."""
         return re.sub(r"([A-Z])", lambda match: "_" + match[1].lower(), self.name)
+
+
+def read_options(declared: Sequence[Option], options: Mapping[str, str]) -> dict[str, Any]:
+    """The values of all declared options, by their names in Python; those given come in any case.
+
+    Raises OptionError for an option that is unknown, missing or unreadable.
+    """
+    refuse_unknown(declared, options)
+    given = {name.lower(): value for name, value in options.items()}
+    return {option.attribute: _value(option, given) for option in declared}
+
+
+def refuse_unknown(declared: Sequence[Option], options: Mapping[str, str]) -> None:
+    """Raises OptionError for an option that is not declared and that Spark has not added, with the nearest name."""
+    known = {option.name.lower(): option.name for option in declared}
+    for name, value in options.items():
+        if name.lower() == "path" and value:
+            raise OptionError(f"A path was given, {value!r}, which means nothing here. Use option topic.")
+        if name.lower() not in known and name.lower() not in _ADDED_BY_SPARK:
+            nearest = difflib.get_close_matches(name.lower(), known, n=1)
+            hint = (
+                f"Did you mean {known[nearest[0]]}?"
+                if nearest
+                else f"There are: {', '.join(option.name for option in declared)}."
+            )
+            raise OptionError(f"Unknown option {name}. {hint}")
+
+
+def _value(option: Option, given: Mapping[str, str]) -> Any:
+    text = given.get(option.name.lower(), option.default)
+    if text is None:
+        if option.is_required:
+            raise OptionError(f"Option {option.name} is missing. {option.doc} Set it with .option({option.name!r}, …).")
+        return None
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        shown = "set to something that is not shown here" if option.is_secret else repr(text)
+        raise OptionError(f"Option {option.name} is {shown}. {error}") from None
 
 
 def one_of(*words: str) -> Callable[[str], str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from pyspark_rmqpull.admission import Limits
 from pyspark_rmqpull.admission_options import ADMISSION_OPTIONS, refuse_limits
@@ -21,7 +19,7 @@ from pyspark_rmqpull.filters import SQL92, MessageFilter
 from pyspark_rmqpull.flow import Flow
 from pyspark_rmqpull.flow_options import FLOW_OPTIONS
 from pyspark_rmqpull.model import MessageQueue
-from pyspark_rmqpull.option import Mode, Option
+from pyspark_rmqpull.option import Mode, read_options, refuse_unknown
 from pyspark_rmqpull.position_options import POSITION_OPTIONS
 from pyspark_rmqpull.positions import EARLIEST, GROUP, LATEST, Positions, Ranked, everything, spelled
 from pyspark_rmqpull.progress_options import PROGRESS_OPTIONS
@@ -32,7 +30,6 @@ from pyspark_rmqpull.starting import Starting
 DERIVED_GROUP = "rmqpull-spark-source"
 """The consumer group in whose name a query without one pulls; nothing is committed for it."""
 
-_ADDED_BY_SPARK = frozenset({"checkpointlocation", "queryname"})
 _TOPIC_CHOICES = ("topic", "topicPattern", "assign")
 
 
@@ -111,7 +108,7 @@ class SourceOptions:
     @property
     def connection(self) -> Connection:
         """How the broker is reached."""
-        return connection_of(self)
+        return connection_of(vars(self))
 
     @property
     def flow(self) -> Flow:
@@ -193,11 +190,10 @@ class SourceOptions:
         Raises OptionError for an unknown, conflicting, missing or unreadable option, or one that is not for this mode.
         """
         given = {name.lower(): value for name, value in options.items()}
-        _refuse_path(given)
-        _refuse_unknown(options)
+        refuse_unknown(OPTIONS, options)
         _refuse_conflicts(given)
-        checked = cls(**{option.attribute: _value(option, given) for option in OPTIONS})
-        refuse_half_connection(given, checked)
+        checked = cls(**read_options(OPTIONS, options))
+        refuse_half_connection(given, checked.tls_enabled)
         refuse_stray(given, checked)
         refuse_stray_progress(given, checked)
         choose(checked)
@@ -208,24 +204,6 @@ class SourceOptions:
         if checked.filter_type == SQL92 and "filterexpression" not in given:
             raise OptionError("Option filterType is SQL92 without an expression. Set option filterExpression.")
         return checked
-
-
-def _refuse_path(given: Mapping[str, str]) -> None:
-    if given.get("path"):
-        raise OptionError(f"load() was given the path {given['path']!r}, which means nothing here. Use option topic.")
-
-
-def _refuse_unknown(options: Mapping[str, str]) -> None:
-    known = {option.name.lower(): option.name for option in OPTIONS}
-    for name in options:
-        if name.lower() not in known and name.lower() not in _ADDED_BY_SPARK | {"path"}:
-            nearest = difflib.get_close_matches(name.lower(), known, n=1)
-            hint = (
-                f"Did you mean {known[nearest[0]]}?"
-                if nearest
-                else f"There are: {', '.join(option.name for option in OPTIONS)}."
-            )
-            raise OptionError(f"Unknown option {name}. {hint}")
 
 
 def _refuse_conflicts(given: Mapping[str, str]) -> None:
@@ -269,16 +247,3 @@ def _refuse_other_mode(given: Mapping[str, str], mode: Mode) -> None:
             raise OptionError(
                 f"Option {option.name} is for a {option.only.value}, and this is a {mode.value}. Remove it."
             )
-
-
-def _value(option: Option, given: Mapping[str, str]) -> Any:
-    text = given.get(option.name.lower(), option.default)
-    if text is None:
-        if option.is_required:
-            raise OptionError(f"Option {option.name} is missing. {option.doc} Set it with .option({option.name!r}, …).")
-        return None
-    try:
-        return option.parse(text)
-    except ValueError as error:
-        shown = "set to something that is not shown here" if option.is_secret else repr(text)
-        raise OptionError(f"Option {option.name} is {shown}. {error}") from None

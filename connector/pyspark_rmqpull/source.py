@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
+from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.option import Mode
 from pyspark_rmqpull.options import SourceOptions
 from pyspark_rmqpull.schema import check_schema, row_schema
+from pyspark_rmqpull.sink.options import SinkOptions
+from pyspark_rmqpull.sink.schema import check_sink_schema
 
 
 class RmqpullDataSource(DataSource):
@@ -51,3 +60,34 @@ class RmqpullDataSource(DataSource):
         from pyspark_rmqpull.stream_reader import RmqpullStreamReader
 
         return RmqpullStreamReader(options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The writer of ``df.write``, checked against server and topic before any row is sent. Raises OptionError."""
+        if overwrite:
+            raise OptionError('A topic cannot be overwritten. Use .mode("append"), which adds messages.')
+        options = self._sink_options(schema)
+        # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
+        from pyspark_rmqpull.sink.writers import RmqpullBatchWriter
+
+        return RmqpullBatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """The writer of ``df.writeStream``. Mode complete, which says ``overwrite``, adds each whole result.
+
+        Raises OptionError.
+        """
+        options = self._sink_options(schema)
+        # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
+        from pyspark_rmqpull.sink.writers import RmqpullStreamWriter
+
+        return RmqpullStreamWriter(options)
+
+    def _sink_options(self, schema: StructType) -> SinkOptions:
+        options = SinkOptions.from_options(self.options)
+        check_sink_schema(schema, options)
+        # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
+        from pyspark_rmqpull.client.producing import producer_of
+        from pyspark_rmqpull.sink.targets import check_target
+
+        check_target(producer_of(options.connection), options, schema.names)
+        return options

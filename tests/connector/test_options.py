@@ -162,7 +162,7 @@ def test_an_empty_path_passes() -> None:
 
 def test_a_path_is_refused() -> None:
     assert refusal(**NEEDED, path="orders") == (
-        "load() was given the path 'orders', which means nothing here. Use option topic."
+        "A path was given, 'orders', which means nothing here. Use option topic."
     )
 
 

@@ -75,13 +75,16 @@ LAYERS = (
     Layer("pyspark_rmqpull/lag/*", f"{PURE} pyspark_rmqpull.lag pyspark"),
     # Spark imports these on its first look-up, and a failure there hides every Python data source of the session.
     Layer(
-        "pyspark_rmqpull/__init__.py pyspark_rmqpull/source.py pyspark_rmqpull/schema.py",
-        f"{PURE} pyspark_rmqpull.source pyspark_rmqpull.schema pyspark",
+        "pyspark_rmqpull/__init__.py pyspark_rmqpull/source.py pyspark_rmqpull/schema.py "
+        "pyspark_rmqpull/sink/__init__.py pyspark_rmqpull/sink/options.py pyspark_rmqpull/sink/schema.py",
+        f"{PURE} pyspark_rmqpull.source pyspark_rmqpull.schema pyspark_rmqpull.sink.options "
+        "pyspark_rmqpull.sink.schema pyspark",
         lazily="pyspark_rmqpull",
     ),
     Layer("pyspark_rmqpull/client/*", "pyspark_rmqpull rmqpull_proto grpc google.protobuf pyarrow"),
     Layer(
-        "pyspark_rmqpull/bodies.py pyspark_rmqpull/columns.py", "pyspark_rmqpull pyspark pyarrow rmqpull_proto.columns"
+        "pyspark_rmqpull/bodies.py pyspark_rmqpull/columns.py pyspark_rmqpull/sink/*",
+        "pyspark_rmqpull pyspark pyarrow rmqpull_proto.columns",
     ),
     Layer("pyspark_rmqpull/*", "pyspark_rmqpull pyspark pyarrow"),
     Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc grpc_tools pyarrow"),

@@ -1,0 +1,149 @@
+"""What the sink asks of a server: sends, and transactions where the server has them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from pyspark_rmqpull.client.channel import BrokerChannel, Unserved, channel_of_process
+from pyspark_rmqpull.connection import Connection
+from pyspark_rmqpull.errors import RequestRefused
+from rmqpull_proto import columns as wire
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from rmqpull_proto.rmqpull.v1 import stages_pb2 as stages
+from rmqpull_proto.rpc import COLUMNS, MESSAGING, STAGES
+
+
+class Transaction(NamedTuple):
+    """What is committed together: one micro-batch of a query, or a batch write, which has no number."""
+
+    writer_id: str
+    batch_id: int | None
+
+
+class Producer:
+    """Sends to one server. Every call raises BrokerUnavailable when nobody answers in time, and RequestRefused."""
+
+    def __init__(self, channel: BrokerChannel) -> None:
+        self._channel = channel
+        self._extensions: frozenset[str] | None = None
+
+    @property
+    def endpoints(self) -> str:
+        """Where the server is."""
+        return self._channel.endpoints
+
+    @property
+    def extensions(self) -> frozenset[str]:
+        """What the server has beside the standard protocol, asked once."""
+        if self._extensions is None:
+            try:
+                answer = self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
+                self._extensions = frozenset(answer.extensions)
+            except Unserved:
+                self._extensions = frozenset()
+        return self._extensions
+
+    def message_types(self, topic: str) -> frozenset[str]:
+        """The types of messages that a topic takes: NORMAL, FIFO, DELAY, TRANSACTION. Raises RequestRefused."""
+        request = messaging.QueryRouteRequest(topic=v2.Resource(name=topic))
+        route = self._channel.call(MESSAGING.methods["QueryRoute"], request)
+        writable = (v2.Permission.WRITE, v2.Permission.READ_WRITE)
+        queues = [queue for queue in route.message_queues if queue.permission in writable]
+        if not queues:
+            raise RequestRefused("FORBIDDEN", f"Topic {topic} at {self.endpoints} has no queue that may be written.")
+        return frozenset(v2.MessageType.Name(kind) for queue in queues for kind in queue.accept_message_types)
+
+    def start_publish(self, topic: str, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
+        """Begins to send a batch in columns; what it returns waits until all of it is kept."""
+        request = v1.PublishColumnsRequest(
+            topic=topic, arrow_ipc=wire.write_stream(rows.schema, [rows]), queue_selector=_selector(by_keys)
+        )
+        return self._channel.start(COLUMNS.methods["PublishColumns"], request)
+
+    def start_stage(
+        self,
+        transaction: Transaction,
+        stage_id: str,
+        sequence: int,
+        topic: str,
+        rows: pa.RecordBatch,
+        by_keys: bool,
+        timeout_ms: int,
+    ) -> Callable[[], Any]:
+        """Begins to stage a batch; the answer tells whether its transaction was committed before."""
+        request = stages.StageColumnsRequest(
+            transaction=_transaction(transaction),
+            stage_id=stage_id,
+            sequence=sequence,
+            topic=topic,
+            arrow_ipc=wire.write_stream(rows.schema, [rows]),
+            queue_selector=_selector(by_keys),
+            timeout_ms=timeout_ms,
+        )
+        return self._channel.start(STAGES.methods["StageColumns"], request)
+
+    def keep(self, transaction: Transaction, timeout_ms: int) -> None:
+        """Lets the stages of a transaction live on."""
+        request = stages.KeepStagesRequest(transaction=_transaction(transaction), timeout_ms=timeout_ms)
+        self._channel.call(STAGES.methods["KeepStages"], request)
+
+    def commit(self, transaction: Transaction, staged: Sequence[tuple[str, int]]) -> bool:
+        """Commits stages, each with its number of calls; False when the transaction was committed before."""
+        request = stages.CommitStagesRequest(
+            transaction=_transaction(transaction),
+            stages=[stages.CommittedStage(stage_id=stage_id, call_count=count) for stage_id, count in staged],
+        )
+        return not self._channel.call(STAGES.methods["CommitStages"], request).was_committed
+
+    def drop(self, transaction: Transaction) -> None:
+        """Gives a transaction up."""
+        self._channel.call(
+            STAGES.methods["DropStages"], stages.DropStagesRequest(transaction=_transaction(transaction))
+        )
+
+    def start_send(self, topic: str, row: dict[str, Any]) -> Callable[[], Any]:
+        """Begins to send one message by the standard protocol; ``row`` has the columns of the publish schema."""
+        request = messaging.SendMessageRequest(messages=[_message(topic, row)])
+        return self._channel.start(MESSAGING.methods["SendMessage"], request)
+
+
+def producer_of(connection: Connection) -> Producer:
+    """A producer over this process's channel for ``connection``."""
+    return Producer(channel_of_process(connection))
+
+
+def _transaction(transaction: Transaction) -> stages.Transaction:
+    return stages.Transaction(id=transaction.writer_id, batch_id=transaction.batch_id)
+
+
+def _selector(by_keys: bool) -> v1.QueueSelector:
+    return v1.BY_KEYS if by_keys else v1.IN_TURN
+
+
+def _message(topic: str, row: dict[str, Any]) -> v2.Message:
+    system = v2.SystemProperties(
+        message_id=uuid.uuid4().hex,
+        tag=row.get("tags"),
+        keys=row.get("keys") or (),
+        message_group=row.get("messageGroup"),
+        message_type=v2.MessageType.NORMAL,
+        body_encoding=v2.Encoding.IDENTITY if row.get("bodyEncoding", 1) == 1 else v2.Encoding.GZIP,
+    )
+    system.born_timestamp.GetCurrentTime()
+    if row.get("messageGroup") is not None:
+        system.message_type = v2.MessageType.FIFO
+    if row.get("deliveryTimestamp") is not None:
+        system.message_type = v2.MessageType.DELAY
+        system.delivery_timestamp.FromMicroseconds(row["deliveryTimestamp"])
+    return v2.Message(
+        topic=v2.Resource(name=topic),
+        body=row["body"],
+        system_properties=system,
+        user_properties=dict(row.get("properties") or ()),
+    )

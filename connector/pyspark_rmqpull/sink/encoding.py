@@ -1,0 +1,134 @@
+"""Rows of Spark as messages in columns: ``rmqpull_proto.columns.PUBLISH_SCHEMA``, topic by topic."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_rmqpull.sink.options import EXPLICIT, SinkOptions
+from rmqpull_proto import columns as wire
+
+_ZLIB_LEVEL = 5  # RocketMQ's
+_CODECS: Mapping[str, Callable[[bytes], bytes]] = {
+    "ZLIB": lambda body: zlib.compress(body, _ZLIB_LEVEL),
+    "LZ4": lambda body: pa.compress(body, "lz4", asbytes=True),
+    "ZSTD": lambda body: pa.compress(body, "zstd", asbytes=True),
+}
+
+
+class TopicRows(NamedTuple):
+    """Rows of one topic, in the order in which they came; ``rows`` has columns of the publish schema."""
+
+    topic: str
+    rows: pa.RecordBatch
+
+
+class InvalidRow(NamedTuple):
+    """A row that is no message, as it came, and why."""
+
+    row: TopicRows
+    reason: str
+
+
+class RowEncoder:
+    """Turns batches into messages, as the options say.
+
+    ``is_delayed`` tells whether a topic takes delivery times: a row of the source has one wherever it came from.
+    """
+
+    def __init__(self, options: SinkOptions, is_delayed: Callable[[str], bool]) -> None:
+        self._options = options
+        self._is_delayed = is_delayed
+
+    def encode(self, batch: pa.RecordBatch) -> tuple[list[TopicRows], list[InvalidRow]]:
+        """The messages by topic, in the order in which topics come first, and what cannot be a message."""
+        rows, topics = self._columns(batch), self._topics(batch)
+        invalid: list[InvalidRow] = []
+        faults = self._faults(rows, topics)
+        is_sound = pa.repeat(True, batch.num_rows)
+        for fault, reason in faults:
+            where = pc.and_(is_sound, fault)
+            invalid += [
+                InvalidRow(TopicRows(topics[index].as_py() or "", rows.slice(index, 1)), reason)
+                for index in pc.indices_nonzero(where).to_pylist()
+            ]
+            is_sound = pc.and_not(is_sound, fault)
+        if invalid:
+            rows, topics = rows.filter(is_sound), topics.filter(is_sound)
+        return [self._finished(name, part) for name, part in _by_topic(topics, rows)], invalid
+
+    def _topics(self, batch: pa.RecordBatch) -> pa.Array:
+        if self._options.topic is not None:
+            return pa.repeat(self._options.topic, batch.num_rows)
+        return batch.column("topic").cast(pa.string())
+
+    def _columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        arrays = {"body": batch.column("body").cast(pa.binary())}
+        names = ["tags", "properties", "messageGroup", "deliveryTimestamp"]
+        names += ["brokerName", "queueId"] if self._options.queue_selector == EXPLICIT else []
+        for name in names:
+            if name in batch.schema.names:
+                arrays[name] = batch.column(name).cast(wire.PUBLISH_SCHEMA.field(name).type)
+        if "keys" in batch.schema.names:
+            arrays["keys"] = _keys(batch.column("keys"))
+        return pa.RecordBatch.from_pydict(arrays)
+
+    def _faults(self, rows: pa.RecordBatch, topics: pa.Array) -> Iterator[tuple[pa.Array, str]]:
+        body, limit = rows.column("body"), self._options.max_message_size
+        lengths = pc.fill_null(pc.binary_length(body), 0)
+        yield body.is_null(), "its body is null"
+        yield pc.equal(lengths, 0), "its body is empty"
+        yield pc.greater(lengths, limit), f"its body has more than maxMessageSize={limit} bytes"
+        yield pc.fill_null(pc.equal(pc.binary_length(topics), 0), True), "its topic is null"
+
+    def _finished(self, topic: str, rows: pa.RecordBatch) -> TopicRows:
+        if "deliveryTimestamp" in rows.schema.names and not self._is_delayed(topic):
+            rows = rows.drop_columns(["deliveryTimestamp"])
+        threshold = self._options.compress_msg_body_over_howmuch
+        if threshold and pc.max(pc.binary_length(rows.column("body"))).as_py() >= threshold:
+            rows = _compressed(rows, threshold, self._options.compress_type)
+        return TopicRows(topic, rows)
+
+
+def _keys(keys: pa.Array) -> pa.Array:
+    """Keys as a list; one text is split where it is blank, as RocketMQ's consumers do."""
+    if pa.types.is_string(keys.type):
+        trimmed = pc.utf8_trim_whitespace(keys)
+        given = pc.if_else(pc.equal(pc.binary_length(trimmed), 0), pa.scalar(None, pa.string()), trimmed)
+        keys = pc.utf8_split_whitespace(given)
+    return keys.cast(wire.KEYS)
+
+
+def _by_topic(topics: pa.Array, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    names = pc.unique(topics).to_pylist()
+    if len(names) == 1:
+        yield names[0], rows
+        return
+    for name in names:
+        yield name, rows.filter(pc.equal(topics, name))
+
+
+def _compressed(rows: pa.RecordBatch, threshold: int, codec: str) -> pa.RecordBatch:
+    compress, encoding, identity = _CODECS[codec], wire.BODY_ENCODINGS[codec], wire.BODY_ENCODINGS["IDENTITY"]
+    bodies, encodings = [], []
+    for body in rows.column("body").to_pylist():
+        is_large = len(body) >= threshold
+        bodies.append(compress(body) if is_large else body)
+        encodings.append(encoding if is_large else identity)
+    place = rows.schema.get_field_index("body")
+    packed = rows.set_column(place, "body", pa.array(bodies, pa.binary()))
+    return packed.append_column("bodyEncoding", pa.array(encodings, pa.int32()))
+
+
+def pieces(rows: pa.RecordBatch, byte_count: int, row_count: int) -> Iterator[pa.RecordBatch]:
+    """The rows in parts of about ``byte_count`` bytes and at most ``row_count`` rows; a larger row goes alone."""
+    if rows.num_rows > 1 and (rows.nbytes > byte_count or rows.num_rows > row_count):
+        middle = rows.num_rows // 2
+        yield from pieces(rows.slice(0, middle), byte_count, row_count)
+        yield from pieces(rows.slice(middle), byte_count, row_count)
+    elif rows.num_rows:
+        yield rows

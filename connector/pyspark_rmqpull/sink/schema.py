@@ -1,0 +1,75 @@
+"""The columns that the sink takes (architecture § 5), checked when a write is planned."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.sink.options import EXPLICIT, SinkOptions
+
+ACCEPTED: dict[str, tuple[DataType, ...]] = {
+    "body": (BinaryType(), StringType()),
+    "topic": (StringType(),),
+    "tags": (StringType(),),
+    "keys": (StringType(), ArrayType(StringType())),
+    "properties": (MapType(StringType(), StringType()),),
+    "messageGroup": (StringType(),),
+    "deliveryTimestamp": (TimestampType(),),
+    "brokerName": (StringType(),),
+    "queueId": (IntegerType(),),
+}
+"""What becomes part of a message, or says where it goes. Only ``body`` is required."""
+
+IGNORED = (
+    "msgId",
+    "queueOffset",
+    "bornTimestamp",
+    "bornHost",
+    "storeTimestamp",
+    "storeHost",
+    "reconsumeTimes",
+    "systemProperties",
+)
+"""What a row of the source has and a new message gets anew, so that such a row can be written as it is."""
+
+
+def check_sink_schema(schema: StructType, options: SinkOptions) -> None:
+    """Raises OptionError for columns that the sink does not know or that have another type, and for missing ones."""
+    for field in schema.fields:
+        if field.name in IGNORED:
+            continue
+        if field.name not in ACCEPTED:
+            raise OptionError(f"Column {field.name} is nothing that the sink writes. It takes {spelled_columns()}.")
+        if schema.names.count(field.name) > 1:
+            raise OptionError(f"Column {field.name} comes twice. Give it once.")
+        if not any(_is_same(field.dataType, accepted) for accepted in ACCEPTED[field.name]):
+            wanted = " or ".join(accepted.simpleString().upper() for accepted in ACCEPTED[field.name])
+            raise OptionError(f"Column {field.name} is {field.dataType.simpleString().upper()}; it must be {wanted}.")
+    if "body" not in schema.names:
+        raise OptionError(f"Column body is missing. The sink takes {spelled_columns()}.")
+    if options.topic is None and "topic" not in schema.names:
+        raise OptionError("No topic is named. Set option topic, or give a column topic.")
+    if options.queue_selector == EXPLICIT and not {"brokerName", "queueId"} <= set(schema.names):
+        raise OptionError("Option queueSelector is explicit, which needs the columns brokerName and queueId.")
+
+
+def spelled_columns() -> str:
+    """The accepted columns with their types."""
+    return ", ".join(
+        f"{name} {' or '.join(accepted.simpleString().upper() for accepted in types)}"
+        for name, types in ACCEPTED.items()
+    )
+
+
+def _is_same(given: DataType, accepted: DataType) -> bool:
+    """Whether types are the same but for what may be null."""
+    return given.simpleString() == accepted.simpleString()

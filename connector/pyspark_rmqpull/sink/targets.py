@@ -1,0 +1,83 @@
+"""What the topics and the server of a write can take, asked before rows are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyspark_rmqpull.client.producing import Producer
+from pyspark_rmqpull.errors import OptionError, RequestRefused
+from pyspark_rmqpull.sink.options import AT_LEAST_ONCE, EXACTLY_ONCE, ROUND_ROBIN, SinkOptions
+
+TRANSACTIONS = "stages"
+"""The extension that exactly-once needs."""
+
+
+class Targets:
+    """The topics of a task, each asked about once."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self._types: dict[str, frozenset[str]] = {}
+
+    def check(self, topic: str) -> frozenset[str]:
+        """The types of messages that a topic takes. Raises OptionError for one that is missing or takes none of ours,
+        for the sink never creates a topic.
+        """
+        if topic not in self._types:
+            try:
+                self._types[topic] = self._producer.message_types(topic)
+            except RequestRefused as refusal:
+                if refusal.code in ("TOPIC_NOT_FOUND", "FORBIDDEN", "ILLEGAL_TOPIC"):
+                    raise OptionError(
+                        f"Topic {topic} cannot be written at {self._producer.endpoints}: {refusal} The sink creates no "
+                        "topic; create it, or let it be written."
+                    ) from None
+                raise
+            if self._types[topic] == {"TRANSACTION"}:
+                raise OptionError(
+                    f"Topic {topic} takes transactional messages alone, whose producers are asked after each of them; "
+                    "the sink sends none. Write to a topic of another type: delivery=exactly-once is a transaction."
+                )
+        return self._types[topic]
+
+    def takes_delivery_times(self, topic: str) -> bool:
+        """Whether a topic takes delayed messages."""
+        return "DELAY" in self.check(topic)
+
+
+def check_target(producer: Producer, options: SinkOptions, columns: Collection[str]) -> None:
+    """Looks at the server, and at the topic of option ``topic``, before any row is sent. Raises OptionError."""
+    refuse_unsupported(producer, options)
+    for topic in filter(None, (options.topic, options.dead_letter_topic)):
+        types = Targets(producer).check(topic)
+        if topic == options.topic:
+            for kind, column in (("FIFO", "messageGroup"), ("DELAY", "deliveryTimestamp")):
+                if types == {kind} and column not in columns:
+                    raise OptionError(f"Topic {topic} takes {kind} messages alone, which need a column {column}.")
+
+
+def refuse_unsupported(producer: Producer, options: SinkOptions) -> None:
+    """Raises OptionError for options that the server cannot follow."""
+    extensions = producer.extensions
+    if options.delivery == EXACTLY_ONCE and TRANSACTIONS not in extensions:
+        raise OptionError(
+            f"Option delivery is {EXACTLY_ONCE}, and the server at {producer.endpoints} has no transactions over whole "
+            f"batches (extension {TRANSACTIONS} of rmqpull.v1). Use rmqpull-broker, or {AT_LEAST_ONCE}."
+        )
+    if "columns" not in extensions and options.queue_selector != ROUND_ROBIN:
+        raise OptionError(
+            f"Option queueSelector is {options.queue_selector}, and the server at {producer.endpoints} chooses queues "
+            f"by itself: it has no extension columns of rmqpull.v1. Leave it at {ROUND_ROBIN}; rows with a "
+            "messageGroup go "
+            "to the queue of their group."
+        )
+    if "columns" not in extensions and options.compress_type != "ZLIB":
+        raise OptionError(
+            f"Option compressType is {options.compress_type}, and the standard protocol at {producer.endpoints} knows "
+            "ZLIB alone. Leave it at ZLIB."
+        )
+
+
+def is_transactional(producer: Producer, options: SinkOptions) -> bool:
+    """Whether a write is one transaction."""
+    return options.delivery != AT_LEAST_ONCE and TRANSACTIONS in producer.extensions

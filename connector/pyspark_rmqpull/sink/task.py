@@ -1,0 +1,121 @@
+"""What a task of a write does: encodes its rows, hands them over, and answers what the driver needs for the commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+
+from pyspark_rmqpull.client.producing import Producer, Transaction
+from pyspark_rmqpull.errors import InvalidRowError
+from pyspark_rmqpull.sink.dead_letters import dead_letter
+from pyspark_rmqpull.sink.deliveries import Columns, Delivery, Messages
+from pyspark_rmqpull.sink.encoding import InvalidRow, RowEncoder, TopicRows
+from pyspark_rmqpull.sink.options import FAIL, SKIP, SinkOptions
+from pyspark_rmqpull.sink.row_ids import RowIds
+from pyspark_rmqpull.sink.targets import Targets, is_transactional, refuse_unsupported
+
+LOGGED_ROWS_MAX = 10
+"""Invalid rows that a task tells one by one; the others are counted."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass
+class TaskCommit(WriterCommitMessage):
+    """What one task has done; ``stage_id`` is None when its messages were sent for good."""
+
+    transaction: Transaction
+    stage_id: str | None
+    call_count: int
+    row_count: int
+    invalid_count: int
+
+
+class SinkTask:
+    """One attempt of one task."""
+
+    def __init__(
+        self, producer: Producer, options: SinkOptions, transaction: Transaction, partition_id: int, stage_id: str
+    ) -> None:
+        self._options = options
+        self._transaction = transaction
+        self._targets = Targets(producer)
+        self._encoder = RowEncoder(options, self._targets.takes_delivery_times)
+        self._delivery = self._delivery_of(producer, partition_id, stage_id)
+        self._dead_letters: list[InvalidRow] = []
+        self._row_count = 0
+        self._invalid_count = 0
+
+    def _delivery_of(self, producer: Producer, partition_id: int, stage_id: str) -> Delivery:
+        options, transaction = self._options, self._transaction
+        refuse_unsupported(producer, options)
+        if is_transactional(producer, options):
+            return Columns(producer, options, self._invalid, stage=(transaction, stage_id))
+        row_ids = RowIds(transaction.writer_id, transaction.batch_id, partition_id)
+        if "columns" in producer.extensions:
+            return Columns(producer, options, self._invalid, row_ids=row_ids)
+        return Messages(producer, options, self._invalid, row_ids)
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> TaskCommit:
+        """Hands all rows over, and returns when the broker has kept them. Raises RmqpullError."""
+        try:
+            for batch in batches:
+                parts, invalid = self._encoder.encode(batch)
+                for row in invalid:
+                    self._invalid(row)
+                for part in parts:
+                    self._send(part)
+                self._send_dead_letters()
+            handed = self._delivery.finish()
+            while self._dead_letters:  # of what was under way
+                self._send_dead_letters()
+                handed = self._delivery.finish()
+        finally:
+            self._delivery.close()
+        if self._invalid_count > LOGGED_ROWS_MAX:
+            _logger.warning("%d rows of this task were invalid", self._invalid_count)
+        return TaskCommit(self._transaction, *handed, self._row_count, self._invalid_count)
+
+    def _send(self, part: TopicRows) -> None:
+        self._targets.check(part.topic)
+        self._delivery.send(part)
+        self._row_count += part.rows.num_rows
+
+    def _invalid(self, row: InvalidRow) -> None:
+        if self._options.on_invalid_row == FAIL or row.row.topic == self._options.dead_letter_topic:
+            _refuse(row)
+        self._invalid_count += 1
+        if self._invalid_count <= LOGGED_ROWS_MAX:
+            _logger.warning("A row is left out: %s", described(row))
+        if self._options.on_invalid_row != SKIP:
+            self._dead_letters.append(row)
+
+    def _send_dead_letters(self) -> None:
+        assert not self._dead_letters or self._options.dead_letter_topic is not None
+        letters, self._dead_letters = self._dead_letters, []
+        for row in letters:
+            self._targets.check(self._options.dead_letter_topic or "")
+            self._delivery.send(TopicRows(self._options.dead_letter_topic or "", dead_letter(row)))
+
+
+def described(invalid: InvalidRow) -> str:
+    """An invalid row in words, without its body."""
+    topic, rows = invalid.row
+    named = [
+        f"{name} {rows.column(name)[0].as_py()!r}"
+        for name in ("tags", "keys", "messageGroup")
+        if name in rows.schema.names and rows.column(name)[0].is_valid
+    ]
+    what = f" with {', '.join(named)}" if named else ""
+    return f"a row for topic {topic or 'null'}{what} is no message: {invalid.reason}"
+
+
+def _refuse(invalid: InvalidRow) -> NoReturn:
+    raise InvalidRowError(
+        f"{described(invalid).capitalize()}. Mend the row, or set option onInvalidRow to skip or deadLetter."
+    )
