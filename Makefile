@@ -35,6 +35,7 @@ check: set-up ## ruff, mypy --strict, generated modules, dependency rules
 	@echo "check: tables of README and docs"
 	@"$(PYTHON)" scripts/readme_tables.py --check
 	@"$(PYTHON)" scripts/support_tables.py --check
+	@"$(PYTHON)" scripts/acceptance_tables.py --check
 	@echo "check: dependency rules"
 	@"$(PYTHON)" -m pytest --quiet tests/tidy
 
@@ -53,6 +54,7 @@ proto: set-up ## the generated modules anew, from the .proto files
 readme: set-up ## the tables of README and docs anew, from the declarations of options, flags, handlers and limits
 	@"$(PYTHON)" scripts/readme_tables.py
 	@"$(PYTHON)" scripts/support_tables.py
+	@"$(PYTHON)" scripts/acceptance_tables.py
 
 # Not `rm -rf build`: it also holds the links of the editable install. A stale build/lib would ship modules that were deleted.
 wheel: set-up ## a wheel under dist/

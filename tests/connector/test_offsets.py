@@ -30,6 +30,7 @@ source_offsets = st.builds(QueueOffsets, positions, positions, st.dictionaries(n
 
 @given(source_offsets)
 def test_what_is_written_is_read_back(offset: QueueOffsets) -> None:
+    """Acceptance case 60."""
     assert QueueOffsets.from_json(json.loads(json.dumps(offset.to_json()))) == offset
 
 
@@ -45,6 +46,7 @@ def test_equal_positions_are_equal_texts(offset: QueueOffsets, chance: Any) -> N
 
 
 def test_queues_are_in_the_order_of_their_numbers() -> None:
+    """Acceptance case 60."""
     offset = QueueOffsets({B0: 1, A10: 2, A2: 3, A0: 4})
     assert json.dumps(offset.to_json()) == (
         '{"offsets": {"orders": {"a": {"0": 4, "2": 3, "10": 2}, "b": {"0": 1}}}, "version": 1}'
@@ -89,6 +91,7 @@ def test_queries_have_logged_every_part_of_an_offset() -> None:
 
 
 def test_a_newer_version_is_refused_with_what_to_install() -> None:
+    """Acceptance case 23."""
     with pytest.raises(OptionError, match="offsets of version 2; this release reads up to version 1"):
         QueueOffsets.from_json({"version": 2, "offsets": "in a form of the future"})
 

@@ -144,10 +144,12 @@ def test_every_option_is_read() -> None:
 
 @pytest.mark.parametrize("name", ["maxoffsetspertrigger", "MAXOFFSETSPERTRIGGER", "maxOffsetsPerTrigger"])
 def test_names_come_in_any_case(name: str) -> None:
+    """Acceptance case 37."""
     assert SourceOptions.from_options(NEEDED | {name: "7"}).max_offsets_per_trigger == 7
 
 
 def test_a_topic_keeps_its_case() -> None:
+    """Acceptance case 37."""
     assert SourceOptions.from_options(NEEDED | {"topic": "Flights"}).topic == ("Flights",)
 
 
@@ -193,8 +195,27 @@ def test_an_unknown_option_near_to_none_is_refused_with_all_known_ones() -> None
     )
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.auto.offset.reset",
+        "kafka.enable.auto.commit",
+        "kafka.value.deserializer",
+        "enableAutoCommit",
+        "pullInterval",
+        "consumeThreadMin",
+        "persistConsumerOffsetInterval",
+        "subscriptionGroup",
+    ],
+)
+def test_what_the_source_does_by_itself_is_no_option(name: str) -> None:
+    """Acceptance case 36: settings of clients, Kafka's and RocketMQ's, that would go against it."""
+    assert refusal(**NEEDED, **{name: "1"}).startswith(f"Unknown option {name}. ")
+
+
 @pytest.mark.parametrize("name", ["endpoints", "topic"])
 def test_a_missing_option_is_named(name: str) -> None:
+    """Acceptance cases 35 and 52."""
     rest = {other: value for other, value in NEEDED.items() if other != name}
     assert refusal(**rest).startswith(f"Option {name} is missing. ")
 
@@ -209,6 +230,7 @@ def test_a_missing_option_is_named(name: str) -> None:
     ],
 )
 def test_only_one_choice_of_topics_is_taken(chosen: tuple[str, ...], named: str) -> None:
+    """Acceptance cases 35 and 52."""
     given = {"endpoints": "127.0.0.1:8081"} | dict.fromkeys(chosen, "flights")
     assert refusal(**given) == f"{named} Give one of topic, topicPattern, assign."
 
@@ -277,6 +299,7 @@ INT64_MAX = 2**63 - 1
     ],
 )
 def test_a_bad_value_is_refused_with_what_was_expected(name: str, value: str, expected: str) -> None:
+    """Acceptance cases 32, 35 and 52: also empty values."""
     assert refusal(**(NEEDED | {name: value})) == f"Option {name} is {value!r}. {expected}"
 
 

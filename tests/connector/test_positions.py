@@ -1,4 +1,4 @@
-"""What options may say of begins and ends, and which of them counts (connectors § 2.6, acceptance cases 37, 49, 52)."""
+"""What options may say of begins and ends, and which of them counts (connectors § 2.6)."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ NOON = AtTime(1_772_366_400_000)
     ],
 )
 def test_starting_offsets_are_read(text: str, said: dict[Place, Position]) -> None:
+    """Acceptance case 37: words in any case."""
     assert parse_starting_offsets(text) == Positions(said)
 
 

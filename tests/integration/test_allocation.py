@@ -138,6 +138,16 @@ def test_case_31_too_few_partitions_are_cut_and_nothing_else_changes(queries: Qu
     )
 
 
+def test_a_batch_read_is_cut_too(queries: Queries, eight: Topic) -> None:
+    """Acceptance case 53."""
+    whole, cut = (
+        placed(queries.batch(eight, numPartitions="4", minPartitions=least)).collect() for least in ("1", "12")
+    )
+    assert [len(offsets_by_partition(rows)) for rows in (whole, cut)] == [4, 12]
+    assert sorted(row[:3] for row in cut) == sorted(row[:3] for row in whole)
+    assert len(cut) == 40
+
+
 @pytest.mark.parametrize(
     ("given", "sizes"),
     [

@@ -66,6 +66,7 @@ NOBODY = "127.0.0.1:1"  # a port that no broker gets
 def test_bad_options_are_refused_when_the_stream_is_declared(
     spark: SparkSession, given: dict[str, str], sentence: str
 ) -> None:
+    """Acceptance cases 32 and 35. Nobody is asked, so that it is the same on every server."""
     with pytest.raises(AnalysisException, match=re.escape(sentence)):
         spark.readStream.format("rmqpull").options(**given).load()
 
@@ -107,9 +108,10 @@ def test_a_path_is_refused_when_the_stream_is_declared(spark: SparkSession) -> N
     ids=["topic", "queue", "schema", "option", "endpoints", "rooms", "mode", "time"],
 )
 def test_what_shows_only_later_ends_the_query(
-    spark: SparkSession, schema: str | None, given: dict[str, str], sentence: str
+    spark: SparkSession, extensions: str, schema: str | None, given: dict[str, str], sentence: str
 ) -> None:
-    with running_broker({"orders": 1}) as broker:
+    """Acceptance cases 10 and 35: Spark does not say in ``load()`` that it is a stream."""
+    with running_broker({"orders": 1}, extensions=extensions) as broker:
         source = spark.readStream.format("rmqpull").options(
             **{"endpoints": broker.endpoints, "topic": "orders"} | given
         )
@@ -132,9 +134,11 @@ def test_what_shows_only_later_ends_the_query(
     ],
     ids=["topic", "mode", "latest", "start after end"],
 )
-def test_a_batch_read_refuses_in_its_first_action(spark: SparkSession, given: dict[str, str], sentence: str) -> None:
+def test_a_batch_read_refuses_in_its_first_action(
+    spark: SparkSession, extensions: str, given: dict[str, str], sentence: str
+) -> None:
     """Acceptance case 52."""
-    with running_broker({"orders": 1}) as broker:
+    with running_broker({"orders": 1}, extensions=extensions) as broker:
         broker.send("orders", b"one", b"two")
         source = spark.read.format("rmqpull").options(**{"endpoints": broker.endpoints, "topic": "orders"} | given)
         with pytest.raises(PySparkException, match=re.escape(sentence)):

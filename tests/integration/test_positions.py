@@ -38,7 +38,7 @@ def by_queue(topic: Topic, **offsets: int) -> str:
 
 
 def test_a_batch_reads_everything_that_was_there_when_it_was_planned(queries: Queries, topic: Topic) -> None:
-    """Acceptance cases 42 and 50. Spark plans a loaded DataFrame once, so that all its uses agree."""
+    """Acceptance cases 41, 42 and 50. Spark plans a loaded DataFrame once, so that all its uses agree."""
     topic.send(*numbered(0, 9))
     loaded = queries.batch(topic)
     assert places(loaded) == all_places(topic)

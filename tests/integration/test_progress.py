@@ -67,6 +67,7 @@ def test_a_query_begins_at_the_offsets_that_it_is_told(queries: Queries, topic: 
 
 
 def test_what_comes_after_a_failed_first_batch_is_not_lost_with_latest(queries: Queries, topic: Topic) -> None:
+    """Acceptance case 23."""
     topic.send(*numbered(0, 3))
     stream = queries.stream(topic, startingOffsets="latest")
 

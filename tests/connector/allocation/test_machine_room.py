@@ -65,6 +65,17 @@ def test_a_broker_is_in_a_room_when_its_name_has_two_parts(broker_name: str, is_
     assert ByMachineRoom(frozenset({"room1"})).allocate("A", [queue], "A") == [queue] * is_in_room
 
 
+def test_a_machine_room_passes_over_a_broker_whose_name_has_three_parts() -> None:
+    """Row 8 of the table: also where its first part is a room that is read."""
+    owned = [MessageQueue("orders", "x@y@z", 0), MessageQueue("orders", "room1@q", 1)]
+    assert shares(ByMachineRoom(frozenset({"room1", "x"})), owned, "A") == ["room1@q1"]
+
+
+def test_a_machine_room_gives_nothing_to_a_stranger() -> None:
+    """Row 10 of the table."""
+    assert ByMachineRoom(frozenset({"room1"})).allocate("X", TWO_ROOMS, "AB") == []
+
+
 def in_rooms(**counts: int) -> list[MessageQueue]:
     """So many queues of a broker in each room; the tables write the room instead of the broker."""
     return [queue for room, count in counts.items() for queue in in_room(f"{room}@", count)]

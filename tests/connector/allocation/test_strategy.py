@@ -89,10 +89,17 @@ def test_nearby_nobody_serves_a_room_that_has_consumers_of_its_own(
         assert rooms & inhabited <= {consumer.split("@")[0]}
 
 
-@given(owned=in_rooms, consumers=consumers_in_rooms.filter(lambda consumers: len(consumers) > 1))
-def test_when_a_consumer_leaves_a_consistent_hash_only_its_queues_move(
-    owned: list[MessageQueue], consumers: list[str]
+@given(
+    owned=in_rooms,
+    consumers=consumers_in_rooms.filter(lambda consumers: len(consumers) > 1),
+    place=st.integers(0, 23),
+    nodes=st.sampled_from([3, 10]),
+)
+def test_when_a_consumer_leaves_or_comes_a_consistent_hash_moves_only_its_queues(
+    owned: list[MessageQueue], consumers: list[str], place: int, nodes: int
 ) -> None:
-    before = ConsistentHash().shares(owned, consumers)
-    after = ConsistentHash().shares(owned, consumers[1:])
-    assert all(set(before[consumer]) <= set(after[consumer]) for consumer in consumers[1:])
+    one = consumers[place % len(consumers)]
+    others = [consumer for consumer in consumers if consumer != one]
+    with_it = ConsistentHash(nodes).shares(owned, consumers)
+    without_it = ConsistentHash(nodes).shares(owned, others)
+    assert all(set(with_it[consumer]) == set(without_it[consumer]) - set(with_it[one]) for consumer in others)

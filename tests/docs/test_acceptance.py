@@ -1,0 +1,63 @@
+"""docs/acceptance.md: every case has its tests, or the reason why there are none."""
+
+from __future__ import annotations
+
+import pytest
+from acceptance_tables import CASES, DOCUMENT, FORBIDDEN, LIMITED, MISSING, TABLES, cases_in, claims, proofs
+from readme_tables import with_tables
+
+TESTED = proofs().keys() & CASES.keys()
+
+
+def test_every_case_is_told() -> None:
+    assert list(CASES) == list(range(1, 62))
+
+
+def test_every_case_has_a_test_or_the_reason_why_there_is_none() -> None:
+    assert sorted(CASES.keys() - TESTED - FORBIDDEN.keys() - MISSING) == []
+
+
+def test_no_case_is_called_impossible_or_missing_that_is_tested() -> None:
+    assert sorted(TESTED & (FORBIDDEN.keys() | MISSING)) == []
+
+
+def test_limits_are_those_of_tested_cases() -> None:
+    assert sorted(LIMITED.keys() - TESTED - MISSING) == []
+    assert LIMITED.keys() & FORBIDDEN.keys() == set()
+
+
+def test_the_table_is_up_to_date() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert with_tables(text, TABLES, DOCUMENT.name) == text, "run: make readme"
+
+
+@pytest.mark.parametrize(
+    ("text", "cases"),
+    [
+        ("Acceptance case 14.", {14}),
+        ("Acceptance cases 5 and 6: the search", {5, 6}),
+        ("connectors § 4, cases 37, 49, 52).", {37, 49, 52}),
+        ("cases 30, 38 and 44: what is not there", {30, 38, 44}),
+        ("acceptance cases 14 to 18", {14, 15, 16, 17, 18}),
+        ("test_case_31_too_few_partitions", {31}),
+        ("in each case 'a' is showcase 7", set()),
+        ("no number", set()),
+    ],
+)
+def test_numbers_are_read(text: str, cases: set[int]) -> None:
+    assert cases_in(text) == cases
+
+
+def test_a_claim_is_that_of_a_test() -> None:
+    source = '''
+"""Some (case 1)."""
+def place() -> None:
+    """Case 2."""
+def test_case_3_it() -> None:
+    """Case
+    4."""
+class TestIt:
+    def test_it(self) -> None:
+        """Case 5."""
+'''
+    assert sorted(claims(source)) == [("", 1), ("test_case_3_it", 3), ("test_case_3_it", 4), ("test_it", 5)]

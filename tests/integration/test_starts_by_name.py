@@ -1,0 +1,126 @@
+"""A topic by name or by pattern from each kind of start, with queues that are added to it (connectors § 2.6, § 2.7)."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import DataFrame, Row
+from pyspark.sql.functions import lit
+
+from rmqpull_broker.core.columns import to_rows
+from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.testing import RunningBroker, running_broker
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Queries
+
+Place = tuple[int, int]
+BY_NAME, BY_PATTERN = {"topic": "orders"}, {"topicPattern": "ord.*s"}
+
+
+@pytest.fixture
+def growing(extensions: str) -> Iterator[RunningBroker]:
+    """A broker with the topic "orders" of two queues, which lists its topics."""
+    with running_broker({"orders": 2}, extensions="columns,admin" if extensions == "columns" else "admin") as broker:
+        yield broker
+
+
+def reading(queries: Queries, broker: RunningBroker, chosen: dict[str, str], **starting: str) -> DataFrame:
+    options = {"endpoints": broker.endpoints, **chosen, **starting}
+    return queries.session.readStream.format("rmqpull").options(**options).load()
+
+
+def send(broker: RunningBroker, count: int) -> list[int]:
+    """Sends so many messages, to the queues in turn, and gives the times at which they were stored."""
+    return [sent.store_timestamp_ms for sent in broker.send("orders", *[b"x"] * count)]
+
+
+def places(rows: Sequence[Row]) -> list[Place]:
+    """Queue id and offset of every row."""
+    return sorted((row["queueId"], row["queueOffset"]) for row in rows)
+
+
+def stored_from(broker: RunningBroker, start_ms: int = 0) -> list[Place]:
+    """Where the messages are that were stored at a time or later."""
+
+    def look(state: BrokerState) -> list[Place]:
+        return sorted(
+            (queue.queue_id, row.queue_offset)
+            for queue in state.readable_queues(state.topic("orders"))
+            if state.bounds(queue).max_offset
+            for row in to_rows(state.store.read(queue, *state.bounds(queue)))
+            if row.store_timestamp_ms >= start_ms
+        )
+
+    return broker.look(look)
+
+
+def test_from_latest_and_on_with_queues_that_are_added(queries: Queries, growing: RunningBroker) -> None:
+    """Acceptance case 7."""
+    send(growing, 4)
+    old = stored_from(growing)
+    run = queries.start(reading(queries, growing, BY_NAME))
+    run.query.processAllAvailable()
+    send(growing, 2)
+    run.query.processAllAvailable()
+    growing.create_topic("orders", 4)
+    send(growing, 8)
+    run.query.processAllAvailable()
+    run.query.stop()
+    assert places(run.rows) == sorted(set(stored_from(growing)) - set(old))
+    assert {(2, 0), (3, 0)} <= set(places(run.rows))
+
+    before = stored_from(growing)
+    send(growing, 4)
+    again = queries.run(reading(queries, growing, BY_NAME))
+    assert places(again.rows) == sorted(set(stored_from(growing)) - set(before))
+
+
+@pytest.mark.parametrize("chosen", [BY_NAME, BY_PATTERN], ids=["name", "pattern"])
+def test_from_everywhere_else_and_on_with_queues_that_are_added(
+    queries: Queries, growing: RunningBroker, chosen: dict[str, str]
+) -> None:
+    """Acceptance cases 8 and 9. One query has a source for each kind of start."""
+    times = send(growing, 12)
+    middle = times[6]
+    starts = {
+        "earliest": {"startingOffsets": "earliest"},
+        "offsets": {"startingOffsets": json.dumps({"orders": {"broker-a": {"0": 4, "1": "earliest"}}})},
+        "times": {"startingOffsetsByTimestamp": json.dumps({"orders": middle})},
+        "time": {"startingTimestamp": str(middle)},
+    }
+
+    def all_of_them() -> DataFrame:
+        streams = [
+            reading(queries, growing, chosen, startingOffsetsByTimestampStrategy="latest", **starting)
+            .select("queueId", "queueOffset")
+            .withColumn("start", lit(name))
+            for name, starting in starts.items()
+        ]
+        return reduce(DataFrame.union, streams)
+
+    assert by_start(queries.run(all_of_them()).rows) == {
+        "earliest": stored_from(growing),
+        "offsets": [place for place in stored_from(growing) if place >= (0, 4)],
+        "times": stored_from(growing, middle),
+        "time": stored_from(growing, middle),
+    }
+
+    before = stored_from(growing)
+    growing.create_topic("orders", 4)
+    send(growing, 8)
+    added = sorted(set(stored_from(growing)) - set(before))
+    assert {(2, 0), (3, 0)} <= set(added)
+    assert by_start(queries.run(all_of_them()).rows) == dict.fromkeys(starts, added)
+
+
+def by_start(rows: Sequence[Row]) -> dict[str, list[Place]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["start"]].append(row)
+    return {start: places(mine) for start, mine in found.items()}
