@@ -1,0 +1,94 @@
+"""docs/from-kafka.md knows every option of the source, and names none that there is not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pyspark_rmqpull.options import OPTIONS
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "from-kafka.md").read_text(encoding="utf-8")
+NAMES = {option.name for option in OPTIONS}
+TO_COME = {
+    "accessKey",
+    "clientId",
+    "commitOffsets",
+    "localOffsetStoreDir",
+    "longPollingTimeoutMs",
+    "maxBytesPerPartition",
+    "maxBytesPerTrigger",
+    "maxTriggerDelay",
+    "messageModel",
+    "minOffsetsPerTrigger",
+    "namespace",
+    "pullThresholdForQueue",
+    "pullThresholdSizeForQueue",
+    "pullThresholdSizeForTopic",
+    "requestRetries",
+    "requestRetryIntervalMs",
+    "secretKey",
+    "tlsCaFile",
+    "tlsCertFile",
+    "tlsEnabled",
+    "tlsKeyFile",
+    "waitForTopic",
+}
+"""Options that the guide names and that are not there yet."""
+
+
+def section(title: str) -> str:
+    found = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^\1 |\Z)", TEXT, re.MULTILINE | re.DOTALL)
+    assert found, f"the guide has no section {title!r}"
+    return found[2]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of the rows of a section's tables, without heads."""
+    lines = [re.split(r"(?<!\\) \| ", line.strip("| ")) for line in text.splitlines() if line.startswith("| ")]
+    return [cells for number, cells in enumerate(lines) if number + 1 == len(lines) or lines[number + 1][0] != "---"][
+        1:
+    ]
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"`([A-Za-z]+)`", text))
+
+
+def test_every_option_of_the_source_has_its_place() -> None:
+    assert sorted(NAMES - words(section("Options"))) == []
+
+
+def test_what_is_called_the_same_exists() -> None:
+    """In the table of options the second column says ours, or "same" for the name in the first."""
+    ours = {
+        name
+        for theirs, mine, *_ in rows(section("Of the source"))
+        for name in words(theirs if mine == "same" else mine)
+    }
+    assert "startingOffsets" in ours
+    assert sorted(ours - NAMES - TO_COME - {"systemProperties", "properties"}) == []
+
+
+def test_what_is_to_come_is_not_there() -> None:
+    assert sorted(TO_COME & NAMES) == []
+
+
+def test_links_within_the_project_lead_somewhere() -> None:
+    for document in ("docs/from-kafka.md", "docs/acceptance.md", "README.md"):
+        text = (ROOT / document).read_text(encoding="utf-8")
+        targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+        assert targets or document == "docs/acceptance.md"
+        assert [target for target in targets if not (ROOT / document).parent.joinpath(target).exists()] == []
+
+
+def test_links_within_the_guide_lead_to_sections() -> None:
+    heads = {
+        re.sub(r"[^\w -]", "", head).lower().replace(" ", "-") for head in re.findall(r"^#+ (.*)$", TEXT, re.MULTILINE)
+    }
+    assert sorted(set(re.findall(r"\]\(#([^)]+)\)", TEXT)) - heads) == []
+
+
+def test_both_queries_are_python() -> None:
+    for block in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL):
+        compile(block, "docs/from-kafka.md", "exec")
