@@ -29,7 +29,7 @@ CASES: Mapping[int, str] = {
     8: "The same from earliest, from offsets, from times by topic or queue, and from one time",
     9: "The same five starts by pattern; a new topic that matches comes in",
     10: "No message at or after the time: strategy `error` names queue and time, `latest` begins at the end",
-    11: "`AvailableNow` with a limit: 15 messages in 3 batches; what comes meanwhile is left for the next run",
+    11: "`AvailableNow` with a limit: so many batches and no more; what comes meanwhile is left for the next run",
     12: "`AvailableNow`: a queue vanishes between batches",
     13: "`AvailableNow`: a queue ends before its planned end",
     14: "`maxOffsetsPerTrigger` is shared by backlog, goes on after a restart, and `Once` ignores it",

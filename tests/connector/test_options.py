@@ -195,24 +195,6 @@ def test_an_unknown_option_near_to_none_is_refused_with_all_known_ones() -> None
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "kafka.auto.offset.reset",
-        "kafka.enable.auto.commit",
-        "kafka.value.deserializer",
-        "enableAutoCommit",
-        "pullInterval",
-        "consumeThreadMin",
-        "persistConsumerOffsetInterval",
-        "subscriptionGroup",
-    ],
-)
-def test_what_the_source_does_by_itself_is_no_option(name: str) -> None:
-    """Acceptance case 36: settings of clients, Kafka's and RocketMQ's, that would go against it."""
-    assert refusal(**NEEDED, **{name: "1"}).startswith(f"Unknown option {name}. ")
-
-
 @pytest.mark.parametrize("name", ["endpoints", "topic"])
 def test_a_missing_option_is_named(name: str) -> None:
     """Acceptance cases 35 and 52."""

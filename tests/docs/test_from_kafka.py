@@ -44,11 +44,9 @@ def section(title: str) -> str:
 
 
 def rows(text: str) -> list[list[str]]:
-    """The cells of the rows of a section's tables, without heads."""
+    """The cells of the rows of a section's only table, without its head."""
     lines = [re.split(r"(?<!\\) \| ", line.strip("| ")) for line in text.splitlines() if line.startswith("| ")]
-    return [cells for number, cells in enumerate(lines) if number + 1 == len(lines) or lines[number + 1][0] != "---"][
-        1:
-    ]
+    return lines[2:]
 
 
 def words(text: str) -> set[str]:

@@ -66,12 +66,13 @@ NOBODY = "127.0.0.1:1"  # a port that no broker gets
 def test_bad_options_are_refused_when_the_stream_is_declared(
     spark: SparkSession, given: dict[str, str], sentence: str
 ) -> None:
-    """Acceptance cases 32 and 35. Nobody is asked, so that it is the same on every server."""
+    """Acceptance cases 32 and 35. Runs once: no server is asked."""
     with pytest.raises(AnalysisException, match=re.escape(sentence)):
         spark.readStream.format("rmqpull").options(**given).load()
 
 
 def test_a_path_is_refused_when_the_stream_is_declared(spark: SparkSession) -> None:
+    """Runs once: no server is asked."""
     source = spark.readStream.format("rmqpull").options(endpoints=NOBODY, topic="t")
     with pytest.raises(AnalysisException, match=r"OptionError: .* the path 'orders', which means nothing here"):
         source.load("orders")

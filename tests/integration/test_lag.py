@@ -85,6 +85,7 @@ def test_sources_are_told_apart_also_foreign_ones(queries: Queries, topic: Topic
 
 
 def test_queries_of_other_sources_are_not_told(queries: Queries, told: Told, lines: DataFrame) -> None:
+    """Runs once: no server is asked."""
     run = queries.run(lines)
     assert run.bodies == [b"foreign"]
     assert told.all_of_them() == []

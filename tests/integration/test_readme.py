@@ -1,4 +1,7 @@
-"""The README's Python is run as it stands, but for the port and for waiting without an end."""
+"""The README's Python is run as it stands, but for the port and for waiting without an end.
+
+Runs once: the README starts the broker with all that it offers, and sends in columns.
+"""
 
 from __future__ import annotations
 

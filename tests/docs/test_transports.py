@@ -1,0 +1,64 @@
+"""Tests of the source with real Spark run on both transports, or say why once is enough."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[1] / "integration"
+ON_BOTH = "extensions"
+"""The fixture that makes a test run with the columnar extension and without."""
+REASON = "Runs once: "
+
+
+def functions(source: str) -> list[ast.FunctionDef]:
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+
+
+def fixtures(source: str) -> dict[str, list[str]]:
+    """Each fixture with those that it needs."""
+    return {
+        function.name: parameters(function)
+        for function in functions(source)
+        if any("fixture" in ast.unparse(decorator) for decorator in function.decorator_list)
+    }
+
+
+def parameters(function: ast.FunctionDef) -> list[str]:
+    return [parameter.arg for parameter in function.args.args]
+
+
+def needs(name: str, known: Mapping[str, list[str]]) -> bool:
+    return name == ON_BOTH or any(needs(other, known) for other in known.get(name, []))
+
+
+def without_a_reason(source: str, shared: Mapping[str, list[str]]) -> Iterator[str]:
+    """The tests of a module that run on one transport only and do not say why."""
+    known = {**shared, **fixtures(source)}
+    of_module = ast.get_docstring(ast.parse(source)) or ""
+    for function in functions(source):
+        told = f"{of_module} {ast.get_docstring(function) or ''}"
+        is_test = function.name.startswith("test_")
+        if is_test and REASON not in told and not any(needs(name, known) for name in parameters(function)):
+            yield function.name
+
+
+def test_every_test_runs_on_both_transports_or_says_why_not() -> None:
+    shared = fixtures((FOLDER / "conftest.py").read_text(encoding="utf-8"))
+    found = {file.name: list(without_a_reason(file.read_text("utf-8"), shared)) for file in FOLDER.rglob("test_*.py")}
+    assert found
+    assert {name: tests for name, tests in found.items() if tests} == {}
+
+
+def test_what_runs_once_is_found() -> None:
+    source = '''
+@pytest.fixture
+def place(extensions): ...
+def test_both(place): ...
+def test_once(spark): ...
+def test_once_with_a_reason(spark):
+    """Runs once: nobody is asked."""
+'''
+    assert list(without_a_reason(source, {"spark": []})) == ["test_once"]
+    assert list(without_a_reason(source, {"spark": [ON_BOTH]})) == []
