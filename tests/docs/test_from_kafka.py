@@ -11,28 +11,10 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "from-kafka.md").read_text(encoding="utf-8")
 NAMES = {option.name for option in OPTIONS}
 TO_COME = {
-    "accessKey",
-    "clientId",
-    "commitOffsets",
-    "localOffsetStoreDir",
     "longPollingTimeoutMs",
-    "maxBytesPerPartition",
-    "maxBytesPerTrigger",
-    "maxTriggerDelay",
-    "messageModel",
-    "minOffsetsPerTrigger",
-    "namespace",
     "pullThresholdForQueue",
     "pullThresholdSizeForQueue",
     "pullThresholdSizeForTopic",
-    "requestRetries",
-    "requestRetryIntervalMs",
-    "secretKey",
-    "tlsCaFile",
-    "tlsCertFile",
-    "tlsEnabled",
-    "tlsKeyFile",
-    "waitForTopic",
 }
 """Options that the guide names and that are not there yet."""
 

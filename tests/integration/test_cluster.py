@@ -1,4 +1,7 @@
-"""A standalone cluster of a master and two workers, one of which dies with its executor in the middle of a batch."""
+"""A standalone cluster of a master and two workers, one of which dies with its executor in the middle of a batch.
+
+Runs once: a cluster is dear, and what is tried, the way of package and tasks, is the same for both transports.
+"""
 
 from __future__ import annotations
 

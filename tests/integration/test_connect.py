@@ -1,4 +1,7 @@
-"""Over Spark Connect: the source is the server's, and its clients have none."""
+"""Over Spark Connect: the source is the server's, and its clients have none.
+
+Runs once: what is tried, the way of a query to the server, is the same for both transports.
+"""
 
 from __future__ import annotations
 

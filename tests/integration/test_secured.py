@@ -74,7 +74,10 @@ PROGRAM = Path(__file__).with_name("shown_everywhere.py")
 
 
 def test_the_secret_is_shown_nowhere(authority: Authority, start_proxy: StartProxy, tmp_path: Path) -> None:
-    """Plans, descriptions, progress, checkpoint, event log, and all that is logged, also while a query fails."""
+    """Plans, descriptions, progress, checkpoint, event log, and all that is logged, also while a query fails.
+
+    Runs once: both transports sign in one place, and a session of its own is dear.
+    """
     with running_broker({"orders": 1}) as broker:
         broker.send("orders", b"one", b"two")
         proxy = start_proxy(broker.endpoints, KEYS, authority.issue("server", "127.0.0.1"))
