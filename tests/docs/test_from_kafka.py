@@ -19,6 +19,16 @@ TO_COME = {
 """Options that the guide names and that are not there yet."""
 
 
+OF_KAFKA = """
+    kafka.bootstrap.servers subscribe subscribePattern assign startingOffsets startingTimestamp
+    startingOffsetsByTimestamp startingOffsetsByTimestampStrategy endingOffsets endingTimestamp endingOffsetsByTimestamp
+    failOnDataLoss maxOffsetsPerTrigger minOffsetsPerTrigger maxTriggerDelay minPartitions maxRecordsPerPartition
+    includeHeaders kafkaConsumer.pollTimeoutMs fetchOffset.numRetries fetchOffset.retryIntervalMs groupIdPrefix
+    kafka.group.id kafka.isolation.level
+"""
+"""The options that Spark documents for reading from Kafka (connectors § 1.1)."""
+
+
 def section(title: str) -> str:
     found = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^\1 |\Z)", TEXT, re.MULTILINE | re.DOTALL)
     assert found, f"the guide has no section {title!r}"
@@ -33,6 +43,11 @@ def rows(text: str) -> list[list[str]]:
 
 def words(text: str) -> set[str]:
     return set(re.findall(r"`([A-Za-z]+)`", text))
+
+
+def test_every_option_of_kafka_s_source_has_its_place() -> None:
+    theirs = {name for first, *_ in rows(section("Of the source")) for name in re.findall("`([^`]+)`", first)}
+    assert sorted(set(OF_KAFKA.split()) - theirs) == []
 
 
 def test_every_option_of_the_source_has_its_place() -> None:
