@@ -10,13 +10,6 @@ from pyspark_rmqpull.options import OPTIONS
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "from-kafka.md").read_text(encoding="utf-8")
 NAMES = {option.name for option in OPTIONS}
-TO_COME = {
-    "longPollingTimeoutMs",
-    "pullThresholdForQueue",
-    "pullThresholdSizeForQueue",
-    "pullThresholdSizeForTopic",
-}
-"""Options that the guide names and that are not there yet."""
 
 
 OF_KAFKA = """
@@ -62,11 +55,7 @@ def test_what_is_called_the_same_exists() -> None:
         for name in words(theirs if mine == "same" else mine)
     }
     assert "startingOffsets" in ours
-    assert sorted(ours - NAMES - TO_COME - {"systemProperties", "properties"}) == []
-
-
-def test_what_is_to_come_is_not_there() -> None:
-    assert sorted(TO_COME & NAMES) == []
+    assert sorted(ours - NAMES - {"systemProperties", "properties"}) == []
 
 
 def test_links_within_the_project_lead_somewhere() -> None:

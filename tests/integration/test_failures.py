@@ -41,6 +41,7 @@ def test_a_query_outlasts_a_crash_of_the_broker(
 def test_a_topic_that_lost_its_messages_stops_the_query(
     queries: Queries, topic: Topic, start_broker: StartBroker, extensions: str, tmp_path: Path
 ) -> None:
+    """Acceptance case 22: a lower end."""
     broker = start_broker({"emptied": 1}, tmp_path / "data", extensions)
     emptied = replace(topic, name="emptied", endpoints=broker.endpoints)
     emptied.send(b"one", b"two")

@@ -1,4 +1,4 @@
-"""A topic by name or by pattern from each kind of start, with queues that are added to it (connectors § 2.6, § 2.7)."""
+"""A topic by name, by pattern or by queue from each kind of start, while queues are added (connectors § 2.6, § 2.7)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from tests.integration.conftest import Queries
 
 Place = tuple[int, int]
-BY_NAME, BY_PATTERN = {"topic": "orders"}, {"topicPattern": "ord.*s"}
+BY_NAME, BY_PATTERN, ASSIGNED = (
+    {"topic": "orders"},
+    {"topicPattern": "ord.*s"},
+    {"assign": json.dumps({"orders": {"broker-a": [0, 1]}})},
+)
 
 
 @pytest.fixture
@@ -81,17 +85,21 @@ def test_from_latest_and_on_with_queues_that_are_added(queries: Queries, growing
     assert places(again.rows) == sorted(set(stored_from(growing)) - set(before))
 
 
-@pytest.mark.parametrize("chosen", [BY_NAME, BY_PATTERN], ids=["name", "pattern"])
+@pytest.mark.parametrize(
+    ("chosen", "queues_read"),
+    [(BY_NAME, {0, 1, 2, 3}), (BY_PATTERN, {0, 1, 2, 3}), (ASSIGNED, {0, 1})],
+    ids=["name", "pattern", "queues"],
+)
 def test_from_everywhere_else_and_on_with_queues_that_are_added(
-    queries: Queries, growing: RunningBroker, chosen: dict[str, str]
+    queries: Queries, growing: RunningBroker, chosen: dict[str, str], queues_read: set[int]
 ) -> None:
-    """Acceptance cases 8 and 9. One query has a source for each kind of start."""
+    """Acceptance cases 3 to 6, 8 and 9. One query has a source for each kind of start."""
     times = send(growing, 12)
-    middle = times[6]
+    early, middle = times[3], times[6]
     starts = {
         "earliest": {"startingOffsets": "earliest"},
         "offsets": {"startingOffsets": json.dumps({"orders": {"broker-a": {"0": 4, "1": "earliest"}}})},
-        "times": {"startingOffsetsByTimestamp": json.dumps({"orders": middle})},
+        "times": {"startingOffsetsByTimestamp": json.dumps({"orders": {"broker-a": {"0": early, "1": middle}}})},
         "time": {"startingTimestamp": str(middle)},
     }
 
@@ -107,15 +115,18 @@ def test_from_everywhere_else_and_on_with_queues_that_are_added(
     assert by_start(queries.run(all_of_them()).rows) == {
         "earliest": stored_from(growing),
         "offsets": [place for place in stored_from(growing) if place >= (0, 4)],
-        "times": stored_from(growing, middle),
+        "times": sorted(
+            [place for place in stored_from(growing, early) if place[0] == 0]
+            + [place for place in stored_from(growing, middle) if place[0] == 1]
+        ),
         "time": stored_from(growing, middle),
     }
 
     before = stored_from(growing)
     growing.create_topic("orders", 4)
     send(growing, 8)
-    added = sorted(set(stored_from(growing)) - set(before))
-    assert {(2, 0), (3, 0)} <= set(added)
+    added = sorted(place for place in set(stored_from(growing)) - set(before) if place[0] in queues_read)
+    assert {queue_id for queue_id, _ in added} == queues_read
     assert by_start(queries.run(all_of_them()).rows) == dict.fromkeys(starts, added)
 
 
