@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.kafka_names import named_here
 
 _ADDED_BY_SPARK = frozenset({"checkpointlocation", "queryname", "path"})
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
@@ -61,13 +62,15 @@ def refuse_unknown(declared: Sequence[Option], options: Mapping[str, str]) -> No
         if name.lower() == "path" and value:
             raise OptionError(f"A path was given, {value!r}, which means nothing here. Use option topic.")
         if name.lower() not in known and name.lower() not in _ADDED_BY_SPARK:
-            nearest = difflib.get_close_matches(name.lower(), known, n=1)
-            hint = (
-                f"Did you mean {known[nearest[0]]}?"
-                if nearest
-                else f"There are: {', '.join(option.name for option in declared)}."
-            )
-            raise OptionError(f"Unknown option {name}. {hint}")
+            raise OptionError(f"Unknown option {name}. {_hint(name, known)}")
+
+
+def _hint(name: str, known: Mapping[str, str]) -> str:
+    of_kafka = named_here(name)
+    if of_kafka in known.values():
+        return f"What Spark's Kafka source calls so is {of_kafka} here."
+    nearest = difflib.get_close_matches(name.lower(), known, n=1)
+    return f"Did you mean {known[nearest[0]]}?" if nearest else f"There are: {', '.join(known.values())}."
 
 
 def _value(option: Option, given: Mapping[str, str]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from pyspark_rmqpull.kafka_names import FROM_KAFKA
 from pyspark_rmqpull.options import OPTIONS
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +42,16 @@ def words(text: str) -> set[str]:
 def test_every_option_of_kafka_s_source_has_its_place() -> None:
     theirs = {name for first, *_ in rows(section("Of the source")) for name in re.findall("`([^`]+)`", first)}
     assert sorted(set(OF_KAFKA.split()) - theirs) == []
+
+
+def test_the_table_and_the_source_name_the_same() -> None:
+    """An unknown option that Kafka's source has is refused with the name that the table gives it."""
+    told = {
+        theirs: words(mine)
+        for first, mine, *_ in rows(section("Of the source"))
+        for theirs in re.findall("`([^`]+)`", first)
+    }
+    assert {theirs: ours for theirs, ours in FROM_KAFKA.items() if told[theirs] != {ours}} == {}
 
 
 def test_every_option_of_the_source_has_its_place() -> None:

@@ -39,6 +39,7 @@ PURE_MODULES = (
         "offsets",
         "planning",
         "errors",
+        "kafka_names",
         "allocation",
         "admission",
         "batch_sizing",
