@@ -134,7 +134,7 @@ def test_assigned_queues_from_offsets(queries: Queries, topic: Topic) -> None:
 
 def test_an_assigned_queue_that_does_not_exist_ends_the_query(queries: Queries, topic: Topic) -> None:
     """Acceptance case 61."""
-    sentence = f"OptionError: Option assign names {topic.name}/broker-a/3, which does not exist."
+    sentence = f"TopicMissing: Option assign names {topic.name}/broker-a/3, which does not exist."
     with pytest.raises(StreamingQueryException, match=re.escape(sentence)):
         queries.run(assigned(queries, topic, 0, 3, starting="earliest"))
 
