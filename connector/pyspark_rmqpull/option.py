@@ -14,6 +14,16 @@ from pyspark_rmqpull.kafka_names import named_here
 
 _ADDED_BY_SPARK = frozenset({"checkpointlocation", "queryname", "path"})
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+_UNITS_US = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+_UNIT_BITS = {"b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
 
 
 class Mode(enum.Enum):
@@ -124,39 +134,11 @@ def resource_name(length_max: int) -> Callable[[str], str]:
     return parse
 
 
-_UNITS_MS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
-
-
-def duration(most_ms: int) -> Callable[[str], int]:
-    """A parser of durations up to ``most_ms``, as ``90s``, ``5m``, or a number of milliseconds; it gives these."""
-
-    def parse(text: str) -> int:
-        match = re.fullmatch(r"([0-9]{1,18}) *(ms|s|m|h|)", text.strip().lower())
-        value = int(match[1]) * _UNITS_MS[match[2]] if match else -1
-        if not 0 <= value <= most_ms:
-            raise ValueError(f"Expected a duration such as 500ms, 90s, 5m or 1h, of {most_ms} ms at most.")
-        return value
-
-    return parse
-
-
-_UNITS_US = {
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "m": 60_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-}
-_UNIT_BITS = {"b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
-
-
 def duration_ms(least_ms: int, most_ms: int) -> Callable[[str], int]:
     """A parser of durations as Spark spells them: a number of milliseconds, or with a unit from ``us`` to ``d``."""
 
     def parse(text: str) -> int:
-        match = re.fullmatch(r"([0-9]{1,19})(us|ms|s|m|min|h|d)?", text.strip().lower(), re.ASCII)
+        match = re.fullmatch(r"([0-9]{1,19}) *(us|ms|s|m|min|h|d)?", text.strip().lower(), re.ASCII)
         value = -1 if match is None else int(match[1]) * _UNITS_US[match[2] or "ms"] // 1_000
         if not least_ms <= value <= most_ms:
             raise ValueError(f"Expected a duration from {least_ms} ms to {most_ms} ms, such as 15m, 5s or 500ms.")

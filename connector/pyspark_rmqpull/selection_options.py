@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyspark_rmqpull.filters import SQL92, TAG
-from pyspark_rmqpull.option import Option, duration, names, one_of
+from pyspark_rmqpull.option import Option, duration_ms, names, one_of
 from pyspark_rmqpull.selection import parse_assign, parse_pattern, parse_topics
 
 BODIES_UNPACKED, BODIES_RAW_IF_DAMAGED, BODIES_RAW = "unpacked", "rawIfDamaged", "raw"
@@ -34,7 +34,7 @@ SELECTION_OPTIONS = (
         "duration",
         "How long a topic or queue that `topic` or `assign` names and that does not exist is waited for when the query "
         "starts, as `90s` or `5m`, an hour at most; 0 refuses it at once.",
-        duration(3_600_000),
+        duration_ms(0, 3_600_000),
     ),
     Option(
         "columns",
