@@ -43,7 +43,7 @@ def test_no_limits_are_none() -> None:
     ("name", "value", "expected"),
     [
         ("minOffsetsPerTrigger", "0", INTEGER),
-        *[("maxTriggerDelay", bad, DELAY) for bad in ("0", "0s", "999us", "-5s", "5 s", "1.5m", "5w", "m", "", "366d")],
+        *[("maxTriggerDelay", bad, DELAY) for bad in ("0", "0s", "999us", "-5s", "1.5m", "5w", "m", "", "366d")],
         *[("maxBytesPerTrigger", bad, SIZE) for bad in ("0", "-1", "1.5g", "64 m", "64mib", "g", "")],
         ("maxBytesPerTrigger", "9223372036854775808", SIZE),
         ("maxBytesPerTrigger", "8388608t", SIZE),
