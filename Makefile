@@ -9,7 +9,7 @@ SPARK_ENV = JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-
 	PYSPARK_PYTHON="$(PYTHON)" PYSPARK_DRIVER_PYTHON="$(PYTHON)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-docker check bench bench-broker soak proto readme wheel set-up clean
+.PHONY: help demo test test-docker check bench bench-quick bench-gate bench-broker soak proto readme wheel set-up clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,11 +36,19 @@ check: set-up ## ruff, mypy --strict, generated modules, dependency rules
 	@"$(PYTHON)" scripts/readme_tables.py --check
 	@"$(PYTHON)" scripts/support_tables.py --check
 	@"$(PYTHON)" scripts/acceptance_tables.py --check
+	@"$(PYTHON)" scripts/performance_page.py --check
 	@echo "check: dependency rules"
 	@"$(PYTHON)" -m pytest --quiet tests/tidy
 
-bench: set-up ## what columns are worth: stream reads beside the engine's ceiling and the standard protocol
-	@$(SPARK_ENV) "$(PYTHON)" bench/stream_read.py $(ARGS)
+bench: set-up ## rmqpull beside Kafka, the engine's ceiling and Arrow Flight, into docs/performance.md (about an hour)
+	@$(SPARK_ENV) "$(PYTHON)" bench/suite.py $(ARGS)
+	@"$(PYTHON)" scripts/performance_page.py
+
+bench-quick: set-up ## the most telling of it with smaller sizes (under 5 minutes)
+	@$(SPARK_ENV) "$(PYTHON)" bench/suite.py --quick $(ARGS)
+
+bench-gate: set-up ## whether reads have become slower, by their ratio to the engine's ceiling (under a minute)
+	@$(SPARK_ENV) "$(PYTHON)" bench/gate.py $(ARGS)
 
 bench-broker: set-up ## the broker by itself: start, sends, pulls, parked pulls, large topics, recovery (about 5 minutes)
 	@"$(PYTHON)" bench/broker_costs.py $(ARGS)
@@ -55,6 +63,7 @@ readme: set-up ## the tables of README and docs anew, from the declarations of o
 	@"$(PYTHON)" scripts/readme_tables.py
 	@"$(PYTHON)" scripts/support_tables.py
 	@"$(PYTHON)" scripts/acceptance_tables.py
+	@"$(PYTHON)" scripts/performance_page.py
 
 # Not `rm -rf build`: it also holds the links of the editable install. A stale build/lib would ship modules that were deleted.
 wheel: set-up ## a wheel under dist/

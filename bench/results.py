@@ -31,9 +31,9 @@ class Aim:
     def __str__(self) -> str:
         bounds = []
         if self.at_least > float("-inf"):
-            bounds.append(f">= {_figure(self.at_least)}")
+            bounds.append(f">= {shown(self.at_least)}")
         if self.at_most < float("inf"):
-            bounds.append(f"<= {_figure(self.at_most)}")
+            bounds.append(f"<= {shown(self.at_most)}")
         return " and ".join(bounds) + " of peer" * self.of_peer
 
 
@@ -71,7 +71,7 @@ class Results:
         """What is printed."""
         table = Table(Column("work", no_wrap=True), "unit", "median", "lowest", "highest", "of its peer", "aim", "")
         for work in self._works.values():
-            low_to_high = map(_figure, (work.median, min(work.figures), max(work.figures)))
+            low_to_high = map(shown, (work.median, min(work.figures), max(work.figures)))
             ratio = self._ratio(work)
             verdict = {None: "", True: "met", False: "[bold]missed[/]"}[self._is_met(work)]
             shown_ratio = "" if ratio is None else f"{ratio:.2f}"
@@ -104,7 +104,8 @@ class Results:
         return ratio is not None and work.aim.is_met(ratio)
 
 
-def _figure(value: float) -> str:
+def shown(value: float) -> str:
+    """A figure as people read it."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
 
 

@@ -19,23 +19,29 @@ _USER_TICKS, _SYSTEM_TICKS = 11, 12
 
 
 @dataclass(frozen=True)
-class Server:
-    """A server that said it was ready."""
+class Process:
+    """Something that runs, and what it takes."""
 
-    endpoints: str
     pid: int
-    ready_s: float
 
     def resident_mb(self) -> float:
         """Its resident set, in megabytes."""
-        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        kilobytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:"))
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii", errors="replace")
+        kilobytes = next((line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:")), "0")
         return int(kilobytes) * 1024 / 1e6
 
     def cpu_s(self) -> float:
         """Seconds of a core that it has taken so far: what does not change when others use the machine too."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
         return (int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Server(Process):
+    """A server that said it was ready."""
+
+    endpoints: str
+    ready_s: float
 
 
 @contextmanager
@@ -52,7 +58,7 @@ def server(*arguments: str) -> Iterator[Server]:
                 process.wait()
                 errors.seek(0)
                 raise SystemExit(f"the server did not start: {' '.join(arguments)}\n{errors.read()}")
-            yield Server(words[1].removeprefix("endpoints="), process.pid, ready_s)
+            yield Server(process.pid, words[1].removeprefix("endpoints="), ready_s)
         finally:
             process.terminate()
             process.wait()

@@ -1,0 +1,46 @@
+"""An Arrow Flight server whose batches are ready: what a transport for Arrow carries at most.
+
+A ticket is the JSON of [columns, rows, bytes of a body].
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow.flight as flight
+from ready import row_batch, rows_of_a_batch
+
+
+class ReadyServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow brings no types
+    """Answers DoGet with the same batch again and again."""
+
+    def do_get(self, context: Any, ticket: flight.Ticket) -> flight.RecordBatchStream:
+        """As many rows as the ticket says."""
+        names, rows, body_bytes = json.loads(ticket.ticket)
+        share = rows_of_a_batch(body_bytes)
+        ready = row_batch(names, share, body_bytes)
+        batches = (ready.slice(0, min(share, rows - begin)) for begin in range(0, rows, share))
+        return flight.GeneratorStream(ready.schema, batches)
+
+
+def get(endpoints: str, names: Sequence[str], rows: int, body_bytes: int) -> int:
+    """Rows that one stream brought."""
+    ticket = flight.Ticket(json.dumps([list(names), rows, body_bytes]).encode())
+    with flight.connect(f"grpc://{endpoints}") as client:
+        return sum(chunk.data.num_rows for chunk in client.do_get(ticket))
+
+
+def main() -> None:
+    """Serves until SIGTERM."""
+    server = ReadyServer("grpc://127.0.0.1:0")
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    print(f"ready endpoints=127.0.0.1:{server.port} pid={os.getpid()}", flush=True)
+    server.serve()
+
+
+if __name__ == "__main__":
+    main()

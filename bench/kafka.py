@@ -1,0 +1,172 @@
+"""Apache Kafka as a process of its own, one broker in KRaft mode, and topics in it: the peer of every figure."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from artifacts import SERVER, PeerMissing, jars
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from servers import Process
+
+READY_WITHIN_S = 60
+REQUEST_TIMEOUT_S = 60
+HEAP = "-Xmx1G"
+"""What Kafka's own start script gives."""
+_CONFIG = """process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{broker}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={data}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+"""
+_CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """A broker that listens."""
+
+    endpoints: str
+    process: Process
+
+    def create(self, spark: SparkSession, topic: str, partitions: int) -> None:
+        """A topic."""
+        jvm = _jvm(spark)
+        new = jvm.org.apache.kafka.clients.admin.NewTopic(topic, partitions, 1)
+        with self._admin(spark) as admin:
+            _done(jvm, admin.createTopics(jvm.java.util.Collections.singletonList(new)).all())
+
+    def delete(self, spark: SparkSession, topic: str) -> None:
+        """Takes a topic away: its messages need not stay on the disk."""
+        jvm = _jvm(spark)
+        with self._admin(spark) as admin:
+            _done(jvm, admin.deleteTopics(jvm.java.util.Collections.singletonList(topic)).all())
+
+    @contextmanager
+    def _admin(self, spark: SparkSession) -> Iterator[Any]:
+        """The admin client of the JVM, reached through Spark."""
+        admin = _jvm(spark).org.apache.kafka.clients.admin.AdminClient.create(_properties(spark, self.endpoints))
+        try:
+            yield admin
+        finally:
+            admin.close()
+
+    def fill(self, spark: SparkSession, topic: str, partitions: int, rows: int, body_bytes: int, rare: int = 0) -> None:
+        """Rows with one header each, spread evenly; with ``rare``, every so many-th has the key ``rare``."""
+        number = F.col("id")
+        header = F.struct(F.lit("source").alias("key"), F.lit(b"bench").alias("value"))
+        key = F.when(number % rare == 0, "rare").otherwise("often") if rare else F.lit(None).cast("string")
+        messages = spark.range(0, rows, numPartitions=2).select(
+            F.lpad(number.cast("string"), body_bytes, "0").alias("value"),
+            (number % partitions).cast("int").alias("partition"),
+            F.array(header).alias("headers"),
+            key.alias("key"),
+        )
+        writer = messages.write.format("kafka").option("kafka.bootstrap.servers", self.endpoints)
+        writer.option("topic", topic).option("includeHeaders", "true").save()
+
+    @contextmanager
+    def sender(self, spark: SparkSession, topic: str) -> Iterator[Any]:
+        """A function that sends one body and returns when the broker has it."""
+        jvm = _jvm(spark)
+        properties = _properties(spark, self.endpoints)
+        for part in ("key", "value"):
+            properties[f"{part}.serializer"] = "org.apache.kafka.common.serialization.ByteArraySerializer"
+        producer = jvm.org.apache.kafka.clients.producer.KafkaProducer(properties)
+
+        def send(body: bytes) -> None:
+            record = jvm.org.apache.kafka.clients.producer.ProducerRecord(topic, bytearray(body))
+            _done(jvm, producer.send(record))
+
+        try:
+            yield send
+        finally:
+            producer.close()
+
+
+def _jvm(spark: SparkSession) -> Any:
+    return spark.sparkContext._jvm
+
+
+def _done(jvm: Any, future: Any) -> None:
+    future.get(REQUEST_TIMEOUT_S, jvm.java.util.concurrent.TimeUnit.SECONDS)
+
+
+def _properties(spark: SparkSession, endpoints: str) -> Any:
+    properties = _jvm(spark).java.util.HashMap()
+    properties["bootstrap.servers"] = endpoints
+    return properties
+
+
+@contextmanager
+def kafka() -> Iterator[Kafka]:
+    """Runs Kafka until the block ends, in a folder that goes with it. Raises PeerMissing."""
+    java = _java()
+    class_path = os.pathsep.join(map(str, jars(SERVER)))
+    with tempfile.TemporaryDirectory(prefix="rmqpull-bench-") as folder:
+        data = Path(folder)
+        broker, controller = _free_ports()
+        config = data / "server.properties"
+        config.write_text(_CONFIG.format(broker=broker, controller=controller, data=data / "logs"), encoding="utf-8")
+        command = [java, HEAP, "-cp", class_path]
+        _format([*command, "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(config)])
+        with (data / "output").open("w+") as output:
+            process = subprocess.Popen([*command, "kafka.Kafka", str(config)], stdout=output, stderr=output)
+            try:
+                _wait(process, broker, output)
+                yield Kafka(f"127.0.0.1:{broker}", Process(process.pid))
+            finally:
+                process.terminate()
+                process.wait()
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None:
+        raise PeerMissing("Java is not installed")
+    return java
+
+
+def _format(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=READY_WITHIN_S, check=False)
+    if done.returncode:
+        raise PeerMissing(f"Kafka could not format its storage: {(done.stderr or done.stdout).strip()[-300:]}")
+
+
+def _free_ports() -> tuple[int, int]:
+    """Two ports that nobody listens at: Kafka's own configuration must name them."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        return one.getsockname()[1], other.getsockname()[1]
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, output: Any) -> None:
+    """Returns when somebody listens."""
+    until = time.monotonic() + READY_WITHIN_S
+    while process.poll() is None and time.monotonic() < until:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    output.seek(0)
+    raise PeerMissing(f"Kafka did not start: {output.read().strip()[-300:]}")

@@ -1,0 +1,126 @@
+"""Micro-batch latency: from the start of a send until ``foreachBatch`` holds the message, one message at a time."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+
+from comparison import KAFKA, OURS, Comparison
+from load import message
+from pyspark.sql import DataFrame
+from results import Aim
+from topics import BODY, NAME, Stage, Topic
+
+from pyspark_rmqpull.client.channel import channel_of_process
+from pyspark_rmqpull.connection import Connection
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
+from rmqpull_proto.rpc import MESSAGING
+
+WARM_UPS = 5
+ARRIVES_WITHIN_S = 60
+PAUSE_S = (0.05, 0.55)
+"""Between an arrival and the next send, drawn evenly: no contender is met at one point of its waiting alone."""
+
+Send = Callable[[bytes], None]
+
+
+def latency(stage: Stage) -> Iterator[Comparison]:
+    """Median and 99th percentile of each run; a run is a query, and those of the contenders take turns."""
+    sizes = {"messages of a run": stage.sizes.messages, "queues": stage.sizes.queues}
+    not_run = dict(stage.not_run)
+    p50 = Comparison("latency-p50", "latency, p50", "ms", {KAFKA: Aim(at_most=0.5)}, sizes, not_run=not_run)
+    p99 = Comparison("latency-p99", "latency, p99", "ms", {}, sizes, not_run=not_run)
+    with stage.topic(stage.sizes.queues, stage.sizes.queues, stage.sizes.body_bytes) as topic:
+        for number in range(stage.sizes.runs):
+            for name, rows, sender in _contenders(stage, topic):
+                with sender as send:
+                    took_ms = arrivals_ms(rows, send, stage.sizes.messages, seed=number)
+                p50.figures.setdefault(name, []).append(percentile(took_ms, 50))
+                p99.figures.setdefault(name, []).append(percentile(took_ms, 99))
+    yield p50
+    yield p99
+
+
+def _contenders(stage: Stage, topic: Topic) -> Iterator[tuple[str, DataFrame, AbstractContextManager[Send]]]:
+    yield OURS, topic.ours(True, startingOffsets="latest"), _sender(topic.endpoints)
+    if topic.kafka is not None:
+        rows = topic.of_kafka(True, startingOffsets="latest").withColumnRenamed("value", BODY)
+        yield KAFKA, rows, topic.kafka.sender(stage.spark, topic.kafka_name)
+
+
+@contextmanager
+def _sender(endpoints: str) -> Iterator[Send]:
+    """Sends over the standard protocol, as any producer."""
+    channel = channel_of_process(Connection(endpoints))
+
+    def send(body: bytes) -> None:
+        channel.call(MESSAGING.methods["SendMessage"], messaging.SendMessageRequest(messages=[message(NAME, body)]))
+
+    yield send
+
+
+class _Arrivals:
+    """What batches held, and when."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._at: dict[bytes, float] = {}
+
+    def take(self, rows: DataFrame, _: int) -> None:
+        """A function for ``foreachBatch``."""
+        bodies = [bytes(row[0]) for row in rows.select(BODY).collect()]
+        now = time.perf_counter()
+        with self._condition:
+            self._at |= dict.fromkeys(bodies, now)
+            self._condition.notify_all()
+
+    def wait(self, body: bytes, within_s: float) -> float | None:
+        """When a body came; None when it did not."""
+        with self._condition:
+            self._condition.wait_for(lambda: body in self._at, within_s)
+            return self._at.get(body)
+
+
+def arrivals_ms(rows: DataFrame, send: Send, count: int, seed: int) -> list[float]:
+    """Milliseconds of each message, with Spark's default trigger."""
+    arrivals = _Arrivals()
+    pauses = random.Random(seed)
+    took_ms = []
+    with tempfile.TemporaryDirectory() as checkpoint:
+        query = rows.writeStream.foreachBatch(arrivals.take).option("checkpointLocation", checkpoint).start()
+        try:
+            _until_it_reads(arrivals, send)
+            for number in range(WARM_UPS + count):
+                body = uuid.uuid4().bytes
+                begun = time.perf_counter()
+                send(body)
+                came = arrivals.wait(body, ARRIVES_WITHIN_S)
+                if came is None:
+                    raise SystemExit(f"a message did not arrive within {ARRIVES_WITHIN_S} s: {query.exception()}")
+                if number >= WARM_UPS:
+                    took_ms.append((came - begun) * 1000)
+                time.sleep(pauses.uniform(*PAUSE_S))
+        finally:
+            query.stop()
+    return took_ms
+
+
+def _until_it_reads(arrivals: _Arrivals, send: Send) -> None:
+    """A query that begins at the end of a topic does not see what was sent before it looked there."""
+    for _ in range(ARRIVES_WITHIN_S):
+        body = uuid.uuid4().bytes
+        send(body)
+        if arrivals.wait(body, 1) is not None:
+            return
+    raise SystemExit(f"a query read nothing within {ARRIVES_WITHIN_S} s")
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """The smallest value that ``percent`` of all do not exceed."""
+    in_order = sorted(values)
+    return in_order[max(0, -(-len(in_order) * percent // 100) - 1)]

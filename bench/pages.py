@@ -1,0 +1,74 @@
+"""A run as people read it: a table in the terminal, and one in Markdown for the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from comparison import OURS, Comparison, comparisons_of
+from results import Aim, shown
+from rich.table import Column, Table
+
+HEAD = ("work", "unit", "contender", "median", "lowest", "highest", "rmqpull to it", "aim", "")
+NOT_MEASURED = "Not measured yet: `make bench` does."
+
+
+def rows(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, ...]]:
+    """One line for each contender of each work."""
+    for comparison in comparisons:
+        title, unit = comparison.title, comparison.unit
+        for contender in comparison.contenders():
+            yield (title, unit, contender, *_figures(comparison, contender), *_aim(comparison, contender))
+            title = unit = ""
+
+
+def _figures(comparison: Comparison, contender: str) -> tuple[str, ...]:
+    figures = comparison.figures.get(contender)
+    if not figures:
+        return ("not run", "", "", "")
+    ratio = comparison.ratio(contender)
+    low_to_high = (comparison.median(contender), min(figures), max(figures))
+    return (*map(shown, low_to_high), "" if ratio is None else f"{ratio:.2f}")
+
+
+def _aim(comparison: Comparison, contender: str) -> tuple[str, str]:
+    aim: Aim | None = comparison.aims.get(contender)
+    verdict = {None: "", True: "met", False: "missed"}[comparison.verdict(contender)]
+    return ("" if aim is None else str(aim), verdict)
+
+
+def table(comparisons: Sequence[Comparison]) -> Table:
+    """What is printed."""
+    made = Table(*(Column(name, no_wrap=number < 3) for number, name in enumerate(HEAD)))
+    for line in rows(comparisons):
+        verdict = f"[bold]{line[-1]}[/]" if line[-1] == "missed" else line[-1]
+        made.add_row(*line[:-1], verdict, style="bold" if line[2] == OURS else None)
+    return made
+
+
+def reasons(comparisons: Sequence[Comparison]) -> list[str]:
+    """Why contenders were not run, each sentence once."""
+    told = {f"{name} was not run: {why}." for one in comparisons for name, why in one.not_run.items()}
+    return sorted(told)
+
+
+def conditions(kept: Mapping[str, Any]) -> str:
+    """What the figures were measured on and with, in a line."""
+    pairs = {**kept["machine"], **kept["asked"]}
+    return ", ".join(f"{name} {_plain(value)}" for name, value in pairs.items()) + "."
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return " / ".join(map(_plain, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def markdown(kept: Mapping[str, Any] | None) -> str:
+    """The results in the docs; ``kept`` is a run's JSON. Raises ValueError when it is none."""
+    if kept is None:
+        return NOT_MEASURED
+    comparisons = comparisons_of(kept)
+    lines = [HEAD, ("---",) * len(HEAD), *rows(comparisons)]
+    made = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]
+    return "\n".join([*made, "", conditions(kept), *reasons(comparisons)])

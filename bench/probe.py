@@ -1,0 +1,128 @@
+"""A Spark session of its own that does one read: its first query timed, or its memory watched.
+
+usage: python probe.py cold|memory rmqpull|Kafka|"engine ceiling" ENDPOINTS TOPIC ROWS
+Prints, as its last line, seconds or the peaks of each kind of process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from comparison import KAFKA, OURS
+from servers import Process
+from session import session
+from timing import batch_seconds, stream_seconds
+from topics import of_kafka, ours, with_selection
+
+EVERY_S = 0.05
+JVM, SOURCE, WORKER = "JVM", "driver-side Python", "Python worker"
+
+
+def ask(kind: str, contender: str, place: tuple[str, str], rows: int) -> Any:
+    """What a probe in a process of its own prints; ``place`` is endpoints and topic."""
+    command = [sys.executable, __file__, kind, contender, *place, str(rows)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"the probe failed: {' '.join(command[2:])}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def kind_of(command_line: str) -> str | None:
+    """Which part of a Spark session a process is, by /proc/PID/cmdline; None for any other."""
+    words = command_line.split("\0")
+    if "pyspark.sql.streaming.python_streaming_source_runner" in words:
+        return SOURCE
+    if "pyspark.daemon" in words or "pyspark.worker" in words:
+        return WORKER
+    return JVM if Path(words[0]).name == "java" else None
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """All processes that came from this one and are still there."""
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text(encoding="ascii").split():
+            yield int(child)
+            yield from descendants(int(child))
+
+
+class Watch:
+    """Samples the resident sets of a session's processes until it is told to stop."""
+
+    def __init__(self) -> None:
+        self._samples: list[dict[str, float]] = []
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(EVERY_S):
+            self._samples.append(largest_of_each_kind(os.getpid()))
+
+    def peaks(self) -> dict[str, tuple[float, float]]:
+        """By kind of process, the largest of the first and of the second half of the time, in megabytes."""
+        kinds = {kind for sample in self._samples for kind in sample}
+        middle = len(self._samples) // 2
+        return {
+            kind: (
+                max((sample.get(kind, 0) for sample in self._samples[:middle]), default=0),
+                max((sample.get(kind, 0) for sample in self._samples[middle:]), default=0),
+            )
+            for kind in sorted(kinds)
+        }
+
+
+def largest_of_each_kind(pid: int) -> dict[str, float]:
+    """The resident set of the largest process of each kind, in megabytes."""
+    found: dict[str, float] = {}
+    for child in descendants(pid):
+        try:
+            command_line = Path(f"/proc/{child}/cmdline").read_text(encoding="utf-8", errors="replace")
+            kind = kind_of(command_line)
+            if kind is not None:
+                found[kind] = max(found.get(kind, 0), Process(child).resident_mb())
+        except OSError:  # it has ended meanwhile
+            continue
+    return found
+
+
+def rows_of(contender: str, reader: Any, endpoints: str, topic: str, rows: int) -> Any:
+    """The data frame that reads all of a topic."""
+    if contender == OURS:
+        return ours(reader, endpoints)
+    if contender == KAFKA:
+        return of_kafka(reader, endpoints, topic)
+    ready = reader.format("ceiling").option("partitions", 8).option("rowsPerPartition", rows // 8)
+    return with_selection(ready.option("bodyBytes", 100), None).load()
+
+
+def main() -> None:
+    """One read."""
+    kind, contender, endpoints, topic, rows = sys.argv[1:]
+    with session() as opened:
+        if kind == "cold":
+            begun = time.perf_counter()
+            batch_seconds(rows_of(contender, opened.spark.read, endpoints, topic, int(rows)))
+            print(json.dumps(time.perf_counter() - begun))
+            return
+        with Watch() as watch:
+            stream_seconds(rows_of(contender, opened.spark.readStream, endpoints, topic, int(rows)), int(rows))
+        print(json.dumps(watch.peaks()))
+
+
+if __name__ == "__main__":
+    main()

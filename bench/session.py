@@ -1,0 +1,58 @@
+"""The one Spark session of a run, with every source in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from artifacts import PeerMissing, source_jars
+from ceiling import CeilingSource
+from pyspark.sql import SparkSession
+
+THREADS = 2
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """Spark's Kafka source in a session: its version, or why it is missing."""
+
+    version: str = ""
+    missing: str = ""
+    jars: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session with every source that can be had."""
+
+    spark: SparkSession
+    kafka_source: KafkaSource
+
+
+@contextmanager
+def session(with_kafka: bool = True) -> Iterator[Session]:
+    """A session until the block ends, with rmqpull, the ceiling and, where Maven can get it, Spark's Kafka source."""
+    # Spark's workers import the ceiling's module by its name.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    builder = SparkSession.builder.master(f"local[{THREADS}]").appName("rmqpull bench")
+    source = _kafka_source() if with_kafka else KafkaSource(missing="it was left out")
+    if source.jars:
+        builder = builder.config("spark.driver.extraClassPath", os.pathsep.join(map(str, source.jars)))
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")  # Kafka's clients warn of every topic that was deleted
+    spark.dataSource.register(CeilingSource)
+    try:
+        yield Session(spark, source)
+    finally:
+        spark.stop()
+
+
+def _kafka_source() -> KafkaSource:
+    try:
+        version, jars = source_jars()
+    except PeerMissing as missing:
+        return KafkaSource(missing=str(missing))
+    return KafkaSource(version, jars=tuple(jars))

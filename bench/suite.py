@@ -1,0 +1,122 @@
+"""rmqpull beside Spark's Kafka source, the engine's own ceiling and Arrow Flight, in one run on one machine.
+
+Absolute figures depend on the machine; ratios are what to compare. A contender that cannot run is named with the
+reason, and has no figure.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from apart import cold, memory
+from artifacts import KAFKA_VERSION, PeerMissing
+from chart import draw
+from comparison import KAFKA, Comparison, comparisons_of, document
+from kafka import Kafka, kafka
+from latency import latency
+from pages import conditions, reasons, table
+from pyspark import __version__ as SPARK_VERSION
+from reading import filtered, large_bodies, newest_rows, queue_counts, reads, standard
+from results import machine
+from rich.console import Console
+from session import THREADS, session
+from sizes import QUICK, Sizes, chosen, size_options
+from topics import Stage
+from transport import transport
+
+RESULTS = Path(__file__).with_name("results")
+CHART = Path(__file__).parents[1] / "docs" / "images" / "performance.svg"
+WORKS: dict[str, Callable[[Stage], Iterator[Comparison]]] = {
+    "reads": reads,
+    "latency": latency,
+    "filter": filtered,
+    "newest": newest_rows,
+    "cold": cold,
+    "wire": transport,
+    "bodies": large_bodies,
+    "queues": queue_counts,
+    "standard": standard,
+    "memory": memory,
+}
+QUICK_WORKS = ("reads", "latency", "filter", "newest", "cold")
+
+
+class Works(click.ParamType[tuple[str, ...]]):
+    """Names of works, with commas between."""
+
+    name = "works"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """The names; refuses an unknown one."""
+        names = tuple(value.split(","))
+        for name in names:
+            if name not in WORKS:
+                self.fail(f"there is no work {name!r}; there are {', '.join(WORKS)}", param, ctx)
+        return names
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Smaller sizes and the most telling works, in under 5 minutes.")
+@click.option("--works", type=Works(), help=f"Only these of {', '.join(WORKS)}, with commas between.")
+@click.option("--without-kafka", is_flag=True, help="Leave Kafka out.")
+@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Where the figures are written.")
+@size_options
+def main(quick: bool, works: tuple[str, ...] | None, without_kafka: bool, file: Path | None, **asked: Any) -> None:
+    """Measures, prints a table, and keeps all figures as JSON; a whole run also draws the chart of the docs."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers are stopped then, too
+    sizes = chosen(QUICK if quick else Sizes(), asked)
+    names = works or (QUICK_WORKS if quick else tuple(WORKS))
+    console = Console(width=160)
+    comparisons, source = measured(sizes, names, not without_kafka, console)
+    kept = document(comparisons, {**machine(), **versions(source)}, {"works": list(names), **asdict(sizes)})
+    console.print(table(comparisons))
+    console.print(conditions(kept), *reasons(comparisons), sep="\n")
+    is_whole = not quick and works is None
+    file = file or RESULTS / ("full.json" if is_whole else "latest.json")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    if file == RESULTS / "full.json":
+        draw(comparisons_of(kept), CHART)
+
+
+def versions(kafka_source: str) -> dict[str, str]:
+    """Of the engine and its peers."""
+    return {"spark": f"{SPARK_VERSION} local[{THREADS}]", "kafka": KAFKA_VERSION, "spark-sql-kafka": kafka_source}
+
+
+def measured(sizes: Sizes, works: tuple[str, ...], with_kafka: bool, console: Console) -> tuple[list[Comparison], str]:
+    """The works, one after the other, in one session and beside one Kafka; and the version of Spark's Kafka source."""
+    comparisons: list[Comparison] = []
+    with ExitStack() as running:
+        peer, missing = _kafka(running) if with_kafka else (None, "it was left out")
+        # The session ends before Kafka does: its clients would complain.
+        opened = running.enter_context(session(with_kafka=peer is not None))
+        stage = Stage(opened.spark, sizes)
+        if opened.kafka_source.version:
+            stage.kafka = peer
+        else:
+            stage.not_run = {KAFKA: missing or opened.kafka_source.missing}
+        for name in works:
+            with console.status(f"measuring: {name}"):
+                comparisons += WORKS[name](stage)
+    return comparisons, opened.kafka_source.version or "none"
+
+
+def _kafka(running: ExitStack) -> tuple[Kafka | None, str]:
+    """Kafka, or why it is missing."""
+    try:
+        return running.enter_context(kafka()), ""
+    except PeerMissing as missing:
+        return None, str(missing)
+
+
+if __name__ == "__main__":
+    main()

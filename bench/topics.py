@@ -1,0 +1,159 @@
+"""The same messages at rmqpull's broker and at Kafka, and the data frames that read them."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from comparison import CEILING, KAFKA, OURS
+from kafka import Kafka
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from ready import published, rows_of_a_batch
+from servers import broker, server
+from sizes import Sizes
+
+from pyspark_rmqpull.client import Connection, connect
+
+NAME = "rows"
+BODY = "body"
+FILL_TIMEOUT_MS = 60_000
+
+
+@dataclass
+class Stage:
+    """What all works are given: one Spark session for all sources, Kafka unless it is missing, and the sizes."""
+
+    spark: SparkSession
+    sizes: Sizes
+    kafka: Kafka | None = None
+    not_run: dict[str, str] = field(default_factory=dict)
+    """Why a contender is missing."""
+
+    @contextmanager
+    def topic(self, rows: int, queues: int, body_bytes: int, rare: int = 0, with_kafka: bool = True) -> Iterator[Topic]:
+        """A topic that is filled at both brokers, and gone when the block ends."""
+        kafka = self.kafka if with_kafka else None
+        with (
+            tempfile.TemporaryDirectory(prefix="rmqpull-bench-") as folder,
+            server(*broker(Path(folder), [f"{NAME}:{queues}"])) as running,
+        ):
+            fill(running.endpoints, rows, body_bytes, rare)
+            topic = Topic(self.spark, running.endpoints, kafka, rows, queues, body_bytes)
+            if kafka is None:
+                yield topic
+                return
+            kafka.create(self.spark, topic.kafka_name, queues)
+            try:
+                kafka.fill(self.spark, topic.kafka_name, queues, rows, body_bytes, rare)
+                yield topic
+            finally:
+                kafka.delete(self.spark, topic.kafka_name)
+
+
+def fill(endpoints: str, rows: int, body_bytes: int, rare: int = 0) -> None:
+    """Publishes so many rows."""
+    client = connect(Connection(endpoints, FILL_TIMEOUT_MS))
+    share = rows_of_a_batch(body_bytes)
+    batch = published(share, body_bytes, rare)
+    for begin in range(0, rows, share):
+        client.publish(NAME, batch.slice(0, min(share, rows - begin)))
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A filled topic. Data frames come from ``spark.read`` or ``spark.readStream``."""
+
+    spark: SparkSession
+    endpoints: str
+    kafka: Kafka | None
+    rows: int
+    queues: int
+    body_bytes: int
+
+    @property
+    def kafka_name(self) -> str:
+        """A name of its own: Kafka takes its time to forget a deleted topic."""
+        return f"rows-{self.rows}-{self.queues}-{self.body_bytes}-{self.endpoints.rpartition(':')[2]}"
+
+    def reader(self, is_stream: bool) -> Any:
+        """Spark's entrance."""
+        return self.spark.readStream if is_stream else self.spark.read
+
+    def ours(self, is_stream: bool, selection: str | None = None, **options: str) -> DataFrame:
+        """rmqpull's source with default options, and those named."""
+        return ours(self.reader(is_stream), self.endpoints, selection, **options)
+
+    def of_kafka(self, is_stream: bool, selection: str | None = None, **options: str) -> DataFrame:
+        """Spark's Kafka source: all it has, headers included, or its value alone."""
+        assert self.kafka is not None
+        return of_kafka(self.reader(is_stream), self.kafka.endpoints, self.kafka_name, selection, **options)
+
+    def ceiling(self, is_stream: bool, selection: str | None = None) -> DataFrame:
+        """As many ready rows in as many partitions."""
+        reader = self.reader(is_stream).format("ceiling").option("partitions", self.queues)
+        reader = reader.option("bodyBytes", self.body_bytes).option("rowsPerPartition", self.rows // self.queues)
+        rows: DataFrame = with_selection(reader, selection).load()
+        return rows
+
+    def contenders(self, is_stream: bool, selection: str | None = None) -> dict[str, Callable[[], DataFrame]]:
+        """Everybody who can read all of it, by name."""
+        readers = {
+            CEILING: lambda: self.ceiling(is_stream, selection),
+            OURS: lambda: self.ours(is_stream, selection),
+            KAFKA: lambda: self.of_kafka(is_stream, selection),
+        }
+        return {name: reader for name, reader in readers.items() if name != KAFKA or self.kafka is not None}
+
+    def check(self) -> None:
+        """Raises SystemExit unless everybody reads every row with its body and its property: else no figure counts."""
+        bodies = self.rows * self.body_bytes
+        for name, reader in self.contenders(is_stream=False).items():
+            body, properties = ("value", "headers") if name == KAFKA else (BODY, "properties")
+            found = reader().agg(F.count(F.lit(1)), F.sum(F.octet_length(body)), F.sum(F.size(properties)))
+            read = tuple(found.first() or ())
+            if read != (self.rows, bodies, self.rows):
+                wanted = (self.rows, bodies, self.rows)
+                raise SystemExit(f"{name} reads {read} rows, bytes and properties instead of {wanted}")
+
+
+def ours(reader: Any, endpoints: str, selection: str | None = None, **options: str) -> DataFrame:
+    """rmqpull's source."""
+    reader = reader.format("rmqpull").option("endpoints", endpoints).option("topic", NAME)
+    reader = reader.options(**{"startingOffsets": "earliest", **options})
+    rows: DataFrame = with_selection(reader, selection).load()
+    return rows
+
+
+def of_kafka(reader: Any, endpoints: str, topic: str, selection: str | None = None, **options: str) -> DataFrame:
+    """Spark's Kafka source. It cannot leave columns out, so that a selection comes after the read."""
+    reader = reader.format("kafka").option("kafka.bootstrap.servers", endpoints).option("subscribe", topic)
+    reader = reader.option("startingOffsets", "earliest").option("includeHeaders", str(selection is None).lower())
+    rows: DataFrame = reader.options(**options).load()
+    return rows.select(F.col("value").alias(BODY)) if selection else rows
+
+
+def with_selection(reader: Any, selection: str | None) -> Any:
+    """A reader of the selected columns, or of all."""
+    return reader.schema(selection) if selection else reader
+
+
+def newest(topic: str, rows: int, queues: int, count: int, *names: str) -> str:
+    """The option ``startingOffsets`` that leaves the newest ``count`` rows of evenly filled queues.
+
+    ``names`` stand between the topic and its queues: the broker's, at RocketMQ.
+    """
+    offsets: Any = {str(queue): (rows - count) // queues for queue in range(queues)}
+    for name in reversed((topic, *names)):
+        offsets = {name: offsets}
+    return json.dumps(offsets)
+
+
+def evenly(rows: int, queues: int) -> int:
+    """Rows rounded up to as many in each queue: all contenders then have the same."""
+    return -(-rows // queues) * queues

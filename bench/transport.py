@@ -1,0 +1,61 @@
+"""What the wire carries without Spark: the connector's client, and Arrow Flight with batches that are ready."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from comparison import OURS, Comparison, measure
+from flight import get
+from servers import Server, server
+from topics import NAME, Stage, Topic, evenly
+
+from pyspark_rmqpull.client import Connection, connect
+from pyspark_rmqpull.model import MessageQueue, QueueRange
+from pyspark_rmqpull.schema import ROW_SCHEMA
+from rmqpull_proto.columns import PULL_SCHEMA
+
+FLIGHT = "Arrow Flight"
+_SERVER = str(Path(__file__).with_name("flight.py"))
+_SELECTIONS = (
+    ("wire-default-row", "wire alone, default row", ROW_SCHEMA.fieldNames()),
+    ("wire-body", "wire alone, body only", ["body"]),
+)
+
+
+def transport(stage: Stage) -> Iterator[Comparison]:
+    """One stream of each, its batches thrown away. The broker's rows are read, those of Flight are ready."""
+    sizes = stage.sizes
+    rows = evenly(sizes.rows, sizes.queues)
+    with stage.topic(rows, sizes.queues, sizes.body_bytes, with_kafka=False) as topic, server(_SERVER) as peer:
+        for name, title, names in _SELECTIONS:
+            comparison = Comparison(name, title, "rows/s", {}, {"rows": rows, "body bytes": sizes.body_bytes})
+            yield measure(comparison, _contenders(topic, peer, names), sizes.runs)
+
+
+def _contenders(topic: Topic, peer: Server, names: Sequence[str]) -> dict[str, Callable[[], float]]:
+    travelling = [name for name in names if name in PULL_SCHEMA.names]  # the others are the same for a whole queue
+    return {
+        FLIGHT: lambda: _rate(lambda: get(peer.endpoints, names, topic.rows, topic.body_bytes), topic.rows),
+        OURS: lambda: _rate(lambda: _pulled(topic, travelling), topic.rows),
+    }
+
+
+def _pulled(topic: Topic, names: Sequence[str]) -> int:
+    """Rows that the connector's client reads of all queues."""
+    end = topic.rows // topic.queues
+    ranges = [QueueRange(MessageQueue(NAME, "broker-a", queue), 0, end) for queue in range(topic.queues)]
+    client = connect(Connection(topic.endpoints))
+    return sum(
+        batch.num_rows for rows in client.read("bench", ranges, names) for queue in rows for batch in queue.batches
+    )
+
+
+def _rate(read: Callable[[], int], rows: int) -> float:
+    begun = time.perf_counter()
+    found = read()
+    took_s = time.perf_counter() - begun
+    if found != rows:
+        raise SystemExit(f"read {found} rows instead of {rows}: the figure would mean nothing")
+    return rows / took_s

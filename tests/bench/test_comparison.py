@@ -1,0 +1,76 @@
+"""Figures of several contenders: medians, ratios, aims, and the JSON that the docs are made from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from comparison import CEILING, KAFKA, OURS, Comparison, comparisons_of, document, measure
+from results import Aim
+
+
+def compared(**figures: list[float]) -> Comparison:
+    names = {"ours": OURS, "kafka": KAFKA, "ceiling": CEILING}
+    aims = {KAFKA: Aim(at_least=2.5), CEILING: Aim(at_least=0.7)}
+    return Comparison("read", "a read", "rows/s", aims, figures={names[name]: them for name, them in figures.items()})
+
+
+def test_a_ratio_is_of_medians_and_not_of_means() -> None:
+    comparison = compared(ours=[300, 1, 1000], kafka=[100, 90, 110])
+    assert comparison.ratio(KAFKA) == 3
+    assert comparison.verdict(KAFKA) is True
+
+
+@pytest.mark.parametrize(
+    ("ours", "verdict"),
+    [([69.0], False), ([70.0], True), ([100.0], True)],
+)
+def test_an_aim_is_of_the_ratio_and_includes_its_bound(ours: list[float], verdict: bool) -> None:
+    assert compared(ours=ours, ceiling=[100]).verdict(CEILING) is verdict
+
+
+def test_an_aim_of_ours_is_of_the_figure_itself() -> None:
+    comparison = Comparison("m", "memory", "MB", {OURS: Aim(at_most=400)}, figures={OURS: [401, 399, 380]})
+    assert comparison.verdict(OURS) is True
+    assert comparison.ratio(OURS) is None
+
+
+def test_without_a_figure_there_is_neither_ratio_nor_verdict() -> None:
+    comparison = compared(ours=[1])
+    assert (comparison.ratio(KAFKA), comparison.verdict(KAFKA)) == (None, None)
+    kept = comparison.as_json()["contenders"][KAFKA]
+    assert (kept["figures"], kept["median"], kept["is_met"]) == ([], None, None)
+
+
+def test_contenders_take_turns_and_the_first_round_does_not_count() -> None:
+    done: list[str] = []
+
+    def work(name: str) -> Callable[[], float]:
+        def measured() -> float:
+            done.append(name)
+            return len(done)
+
+        return measured
+
+    comparison = measure(Comparison("x", "x", "s"), {OURS: work("o"), KAFKA: work("k")}, runs=2)
+    assert "".join(done) == "okokok"
+    assert comparison.figures == {OURS: [3, 5], KAFKA: [4, 6]}
+
+
+def test_a_run_comes_back_from_its_json_as_it_was() -> None:
+    comparison = compared(ours=[250.0, 260.0], ceiling=[300.0])
+    comparison.not_run[KAFKA] = "Maven is not installed"
+    kept = json.loads(json.dumps(document([comparison], {"cores": "2"}, {"runs": 2})))
+    (again,) = comparisons_of(kept)
+    assert again == comparison
+    assert kept["machine"] == {"cores": "2"}
+    assert kept["comparisons"][0]["contenders"][KAFKA]["not_run"] == "Maven is not installed"
+
+
+@pytest.mark.parametrize(
+    "kept", [{}, {"format": 2, "comparisons": []}, {"format": 1}, {"format": 1, "comparisons": [{}]}]
+)
+def test_what_is_no_run_is_refused_with_advice(kept: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="make bench"):
+        comparisons_of(kept)

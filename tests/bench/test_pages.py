@@ -1,0 +1,47 @@
+"""What people see of a run: the table, the page in the docs, and the chart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chart import draw
+from comparison import CEILING, KAFKA, OURS, Comparison, document
+from pages import NOT_MEASURED, markdown, rows
+from results import Aim
+
+READ = Comparison(
+    "stream-body",
+    "stream read, body only",
+    "rows/s",
+    {KAFKA: Aim(at_least=4), CEILING: Aim(at_least=0.55)},
+    figures={CEILING: [2_000_000.0], OURS: [1_000_000.0, 900_000.0, 1_200_000.0]},
+    not_run={KAFKA: "Maven is not installed"},
+)
+
+
+def test_each_contender_has_a_line_with_ours_first() -> None:
+    assert list(rows([READ])) == [
+        ("stream read, body only", "rows/s", OURS, "1,000,000", "900,000", "1,200,000", "", "", ""),
+        ("", "", CEILING, "2,000,000", "2,000,000", "2,000,000", "0.50", ">= 0.55", "missed"),
+        ("", "", KAFKA, "not run", "", "", "", ">= 4.00", ""),
+    ]
+
+
+def test_the_page_tells_conditions_and_why_somebody_is_missing() -> None:
+    page = markdown(document([READ], {"cores": "2"}, {"rows": 1_600_000, "topic_sizes": [1, 2_000]}))
+    assert "| stream read, body only | rows/s | rmqpull | 1,000,000 |" in page
+    assert "cores 2, rows 1,600,000, topic_sizes 1 / 2,000." in page
+    assert "Kafka was not run: Maven is not installed." in page
+
+
+def test_a_page_without_a_run_says_so() -> None:
+    assert markdown(None) == NOT_MEASURED
+
+
+def test_the_chart_is_the_same_for_the_same_run_and_leaves_out_who_was_not_run(tmp_path: Path) -> None:
+    charts = [tmp_path / name for name in ("one.svg", "other.svg")]
+    for chart in charts:
+        draw([READ], chart)
+    one, other = (chart.read_bytes() for chart in charts)
+    assert one == other
+    assert one.startswith(b"<?xml")

@@ -1,0 +1,127 @@
+"""The suite: what it is asked for, what its parts compute, and one tiny run on real Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from artifacts import Artifact
+from comparison import CEILING, KAFKA, OURS, comparisons_of
+from latency import percentile
+from probe import JVM, SOURCE, WORKER, kind_of
+from ready import published, row_batch, rows_of_a_batch
+from sizes import QUICK, Numbers, chosen
+from topics import evenly, newest
+
+from pyspark_rmqpull.schema import ROW_SCHEMA
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_size_that_is_asked_for_replaces_that_of_the_preset() -> None:
+    sizes = chosen(QUICK, {"rows": 80, "runs": None})
+    assert (sizes.rows, sizes.runs, sizes.messages) == (80, QUICK.runs, QUICK.messages)
+
+
+def test_numbers_are_sorted_and_each_is_there_once() -> None:
+    assert Numbers().convert("64,1,64", None, None) == (1, 64)
+
+
+@pytest.mark.parametrize("value", ["", "ten", "0,1", "1;2"])
+def test_what_is_no_list_of_numbers_is_refused(value: str) -> None:
+    with pytest.raises(click.BadParameter):
+        Numbers().convert(value, None, None)
+
+
+@pytest.mark.parametrize(
+    ("percent", "values", "wanted"),
+    [
+        (50, [3.0, 1.0, 2.0], 2.0),
+        (50, [1.0, 2.0], 1.0),
+        (99, [float(number) for number in range(1, 101)], 99.0),
+        (99, [1.0, 5.0], 5.0),
+    ],
+)
+def test_a_percentile_is_a_value_that_was_measured(percent: int, values: list[float], wanted: float) -> None:
+    assert percentile(values, percent) == wanted
+
+
+@pytest.mark.parametrize(("rows", "queues", "wanted"), [(8, 8, 8), (9, 8, 16), (100, 64, 128)])
+def test_every_queue_gets_as_many_rows(rows: int, queues: int, wanted: int) -> None:
+    assert evenly(rows, queues) == wanted
+
+
+def test_the_newest_rows_begin_at_the_same_offset_of_every_queue() -> None:
+    assert json.loads(newest("rows", 1_000, 2, 100, "broker-a")) == {"rows": {"broker-a": {"0": 450, "1": 450}}}
+    assert json.loads(newest("rows", 1_000, 2, 100)) == {"rows": {"0": 450, "1": 450}}
+
+
+@pytest.mark.parametrize(("body_bytes", "rows"), [(100, 10_000), (4_096, 1_024), (262_144, 16), (8 << 20, 1)])
+def test_batches_have_as_many_rows_as_those_of_the_source(body_bytes: int, rows: int) -> None:
+    assert rows_of_a_batch(body_bytes) == rows
+
+
+def test_ready_rows_have_all_columns_and_the_bodies_that_are_published() -> None:
+    batch = row_batch(ROW_SCHEMA.fieldNames(), 3, 100)
+    sent = published(3, 100)
+    assert batch.schema.names == ROW_SCHEMA.fieldNames()
+    assert batch.column("body").equals(sent.column("body"))
+    assert batch.column("properties").equals(sent.column("properties"))
+    assert set(map(len, batch.column("body").to_pylist())) == {100}
+
+
+def test_every_hundredth_message_has_the_rare_tag() -> None:
+    tags = published(1_000, 10, rare=100).column("tags").to_pylist()
+    assert (tags.count("rare"), tags.count("often")) == (10, 990)
+
+
+@pytest.mark.parametrize(
+    ("command_line", "kind"),
+    [
+        ("/jvm/bin/java\0-cp\0/x/pyspark.daemon\0org.apache.spark.deploy.SparkSubmit", JVM),
+        ("python\0-m\0pyspark.daemon\0pyspark.worker", WORKER),
+        ("python\0-m\0pyspark.sql.streaming.python_streaming_source_runner", SOURCE),
+        ("bash\0-c\0true", None),
+    ],
+)
+def test_processes_of_a_session_are_told_apart(command_line: str, kind: str | None) -> None:
+    assert kind_of(command_line) == kind
+
+
+def test_an_artifact_brings_nothing_along_that_spark_has_already() -> None:
+    assert "<exclusion>" in Artifact("g", "n", "1").as_dependency()
+    assert "<exclusion>" not in Artifact("g", "n", "1", is_alone=False).as_dependency()
+
+
+def test_a_tiny_run_measures_what_it_says_and_names_who_is_missing(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    command = [
+        sys.executable,
+        str(ROOT / "bench" / "suite.py"),
+        "--quick",
+        "--without-kafka",
+        "--works",
+        "reads,filter",
+    ]
+    done = subprocess.run(
+        [*command, "--rows", "1600", "--runs", "1", "--json", str(file)],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "SPARK_CONF_DIR": str(ROOT / "spark-conf"), "PYSPARK_PYTHON": sys.executable},
+    )
+    assert done.returncode == 0
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    comparisons = {comparison.name: comparison for comparison in comparisons_of(kept)}
+    assert comparisons.keys() == {"stream-default-row", "stream-body", "batch-default-row", "filter-1-percent"}
+    assert all(min(figures) > 0 for one in comparisons.values() for figures in one.figures.values())
+    read = comparisons["stream-default-row"]
+    assert read.figures.keys() == {OURS, CEILING}
+    assert read.not_run == {KAFKA: "it was left out"}
+    assert "Kafka was not run: it was left out." in done.stdout
