@@ -16,6 +16,10 @@ FORMAT = 1
 """Number of the JSON form: another one is not read."""
 
 
+class Mismeasured(Exception):
+    """A figure would not mean what it says."""
+
+
 @dataclass
 class Comparison:
     """What was measured of one kind of work.

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from comparison import KAFKA, OURS, Comparison
+from comparison import KAFKA, OURS, Comparison, Mismeasured
 from load import message
 from pyspark.sql import DataFrame
 from results import Aim
@@ -101,7 +101,7 @@ def arrivals_ms(rows: DataFrame, send: Send, count: int, seed: int) -> list[floa
                 send(body)
                 came = arrivals.wait(body, ARRIVES_WITHIN_S)
                 if came is None:
-                    raise SystemExit(f"a message did not arrive within {ARRIVES_WITHIN_S} s: {query.exception()}")
+                    raise Mismeasured(f"a message did not arrive within {ARRIVES_WITHIN_S} s: {query.exception()}")
                 if number >= WARM_UPS:
                     took_ms.append((came - begun) * 1000)
                 time.sleep(pauses.uniform(*PAUSE_S))
@@ -117,7 +117,7 @@ def _until_it_reads(arrivals: _Arrivals, send: Send) -> None:
         send(body)
         if arrivals.wait(body, 1) is not None:
             return
-    raise SystemExit(f"a query read nothing within {ARRIVES_WITHIN_S} s")
+    raise Mismeasured(f"a query read nothing within {ARRIVES_WITHIN_S} s")
 
 
 def percentile(values: Sequence[float], percent: int) -> float:

@@ -31,7 +31,7 @@ def ask(kind: str, contender: str, place: tuple[str, str], rows: int) -> Any:
     command = [sys.executable, __file__, kind, contender, *place, str(rows)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"the probe failed: {' '.join(command[2:])}")
+        raise Mismeasured(f"the probe failed: {' '.join(command[2:])}")
     return json.loads(done.stdout.splitlines()[-1])
 
 

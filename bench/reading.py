@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from comparison import CEILING, KAFKA, OURS, Comparison, measure
+from comparison import CEILING, KAFKA, OURS, Comparison, Mismeasured, measure
 from pyspark.sql import functions as F
 from ready import OFTEN_TAG, RARE_TAG
 from results import Aim
@@ -87,11 +87,11 @@ def filtered(stage: Stage) -> Iterator[Comparison]:
 
 
 def _check_kept(topic: Topic, kept: int) -> None:
-    """Raises SystemExit unless the broker and Spark keep the same number of rows."""
+    """Raises Mismeasured unless the broker and Spark keep the same number of rows."""
     by_broker = topic.ours(False, filterExpression=RARE_TAG).count()
     by_spark = topic.ours(False).where(F.col("tags") != OFTEN_TAG).count()
     if (by_broker, by_spark) != (kept, kept):
-        raise SystemExit(f"the filter keeps {by_broker} rows at the broker and {by_spark} in Spark instead of {kept}")
+        raise Mismeasured(f"the filter keeps {by_broker} rows at the broker and {by_spark} in Spark instead of {kept}")
 
 
 def large_bodies(stage: Stage) -> Iterator[Comparison]:
@@ -163,7 +163,7 @@ def _newest_run(comparison: Comparison, topic: Topic, is_counted: bool) -> None:
         readers[KAFKA] = topic.of_kafka(False, startingOffsets=starting)
     for name, reader in readers.items():
         if not is_counted and (read := reader.count()) != count:
-            raise SystemExit(f"{name} reads {read} newest rows instead of {count}")
+            raise Mismeasured(f"{name} reads {read} newest rows instead of {count}")
         took_ms = batch_seconds(reader) * 1000
         if is_counted:
             comparison.figures.setdefault(name, []).append(took_ms)

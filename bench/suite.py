@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -75,16 +76,18 @@ def main(quick: bool, works: tuple[str, ...] | None, without_kafka: bool, file: 
     sizes = chosen(QUICK if quick else Sizes(), asked)
     names = works or (QUICK_WORKS if quick else tuple(WORKS))
     console = Console(width=160)
-    comparisons, source = measured(sizes, names, not without_kafka, console)
-    kept = document(comparisons, {**machine(), **versions(source)}, {"works": list(names), **asdict(sizes)})
+    comparisons, failed, source = measured(sizes, names, not without_kafka, console)
+    done = [name for name in names if name not in failed]
+    kept = document(comparisons, {**machine(), **versions(source)}, {"works": done, **asdict(sizes)})
     console.print(table(comparisons))
     console.print(conditions(kept), *reasons(comparisons), sep="\n")
-    is_whole = not quick and works is None
+    is_whole = not quick and works is None and not failed
     file = file or RESULTS / ("full.json" if is_whole else "latest.json")
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
     if file == RESULTS / "full.json":
         draw(comparisons_of(kept), CHART)
+    sys.exit(1 if failed else 0)
 
 
 def versions(kafka_source: str) -> dict[str, str]:
@@ -92,9 +95,15 @@ def versions(kafka_source: str) -> dict[str, str]:
     return {"spark": f"{SPARK_VERSION} local[{THREADS}]", "kafka": KAFKA_VERSION, "spark-sql-kafka": kafka_source}
 
 
-def measured(sizes: Sizes, works: tuple[str, ...], with_kafka: bool, console: Console) -> tuple[list[Comparison], str]:
-    """The works, one after the other, in one session and beside one Kafka; and the version of Spark's Kafka source."""
+def measured(
+    sizes: Sizes, works: tuple[str, ...], with_kafka: bool, console: Console
+) -> tuple[list[Comparison], set[str], str]:
+    """The works, one after the other, in one session and beside one Kafka.
+
+    Gives what was measured, which works failed, and the version of Spark's Kafka source.
+    """
     comparisons: list[Comparison] = []
+    failed: set[str] = set()
     with ExitStack() as running:
         peer, missing = _kafka(running) if with_kafka else (None, "it was left out")
         # The session ends before Kafka does: its clients would complain.
@@ -105,9 +114,15 @@ def measured(sizes: Sizes, works: tuple[str, ...], with_kafka: bool, console: Co
         else:
             stage.not_run = {KAFKA: missing or opened.kafka_source.missing}
         for name in works:
-            with console.status(f"measuring: {name}"):
+            begun = time.perf_counter()
+            try:
                 comparisons += WORKS[name](stage)
-    return comparisons, opened.kafka_source.version or "none"
+            except Exception as error:  # noqa: BLE001  # the others of a long run are worth keeping
+                failed.add(name)
+                console.print(f"{name} failed: {error}", markup=False)
+            else:
+                console.print(f"measured {name} in {time.perf_counter() - begun:.0f} s")
+    return comparisons, failed, opened.kafka_source.version or "none"
 
 
 def _kafka(running: ExitStack) -> tuple[Kafka | None, str]:

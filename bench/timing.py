@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 
+from comparison import Mismeasured
 from pyspark.sql import DataFrame
 
 
@@ -18,7 +19,7 @@ def stream_seconds(stream: DataFrame, rows: int) -> float:
         took_s = time.perf_counter() - begun
         read = sum(progress["numInputRows"] for progress in query.recentProgress)
     if read != rows:
-        raise SystemExit(f"read {read} rows instead of {rows}: the figure would mean nothing")
+        raise Mismeasured(f"read {read} rows instead of {rows}: the figure would mean nothing")
     return took_s
 
 

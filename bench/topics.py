@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from comparison import CEILING, KAFKA, OURS
+from comparison import CEILING, KAFKA, OURS, Mismeasured
 from kafka import Kafka
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -111,7 +111,7 @@ class Topic:
         return {name: reader for name, reader in readers.items() if name != KAFKA or self.kafka is not None}
 
     def check(self) -> None:
-        """Raises SystemExit unless everybody reads every row with its body and its property: else no figure counts."""
+        """Raises Mismeasured unless everybody reads every row with its body and its property: else no figure counts."""
         bodies = self.rows * self.body_bytes
         for name, reader in self.contenders(is_stream=False).items():
             body, properties = ("value", "headers") if name == KAFKA else (BODY, "properties")
@@ -119,7 +119,7 @@ class Topic:
             read = tuple(found.first() or ())
             if read != (self.rows, bodies, self.rows):
                 wanted = (self.rows, bodies, self.rows)
-                raise SystemExit(f"{name} reads {read} rows, bytes and properties instead of {wanted}")
+                raise Mismeasured(f"{name} reads {read} rows, bytes and properties instead of {wanted}")
 
 
 def ours(reader: Any, endpoints: str, selection: str | None = None, **options: str) -> DataFrame:

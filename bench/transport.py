@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from comparison import OURS, Comparison, measure
+from comparison import OURS, Comparison, Mismeasured, measure
 from flight import get
 from servers import Server, server
 from topics import NAME, Stage, Topic, evenly
@@ -57,5 +57,5 @@ def _rate(read: Callable[[], int], rows: int) -> float:
     found = read()
     took_s = time.perf_counter() - begun
     if found != rows:
-        raise SystemExit(f"read {found} rows instead of {rows}: the figure would mean nothing")
+        raise Mismeasured(f"read {found} rows instead of {rows}: the figure would mean nothing")
     return rows / took_s
