@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from comparison import KAFKA, OURS
+from comparison import KAFKA, OURS, Mismeasured
 from servers import Process
 from session import session
 from timing import batch_seconds, stream_seconds
