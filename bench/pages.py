@@ -59,7 +59,7 @@ def conditions(kept: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return " / ".join(map(_plain, value))
     return f"{value:,}" if isinstance(value, int) else str(value)
 

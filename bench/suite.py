@@ -92,7 +92,8 @@ def main(quick: bool, works: tuple[str, ...] | None, without_kafka: bool, file: 
 
 def versions(kafka_source: str) -> dict[str, str]:
     """Of the engine and its peers."""
-    return {"spark": f"{SPARK_VERSION} local[{THREADS}]", "kafka": KAFKA_VERSION, "spark-sql-kafka": kafka_source}
+    peer = {"kafka": KAFKA_VERSION, "spark-sql-kafka": kafka_source} if kafka_source else {}
+    return {"spark": f"{SPARK_VERSION} local[{THREADS}]", **peer}
 
 
 def measured(
@@ -122,7 +123,7 @@ def measured(
                 console.print(f"{name} failed: {error}", markup=False)
             else:
                 console.print(f"measured {name} in {time.perf_counter() - begun:.0f} s")
-    return comparisons, failed, opened.kafka_source.version or "none"
+    return comparisons, failed, opened.kafka_source.version
 
 
 def _kafka(running: ExitStack) -> tuple[Kafka | None, str]:
