@@ -37,7 +37,7 @@ def latency(stage: Stage) -> Iterator[Comparison]:
     p50 = Comparison("latency-p50", "latency, p50", "ms", {KAFKA: Aim(at_most=0.5)}, sizes, not_run=not_run)
     p99 = Comparison("latency-p99", "latency, p99", "ms", {}, sizes, not_run=not_run)
     with stage.topic(stage.sizes.queues, stage.sizes.queues, stage.sizes.body_bytes) as topic:
-        for number in range(stage.sizes.runs):
+        for number in range(stage.sizes.latency_runs):
             for name, rows, sender in _contenders(stage, topic):
                 with sender as send:
                     took_ms = arrivals_ms(rows, send, stage.sizes.messages, seed=number)
