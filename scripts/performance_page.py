@@ -1,4 +1,4 @@
-"""The figures in docs/performance.md, made from the last whole run of the benchmark.
+"""The figures in docs/performance.md and the chart in the README, once there is a whole run of the benchmark.
 
 usage: python scripts/performance_page.py           writes them between their markers
        python scripts/performance_page.py --check   exits 1 when they differ
@@ -16,12 +16,21 @@ sys.path.append(str(ROOT / "bench"))
 from pages import markdown  # the benchmark is a folder of programs and no package
 
 RESULTS = ROOT / "bench" / "results" / "full.json"
+CHART = "![Rows per second and latency beside Spark's Kafka source and the engine's ceiling]({}images/performance.svg)"
 
 
 def results() -> str:
     """The table of the last whole run, or that there is none."""
-    return markdown(json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else None)
+    if not RESULTS.exists():
+        return markdown(None)
+    return f"{CHART.format('')}\n\n{markdown(json.loads(RESULTS.read_text(encoding='utf-8')))}"
+
+
+def chart() -> str:
+    """The chart of the last whole run, or nothing."""
+    return f"\n{CHART.format('docs/')}\n" if RESULTS.exists() else ""
 
 
 if __name__ == "__main__":
     write_or_check(ROOT / "docs" / "performance.md", {"results": results})
+    write_or_check(ROOT / "README.md", {"performance-chart": chart})
