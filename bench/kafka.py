@@ -35,6 +35,8 @@ offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=60000
+log.segment.delete.delay.ms=1000
 auto.create.topics.enable=false
 """
 _CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
