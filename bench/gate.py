@@ -27,7 +27,7 @@ RECORDED = Path(__file__).with_name("gate.json")
 ROOM = 0.6
 ROUNDS_MAX = 8
 ROUNDS_TO_RECORD = 7
-ROWS = 400_000
+ROWS = 1_600_000
 READS = {"default row": DEFAULT_ROW, "body only": BODY_ONLY}
 
 
