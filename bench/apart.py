@@ -40,7 +40,7 @@ def memory(stage: Stage) -> Iterator[Comparison]:
         aims = {KAFKA: Aim(at_most=1.1)} if kind == JVM else {OURS: FLAT, GROWTH: Aim(at_most=1.1)}
         comparison = Comparison(f"memory-{slug}", f"resident set, {kind}", "MB", aims, sizes)
         for name, of_kinds in peaks.items():
-            if kind in of_kinds:
+            if kind in of_kinds and (name == OURS or kind == JVM):  # Kafka's source runs in the JVM alone
                 comparison.figures[name] = [max(of_kinds[kind])]
         if kind != JVM and kind in peaks[OURS]:
             comparison.figures[GROWTH] = [peaks[OURS][kind][0]]
