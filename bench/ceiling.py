@@ -41,7 +41,7 @@ class _Ready:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The same batch again and again; the last one may be smaller."""
         share = rows_of_a_batch(self._body_bytes)
-        ready = row_batch(self._names, min(share, self._rows), self._body_bytes)
+        ready = row_batch(tuple(self._names), min(share, self._rows), self._body_bytes)
         for begin in range(0, self._rows, share):
             left = self._rows - begin
             yield ready if left >= share else ready.slice(0, left)

@@ -22,7 +22,7 @@ class ReadyServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow bri
         """As many rows as the ticket says."""
         names, rows, body_bytes = json.loads(ticket.ticket)
         share = rows_of_a_batch(body_bytes)
-        ready = row_batch(names, share, body_bytes)
+        ready = row_batch(tuple(names), share, body_bytes)
         batches = (ready.slice(0, min(share, rows - begin)) for begin in range(0, rows, share))
         return flight.GeneratorStream(ready.schema, batches)
 

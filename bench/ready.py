@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -41,8 +40,12 @@ def published(count: int, body_bytes: int, rare: int = 0) -> pa.RecordBatch:
     return pa.record_batch(columns)
 
 
-def row_batch(names: Sequence[str], count: int, body_bytes: int) -> pa.RecordBatch:
-    """The named columns of so many rows, as the source gives them for such messages."""
+@cache
+def row_batch(names: tuple[str, ...], count: int, body_bytes: int) -> pa.RecordBatch:
+    """The named columns of so many rows, as the source gives them for such messages.
+
+    Made once in a process: Spark uses its Python workers again, so that only the first round has to.
+    """
     schema = pa.schema([(name, _ROW_TYPES[name]) for name in names])
     return pa.RecordBatch.from_arrays([_column(name, count, body_bytes) for name in names], schema=schema)
 

@@ -67,7 +67,7 @@ def test_batches_have_as_many_rows_as_those_of_the_source(body_bytes: int, rows:
 
 
 def test_ready_rows_have_all_columns_and_the_bodies_that_are_published() -> None:
-    batch = row_batch(ROW_SCHEMA.fieldNames(), 3, 100)
+    batch = row_batch(tuple(ROW_SCHEMA.fieldNames()), 3, 100)
     sent = published(3, 100)
     assert batch.schema.names == ROW_SCHEMA.fieldNames()
     assert batch.column("body").equals(sent.column("body"))
