@@ -1,4 +1,4 @@
-"""A PullColumnsResponse that is put on the wire with its columns copied once.
+"""A PullColumnsResponse that goes through the wire with its columns copied once at each end.
 
 As a message it would be copied into the message first, and from there once more: together with the fresh memory that
 this takes, more than everything else that a columnar pull costs (bench/broker_costs.py).
@@ -6,7 +6,7 @@ this takes, more than everything else that a columnar pull costs (bench/broker_c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from rmqpull_proto.columns import stream_bytes, write_stream
 from rmqpull_proto.rmqpull.v1 import columns_pb2
 
 _LENGTH_DELIMITED = 2
+_VARINT_BYTES_MAX = 10
 _ARROW_IPC = columns_pb2.PullColumnsResponse.DESCRIPTOR.fields_by_name["arrow_ipc"].number << 3 | _LENGTH_DELIMITED
 
 
@@ -45,6 +46,65 @@ class ColumnsAnswer:
             return fields
         length = stream_bytes(self._schema, self._batches)
         return write_stream(self._schema, self._batches, fields + _varint(_ARROW_IPC) + _varint(length))
+
+
+class ColumnsReceived:
+    """A response as it came, whose ``arrow_ipc`` is a view of what was received."""
+
+    __slots__ = ("arrow_ipc", "response")
+
+    def __init__(self, response: columns_pb2.PullColumnsResponse, arrow_ipc: memoryview) -> None:
+        self.response = response
+        self.arrow_ipc = arrow_ipc
+
+    @property
+    def status(self) -> definition_pb2.Status:
+        """The response's own."""
+        return self.response.status
+
+    @property
+    def queues(self) -> Sequence[columns_pb2.QueuePulled]:
+        """The response's own."""
+        return self.response.queues
+
+    @staticmethod
+    def FromString(data: bytes) -> ColumnsReceived:
+        """A response from its bytes. Raises DecodeError when they are none."""
+        whole = memoryview(data)
+        fields, stream = [], memoryview(b"")
+        for key, begin, value, end in _fields(whole):
+            if key == _ARROW_IPC:
+                stream = whole[value:end]
+            else:
+                fields.append(whole[begin:end])
+        return ColumnsReceived(columns_pb2.PullColumnsResponse.FromString(b"".join(fields)), stream)
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, int, int, int]]:
+    """Each field's key, and where it, its value and the next field begin.
+
+    Fields of a message are all delimited by their length. From one that is not, or is cut off, the rest is one field:
+    the message itself then says what is to be said of it.
+    """
+    begin = 0
+    while begin < len(data):
+        key, at = _varint_at(data, begin)
+        length, value = _varint_at(data, at) if key & 7 == _LENGTH_DELIMITED else (len(data), at)
+        end = value + length
+        if end > len(data):
+            key, end = 0, len(data)
+        yield key, begin, value, end
+        begin = end
+
+
+def _varint_at(data: memoryview, at: int) -> tuple[int, int]:
+    """The number that begins there, and where it ends; where none ends, one that is longer than any data."""
+    number = 0
+    for place, byte in enumerate(data[at : at + _VARINT_BYTES_MAX]):
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return number, at + place + 1
+    return len(data), len(data)
 
 
 def _varint(number: int) -> bytes:

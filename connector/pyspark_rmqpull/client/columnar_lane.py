@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -16,9 +16,11 @@ from pyspark_rmqpull.filters import MessageFilter
 from pyspark_rmqpull.loss import Loss, OnLoss, gone, outside
 from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange
 from rmqpull_proto import columns as wire
+from rmqpull_proto.columns_answer import ColumnsReceived
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rpc import COLUMNS
 
+_PULL = replace(COLUMNS.methods["PullColumns"], response=ColumnsReceived)
 _COMPLETE = (v1.PullStatus.FOUND, v1.PullStatus.NOT_REACHED, v1.PullStatus.NO_MATCHED_MESSAGE)
 """Answers of pulls that met every message from their offset to the next one."""
 
@@ -62,7 +64,7 @@ class ColumnarLane:
         """One pull over what is left."""
         columns = travelling(self.columns, self.message_filter)
         request = pull_request(self.group, self.ranges, columns, self.creation_ids, self.message_filter, self.bytes_max)
-        answer = self.channel.start(COLUMNS.methods["PullColumns"], request, self._cancellation)()
+        answer = self.channel.start(_PULL, request, self._cancellation)()
         asked, losses = self.ranges, list[Loss]()
         is_filtered = not self.message_filter.keeps_everything
         self.ranges = [
@@ -149,7 +151,7 @@ def _outside(entry: QueueRange, bounds: Bounds) -> Loss | None:
     return loss and loss._replace(from_offset=max(from_offset, bounds.max_offset))
 
 
-def _rows(asked: Sequence[QueueRange], answer: v1.PullColumnsResponse) -> list[QueueRows]:
+def _rows(asked: Sequence[QueueRange], answer: ColumnsReceived) -> list[QueueRows]:
     """The rows of an answer by queue: the stream has them in the order of the queues."""
     batches = wire.read_stream(answer.arrow_ipc)
     if not batches:
