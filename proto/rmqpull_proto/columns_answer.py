@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2
-from rmqpull_proto.columns import stream_bytes, write_stream
+from rmqpull_proto.columns import stream_parts
 from rmqpull_proto.rmqpull.v1 import columns_pb2
 
 _LENGTH_DELIMITED = 2
@@ -44,8 +44,8 @@ class ColumnsAnswer:
         fields: bytes = self.response.SerializeToString()
         if not self._batches:
             return fields
-        length = stream_bytes(self._schema, self._batches)
-        return write_stream(self._schema, self._batches, fields + _varint(_ARROW_IPC) + _varint(length))
+        parts = stream_parts(self._schema, self._batches)
+        return b"".join((fields, _varint(_ARROW_IPC), _varint(sum(map(len, parts))), *parts))
 
 
 class ColumnsReceived:
