@@ -77,14 +77,15 @@ class ColumnsReceived:
                 stream = whole[value:end]
             else:
                 fields.append(whole[begin:end])
-        return ColumnsReceived(columns_pb2.PullColumnsResponse.FromString(b"".join(fields)), stream)
+        response = columns_pb2.PullColumnsResponse.FromString(b"".join(fields))
+        return ColumnsReceived(response, memoryview(response.arrow_ipc) if response.arrow_ipc else stream)
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, int, int, int]]:
     """Each field's key, and where it, its value and the next field begin.
 
-    Fields of a message are all delimited by their length. From one that is not, or is cut off, the rest is one field:
-    the message itself then says what is to be said of it.
+    All fields of a response are delimited by their length. From one that is not, or is cut off, the rest is one field,
+    and what the message makes of it holds.
     """
     begin = 0
     while begin < len(data):

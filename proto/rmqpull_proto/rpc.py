@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
@@ -24,7 +25,7 @@ class Method:
     name: str
     path: str  # as HTTP/2 carries it: /package.Service/Method
     request: type[Message]
-    response: type[Message]
+    response: Any  # a class of messages, or what stands for one
     client_streaming: bool
     server_streaming: bool
 

@@ -1,13 +1,14 @@
-"""The shortcut around a message: byte for byte what the message would say."""
+"""The shortcuts around a message, out and in: byte for byte what the message would say."""
 
 import pyarrow as pa
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.columns import write_stream
-from rmqpull_proto.columns_answer import ColumnsAnswer
+from rmqpull_proto.columns_answer import ColumnsAnswer, ColumnsReceived
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 SCHEMA = pa.schema([("body", pa.binary())])
@@ -38,3 +39,34 @@ def test_lengths_of_any_number_of_bytes_are_understood(byte_count: int) -> None:
 def test_without_batches_there_is_no_stream() -> None:
     answer = ColumnsAnswer(response(), SCHEMA, [])
     assert (answer.SerializeToString(), answer.status) == (response().SerializeToString(), OK)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=300), max_size=3), st.integers(0, 3), st.integers(0, 9))
+def test_what_is_received_is_what_the_message_says(streams: list[bytes], status_at: int, unknown_at: int) -> None:
+    parts = [v1.PullColumnsResponse(arrow_ipc=stream).SerializeToString() for stream in streams]
+    parts.insert(status_at, response().SerializeToString())
+    unknown = v1.DescribeServerResponse(publish_rows_max=7).SerializeToString()  # a number, and no field here
+    parts[unknown_at:unknown_at] = [unknown] * (unknown_at < 5)
+    message = v1.PullColumnsResponse.FromString(b"".join(parts))
+    received = ColumnsReceived.FromString(b"".join(parts))
+    assert bytes(received.arrow_ipc) == message.arrow_ipc
+    assert (received.status, list(received.queues)) == (message.status, list(message.queues))
+
+
+def test_the_columns_that_are_received_are_not_copied() -> None:
+    data = response(arrow_ipc=b"columns").SerializeToString()
+    assert ColumnsReceived.FromString(data).arrow_ipc.obj is data
+
+
+@given(st.data())
+def test_what_is_cut_off_is_refused_as_the_message_does(data: st.DataObject) -> None:
+    whole = response(arrow_ipc=b"columns").SerializeToString()
+    cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
+    try:
+        expected = v1.PullColumnsResponse.FromString(cut)
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            ColumnsReceived.FromString(cut)
+    else:
+        received = ColumnsReceived.FromString(cut)
+        assert (bytes(received.arrow_ipc), received.status) == (expected.arrow_ipc, expected.status)

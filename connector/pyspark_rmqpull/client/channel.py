@@ -100,13 +100,13 @@ class BrokerChannel:
                     refuse(self.endpoints, method, answer.status)
             return answers
 
-        streamed = _Request(method, lambda at, for_s: self._stream(at, method, entered, for_s), take, False)
+        streamed = _Request(method, lambda at, for_s: self._start(at, method, entered, for_s), take, False)
         return self._begun(streamed, cancellation)
 
     def stream(self, method: Method, request: Any, extra_ms: int = 0) -> Stream:
         """Begins a streaming call at once and gives its answers; errors are raw gRPC errors."""
         entered = entering(self.connection.namespace, request)
-        return self._stream(self._endpoints.next(), method, entered, (self.request_timeout_ms + extra_ms) / 1000)
+        return self._start(self._endpoints.next(), method, entered, (self.request_timeout_ms + extra_ms) / 1000)
 
     def close(self) -> None:
         """Closes the connection; the next call makes a new one."""
@@ -115,18 +115,12 @@ class BrokerChannel:
 
     def _unary(self, method: Method, request: Any) -> _Request:
         entered = entering(self.connection.namespace, request)
-        return _Request(method, lambda at, for_s: self._start(at, method, entered, for_s), lambda call: call.result())
+        return _Request(method, lambda at, for_s: self._start(at, method, entered, for_s), _only_answer)
 
     # No call waits until its channel is ready: why it is not would remain unsaid, and other addresses unasked.
-    def _start(self, address: str, method: Method, request: Any, timeout_s: float) -> Any:
-        multi_callable = self._endpoints.channel(address).unary_unary(
-            method.path,
-            request_serializer=method.request.SerializeToString,
-            response_deserializer=method.response.FromString,
-        )
-        return multi_callable.future(request, timeout=timeout_s, metadata=headers(self.connection))
-
-    def _stream(self, address: str, method: Method, request: Any, timeout_s: float) -> Stream:
+    # A unary call is begun as a stream of one answer, which is the same on the wire: for any other call that can be
+    # cancelled gRPC starts a thread.
+    def _start(self, address: str, method: Method, request: Any, timeout_s: float) -> Stream:
         multi_callable = self._endpoints.channel(address).unary_stream(
             method.path,
             request_serializer=method.request.SerializeToString,
@@ -215,6 +209,12 @@ class BrokerChannel:
             yield pause_s * random.uniform(0.5, 1.0)
             pause_s = min(2 * pause_s, most_s)
         yield None
+
+
+def _only_answer(call: Stream) -> Any:
+    """The answer of a unary method; the status comes behind it."""
+    answer, *_ = call
+    return answer
 
 
 _channels: dict[tuple[int, Connection], BrokerChannel] = {}

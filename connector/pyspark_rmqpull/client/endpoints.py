@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import grpc
+from grpc.experimental import ChannelOptions
 
 from pyspark_rmqpull.client.tls import channel_credentials
 from pyspark_rmqpull.connection import Connection
 
 _CONNECTING_MOST_MS = 5_000
 _OPTIONS = (
+    (ChannelOptions.SingleThreadedUnaryStream, 1),  # whoever waits for an answer takes it, without a thread between
     ("grpc.max_receive_message_length", -1),  # one message may be as large as the broker keeps it
     ("grpc.max_send_message_length", -1),
     # A broker that restarts is found again quickly: gRPC's own back-off grows to two minutes.

@@ -36,8 +36,8 @@ def entering(namespace: str, request: _Request) -> _Request:
 
 
 def leaving(namespace: str, answer: Any) -> Any:
-    """The answer with plain names, where it says any."""
-    if namespace:
+    """The answer with plain names, where it says any. What is no message is one of columns, which names nothing."""
+    if namespace and isinstance(answer, Message):
         _rename(answer, lambda name: plain(namespace, name) or name)
     return answer
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -145,9 +145,6 @@ class AbsentBroker(BrokerChannel):
         self._fails_at_once = fails_at_once
 
     def _start(self, address: str, method: Method, request: Any, timeout_s: float) -> Any:
-        return SimpleNamespace(result=lambda: self._fail(timeout_s))
-
-    def _stream(self, address: str, method: Method, request: Any, timeout_s: float) -> Any:
         yield self._fail(timeout_s)
 
     def _fail(self, timeout_s: float) -> Any:
@@ -181,9 +178,7 @@ def test_a_broker_that_is_busy_is_asked_again(clock: Clock, monkeypatch: pytest.
     channel = BrokerChannel(Connection(NOBODY, 10_000))
 
     def start(*_: Any) -> Any:
-        done: Future[Any] = Future()
-        done.set_result(SimpleNamespace(status=answers.pop(0)))
-        return done
+        return iter([SimpleNamespace(status=answers.pop(0))])
 
     monkeypatch.setattr(channel, "_start", start)
     assert by_start(channel).status.code == v2.Code.OK
