@@ -9,7 +9,7 @@ SPARK_ENV = JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-
 	PYSPARK_PYTHON="$(PYTHON)" PYSPARK_DRIVER_PYTHON="$(PYTHON)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-docker check bench bench-quick bench-gate bench-broker soak proto readme wheel set-up clean
+.PHONY: help demo test test-docker check bench bench-quick bench-gate bench-stages bench-broker soak proto readme wheel set-up clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ bench-quick: set-up ## the most telling of it with smaller sizes (under 5 minute
 
 bench-gate: set-up ## whether reads have become slower, by their ratio to the engine's ceiling (under a minute)
 	@$(SPARK_ENV) "$(PYTHON)" bench/gate.py $(ARGS)
+
+bench-stages: set-up ## where the time of a read goes: processor time of each process
+	@$(SPARK_ENV) "$(PYTHON)" bench/stages.py $(ARGS)
 
 bench-broker: set-up ## the broker by itself: start, sends, pulls, parked pulls, large topics, recovery (about 5 minutes)
 	@"$(PYTHON)" bench/broker_costs.py $(ARGS)

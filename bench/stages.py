@@ -1,0 +1,82 @@
+"""Where the time of a read goes: seconds of a core that each process takes for a million rows.
+
+Processor time tells nothing of waits, and changes little when others use the machine too. Work on the source is
+measured with it; the suite measures what a reader sees.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from comparison import CEILING, OURS
+from probe import JVM, SOURCE, WORKER, descendants, kind_of
+from pyspark.sql import DataFrame
+from reading import BODY_ONLY, DEFAULT_ROW
+from rich.console import Console
+from rich.table import Table
+from servers import Process
+from session import session
+from sizes import QUICK
+from timing import stream_seconds
+from topics import Stage, evenly
+
+BROKER = "broker"
+KINDS = (BROKER, WORKER, JVM, SOURCE)
+READS = {"default row": DEFAULT_ROW, "body only": BODY_ONLY}
+
+
+def spent() -> dict[str, float]:
+    """Seconds that each kind of process below this one has taken so far."""
+    taken = dict.fromkeys(KINDS, 0.0)
+    for pid in descendants(os.getpid()):
+        process = Process(pid)
+        try:
+            command_line = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
+            own_s, ended_s = process.cpu_s(), process.ended_children_cpu_s()
+        except OSError:  # it ended meanwhile
+            continue
+        kind = BROKER if "rmqpull_broker" in command_line else kind_of(command_line) or SOURCE
+        taken[kind] += own_s
+        taken[SOURCE if kind == JVM else kind] += ended_s  # each query has a driver-side process of its own
+    return taken
+
+
+def cost(reader: Callable[[], DataFrame], rows: int) -> dict[str, float]:
+    """What one stream read took of each kind of process, in seconds for a million rows."""
+    before = spent()
+    stream_seconds(reader(), rows)
+    after = spent()
+    return {kind: (after[kind] - before[kind]) / rows * 1e6 for kind in KINDS}
+
+
+@click.command()
+@click.option("--rows", type=click.IntRange(min=1), default=1_600_000, help="Messages of the topic.")
+@click.option("--runs", type=click.IntRange(min=1), default=3, help="Runs of each read, after one that does not count.")
+def main(rows: int, runs: int) -> None:
+    """Prints a table: medians."""
+    taken: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
+    with session(with_kafka=False) as opened:
+        rows = evenly(rows, QUICK.queues)
+        with Stage(opened.spark, QUICK).topic(rows, QUICK.queues, QUICK.body_bytes) as topic:
+            for number in range(runs + 1):
+                for name, selection in READS.items():
+                    contenders = topic.contenders(is_stream=True, selection=selection)
+                    for who in (CEILING, OURS):
+                        took = cost(contenders[who], rows)
+                        if number:
+                            taken[name, who].append(took)
+    table = Table("seconds of a core for a million rows", *KINDS, "sum")
+    for (name, who), costs in taken.items():
+        medians = [statistics.median(took[kind] for took in costs) for kind in KINDS]
+        total = statistics.median(sum(took.values()) for took in costs)
+        table.add_row(f"{name}, {who}", *(f"{median:.2f}" for median in medians), f"{total:.2f}")
+    Console(width=150).print(table)
+
+
+if __name__ == "__main__":
+    main()
