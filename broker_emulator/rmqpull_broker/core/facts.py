@@ -164,7 +164,8 @@ class BatchId(NamedTuple):
 @dataclass(frozen=True)
 class CallStaged:
     """The rows of one call were kept in a stage's own queue, from ``first_offset`` on, sorted by the queues that they
-    are meant for: ``parts`` has each of these with its number of rows.
+    are meant for: ``parts`` has each of these with its number of rows. The stages of its batch are to live for
+    ``timeout_ms`` from now on; 0 means as long as the broker likes.
     """
 
     batch: BatchId
@@ -172,6 +173,7 @@ class CallStaged:
     sequence: int
     first_offset: int
     parts: tuple[tuple[MessageQueue, int], ...]
+    timeout_ms: int = 0
 
 
 @dataclass(frozen=True)

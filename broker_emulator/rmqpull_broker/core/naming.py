@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rmqpull_broker.core.errors import IllegalConsumerGroup, IllegalTopic
+from rmqpull_broker.core.stages import STAGE_PREFIX
 from rmqpull_broker.core.system_topics import DLQ_PREFIX, RETRY_PREFIX
 
 TOPIC_LENGTH_MAX = 127
@@ -49,8 +50,8 @@ def check_topic_spelling(topic: str) -> None:
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether RocketMQ itself uses this topic, on whatever broker."""
-    return topic in _SYSTEM_TOPICS or topic.startswith(_SYSTEM_TOPIC_PREFIX)
+    """Whether RocketMQ itself uses this topic, on whatever broker, or this broker does."""
+    return topic in _SYSTEM_TOPICS or topic.startswith((_SYSTEM_TOPIC_PREFIX, STAGE_PREFIX))
 
 
 def check_group_name(group: str) -> None:

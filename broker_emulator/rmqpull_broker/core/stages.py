@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from rmqpull_broker.core.facts import BatchId, CallStaged, Fact, StagedCallStored, StagesCommitted, StagesEnded
 
 STAGE_PREFIX = "%STAGE%"
-"""What the names of hidden topics begin with; no client may name a topic so, for none of them exists."""
+"""What the names of hidden topics begin with; no client may name a topic so."""
 WRITES_REMEMBERED_MAX = 10_000
 """Committed writes that are no part of a query: beyond it the oldest are forgotten."""
 
@@ -47,6 +47,7 @@ class Stages:
     def __init__(self) -> None:
         self._stages: dict[str, Stage] = {}
         self._committing: dict[str, None] = {}
+        self.call_count = 0
         # The newest committed batch of each query, for ever; and committed writes, by age.
         self._newest: dict[str, int] = {}
         self._writes: dict[str, None] = {}
@@ -74,6 +75,7 @@ class Stages:
         match fact:
             case CallStaged(batch, stage_id):
                 self._stages[stage_id] = self._stages.get(stage_id, Stage(batch)).with_fact(fact)
+                self.call_count += 1
             case StagesCommitted(batch, stage_ids):
                 self._remember(batch)
                 for stage_id in stage_ids:
@@ -81,9 +83,10 @@ class Stages:
                     self._committing[stage_id] = None
             case StagedCallStored(stage_id):
                 self._stages[stage_id] = self._stages[stage_id].with_fact(fact)
+                self.call_count -= 1
             case StagesEnded(stage_ids):
                 for stage_id in stage_ids:
-                    del self._stages[stage_id]
+                    self.call_count -= len(self._stages.pop(stage_id).calls)
                     self._committing.pop(stage_id, None)
 
     def _remember(self, batch: BatchId) -> None:

@@ -40,11 +40,20 @@ STAGES_MAX = 10_000
 """Stages that may be open at one time."""
 STAGE_CALLS_MAX = 10_000
 """Calls of one stage."""
+CALLS_MAX = 200_000
+"""About how many calls all stages may have together: the memory that they take, whatever their rows do."""
 ID_LENGTH_MAX = 255
 
 
 def stage(
-    draft: Draft, sender: Sender, batch: BatchId, stage_id: str, sequence: int, published: Published, now_ms: int
+    draft: Draft,
+    sender: Sender,
+    batch: BatchId,
+    stage_id: str,
+    sequence: int,
+    published: Published,
+    now_ms: int,
+    timeout_ms: int = 0,
 ) -> bool:
     """Adds a call to a stage, which is made when it is new; a call that was taken in already changes nothing.
 
@@ -67,13 +76,15 @@ def stage(
         return True
     if found is not None and len(found.calls) >= STAGE_CALLS_MAX:
         raise TooManyRequests(f"stage {stage_id} has {STAGE_CALLS_MAX} calls already")
+    if draft.state.stages.call_count >= CALLS_MAX:
+        raise TooManyRequests(f"{CALLS_MAX} calls are staged already")
     placed = sender.place(draft, published, now_ms)
     queue = _queue_of(draft, stage_id)
     first_offset = draft.next_offset(queue)
     offsets = columns.offset_column(first_offset, placed.batch.num_rows)
     rows = placed.batch.set_column(0, columns.STORED_SCHEMA.field(0), offsets)
     draft.add(ColumnsStored((QueuePart(queue, first_offset, rows.num_rows),), rows))
-    draft.add(CallStaged(batch, stage_id, sequence, first_offset, tuple(placed.queues)))
+    draft.add(CallStaged(batch, stage_id, sequence, first_offset, tuple(placed.queues), timeout_ms))
     return True
 
 

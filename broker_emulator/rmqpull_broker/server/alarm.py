@@ -34,6 +34,10 @@ class Alarm:
 
     def _ring(self) -> None:
         self._timer = None
+        self.ring()
+
+    def ring(self) -> None:
+        """Rings now, unless the work is under way; a time that was set stays."""
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._run())
 

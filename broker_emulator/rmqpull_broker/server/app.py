@@ -146,6 +146,8 @@ class BrokerServer:
         self._parking.kept(facts)
         if self._timed_work is not None:
             self._timed_work.delayed()
+        if self._stage_work is not None:
+            self._stage_work.kept(facts)
 
     def _ask(self, check: TransactionCheck) -> None:
         """Asks one producer what became of a half message; the next check asks again, perhaps another one."""

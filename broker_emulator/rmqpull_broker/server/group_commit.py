@@ -14,6 +14,7 @@ from rmqpull_broker.core.errors import BrokerError, ServiceNotAvailable, TooMany
 from rmqpull_broker.core.facts import Fact, QueuesTrimmed
 from rmqpull_broker.core.ports import LogRange, Storage
 from rmqpull_broker.core.retention import limits_of
+from rmqpull_broker.core.stages import STAGE_PREFIX
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.server.upkeep import Upkeep
 
@@ -140,8 +141,13 @@ class GroupCommit:
         def trim(draft: Draft) -> None:
             min_offsets = self._storage.expire(limits_of(self._state.properties), now_ms)
             if min_offsets is not None:
-                # An earlier command may have deleted a topic, whose queues begin anew.
-                kept = [trimmed for trimmed in min_offsets if draft.kept_bounds(trimmed[0]).max_offset >= trimmed[1]]
+                # An earlier command may have deleted a topic, whose queues begin anew. Stages end by themselves, and
+                # what is committed of them is nobody's to lose before it was readable.
+                kept = [
+                    (queue, min_offset)
+                    for queue, min_offset in min_offsets
+                    if draft.kept_bounds(queue).max_offset >= min_offset and not queue.topic.startswith(STAGE_PREFIX)
+                ]
                 draft.add(QueuesTrimmed(tuple(kept)))
 
         await self.execute(trim)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored, TopicDeleted
 from rmqpull_broker.core.pulling import Pulled
+from rmqpull_broker.core.stages import STAGE_PREFIX
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 GROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 10_000)
@@ -51,13 +52,15 @@ class Metrics:
         self.sync_failures = 0
 
     def kept(self, facts: Iterable[Fact]) -> None:
-        """Counts messages that were stored, by topic."""
+        """Counts messages that were stored, by topic. What is staged counts when it is committed and stored."""
         for fact in facts:
             if isinstance(fact, RowsStored):
                 self.messages_in[fact.queue.topic] += len(fact.rows)
                 self.bytes_in[fact.queue.topic] += sum(len(row.message.body) for row in fact.rows)
             elif isinstance(fact, ColumnsStored):
                 topic = fact.parts[0].queue.topic
+                if topic.startswith(STAGE_PREFIX):
+                    continue
                 self.messages_in[topic] += fact.batch.num_rows
                 self.bytes_in[topic] += _body_bytes(fact.batch)
             elif isinstance(fact, TopicDeleted):

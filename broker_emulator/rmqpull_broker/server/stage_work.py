@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Iterable
 from functools import partial
 
 from rmqpull_broker.core import staging
-from rmqpull_broker.core.errors import BadRequest, BrokerError, TooManyRequests
-from rmqpull_broker.core.facts import BatchId
+from rmqpull_broker.core.errors import BadRequest, ServiceNotAvailable
+from rmqpull_broker.core.facts import BatchId, CallStaged, Fact, StagesCommitted
 from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.server.alarm import Alarm
@@ -20,11 +22,15 @@ TIMEOUT_MS_MAX = 24 * 3_600_000
 RETRY_MS = 1_000
 """After a write that failed."""
 
+_STOPPING = "the broker stops; what is committed becomes readable when it is back"
+
 _logger = logging.getLogger(__name__)
 
 
 class StageWork:
-    """Belongs to the event loop. When stages time out is not kept: a broker that starts gives each its time anew.
+    """Belongs to the event loop. It acts on what was kept, and not on what callers do next: they may be gone by then.
+
+    When stages time out is not kept, only their timeouts: a broker that starts gives each its time anew.
 
     Arguments: the state that has the stages; the way to change it; the clock; what stores messages.
     """
@@ -34,17 +40,20 @@ class StageWork:
         self._group_commit = group_commit
         self._clock = clock
         self._sender = sender
+        # Of each batch that has stages which are not committed; of a few that have none any more.
         self._deadlines: dict[BatchId, int] = {}
+        self._waiting: list[tuple[BatchId, asyncio.Future[None]]] = []
         self._dropping = Alarm(clock, self._drop_overdue)
         self._storing = Alarm(clock, self._store_all)
+        self._is_stopped = False
 
     def start(self) -> None:
         """Goes on with commits that a kill cut short, and gives all other stages their time."""
         for stage in self._state.stages.all().values():
             if not stage.is_committed:
-                self.keep(stage.batch, 0)
+                self._expect(stage.batch, stage.calls[-1].timeout_ms)
         if self._state.stages.committing():
-            self._storing.set(self._clock.passing_ms())
+            self._storing.ring()
 
     @staticmethod
     def check(timeout_ms: int) -> None:
@@ -52,37 +61,68 @@ class StageWork:
         if not 0 <= timeout_ms <= TIMEOUT_MS_MAX:
             raise BadRequest(f"timeout_ms is {timeout_ms}, and must be in [0, {TIMEOUT_MS_MAX}]")
 
-    def keep(self, batch: BatchId, timeout_ms: int) -> None:
-        """Lets the stages of a batch live for another timeout; 0 means ten minutes. Raises TooManyRequests."""
-        if batch not in self._deadlines and len(self._deadlines) >= staging.STAGES_MAX:
-            raise TooManyRequests(f"{staging.STAGES_MAX} transactions are open already")
-        self._deadlines[batch] = self._clock.passing_ms() + (timeout_ms or TIMEOUT_MS)
-        self._dropping.set(self._deadlines[batch])
+    def kept(self, facts: Iterable[Fact]) -> None:
+        """Takes note of stages that are new and of those that are to be stored."""
+        for fact in facts:
+            if isinstance(fact, CallStaged):
+                self._expect(fact.batch, fact.timeout_ms)
+            elif isinstance(fact, StagesCommitted):
+                self._deadlines.pop(fact.batch, None)
+                if not self._is_stopped:
+                    self._storing.ring()
 
-    async def store(self, batch: BatchId) -> None:
+    def keep(self, batch: BatchId, timeout_ms: int) -> None:
+        """Lets the stages of a batch live for another timeout, if it has any; 0 means ten minutes."""
+        if batch in self._deadlines:
+            self._deadlines.pop(batch)
+            self._expect(batch, timeout_ms)
+
+    def _expect(self, batch: BatchId, timeout_ms: int) -> None:
+        deadline_ms = self._clock.passing_ms() + (timeout_ms or TIMEOUT_MS)
+        self._deadlines[batch] = max(deadline_ms, self._deadlines.get(batch, 0))
+        if not self._is_stopped:
+            self._dropping.set(self._deadlines[batch])
+
+    async def stored(self, batch: BatchId) -> None:
         """Returns when all that a committed batch holds stands in its own queues.
 
         Raises the BrokerError of a write that failed; it is tried again without anybody asking.
         """
-        try:
-            while self._is_being_stored(batch):
-                await self._store_next()
-        except BrokerError:
-            self._storing.set(self._clock.passing_ms() + RETRY_MS)
-            raise
-        self._deadlines.pop(batch, None)
+        if not self._is_being_stored(batch):
+            return
+        if self._is_stopped:
+            raise ServiceNotAvailable(_STOPPING)
+        told = asyncio.get_running_loop().create_future()
+        self._waiting.append((batch, told))
+        self._storing.ring()
+        await told
 
     def _is_being_stored(self, batch: BatchId) -> bool:
         stages = self._state.stages
         return any(stages.all()[stage_id].batch == batch for stage_id in stages.committing())
 
+    def _tell(self, error: Exception | None = None) -> None:
+        """Tells those whose batch is stored; with an error, all."""
+        waiting, self._waiting = self._waiting, []
+        for batch, told in waiting:
+            if told.done():  # the caller went away
+                continue
+            if not self._is_being_stored(batch):
+                told.set_result(None)
+            elif error is not None:
+                told.set_exception(error)
+            else:
+                self._waiting.append((batch, told))
+
     async def _store_all(self) -> None:
         try:
             while self._state.stages.committing():
                 await self._store_next()
-        except BrokerError as error:
+                self._tell()
+        except Exception as error:  # noqa: BLE001 (whatever it is: what is committed must be stored)
             _logger.warning("a committed transaction could not be stored and is tried again: %s", error)
             self._storing.set(self._clock.passing_ms() + RETRY_MS)
+            self._tell(error)
 
     async def _store_next(self) -> None:
         stored = await self._group_commit.execute(
@@ -97,18 +137,21 @@ class StageWork:
 
     async def _drop_overdue(self) -> None:
         now_ms = self._clock.passing_ms()
-        overdue = [batch for batch, deadline_ms in self._deadlines.items() if deadline_ms <= now_ms]
-        try:
-            for batch in overdue:
+        for batch in [batch for batch, deadline_ms in self._deadlines.items() if deadline_ms <= now_ms]:
+            if self._deadlines.get(batch, now_ms + 1) > now_ms:
+                continue  # somebody kept it meanwhile
+            # Before it is dropped, so that a stage that is made meanwhile has its own.
+            del self._deadlines[batch]
+            try:
                 dropped = await self._group_commit.execute(partial(staging.drop, batch=batch))
-                self._deadlines.pop(batch, None)
+            except Exception as error:  # noqa: BLE001 (whatever it is: no stage may stay for ever)
+                _logger.warning("stages of transaction %s could not be dropped and are tried again: %s", batch, error)
+                self._deadlines.setdefault(batch, self._clock.passing_ms() + RETRY_MS)
+            else:
                 if dropped:
                     _logger.warning("%d stages of transaction %s were dropped: nobody kept them", dropped, batch)
-        except BrokerError as error:
-            _logger.warning("stages could not be dropped and are tried again: %s", error)
-            self._dropping.set(now_ms + RETRY_MS)
         if self._deadlines:
-            self._dropping.set(max(min(self._deadlines.values()), now_ms + 1))
+            self._dropping.set(min(self._deadlines.values()))
 
     @property
     def is_busy(self) -> bool:
@@ -117,5 +160,7 @@ class StageWork:
 
     async def stop(self) -> None:
         """Ends all of it; what is committed is stored when the broker is back."""
+        self._is_stopped = True
         await self._storing.cancel()
         await self._dropping.cancel()
+        self._tell(ServiceNotAvailable(_STOPPING))

@@ -60,8 +60,8 @@ def _lost_from_json(form: Any) -> RowsLost:
 
 
 def _call_from_json(form: Any) -> CallStaged:
-    batch, stage_id, sequence, first_offset, parts = form
-    return CallStaged(BatchId(*batch), stage_id, sequence, first_offset, _offsets_from_json(parts))
+    batch, stage_id, sequence, first_offset, parts, timeout_ms = form
+    return CallStaged(BatchId(*batch), stage_id, sequence, first_offset, _offsets_from_json(parts), timeout_ms)
 
 
 CODECS = (
@@ -97,7 +97,12 @@ CODECS = (
         lambda j: StillWaiting(MessageQueue(*j[0]), tuple((at, due_ms, msg_id) for at, due_ms, msg_id in j[1])),
     ),
     Codec(14, StillReset, lambda f: [f.group, f.offsets], lambda j: StillReset(j[0], _offsets_from_json(j[1]))),
-    Codec(15, CallStaged, lambda f: [f.batch, f.stage_id, f.sequence, f.first_offset, f.parts], _call_from_json),
+    Codec(
+        15,
+        CallStaged,
+        lambda f: [f.batch, f.stage_id, f.sequence, f.first_offset, f.parts, f.timeout_ms],
+        _call_from_json,
+    ),
     Codec(
         16,
         StagesCommitted,

@@ -249,6 +249,19 @@ def test_stages_are_limited(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None
     assert hand_over(desk, b"2", sequence=1)
 
 
+def test_the_calls_of_all_stages_are_limited(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.topic()
+    monkeypatch.setattr("rmqpull_broker.core.staging.CALLS_MAX", 2)
+    hand_over(desk, b"1")
+    hand_over(desk, b"2", stage_id="b", batch=WRITE)
+    with pytest.raises(TooManyRequests, match="2 calls are staged already"):
+        hand_over(desk, b"3", sequence=1)
+    finish(desk, ("a", 1))
+    assert hand_over(desk, b"3", stage_id="b", sequence=1, batch=WRITE)
+    desk.run(lambda draft: drop(draft, WRITE))
+    assert desk.state.stages.call_count == 0
+
+
 def test_writes_are_remembered_for_a_while_and_queries_for_ever(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rmqpull_broker.core.stages.WRITES_REMEMBERED_MAX", 2)
     assert WRITES_REMEMBERED_MAX == 10_000

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
+from rmqpull_broker.core.errors import IllegalTopic
+from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto import columns
 from rmqpull_proto.rmqpull.v1 import columns_pb2
@@ -93,6 +96,34 @@ def test_stages_and_commits_outlive_a_restart(connect: Connect, tmp_path: Path) 
     with running_broker(topics={"orders": 1}, data_dir=str(tmp_path)) as broker:
         assert connect(broker.endpoints).call("CommitStages", commit(("a", 2))).was_committed
         assert seen(broker) == [b"1", b"2"]
+
+
+def test_retention_passes_stages_by_and_what_they_held_is_whole_after_a_restart(
+    connect: Connect, tmp_path: Path
+) -> None:
+    """Their timeout ends them; the messages of a large transaction must not go before they could be read."""
+    properties = BrokerProperties(file_reserved_time=1, mapped_file_size_commit_log=64 << 10)
+
+    def broker() -> AbstractContextManager[RunningBroker]:
+        return running_broker({"orders": 1}, data_dir=str(tmp_path), clock="manual", properties=properties)
+
+    bodies = [b"%03d" % number + bytes(10_000) for number in range(40)]
+    with broker() as running:
+        client = connect(running.endpoints)
+        for sequence, body in enumerate(bodies):
+            hand_over(client, body, sequence=sequence, timeout_ms=24 * 60 * MINUTE_MS)
+        running.send("orders", *(b"old" + bytes(10_000) for _ in range(20)))
+        running.clock.advance(hours=3)
+        assert len(seen(running)) < 20
+    with broker() as running:
+        client = connect(running.endpoints)
+        client.call("CommitStages", commit(("a", len(bodies))))
+        assert [body for body in seen(running) if not body.startswith(b"old")] == bodies
+
+
+def test_topics_cannot_have_the_names_of_stages() -> None:
+    with running_broker(topics={"orders": 1}) as broker, pytest.raises(IllegalTopic, match="cannot access"):
+        broker.create_topic("%STAGE%a")
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 24 * 60 * MINUTE_MS + 1])

@@ -14,5 +14,5 @@ async def answer(service: Service, request: rpc.CommitStagesRequest, caller: Cal
     batch = batch_id_of(request.transaction)
     named = [staging.CommittedStage(stage.stage_id, stage.call_count) for stage in request.stages]
     is_new = await service.group_commit.execute(lambda draft: staging.commit(draft, batch, named))
-    await service.stage_work.store(batch)
+    await service.stage_work.stored(batch)
     return rpc.CommitStagesResponse(status=OK, was_committed=not is_new)

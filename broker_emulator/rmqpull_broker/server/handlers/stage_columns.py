@@ -20,7 +20,14 @@ async def answer(service: Service, request: rpc.StageColumnsRequest, caller: Cal
     published = Published(request.topic, published_batch(request.arrow_ipc), caller.host, by_keys=by_keys)
     is_staged = await service.group_commit.execute(
         lambda draft: staging.stage(
-            draft, service.sender, batch, request.stage_id, request.sequence, published, service.clock_ms()
+            draft,
+            service.sender,
+            batch,
+            request.stage_id,
+            request.sequence,
+            published,
+            service.clock_ms(),
+            request.timeout_ms,
         ),
         len(request.arrow_ipc),
     )
