@@ -48,6 +48,12 @@ def test_stored_messages_are_counted_by_topic_in_either_form() -> None:
     assert (metrics.messages_in, metrics.bytes_in) == ({"orders": 4, "bills": 1}, {"orders": 6, "bills": 1})
 
 
+def test_what_is_staged_counts_when_it_is_stored_and_leaves_no_name_behind() -> None:
+    metrics = Metrics()
+    metrics.kept([ColumnsStored((QueuePart(QUEUE._replace(topic="%STAGE%a"), 0, 2),), batch(b"", b"ef"))])
+    assert (metrics.messages_in, metrics.bytes_in) == ({}, {})
+
+
 def test_pulled_messages_are_counted_by_topic_and_looks_by_status() -> None:
     metrics = Metrics()
     whole = batch(b"a", b"bcd", b"ef")

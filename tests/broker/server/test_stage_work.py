@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -70,7 +71,7 @@ class Broker:
             stage(draft, self.sender, batch, stage_id, sequence, published, self.clock.wall_ms(), timeout_ms)
 
         for sequence, body in enumerate(bodies):
-            await self.group_commit.execute(lambda draft, at=sequence, body=body: command(draft, at, body))
+            await self.group_commit.execute(partial(command, sequence=sequence, body=body))
 
     async def commit(self, call_count: int, batch: BatchId = BATCH, stage_id: str = "a") -> None:
         """Commits, and waits for nothing."""
