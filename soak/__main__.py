@@ -15,23 +15,24 @@ from processes import Children, Signals
 
 from soak.results import Summary, write
 from soak.rounds import RoundRun
-from soak.schedule import Round, draw_round
+from soak.schedule import SINK, SOURCE, Round, draw_round
 
 LIGHT_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """JVMs that live for seconds: what they spend on starting counts, and no kill waits for what they optimise."""
 
 
-def rounds(seed: int, kills: int | None, kills_per_round: int, first: int) -> Iterator[Round]:
+def rounds(what: str, seed: int, kills: int | None, kills_per_round: int, first: int) -> Iterator[Round]:
     """The rounds of a seed, from ``first`` on, with so many kills in all, or without end."""
     number = first
     while kills is None or kills > 0:
-        plan = draw_round(seed, number, kills_per_round if kills is None else min(kills, kills_per_round))
+        plan = draw_round(seed, number, kills_per_round if kills is None else min(kills, kills_per_round), what)
         kills = None if kills is None else kills - plan.kills
         number += 1
         yield plan
 
 
 @click.command()
+@click.option("--what", default=SOURCE, type=click.Choice([SOURCE, SINK]), help="What is tested.  [default: source]")
 @click.option("--seed", default=1, help="What is drawn from.  [default: 1]")
 @click.option("--kills", type=click.IntRange(min=1), help="How many processes are killed.  [default: 300]")
 @click.option("--minutes", type=click.FloatRange(min=0), help="Begin no round after so many minutes, instead.")
@@ -42,6 +43,7 @@ def rounds(seed: int, kills: int | None, kills_per_round: int, first: int) -> It
 @click.option("--folder", type=click.Path(path_type=Path), help="Keep data and logs in this folder, a new one.")
 @click.option("--docs", is_flag=True, help="Write the result to docs/soak.json and docs/soak.md.")
 def main(
+    what: str,
     seed: int,
     kills: int | None,
     minutes: float | None,
@@ -59,14 +61,14 @@ def main(
     """
     if kills is None and minutes is None:
         kills = 300
-    plans = rounds(seed, kills, kills_per_round, first_round)
+    plans = rounds(what, seed, kills, kills_per_round, first_round)
     if dry_run:
         # How many rounds fit into so many minutes only time tells.
         for plan in plans if minutes is None else [next(plans)]:
             say("\n".join(plan.lines()))
         return
     end = math.inf if minutes is None else time.monotonic() + minutes * 60
-    summary = Summary(seed)
+    summary = Summary(seed, what)
     signals = Signals()
     with tempfile.TemporaryDirectory(prefix="rmqpull-soak-") as temporary:
         for plan in plans:

@@ -1,7 +1,8 @@
 """The query, a process of its own: from the topics into Parquet files, until it is killed, or to the end and then done.
 
 The sink is Spark's own file sink: its tasks write, and ``_spark_metadata`` says which files count, so what is proven is
-what users have, with nothing of ours between the source and the output.
+what users have, with nothing of ours between the source and the output. Where our sink is under test, it writes into a
+topic instead, each message with the place that it was read from.
 Standard output tells whoever started it: one line of JSON for each thing that happens.
 """
 
@@ -16,6 +17,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 # Four tries of a task, as on a cluster: a lost Python worker is no reason to end a query.
 MASTER = "local[2,4]"
@@ -34,14 +36,32 @@ OUTPUT = (
 )
 
 
+COPY = (
+    "body",
+    "tags",
+    "keys",
+    "concat_ws('/', topic, brokerName, queueId) AS messageGroup",
+    "map('topic', topic, 'brokerName', brokerName, 'queueId', string(queueId), 'queueOffset', string(queueOffset), "
+    "'msgId', msgId) AS properties",
+)
+
+
 def say(event: str, **facts: str) -> None:
     """Tells the process that started this one."""
     print(json.dumps({"event": event, **facts}), flush=True)
 
 
 def messages(spark: SparkSession, options: dict[str, str]) -> DataFrame:
-    """The stream as it is written."""
-    return spark.readStream.format("rmqpull").options(**options).load().selectExpr(*OUTPUT)
+    """The stream as it is read."""
+    return spark.readStream.format("rmqpull").options(**options).load()
+
+
+def written(spark: SparkSession, config: dict[str, Any]) -> DataStreamWriter:
+    """The stream on its way out."""
+    stream = messages(spark, config["options"])
+    if config["sink"] is None:
+        return stream.selectExpr(*OUTPUT).writeStream.format("parquet").option("path", config["result"])
+    return stream.selectExpr(*COPY).writeStream.format("rmqpull").options(**config["sink"])
 
 
 def run_once(spark: SparkSession, config: dict[str, Any], parent: int) -> None:
@@ -49,8 +69,7 @@ def run_once(spark: SparkSession, config: dict[str, Any], parent: int) -> None:
     trigger = (
         {"availableNow": True} if config["availableNow"] else {"processingTime": f"{config['triggerMs']} milliseconds"}
     )
-    writer = messages(spark, config["options"]).writeStream.format("parquet").option("path", config["result"])
-    query = writer.option("checkpointLocation", config["checkpoint"]).trigger(**trigger).start()
+    query = written(spark, config).option("checkpointLocation", config["checkpoint"]).trigger(**trigger).start()
     say("running")
     while not query.awaitTermination(LOOK_S):  # type: ignore[arg-type]  # whole seconds only by its annotation
         if os.getppid() != parent:

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from soak.rounds import Result
+from soak.schedule import SINK, SOURCE
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = Path(__file__).with_name("page.md")
+JSON_FILES = {SOURCE: "soak.json", SINK: "soak-sink.json"}
+_ALL_IS_WELL = "Every acknowledged message is in the output exactly once. There was no finding."
 
 
 @dataclass
@@ -22,12 +25,14 @@ class Summary:
     """All rounds of a soak so far."""
 
     seed: int
+    what: str = SOURCE
     rounds: int = 0
     kills: Counter[str] = field(default_factory=Counter)
     others: Counter[str] = field(default_factory=Counter)
     acknowledged: int = 0
     unacknowledged: int = 0
     rows: int = 0
+    repeated: int = 0
     batches: int = 0
     failures: int = 0
     seconds: float = 0.0
@@ -41,6 +46,7 @@ class Summary:
         self.acknowledged += result.acknowledged
         self.unacknowledged += result.unacknowledged
         self.rows += result.rows
+        self.repeated += result.repeated
         self.batches += result.batches
         self.failures += result.failures
         self.seconds += result.seconds
@@ -56,7 +62,12 @@ class Summary:
     def verdict(self) -> str:
         """In a sentence."""
         if self.findings:
-            return "\n".join(["NOT exactly once:", *self.findings])
+            return "\n".join(["NOT as promised:", *self.findings])
+        if self.what == SINK:
+            return (
+                "every acknowledged message is in the output one time, in order; over and above that, at-least-once "
+                f"repeated {self.repeated:,}, all to be told by their ids"
+            )
         return (
             "exactly once: every acknowledged message is in the output one time, in order, and groups stand at the end"
         )
@@ -72,6 +83,7 @@ class Summary:
             "acknowledged": self.acknowledged,
             "unacknowledged_attempts": self.unacknowledged,
             "rows": self.rows,
+            **({"repeated_at_least_once": self.repeated} if self.what == SINK else {}),
             "batches": self.batches,
             "query_failures_by_kills_and_faults": self.failures,
             "minutes": round(self.seconds / 60, 1),
@@ -90,22 +102,36 @@ def write(summary: Summary, json_file: Path | None, docs: bool) -> None:
     if json_file is not None:
         json_file.write_text(text, encoding="utf-8")
     if docs:
-        (DOCS / "soak.json").write_text(text, encoding="utf-8")
-        (DOCS / "soak.md").write_text(page(summary.document()), encoding="utf-8")
+        (DOCS / JSON_FILES[summary.what]).write_text(text, encoding="utf-8")
+        documents = [json.loads((DOCS / JSON_FILES[what]).read_text(encoding="utf-8")) for what in (SOURCE, SINK)]
+        (DOCS / "soak.md").write_text(page(*documents), encoding="utf-8")
 
 
-def page(document: dict[str, Any]) -> str:
-    """docs/soak.md, from what docs/soak.json holds."""
+def page(source: dict[str, Any], sink: dict[str, Any]) -> str:
+    """docs/soak.md, from what docs/soak.json and docs/soak-sink.json hold."""
+    return PAGE.read_text(encoding="utf-8").format(source=_told(source), sink=_told(sink))
+
+
+def _told(document: dict[str, Any]) -> str:
     machine = document["machine"]
     steps = {**document["kills"], **document["other_steps"]}
-    table = "\n".join(f"| {name} | {count:,} |" for name, count in steps.items())
-    findings = "\n".join(f"- {finding}" for finding in document["findings"])
-    verdict = findings or "Every acknowledged message is in the output exactly once. There was no finding."
-    return PAGE.read_text(encoding="utf-8").format(
-        **document,
-        table=table,
-        verdict=verdict,
-        cores=machine["cores"],
-        python=machine["python"],
-        spark=machine["pyspark"],
-    )
+    repeated = document.get("repeated_at_least_once")
+    lines = [
+        *[f"- {finding}" for finding in document["findings"]],
+        *[_ALL_IS_WELL] * (not document["findings"]),
+        "",
+        f"Seed {document['seed']}: {document['rounds']} rounds with **{document['kills_in_all']} kills** in "
+        f"{document['minutes']} minutes, on {machine['cores']} cores, with Python {machine['python']} and Spark "
+        f"{machine['pyspark']}.",
+        f"Acknowledged were {document['acknowledged']:,} messages; {document['unacknowledged_attempts']:,} attempts "
+        f"were not. The output has {document['rows']:,} rows",
+        f"in {document['batches']:,} finished batches"
+        + (f", and {repeated:,} more that at-least-once repeated. " if repeated is not None else ". ")
+        + f"Spark ended the query {document['query_failures_by_kills_and_faults']} times, of what was killed or "
+        "ordered in that round.",
+        "",
+        "| step | times |",
+        "|---|---:|",
+        *[f"| {name} | {count:,} |" for name, count in steps.items()],
+    ]
+    return "\n".join(lines)

@@ -15,16 +15,20 @@ from processes import Children
 
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as admin
 from rmqpull_proto.rpc import ADMIN
+from soak import copied
 from soak.calls import Calls
 from soak.judge import Queue, ahead, judge
 from soak.ledger import Ledger
+from soak.output import Row
 from soak.output import rows as output_rows
 from soak.producers import Producers
-from soak.schedule import KILLS, Fault, Kind, Round, Step
-from soak.stage import GROUP, Broker, Query
+from soak.schedule import EXACTLY_ONCE, KILLS, Fault, Kind, Round, Step
+from soak.stage import COPIED, GROUP, TRANSACTION_TIMEOUT_MS, Broker, Query
 
 DRAIN_SECONDS_MAX = 300.0
 QUEUES_MAX = 12
+STAGES_SECONDS_MORE = 15.0
+"""How much later than its timeout a stage may go: the broker may have been started meanwhile."""
 # What Spark says when a Python process is gone, and what a fault made the broker say.
 _LOST_PYTHON = re.compile(r"Python worker|EOFException|SocketException|Broken pipe|Connection reset|terminated|crashed")
 _ORDERED = re.compile(r"INTERNAL_SERVER_ERROR")
@@ -39,6 +43,7 @@ class Result:
     acknowledged: int = 0
     unacknowledged: int = 0
     rows: int = 0
+    repeated: int = 0
     batches: int = 0
     failures: int = 0
     seconds: float = 0.0
@@ -52,6 +57,7 @@ class RoundRun:
         self._plan = plan
         self._say = say
         self._result = Result()
+        self._data = folder / "broker"
         self._ledger = Ledger()
         self._topics = [name for name, _ in plan.setting.topics]
         self._broker = Broker(children, folder, plan.setting)
@@ -158,7 +164,7 @@ class RoundRun:
         self._ledger.step += 1
         if not self._query.drain(DRAIN_SECONDS_MAX):
             self._find([f"the query did not read to the end within {DRAIN_SECONDS_MAX:.0f} s.{self._query.log_end}"])
-        rows = list(output_rows(self._query.result))
+        rows = self._copied_rows() if self._plan.setting.delivery else list(output_rows(self._query.result))
         attempts = self._ledger.attempts()
         self._find(judge(attempts, self._plan.setting.wants, rows, self._ends(), self._committed()))
         self._find(self._unexpected_failures())
@@ -166,6 +172,19 @@ class RoundRun:
         self._result.acknowledged, self._result.unacknowledged = acknowledged, len(attempts) - acknowledged
         self._result.rows, self._result.failures = len(rows), len(self._query.failures)
         self._result.batches = len(spark_checkpoint.committed(self._query.checkpoint))
+
+    def _copied_rows(self) -> list[Row]:
+        """What readers of the sink's topic see; of what at-least-once repeated, the first of each."""
+        deadline = time.monotonic() + TRANSACTION_TIMEOUT_MS / 1000 + STAGES_SECONDS_MORE
+        while (left := copied.open_stages(self._data)) and time.monotonic() < deadline:
+            time.sleep(1)
+        self._find([f"stages are open beyond their timeout: {stage_id}" for stage_id in left])
+        rows = list(copied.rows(self._data, COPIED))
+        if self._plan.setting.delivery == EXACTLY_ONCE:
+            return [entry.row for entry in rows]
+        first = {entry.row_id: entry.row for entry in reversed(rows)}
+        self._result.repeated += len(rows) - len(first)
+        return [entry.row for entry in rows if first[entry.row_id] is entry.row]
 
     def _find(self, findings: Sequence[str]) -> None:
         plan = self._plan

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import enum
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 TAGS = ("red", "green", "blue")
 PRICES = 100
 """The property price of a message is below this."""
+SOURCE, SINK = "source", "sink"
+"""What is under test: a query from topics into files, or one from topics into another topic."""
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 
 
 class Kind(enum.Enum):
@@ -106,6 +109,8 @@ class Setting:
     large_body_bytes: int
     max_offsets: int
     options: tuple[tuple[str, str], ...] = ()
+    delivery: str | None = None
+    """Of the sink; None where Spark's own writes files."""
 
     @property
     def has_columns(self) -> bool:
@@ -128,7 +133,7 @@ class Setting:
             f"filter {self.filter_type} {self.filter_expression!r}; {trigger}; bodies up to {self.large_body_bytes}; "
             f"at first {self.max_offsets} offsets per trigger; "
             f"{options}"
-        )
+        ) + (f"; written {self.delivery}" if self.delivery else "")
 
 
 @dataclass(frozen=True)
@@ -151,13 +156,15 @@ class Round:
         yield from (f"  step {number}: {step}" for number, step in enumerate(self.steps, 1))
 
 
-def draw_round(seed: int, number: int, kills: int) -> Round:
+def draw_round(seed: int, number: int, kills: int, what: str = SOURCE) -> Round:
     """Round ``number`` (from 0) of a seed, with so many kills: deck after deck, each in an order of its own.
 
     Both transports, both ways to name topics, and both triggers come in turn too, so that few rounds meet them all.
     """
     dice = random.Random(f"{seed}/{number}")
     setting = _draw_setting(dice, number)
+    if what == SINK:
+        setting = _with_sink(setting, number)
     deck: list[Kind] = []
     steps: list[Step] = []
     for _ in range(kills):
@@ -193,6 +200,22 @@ def _draw_setting(dice: random.Random, number: int) -> Setting:
     )
 
 
+def _with_sink(setting: Setting, number: int) -> Setting:
+    """The three ways to deliver come in turn. All that is sent is written, and each queue by one task, so that its
+    order can be judged.
+    """
+    extensions, delivery = [
+        ("columns,admin,stages", EXACTLY_ONCE),
+        ("columns,admin,stages", AT_LEAST_ONCE),
+        ("admin", AT_LEAST_ONCE),
+    ][number % 3]
+    options = tuple(option for option in setting.options if option[0] in ("numPartitions", "idleWaitMs"))
+    # AvailableNow in other rounds than with the source, or it would meet one delivery alone.
+    available_now = number // 3 % 2 == 1
+    everything = replace(setting, filter_type="TAG", filter_expression="*", available_now=available_now)
+    return replace(everything, extensions=extensions, delivery=delivery, options=options)
+
+
 def _draw_others(dice: random.Random, setting: Setting) -> list[Kind]:
     kinds = [Kind.STALL_BROKER, Kind.FAULT, Kind.FAULT, Kind.ADD_QUEUES]
     kinds += [Kind.ADD_TOPIC] * setting.by_pattern
@@ -217,7 +240,8 @@ def _draw_step(dice: random.Random, kind: Kind, setting: Setting) -> Step:
 
 
 def _draw_fault(dice: random.Random, setting: Setting) -> Fault:
-    asked = ("PullColumns", "QueryBounds", "CommitOffsets") if setting.has_columns else _STANDARD_CALLS
+    asked: tuple[str, ...] = _COLUMN_CALLS if setting.has_columns else _STANDARD_CALLS
+    asked = asked + _SINK_CALLS if setting.delivery == EXACTLY_ONCE else asked
     # A producer has two ways to send; what the query asks is what it is about.
     rpc = dice.choice([*asked, *asked, "SendMessage", *["PublishColumns"] * setting.has_columns])
     times, after = dice.randrange(1, 4), dice.random() < 0.4
@@ -229,5 +253,7 @@ def _draw_fault(dice: random.Random, setting: Setting) -> Fault:
     return Fault(rpc, action, times=times, after=after)
 
 
-_STANDARD_CALLS: Sequence[str] = ("PullMessage", "QueryOffset", "QueryRoute", "UpdateOffset")
+_COLUMN_CALLS = ("PullColumns", "QueryBounds", "CommitOffsets")
+_STANDARD_CALLS = ("PullMessage", "QueryOffset", "QueryRoute", "UpdateOffset")
+_SINK_CALLS = ("StageColumns", "StageColumns", "CommitStages", "CommitStages", "KeepStages")
 _CODES = ("TOO_MANY_REQUESTS", "TOO_MANY_REQUESTS", "INTERNAL_SERVER_ERROR")

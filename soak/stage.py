@@ -18,6 +18,10 @@ from soak import victims
 from soak.schedule import Moment, Setting
 
 GROUP = "soak"
+COPIED, COPIED_QUEUES = "copied", 3
+"""Where the sink writes: each queue that is read is a message group there."""
+TRANSACTION_TIMEOUT_MS = 15_000
+"""Longer than anything in a round keeps tasks from their broker."""
 READY_SECONDS_MAX = 60.0
 MOMENT_SECONDS_MAX = 120.0
 """How long a kill waits for its moment; then it comes at once."""
@@ -36,7 +40,9 @@ class Broker:
         self._arguments = ["--data-dir", str(folder / "broker"), "--extensions", setting.extensions]
         self._arguments += ["--brokers", ",".join(setting.brokers), "--log-level", "warning"]
         self._arguments += ["--property", f"mappedFileSizeCommitLog={_SEGMENT_BYTES}"]
-        self.start(*(word for topic, queues in setting.topics for word in ("--topic", f"{topic}:{queues}")))
+        topics = [f"{topic}:{queues}" for topic, queues in setting.topics]
+        topics += [f"{COPIED}:{COPIED_QUEUES}:FIFO"] if setting.delivery else []
+        self.start(*(word for topic in topics for word in ("--topic", topic)))
 
     def start(self, *topics: str) -> None:
         """Returns when it serves. Raises ProcessFailed. Topics are named once: later they may have grown."""
@@ -86,6 +92,7 @@ class Query:
             "availableNow": setting.available_now or drain,
             "triggerMs": setting.trigger_ms,
             "drain": drain,
+            "sink": self._sink_options(),
         }
         job = str(Path(__file__).with_name("query_job.py"))
         self._process = self._children.start("query", [sys.executable, job, json.dumps(config)], self._log)
@@ -104,6 +111,19 @@ class Query:
         }
         options |= {"topicPattern": "soak-.*"} if setting.by_pattern else {"topic": ",".join(dict(setting.topics))}
         return options if max_offsets is None else options | {"maxOffsetsPerTrigger": str(max_offsets)}
+
+    def _sink_options(self) -> dict[str, str] | None:
+        delivery = self._setting.delivery
+        if delivery is None:
+            return None
+        return {
+            "endpoints": self._endpoints,
+            "topic": COPIED,
+            "delivery": delivery,
+            "requestTimeoutMs": "60000",
+            "transactionTimeoutMs": str(TRANSACTION_TIMEOUT_MS),
+            "batchBytes": "65536",  # so that a stage has several calls
+        }
 
     def await_moment(self, moment: Moment) -> None:
         """Returns when the query is where ``moment`` says, or after MOMENT_SECONDS_MAX."""

@@ -29,7 +29,7 @@ from rmqpull_proto import rpc
 CALLS_KEPT_MAX = 10_000
 """Calls that are delayed, dropped or held at the same time."""
 
-_RPCS = frozenset({*rpc.MESSAGING.methods, *rpc.COLUMNS.methods})
+_RPCS = frozenset({*rpc.MESSAGING.methods, *rpc.COLUMNS.methods, *rpc.STAGES.methods})
 # Who makes the rules must be able to take them back: the calls of an administrator are spared.
 
 _logger = logging.getLogger(__name__)

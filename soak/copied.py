@@ -1,0 +1,78 @@
+"""What the sink has written, from the broker's own log: nothing that may be wrong stands between it and the judge."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from rmqpull_broker.core.columns import to_rows
+from rmqpull_broker.core.facts import (
+    CallStaged,
+    ColumnsStored,
+    RowsStored,
+    StagedCallStored,
+    StagesCommitted,
+    StagesEnded,
+)
+from rmqpull_broker.core.model import BodyEncoding, MessageQueue, StoredMessage
+from rmqpull_broker.core.stages import Stages
+from rmqpull_broker.store.inspection import dump
+from rmqpull_broker.store.vfs import OsFileSystem
+from soak.ledger import digest_of
+from soak.output import Row
+
+_EITHER_HEADER = 47
+"""Tells zlib to take its own header as well as gzip's."""
+
+
+class Copied(NamedTuple):
+    """A message in the sink's topic: the row as it was read, and what a reader tells repetitions by."""
+
+    row: Row
+    row_id: tuple[str, ...]
+
+
+def rows(data: Path, topic: str) -> Iterator[Copied]:
+    """All messages of the topic, each queue's in order. ``file`` is the queue of the copy."""
+    for queue, stored in _stored(data, topic):
+        yield _copied(queue, stored)
+
+
+def open_stages(data: Path) -> list[str]:
+    """Stages that nobody has committed, or whose commit is not stored to its end."""
+    stages = Stages()
+    for record in dump(OsFileSystem(str(data), is_read_only=True)):
+        for fact in record.facts:
+            if isinstance(fact, (CallStaged, StagesCommitted, StagedCallStored, StagesEnded)):
+                stages.apply(fact)
+    return list(stages.all())
+
+
+def _stored(data: Path, topic: str) -> Iterator[tuple[MessageQueue, StoredMessage]]:
+    for record in dump(OsFileSystem(str(data), is_read_only=True)):
+        for fact in record.facts:
+            if isinstance(fact, RowsStored) and fact.queue.topic == topic:
+                yield from ((fact.queue, stored) for stored in fact.rows)
+            elif isinstance(fact, ColumnsStored) and fact.parts[0].queue.topic == topic:
+                queues = (part.queue for part in fact.parts for _ in range(part.row_count))
+                yield from zip(queues, to_rows([fact.batch]), strict=True)
+
+
+def _copied(queue: MessageQueue, stored: StoredMessage) -> Copied:
+    message, said = stored.message, dict(stored.message.properties)
+    is_packed = message.body_encoding is BodyEncoding.GZIP
+    row = Row(
+        batch_id=0,
+        file=f"{queue.topic}/{queue.queue_id}",
+        topic=said["topic"],
+        broker_name=said["brokerName"],
+        queue_id=int(said["queueId"]),
+        offset=int(said["queueOffset"]),
+        msg_id=said["msgId"],
+        key=message.keys[0],
+        tag=message.tags or "",
+        digest=digest_of(zlib.decompress(message.body, _EITHER_HEADER) if is_packed else message.body),
+    )
+    return Copied(row, tuple(said.get(name, "") for name in ("rmqpullWriterId", "rmqpullBatchId", "rmqpullRowId")))

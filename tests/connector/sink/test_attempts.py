@@ -1,0 +1,118 @@
+"""Attempts of one partition beside each other and after each other: speculation, retries and zombies (task pieces)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from pyspark_rmqpull.client.producing import Producer, Transaction, producer_of
+from pyspark_rmqpull.errors import RequestRefused
+from pyspark_rmqpull.sink.options import SinkOptions
+from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
+from rmqpull_broker.testing import RunningBroker, running_broker
+
+WAIT_S = 60
+BATCH, NEXT = Transaction("sink/query", 7), Transaction("sink/query", 8)
+
+
+@pytest.fixture
+def broker() -> Iterator[RunningBroker]:
+    with running_broker({"orders": 1}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def options(broker: RunningBroker) -> SinkOptions:
+    return SinkOptions.from_options({"endpoints": broker.endpoints, "topic": "orders"})
+
+
+@pytest.fixture
+def producer(options: SinkOptions) -> Producer:
+    return producer_of(options.connection)
+
+
+def rows(*bodies: bytes) -> pa.RecordBatch:
+    return pa.record_batch({"body": pa.array(bodies, pa.binary())})
+
+
+def attempt(producer: Producer, options: SinkOptions, number: int, transaction: Transaction = BATCH) -> SinkTask:
+    """An attempt of partition 0."""
+    return SinkTask(producer, options, transaction, 0, f"0-{number}-{transaction.batch_id}")
+
+
+def commit(producer: Producer, done: TaskCommit) -> bool:
+    assert done.stage_id is not None
+    return producer.commit(done.transaction, [(done.stage_id, done.call_count)])
+
+
+def bodies(broker: RunningBroker) -> list[bytes]:
+    return [row.message.body for row in broker.messages("orders")]
+
+
+def stages(broker: RunningBroker) -> list[str]:
+    return broker.look(lambda state: list(state.stages.all()))
+
+
+@pytest.mark.parametrize("winner", [0, 1])
+def test_of_two_attempts_the_one_that_is_named_counts(
+    broker: RunningBroker, options: SinkOptions, producer: Producer, winner: int
+) -> None:
+    done = [attempt(producer, options, number).run(iter([rows(b"1", b"2"), rows(b"3")])) for number in range(2)]
+    assert len(stages(broker)) == 2
+    assert commit(producer, done[winner])
+    assert bodies(broker) == [b"1", b"2", b"3"]
+    assert stages(broker) == []
+    assert not commit(producer, done[1 - winner])
+    assert bodies(broker) == [b"1", b"2", b"3"]
+
+
+def test_a_zombie_that_writes_on_after_the_commit_adds_nothing(
+    broker: RunningBroker, options: SinkOptions, producer: Producer
+) -> None:
+    """Neither to its own micro-batch nor to the next, and it leaves no stage behind."""
+    go_on = threading.Event()
+    begun = threading.Event()
+    zombie_done: list[TaskCommit] = []
+
+    def slowly() -> Iterator[pa.RecordBatch]:
+        yield rows(b"1", b"2")
+        begun.set()
+        assert go_on.wait(WAIT_S)
+        yield rows(b"3")
+
+    zombie = attempt(producer, options, 0)
+    thread = threading.Thread(target=lambda: zombie_done.append(zombie.run(slowly())))
+    thread.start()
+    assert begun.wait(WAIT_S)
+    assert commit(producer, attempt(producer, options, 1).run(iter([rows(b"1", b"2", b"3")])))
+    following = attempt(producer, options, 0, NEXT).run(iter([rows(b"4")]))
+    go_on.set()
+    thread.join(WAIT_S)
+    assert not commit(producer, zombie_done[0])
+    assert commit(producer, following)
+    assert bodies(broker) == [b"1", b"2", b"3", b"4"]
+    assert stages(broker) == []
+
+
+def test_a_driver_that_was_replaced_cannot_commit_its_micro_batch_again(
+    broker: RunningBroker, options: SinkOptions, producer: Producer
+) -> None:
+    old, new = (attempt(producer, options, number).run(iter([rows(b"1")])) for number in range(2))
+    assert commit(producer, new)
+    assert commit(producer, attempt(producer, options, 0, NEXT).run(iter([rows(b"2")])))
+    assert not commit(producer, old)
+    assert bodies(broker) == [b"1", b"2"]
+
+
+def test_a_stage_that_timed_out_is_never_reported_as_written() -> None:
+    with running_broker({"orders": 1}, clock="manual") as late:
+        given = SinkOptions.from_options({"endpoints": late.endpoints, "topic": "orders", "transactionTimeoutMs": "1000"})
+        producer = producer_of(given.connection)
+        done = attempt(producer, given, 0).run(iter([rows(b"1")]))
+        late.clock.advance(seconds=2)
+        with pytest.raises(RequestRefused, match="it was dropped when its timeout was over"):
+            commit(producer, done)
+        assert (bodies(late), stages(late)) == ([], [])
