@@ -62,7 +62,7 @@ def _stored(data: Path, topic: str) -> Iterator[tuple[MessageQueue, StoredMessag
 
 def _copied(queue: MessageQueue, stored: StoredMessage) -> Copied:
     message, said = stored.message, dict(stored.message.properties)
-    is_packed = message.body_encoding is BodyEncoding.GZIP
+    is_packed = message.body_encoding in (BodyEncoding.GZIP, BodyEncoding.ZLIB)
     row = Row(
         batch_id=0,
         file=f"{queue.topic}/{queue.queue_id}",

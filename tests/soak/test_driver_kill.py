@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import checkpoint as spark_checkpoint
-import pytest
-from processes import Children, Signals
+from processes import Children
 
 from rmqpull_broker.testing import RunningBroker, running_broker
 from soak.output import rows
@@ -30,17 +26,6 @@ SETTING = Setting(
     large_body_bytes=0,
     max_offsets=10,
 )
-
-
-@pytest.fixture
-def children() -> Iterator[Children]:
-    """Processes that end with the test; the handlers of this process are as before."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
-    with Children(Signals(), dict(os.environ)) as children:
-        yield children
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 def send(broker: RunningBroker, first: int, until: int) -> None:

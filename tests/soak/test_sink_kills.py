@@ -1,0 +1,121 @@
+"""A driver that is killed around the commit of what it writes: before, after, and in the middle of a batch write."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import checkpoint as spark_checkpoint
+import pytest
+from processes import Child, Children
+
+from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.testing import RunningBroker, running_broker
+from soak.schedule import AT_LEAST_ONCE, EXACTLY_ONCE, Setting
+from soak.stage import COPIED, Query
+
+WAIT_SECONDS_MAX = 240.0
+TOPICS = {"orders": 2, COPIED: (3, TopicType.FIFO)}
+ONCE = Setting(
+    extensions="columns,admin,stages",
+    brokers=("broker-a",),
+    topics=(("orders", 2),),
+    by_pattern=False,
+    filter_type="TAG",
+    filter_expression="*",
+    available_now=True,
+    trigger_ms=0,
+    large_body_bytes=0,
+    max_offsets=10,
+    delivery=EXACTLY_ONCE,
+)
+
+
+def await_that(happened: Callable[[], bool], what: str, process: Child | None = None) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not happened():
+        words = "" if process is None else process.last_words()
+        assert time.monotonic() < deadline, f"not {what}{words}"
+        time.sleep(0.02)
+
+
+def copied(broker: RunningBroker) -> list[tuple[str, int]]:
+    """Each message of the copy by the place that it was read from."""
+    messages = [row.message for row in broker.messages(COPIED)]
+    return [(message.properties["queueId"], int(message.properties["queueOffset"])) for message in messages]
+
+
+def open_stages(broker: RunningBroker) -> list[str]:
+    return broker.look(lambda state: list(state.stages.all()))
+
+
+@pytest.mark.parametrize("is_committed", [False, True], ids=["before the commit", "after the commit"])
+def test_a_micro_batch_whose_driver_was_killed_is_written_once(
+    tmp_path: Path, children: Children, is_committed: bool
+) -> None:
+    """After it: the broker has committed, and Spark's own log does not know. The same batch then changes nothing."""
+    with running_broker(TOPICS) as broker:
+        broker.send("orders", *(b"%03d" % number for number in range(30)))
+        held = broker.faults.hold("CommitStages", times=None, after=is_committed)
+        query = Query(children, tmp_path, broker.endpoints, ONCE)
+        query.start(max_offsets=10)
+        await_that(lambda: bool(broker.faults.kept(held)), "committed")
+        query.kill()
+        assert spark_checkpoint.unfinished(query.checkpoint) == 0
+        first = [(queue, at) for queue in "01" for at in range(5)]
+        assert sorted(copied(broker)) == (first if is_committed else [])
+        assert bool(open_stages(broker)) is not is_committed
+
+        broker.faults.clear()
+        assert query.drain(WAIT_SECONDS_MAX), query.log_end
+        everything = copied(broker)
+        assert sorted(everything) == [(queue, at) for queue in "01" for at in range(15)]
+        assert [at for queue, at in everything if queue == "0"] == list(range(15))
+        assert open_stages(broker) == []
+
+
+def test_at_least_once_repeats_what_a_killed_driver_had_sent_under_the_same_ids(
+    tmp_path: Path, children: Children
+) -> None:
+    setting = replace(ONCE, delivery=AT_LEAST_ONCE)
+    with running_broker(TOPICS) as broker:
+        broker.send("orders", *(b"%03d" % number for number in range(30)))
+        held = broker.faults.hold("PublishColumns", times=None, after=True)
+        query = Query(children, tmp_path, broker.endpoints, setting)
+        query.start(max_offsets=10)
+        await_that(lambda: bool(broker.faults.kept(held)), "published")
+        query.kill()
+        assert copied(broker)
+
+        broker.faults.clear()
+        assert query.drain(WAIT_SECONDS_MAX), query.log_end
+        everything = [row.message for row in broker.messages(COPIED)]
+        by_id: dict[str, set[bytes]] = {}
+        for message in everything:
+            by_id.setdefault(message.properties["rmqpullRowId"], set()).add(message.body)
+        assert len(everything) > 30
+        assert sorted(body for bodies in by_id.values() for body in bodies) == [b"%03d" % n for n in range(30)]
+
+
+@pytest.mark.parametrize("rpc", ["StageColumns", "CommitStages"])
+def test_of_a_batch_write_that_is_killed_nothing_is_seen_and_nothing_stays(
+    tmp_path: Path, children: Children, rpc: str
+) -> None:
+    """It waits for the answer to its first calls, which are kept; or all is kept, and only its commit is missing."""
+    with running_broker({"orders": 2}, clock="manual") as broker:
+        held = broker.faults.hold(rpc, times=None, after=rpc == "StageColumns")
+        options = {"endpoints": broker.endpoints, "topic": "orders", "transactionTimeoutMs": "1000"}
+        job = str(Path(__file__).with_name("write_job.py"))
+        config = json.dumps({"rows": 1_000, "options": options})
+        write = children.start("write", [sys.executable, job, config], tmp_path / "write.log")
+        await_that(lambda: bool(broker.faults.kept(held)), f"asked for {rpc}", write)
+        assert open_stages(broker) != []
+        write.kill()
+        broker.faults.clear()
+        broker.clock.advance(ms=1_000)
+        await_that(lambda: open_stages(broker) == [], "dropped by the timeout")
+        assert broker.messages("orders") == []
