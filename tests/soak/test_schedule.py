@@ -6,7 +6,21 @@ from collections import Counter
 
 import pytest
 
-from soak.schedule import DECK, KILLS, Fault, Kind, Moment, Round, Setting, draw_round
+from soak.schedule import (
+    AT_LEAST_ONCE,
+    DECK,
+    EXACTLY_ONCE,
+    KILLS,
+    PRICES,
+    SINK,
+    TAGS,
+    Fault,
+    Kind,
+    Moment,
+    Round,
+    Setting,
+    draw_round,
+)
 
 
 def some_rounds(seed: int, count: int = 6, kills: int = 24) -> list[Round]:
@@ -54,6 +68,23 @@ def test_faults_are_of_calls_that_the_transport_makes() -> None:
     for drawn in some_rounds(2):
         rpcs = {step.fault.rpc for step in drawn.steps if step.fault}
         assert ("PullMessage" in rpcs or "QueryOffset" in rpcs) is not drawn.setting.has_columns
+
+
+def test_a_sink_meets_every_delivery_and_all_that_is_read_is_written() -> None:
+    rounds = [draw_round(1, number, 24, SINK) for number in range(6)]
+    settings = [drawn.setting for drawn in rounds]
+    assert [(setting.delivery, "stages" in setting.extensions, setting.has_columns) for setting in settings[:3]] == [
+        (EXACTLY_ONCE, True, True),
+        (AT_LEAST_ONCE, True, True),
+        (AT_LEAST_ONCE, False, False),
+    ]
+    assert {(setting.delivery, setting.available_now) for setting in settings} == {
+        (delivery, available_now) for delivery in (EXACTLY_ONCE, AT_LEAST_ONCE) for available_now in (False, True)
+    }
+    assert all(setting.wants(tag, price) for setting in settings for tag in TAGS for price in range(PRICES))
+    struck = {step.fault.rpc for step in rounds[0].steps + rounds[3].steps if step.fault}
+    assert {"StageColumns", "CommitStages"} <= struck
+    assert not any(step.fault and "Stage" in step.fault.rpc for step in rounds[1].steps + rounds[2].steps)
 
 
 @pytest.mark.parametrize(

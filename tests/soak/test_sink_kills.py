@@ -19,7 +19,7 @@ from soak.schedule import AT_LEAST_ONCE, EXACTLY_ONCE, Setting
 from soak.stage import COPIED, Query
 
 WAIT_SECONDS_MAX = 240.0
-TOPICS = {"orders": 2, COPIED: (3, TopicType.FIFO)}
+TOPICS: dict[str, int | tuple[int, TopicType]] = {"orders": 2, COPIED: (3, TopicType.FIFO)}
 ONCE = Setting(
     extensions="columns,admin,stages",
     brokers=("broker-a",),

@@ -1,4 +1,4 @@
-"""The soak, short: two rounds, one over columns and one over the standard protocol, with kills of every kind."""
+"""The soak, short: two rounds each of the source and of the sink, with kills of every kind."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-from soak.results import page
+from soak.results import JSON_FILES, page
 from soak.schedule import DECK, KILLS
 
 REPOSITORY = Path(__file__).parents[2]
@@ -16,11 +17,10 @@ TIMEOUT_S = 900
 END_S = 60
 
 
-def test_every_acknowledged_message_is_in_the_output_exactly_once(tmp_path: Path) -> None:
-    """Also acceptance case 39: topics and queues are added while messages are sent, and the query stops and starts."""
+def soaked(tmp_path: Path, *arguments: str) -> dict[str, Any]:
+    """The result of a soak. Fails when it has findings."""
     file = tmp_path / "result.json"
-    command = [sys.executable, "-m", "soak", "--seed", "20", "--kills", str(2 * len(DECK))]
-    command += ["--kills-per-round", str(len(DECK)), "--json", str(file), "--folder", str(tmp_path / "rounds")]
+    command = [sys.executable, "-m", "soak", *arguments, "--json", str(file), "--folder", str(tmp_path / "rounds")]
     soak = subprocess.Popen(
         command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ)
     )
@@ -30,15 +30,30 @@ def test_every_acknowledged_message_is_in_the_output_exactly_once(tmp_path: Path
         soak.terminate()  # it ends its processes; a kill would leave them
         soak.wait(END_S)
     assert soak.returncode == 0, said
-    result = json.loads(file.read_text(encoding="utf-8"))
+    result: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     assert result["findings"] == []
-    assert result["rounds"] == 2
-    assert result["kills"].keys() == {kind.value for kind in KILLS}
     assert result["acknowledged"] > 0
     assert result["rows"] > 0
+    return result
+
+
+def test_every_acknowledged_message_is_in_the_output_exactly_once(tmp_path: Path) -> None:
+    """Also acceptance case 39: topics and queues are added while messages are sent, and the query stops and starts."""
+    kills = ("--kills", str(2 * len(DECK)), "--kills-per-round", str(len(DECK)))
+    result = soaked(tmp_path, "--seed", "20", *kills)
+    assert result["rounds"] == 2
+    assert result["kills"].keys() == {kind.value for kind in KILLS}
+
+
+def test_the_sink_writes_what_its_delivery_promises(tmp_path: Path) -> None:
+    """Exactly once, and at least once in columns; the standard protocol has its turn in `make soak`."""
+    kills = ("--kills", str(2 * len(DECK)), "--kills-per-round", str(len(DECK)))
+    result = soaked(tmp_path, "--what", "sink", "--seed", "2", *kills)
+    assert result["rounds"] == 2
+    assert result["kills"].keys() == {kind.value for kind in KILLS}
 
 
 def test_the_page_in_the_docs_is_of_the_result_beside_it() -> None:
     docs = REPOSITORY / "docs"
-    result = json.loads((docs / "soak.json").read_text(encoding="utf-8"))
-    assert (docs / "soak.md").read_text(encoding="utf-8") == page(result)
+    results = [json.loads((docs / name).read_text(encoding="utf-8")) for name in JSON_FILES.values()]
+    assert (docs / "soak.md").read_text(encoding="utf-8") == page(*results)

@@ -63,6 +63,18 @@ def test_a_transaction_becomes_readable_with_its_commit_and_once(connect: Connec
         assert seen(broker) == [b"1", b"2"]
 
 
+def test_of_commits_at_the_same_time_one_is_the_first_and_all_wait_until_it_is_stored(connect: Connect) -> None:
+    with running_broker(topics={"orders": 1}) as broker:
+        client = connect(broker.endpoints)
+        for sequence in range(20):
+            hand_over(client, b"%d" % sequence, sequence=sequence)
+        started = [client.start("CommitStages", commit(("a", 20))) for _ in range(5)]
+        for call in started:
+            assert call.answer().status.code == 20000
+            assert len(seen(broker)) == 20
+        assert sorted(call.answer().was_committed for call in started) == [False, True, True, True, True]
+
+
 def test_what_nobody_keeps_is_dropped_and_what_somebody_keeps_is_not(connect: Connect) -> None:
     with running_broker(topics={"orders": 1}, clock="manual") as broker:
         client = connect(broker.endpoints)

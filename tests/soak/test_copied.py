@@ -1,0 +1,43 @@
+"""What the sink wrote is read from the broker's log: in order, unpacked, and with what is still staged."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import pyarrow as pa
+
+from rmqpull_broker.core.facts import BatchId
+from rmqpull_broker.core.model import BodyEncoding, Message
+from rmqpull_broker.core.sending import Published
+from rmqpull_broker.core.staging import drop, stage
+from rmqpull_broker.testing import running_broker
+from soak.copied import open_stages, rows
+from soak.ledger import digest_of
+
+
+def copy_of(offset: int, body: bytes, encoding: BodyEncoding, **more: str) -> Message:
+    place = {"topic": "orders", "brokerName": "broker-a", "queueId": "1", "queueOffset": str(offset), "msgId": "m"}
+    return Message(body, "", "red", ("key",), {**place, **more}, body_encoding=encoding)
+
+
+def test_rows_are_as_they_were_read_whatever_the_sink_has_packed(tmp_path: Path) -> None:
+    with running_broker({"copied": 1, "other": 1}, data_dir=str(tmp_path)) as broker:
+        broker.send("other", b"x")
+        broker.send("copied", copy_of(4, b"a", BodyEncoding.IDENTITY, rmqpullRowId="1"))
+        broker.send("copied", copy_of(5, zlib.compress(b"b"), BodyEncoding.ZLIB))
+        broker.send("copied", copy_of(5, zlib.compress(b"b"), BodyEncoding.GZIP))
+    found = list(rows(tmp_path, "copied"))
+    assert [(row.offset, row.digest) for row, _ in found] == [(4, digest_of(b"a")), *[(5, digest_of(b"b"))] * 2]
+    assert {row.queue for row, _ in found} == {("orders", "broker-a", 1)}
+    assert [row_id for _, row_id in found] == [("", "", "1"), ("", "", ""), ("", "", "")]
+
+
+def test_stages_are_open_until_they_end(tmp_path: Path) -> None:
+    batch = BatchId("query", 1)
+    published = Published("copied", pa.record_batch({"body": [b"x"]}), "client")
+    with running_broker({"copied": 1}, data_dir=str(tmp_path)) as broker:
+        broker.change(lambda draft: stage(draft, broker._server.sender, batch, "a", 0, published, 0))
+        assert open_stages(tmp_path) == ["a"]
+        broker.change(lambda draft: drop(draft, batch))
+        assert open_stages(tmp_path) == []
