@@ -194,6 +194,7 @@ LIMITS = {
     "Stages": (
         Limit("stages open at one time", "core.staging:STAGES_MAX", "-", "TOO_MANY_REQUESTS", "ours"),
         Limit("calls of one stage", "core.staging:STAGE_CALLS_MAX", "-", "TOO_MANY_REQUESTS", "ours"),
+        Limit("calls of all stages together", "core.staging:CALLS_MAX", "-", "TOO_MANY_REQUESTS", "ours"),
         Limit("id of a stage or transaction", "core.staging:ID_LENGTH_MAX", "characters", "BAD_REQUEST", "ours"),
         Limit("timeout of a stage", "server.stage_work:TIMEOUT_MS_MAX", "ms", "BAD_REQUEST", "ours"),
         Limit("committed writes remembered", "core.stages:WRITES_REMEMBERED_MAX", "-", "the oldest go", "ours"),
