@@ -48,7 +48,11 @@ def kind_of(command_line: str) -> str | None:
 def descendants(pid: int) -> Iterator[int]:
     """All processes that came from this one and are still there."""
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text(encoding="ascii").split():
+        try:
+            children = task.read_text(encoding="ascii").split()
+        except FileNotFoundError:  # it has ended meanwhile
+            continue
+        for child in children:
             yield int(child)
             yield from descendants(int(child))
 
