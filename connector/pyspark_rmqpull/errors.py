@@ -23,7 +23,7 @@ class RmqpullError(Exception):
 
 
 class OptionError(RmqpullError):
-    """An option or a schema that the source cannot work with."""
+    """An option or a schema that the source or the sink cannot work with."""
 
 
 class TopicMissing(OptionError):

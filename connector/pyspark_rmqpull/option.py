@@ -83,6 +83,15 @@ def _hint(name: str, known: Mapping[str, str]) -> str:
     return f"Did you mean {known[nearest[0]]}?" if nearest else f"There are: {', '.join(known.values())}."
 
 
+def refuse_misplaced(own: Sequence[Option], others: Sequence[Option], options: Mapping[str, str], sides: str) -> None:
+    """Raises OptionError for an option that only the other side has; ``sides`` is as "reads, and this is a write"."""
+    names_of_own = {option.name.lower() for option in own}
+    names_of_others = {option.name.lower(): option.name for option in others}
+    for name in options:
+        if name.lower() in names_of_others and name.lower() not in names_of_own:
+            raise OptionError(f"Option {names_of_others[name.lower()]} is for {sides}. Leave it out.")
+
+
 def _value(option: Option, given: Mapping[str, str]) -> Any:
     text = given.get(option.name.lower(), option.default)
     if text is None:

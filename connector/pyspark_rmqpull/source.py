@@ -12,17 +12,17 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.errors import OptionError
-from pyspark_rmqpull.option import Mode
-from pyspark_rmqpull.options import SourceOptions
+from pyspark_rmqpull.option import Mode, refuse_misplaced
+from pyspark_rmqpull.options import OPTIONS, SourceOptions
 from pyspark_rmqpull.schema import check_schema, row_schema
-from pyspark_rmqpull.sink.options import SinkOptions
+from pyspark_rmqpull.sink import options as sink
 from pyspark_rmqpull.sink.schema import check_sink_schema
 
 
 class RmqpullDataSource(DataSource):
-    """``spark.readStream.format("rmqpull")`` and ``spark.read.format("rmqpull")``.
+    """``spark.readStream.format("rmqpull")`` and ``spark.read.format("rmqpull")``, and the same with write.
 
-    Options are those of :data:`pyspark_rmqpull.options.OPTIONS`.
+    Options are those of :data:`pyspark_rmqpull.options.OPTIONS` and :data:`pyspark_rmqpull.sink.options.OPTIONS`.
     """
 
     @classmethod
@@ -35,14 +35,14 @@ class RmqpullDataSource(DataSource):
 
         Whether the query is a stream or a batch read Spark does not say here.
         """
-        return row_schema(SourceOptions.from_options(self.options).columns)
+        return row_schema(self._source_options().columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch; what holds for a batch only is checked now, when Spark says that it is one.
 
         Raises OptionError.
         """
-        options = SourceOptions.from_options(self.options, Mode.BATCH)
+        options = self._source_options(Mode.BATCH)
         check_schema(schema, options.columns)
         # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
         from pyspark_rmqpull.batch_reader import RmqpullBatchReader
@@ -54,7 +54,7 @@ class RmqpullDataSource(DataSource):
 
         With a schema given by the user ``load()`` asked nothing, so options are checked again. Raises OptionError.
         """
-        options = SourceOptions.from_options(self.options, Mode.STREAM)
+        options = self._source_options(Mode.STREAM)
         check_schema(schema, options.columns)
         # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
         from pyspark_rmqpull.stream_reader import RmqpullStreamReader
@@ -82,12 +82,16 @@ class RmqpullDataSource(DataSource):
 
         return RmqpullStreamWriter(options)
 
-    def _sink_options(self, schema: StructType) -> SinkOptions:
-        options = SinkOptions.from_options(self.options)
+    def _source_options(self, mode: Mode | None = None) -> SourceOptions:
+        refuse_misplaced(OPTIONS, sink.OPTIONS, self.options, "writes, and this is a read")
+        return SourceOptions.from_options(self.options, mode)
+
+    def _sink_options(self, schema: StructType) -> sink.SinkOptions:
+        refuse_misplaced(sink.OPTIONS, OPTIONS, self.options, "reads, and this is a write")
+        options = sink.SinkOptions.from_options(self.options)
         check_sink_schema(schema, options)
         # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
         from pyspark_rmqpull.client.producing import producer_of
-        from pyspark_rmqpull.sink.targets import check_target
+        from pyspark_rmqpull.sink.targets import checked
 
-        check_target(producer_of(options.connection), options, schema.names)
-        return options
+        return checked(producer_of(options.connection), options, schema.names)

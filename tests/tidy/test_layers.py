@@ -77,9 +77,10 @@ LAYERS = (
     # Spark imports these on its first look-up, and a failure there hides every Python data source of the session.
     Layer(
         "pyspark_rmqpull/__init__.py pyspark_rmqpull/source.py pyspark_rmqpull/schema.py "
-        "pyspark_rmqpull/sink/__init__.py pyspark_rmqpull/sink/options.py pyspark_rmqpull/sink/schema.py",
+        "pyspark_rmqpull/sink/__init__.py pyspark_rmqpull/sink/options.py pyspark_rmqpull/sink/schema.py "
+        "pyspark_rmqpull/sink/repeats.py",
         f"{PURE} pyspark_rmqpull.source pyspark_rmqpull.schema pyspark_rmqpull.sink.options "
-        "pyspark_rmqpull.sink.schema pyspark",
+        "pyspark_rmqpull.sink.schema pyspark_rmqpull.sink.repeats pyspark",
         lazily="pyspark_rmqpull",
     ),
     Layer("pyspark_rmqpull/client/*", "pyspark_rmqpull rmqpull_proto grpc google.protobuf pyarrow"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from pyspark_rmqpull.client.channel import BrokerChannel, Unserved, channel_of_process
 from pyspark_rmqpull.connection import Connection
-from pyspark_rmqpull.errors import RequestRefused
+from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
@@ -93,13 +94,27 @@ class Producer:
         request = stages.KeepStagesRequest(transaction=_transaction(transaction), timeout_ms=timeout_ms)
         self._channel.call(STAGES.methods["KeepStages"], request)
 
-    def commit(self, transaction: Transaction, staged: Sequence[tuple[str, int]]) -> bool:
-        """Commits stages, each with its number of calls; False when the transaction was committed before."""
+    def commit(self, transaction: Transaction, staged: Sequence[tuple[str, int]], patience_ms: int) -> None:
+        """Commits stages, each with its number of calls, and returns when all of it can be read.
+
+        That of a large one takes longer than a request may: while the server answers, it is asked again for
+        ``patience_ms``.
+        """
         request = stages.CommitStagesRequest(
             transaction=_transaction(transaction),
             stages=[stages.CommittedStage(stage_id=stage_id, call_count=count) for stage_id, count in staged],
         )
-        return not self._channel.call(STAGES.methods["CommitStages"], request).was_committed
+        deadline_s = time.monotonic() + patience_ms / 1000
+        while True:
+            try:
+                self._channel.call(STAGES.methods["CommitStages"], request)
+            except BrokerUnavailable:
+                if time.monotonic() >= deadline_s:
+                    raise
+                self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
+                time.sleep(self._channel.connection.request_retry_interval_ms / 1000)
+            else:
+                return
 
     def drop(self, transaction: Transaction) -> None:
         """Gives a transaction up."""

@@ -6,7 +6,7 @@ import json
 
 import pyarrow as pa
 
-from pyspark_rmqpull.sink.encoding import InvalidRow
+from pyspark_rmqpull.sink.encoding import InvalidRow, plain_rows
 from rmqpull_proto import columns as wire
 
 REASON, TOPIC, ROW = "rmqpullReason", "rmqpullTopic", "rmqpullRow"
@@ -20,7 +20,7 @@ _NO_BODY = b"(no body)"
 def dead_letter(invalid: InvalidRow) -> pa.RecordBatch:
     """One message: the body, cut where it is too long, and properties that say what happened."""
     topic, rows = invalid.row
-    (row,) = rows.to_pylist()
+    (row,) = plain_rows(rows)
     body = row.pop("body", None) or _NO_BODY
     rest = json.dumps({name: value for name, value in row.items() if value is not None}, default=str)
     properties = {REASON: invalid.reason, TOPIC: topic or "null", ROW: rest}

@@ -8,15 +8,15 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from pyspark_rmqpull.client.producing import Producer, Transaction
 from pyspark_rmqpull.errors import RequestRefused, RmqpullError
-from pyspark_rmqpull.sink.encoding import InvalidRow, TopicRows, pieces
-from pyspark_rmqpull.sink.options import HASH, SinkOptions
+from pyspark_rmqpull.sink.encoding import InvalidRow, TopicRows, pieces, plain_rows
+from pyspark_rmqpull.sink.options import HASH, ROUND_ROBIN, SinkOptions
 from pyspark_rmqpull.sink.row_ids import RowIds
 
 ROWS_PER_CALL_MAX = 10_000
@@ -110,7 +110,8 @@ class Columns:
 
     def _width(self, rows: pa.RecordBatch) -> int:
         """One where rows must arrive in their order; a stage puts its calls in order by itself."""
-        is_ordered = "messageGroup" in rows.schema.names or self._options.queue_selector == HASH
+        has_groups = "messageGroup" in rows.schema.names and rows.column("messageGroup").null_count < rows.num_rows
+        is_ordered = has_groups or self._options.queue_selector != ROUND_ROBIN
         return 1 if is_ordered and self._stage is None else self._options.in_flight
 
     def _begin(self, part: TopicRows, place: int) -> None:
@@ -131,9 +132,8 @@ class Columns:
     def _settle(self, part: TopicRows, place: int, answer: Callable[[], Any], room: int) -> None:
         try:
             answered = answer()
-        except RequestRefused as refusal:
-            if refusal.code not in REFUSED_ROWS:
-                raise
+        except RmqpullError as error:
+            refusal = _refusal_of_rows(part.topic, error)
             if part.rows.num_rows == 1:
                 self._on_invalid(InvalidRow(part, str(refusal)))
                 return
@@ -173,7 +173,7 @@ class Messages:
     def send(self, part: TopicRows) -> None:
         """One call for each row."""
         for piece in pieces(self._row_ids.added(part.topic, part.rows), self._options.batch_bytes, ROWS_PER_CALL_MAX):
-            for index, row in enumerate(_plain_rows(piece)):
+            for index, row in enumerate(plain_rows(piece)):
                 group = row.get("messageGroup")
                 while len(self._under_way) >= self._options.in_flight or self._waits_for(group):
                     self._take()
@@ -187,10 +187,8 @@ class Messages:
         _, call = self._under_way.popleft()
         try:
             call.answer()
-        except RequestRefused as refusal:
-            if refusal.code not in REFUSED_ROWS:
-                raise
-            self._on_invalid(InvalidRow(call.part, str(refusal)))
+        except RmqpullError as error:
+            self._on_invalid(InvalidRow(call.part, str(_refusal_of_rows(call.part.topic, error))))
 
     def finish(self) -> Handed:
         """Waits for all messages."""
@@ -202,11 +200,13 @@ class Messages:
         """There is nothing to let go."""
 
 
-def _plain_rows(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """Rows as the standard protocol takes them; times in microseconds since the epoch."""
-    arrays = [column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in rows.columns]
-    values = zip(*(array.to_pylist() for array in arrays), strict=True)
-    return (dict(zip(rows.schema.names, row, strict=True)) for row in values)
+def _refusal_of_rows(topic: str, error: RmqpullError) -> RequestRefused:
+    """The error of a send, when it is about the rows; any other is raised, and tells the topic."""
+    if isinstance(error, RequestRefused):
+        if error.code in REFUSED_ROWS:
+            return error
+        raise RequestRefused(error.code, f"Rows for topic {topic} were not taken: {error}") from None
+    raise type(error)(f"Rows for topic {topic} were not taken: {error}") from None
 
 
 class _Keeper:

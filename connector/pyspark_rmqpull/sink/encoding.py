@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_rmqpull.sink.options import EXPLICIT, SinkOptions
+from pyspark_rmqpull.sink.repeats import ID_PROPERTIES
 from rmqpull_proto import columns as wire
 
 _ZLIB_LEVEL = 5  # RocketMQ's
@@ -18,6 +19,8 @@ _CODECS: Mapping[str, Callable[[bytes], bytes]] = {
     "LZ4": lambda body: pa.compress(body, "lz4", asbytes=True),
     "ZSTD": lambda body: pa.compress(body, "zstd", asbytes=True),
 }
+
+_TEXTS = ("tags", "keys", "properties", "messageGroup", "brokerName", "topic")
 
 
 class TopicRows(NamedTuple):
@@ -46,8 +49,8 @@ class RowEncoder:
 
     def encode(self, batch: pa.RecordBatch) -> tuple[list[TopicRows], list[InvalidRow]]:
         """The messages by topic, in the order in which topics come first, and what cannot be a message."""
+        batch, invalid = self._with_text_alone(batch)
         rows, topics = self._columns(batch), self._topics(batch)
-        invalid: list[InvalidRow] = []
         faults = self._faults(rows, topics)
         is_sound = pa.repeat(True, batch.num_rows)
         for fault, reason in faults:
@@ -57,9 +60,26 @@ class RowEncoder:
                 for index in pc.indices_nonzero(where).to_pylist()
             ]
             is_sound = pc.and_not(is_sound, fault)
-        if invalid:
+        if pc.all(is_sound).as_py() is False:
             rows, topics = rows.filter(is_sound), topics.filter(is_sound)
         return [self._finished(name, part) for name, part in _by_topic(topics, rows)], invalid
+
+    def _with_text_alone(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[InvalidRow]]:
+        """Takes out rows with text that is not UTF-8, which Spark's strings need not be and nothing here could read."""
+        broken = {index: name for name in _TEXTS for index in _not_utf8(batch, name)}
+        if not broken:
+            return batch, []
+        topics = [
+            None if broken[index] == "topic" else self._topics(batch.take([index]))[0].as_py() for index in broken
+        ]
+        bodies = batch.column("body").cast(pa.binary())
+        invalid = [
+            InvalidRow(
+                TopicRows(topic or "", pa.record_batch({"body": bodies.slice(index, 1)})), f"its {name} are not UTF-8"
+            )
+            for (index, name), topic in zip(broken.items(), topics, strict=True)
+        ]
+        return batch.take([index for index in range(batch.num_rows) if index not in broken]), invalid
 
     def _topics(self, batch: pa.RecordBatch) -> pa.Array:
         if self._options.topic is not None:
@@ -75,6 +95,8 @@ class RowEncoder:
                 arrays[name] = batch.column(name).cast(wire.PUBLISH_SCHEMA.field(name).type)
         if "keys" in batch.schema.names:
             arrays["keys"] = _keys(batch.column("keys"))
+        if "properties" in arrays:
+            arrays["properties"] = _without_ids(arrays["properties"])
         return pa.RecordBatch.from_pydict(arrays)
 
     def _faults(self, rows: pa.RecordBatch, topics: pa.Array) -> Iterator[tuple[pa.Array, str]]:
@@ -84,6 +106,10 @@ class RowEncoder:
         yield pc.equal(lengths, 0), "its body is empty"
         yield pc.greater(lengths, limit), f"its body has more than maxMessageSize={limit} bytes"
         yield pc.fill_null(pc.equal(pc.binary_length(topics), 0), True), "its topic is null"
+        if "keys" in rows.schema.names and rows.column("keys").flatten().null_count:
+            yield _where(rows.column("keys"), lambda keys: None in keys), "a key of it is null"
+        if "properties" in rows.schema.names and rows.column("properties").items.null_count:
+            yield _where(rows.column("properties"), lambda own: None in dict(own).values()), "a property of it is null"
 
     def _finished(self, topic: str, rows: pa.RecordBatch) -> TopicRows:
         if "deliveryTimestamp" in rows.schema.names and not self._is_delayed(topic):
@@ -96,11 +122,53 @@ class RowEncoder:
 
 def _keys(keys: pa.Array) -> pa.Array:
     """Keys as a list; one text is split where it is blank, as RocketMQ's consumers do."""
-    if pa.types.is_string(keys.type):
+    if not pa.types.is_list(keys.type) and not pa.types.is_large_list(keys.type):
         trimmed = pc.utf8_trim_whitespace(keys)
-        given = pc.if_else(pc.equal(pc.binary_length(trimmed), 0), pa.scalar(None, pa.string()), trimmed)
+        given = pc.if_else(pc.equal(pc.binary_length(trimmed), 0), pa.scalar(None, trimmed.type), trimmed)
         keys = pc.utf8_split_whitespace(given)
     return keys.cast(wire.KEYS)
+
+
+def _without_ids(properties: pa.MapArray) -> pa.Array:
+    """Properties without the ids of an earlier write, which a row has that was read: this write gives its own."""
+    if not pc.any(pc.is_in(properties.keys, value_set=pa.array(sorted(ID_PROPERTIES)))).as_py():
+        return properties
+    own = [row and [entry for entry in row if entry[0] not in ID_PROPERTIES] for row in properties.to_pylist()]
+    return pa.array(own, wire.PROPERTIES)
+
+
+def _where(column: pa.Array, is_so: Callable[[Any], bool]) -> pa.Array:
+    return pa.array([value is not None and is_so(value) for value in column.to_pylist()], pa.bool_())
+
+
+def _not_utf8(batch: pa.RecordBatch, name: str) -> list[int]:
+    """The rows in which a column of text is not UTF-8."""
+    return [] if name not in batch.schema.names else _unreadable(batch.column(name), range(batch.num_rows))
+
+
+def _unreadable(column: pa.Array, rows: range) -> list[int]:
+    # A copy, since validating a slice of lists would look at what lies around it.
+    if _is_readable(column.take(pa.array(rows, pa.int64()))):
+        return []
+    if len(rows) == 1:
+        return [rows[0]]
+    middle = len(rows) // 2
+    return [*_unreadable(column, rows[:middle]), *_unreadable(column, rows[middle:])]
+
+
+def _is_readable(column: pa.Array) -> bool:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def plain_rows(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """Rows as dictionaries; times in microseconds since the epoch, which may be beyond Python's own."""
+    arrays = [column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in rows.columns]
+    values = zip(*(array.to_pylist() for array in arrays), strict=True)
+    return (dict(zip(rows.schema.names, row, strict=True)) for row in values)
 
 
 def _by_topic(topics: pa.Array, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

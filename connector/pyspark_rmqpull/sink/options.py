@@ -38,8 +38,8 @@ SINK_OPTIONS = (
         "producerGroup",
         "rmqpull-spark-sink",
         "name",
-        "Under this name the broker remembers which micro-batches of a query it has; keep it as long as the "
-        "checkpoint.",
+        "With the query's id this is the name under which exactly-once remembers micro-batches, and which messages "
+        "carry in at-least-once; keep it as long as the checkpoint.",
         resource_name(120),
     ),
     Option(
@@ -66,14 +66,14 @@ SINK_OPTIONS = (
         "4194304",
         "bytes",
         "The largest body, before it is compressed; a larger one is an invalid row. The broker has its own limit.",
-        integer(1, 128 << 20),
+        integer(1, 32 << 20),
     ),
     Option(
         "compressMsgBodyOverHowmuch",
         "4096",
         "bytes",
         "Bodies of this size and above are compressed, as RocketMQ's producers do; 0 compresses none.",
-        integer(0, 128 << 20),
+        integer(0, 32 << 20),
     ),
     Option(
         "compressType",
@@ -103,19 +103,21 @@ SINK_OPTIONS = (
         "inFlight",
         "8",
         "calls",
-        "How many sends of a task are under way at the same time; memory is bounded by as many times `batchBytes`.",
+        "How many sends of a task are under way at the same time. Where an order must hold that no stage keeps (in "
+        "at-least-once, for rows with a `messageGroup`, or a `queueSelector` other than `roundRobin`), it is one.",
         integer(1, 1_000),
     ),
     Option(
         "transactionTimeoutMs",
         "600000",
         "ms",
-        "How long the broker keeps what a dead job has sent in exactly-once; tasks at work keep theirs alive.",
+        "How long the broker keeps what a dead job has sent in exactly-once; tasks at work keep theirs alive. Also how "
+        "long a commit may take while the broker answers.",
         integer(1_000, 86_400_000),
     ),
 )
 
-_ALL = (*CONNECTION_OPTIONS, *SINK_OPTIONS)
+OPTIONS = (*CONNECTION_OPTIONS, *SINK_OPTIONS)
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class SinkOptions:
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> SinkOptions:
         """Checks an option map as Spark hands it over, names in any case. Raises OptionError."""
-        values = read_options(_ALL, options)
+        values = read_options(OPTIONS, options)
         connected = {option.attribute: values.pop(option.attribute) for option in CONNECTION_OPTIONS}
         refuse_half_connection({name.lower(): value for name, value in options.items()}, connected["tls_enabled"])
         connection = connection_of(connected)

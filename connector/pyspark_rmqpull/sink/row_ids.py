@@ -1,8 +1,8 @@
-"""Ids by which readers tell what was sent twice: at-least-once sends the rows of a task again when it is tried again.
+"""The ids that messages get which may be sent again (see ``repeats``).
 
-A message carries the id of its query (of its write, for a batch), the number of its micro-batch, and an id of its row
-that does not depend on the order of the rows: the task's partition, a digest of the row, and how many equal rows the
-task had before. Rows whose values differ from attempt to attempt (``rand()``, ``current_timestamp()``) are new rows.
+The id of a row does not depend on the order of the rows: it is the task's partition, a digest of the row, and how many
+equal rows the task had before. Rows whose values differ from attempt to attempt (``rand()``, ``current_timestamp()``),
+or that come to another partition, are new rows.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from collections import Counter
 
 import pyarrow as pa
 
+from pyspark_rmqpull.sink.encoding import plain_rows
+from pyspark_rmqpull.sink.repeats import BATCH_ID, ROW_ID, WRITER_ID
 from rmqpull_proto import columns as wire
-
-WRITER_ID, BATCH_ID, ROW_ID = "rmqpullWriterId", "rmqpullBatchId", "rmqpullRowId"
-"""Names of the user properties."""
 
 _DIGEST_BYTES = 12
 
@@ -30,13 +29,10 @@ class RowIds:
 
     def added(self, topic: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the ids among their properties."""
-        values = zip(*(rows.column(name).to_pylist() for name in rows.schema.names), strict=True)
-        names = ",".join(rows.schema.names)
-        given = rows.column("properties").to_pylist() if "properties" in rows.schema.names else [None] * rows.num_rows
-        properties = [
-            [*(own or ()), *self._fixed, (ROW_ID, self._row_id(f"{topic}/{names}/{row!r}"))]
-            for own, row in zip(given, values, strict=True)
-        ]
+        properties = []
+        for row in plain_rows(rows):
+            own = sorted(row.pop("properties", None) or ())  # Spark keeps no order in a map
+            properties.append([*own, *self._fixed, (ROW_ID, self._row_id(f"{topic}/{own!r}/{row!r}"))])
         column = pa.array(properties, wire.PROPERTIES)
         if "properties" in rows.schema.names:
             return rows.set_column(rows.schema.get_field_index("properties"), "properties", column)

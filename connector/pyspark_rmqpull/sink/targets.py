@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from pyspark_rmqpull.client.producing import Producer
 from pyspark_rmqpull.errors import OptionError, RequestRefused
@@ -29,8 +30,8 @@ class Targets:
             except RequestRefused as refusal:
                 if refusal.code in ("TOPIC_NOT_FOUND", "FORBIDDEN", "ILLEGAL_TOPIC"):
                     raise OptionError(
-                        f"Topic {topic} cannot be written at {self._producer.endpoints}: {refusal} The sink creates no "
-                        "topic; create it, or let it be written."
+                        f"Topic {topic} cannot be written: {refusal.args[0].rstrip('.')}. The sink creates no topic; "
+                        "create it, or let it be written."
                     ) from None
                 raise
             if self._types[topic] == {"TRANSACTION"}:
@@ -45,15 +46,23 @@ class Targets:
         return "DELAY" in self.check(topic)
 
 
-def check_target(producer: Producer, options: SinkOptions, columns: Collection[str]) -> None:
-    """Looks at the server, and at the topic of option ``topic``, before any row is sent. Raises OptionError."""
+def checked(producer: Producer, options: SinkOptions, columns: Collection[str]) -> SinkOptions:
+    """The options of a write with ``delivery`` settled, so that all of its tasks do the same; ``columns`` are those of
+    its rows. Looks at the server and at the topics that options name, before any row is sent. Raises OptionError.
+    """
     refuse_unsupported(producer, options)
-    for topic in filter(None, (options.topic, options.dead_letter_topic)):
-        types = Targets(producer).check(topic)
-        if topic == options.topic:
-            for kind, column in (("FIFO", "messageGroup"), ("DELAY", "deliveryTimestamp")):
-                if types == {kind} and column not in columns:
-                    raise OptionError(f"Topic {topic} takes {kind} messages alone, which need a column {column}.")
+    if options.topic is not None:
+        types = Targets(producer).check(options.topic)
+        for kind, column in (("FIFO", "messageGroup"), ("DELAY", "deliveryTimestamp")):
+            if types == {kind} and column not in columns:
+                raise OptionError(f"Topic {options.topic} takes {kind} messages alone, which need a column {column}.")
+    if options.dead_letter_topic is not None and "NORMAL" not in Targets(producer).check(options.dead_letter_topic):
+        raise OptionError(
+            f"Topic {options.dead_letter_topic} takes no NORMAL messages, and dead letters are such. Name another "
+            "deadLetterTopic."
+        )
+    best = EXACTLY_ONCE if TRANSACTIONS in producer.extensions else AT_LEAST_ONCE
+    return replace(options, delivery=options.delivery or best)
 
 
 def refuse_unsupported(producer: Producer, options: SinkOptions) -> None:
@@ -68,16 +77,10 @@ def refuse_unsupported(producer: Producer, options: SinkOptions) -> None:
         raise OptionError(
             f"Option queueSelector is {options.queue_selector}, and the server at {producer.endpoints} chooses queues "
             f"by itself: it has no extension columns of rmqpull.v1. Leave it at {ROUND_ROBIN}; rows with a "
-            "messageGroup go "
-            "to the queue of their group."
+            "messageGroup go to the queue of their group."
         )
     if "columns" not in extensions and options.compress_type != "ZLIB":
         raise OptionError(
             f"Option compressType is {options.compress_type}, and the standard protocol at {producer.endpoints} knows "
             "ZLIB alone. Leave it at ZLIB."
         )
-
-
-def is_transactional(producer: Producer, options: SinkOptions) -> bool:
-    """Whether a write is one transaction."""
-    return options.delivery != AT_LEAST_ONCE and TRANSACTIONS in producer.extensions

@@ -15,9 +15,9 @@ from pyspark_rmqpull.errors import InvalidRowError
 from pyspark_rmqpull.sink.dead_letters import dead_letter
 from pyspark_rmqpull.sink.deliveries import Columns, Delivery, Messages
 from pyspark_rmqpull.sink.encoding import InvalidRow, RowEncoder, TopicRows
-from pyspark_rmqpull.sink.options import FAIL, SKIP, SinkOptions
+from pyspark_rmqpull.sink.options import EXACTLY_ONCE, FAIL, SKIP, SinkOptions
 from pyspark_rmqpull.sink.row_ids import RowIds
-from pyspark_rmqpull.sink.targets import Targets, is_transactional, refuse_unsupported
+from pyspark_rmqpull.sink.targets import Targets, refuse_unsupported
 
 LOGGED_ROWS_MAX = 10
 """Invalid rows that a task tells one by one; the others are counted."""
@@ -27,7 +27,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass
 class TaskCommit(WriterCommitMessage):
-    """What one task has done; ``stage_id`` is None when its messages were sent for good."""
+    """What one task has done with its rows; ``stage_id`` is None when its messages were sent for good."""
 
     transaction: Transaction
     stage_id: str | None
@@ -54,7 +54,7 @@ class SinkTask:
     def _delivery_of(self, producer: Producer, partition_id: int, stage_id: str) -> Delivery:
         options, transaction = self._options, self._transaction
         refuse_unsupported(producer, options)
-        if is_transactional(producer, options):
+        if options.delivery == EXACTLY_ONCE:
             return Columns(producer, options, self._invalid, stage=(transaction, stage_id))
         row_ids = RowIds(transaction.writer_id, transaction.batch_id, partition_id)
         if "columns" in producer.extensions:
@@ -65,6 +65,7 @@ class SinkTask:
         """Hands all rows over, and returns when the broker has kept them. Raises RmqpullError."""
         try:
             for batch in batches:
+                self._row_count += batch.num_rows
                 parts, invalid = self._encoder.encode(batch)
                 for row in invalid:
                     self._invalid(row)
@@ -84,14 +85,13 @@ class SinkTask:
     def _send(self, part: TopicRows) -> None:
         self._targets.check(part.topic)
         self._delivery.send(part)
-        self._row_count += part.rows.num_rows
 
     def _invalid(self, row: InvalidRow) -> None:
         if self._options.on_invalid_row == FAIL or row.row.topic == self._options.dead_letter_topic:
             _refuse(row)
         self._invalid_count += 1
         if self._invalid_count <= LOGGED_ROWS_MAX:
-            _logger.warning("A row is left out: %s", described(row))
+            _logger.warning("%s", described(row))
         if self._options.on_invalid_row != SKIP:
             self._dead_letters.append(row)
 
@@ -111,11 +111,12 @@ def described(invalid: InvalidRow) -> str:
         for name in ("tags", "keys", "messageGroup")
         if name in rows.schema.names and rows.column(name)[0].is_valid
     ]
+    named += [] if rows.column("body").null_count else [f"a body of {len(rows.column('body')[0].as_py())} bytes"]
     what = f" with {', '.join(named)}" if named else ""
-    return f"a row for topic {topic or 'null'}{what} is no message: {invalid.reason}"
+    return f"A row for topic {topic or 'null'}{what} is no message: {invalid.reason}"
 
 
 def _refuse(invalid: InvalidRow) -> NoReturn:
     raise InvalidRowError(
-        f"{described(invalid).capitalize()}. Mend the row, or set option onInvalidRow to skip or deadLetter."
+        f"{described(invalid).rstrip('.')}. Mend the row, or set option onInvalidRow to skip or deadLetter."
     )

@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from pyspark_rmqpull.client.producing import Transaction, producer_of
-from pyspark_rmqpull.errors import RmqpullError
+from pyspark_rmqpull.errors import BrokerUnavailable, RmqpullError
 from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 
@@ -26,7 +26,7 @@ class RmqpullBatchWriter(DataSourceArrowWriter):
         self._transaction = Transaction(f"{options.producer_group}/{uuid.uuid4().hex}", None)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Hands over the rows of one task."""
+        """Hands over the rows of one task. Raises RmqpullError."""
         return _write(self._options, self._transaction, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -45,7 +45,7 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Hands over the rows of one task."""
+        """Hands over the rows of one task. Raises RmqpullError."""
         context = _context()
         # The writer is told neither (connectors § 3.4 no. 17).
         query_id = context.getLocalProperty("sql.streaming.queryId")
@@ -76,7 +76,13 @@ def _commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]
     done = _of_tasks(messages)
     staged = [(task.stage_id, task.call_count) for task in done if task.stage_id is not None]
     if staged:
-        producer_of(options.connection).commit(done[0].transaction, staged)
+        try:
+            producer_of(options.connection).commit(done[0].transaction, staged, options.transaction_timeout_ms)
+        except BrokerUnavailable as error:
+            raise BrokerUnavailable(
+                f"{error} Whether the rows were committed is not known: a stream that is started again with its "
+                "checkpoint settles it; of a batch write, look at the topic before it is run again."
+            ) from None
     if invalid_count := sum(task.invalid_count for task in done):
         _logger.warning(
             "%d of %d rows were invalid: onInvalidRow is %s",
