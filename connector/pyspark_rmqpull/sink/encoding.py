@@ -69,16 +69,12 @@ class RowEncoder:
         broken = {index: name for name in _TEXTS for index in _not_utf8(batch, name)}
         if not broken:
             return batch, []
-        topics = [
-            None if broken[index] == "topic" else self._topics(batch.take([index]))[0].as_py() for index in broken
-        ]
-        bodies = batch.column("body").cast(pa.binary())
-        invalid = [
-            InvalidRow(
-                TopicRows(topic or "", pa.record_batch({"body": bodies.slice(index, 1)})), f"its {name} are not UTF-8"
-            )
-            for (index, name), topic in zip(broken.items(), topics, strict=True)
-        ]
+        topics, bodies = self._topics(batch), batch.column("body").cast(pa.binary())
+        invalid = []
+        for index, name in broken.items():
+            topic = None if name == "topic" else topics[index].as_py()
+            row = TopicRows(topic or "", pa.record_batch({"body": bodies.slice(index, 1)}))
+            invalid.append(InvalidRow(row, f"its {name} is not UTF-8"))
         return batch.take([index for index in range(batch.num_rows) if index not in broken]), invalid
 
     def _topics(self, batch: pa.RecordBatch) -> pa.Array:

@@ -1,0 +1,179 @@
+"""Rows of Spark become messages in columns, topic by topic; what cannot be one is told apart."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pyspark_rmqpull.sink.encoding import RowEncoder, TopicRows, pieces
+from pyspark_rmqpull.sink.options import SinkOptions
+from pyspark_rmqpull.sink.repeats import BATCH_ID, ROW_ID, WRITER_ID
+from rmqpull_proto import columns as wire
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+MAP = pa.map_(pa.string(), pa.string())
+TEXT = pa.string()
+
+
+def encoder(is_delayed: Callable[[str], bool] = lambda _: False, **options: str) -> RowEncoder:
+    return RowEncoder(SinkOptions.from_options({"endpoints": "a:1"} | options), is_delayed)
+
+
+def batch(count: int | None = None, **columns: Any) -> pa.RecordBatch:
+    arrays = {name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in columns.items()}
+    arrays.setdefault("body", pa.array([b"x"] * (count or len(next(iter(arrays.values()))))))
+    return pa.record_batch(arrays)
+
+
+def only(parts: list[TopicRows]) -> pa.RecordBatch:
+    (part,) = parts
+    for field in part.rows.schema:
+        assert field.type == wire.PUBLISH_SCHEMA.field(field.name).type
+    return part.rows
+
+
+def not_utf8(good: str) -> pa.Array:
+    """Two texts: one, and bytes that are none, which Arrow takes without looking."""
+    return pa.StringArray.from_buffers(
+        2, pa.array([0, len(good), len(good) + 1], pa.int32()).buffers()[1], pa.py_buffer(good.encode() + b"\xff")
+    )
+
+
+@pytest.mark.parametrize("body", [pa.array(["é"]), pa.array(["é".encode()]), pa.array(["é"], pa.large_string())])
+def test_a_body_is_text_or_bytes(body: pa.Array) -> None:
+    parts, invalid = encoder(topic="orders").encode(pa.record_batch({"body": body}))
+    assert only(parts).to_pydict() == {"body": ["é".encode()]}
+    assert not invalid
+
+
+@pytest.mark.parametrize(
+    ("given", "keys"),
+    [
+        (["a", "a b", " a\t b ", "", " ", None], [["a"], ["a", "b"], ["a", "b"], None, None, None]),
+        ([["a"], ["a", "b"], [], None], [["a"], ["a", "b"], [], None]),
+    ],
+    ids=["text", "list"],
+)
+@pytest.mark.parametrize("is_large", [False, True])
+def test_keys_are_a_list_or_text_with_blanks_between(given: list[Any], keys: list[Any], is_large: bool) -> None:
+    array = pa.array(given)
+    if is_large:
+        array = array.cast(pa.large_string() if pa.types.is_string(array.type) else pa.large_list(pa.large_string()))
+    parts, _ = encoder(topic="orders").encode(batch(keys=array))
+    assert only(parts).column("keys").to_pylist() == keys
+
+
+def test_the_option_s_topic_wins_over_the_column_s() -> None:
+    """connectors § 4, case 64."""
+    parts, invalid = encoder(topic="orders").encode(batch(topic=pa.array(["a", None])))
+    assert [(part.topic, part.rows.num_rows) for part in parts] == [("orders", 2)]
+    assert not invalid
+
+
+def test_rows_of_several_topics_keep_their_order_in_each() -> None:
+    """connectors § 4, case 62."""
+    rows = batch(topic=["b", "a", "b", "a"], body=[b"1", b"2", b"3", b"4"])
+    parts, _ = encoder().encode(rows)
+    assert [(part.topic, part.rows.column("body").to_pylist()) for part in parts] == [
+        ("b", [b"1", b"3"]),
+        ("a", [b"2", b"4"]),
+    ]
+
+
+def test_no_rows_are_no_parts() -> None:
+    assert encoder(topic="orders").encode(batch(body=pa.array([], pa.binary()))) == ([], [])
+    assert encoder().encode(batch(body=pa.array([], pa.binary()), topic=pa.array([], TEXT))) == ([], [])
+
+
+def test_delivery_times_go_to_topics_of_delayed_messages_alone() -> None:
+    rows = batch(topic=["late", "orders"], deliveryTimestamp=pa.array([NOON] * 2, pa.timestamp("us", "Europe/Riga")))
+    late, orders = encoder(lambda topic: topic == "late").encode(rows)[0]
+    assert late.rows.column("deliveryTimestamp").to_pylist() == [NOON]
+    assert orders.rows.schema.names == ["body"]
+
+
+@pytest.mark.parametrize("selector", ["roundRobin", "explicit"])
+def test_queues_that_rows_name_count_only_when_that_is_asked_for(selector: str) -> None:
+    rows = batch(brokerName=["b", None], queueId=pa.array([1, None], pa.int32()))
+    encoded = only(encoder(topic="orders", queueSelector=selector).encode(rows)[0])
+    assert ("queueId" in encoded.schema.names) == (selector == "explicit")
+
+
+def test_what_a_new_message_gets_anew_is_left_out() -> None:
+    rows = batch(msgId=["1"], storeHost=["h"], reconsumeTimes=[1], systemProperties=pa.array([{}], MAP))
+    assert only(encoder(topic="orders").encode(rows)[0]).schema.names == ["body"]
+
+
+def test_ids_of_an_earlier_write_are_left_out() -> None:
+    ids = [(WRITER_ID, "w"), (BATCH_ID, "1"), (ROW_ID, "r")]
+    rows = batch(properties=pa.array([[("own", "1"), *ids], None, [("own", "2")]], MAP))
+    encoded = only(encoder(topic="orders").encode(rows)[0])
+    assert encoded.column("properties").to_pylist() == [[("own", "1")], None, [("own", "2")]]
+
+
+@pytest.mark.parametrize(
+    ("codec", "unpack"),
+    [
+        ("ZLIB", zlib.decompress),
+        ("LZ4", lambda body: pa.decompress(body, 5000, "lz4", asbytes=True)),
+        ("ZSTD", lambda body: pa.decompress(body, 5000, "zstd", asbytes=True)),
+    ],
+)
+def test_large_bodies_are_compressed(codec: str, unpack: Callable[[bytes], bytes]) -> None:
+    options = {"topic": "orders", "compressType": codec, "compressMsgBodyOverHowmuch": "5000"}
+    encoded = only(encoder(**options).encode(batch(body=[b"a" * 4999, b"b" * 5000]))[0])
+    small, large = encoded.column("body").to_pylist()
+    assert small == b"a" * 4999
+    assert (len(large) < 500, unpack(large)) == (True, b"b" * 5000)
+    assert encoded.column("bodyEncoding").to_pylist() == [1, wire.BODY_ENCODINGS[codec]]
+
+
+def test_nothing_is_compressed_when_that_is_not_wanted() -> None:
+    encoded = only(encoder(topic="orders", compressMsgBodyOverHowmuch="0").encode(batch(body=[b"b" * 5000]))[0])
+    assert encoded.to_pydict() == {"body": [b"b" * 5000]}
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"body": [b"x", None]}, "its body is null"),
+        ({"body": [b"x", b""]}, "its body is empty"),
+        ({"body": [b"x", b"12345"]}, "its body has more than maxMessageSize=4 bytes"),
+        ({"topic": ["orders", None]}, "its topic is null"),  # connectors § 4, case 73
+        ({"topic": ["orders", ""]}, "its topic is null"),
+        ({"topic": not_utf8("orders")}, "its topic is not UTF-8"),
+        ({"tags": not_utf8("paid")}, "its tags is not UTF-8"),
+        ({"keys": not_utf8("k")}, "its keys is not UTF-8"),
+        ({"keys": pa.ListArray.from_arrays([0, 1, 2], not_utf8("k"))}, "its keys is not UTF-8"),
+        ({"keys": [["k"], ["k", None]]}, "a key of it is null"),
+        ({"properties": pa.array([[("a", "1")], [("a", None)]], MAP)}, "a property of it is null"),
+        ({"messageGroup": not_utf8("g")}, "its messageGroup is not UTF-8"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_row_that_is_no_message_is_told_apart(columns: dict[str, Any], reason: str) -> None:
+    parts, invalid = encoder(maxMessageSize="4").encode(batch(2, **{"topic": ["orders", "orders"]} | columns))
+    assert only(parts).num_rows == 1
+    assert [(row.reason, row.row.rows.num_rows) for row in invalid] == [(reason, 1)]
+
+
+def test_a_row_is_named_once_for_its_first_fault() -> None:
+    rows = batch(body=pa.array([None, b"x"], pa.binary()), topic=pa.array([None, None], TEXT))
+    parts, invalid = encoder().encode(rows)
+    assert parts == []
+    assert [row.reason for row in invalid] == ["its body is null", "its topic is null"]
+
+
+def test_pieces_have_about_the_bytes_that_are_asked_for_and_all_rows() -> None:
+    rows = batch(body=[bytes([number]) * 100 for number in range(50)])
+    cut = list(pieces(rows, 1000, 10_000))
+    assert all(piece.nbytes <= 1000 for piece in cut)
+    assert pa.Table.from_batches(cut).to_pydict() == rows.to_pydict()
+    assert [piece.num_rows for piece in pieces(rows, 1 << 20, 25)] == [25, 25]
+    assert [piece.num_rows for piece in pieces(rows.slice(0, 2), 1, 25)] == [1, 1]
+    assert list(pieces(rows.slice(0, 0), 1, 25)) == []
