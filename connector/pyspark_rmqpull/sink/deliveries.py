@@ -40,6 +40,7 @@ REFUSED_ROWS = frozenset(
 
 _STRIDE = 1 << 20
 """Between the numbers of two calls of a stage: room for the parts of one that was refused."""
+_KEEPS_PER_TIMEOUT = 3
 
 OnInvalid = Callable[[InvalidRow], None]
 
@@ -221,7 +222,7 @@ class _Keeper:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stopped.wait(self._timeout_ms / 3000):
+        while not self._stopped.wait(self._timeout_ms / 1000 / _KEEPS_PER_TIMEOUT):
             try:
                 self._producer.keep(self._transaction, self._timeout_ms)
             except RmqpullError:
