@@ -1,0 +1,125 @@
+"""Sends over the wire to all three kinds of server, and transactions where there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+
+import pyarrow as pa
+import pytest
+
+from pyspark_rmqpull.client.channel import channel_of_process
+from pyspark_rmqpull.client.producing import Producer, Transaction, producer_of
+from pyspark_rmqpull.connection import Connection
+from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
+from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.testing import RunningBroker, running_broker
+
+BATCH = Transaction("query", 7)
+EVERYTHING = "columns,admin,stages"
+TOPICS = {"orders": 2, "late": (1, TopicType.DELAY), "groups": (4, TopicType.FIFO), "mixed": (1, TopicType.TRANSACTION)}
+
+
+@pytest.fixture
+def broker(extensions: str) -> Iterator[RunningBroker]:
+    with running_broker(TOPICS, extensions=extensions) as running:
+        yield running
+
+
+@pytest.fixture
+def producer(broker: RunningBroker) -> Iterator[Producer]:
+    connection = Connection(broker.endpoints, 60_000)
+    yield producer_of(connection)
+    channel_of_process(connection).close()
+
+
+def bodies(broker: RunningBroker, topic: str = "orders") -> list[bytes]:
+    return [row.message.body for row in broker.messages(topic)]
+
+
+def rows(*texts: bytes) -> pa.RecordBatch:
+    return pa.record_batch({"body": list(texts)})
+
+
+every_kind = pytest.mark.parametrize("extensions", [EVERYTHING, "columns,admin", "none"])
+with_stages = pytest.mark.parametrize("extensions", [EVERYTHING])
+
+
+@every_kind
+def test_a_server_says_what_it_has(producer: Producer, extensions: str) -> None:
+    assert producer.extensions == (frozenset() if extensions == "none" else frozenset(extensions.split(",")))
+
+
+@every_kind
+def test_topics_say_what_they_take(producer: Producer) -> None:
+    kinds = {name: set(producer.message_types(name)) for name in TOPICS}
+    assert kinds == {"orders": {"NORMAL"}, "late": {"DELAY"}, "groups": {"FIFO"}, "mixed": {"TRANSACTION"}}
+
+
+@every_kind
+def test_a_topic_that_is_missing_or_may_not_be_written_is_refused(broker: RunningBroker, producer: Producer) -> None:
+    with pytest.raises(RequestRefused) as refused:
+        producer.message_types("order")
+    assert refused.value.code == "TOPIC_NOT_FOUND"
+
+
+@every_kind
+def test_a_message_of_the_standard_protocol_has_all_that_its_row_has(broker: RunningBroker, producer: Producer) -> None:
+    row = {"body": b"x", "tags": "paid", "keys": ["a", "b"], "properties": [("own", "1")], "bodyEncoding": 1}
+    producer.start_send("orders", row)()
+    (message,) = (row.message for row in broker.messages("orders"))
+    assert (message.body, message.tags, list(message.keys)) == (b"x", "paid", ["a", "b"])
+    assert dict(message.properties) == {"own": "1"}
+
+
+@every_kind
+def test_groups_and_delivery_times_make_messages_of_their_types(broker: RunningBroker, producer: Producer) -> None:
+    past_us = int((datetime.now(timezone.utc) - timedelta(hours=1)).timestamp() * 1_000_000)
+    producer.start_send("groups", {"body": b"x", "messageGroup": "g"})()
+    producer.start_send("late", {"body": b"x", "deliveryTimestamp": past_us})()
+    assert [row.message.message_group for row in broker.messages("groups")] == ["g"]
+    assert bodies(broker, "late") == [b"x"]
+    with pytest.raises(RequestRefused) as refused:
+        producer.start_send("groups", {"body": b"x"})()
+    assert refused.value.code == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
+
+
+@pytest.mark.parametrize("extensions", [EVERYTHING, "columns,admin"])
+def test_a_batch_in_columns_is_there_when_it_is_answered(broker: RunningBroker, producer: Producer) -> None:
+    producer.start_publish("orders", rows(b"1", b"2", b"3"), by_keys=False)()
+    assert sorted(bodies(broker)) == [b"1", b"2", b"3"]
+
+
+@with_stages
+def test_a_stage_is_seen_when_it_is_committed_and_once(broker: RunningBroker, producer: Producer) -> None:
+    answers = [
+        producer.start_stage(BATCH, "s", place, "orders", rows(b"%d" % place), False, 60_000)() for place in (5, 0)
+    ]
+    assert [answer.is_committed for answer in answers] == [False, False]
+    assert bodies(broker) == []
+    for _ in range(2):
+        producer.commit(BATCH, [("s", 2)], 0)
+    assert sorted(bodies(broker)) == [b"0", b"5"]
+    assert producer.start_stage(BATCH, "t", 0, "orders", rows(b"x"), False, 60_000)().is_committed
+
+
+@with_stages
+def test_what_is_given_up_cannot_be_committed(broker: RunningBroker, producer: Producer) -> None:
+    producer.start_stage(BATCH, "s", 0, "orders", rows(b"1"), False, 60_000)()
+    producer.keep(BATCH, 60_000)
+    producer.drop(BATCH)
+    with pytest.raises(RequestRefused, match="stage s is not there"):
+        producer.commit(BATCH, [("s", 1)], 0)
+    assert bodies(broker) == []
+
+
+@with_stages
+def test_a_commit_that_takes_longer_than_a_request_may_is_asked_for_again(broker: RunningBroker) -> None:
+    hasty = producer_of(Connection(broker.endpoints, 500, request_retries=0))
+    hasty.start_stage(BATCH, "s", 0, "orders", rows(b"1"), False, 60_000)()
+    broker.faults.drop("CommitStages", times=1)
+    with pytest.raises(BrokerUnavailable):
+        hasty.commit(BATCH, [("s", 1)], 0)
+    broker.faults.drop("CommitStages", times=2)
+    hasty.commit(BATCH, [("s", 1)], 60_000)
+    assert bodies(broker) == [b"1"]
