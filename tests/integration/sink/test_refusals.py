@@ -1,0 +1,206 @@
+"""What cannot be written is refused in one sentence that names it, and exactly-once leaves nothing half-visible."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+
+from pyspark_rmqpull.sink.dead_letters import REASON, TOPIC
+from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.model import TopicConfig, TopicType
+from rmqpull_broker.core.topics import put_topic
+
+if TYPE_CHECKING:
+    from tests.integration.sink.conftest import Serve, Sink
+
+NOBODY = "127.0.0.1:1"  # a port that no broker gets
+EXACTLY_ONCE = pytest.mark.parametrize("kind", ["columns,admin,stages"])
+STANDARD = pytest.mark.parametrize("kind", ["none"])
+MAP = "MAP<STRING,STRING>"
+TOPICS = {
+    "orders": 1,
+    "others": 1,
+    "groups": (1, TopicType.FIFO),
+    "late": (1, TopicType.DELAY),
+    "halves": (1, TopicType.TRANSACTION),
+}
+
+
+def refusal(sink: Sink, schema: str, *rows: object, mode: str = "append", **options: str) -> str:
+    """What a write says that fails."""
+    given = {"endpoints": sink.broker.endpoints, **options}
+    written = sink.rows(schema, *[row if isinstance(row, tuple) else (row,) for row in rows])
+    with pytest.raises(PySparkException) as refused:
+        written.write.format("rmqpull").options(**given).mode(mode).save()
+    return str(refused.value)
+
+
+@EXACTLY_ONCE
+@pytest.mark.parametrize(
+    ("schema", "given", "sentence"),
+    [
+        ("body STRING", {}, "OptionError: No topic is named. Set option topic, or give a column topic."),
+        ("topic STRING", {}, "OptionError: Column body is missing. The sink takes body BINARY or STRING, topic"),
+        ("body STRING, topic INT", {}, "OptionError: Column topic is INT; it must be STRING."),
+        ("body STRING, value STRING", {}, "OptionError: Column value is nothing that the sink writes."),
+        ("body STRING", {"topic": "order"}, "OptionError: Topic order cannot be written: "),
+        ("body STRING", {"topic": "orders", "keySerializer": "x"}, "OptionError: Unknown option keyserializer."),
+        ("body STRING", {"topic": "orders", "consumerGroup": "g"}, "OptionError: Option consumerGroup is for reads"),
+        ("body STRING", {"topic": "halves"}, "OptionError: Topic halves takes transactional messages alone"),
+        ("body STRING", {"topic": "groups"}, "takes FIFO messages alone, which need a column messageGroup."),
+        ("body STRING", {"topic": "late"}, "takes DELAY messages alone, which need a column deliveryTimestamp."),
+        (
+            "body STRING",
+            {"topic": "orders", "endpoints": NOBODY, "requestTimeoutMs": "100"},
+            f"BrokerUnavailable: No broker answered DescribeServer at {NOBODY} within 100 ms",
+        ),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
+)
+def test_a_write_is_refused_when_it_is_planned(serve: Serve, schema: str, given: dict[str, str], sentence: str) -> None:
+    """connectors § 4, cases 65, 66, 67 and 68."""
+    sink = serve(TOPICS)
+    assert sentence in refusal(sink, schema, **given)
+
+
+@EXACTLY_ONCE
+@pytest.mark.parametrize(
+    ("mode", "sentence"),
+    [
+        ("overwrite", 'OptionError: A topic cannot be overwritten. Use .mode("append"), which adds messages.'),
+        ("errorifexists", "[UNSUPPORTED_DATA_SOURCE_SAVE_MODE]"),
+        ("ignore", "[UNSUPPORTED_DATA_SOURCE_SAVE_MODE]"),
+    ],
+)
+def test_save_modes_other_than_append_are_refused(serve: Serve, mode: str, sentence: str) -> None:
+    """connectors § 4, case 75."""
+    assert sentence in refusal(serve(), "body STRING", "x", mode=mode, topic="orders")
+
+
+@STANDARD
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ({"delivery": "exactly-once"}, "Use rmqpull-broker, or at-least-once."),
+        ({"queueSelector": "hash"}, "Leave it at roundRobin"),
+    ],
+)
+def test_what_the_server_cannot_do_is_refused_with_advice(serve: Serve, given: dict[str, str], advice: str) -> None:
+    assert advice in refusal(serve(), "body STRING", "x", topic="orders", **given)
+
+
+FAR = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=3)
+
+
+@pytest.mark.parametrize(
+    ("schema", "row", "sentence"),
+    [
+        ("topic STRING, body STRING", (None, "x"), "A row for topic null with a body of 1 bytes is no message"),
+        ("topic STRING, body STRING", ("orders", None), "A row for topic orders is no message: its body is null"),
+        ("topic STRING, body STRING", ("order", "x"), "OptionError: Topic order cannot be written: "),
+        ("topic STRING, body STRING", ("orders", "12345"), "its body has more than maxMessageSize=4 bytes"),
+        ("topic STRING, body STRING, tags STRING", ("orders", "x", "a|b"), "A row for topic orders with tags 'a|b'"),
+        (f"topic STRING, body STRING, properties {MAP}", ("orders", "x", {"TAGS": "a"}), "A row for topic orders"),
+        ("topic STRING, body STRING, messageGroup STRING", ("groups", "x", None), "A row for topic groups"),
+        ("topic STRING, body STRING, messageGroup STRING", ("orders", "x", "g"), "with messageGroup 'g'"),
+        ("topic STRING, body STRING, deliveryTimestamp TIMESTAMP", ("late", "x", FAR), "A row for topic late with a"),
+    ],
+    ids=["null topic", "null body", "topic", "size", "tag", "property", "no group", "group", "time"],
+)
+def test_a_bad_row_ends_the_write_and_is_named(
+    serve: Serve, kind: str, schema: str, row: tuple[object, ...], sentence: str
+) -> None:
+    """connectors § 4, cases 67 and 73."""
+    sink = serve(TOPICS)
+    good = ("others", "good", *[None] * (len(row) - 2))
+    assert sentence in refusal(sink, schema, good, row, maxMessageSize="4")
+    if "stages" in kind:
+        assert sink.bodies("others") == []
+
+
+@pytest.mark.parametrize("wanted", ["skip", "deadLetter"])
+def test_bad_rows_are_left_out_or_put_aside(serve: Serve, wanted: str) -> None:
+    sink = serve({"orders": 1, "dead": 1})
+    rows = sink.rows("body STRING, tags STRING", ("1", None), (None, "t"), ("2", "a|b"), ("3", None))
+    options = {"deadLetterTopic": "dead"} if wanted == "deadLetter" else {}
+    sink.write(rows, topic="orders", onInvalidRow=wanted, **options)
+    assert sink.bodies("orders") == [b"1", b"3"]
+    letters = {row.message.body: row.message.properties for row in sink.broker.messages("dead")}
+    if wanted == "skip":
+        assert letters == {}
+    else:
+        assert set(letters) == {b"(no body)", b"2"}
+        assert letters[b"(no body)"][REASON] == "its body is null"
+        assert {letter[TOPIC] for letter in letters.values()} == {"orders"}
+
+
+def test_a_topic_that_may_not_be_written_is_named(serve: Serve) -> None:
+    sink = serve({"others": 1})
+
+    def only_read(draft: Draft) -> None:
+        put_topic(draft, TopicConfig("orders", 1, 1, 4, creation_id="x"))
+
+    sink.broker.change(only_read)
+    assert "OptionError: Topic orders cannot be written: " in refusal(sink, "body STRING", "x", topic="orders")
+    text = refusal(sink, "topic STRING, body STRING", ("others", "1"), ("orders", "2"))
+    assert "OptionError: Topic orders cannot be written: " in text
+
+
+SENDS = {"columns,admin,stages": "StageColumns", "columns,admin": "PublishColumns", "none": "SendMessage"}
+
+
+def test_a_full_disk_ends_the_write_and_names_the_topic(serve: Serve, kind: str) -> None:
+    sink = serve()
+    sink.broker.faults.fail(SENDS[kind], "INTERNAL_SERVER_ERROR", "the broker's disk is full", times=None)
+    text = refusal(sink, "body STRING", "x", topic="orders")
+    assert re.search(r"RequestRefused: Rows for topic orders were not taken: .* the broker.s disk is full", text)
+
+
+def test_a_broker_that_stays_away_ends_the_write_and_names_the_topic(serve: Serve, kind: str) -> None:
+    sink = serve()
+    sink.broker.faults.disconnect(SENDS[kind], times=None)
+    text = refusal(sink, "body STRING", "x", topic="orders", sendMsgTimeout="300")
+    assert f"BrokerUnavailable: Rows for topic orders were not taken: No broker answered {SENDS[kind]}" in text
+
+
+def test_a_broker_that_comes_back_is_waited_for(serve: Serve, kind: str) -> None:
+    sink = serve()
+    sink.broker.faults.disconnect(SENDS[kind], times=3)
+    sink.write(sink.rows("body STRING", ["x"]), topic="orders")
+    assert sink.bodies("orders") == [b"x"]
+
+
+@EXACTLY_ONCE
+def test_what_is_not_committed_is_never_seen(serve: Serve) -> None:
+    sink = serve()
+    sink.broker.faults.fail("CommitStages", "INTERNAL_SERVER_ERROR", "no", times=None)
+    assert "answered CommitStages with INTERNAL_SERVER_ERROR: no" in refusal(sink, "body STRING", "x", topic="orders")
+    assert sink.bodies("orders") == []
+    assert sink.broker.look(lambda state: len(state.stages.all())) == 0  # given up
+
+
+@EXACTLY_ONCE
+def test_a_commit_whose_answer_is_lost_says_so_and_a_stream_settles_it(serve: Serve) -> None:
+    sink = serve({"orders": 1, "copies": 1})
+    sink.broker.send("orders", b"1", b"2")
+    rule = sink.broker.faults.drop("CommitStages", times=None, after=True)
+    options = {"topic": "copies", "requestTimeoutMs": "1000", "transactionTimeoutMs": "1000"}
+    with pytest.raises(PySparkException, match="Whether the rows were committed is not known"):
+        sink.run(sink.stream("orders").select("body"), **options)
+    assert sorted(sink.bodies("copies")) == [b"1", b"2"]
+    sink.broker.faults.remove(rule)
+    sink.broker.send("orders", b"3")
+    sink.run(sink.stream("orders").select("body"), **options)
+    assert sorted(sink.bodies("copies")) == [b"1", b"2", b"3"]
+
+
+@EXACTLY_ONCE
+def test_a_secret_is_in_no_error(serve: Serve) -> None:
+    sink = serve()
+    text = refusal(sink, "body STRING", None, topic="orders", accessKey="who", secretKey="s3cr3t")
+    assert "its body is null" in text
+    assert "s3cr3t" not in text

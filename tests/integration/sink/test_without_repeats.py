@@ -1,0 +1,65 @@
+"""Readers drop what a task has sent again, however its rows came the second time."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from pyspark_rmqpull.client.producing import Transaction, producer_of
+from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.sink import without_repeats
+from pyspark_rmqpull.sink.options import SinkOptions
+from pyspark_rmqpull.sink.task import SinkTask
+
+if TYPE_CHECKING:
+    from tests.integration.sink.conftest import Serve, Sink
+
+BODIES = [b"%d" % (number // 2) for number in range(40)]  # every row twice: equal rows are no repeats
+
+
+def send(sink: Sink, bodies: list[bytes], partition_id: int = 0, batch_id: int | None = 7) -> None:
+    """One attempt of a task."""
+    given = {"endpoints": sink.broker.endpoints, "topic": "orders", "delivery": "at-least-once"}
+    options = SinkOptions.from_options(given)
+    task = SinkTask(producer_of(options.connection), options, Transaction("query", batch_id), partition_id, "s")
+    task.run(iter([pa.record_batch({"body": bodies})]))
+
+
+def send_all(sink: Sink) -> list[bytes]:
+    """A task that fails half-way and is tried again with its rows in another order, other tasks with equal rows, and
+    another producer; gives what is not to be dropped."""
+    again = random.Random(7).sample(BODIES, len(BODIES))
+    send(sink, BODIES[:25])
+    send(sink, again)
+    send(sink, BODIES, partition_id=1)
+    send(sink, BODIES, batch_id=8)
+    sink.broker.send("orders", b"other", b"other")
+    return sorted(BODIES * 3 + [b"other"] * 2)
+
+
+def test_a_batch_read_drops_them(serve: Serve) -> None:
+    sink = serve({"orders": 3})
+    wanted = send_all(sink)
+    assert len(sink.bodies("orders")) == len(wanted) + 25
+    rows = without_repeats(sink.batch("orders"))
+    assert rows.columns == sink.batch("orders").columns
+    assert sorted(bytes(row["body"]) for row in rows.collect()) == wanted
+
+
+@pytest.mark.parametrize("kind", ["columns,admin"])
+def test_a_stream_with_a_watermark_drops_them_also_from_batch_to_batch(serve: Serve) -> None:
+    sink = serve({"orders": 3})
+    wanted = send_all(sink)
+    stream = sink.stream("orders", maxOffsetsPerTrigger="40").withWatermark("storeTimestamp", "1 hour")
+    writer = without_repeats(stream).writeStream.format("memory").queryName("deduplicated")
+    writer.option("checkpointLocation", str(sink.checkpoint)).trigger(availableNow=True).start().awaitTermination()
+    assert sorted(bytes(row["body"]) for row in sink.spark.table("deduplicated").collect()) == wanted
+
+
+@pytest.mark.parametrize("kind", ["columns,admin"])
+def test_rows_without_what_tells_them_are_refused(serve: Serve) -> None:
+    with pytest.raises(OptionError, match="the columns properties, topic, brokerName, queueId, queueOffset, which"):
+        without_repeats(serve().batch("orders").select("body"))

@@ -1,0 +1,215 @@
+"""What is written is read back, from every kind of server (connectors § 4.4)."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import col, lit, struct, to_json
+
+from rmqpull_broker.core.model import Message, TopicType
+
+if TYPE_CHECKING:
+    from tests.integration.sink.conftest import Serve
+
+EXTENDED = pytest.mark.parametrize("kind", ["columns,admin,stages", "columns,admin"])
+EXACTLY_ONCE = pytest.mark.parametrize("kind", ["columns,admin,stages"])
+MAP = "MAP<STRING,STRING>"
+
+
+def own(properties: dict[str, str]) -> dict[str, str]:
+    """Without the ids that at-least-once gives."""
+    return {name: text for name, text in properties.items() if not name.startswith("rmqpull")}
+
+
+def test_each_row_says_its_topic(serve: Serve) -> None:
+    """connectors § 4, case 62."""
+    sink = serve({"orders": 1, "payments": 1})
+    rows = [("orders", "1"), ("payments", "2"), ("orders", "3")]
+    sink.write(sink.rows("topic STRING, body STRING", *rows))
+    assert (sorted(sink.bodies("orders")), sink.bodies("payments")) == ([b"1", b"3"], [b"2"])
+
+
+def test_the_option_says_the_topic(serve: Serve) -> None:
+    """connectors § 4, cases 63 and 64."""
+    sink = serve({"orders": 1, "payments": 1})
+    sink.write(sink.rows("body STRING", ("1",)), topic="orders")
+    sink.write(sink.rows("topic STRING, body STRING", ("payments", "2"), (None, "3")), topic="orders")
+    assert (sorted(sink.bodies("orders")), sink.bodies("payments")) == ([b"1", b"2", b"3"], [])
+
+
+@pytest.mark.parametrize("body", [b"\x00\xff", "é"])
+def test_all_columns_are_read_back(serve: Serve, body: bytes | str) -> None:
+    """connectors § 4, case 71: one property, several, none."""
+    sink = serve()
+    kind = "STRING" if isinstance(body, str) else "BINARY"
+    rows = [
+        (body, "a", ["k1", "k2"], {"one": "1"}),
+        (body, "b", ["k"], {"one": "1", "two": "2"}),
+        (body, None, None, None),
+    ]
+    sink.write(sink.rows(f"body {kind}, tags STRING, keys ARRAY<STRING>, properties {MAP}", *rows), topic="orders")
+    read = {row["tags"]: (bytes(row["body"]), row["keys"], own(row["properties"])) for row in sink.read("orders")}
+    sent = body.encode() if isinstance(body, str) else body
+    assert read == {
+        "a": (sent, ["k1", "k2"], {"one": "1"}),
+        "b": (sent, ["k"], {"one": "1", "two": "2"}),
+        None: (sent, None, {}),
+    }
+
+
+def test_a_stream_is_written_and_its_progress_says_how_much(serve: Serve) -> None:
+    """connectors § 4, case 69; and 62 and 63 for streams."""
+    sink = serve({"orders": 3, "copies": 2, "others": 1})
+    sink.broker.send("orders", b"1", b"2", b"3", b"4")
+    rows = sink.stream("orders").selectExpr("body", "IF(body = '2', 'others', 'copies') AS topic")
+    query = sink.run(rows)
+    assert (sorted(sink.bodies("copies")), sink.bodies("others")) == ([b"1", b"3", b"4"], [b"2"])
+    assert sum(progress.sink.numOutputRows for progress in query.recentProgress) == 4
+    sink.broker.send("orders", b"5")
+    sink.run(rows)
+    assert sorted(sink.bodies("copies")) == [b"1", b"3", b"4", b"5"]
+
+
+def test_many_large_rows_pass_through_little_memory(serve: Serve) -> None:
+    """connectors § 4, case 70."""
+    sink = serve({"orders": 2})
+    rows = sink.spark.range(0, 300, 1, 2).selectExpr("repeat(CAST(id % 10 AS STRING), 50000) AS body")
+    sink.write(rows, topic="orders", batchBytes="65536", inFlight="2", compressMsgBodyOverHowmuch="0")
+    assert sorted(body[:1] for body in sink.bodies("orders")) == sorted(b"%d" % (n % 10) for n in range(300))
+    assert {len(body) for body in sink.bodies("orders")} == {50_000}
+
+
+def test_large_bodies_travel_compressed_and_are_read_unpacked(serve: Serve) -> None:
+    sink = serve()
+    sink.write(sink.rows("body STRING", ("x" * 10_000,)), topic="orders")
+    assert [len(body) < 1_000 for body in sink.bodies("orders")] == [True]
+    assert [bytes(row["body"]) for row in sink.read("orders")] == [b"x" * 10_000]
+
+
+@EXTENDED
+def test_a_row_may_name_its_queue_before_its_group(serve: Serve) -> None:
+    """connectors § 4, case 72: a queue that is named, then the message group, then the queues in turn."""
+    sink = serve({"orders": (3, TopicType.FIFO)}, brokers=["broker-a", "broker-b"])
+    rows = [(f"{n}", f"g{n}", "broker-b", 2) for n in range(5)] + [("in group", "g", None, None)] * 5
+    columns = "body STRING, messageGroup STRING, brokerName STRING, queueId INT"
+    sink.write(sink.rows(columns, *rows), topic="orders", queueSelector="explicit")
+    places = {(row["messageGroup"], row["brokerName"], row["queueId"]) for row in sink.read("orders")}
+    assert {place[1:] for place in places if place[0] != "g"} == {("broker-b", 2)}
+    assert len([place for place in places if place[0] == "g"]) == 1
+
+
+def test_queues_are_taken_in_turn_and_columns_of_queues_mean_nothing_unless_asked_for(serve: Serve) -> None:
+    """connectors § 4, case 72."""
+    sink = serve({"orders": 4})
+    rows = [("x", "broker-a", 0)] * 8
+    sink.write(sink.rows("body STRING, brokerName STRING, queueId INT", *rows), topic="orders")
+    assert [bounds.max_offset for bounds in sink.broker.bounds("orders").values()] == [2, 2, 2, 2]
+
+
+@EXTENDED
+def test_rows_with_the_same_keys_share_a_queue_in_their_order(serve: Serve) -> None:
+    sink = serve({"orders": 4})
+    rows = [(f"{n:02}", f"key{n % 5}") for n in range(50)]
+    sink.write(sink.rows("body STRING, keys STRING", *rows), topic="orders", queueSelector="hash", batchBytes="1024")
+    read: dict[str, list[tuple[int, bytes]]] = {}
+    for row in sorted(sink.read("orders"), key=lambda row: row["queueOffset"]):
+        read.setdefault(row["keys"][0], []).append((row["queueId"], bytes(row["body"])))
+    assert len(read) == 5
+    for placed in read.values():
+        assert len({queue for queue, _ in placed}) == 1
+        assert [body for _, body in placed] == sorted(body for _, body in placed)
+
+
+def test_a_message_group_keeps_its_order(serve: Serve) -> None:
+    sink = serve({"orders": (4, TopicType.FIFO)})
+    rows = [(f"{n:03}", f"g{n % 3}") for n in range(90)]
+    sink.write(sink.rows("body STRING, messageGroup STRING", *rows), topic="orders", batchBytes="1024")
+    for group in range(3):
+        bodies = [m.message.body for m in sink.broker.messages("orders") if m.message.message_group == f"g{group}"]
+        assert bodies == sorted(bodies)
+        assert len(bodies) == 30
+
+
+def test_expressions_over_the_whole_row_are_written(serve: Serve) -> None:
+    """connectors § 4, case 74."""
+    sink = serve()
+    sink.write(sink.rows("a INT, b STRING", (1, "x")).select(to_json(struct("*")).alias("body")), topic="orders")
+    assert sink.bodies("orders") == [b'{"a":1,"b":"x"}']
+
+
+def test_a_row_of_the_source_is_written_back_as_it_is(serve: Serve) -> None:
+    sink = serve({"orders": 2, "late": (1, TopicType.DELAY)})
+    message = Message(b"x", "", tags="t", keys=("k",), properties={"p": "1"})
+    sink.broker.send("orders", message)
+    for _ in range(2):  # the second time with the ids that the first gave
+        sink.write(sink.batch("orders"))
+    read = sink.read("orders")
+    assert [(bytes(row["body"]), row["tags"], row["keys"], own(row["properties"])) for row in read] == [
+        (b"x", "t", ["k"], {"p": "1"})
+    ] * 4
+    sink.write(sink.batch("orders").withColumn("deliveryTimestamp", lit(datetime.datetime(2026, 1, 1))), topic="late")
+    assert sink.bodies("late") == [b"x"] * 4
+    sink.write(sink.batch("late"), topic="orders")
+    assert len(sink.bodies("orders")) == 8
+
+
+def test_a_delayed_message_waits_for_its_time(serve: Serve) -> None:
+    sink = serve({"late": (1, TopicType.DELAY)}, clock="manual")
+    now = datetime.datetime.fromtimestamp(sink.broker.clock.now_ms() / 1000, datetime.timezone.utc)
+    rows = [("soon", now + datetime.timedelta(minutes=5)), ("past", now - datetime.timedelta(days=1))]
+    sink.write(sink.rows("body STRING, deliveryTimestamp TIMESTAMP", *rows), topic="late")
+    assert sink.bodies("late") == [b"past"]
+    sink.broker.clock.advance(minutes=6)
+    assert sorted(sink.bodies("late")) == [b"past", b"soon"]
+
+
+def test_each_trigger_of_mode_complete_appends_the_whole_result(serve: Serve) -> None:
+    sink = serve({"orders": 1, "counts": 1})
+    sink.spark.conf.set("spark.sql.shuffle.partitions", "2")
+    for _ in range(2):
+        sink.broker.send("orders", b"a", b"b")
+        counts = sink.stream("orders").groupBy("body").count().select(col("count").cast("string").alias("body"))
+        sink.run(counts, "complete", topic="counts")
+    assert sorted(sink.bodies("counts")) == [b"1", b"1", b"2", b"2"]
+
+
+def test_several_writes_in_one_for_each_batch_are_each_kept(serve: Serve) -> None:
+    sink = serve({"orders": 1, "copies": 1, "others": 1})
+    sink.broker.send("orders", b"1", b"2")
+
+    def write(rows: DataFrame, _: int) -> None:
+        for topic in ("copies", "others", "copies"):
+            sink.write(rows.select("body"), topic=topic)
+
+    sink.stream("orders").writeStream.foreachBatch(write).trigger(availableNow=True).start().awaitTermination()
+    assert (sorted(sink.bodies("copies")), sorted(sink.bodies("others"))) == ([b"1", b"1", b"2", b"2"], [b"1", b"2"])
+
+
+def test_sql_inserts_into_a_view(serve: Serve) -> None:
+    sink = serve()
+    options = f"OPTIONS (endpoints '{sink.broker.endpoints}', topic 'orders')"
+    sink.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW orders_view USING rmqpull {options}")
+    sink.broker.send("orders", b"1", b"2")
+    sink.spark.sql("INSERT INTO orders_view SELECT * FROM orders_view")
+    assert sorted(sink.bodies("orders")) == [b"1", b"1", b"2", b"2"]
+
+
+def test_no_rows_and_no_partitions_are_no_error(serve: Serve) -> None:
+    sink = serve()
+    sink.write(sink.rows("body STRING"), topic="orders")
+    sink.write(sink.spark.createDataFrame(sink.spark.sparkContext.emptyRDD(), "body STRING"), topic="orders")
+    assert sink.bodies("orders") == []
+
+
+@EXACTLY_ONCE
+def test_a_write_is_seen_whole_or_not_at_all(serve: Serve) -> None:
+    sink = serve({"orders": 1})
+    rows = sink.spark.range(0, 100, 1, 4).selectExpr("IF(id = 99, raise_error('late'), CAST(id AS STRING)) AS body")
+    with pytest.raises(Exception, match="late"):
+        sink.write(rows, topic="orders", batchBytes="1024")
+    assert sink.bodies("orders") == []
+    sink.write(sink.spark.range(0, 100, 1, 4).selectExpr("CAST(id AS STRING) AS body"), topic="orders")
+    assert len(sink.bodies("orders")) == 100
