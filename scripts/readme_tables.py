@@ -11,14 +11,17 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from pyspark_rmqpull.option import Option
 from pyspark_rmqpull.options import OPTIONS
 from pyspark_rmqpull.schema import ROW_SCHEMA
+from pyspark_rmqpull.sink.options import SINK_OPTIONS
+from pyspark_rmqpull.sink.schema import ACCEPTED
 from rmqpull_broker.cli import COMMANDS
 from rmqpull_broker.cli.aliases import ALIASES
 from rmqpull_broker.config import SETTINGS
 from rmqpull_broker.core.properties import declared
-from rmqpull_broker.server.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS
-from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING
+from rmqpull_broker.server.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS, STAGE_HANDLERS
+from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,6 +34,16 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def source_options() -> str:
     """The options of the source."""
+    return options_table(OPTIONS)
+
+
+def sink_options() -> str:
+    """The options of the sink, beside those of the connection."""
+    return options_table(SINK_OPTIONS)
+
+
+def options_table(options: Iterable[Option]) -> str:
+    """Options with their defaults, units and what they mean."""
     rows = [
         (
             f"`{option.name}`",
@@ -38,7 +51,7 @@ def source_options() -> str:
             option.unit,
             f"{option.doc} Only in a {option.only.value}." if option.only else option.doc,
         )
-        for option in OPTIONS
+        for option in options
     ]
     return table(("option", "default", "unit", "meaning"), rows)
 
@@ -46,6 +59,14 @@ def source_options() -> str:
 def row_columns() -> str:
     """The row of the source."""
     spelled = [f"`{field.name}` {field.dataType.simpleString().upper()}" for field in ROW_SCHEMA.fields]
+    return ", ".join(spelled) + "."
+
+
+def sink_columns() -> str:
+    """What the sink takes."""
+    spelled = [
+        f"`{name}` {' or '.join(kind.simpleString().upper() for kind in kinds)}" for name, kinds in ACCEPTED.items()
+    ]
     return ", ".join(spelled) + "."
 
 
@@ -94,13 +115,19 @@ def methods() -> str:
             (MESSAGING, MESSAGING_HANDLERS),
             (COLUMNS, COLUMN_HANDLERS),
             (ADMIN, ADMIN_HANDLERS),
+            (STAGES, STAGE_HANDLERS),
         )
     ]
     return table(("service", "served", "answered UNIMPLEMENTED"), rows)
 
 
 TABLES: Mapping[str, Mapping[str, Callable[[], str]]] = {
-    "README.md": {"source-options": source_options, "row-columns": row_columns},
+    "README.md": {
+        "source-options": source_options,
+        "row-columns": row_columns,
+        "sink-options": sink_options,
+        "sink-columns": sink_columns,
+    },
     "docs/broker.md": {
         "broker-flags": broker_flags,
         "broker-properties": broker_properties,

@@ -21,10 +21,13 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), 
 
 
 def test_what_is_sent_as_shown_is_read_as_shown(
-    spark: SparkSession, start_broker: StartBroker, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    start_broker: StartBroker,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
-    send, read, _, tell_lag, _ = BLOCKS
-    broker = start_broker({"flights": 8})
+    send, read, _, tell_lag, write, _ = BLOCKS
+    broker = start_broker({"flights": 8, "departures": 1})
     names: dict[str, Any] = {}
     for block in (send, read):
         shown = block.replace("127.0.0.1:8081", broker.endpoints).replace("awaitTermination", "processAllAvailable")
@@ -36,3 +39,8 @@ def test_what_is_sent_as_shown_is_read_as_shown(
     names["query"].stop()
     assert "queues 8, behind latest 0 (min 0, max 0, avg 0.0), rows lost 0\nsource  queue" in capsys.readouterr().out
     assert sum(progress.numInputRows for progress in names["query"].recentProgress) == 2
+    write = write.replace("127.0.0.1:8081", broker.endpoints).replace("./departures-checkpoint", str(tmp_path))
+    exec(write.replace(".start()", ".trigger(availableNow=True).start()"), names)
+    names["query"].awaitTermination()
+    written = spark.read.format("rmqpull").options(endpoints=broker.endpoints, topic="departures").load()
+    assert sorted(row["tags"] for row in written.collect()) == ["AA", "UA"]

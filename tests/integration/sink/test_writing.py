@@ -168,7 +168,6 @@ def test_a_delayed_message_waits_for_its_time(serve: Serve) -> None:
 
 def test_each_trigger_of_mode_complete_appends_the_whole_result(serve: Serve) -> None:
     sink = serve({"orders": 1, "counts": 1})
-    sink.spark.conf.set("spark.sql.shuffle.partitions", "2")
     for _ in range(2):
         sink.broker.send("orders", b"a", b"b")
         counts = sink.stream("orders").groupBy("body").count().select(col("count").cast("string").alias("body"))

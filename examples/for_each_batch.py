@@ -1,0 +1,45 @@
+"""Several writes for each micro-batch: the messages go on to a topic, and their counts per tag to another.
+
+usage: python examples/for_each_batch.py ENDPOINTS FOLDER
+
+    rmqpull-broker serve --listen 127.0.0.1:8081 --topic orders:4 --topic copies:4 --topic counts:1
+    rmqpull-broker send --topic orders --tag paid --body hello
+    python examples/for_each_batch.py 127.0.0.1:8081 ./for-each-batch
+
+Each write is whole or not there, but a micro-batch that is run again writes again: ``foreachBatch`` is at least once. A
+stream that is to write exactly once uses ``writeStream.format("rmqpull")``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+
+def main(endpoints: str, folder: Path) -> None:
+    """Copies and counts what is there."""
+    spark = SparkSession.builder.appName("for each batch").getOrCreate()
+    source = spark.readStream.format("rmqpull").option("endpoints", endpoints).option("startingOffsets", "earliest")
+
+    def write(messages: DataFrame, batch_id: int) -> None:
+        messages.persist()
+        counts = messages.groupBy("tags").count().selectExpr("tags", "CAST(count AS STRING) AS body")
+        for rows, topic in ((messages, "copies"), (counts, "counts")):
+            rows.write.format("rmqpull").option("endpoints", endpoints).option("topic", topic).mode("append").save()
+        messages.unpersist()
+
+    query = (
+        source.option("topic", "orders")
+        .load()
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,51 @@
+"""The examples do what they say, and go on where they were."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqpull_broker.core.model import Message
+
+if TYPE_CHECKING:
+    from tests.integration.sink.conftest import Serve
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def example(name: str) -> Callable[[str, Path], None]:
+    """What an example does, in this process, where there is a session already."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    main: Callable[[str, Path], None] = module.main
+    return main
+
+
+def test_the_round_trip(serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sink = serve({"orders": 2, "paid": 2, "refused": 1})
+    sink.broker.send("orders", b'{"id": 1, "amount": 250}', b'{"id": 2, "amount": 5}')
+    example("round_trip")(sink.broker.endpoints, tmp_path)
+    sink.broker.send("orders", b'{"id": 3, "amount": 101}')
+    example("round_trip")(sink.broker.endpoints, tmp_path)
+    assert {row.message.tags for row in sink.broker.messages("paid")} == {"order-1", "order-3"}
+    assert [row.message.tags for row in sink.broker.messages("refused")] == ["order-2"]
+    assert len(sink.bodies("paid")) == 2
+    assert capsys.readouterr().out == "written: 2\nwritten: 1\n"
+
+
+def test_for_each_batch(serve: Serve, tmp_path: Path) -> None:
+    sink = serve({"orders": 2, "copies": 2, "counts": 1})
+    sink.broker.send("orders", Message(b"a", "", tags="paid"), Message(b"b", "", tags="paid"), Message(b"c", ""))
+    example("for_each_batch")(sink.broker.endpoints, tmp_path)
+    assert sorted(sink.bodies("copies")) == [b"a", b"b", b"c"]
+    assert {(row.message.tags, row.message.body) for row in sink.broker.messages("counts")} == {
+        ("paid", b"2"),
+        (None, b"1"),
+    }
