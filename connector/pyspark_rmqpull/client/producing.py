@@ -94,8 +94,9 @@ class Producer:
         request = stages.KeepStagesRequest(transaction=_transaction(transaction), timeout_ms=timeout_ms)
         self._channel.call(STAGES.methods["KeepStages"], request)
 
-    def commit(self, transaction: Transaction, staged: Sequence[tuple[str, int]], patience_ms: int) -> None:
-        """Commits stages, each with its number of calls, and returns when all of it can be read.
+    def commit(self, transaction: Transaction, staged: Sequence[tuple[str, int]], patience_ms: int = 0) -> bool:
+        """Commits stages, each with its number of calls, and returns when all of it can be read; False when the
+        transaction was committed before, be it by an earlier asking whose answer was lost.
 
         That of a large one takes longer than a request may: while the server answers, it is asked again for
         ``patience_ms``.
@@ -107,14 +108,12 @@ class Producer:
         deadline_s = time.monotonic() + patience_ms / 1000
         while True:
             try:
-                self._channel.call(STAGES.methods["CommitStages"], request)
+                return not self._channel.call(STAGES.methods["CommitStages"], request).was_committed
             except BrokerUnavailable:
                 if time.monotonic() >= deadline_s:
                     raise
                 self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
                 time.sleep(self._channel.connection.request_retry_interval_ms / 1000)
-            else:
-                return
 
     def drop(self, transaction: Transaction) -> None:
         """Gives a transaction up."""

@@ -61,8 +61,12 @@ def checked(producer: Producer, options: SinkOptions, columns: Collection[str]) 
             f"Topic {options.dead_letter_topic} takes no NORMAL messages, and dead letters are such. Name another "
             "deadLetterTopic."
         )
-    best = EXACTLY_ONCE if TRANSACTIONS in producer.extensions else AT_LEAST_ONCE
-    return replace(options, delivery=options.delivery or best)
+    return replace(options, delivery=settled_delivery(producer, options))
+
+
+def settled_delivery(producer: Producer, options: SinkOptions) -> str:
+    """What ``delivery`` says, or the best that the server has."""
+    return options.delivery or (EXACTLY_ONCE if TRANSACTIONS in producer.extensions else AT_LEAST_ONCE)
 
 
 def refuse_unsupported(producer: Producer, options: SinkOptions) -> None:

@@ -17,7 +17,7 @@ from pyspark_rmqpull.sink.deliveries import Columns, Delivery, Messages
 from pyspark_rmqpull.sink.encoding import InvalidRow, RowEncoder, TopicRows
 from pyspark_rmqpull.sink.options import EXACTLY_ONCE, FAIL, SKIP, SinkOptions
 from pyspark_rmqpull.sink.row_ids import RowIds
-from pyspark_rmqpull.sink.targets import Targets, refuse_unsupported
+from pyspark_rmqpull.sink.targets import Targets, refuse_unsupported, settled_delivery
 
 LOGGED_ROWS_MAX = 10
 """Invalid rows that a task tells one by one; the others are counted."""
@@ -54,7 +54,7 @@ class SinkTask:
     def _delivery_of(self, producer: Producer, partition_id: int, stage_id: str) -> Delivery:
         options, transaction = self._options, self._transaction
         refuse_unsupported(producer, options)
-        if options.delivery == EXACTLY_ONCE:
+        if settled_delivery(producer, options) == EXACTLY_ONCE:
             return Columns(producer, options, self._invalid, stage=(transaction, stage_id))
         row_ids = RowIds(transaction.writer_id, transaction.batch_id, partition_id)
         if "columns" in producer.extensions:
