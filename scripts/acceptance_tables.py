@@ -1,4 +1,4 @@
-"""The table of docs/acceptance.md: what Spark's Kafka suites hold of a source, and the tests that hold it of this one.
+"""The table of docs/acceptance.md: what Spark's Kafka suites hold of source and sink, and the tests that hold it here.
 
 usage: python scripts/acceptance_tables.py           writes it between its markers
        python scripts/acceptance_tables.py --check   exits 1 when it differs
@@ -80,6 +80,20 @@ CASES: Mapping[int, str] = {
     59: "Queues that do not exist are refused; here not all must be named",
     60: "Offsets as JSON: round trip, sorted, stable",
     61: "A single queue that does not exist; refused here, where Kafka's source skips it",
+    62: "The column `topic` decides where a row goes",
+    63: "The option `topic` decides where all rows go",
+    64: "The option wins over the column",
+    65: "Rows without a topic or without a body are refused when the write is planned",
+    66: "Columns of a wrong type are refused with those that they may have",
+    67: "A write to a topic that does not exist fails and names it",
+    68: "Settings that the sink owns are refused",
+    69: "The progress of a query counts the rows that were written",
+    70: "Many large rows pass through little memory",
+    71: "A batch write: one property, several, none; all is read back",
+    72: "A queue that is named, then the message group, then the queues in turn",
+    73: "A null topic is an error",
+    74: "Expressions over the whole row are written",
+    75: "Save modes other than append are refused",
 }
 
 LIMITED: Mapping[int, str] = {
@@ -91,6 +105,7 @@ LIMITED: Mapping[int, str] = {
     43: "As case 41: `latest` does not move for a DataFrame that was used.",
     51: "As case 41: the start does not move by itself; what is gone is a loss, and `failOnDataLoss` decides.",
     53: "As case 41: ends are numbers of one look at the broker.",
+    69: "Spark refuses output mode update for sinks that are written in Python.",
 }
 """What the Python API forbids of a case; the rest of it is tested. Of none it forbids everything."""
 

@@ -1,4 +1,4 @@
-"""What options of Spark's Kafka source are called here, for those who come from there (docs/from-kafka.md)."""
+"""What options and columns of Spark's Kafka connector are called here, for who comes from it (docs/from-kafka.md)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ FROM_KAFKA: Mapping[str, str] = {
     "fetchOffset.retryIntervalMs": "requestRetryIntervalMs",
 }
 """Our option by Kafka's, where the names differ and the meaning is the same."""
+COLUMNS_FROM_KAFKA: Mapping[str, str] = {
+    "value": "body",
+    "key": "keys",
+    "headers": "properties",
+    "partition": "queueId",
+}
+"""Our column of the sink by that of Kafka's."""
 
 _IN_SMALL_LETTERS = {theirs.lower(): ours for theirs, ours in FROM_KAFKA.items()}
 

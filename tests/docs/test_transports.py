@@ -1,4 +1,4 @@
-"""Tests of the source with real Spark run on both transports, or say why once is enough."""
+"""Tests with real Spark run on both transports, or say why once is enough."""
 
 from __future__ import annotations
 
@@ -44,9 +44,18 @@ def without_a_reason(source: str, shared: Mapping[str, list[str]]) -> Iterator[s
             yield function.name
 
 
+def shared(file: Path) -> dict[str, list[str]]:
+    """The fixtures that a module shares with others, of its folder and those above."""
+    found: dict[str, list[str]] = {}
+    for folder in (FOLDER, file.parent):
+        if (folder / "conftest.py").exists():
+            found |= fixtures((folder / "conftest.py").read_text(encoding="utf-8"))
+    return found
+
+
 def test_every_test_runs_on_both_transports_or_says_why_not() -> None:
-    shared = fixtures((FOLDER / "conftest.py").read_text(encoding="utf-8"))
-    found = {file.name: list(without_a_reason(file.read_text("utf-8"), shared)) for file in FOLDER.rglob("test_*.py")}
+    files = FOLDER.rglob("test_*.py")
+    found = {file.name: list(without_a_reason(file.read_text("utf-8"), shared(file))) for file in files}
     assert found
     assert {name: tests for name, tests in found.items() if tests} == {}
 

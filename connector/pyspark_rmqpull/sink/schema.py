@@ -14,6 +14,7 @@ from pyspark.sql.types import (
 )
 
 from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.kafka_names import COLUMNS_FROM_KAFKA
 from pyspark_rmqpull.sink.options import EXPLICIT, SinkOptions
 
 ACCEPTED: dict[str, tuple[DataType, ...]] = {
@@ -48,7 +49,11 @@ def check_sink_schema(schema: StructType, options: SinkOptions) -> None:
         if field.name in IGNORED:
             continue
         if field.name not in ACCEPTED:
-            raise OptionError(f"Column {field.name} is nothing that the sink writes. It takes {spelled_columns()}.")
+            ours = COLUMNS_FROM_KAFKA.get(field.name)
+            hint = f" What Spark's Kafka sink calls so is {ours} here." if ours else ""
+            raise OptionError(
+                f"Column {field.name} is nothing that the sink writes.{hint} It takes {spelled_columns()}."
+            )
         if schema.names.count(field.name) > 1:
             raise OptionError(f"Column {field.name} comes twice. Give it once.")
         if not any(_is_same(field.dataType, accepted) for accepted in ACCEPTED[field.name]):

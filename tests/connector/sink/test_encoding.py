@@ -125,8 +125,8 @@ def test_ids_of_an_earlier_write_are_left_out() -> None:
     ],
 )
 def test_large_bodies_are_compressed(codec: str, unpack: Callable[[bytes], bytes]) -> None:
-    options = {"topic": "orders", "compressType": codec, "compressMsgBodyOverHowmuch": "5000"}
-    encoded = only(encoder(**options).encode(batch(body=[b"a" * 4999, b"b" * 5000]))[0])
+    compressing = encoder(topic="orders", compressType=codec, compressMsgBodyOverHowmuch="5000")
+    encoded = only(compressing.encode(batch(body=[b"a" * 4999, b"b" * 5000]))[0])
     small, large = encoded.column("body").to_pylist()
     assert small == b"a" * 4999
     assert (len(large) < 500, unpack(large)) == (True, b"b" * 5000)

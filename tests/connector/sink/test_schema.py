@@ -66,7 +66,12 @@ def test_a_row_of_the_source_is_taken_as_it_is() -> None:
     [
         ("body STRING", "No topic is named. Set option topic, or give a column topic."),
         ("topic STRING", f"Column body is missing. The sink takes {TAKEN}."),
-        ("topic STRING, value STRING", f"Column value is nothing that the sink writes. It takes {TAKEN}."),
+        ("topic STRING, text STRING", f"Column text is nothing that the sink writes. It takes {TAKEN}."),
+        (
+            "topic STRING, value STRING",
+            "Column value is nothing that the sink writes. What Spark's Kafka sink calls so is body here. "
+            f"It takes {TAKEN}.",
+        ),
         ("topic INT, body STRING", "Column topic is INT; it must be STRING."),
         ("topic STRING, body INT", "Column body is INT; it must be BINARY or STRING."),
         ("topic STRING, body STRING, keys INT", "Column keys is INT; it must be STRING or ARRAY<STRING>."),

@@ -62,18 +62,18 @@ Serve = Callable[..., Sink]
 
 
 @pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
+def extensions(request: pytest.FixtureRequest) -> str:
     """Tests that write are run against every kind of server, unless they say otherwise."""
     return str(request.param)
 
 
 @pytest.fixture
-def serve(spark: SparkSession, kind: str, tmp_path: Path) -> Iterator[Serve]:
+def serve(spark: SparkSession, extensions: str, tmp_path: Path) -> Iterator[Serve]:
     """Serves topics until the test ends."""
     with ExitStack() as stack:
 
         def start(topics: Topics | None = None, **given: Any) -> Sink:
-            broker = stack.enter_context(running_broker(topics or {"orders": 1}, extensions=kind, **given))
+            broker = stack.enter_context(running_broker(topics or {"orders": 1}, extensions=extensions, **given))
             return Sink(spark, broker, tmp_path / "checkpoint")
 
         yield start

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tests.integration.sink.conftest import Serve, Sink
 
 NOBODY = "127.0.0.1:1"  # a port that no broker gets
-EXACTLY_ONCE = pytest.mark.parametrize("kind", ["columns,admin,stages"])
-STANDARD = pytest.mark.parametrize("kind", ["none"])
+EXACTLY_ONCE = pytest.mark.parametrize("extensions", ["columns,admin,stages"])
+STANDARD = pytest.mark.parametrize("extensions", ["none"])
 MAP = "MAP<STRING,STRING>"
 TOPICS = {
     "orders": 1,
@@ -112,13 +112,13 @@ FAR = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=3)
     ids=["null topic", "null body", "topic", "size", "tag", "property", "no group", "group", "time"],
 )
 def test_a_bad_row_ends_the_write_and_is_named(
-    serve: Serve, kind: str, schema: str, row: tuple[object, ...], sentence: str
+    serve: Serve, extensions: str, schema: str, row: tuple[object, ...], sentence: str
 ) -> None:
     """connectors § 4, cases 67 and 73."""
     sink = serve(TOPICS)
     good = ("others", "good", *[None] * (len(row) - 2))
     assert sentence in refusal(sink, schema, good, row, maxMessageSize="4")
-    if "stages" in kind:
+    if "stages" in extensions:
         assert sink.bodies("others") == []
 
 
@@ -153,23 +153,23 @@ def test_a_topic_that_may_not_be_written_is_named(serve: Serve) -> None:
 SENDS = {"columns,admin,stages": "StageColumns", "columns,admin": "PublishColumns", "none": "SendMessage"}
 
 
-def test_a_full_disk_ends_the_write_and_names_the_topic(serve: Serve, kind: str) -> None:
+def test_a_full_disk_ends_the_write_and_names_the_topic(serve: Serve, extensions: str) -> None:
     sink = serve()
-    sink.broker.faults.fail(SENDS[kind], "INTERNAL_SERVER_ERROR", "the broker's disk is full", times=None)
+    sink.broker.faults.fail(SENDS[extensions], "INTERNAL_SERVER_ERROR", "the broker's disk is full", times=None)
     text = refusal(sink, "body STRING", "x", topic="orders")
     assert re.search(r"RequestRefused: Rows for topic orders were not taken: .* the broker.s disk is full", text)
 
 
-def test_a_broker_that_stays_away_ends_the_write_and_names_the_topic(serve: Serve, kind: str) -> None:
+def test_a_broker_that_stays_away_ends_the_write_and_names_the_topic(serve: Serve, extensions: str) -> None:
     sink = serve()
-    sink.broker.faults.disconnect(SENDS[kind], times=None)
+    sink.broker.faults.disconnect(SENDS[extensions], times=None)
     text = refusal(sink, "body STRING", "x", topic="orders", sendMsgTimeout="300")
-    assert f"BrokerUnavailable: Rows for topic orders were not taken: No broker answered {SENDS[kind]}" in text
+    assert f"BrokerUnavailable: Rows for topic orders were not taken: No broker answered {SENDS[extensions]}" in text
 
 
-def test_a_broker_that_comes_back_is_waited_for(serve: Serve, kind: str) -> None:
+def test_a_broker_that_comes_back_is_waited_for(serve: Serve, extensions: str) -> None:
     sink = serve()
-    sink.broker.faults.disconnect(SENDS[kind], times=3)
+    sink.broker.faults.disconnect(SENDS[extensions], times=3)
     sink.write(sink.rows("body STRING", ["x"]), topic="orders")
     assert sink.bodies("orders") == [b"x"]
 

@@ -49,7 +49,7 @@ def test_a_batch_read_drops_them(serve: Serve) -> None:
     assert sorted(bytes(row["body"]) for row in rows.collect()) == wanted
 
 
-@pytest.mark.parametrize("kind", ["columns,admin"])
+@pytest.mark.parametrize("extensions", ["columns,admin"])
 def test_a_stream_with_a_watermark_drops_them_also_from_batch_to_batch(serve: Serve) -> None:
     sink = serve({"orders": 3})
     wanted = send_all(sink)
@@ -59,7 +59,7 @@ def test_a_stream_with_a_watermark_drops_them_also_from_batch_to_batch(serve: Se
     assert sorted(bytes(row["body"]) for row in sink.spark.table("deduplicated").collect()) == wanted
 
 
-@pytest.mark.parametrize("kind", ["columns,admin"])
+@pytest.mark.parametrize("extensions", ["columns,admin"])
 def test_rows_without_what_tells_them_are_refused(serve: Serve) -> None:
     with pytest.raises(OptionError, match="the columns properties, topic, brokerName, queueId, queueOffset, which"):
         without_repeats(serve().batch("orders").select("body"))

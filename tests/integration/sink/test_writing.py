@@ -14,8 +14,8 @@ from rmqpull_broker.core.model import Message, TopicType
 if TYPE_CHECKING:
     from tests.integration.sink.conftest import Serve
 
-EXTENDED = pytest.mark.parametrize("kind", ["columns,admin,stages", "columns,admin"])
-EXACTLY_ONCE = pytest.mark.parametrize("kind", ["columns,admin,stages"])
+EXTENDED = pytest.mark.parametrize("extensions", ["columns,admin,stages", "columns,admin"])
+EXACTLY_ONCE = pytest.mark.parametrize("extensions", ["columns,admin,stages"])
 MAP = "MAP<STRING,STRING>"
 
 
