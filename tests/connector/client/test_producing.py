@@ -13,11 +13,16 @@ from pyspark_rmqpull.client.producing import Producer, Transaction, producer_of
 from pyspark_rmqpull.connection import Connection
 from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
 from rmqpull_broker.core.model import TopicType
-from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 
 BATCH = Transaction("query", 7)
 EVERYTHING = "columns,admin,stages"
-TOPICS = {"orders": 2, "late": (1, TopicType.DELAY), "groups": (4, TopicType.FIFO), "mixed": (1, TopicType.TRANSACTION)}
+TOPICS: Topics = {
+    "orders": 2,
+    "late": (1, TopicType.DELAY),
+    "groups": (4, TopicType.FIFO),
+    "mixed": (1, TopicType.TRANSACTION),
+}
 
 
 @pytest.fixture
@@ -53,7 +58,7 @@ def test_a_server_says_what_it_has(producer: Producer, extensions: str) -> None:
 @every_kind
 def test_topics_say_what_they_take(producer: Producer) -> None:
     kinds = {name: set(producer.message_types(name)) for name in TOPICS}
-    assert kinds == {"orders": {"NORMAL"}, "late": {"DELAY"}, "groups": {"FIFO"}, "mixed": {"TRANSACTION"}}
+    assert kinds == {"orders": {"NORMAL"}, "late": {"DELAY"}, "groups": {"FIFO"}, "halves": {"TRANSACTION"}}
 
 
 @every_kind

@@ -40,6 +40,7 @@ def test_the_round_trip(serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == "written: 2\nwritten: 1\n"
 
 
+@pytest.mark.parametrize("extensions", ["columns,admin,stages"])
 def test_for_each_batch(serve: Serve, tmp_path: Path) -> None:
     sink = serve({"orders": 2, "copies": 2, "counts": 1})
     sink.broker.send("orders", Message(b"a", "", tags="paid"), Message(b"b", "", tags="paid"), Message(b"c", ""))

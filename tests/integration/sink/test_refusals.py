@@ -13,6 +13,7 @@ from pyspark_rmqpull.sink.dead_letters import REASON, TOPIC
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.model import PERM_READ, TopicConfig, TopicType
 from rmqpull_broker.core.topics import put_topic
+from rmqpull_broker.testing import Topics
 
 if TYPE_CHECKING:
     from tests.integration.sink.conftest import Serve, Sink
@@ -21,7 +22,7 @@ NOBODY = "127.0.0.1:1"  # a port that no broker gets
 EXACTLY_ONCE = pytest.mark.parametrize("extensions", ["columns,admin,stages"])
 STANDARD = pytest.mark.parametrize("extensions", ["none"])
 MAP = "MAP<STRING,STRING>"
-TOPICS = {
+TOPICS: Topics = {
     "orders": 1,
     "others": 1,
     "groups": (1, TopicType.FIFO),
@@ -170,7 +171,7 @@ def test_a_broker_that_stays_away_ends_the_write_and_names_the_topic(serve: Serv
 def test_a_broker_that_comes_back_is_waited_for(serve: Serve, extensions: str) -> None:
     sink = serve()
     sink.broker.faults.disconnect(SENDS[extensions], times=3)
-    sink.write(sink.rows("body STRING", ["x"]), topic="orders")
+    sink.write(sink.rows("body STRING", ("x",)), topic="orders")
     assert sink.bodies("orders") == [b"x"]
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 EXTENDED = pytest.mark.parametrize("extensions", ["columns,admin,stages", "columns,admin"])
 EXACTLY_ONCE = pytest.mark.parametrize("extensions", ["columns,admin,stages"])
+ONE_OF_EACH = pytest.mark.parametrize("extensions", ["columns,admin,stages", "none"])  # of each way to send
 MAP = "MAP<STRING,STRING>"
 
 
@@ -73,6 +74,7 @@ def test_a_stream_is_written_and_its_progress_says_how_much(serve: Serve) -> Non
     assert sorted(sink.bodies("copies")) == [b"1", b"3", b"4", b"5"]
 
 
+@ONE_OF_EACH
 def test_many_large_rows_pass_through_little_memory(serve: Serve) -> None:
     """connectors § 4, case 70."""
     sink = serve({"orders": 2})
@@ -166,6 +168,7 @@ def test_a_delayed_message_waits_for_its_time(serve: Serve) -> None:
     assert sorted(sink.bodies("late")) == [b"past", b"soon"]
 
 
+@ONE_OF_EACH
 def test_each_trigger_of_mode_complete_appends_the_whole_result(serve: Serve) -> None:
     sink = serve({"orders": 1, "counts": 1})
     for _ in range(2):
@@ -175,6 +178,7 @@ def test_each_trigger_of_mode_complete_appends_the_whole_result(serve: Serve) ->
     assert sorted(sink.bodies("counts")) == [b"1", b"1", b"2", b"2"]
 
 
+@ONE_OF_EACH
 def test_several_writes_in_one_for_each_batch_are_each_kept(serve: Serve) -> None:
     sink = serve({"orders": 1, "copies": 1, "others": 1})
     sink.broker.send("orders", b"1", b"2")
@@ -187,6 +191,7 @@ def test_several_writes_in_one_for_each_batch_are_each_kept(serve: Serve) -> Non
     assert (sorted(sink.bodies("copies")), sorted(sink.bodies("others"))) == ([b"1", b"1", b"2", b"2"], [b"1", b"2"])
 
 
+@ONE_OF_EACH
 def test_sql_inserts_into_a_view(serve: Serve) -> None:
     sink = serve()
     options = f"OPTIONS (endpoints '{sink.broker.endpoints}', topic 'orders')"
@@ -196,6 +201,7 @@ def test_sql_inserts_into_a_view(serve: Serve) -> None:
     assert sorted(sink.bodies("orders")) == [b"1", b"1", b"2", b"2"]
 
 
+@ONE_OF_EACH
 def test_no_rows_and_no_partitions_are_no_error(serve: Serve) -> None:
     sink = serve()
     sink.write(sink.rows("body STRING"), topic="orders")
