@@ -21,7 +21,7 @@ TOPICS: Topics = {
     "orders": 2,
     "late": (1, TopicType.DELAY),
     "groups": (4, TopicType.FIFO),
-    "mixed": (1, TopicType.TRANSACTION),
+    "halves": (1, TopicType.TRANSACTION),
 }
 
 
