@@ -24,7 +24,7 @@ def dead_letter(invalid: InvalidRow) -> pa.RecordBatch:
     body = row.pop("body", None) or _NO_BODY
     rest = json.dumps({name: value for name, value in row.items() if value is not None}, default=str)
     properties = {REASON: invalid.reason, TOPIC: topic or "null", ROW: rest}
-    texts = [(name, text[:TEXT_CHARACTERS_MAX]) for name, text in properties.items()]
+    texts = [(name, _printable(text[:TEXT_CHARACTERS_MAX])) for name, text in properties.items()]
     encoding = row.get("bodyEncoding") or wire.BODY_ENCODINGS["IDENTITY"]
     arrays = {
         "body": pa.array([body[:BODY_BYTES_MAX]], pa.binary()),
@@ -32,3 +32,8 @@ def dead_letter(invalid: InvalidRow) -> pa.RecordBatch:
         "bodyEncoding": pa.array([encoding if len(body) <= BODY_BYTES_MAX else 1], pa.int32()),
     }
     return pa.RecordBatch.from_pydict(arrays)
+
+
+def _printable(text: str) -> str:
+    """Text without control characters, for which the letter would be refused as the row was."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

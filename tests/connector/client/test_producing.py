@@ -128,3 +128,19 @@ def test_a_commit_that_takes_longer_than_a_request_may_is_asked_for_again(broker
     broker.faults.drop("CommitStages", times=2)
     hasty.commit(BATCH, [("s", 1)], 60_000)
     assert bodies(broker) == [b"1"]
+
+
+@pytest.mark.parametrize("extensions", [EVERYTHING, "columns,admin", "none"])
+def test_names_are_those_of_the_namespace(extensions: str) -> None:
+    with running_broker({"shop%orders": 1, "orders": 1}, extensions=extensions) as broker:
+        producer = producer_of(Connection(broker.endpoints, 60_000, namespace="shop"))
+        assert producer.message_types("orders") == {"NORMAL"}
+        producer.start_send("orders", {"body": b"1"})()
+        if "columns" in extensions:
+            producer.start_publish("orders", rows(b"2"), by_keys=False)()
+        if "stages" in extensions:
+            producer.start_stage(BATCH, "s", 0, "orders", rows(b"3"), False, 60_000)()
+            producer.commit(BATCH, [("s", 1)])
+        wanted = {EVERYTHING: [b"1", b"2", b"3"], "columns,admin": [b"1", b"2"], "none": [b"1"]}
+        assert bodies(broker, "shop%orders") == wanted[extensions]
+        assert bodies(broker) == []

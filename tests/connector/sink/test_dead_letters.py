@@ -39,3 +39,9 @@ def test_what_is_too_large_is_cut_and_no_packed_body_any_more(size: int, encodin
     assert len(row["body"]) == BODY_BYTES_MAX
     assert row["bodyEncoding"] == encoding
     assert len(properties[ROW]) == TEXT_CHARACTERS_MAX
+
+
+def test_a_letter_has_no_control_characters_whatever_the_row_has() -> None:
+    _, properties = letter("a\x01b", "c\x7fd", body=pa.array([b"x"]), tags=["e\nf\x7f"])
+    assert (properties[REASON], properties[TOPIC]) == ("a?b", "c?d")
+    assert properties[ROW] == r'{"tags": "e\nf\u007f"}'
