@@ -66,7 +66,8 @@ class RowEncoder:
 
     def _with_text_alone(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[InvalidRow]]:
         """Takes out rows with text that is not UTF-8, which Spark's strings need not be and nothing here could read."""
-        broken = {index: name for name in _TEXTS for index in _not_utf8(batch, name)}
+        names = [name for name in _TEXTS if name in batch.schema.names and self._counts(name)]
+        broken = {index: name for name in names for index in _not_utf8(batch.column(name))}
         if not broken:
             return batch, []
         topics, bodies = self._topics(batch), batch.column("body").cast(pa.binary())
@@ -76,6 +77,12 @@ class RowEncoder:
             row = TopicRows(topic or "", pa.record_batch({"body": bodies.slice(index, 1)}))
             invalid.append(InvalidRow(row, f"its {name} is not UTF-8"))
         return batch.take([index for index in range(batch.num_rows) if index not in broken]), invalid
+
+    def _counts(self, name: str) -> bool:
+        """Whether what stands in a column means anything."""
+        if name == "topic":
+            return self._options.topic is None
+        return name != "brokerName" or self._options.queue_selector == EXPLICIT
 
     def _topics(self, batch: pa.RecordBatch) -> pa.Array:
         if self._options.topic is not None:
@@ -137,27 +144,18 @@ def _where(column: pa.Array, is_so: Callable[[Any], bool]) -> pa.Array:
     return pa.array([value is not None and is_so(value) for value in column.to_pylist()], pa.bool_())
 
 
-def _not_utf8(batch: pa.RecordBatch, name: str) -> list[int]:
-    """The rows in which a column of text is not UTF-8."""
-    return [] if name not in batch.schema.names else _unreadable(batch.column(name), range(batch.num_rows))
-
-
-def _unreadable(column: pa.Array, rows: range) -> list[int]:
-    # A copy, since validating a slice of lists would look at what lies around it.
-    if _is_readable(column.take(pa.array(rows, pa.int64()))):
-        return []
-    if len(rows) == 1:
-        return [rows[0]]
-    middle = len(rows) // 2
-    return [*_unreadable(column, rows[:middle]), *_unreadable(column, rows[middle:])]
-
-
-def _is_readable(column: pa.Array) -> bool:
+def _not_utf8(column: pa.Array, first: int = 0) -> list[int]:
+    """The rows in which a column of text is not UTF-8; ``first`` is the number of its first row."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
-        return False
-    return True
+        if len(column) == 1:
+            return [first]
+        middle = len(column) // 2
+        # Copies, since validating a slice of lists would look at what lies around it.
+        halves = (range(middle), 0), (range(middle, len(column)), middle)
+        return [row for rows, at in halves for row in _not_utf8(column.take(pa.array(rows)), first + at)]
+    return []
 
 
 def plain_rows(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:

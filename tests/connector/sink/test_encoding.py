@@ -177,3 +177,9 @@ def test_pieces_have_about_the_bytes_that_are_asked_for_and_all_rows() -> None:
     assert [piece.num_rows for piece in pieces(rows, 1 << 20, 25)] == [25, 25]
     assert [piece.num_rows for piece in pieces(rows.slice(0, 2), 1, 25)] == [1, 1]
     assert list(pieces(rows.slice(0, 0), 1, 25)) == []
+
+
+def test_text_that_means_nothing_may_be_anything() -> None:
+    rows = batch(topic=not_utf8("a"), brokerName=not_utf8("b"))
+    parts, invalid = encoder(topic="orders").encode(rows)
+    assert (only(parts).num_rows, invalid) == (2, [])
