@@ -21,6 +21,7 @@ class Sizes:
     rows: int = size(4_000_000, "Rows of the topic that is read whole.")
     queues: int = size(8, "Its queues, and Kafka's partitions.")
     body_bytes: int = size(100, "Bytes of each body.")
+    written_rows: int = size(1_000_000, "Rows of each batch that is written.")
     body_sizes: tuple[int, ...] = size((4_096, 262_144), "Bytes of the larger bodies that are compared.")
     body_read_mb: int = size(500, "Megabytes of each of these that are read.")
     queue_counts: tuple[int, ...] = size((1, 4, 16, 64), "Numbers of queues that are compared.")
@@ -36,6 +37,7 @@ class Sizes:
 QUICK = Sizes(
     runs=3,
     rows=800_000,
+    written_rows=200_000,
     body_sizes=(4_096,),
     body_read_mb=100,
     queue_counts=(1, 16),

@@ -32,6 +32,7 @@ from session import THREADS, session
 from sizes import QUICK, Sizes, chosen, size_options
 from topics import Stage
 from transport import transport
+from writing import writes
 
 RESULTS = Path(__file__).with_name("results")
 CHART = Path(__file__).parents[1] / "docs" / "images" / "performance.svg"
@@ -42,12 +43,13 @@ WORKS: dict[str, Callable[[Stage], Iterator[Comparison]]] = {
     "newest": newest_rows,
     "cold": cold,
     "wire": transport,
+    "write": writes,
     "bodies": large_bodies,
     "queues": queue_counts,
     "standard": standard,
     "memory": memory,
 }
-QUICK_WORKS = ("reads", "latency", "filter", "newest", "cold")
+QUICK_WORKS = ("reads", "write", "latency", "filter", "newest", "cold")
 
 
 class Works(click.ParamType[tuple[str, ...]]):

@@ -106,10 +106,10 @@ def test_a_tiny_run_measures_what_it_says_and_names_who_is_missing(tmp_path: Pat
         "--quick",
         "--without-kafka",
         "--works",
-        "reads,filter",
+        "reads,filter,write",
     ]
     done = subprocess.run(
-        [*command, "--rows", "1600", "--runs", "1", "--json", str(file)],
+        [*command, "--rows", "1600", "--written-rows", "1600", "--runs", "1", "--json", str(file)],
         stdout=subprocess.PIPE,
         text=True,
         timeout=300,
@@ -119,7 +119,13 @@ def test_a_tiny_run_measures_what_it_says_and_names_who_is_missing(tmp_path: Pat
     assert done.returncode == 0
     kept = json.loads(file.read_text(encoding="utf-8"))
     comparisons = {comparison.name: comparison for comparison in comparisons_of(kept)}
-    assert comparisons.keys() == {"stream-default-row", "stream-body", "batch-default-row", "filter-1-percent"}
+    assert comparisons.keys() == {
+        "stream-default-row",
+        "stream-body",
+        "batch-default-row",
+        "filter-1-percent",
+        "batch-write",
+    }
     assert all(min(figures) > 0 for one in comparisons.values() for figures in one.figures.values())
     read = comparisons["stream-default-row"]
     assert read.figures.keys() == {OURS, CEILING}

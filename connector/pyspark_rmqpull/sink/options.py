@@ -111,8 +111,9 @@ SINK_OPTIONS = (
         "transactionTimeoutMs",
         "600000",
         "ms",
-        "How long the broker keeps what a dead job has sent in exactly-once; tasks at work keep theirs alive. Also how "
-        "long a commit may take while the broker answers.",
+        "How long the broker keeps what a dead job has sent in exactly-once; tasks at work keep theirs alive, but none "
+        "is at work in the seconds between the last one and the commit. Also how long a commit may take while the "
+        "broker answers.",
         integer(1_000, 86_400_000),
     ),
 )
