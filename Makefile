@@ -14,7 +14,7 @@ SPARK_ENV = JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: set-up ## real flights through the broker into Spark, verified (about 90 s)
+demo: set-up ## real flights through the broker into Spark, verified (about 2 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" demo/flights.py $(ARGS)
 
 test: set-up ## all tests
