@@ -87,7 +87,7 @@ def main(quick: bool, works: tuple[str, ...] | None, without_kafka: bool, file: 
     file = file or RESULTS / ("full.json" if is_whole else "latest.json")
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
-    if file == RESULTS / "full.json":
+    if file.resolve() == RESULTS.resolve() / "full.json":
         draw(comparisons_of(kept), CHART)
     sys.exit(1 if failed else 0)
 
