@@ -22,6 +22,7 @@ from parked import parked_wake_ups
 from results import Aim, Results, machine
 from rich.console import Console
 from servers import BARE, Server, broker, server
+from sizes import Numbers
 
 T = TypeVar("T")
 
@@ -198,16 +199,6 @@ def measured(messages: int, rows: int, parked: int, wake_ups: int, topic_sizes: 
     return results
 
 
-def _sizes(_: click.Context, __: click.Parameter, value: str) -> list[int]:
-    try:
-        sizes = [int(size) for size in value.split(",")]
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is not a list of numbers such as 10000,1000000") from None
-    if min(sizes) < 1:
-        raise click.BadParameter("a topic has at least one message")
-    return sorted(set(sizes))
-
-
 COUNT = click.IntRange(min=1)
 
 
@@ -217,7 +208,7 @@ COUNT = click.IntRange(min=1)
 @click.option("--parked", type=COUNT, default=10_000, help="Pulls that wait at one time.")
 @click.option("--wake-ups", type=COUNT, default=300, help="Parked pulls that are woken in each run, one by one.")
 @click.option(
-    "--topic-sizes", callback=_sizes, default="10000,1000000,5000000", help="Messages of the topics that are compared."
+    "--topic-sizes", type=Numbers(), default="10000,1000000,5000000", help="Messages of the topics that are compared."
 )
 @click.option("--runs", type=COUNT, default=3, help="Runs of each measurement.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Also write all figures.")

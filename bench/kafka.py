@@ -21,7 +21,10 @@ from servers import Process
 
 READY_WITHIN_S = 60
 REQUEST_TIMEOUT_S = 60
-HEAP = "-Xmx1G"
+JVM_OPTIONS = (
+    *("-server", "-Xmx1G", "-Xms1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
+)
 """What Kafka's own start script gives."""
 _CONFIG = """process.roles=broker,controller
 node.id=1
@@ -128,7 +131,7 @@ def kafka() -> Iterator[Kafka]:
         broker, controller = _free_ports()
         config = data / "server.properties"
         config.write_text(_CONFIG.format(broker=broker, controller=controller, data=data / "logs"), encoding="utf-8")
-        command = [java, HEAP, "-cp", class_path]
+        command = [java, *JVM_OPTIONS, "-cp", class_path]
         _format([*command, "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(config)])
         with (data / "output").open("w+") as output:
             process = subprocess.Popen([*command, "kafka.Kafka", str(config)], stdout=output, stderr=output)

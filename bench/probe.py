@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +48,20 @@ def kind_of(command_line: str) -> str | None:
 
 def descendants(pid: int) -> Iterator[int]:
     """All processes that came from this one and are still there."""
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = task.read_text(encoding="ascii").split()
-        except FileNotFoundError:  # it has ended meanwhile
-            continue
-        for child in children:
-            yield int(child)
-            yield from descendants(int(child))
+    for child in _children(pid):
+        yield child
+        yield from descendants(child)
+
+
+def _children(pid: int) -> list[int]:
+    """What this process has started, in whichever thread; processes and threads may end at any moment."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                children = Path(f"/proc/{pid}/task/{thread}/children").read_text(encoding="ascii")
+                found += map(int, children.split())
+    return found
 
 
 class Watch:

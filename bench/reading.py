@@ -71,7 +71,7 @@ def filtered(stage: Stage) -> Iterator[Comparison]:
     sizes = stage.sizes
     rows = evenly(sizes.rows, sizes.queues)
     with stage.topic(rows, sizes.queues, sizes.body_bytes, rare=RARE) as topic:
-        kept = rows // RARE
+        kept = -(-rows // RARE)
         contenders = {
             OURS: lambda: rows / stream_seconds(topic.ours(True, filterExpression=RARE_TAG), kept),
             FILTERED_IN_SPARK: lambda: rows / stream_seconds(topic.ours(True).where(F.col("tags") == RARE_TAG), rows),
@@ -151,12 +151,17 @@ def _newest_rows(stage: Stage, topics: dict[int, Topic], left: tuple[int, ...]) 
 
 def _newest_comparison(stage: Stage, topic: Topic, smallest: int) -> Comparison:
     aims = {} if topic.rows == smallest else {SMALLEST: Aim(0.9, 1.1)}
-    title = f"newest {min(NEWEST_ROWS, topic.rows):,} rows of {topic.rows:,}"
+    title = f"newest {_newest_count(topic):,} rows of {topic.rows:,}"
     return _comparison(stage, topic, f"newest-of-{topic.rows}", title, aims, "ms")
 
 
+def _newest_count(topic: Topic) -> int:
+    """As many of each queue."""
+    return min(evenly(NEWEST_ROWS, topic.queues), topic.rows)
+
+
 def _newest_run(comparison: Comparison, topic: Topic, is_counted: bool) -> None:
-    count = min(NEWEST_ROWS, topic.rows)
+    count = _newest_count(topic)
     readers = {OURS: topic.ours(False, startingOffsets=newest(NAME, topic.rows, topic.queues, count, "broker-a"))}
     if topic.kafka is not None:
         starting = newest(topic.kafka_name, topic.rows, topic.queues, count)

@@ -36,7 +36,8 @@ class Session:
 def session(with_kafka: bool = True) -> Iterator[Session]:
     """A session until the block ends, with rmqpull, the ceiling and, where Maven can get it, Spark's Kafka source."""
     # Spark's workers import the ceiling's module by its name.
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    paths = (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     builder = SparkSession.builder.master(f"local[{THREADS}]").appName("rmqpull bench")
     source = _kafka_source() if with_kafka else KafkaSource(missing="it was left out")
     if source.jars:

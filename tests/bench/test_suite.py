@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import click
 import pytest
 from artifacts import Artifact
-from comparison import CEILING, KAFKA, OURS, comparisons_of
+from comparison import CEILING, KAFKA, OURS, Mismeasured, comparisons_of
 from latency import percentile
-from probe import JVM, SOURCE, WORKER, kind_of
+from probe import JVM, SOURCE, WORKER, descendants, kind_of
 from ready import published, row_batch, rows_of_a_batch
 from sizes import QUICK, Numbers, chosen
-from topics import evenly, newest
+from topics import Stage, evenly, newest
+from writing import writes
 
 from pyspark_rmqpull.schema import ROW_SCHEMA
 
@@ -91,6 +96,28 @@ def test_every_hundredth_message_has_the_rare_tag() -> None:
 )
 def test_processes_of_a_session_are_told_apart(command_line: str, kind: str | None) -> None:
     assert kind_of(command_line) == kind
+
+
+def test_processes_that_a_process_started_are_found_and_one_that_has_ended_has_none() -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        sleeper = int(shell.stdout.readline())
+        assert shell.pid in descendants(os.getpid())
+        assert list(descendants(shell.pid)) == [sleeper]
+        os.kill(sleeper, signal.SIGTERM)
+    assert list(descendants(shell.pid)) == []
+
+
+@pytest.mark.parametrize("surplus", [-1, 1])
+def test_writes_that_kept_another_number_of_rows_have_no_figure(surplus: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 2 * QUICK.written_rows * (QUICK.runs + 1) + surplus
+    monkeypatch.setattr("writing.server", lambda *_: nullcontext(SimpleNamespace(endpoints="")))
+    monkeypatch.setattr("writing._rows", lambda *_: None)
+    monkeypatch.setattr("writing._seconds", lambda *_, **__: 1.0)
+    monkeypatch.setattr("writing.ours", lambda *_: SimpleNamespace(count=lambda: count))
+    spark: Any = SimpleNamespace(read=None)
+    with pytest.raises(Mismeasured, match=f"has {count} rows"):
+        next(writes(Stage(spark, QUICK)))
 
 
 def test_an_artifact_brings_nothing_along_that_spark_has_already() -> None:
