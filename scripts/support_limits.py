@@ -192,12 +192,14 @@ LIMITS = {
         ),
     ),
     "Stages": (
-        Limit("stages open at one time", "core.staging:STAGES_MAX", "-", "TOO_MANY_REQUESTS", "ours"),
-        Limit("calls of one stage", "core.staging:STAGE_CALLS_MAX", "-", "TOO_MANY_REQUESTS", "ours"),
-        Limit("calls of all stages together", "core.staging:CALLS_MAX", "-", "TOO_MANY_REQUESTS", "ours"),
-        Limit("id of a stage or transaction", "core.staging:ID_LENGTH_MAX", "characters", "BAD_REQUEST", "ours"),
-        Limit("timeout of a stage", "server.stage_work:TIMEOUT_MS_MAX", "ms", "BAD_REQUEST", "ours"),
-        Limit("committed writes remembered", "core.stages:WRITES_REMEMBERED_MAX", "-", "the oldest go", "ours"),
+        Limit("stages open at one time", "core.staging:STAGES_MAX", "", "TOO_MANY_REQUESTS", _MEMORY),
+        Limit("calls of one stage", "core.staging:STAGE_CALLS_MAX", "", "TOO_MANY_REQUESTS", _MEMORY),
+        Limit("calls of all stages together", "core.staging:CALLS_MAX", "", "TOO_MANY_REQUESTS", _MEMORY),
+        Limit("id of a stage or transaction", "core.staging:ID_LENGTH_MAX", "characters", "BAD_REQUEST", _MEMORY),
+        Limit(
+            "timeout of a stage", "server.stage_work:TIMEOUT_MS_MAX", "ms", "BAD_REQUEST", "ours: every wait has an end"
+        ),
+        Limit("committed writes remembered", "core.stages:WRITES_REMEMBERED_MAX", "", "the oldest go", _MEMORY),
     ),
     "Sends": (
         Limit("rows of one published batch", "server.limits:PUBLISH_ROWS_MAX", "rows", "BAD_REQUEST", _ONE_AT_A_TIME),

@@ -17,7 +17,7 @@ from soak.schedule import SINK, SOURCE
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = Path(__file__).with_name("page.md")
 JSON_FILES = {SOURCE: "soak.json", SINK: "soak-sink.json"}
-_ALL_IS_WELL = "Every acknowledged message is in the output exactly once. There was no finding."
+_ALL_IS_WELL = "Every acknowledged message is in the output exactly once{}. There was no finding."
 
 
 @dataclass
@@ -116,9 +116,9 @@ def _told(document: dict[str, Any]) -> str:
     machine = document["machine"]
     steps = {**document["kills"], **document["other_steps"]}
     repeated = document.get("repeated_at_least_once")
+    but = ", but for those that at-least-once repeated" if repeated else ""
     lines = [
-        *[f"- {finding}" for finding in document["findings"]],
-        *[_ALL_IS_WELL] * (not document["findings"]),
+        *([f"- {finding}" for finding in document["findings"]] or [_ALL_IS_WELL.format(but)]),
         "",
         f"Seed {document['seed']}: {document['rounds']} rounds with **{document['kills_in_all']} kills** in "
         f"{document['minutes']} minutes, on {machine['cores']} cores, with Python {machine['python']} and Spark "
