@@ -12,7 +12,7 @@ README = Path(__file__).parent / "README.md"
 setup(
     name="rmqpull",
     version="0.1.0",
-    description="A RocketMQ pull source for PySpark, and an embeddable RocketMQ broker to test against",
+    description="A RocketMQ source and sink for PySpark, and an embeddable RocketMQ broker to test against",
     long_description=README.read_text(encoding="utf-8") if README.exists() else "",
     long_description_content_type="text/markdown",
     license="Apache-2.0",

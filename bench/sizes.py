@@ -45,7 +45,7 @@ QUICK = Sizes(
     topic_sizes=(10_000, 1_000_000),
     newest_runs=5,
     latency_runs=2,
-    messages=15,
+    messages=10,
     memory_mb=500,
     cold_runs=1,
 )

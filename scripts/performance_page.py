@@ -1,4 +1,4 @@
-"""The figures in docs/performance.md and the chart in the README, once there is a whole run of the benchmark.
+"""The figures in docs/performance.md and the chart in the README, of the run of the benchmark that is kept.
 
 usage: python scripts/performance_page.py           writes them between their markers
        python scripts/performance_page.py --check   exits 1 when they differ
@@ -20,14 +20,14 @@ CHART = "![Rows per second and latency beside Spark's Kafka source and the engin
 
 
 def results() -> str:
-    """The table of the last whole run, or that there is none."""
+    """The table of the run that is kept, or that there is none."""
     if not RESULTS.exists():
         return markdown(None)
     return f"{CHART.format('')}\n\n{markdown(json.loads(RESULTS.read_text(encoding='utf-8')))}"
 
 
 def chart() -> str:
-    """The chart of the last whole run, or nothing."""
+    """The chart of the run that is kept, or nothing."""
     return f"\n{CHART.format('docs/')}\n" if RESULTS.exists() else ""
 
 
