@@ -139,7 +139,7 @@ def test_a_tiny_run_measures_what_it_says_and_names_who_is_missing(tmp_path: Pat
         [*command, "--rows", "1600", "--written-rows", "1600", "--runs", "1", "--json", str(file)],
         stdout=subprocess.PIPE,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
         env={**os.environ, "SPARK_CONF_DIR": str(ROOT / "spark-conf"), "PYSPARK_PYTHON": sys.executable},
     )
