@@ -38,6 +38,7 @@ def amount(value: int, unit: str) -> str:
 
 _ONE_AT_A_TIME = "ours: it is taken in at one go, and nobody else is served meanwhile"
 _MEMORY = "ours: memory is bounded"
+_WAITS = "ours: every wait has an end"
 _STREAM_ENDS = "the stream ends with INVALID_ARGUMENT"
 
 LIMITS = {
@@ -166,7 +167,7 @@ LIMITS = {
             "server.service:LONG_POLLING_MS_MAX",
             "ms",
             "ILLEGAL_POLLING_TIME",
-            "ours: every wait has an end",
+            _WAITS,
         ),
         Limit("pulls that are held at a time", "core.holding:PARKED_PULLS_MAX", "pulls", "TOO_MANY_REQUESTS", _MEMORY),
         Limit(
@@ -196,9 +197,7 @@ LIMITS = {
         Limit("calls of one stage", "core.staging:STAGE_CALLS_MAX", "", "TOO_MANY_REQUESTS", _MEMORY),
         Limit("calls of all stages together", "core.staging:CALLS_MAX", "", "TOO_MANY_REQUESTS", _MEMORY),
         Limit("id of a stage or transaction", "core.staging:ID_LENGTH_MAX", "characters", "BAD_REQUEST", _MEMORY),
-        Limit(
-            "timeout of a stage", "server.stage_work:TIMEOUT_MS_MAX", "ms", "BAD_REQUEST", "ours: every wait has an end"
-        ),
+        Limit("timeout of a stage", "server.stage_work:TIMEOUT_MS_MAX", "ms", "BAD_REQUEST", _WAITS),
         Limit("committed writes remembered", "core.stages:WRITES_REMEMBERED_MAX", "", "the oldest go", _MEMORY),
     ),
     "Sends": (
@@ -357,9 +356,7 @@ LIMITS = {
         ),
         Limit("reports of lost rows", "core.state:LOST_RANGES_MAX", "", "the oldest is forgotten", _MEMORY),
         Limit("fault rules", "core.fault_rules:RULES_MAX", "", "TOO_MANY_REQUESTS", _MEMORY),
-        Limit(
-            "delay by a fault rule", "core.fault_rules:DELAY_MS_MAX", "ms", "BAD_REQUEST", "ours: every wait has an end"
-        ),
+        Limit("delay by a fault rule", "core.fault_rules:DELAY_MS_MAX", "ms", "BAD_REQUEST", _WAITS),
         Limit(
             "calls that fault rules keep back", "server.faults:CALLS_KEPT_MAX", "calls", "TOO_MANY_REQUESTS", _MEMORY
         ),
