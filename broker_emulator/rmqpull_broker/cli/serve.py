@@ -17,6 +17,7 @@ from rmqpull_broker.config import SETTINGS, BrokerConfig, SettingError, config_f
 from rmqpull_broker.config_sources import CONFIG_VARIABLE, read_toml, resolve
 from rmqpull_broker.lean_arrow import load_lean_arrow
 from rmqpull_broker.lean_memory import share_one_heap
+from rmqpull_proto.large_messages import use_memory_again
 
 
 def _setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,6 +79,7 @@ def _text_of(file_name: str) -> str:
 
 def _run(config: BrokerConfig) -> None:
     share_one_heap()
+    use_memory_again()
     load_lean_arrow()
     # Loaded only now: a wrong flag is answered without waiting for gRPC and Arrow.
     from rmqpull_broker.core.errors import BrokerError

@@ -23,6 +23,7 @@ from pyspark_rmqpull.loss import Loss, OnLoss, refuse
 from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.large_messages import use_memory_again
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rpc import COLUMNS
 
@@ -122,6 +123,7 @@ class ColumnarClient:
         on_loss: OnLoss = refuse,
     ) -> Iterator[Sequence[QueueRows]]:
         """Pulls queues side by side and ahead of Spark, each in pieces of a batch."""
+        use_memory_again()
         size_max = self._flow.pull_threshold_size_for_topic * MIB
         bytes_max = min(BATCH_BYTES, size_max)
         lanes = [

@@ -1,0 +1,44 @@
+"""What becomes of the memory of large messages: seen in the pages that the system has to hand out for them."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from rmqpull_proto.large_messages import use_memory_again
+
+_ROUNDS = """
+import resource
+from rmqpull_proto.large_messages import use_memory_again
+
+def fill():
+    blocks = [bytes([number]) * (3 << 20) for number in range(8)]
+
+if {is_told}:
+    use_memory_again()
+fill()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(20):
+    fill()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def _pages_handed_out(*, is_told: bool) -> int:
+    program = _ROUNDS.format(is_told=is_told)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    return int(ended.stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such setting")
+def test_what_full_answers_took_is_taken_again() -> None:
+    assert _pages_handed_out(is_told=True) < _pages_handed_out(is_told=False) / 10
+
+
+def test_another_c_library_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    use_memory_again()
