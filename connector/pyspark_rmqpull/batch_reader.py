@@ -15,6 +15,8 @@ from pyspark_rmqpull.client import connect
 from pyspark_rmqpull.discovery import find_topics
 from pyspark_rmqpull.ending import refuse_resolved_start_after_end, resolve_ends
 from pyspark_rmqpull.listing import creation_ids_of, queues_of
+from pyspark_rmqpull.loss import refuse
+from pyspark_rmqpull.lost_rows import LossReport
 from pyspark_rmqpull.model import QueueRange
 from pyspark_rmqpull.offset_stores import offset_look_up
 from pyspark_rmqpull.option import Mode
@@ -45,15 +47,16 @@ class RmqpullBatchReader(DataSourceReader):
         topics = allocated(found, (), options.allocation)
         bounds = queues_of(topics)
         asked_for_starts = offset_look_up(options.group, client)
-        starts = options.starting(Mode.BATCH).resolve(bounds, asked_for_starts, int(time.time() * 1000))
+        # The name under which losses are reported, here and by tasks, when the read is to go on after them.
+        query_id = None if options.fail_on_data_loss else uuid.uuid4().hex
+        on_loss = refuse if query_id is None else LossReport(lambda: client, query_id).tell
+        starts = options.starting(Mode.BATCH).resolve(bounds, asked_for_starts, int(time.time() * 1000), on_loss)
         ends = resolve_ends(options.ending, bounds, client)
         refuse_resolved_start_after_end(starts, ends)
         if starts and not options.message_filter.keeps_everything:
             asked = min(starts)  # any queue will do
             client.check_filter(options.pull_group, asked, starts[asked], options.message_filter)
         ranges = [QueueRange(queue, starts[queue], end) for queue, end in ends.items()]
-        # The name under which tasks report what they find lost, when they are to go on.
-        query_id = None if options.fail_on_data_loss else uuid.uuid4().hex
         # Spark would ask for a task without a partition if there were none.
         return tasks_of(ranges, creation_ids_of(topics), options, lambda: client, query_id) or [
             QueueRangesPartition(())

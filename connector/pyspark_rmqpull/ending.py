@@ -25,8 +25,7 @@ def resolve_ends(wanted: Ranked, bounds: Mapping[MessageQueue, Bounds], ask: Off
         if isinstance(position, int):
             ends[queue] = refuse_not_available(option, queue, position, bounds[queue])
         else:
-            low, high = bounds[queue]
-            ends[queue] = min(max(found.get(queue, high), low), high)
+            ends[queue] = bounds[queue].nearest(found.get(queue, bounds[queue].max_offset))
     return ends
 
 

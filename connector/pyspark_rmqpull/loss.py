@@ -54,7 +54,7 @@ def resume(
             on_loss(Loss(queue, offset, known_end, f"Queue {queue} is gone; the query stood at offset {offset} of it."))
         elif (loss := outside(queue, offset, bounds)) is not None:
             on_loss(loss)
-            starts[queue] = min(max(offset, bounds.min_offset), bounds.max_offset)
+            starts[queue] = bounds.nearest(offset)
     return starts
 
 

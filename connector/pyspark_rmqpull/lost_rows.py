@@ -16,8 +16,8 @@ class LossReport:
     """Tells of losses in the name of a query, whose id the checkpoint keeps; the broker counts them for it."""
 
     def __init__(self, client: Callable[[], BrokerClient], query_id: str) -> None:
+        self.query_id = query_id
         self._client = client
-        self._query_id = query_id
         self._told: set[Loss] = set()
 
     def tell(self, loss: Loss) -> None:
@@ -29,6 +29,6 @@ class LossReport:
         if loss.from_offset == loss.until_offset:
             return
         try:
-            self._client().report_lost(self._query_id, [loss])
+            self._client().report_lost(self.query_id, [loss])
         except RmqpullError as error:
             _logger.warning("The broker does not count %d lost rows: %s", loss.until_offset - loss.from_offset, error)

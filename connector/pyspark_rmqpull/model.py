@@ -24,6 +24,10 @@ class Bounds(NamedTuple):
     min_offset: int
     max_offset: int
 
+    def nearest(self, offset: int) -> int:
+        """The offset itself if it is in the range or at its end, else the end of the range that is nearest."""
+        return min(max(offset, self.min_offset), self.max_offset)
+
 
 @dataclass(frozen=True)
 class TopicBounds:

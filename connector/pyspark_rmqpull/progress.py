@@ -26,8 +26,8 @@ _logger = logging.getLogger(__name__)
 class GroupProgress:
     """Commits what Spark has finished. Without a store it does nothing.
 
-    Spark tells of the end of a batch only when it plans the next one, and never of the last; but each planning begins
-    with the end of the last finished batch (connectors § 3.4 no. 3, 4), so both come here.
+    Spark tells of the end of a batch only when it has planned the next one, and never of the last; but each planning
+    begins with the end of the last finished batch (connectors § 3.4 no. 3, 4), which is what comes here.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pyspark_rmqpull.errors import OptionError
-from pyspark_rmqpull.loss import outside, refuse
+from pyspark_rmqpull.loss import OnLoss, outside, refuse
 from pyspark_rmqpull.model import Bounds, MessageQueue
 from pyspark_rmqpull.positions import EARLIEST, GROUP, LATEST, AtTime, Position, Ranked, refuse_not_available
 
@@ -42,16 +42,19 @@ class Starting:
     consume_timestamp_ms: int | None = None
     is_match_needed: bool = True
 
-    def resolve(self, bounds: Mapping[MessageQueue, Bounds], ask: OffsetLookUp, now_ms: int) -> dict[MessageQueue, int]:
+    def resolve(
+        self, bounds: Mapping[MessageQueue, Bounds], ask: OffsetLookUp, now_ms: int, on_loss: OnLoss = refuse
+    ) -> dict[MessageQueue, int]:
         """The first offset to read of each queue.
 
-        Raises OptionError for a queue, an offset or a message at a time that does not exist, DataLoss for a group's
-        offset at which its queue cannot be read any more, and what asking the broker raises.
+        ``on_loss`` hears of a group's offset at which its queue cannot be read any more; when it returns, the queue
+        begins at what is left. Raises OptionError for a queue, an offset or a message at a time that does not exist,
+        and what asking the broker raises.
         """
         self.wanted.refuse_unknown(bounds)
         said = {queue: self.wanted.of(queue) for queue in sorted(bounds)}
         begins = {queue: position for queue, (_, position) in said.items() if position != GROUP}
-        of_group = self._of_group([queue for queue in said if queue not in begins], bounds, ask, now_ms)
+        of_group = self._of_group([queue for queue in said if queue not in begins], bounds, ask, now_ms, on_loss)
         begins |= of_group
         found = ask.offsets_at({q: begin.timestamp_ms for q, begin in begins.items() if isinstance(begin, AtTime)})
         starts = {}
@@ -64,17 +67,23 @@ class Starting:
         return starts
 
     def _of_group(
-        self, queues: Sequence[MessageQueue], bounds: Mapping[MessageQueue, Bounds], ask: OffsetLookUp, now_ms: int
+        self,
+        queues: Sequence[MessageQueue],
+        bounds: Mapping[MessageQueue, Bounds],
+        ask: OffsetLookUp,
+        now_ms: int,
+        on_loss: OnLoss,
     ) -> dict[MessageQueue, Position]:
         if not queues or self.group is None:
             return {}
         since_ms = self.consume_timestamp_ms
         since = AtTime(max(0, now_ms - CONSUME_TIMESTAMP_AGO_MS) if since_ms is None else since_ms)
-        begins = {}
+        begins: dict[MessageQueue, Position] = {}
         for queue, stored in ask.committed(self.group, queues).items():
             begins[queue] = compute_pull_from_where(queue.topic, stored, self.consume_from_where, since)
             if begins[queue] == stored and (loss := outside(queue, stored, bounds[queue])) is not None:
-                refuse(loss)
+                on_loss(loss)
+                begins[queue] = bounds[queue].nearest(stored)
         return begins
 
 
@@ -107,4 +116,4 @@ def _offset(position: Position, bounds: Bounds, found: int | None) -> int:
         return bounds.min_offset
     if position == LATEST or found is None:
         return bounds.max_offset
-    return min(max(found, bounds.min_offset), bounds.max_offset)
+    return bounds.nearest(found)

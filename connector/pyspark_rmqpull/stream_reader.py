@@ -20,7 +20,7 @@ from pyspark_rmqpull.batch_sizing import BatchSizing
 from pyspark_rmqpull.client import BrokerClient, connect
 from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.discovery import find_topics
-from pyspark_rmqpull.listing import queues_of
+from pyspark_rmqpull.listing import creation_ids_of, queues_of
 from pyspark_rmqpull.loss import refuse, refuse_cut_plan, resume
 from pyspark_rmqpull.lost_rows import LossReport
 from pyspark_rmqpull.model import MessageQueue, TopicBounds
@@ -63,7 +63,6 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._unread: Set[MessageQueue] = frozenset()
         self._ends_seen: dict[MessageQueue, int] = {}
         self._losses: LossReport | None = None
-        self._query_id: str | None = None
         self._rows_lost: dict[MessageQueue, int] = {}
 
     def _client(self, request_timeout_ms: int | None = None) -> BrokerClient:
@@ -125,10 +124,8 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._options.fail_on_data_loss:
             return replace(finished, query_id=None)
         if self._losses is None:
-            query_id = finished.query_id or uuid.uuid4().hex
-            self._losses = LossReport(self._client, query_id)
-            self._query_id = query_id
-        return replace(finished, query_id=self._query_id)
+            self._losses = LossReport(self._client, finished.query_id or uuid.uuid4().hex)
+        return replace(finished, query_id=self._losses.query_id)
 
     def _view(self, finished: QueueOffsets) -> View:
         """What there is now, and where a batch of it begins."""
@@ -156,17 +153,16 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _batch_start(self, finished: QueueOffsets, topics: Mapping[str, TopicBounds]) -> QueueOffsets:
         """Where the batch begins: the finished offset, and the resolved starts of queues that it does not name."""
         bounds = queues_of(topics)
+        on_loss = refuse if self._losses is None else self._losses.tell
         if finished.is_initial and self._is_first_call:
             ask = offset_look_up(self._options.group, self._client())
-            starts = self._options.starting(Mode.STREAM).resolve(bounds, ask, int(time.time() * 1000))
+            starts = self._options.starting(Mode.STREAM).resolve(bounds, ask, int(time.time() * 1000), on_loss)
         else:
-            on_loss = refuse if self._losses is None else self._losses.tell
             starts = resume(self._selected(finished), topics, self._ends_seen, on_loss)
             starts |= {queue: bounds[queue].min_offset for queue in bounds if queue not in finished.offsets}
         self._look(topics)
-        ids = {name: topic.creation_id for name, topic in topics.items() if topic.creation_id is not None}
         # Kept, for a server without ids may stand in for a while, and must not make the query forget them.
-        ids = {**finished.creation_ids, **ids}
+        ids = {**finished.creation_ids, **creation_ids_of(topics)}
         return QueueOffsets({**finished.offsets, **starts}, starts, ids, finished.query_id)
 
     def _look(self, topics: Mapping[str, TopicBounds]) -> None:
@@ -187,10 +183,10 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_filter(self, batch_start: QueueOffsets) -> None:
         """Asks the broker once, by any queue, whether it evaluates the filter. Raises OptionError."""
         options = self._options
-        if self._is_filter_checked or options.message_filter.keeps_everything or not batch_start.offsets:
+        queue = next(iter(self._newest), None)  # not one of the checkpoint that is gone
+        if self._is_filter_checked or options.message_filter.keeps_everything or queue is None:
             return
-        queue, offset = next(iter(batch_start.offsets.items()))
-        self._client().check_filter(options.pull_group, queue, offset, options.message_filter)
+        self._client().check_filter(options.pull_group, queue, batch_start.offsets[queue], options.message_filter)
         self._is_filter_checked = True
 
     def _is_last_look(
@@ -231,7 +227,8 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Waits for messages behind those that wait already, and then lets some more come: each look costs a call."""
         options = self._options
         if ends:
-            self._client().wait_for_messages(options.pull_group, ends, left_ms, options.message_filter)
+            parked_ms = min(left_ms, options.flow.long_polling_timeout_ms)
+            self._client().wait_for_messages(options.pull_group, ends, parked_ms, options.message_filter)
         pause_ms = min(LOOK_INTERVAL_MS, left_ms) - (self._clock.now_ms() - now_ms)
         if pause_ms > 0:
             self._clock.sleep(pause_ms)
@@ -248,7 +245,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         waited = {queue: batch_start.offsets[queue] for queue in queues_of(topics)}
         if not waited:  # a pattern that matches no topic yet
-            time.sleep(options.idle_wait_ms / 1000)
+            self._clock.sleep(options.idle_wait_ms)
             return True
         client = self._client()
         return any(
@@ -293,5 +290,4 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(partition, self._options, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Spark has finished the batch that ends here."""
-        self._progress.commit(self._existing(QueueOffsets.from_json(end), {}))
+        """Nothing: Spark says this when it has planned the next batch, which began with committing the same end."""

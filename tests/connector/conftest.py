@@ -67,6 +67,8 @@ class FakeClient:
     cannot_cut: RmqpullError | None = None
     on_wait: Callable[[], None] = lambda: None
     waited: list[dict[int, int]] = field(default_factory=list)
+    waited_ms: list[int] = field(default_factory=list)
+    checked: list[tuple[int, int]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     commits: list[dict[int, int]] = field(default_factory=list)
     group_offsets: dict[int, int] = field(default_factory=dict)
@@ -93,6 +95,7 @@ class FakeClient:
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
         self.calls.append("check filter")
+        self.checked.append((queue.queue_id, offset))
         if message_filter.expression == self.refused_expression:
             raise OptionError("Option filterExpression is refused.")
 
@@ -105,6 +108,7 @@ class FakeClient:
     ) -> bool:
         self.calls.append("wait")
         self.waited.append({queue.queue_id: offset for queue, offset in offsets.items()})
+        self.waited_ms.append(timeout_ms)
         before = dict(self.queues)
         self.on_wait()
         return self.queues != before

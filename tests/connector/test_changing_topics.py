@@ -154,6 +154,34 @@ def test_only_queues_that_exist_are_committed(broker: FakeClient) -> None:
     assert broker.commits == [{1: 0}]
 
 
+def test_a_topic_that_was_created_again_does_not_get_the_old_one_s_offsets(broker: FakeClient) -> None:
+    """Spark tells of the end of a batch when it has planned the next one."""
+    stream = reader(failOnDataLoss="false")
+    first = stream.latestOffset(stream.initialOffset(), ALL)
+    broker.creation_id, broker.queues = "second", {0: Bounds(0, 99)}
+    stream.latestOffset(first, ALL)
+    stream.commit(first)
+    assert broker.commits == [{0: 0}]
+
+
+def test_a_filter_is_checked_on_a_queue_that_is_there(broker: FakeClient) -> None:
+    before = reader()
+    first = before.latestOffset(before.initialOffset(), ALL)
+    broker.queues = {1: Bounds(0, 3)}
+    reader(failOnDataLoss="false", filterExpression="paid").latestOffset(first, ALL)
+    assert broker.checked == [(1, 0)]
+
+
+@pytest.mark.parametrize(("stored", "begin"), [(3, 10), (99, 14)])
+def test_a_group_that_may_lose_begins_with_what_is_left(broker: FakeClient, stored: int, begin: int) -> None:
+    broker.group_offsets = {0: stored, 1: 0}
+    stream = reader(failOnDataLoss="false", startingOffsets="group")
+    first = stream.latestOffset(stream.initialOffset(), ALL)
+    assert first["starts"] == named({0: begin, 1: 0})
+    lost = [(first["queryId"], MessageQueue("orders", "a", 0), 3, 10)]
+    assert broker.lost == (lost if stored < begin else [])
+
+
 def test_rows_lost_are_reported_with_the_end(broker: FakeClient) -> None:
     queue = MessageQueue("sales", "b", 0)
     broker.other_topics["sales"] = TopicBounds(None, {queue: Bounds(0, 5)}, {queue: 2})

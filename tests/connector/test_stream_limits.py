@@ -116,6 +116,13 @@ def test_a_wait_looks_behind_what_waits_already(broker: FakeClient, clock: Manua
     assert broker.waited[-1] == {0: 20, 1: 0}
 
 
+def test_messages_are_gathered_in_pulls_within_the_polling_time(broker: FakeClient, clock: ManualClock) -> None:
+    stream = gathering(clock, longPollingTimeoutMs="150")
+    broker.queues[0] = Bounds(10, 20)
+    stream.latestOffset(IDLE, LIMITED)
+    assert broker.waited_ms == [150, 150, 100]
+
+
 def test_a_query_that_is_told_not_to_wait_answers_at_once(broker: FakeClient, clock: ManualClock) -> None:
     stream = gathering(clock, idleWaitMs="0")
     broker.queues[0] = Bounds(10, 20)
