@@ -16,14 +16,16 @@ from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.admission import INT64_MAX
 from pyspark_rmqpull.allocation.topics import allocated
+from pyspark_rmqpull.batch_ends import BatchEnds
 from pyspark_rmqpull.batch_sizing import BatchSizing
 from pyspark_rmqpull.client import BrokerClient, connect
 from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.discovery import find_topics
 from pyspark_rmqpull.listing import creation_ids_of, queues_of
-from pyspark_rmqpull.loss import refuse, refuse_cut_plan, resume
+from pyspark_rmqpull.loss import refuse, resume
 from pyspark_rmqpull.lost_rows import LossReport
 from pyspark_rmqpull.model import MessageQueue, TopicBounds
+from pyspark_rmqpull.news import News
 from pyspark_rmqpull.offset_stores import offset_look_up, offset_store
 from pyspark_rmqpull.offsets import QueueOffsets, nested
 from pyspark_rmqpull.option import Mode
@@ -33,14 +35,7 @@ from pyspark_rmqpull.planning import ranges_between
 from pyspark_rmqpull.progress import GroupProgress
 from pyspark_rmqpull.waiting import wait_for_topic
 
-LOOK_INTERVAL_MS = 200
-"""While a batch gathers messages, how often at most the broker is asked how many there are."""
-
 _logger = logging.getLogger(__name__)
-
-
-View = tuple[Mapping[str, TopicBounds], QueueOffsets]
-"""What topics there are, and where the next batch begins."""
 
 
 class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -50,6 +45,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._clock = clock or Clock()
+        self._news = News(options, self._client, self._clock)
         self._sizing = BatchSizing(options.limits)
         group = options.group if options.commit_offsets else None
         store = None if group is None else offset_store(group, self._client)
@@ -57,8 +53,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_first_call = True
         self._is_filter_checked = False
         self._are_sizes_checked = False
-        self._is_available_now = False
-        self._available_now_ends: dict[MessageQueue, int] | None = None
+        self._batch_ends = BatchEnds()
         self._newest: dict[MessageQueue, int] = {}
         self._unread: Set[MessageQueue] = frozenset()
         self._ends_seen: dict[MessageQueue, int] = {}
@@ -84,7 +79,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """From now on batches end where the topic ends when the first of them is planned."""
-        self._is_available_now = True
+        self._batch_ends.is_available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next batch ends; ``start`` itself when there is nothing new.
@@ -95,29 +90,29 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         self._check_sizes()
         finished = self._named(QueueOffsets.from_json(start))
-        topics, batch_start = self._view(finished)
-        self._check_filter(batch_start)
+        begin = self._look(finished)
+        self._check_filter(begin)
         # Not earlier: an absent broker would be waited for twice, and a topic made anew would get its old offsets.
-        existing = self._existing(finished, batch_start.starts)
-        self._progress.commit(existing, is_last=self._is_last_look(finished, batch_start, topics))
+        self._progress.commit(self._existing(finished, begin.starts), is_last=self._is_last_look(finished, begin))
         gives_up_ms = self._clock.now_ms() + self._options.idle_wait_ms
-        if self._may_wait(batch_start, topics):
-            if not self._wait(batch_start, topics):
+        if self._may_wait and self._is_idle(begin):
+            awaited = self._await_news(finished, begin, gives_up_ms)
+            if awaited is None:
                 return start
-            topics, batch_start = self._view(finished)
+            begin = awaited
         is_limited = not isinstance(limit, ReadAllAvailable)
-        if is_limited and not self._is_available_now:
-            gathered = self._gather(finished, topics, batch_start, gives_up_ms)
+        if is_limited and not self._batch_ends.is_available_now:
+            gathered = self._gather(finished, begin, gives_up_ms)
             if gathered is None:
                 return start
-            topics, batch_start = gathered
+            begin = gathered
         self._is_first_call = False
-        ends = self._reachable(batch_start.offsets, self._ends(topics))
+        ends = self._reachable(begin)
         if is_limited:
-            ends = self._sizing.admit(batch_start.offsets, ends, self._client(), self._clock.now_ms())
-        if ends == finished.offsets and not batch_start.starts:
+            ends = self._sizing.admit(begin.offsets, ends, self._client(), self._clock.now_ms())
+        if ends == finished.offsets and not begin.starts:
             return start
-        return replace(batch_start, offsets=ends).to_json()
+        return replace(begin, offsets=ends).to_json()
 
     def _named(self, finished: QueueOffsets) -> QueueOffsets:
         """With the name under which the query reports losses, if it is to go on after them."""
@@ -127,10 +122,14 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._losses = LossReport(self._client, finished.query_id or uuid.uuid4().hex)
         return replace(finished, query_id=self._losses.query_id)
 
-    def _view(self, finished: QueueOffsets) -> View:
-        """What there is now, and where a batch of it begins."""
+    def _look(self, finished: QueueOffsets) -> QueueOffsets:
+        """Where a batch of what there is now begins; what there is stands in ``_newest`` then."""
         topics = self._topics(finished)
-        return topics, self._batch_start(finished, topics)
+        begin = self._batch_start(finished, topics)
+        self._newest = {queue: bounds.max_offset for queue, bounds in queues_of(topics).items()}
+        self._ends_seen |= self._newest
+        self._rows_lost = {queue: lost for topic in topics.values() for queue, lost in topic.rows_lost.items()}
+        return begin
 
     def _topics(self, finished: QueueOffsets) -> dict[str, TopicBounds]:
         options = self._options
@@ -160,15 +159,9 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         else:
             starts = resume(self._selected(finished), topics, self._ends_seen, on_loss)
             starts |= {queue: bounds[queue].min_offset for queue in bounds if queue not in finished.offsets}
-        self._look(topics)
         # Kept, for a server without ids may stand in for a while, and must not make the query forget them.
         ids = {**finished.creation_ids, **creation_ids_of(topics)}
         return QueueOffsets({**finished.offsets, **starts}, starts, ids, finished.query_id)
-
-    def _look(self, topics: Mapping[str, TopicBounds]) -> None:
-        self._newest = {queue: bounds.max_offset for queue, bounds in queues_of(topics).items()}
-        self._ends_seen |= self._newest
-        self._rows_lost = {queue: lost for topic in topics.values() for queue, lost in topic.rows_lost.items()}
 
     def _selected(self, position: QueueOffsets) -> QueueOffsets:
         """A position without queues that the options, changed since, leave out: those stay where they are."""
@@ -180,22 +173,19 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offsets = {queue: resumed.get(queue, at) for queue, at in finished.offsets.items() if queue in self._newest}
         return replace(finished, offsets=offsets)
 
-    def _check_filter(self, batch_start: QueueOffsets) -> None:
+    def _check_filter(self, begin: QueueOffsets) -> None:
         """Asks the broker once, by any queue, whether it evaluates the filter. Raises OptionError."""
         options = self._options
         queue = next(iter(self._newest), None)  # not one of the checkpoint that is gone
         if self._is_filter_checked or options.message_filter.keeps_everything or queue is None:
             return
-        self._client().check_filter(options.pull_group, queue, batch_start.offsets[queue], options.message_filter)
+        self._client().check_filter(options.pull_group, queue, begin.offsets[queue], options.message_filter)
         self._is_filter_checked = True
 
-    def _is_last_look(
-        self, finished: QueueOffsets, batch_start: QueueOffsets, topics: Mapping[str, TopicBounds]
-    ) -> bool:
+    def _is_last_look(self, finished: QueueOffsets, begin: QueueOffsets) -> bool:
         """Whether a query over what is available now has come to its end: Spark will not plan again."""
-        if not self._is_available_now or batch_start.starts:
-            return False
-        return self._reachable(batch_start.offsets, self._ends(topics)) == finished.offsets
+        is_planned_out = self._batch_ends.is_available_now and not begin.starts
+        return is_planned_out and self._reachable(begin) == finished.offsets
 
     def _check_sizes(self) -> None:
         """Asks the broker once whether it tells sizes, if a limit of bytes needs them. Raises OptionError."""
@@ -203,72 +193,48 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._client().cut_ranges(())
             self._are_sizes_checked = True
 
-    def _gather(
-        self, finished: QueueOffsets, topics: Mapping[str, TopicBounds], begin: QueueOffsets, gives_up_ms: int
-    ) -> View | None:
-        """What there is when a batch is to run; None when it is put off and ``idleWaitMs`` is over.
+    def _gather(self, finished: QueueOffsets, begin: QueueOffsets, gives_up_ms: int) -> QueueOffsets | None:
+        """Where a batch begins when it is to run; None when it is put off and ``idleWaitMs`` is over.
 
         What a batch has to put on record, the end of a loss, puts it off no longer.
         """
         while not begin.starts.keys() & finished.offsets.keys():
             now_ms = self._clock.now_ms()
-            ends = {queue: bounds.max_offset for queue, bounds in queues_of(topics).items()}
-            delay_ms = self._sizing.delay_ms(begin.offsets, self._reachable(begin.offsets, ends), now_ms)
+            delay_ms = self._sizing.delay_ms(begin.offsets, self._reachable(begin), now_ms)
             if delay_ms == 0:
                 break
             left_ms = min(delay_ms, gives_up_ms - now_ms)
             if left_ms <= 0:
                 return None
-            self._await_more(ends, now_ms, left_ms)
-            topics, begin = self._view(finished)
-        return topics, begin
+            self._news.let_come(self._newest, left_ms)
+            begin = self._look(finished)
+        return begin
 
-    def _await_more(self, ends: Mapping[MessageQueue, int], now_ms: int, left_ms: int) -> None:
-        """Waits for messages behind those that wait already, and then lets some more come: each look costs a call."""
-        options = self._options
-        if ends:
-            parked_ms = min(left_ms, options.flow.long_polling_timeout_ms)
-            self._client().wait_for_messages(options.pull_group, ends, parked_ms, options.message_filter)
-        pause_ms = min(LOOK_INTERVAL_MS, left_ms) - (self._clock.now_ms() - now_ms)
-        if pause_ms > 0:
-            self._clock.sleep(pause_ms)
+    @property
+    def _may_wait(self) -> bool:
+        """Whether the query goes on for ever: waiting holds up its other sources."""
+        return not self._is_first_call and not self._batch_ends.is_available_now
 
-    def _may_wait(self, batch_start: QueueOffsets, topics: Mapping[str, TopicBounds]) -> bool:
-        """Whether nothing is new and the query goes on for ever: waiting holds up its other sources."""
-        is_idle = not batch_start.starts and all(
-            bounds.max_offset <= batch_start.offsets[queue] for queue, bounds in queues_of(topics).items()
-        )
-        return is_idle and not self._is_first_call and not self._is_available_now and self._options.idle_wait_ms > 0
+    def _await_news(self, finished: QueueOffsets, begin: QueueOffsets, gives_up_ms: int) -> QueueOffsets | None:
+        """Where a batch begins when something came; None when nothing did within ``idleWaitMs``.
 
-    def _wait(self, batch_start: QueueOffsets, topics: Mapping[str, TopicBounds]) -> bool:
-        """Whether something came within ``idleWaitMs``."""
-        options = self._options
-        waited = {queue: batch_start.offsets[queue] for queue in queues_of(topics)}
-        if not waited:  # a pattern that matches no topic yet
-            self._clock.sleep(options.idle_wait_ms)
-            return True
-        client = self._client()
-        return any(
-            client.wait_for_messages(options.pull_group, waited, parked_ms, options.message_filter)
-            for parked_ms in options.flow.parked_pulls_ms(options.idle_wait_ms)
-        )
+        A wait may end without news, as that of a group that was reset, or at a server that is too busy for it. Then
+        the query waits on: Spark, when it hears of nothing, asks again at once.
+        """
+        while (left_ms := gives_up_ms - self._clock.now_ms()) > 0:
+            if not self._news.may_have_come({queue: begin.offsets[queue] for queue in self._newest}, left_ms):
+                break
+            begin = self._look(finished)
+            if not self._is_idle(begin):
+                return begin
+            self._news.rest(gives_up_ms - self._clock.now_ms())
+        return None
 
-    def _ends(self, topics: Mapping[str, TopicBounds]) -> dict[MessageQueue, int]:
-        ends = {queue: bounds.max_offset for queue, bounds in queues_of(topics).items()}
-        if not self._is_available_now:
-            return ends
-        if self._available_now_ends is None:
-            self._available_now_ends = ends
-        if self._losses is None:
-            refuse_cut_plan(self._available_now_ends, ends)
-            return self._available_now_ends
-        # What has gone since is not waited for.
-        return {queue: min(end, ends.get(queue, end)) for queue, end in self._available_now_ends.items()}
+    def _is_idle(self, begin: QueueOffsets) -> bool:
+        return not begin.starts and all(end <= begin.offsets[queue] for queue, end in self._newest.items())
 
-    @staticmethod
-    def _reachable(starts: Mapping[MessageQueue, int], ends: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        # A queue that came after AvailableNow took its ends stays where it begins.
-        return {queue: max(start, ends.get(queue, start)) for queue, start in starts.items()}
+    def _reachable(self, begin: QueueOffsets) -> dict[MessageQueue, int]:
+        return self._batch_ends.reachable(begin.offsets, self._newest, may_lose=self._losses is not None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The topics' ends as last seen, and rows lost, for ``sources[].latestOffset`` of the query's progress."""

@@ -130,6 +130,19 @@ def test_a_query_that_is_told_not_to_wait_answers_at_once(broker: FakeClient, cl
     assert (clock.passed_ms, broker.calls.count("wait")) == (0, 0)
 
 
+def test_a_wait_that_ends_without_news_is_begun_again_and_lasts_as_long_as_any(
+    broker: FakeClient, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a server with too many waits: Spark would ask again at once, and so keep it busy."""
+    stream = timed(clock)
+    stream.latestOffset(IDLE, ALL)
+    monkeypatch.setattr(type(broker), "wait_for_messages", lambda *_: True)
+    before = len(broker.calls)
+    assert stream.latestOffset(IDLE, ALL) == IDLE
+    assert clock.slept_ms == [200, 200, 100]
+    assert broker.calls[before:] == ["bounds"] * 4
+
+
 def test_once_waits_for_nothing(broker: FakeClient, clock: ManualClock) -> None:
     stream = gathering(clock)
     broker.queues[0] = Bounds(10, 15)

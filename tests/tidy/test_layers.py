@@ -42,6 +42,7 @@ PURE_MODULES = (
         "kafka_names",
         "allocation",
         "admission",
+        "batch_ends",
         "batch_sizing",
         "cutting",
         "loss",

@@ -26,7 +26,7 @@ from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused, RmqpullErr
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import Method
 
-__all__ = ["BrokerChannel", "Cancellation", "Cancelled", "Stream", "Unserved", "channel_of_process", "refuse"]
+__all__ = ["BrokerChannel", "Cancellation", "Cancelled", "Unserved", "channel_of_process", "refuse"]
 
 _PAUSE_MOST_S = 1.0
 
@@ -88,9 +88,12 @@ class BrokerChannel:
         return self._begun(self._unary(method, request), cancellation)
 
     def start_stream(
-        self, method: Method, request: Any, cancellation: Cancellation | None = None
+        self, method: Method, request: Any, cancellation: Cancellation | None = None, extra_ms: int = 0
     ) -> Callable[[], list[Any]]:
-        """Begins a streaming call at once; what it returns waits for all answers and leaves statuses to the caller."""
+        """Begins a streaming call at once; what it returns waits for all answers and leaves statuses to the caller.
+
+        ``extra_ms`` is time that the broker is asked to wait.
+        """
         entered = entering(self.connection.namespace, request)
 
         def take(stream: Stream) -> list[Any]:
@@ -101,12 +104,7 @@ class BrokerChannel:
             return answers
 
         streamed = _Request(method, lambda at, for_s: self._start(at, method, entered, for_s), take, False)
-        return self._begun(streamed, cancellation)
-
-    def stream(self, method: Method, request: Any, extra_ms: int = 0) -> Stream:
-        """Begins a streaming call at once and gives its answers; errors are raw gRPC errors."""
-        entered = entering(self.connection.namespace, request)
-        return self._start(self._endpoints.next(), method, entered, (self.request_timeout_ms + extra_ms) / 1000)
+        return self._begun(streamed, cancellation, extra_ms)
 
     def close(self) -> None:
         """Closes the connection; the next call makes a new one."""
@@ -128,14 +126,14 @@ class BrokerChannel:
         )
         return cast("Stream", multi_callable(request, timeout=timeout_s, metadata=headers(self.connection)))
 
-    def _begun(self, request: _Request, cancellation: Cancellation | None) -> Callable[[], Any]:
+    def _begun(self, request: _Request, cancellation: Cancellation | None, extra_ms: int = 0) -> Callable[[], Any]:
         """Begins the first attempt now. The deadline for what follows counts from when somebody waits for the answer:
         Spark may take longer over a batch than a request may last, and the broker may have been away meanwhile."""
         pause: Callable[[float], object] | None = None
         if cancellation is not None:
             request, pause = request._replace(begin=cancellation.watched(request.begin)), cancellation.pause
-        first = [self._attempt(request, self.request_timeout_ms / 1000, 0, ())]
-        return lambda: self._retried(request, 0, first.pop() if first else None, pause)
+        first = [self._attempt(request, (self.request_timeout_ms + extra_ms) / 1000, extra_ms, ())]
+        return lambda: self._retried(request, extra_ms, first.pop() if first else None, pause)
 
     def _attempt(self, request: _Request, left_s: float, extra_ms: int, failed: Collection[str]) -> _Attempt:
         """Asks an address that has not failed, with its share of the time that is left for it and those after it."""

@@ -97,21 +97,19 @@ class ColumnarClient:
             max_rows=1,
             long_polling_timeout_ms=timeout_ms,
         )
-        while True:
-            try:
-                answer = self._channel.call(COLUMNS.methods["PullColumns"], request, extra_ms=timeout_ms)
-            except RequestRefused as refusal:
-                if refusal.code != "TOO_MANY_REQUESTS":  # so many wait already; that is no reason to end a query
-                    raise
-                return True
-            results = list(zip(offsets.items(), answer.queues, strict=True))
-            resets = [(queue, result) for (queue, _), result in results if is_reset(result)]
-            for queue, result in resets:
+        try:
+            answer = self._channel.call(COLUMNS.methods["PullColumns"], request, extra_ms=timeout_ms)
+        except RequestRefused as refusal:
+            if refusal.code != "TOO_MANY_REQUESTS":  # so many wait already; that is no reason to end a query
+                raise
+            return True
+        for queue, result in zip(offsets, answer.queues, strict=True):
+            if is_reset(result):
                 log_reset(group, queue, result.next_offset)
-            if any(result.next_offset != offset for (_, offset), result in results if not is_reset(result)):
-                return True
-            if not resets:
-                return False
+        return any(
+            is_reset(result) or result.next_offset != offset
+            for offset, result in zip(offsets.values(), answer.queues, strict=True)
+        )
 
     def read(
         self,

@@ -9,7 +9,7 @@ from pyspark_rmqpull.errors import BrokerUnavailable, HandshakeFailed, RequestRe
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import Method
 
-# CANCELLED is what a call gets that meets a broker on its way down; nobody here cancels a unary call.
+# CANCELLED is what a call gets that meets a broker on its way down. One that a Cancellation ended is not begun again.
 AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 _NO_TRUST = ("handshake failed", "verification check failed", "hostname verification", "security handshaker")
 _ADVICE_ON_TLS = {

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
-import grpc
 import pyarrow as pa
 
-from pyspark_rmqpull.client.channel import BrokerChannel, Stream, refuse
+from pyspark_rmqpull.client.channel import BrokerChannel, Cancellation
 from pyspark_rmqpull.client.cutting import without_sizes
 from pyspark_rmqpull.client.filtering import refuse_filter
 from pyspark_rmqpull.client.port import NO_CREATION_IDS, QueueRows
 from pyspark_rmqpull.client.reading_ahead import ReadAhead
 from pyspark_rmqpull.client.resets import log_reset
 from pyspark_rmqpull.client.standard_calls import committed_offsets, listed_topics, offsets_at_times, standard_queue
-from pyspark_rmqpull.client.standard_lane import PULL, QueueLane, pull_request
+from pyspark_rmqpull.client.standard_lane import (
+    PULL,
+    QueueLane,
+    is_of_missing_queue,
+    pull_request,
+    refuse_pull,
+    status_of,
+)
 from pyspark_rmqpull.client.standard_rows import rows_to_batch
 from pyspark_rmqpull.cutting import Part, RangeToCut
 from pyspark_rmqpull.errors import RequestRefused
@@ -96,13 +102,11 @@ class StandardClient:
         """A pull of one message, for less cannot be asked for."""
         parts = self._pull_one(group, queue, offset, message_filter)
         _tell_reset(group, queue, parts)
-        for part in parts:
-            if part.status.code not in (v2.Code.MESSAGE_NOT_FOUND, v2.Code.ILLEGAL_OFFSET, v2.Code.CODE_UNSPECIFIED):
-                try:
-                    refuse(self._channel.endpoints, PULL, part.status)
-                except RequestRefused as refusal:
-                    refuse_filter(message_filter, refusal)
-                    raise
+        try:
+            refuse_pull(self.endpoints, status_of(parts))
+        except RequestRefused as refusal:
+            refuse_filter(message_filter, refusal)
+            raise
 
     def wait_for_messages(
         self,
@@ -113,18 +117,38 @@ class StandardClient:
     ) -> bool:
         """One parked pull per queue, whichever answers first; the standard protocol has no pull over many queues."""
         waited = list(offsets.items())[:WAITING_QUEUES_MAX]
-        requests = [pull_request(group, queue, offset, 1, message_filter, timeout_ms) for queue, offset in waited]
-        streams = [self._channel.stream(PULL, request, timeout_ms) for request in requests]
-        with ThreadPoolExecutor(max_workers=len(streams), thread_name_prefix="rmqpull-wait") as threads:
+        cancellations = [Cancellation() for _ in waited]
+        pulls = [
+            self._channel.start_stream(
+                PULL, pull_request(group, queue, offset, 1, message_filter, timeout_ms), cancellation, timeout_ms
+            )
+            for (queue, offset), cancellation in zip(waited, cancellations, strict=True)
+        ]
+        with ThreadPoolExecutor(max_workers=len(pulls), thread_name_prefix="rmqpull-wait") as threads:
             answers = [
-                threads.submit(_has_news, group, queue, stream)
-                for (queue, _), stream in zip(waited, streams, strict=True)
+                threads.submit(self._has_news, group, queue, pull)
+                for (queue, _), pull in zip(waited, pulls, strict=True)
             ]
-            done, _ = wait(answers, return_when=FIRST_COMPLETED)
-            has_news = any(answer.result() for answer in done)
-            for stream in streams:
-                stream.cancel()
-        return has_news
+            try:
+                done, _ = wait(answers, return_when=FIRST_COMPLETED)
+                return any(answer.result() for answer in done)
+            finally:
+                for cancellation in cancellations:
+                    cancellation.cancel()
+
+    def _has_news(self, group: str, queue: MessageQueue, pull: Callable[[], list[rpc.PullMessageResponse]]) -> bool:
+        """Whether a parked pull is answered with anything but that its time is over."""
+        try:
+            parts = pull()
+        except RequestRefused as refusal:
+            if refusal.code != "TOO_MANY_REQUESTS":  # so many wait already; that is no reason to end a query
+                raise
+            return True
+        _tell_reset(group, queue, parts)
+        status = status_of(parts)
+        if not is_of_missing_queue(status):  # planning finds out what became of it
+            refuse_pull(self.endpoints, status)
+        return status.code != v2.Code.MESSAGE_NOT_FOUND
 
     def read(
         self,
@@ -205,17 +229,6 @@ class StandardClient:
     def close(self) -> None:
         """Lets the connection of this process go."""
         self._channel.close()
-
-
-def _has_news(group: str, queue: MessageQueue, stream: Stream) -> bool:
-    """Whether a parked pull was answered with anything but that its time is over."""
-    try:
-        parts = list(stream)
-        _tell_reset(group, queue, parts)
-        return not any(part.status.code == v2.Code.MESSAGE_NOT_FOUND for part in parts)
-    except grpc.RpcError:
-        # Whatever ended the wait, planning looks at the broker next and reports what is wrong with it.
-        return True
 
 
 def _tell_reset(group: str, queue: MessageQueue, parts: Sequence[rpc.PullMessageResponse]) -> None:

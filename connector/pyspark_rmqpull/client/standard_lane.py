@@ -79,14 +79,13 @@ class QueueLane:
 
     def _advance(self, answer: Sequence[rpc.PullMessageResponse], offsets: Sequence[int], losses: list[Loss]) -> None:
         """Moves on to where the next pull begins, and tells what this one shows to be gone."""
-        status = next((part.status for part in answer if part.WhichOneof("content") == "status"), v2.Status())
+        status = status_of(answer)
         next_offset = next((part.next_offset for part in answer if part.WhichOneof("content") == "next_offset"), None)
-        if _is_of_missing_queue(status):
+        if is_of_missing_queue(status):
             losses.append(gone(QueueRange(self._queue, self._offset, self._until_offset)))
             self._offset = self._until_offset
             return
-        if status.code not in (v2.Code.ILLEGAL_OFFSET, v2.Code.MESSAGE_NOT_FOUND):
-            refuse(self._channel.endpoints, PULL, status)
+        refuse_pull(self._channel.endpoints, status)
         if next_offset is None:
             raise BrokerUnavailable(f"A pull from queue {self._queue} at offset {self._offset} ended without its end.")
         if status.code == v2.Code.ILLEGAL_OFFSET and status.message == "OFFSET_RESET":
@@ -116,7 +115,18 @@ class QueueLane:
         return status.message == "NO_MATCHED_MESSAGE" and next_offset > self._offset
 
 
-def _is_of_missing_queue(status: v2.Status) -> bool:
+def status_of(answer: Sequence[rpc.PullMessageResponse]) -> v2.Status:
+    """What a pull says beside its messages."""
+    return next((part.status for part in answer if part.WhichOneof("content") == "status"), v2.Status())
+
+
+def refuse_pull(endpoints: str, status: v2.Status) -> None:
+    """Raises RequestRefused for a status that says neither that there are messages nor that there are none."""
+    if status.code not in (v2.Code.ILLEGAL_OFFSET, v2.Code.MESSAGE_NOT_FOUND):
+        refuse(endpoints, PULL, status)
+
+
+def is_of_missing_queue(status: v2.Status) -> bool:
     """Whether a pull was refused since its topic or its queue does not exist (rocketmq-semantics 3.1, rows 6 and 8)."""
     is_beyond = status.code == v2.Code.BAD_REQUEST and status.message.startswith("queueId[")
     return is_beyond or status.code == v2.Code.TOPIC_NOT_FOUND

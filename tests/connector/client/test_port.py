@@ -167,11 +167,11 @@ def test_a_wait_ends_with_an_arrival_on_any_queue(serve: Serve, monkeypatch: pyt
 
 
 def test_a_wait_ends_without_news(serve: Serve) -> None:
-    serve(queues=2).client.wait_for_messages(GROUP, {queue(0): 0, queue(1): 0}, 50)
+    assert not serve(queues=2).client.wait_for_messages(GROUP, {queue(0): 0, queue(1): 0}, 50)
 
 
 def test_a_wait_ends_at_once_when_something_is_there(serve: Serve) -> None:
-    serve(batch=numbered(1)).client.wait_for_messages(GROUP, {queue(): 0}, 2 * WAIT_S * 1000)
+    assert serve(batch=numbered(1)).client.wait_for_messages(GROUP, {queue(): 0}, 2 * WAIT_S * 1000)
 
 
 def test_a_group_has_the_offsets_that_were_committed_also_when_it_never_pulled(serve: Serve) -> None:

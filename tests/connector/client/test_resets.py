@@ -101,25 +101,19 @@ def test_a_standard_read_repeats_the_pull(caplog: pytest.LogCaptureFixture) -> N
 
 
 @pytest.mark.parametrize(
-    ("answers", "has_news", "calls"),
+    ("results", "has_news"),
     [
-        ([(("OFFSET_RESET", 0, 7), ("OFFSET_OVERFLOW_ONE", 0, 5))] * 2 + [(("FOUND", 1, 3),) * 2], True, 3),
-        ([(("OFFSET_RESET", 0, 7), ("FOUND", 1, 6))], True, 1),
-        (
-            [
-                (("OFFSET_RESET", 0, 7), ("OFFSET_RESET", 0, 7)),
-                (("OFFSET_OVERFLOW_ONE", 0, 2), ("OFFSET_OVERFLOW_ONE", 0, 5)),
-            ],
-            False,
-            2,
-        ),
+        ((("OFFSET_RESET", 0, 7), ("OFFSET_OVERFLOW_ONE", 0, 5)), True),
+        ((("OFFSET_RESET", 0, 2), ("OFFSET_RESET", 0, 5)), True),
+        ((("OFFSET_OVERFLOW_ONE", 0, 2), ("FOUND", 1, 6)), True),
+        ((("OFFSET_OVERFLOW_ONE", 0, 2), ("OFFSET_OVERFLOW_ONE", 0, 5)), False),
     ],
 )
-def test_a_wait_is_begun_again(answers: list[Any], has_news: bool, calls: int) -> None:
-    channel = ScriptedChannel(*(column_answer(*results) for results in answers))
+def test_a_wait_ends_with_a_reset_as_with_news(results: Any, has_news: bool) -> None:
+    """Whoever waits looks at the bounds then, and waits on within its own time."""
+    channel = ScriptedChannel(column_answer(*results))
     client = ColumnarClient(cast(BrokerChannel, channel))
     assert client.wait_for_messages("g", {QUEUES[0]: 2, QUEUES[1]: 5}, 1_000) == has_news
-    assert len(channel.requests) == calls
 
 
 @pytest.mark.parametrize("extensions", ["columns", "none"])
