@@ -57,8 +57,9 @@ class Endpoints:
 
     def drop(self, address: str) -> None:
         """Closes the channel to an address; the next one reads its certificates anew."""
-        if address in self._channels:
-            self._channels.pop(address).close()
+        channel = self._channels.pop(address, None)  # whichever thread comes first
+        if channel is not None:
+            channel.close()
 
     def close(self) -> None:
         """Closes all channels."""

@@ -7,7 +7,7 @@ import grpc
 from pyspark_rmqpull.connection import Connection
 from pyspark_rmqpull.errors import BrokerUnavailable, HandshakeFailed, RequestRefused, RmqpullError
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
-from rmqpull_proto.rpc import Method
+from rmqpull_proto.rpc import MESSAGING, Method
 
 # CANCELLED is what a call gets that meets a broker on its way down. One that a Cancellation ended is not begun again.
 AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
@@ -17,7 +17,21 @@ _ADVICE_ON_TLS = {
     "hostname verification": "The server's certificate is for another host: endpoints must name it as that does.",
     "has expired": "Have the server's certificate renewed.",
 }
-_ADVICE_ON_KEYS = " Check options accessKey and secretKey, and what this user may do."
+_ADVICE_ON_KEYS = "Check options accessKey and secretKey, and what this user may do."
+_ADVICE_ON_LOG = "The server's log tells more."
+_ADVICE = {
+    "UNAUTHENTICATED": _ADVICE_ON_KEYS,
+    "PERMISSION_DENIED": _ADVICE_ON_KEYS,
+    "UNAUTHORIZED": _ADVICE_ON_KEYS,
+    "FORBIDDEN": "The broker's settings of the topic, of the group, or of the user whom accessKey names forbid it.",
+    "TOO_MANY_REQUESTS": "It was asked as often as requestTimeoutMs and requestRetries let: raise them, or ask less.",
+    "UNKNOWN": _ADVICE_ON_LOG,
+    "INTERNAL": _ADVICE_ON_LOG,
+    "INTERNAL_ERROR": _ADVICE_ON_LOG,
+    "INTERNAL_SERVER_ERROR": _ADVICE_ON_LOG,
+}
+"""What to do, by the code of gRPC or of RocketMQ; what other codes ask for, whoever meets them knows."""
+_PULL_FAMILY = ("PullMessage", "QueryOffset", "GetOffset", "UpdateOffset")
 
 
 class Unserved(RequestRefused):
@@ -27,9 +41,20 @@ class Unserved(RequestRefused):
         super().__init__(
             "UNIMPLEMENTED",
             f"The server at {endpoints} does not serve {method.name}. If it was restarted with other extensions, run "
-            "the query again. Otherwise it lacks the pull family of apache.rocketmq.v2 (PullMessage and the offsets), "
-            "which a source needs and Apache's own proxy does not have; rmqpull-broker does.",
+            f"the query again. Otherwise {_lack(method)}",
         )
+
+
+def _lack(method: Method) -> str:
+    service = method.path.split("/")[1]
+    if service != MESSAGING.name:
+        return f"it lacks {service}, which is an extension that rmqpull-broker has."
+    if method.name not in _PULL_FAMILY:
+        return "it is no proxy of RocketMQ 5: check option endpoints."
+    return (
+        "it lacks the pull family of apache.rocketmq.v2 (PullMessage and the offsets), which a source needs and "
+        "Apache's own proxy does not have; rmqpull-broker does."
+    )
 
 
 class Absences:
@@ -87,9 +112,8 @@ def refusal(connection: Connection, method: Method, error: grpc.RpcError) -> Req
     code = error.code()
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return Unserved(connection.place, method)
-    is_of_keys = code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
     text = f"{method.name} at {connection.place} failed with {code.name}: {error.details()}"
-    return RequestRefused(code.name, text + _ADVICE_ON_KEYS * is_of_keys)
+    return RequestRefused(code.name, _advised(text, code.name))
 
 
 def refuse(endpoints: str, method: Method, status: v2.Status) -> None:
@@ -97,4 +121,8 @@ def refuse(endpoints: str, method: Method, status: v2.Status) -> None:
     if status.code != v2.Code.OK:
         code = v2.Code.Name(status.code) if status.code in v2.Code.values() else str(status.code)
         text = f"The broker at {endpoints} answered {method.name} with {code}: {status.message}"
-        raise RequestRefused(code, text + _ADVICE_ON_KEYS * (status.code == v2.Code.UNAUTHORIZED))
+        raise RequestRefused(code, _advised(text, code))
+
+
+def _advised(text: str, code: str) -> str:
+    return f"{text.rstrip(' .:')}. {_ADVICE[code]}" if code in _ADVICE else text
