@@ -9,8 +9,9 @@ FLOW_OPTIONS = (
         "idleWaitMs",
         "500",
         "ms",
-        "How long an idle query waits on the broker for news before Spark asks again; 0 never waits. "
-        "It holds up the query's other sources as long.",
+        "How long a query that is idle, or gathers `minOffsetsPerTrigger`, waits on the broker before Spark asks "
+        "again. It holds up the query's other sources as long. With 0 it never waits: give it a trigger with an "
+        "interval then, or the broker is asked every 10 ms (`spark.sql.streaming.pollingDelay`).",
         integer(0, 60_000),
         only=Mode.STREAM,
     ),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.json_text import parse_json
 from pyspark_rmqpull.model import Bounds, MessageQueue
 from pyspark_rmqpull.timestamps import iso_8601, parse_timestamp
 
@@ -168,8 +169,8 @@ Leaf = Callable[[Any], Position]
 
 
 def _nested(text: str, of_topic: Leaf, of_queue: Leaf, expected: str, not_json: str = "no JSON") -> Positions:
+    form = parse_json(text, expected, not_json)
     try:
-        form = json.loads(text, object_pairs_hook=_without_repeats)
         if not isinstance(form, dict):
             raise _Misplaced("It is no JSON object.")
         said: dict[Place, Position] = {}
@@ -179,21 +180,11 @@ def _nested(text: str, of_topic: Leaf, of_queue: Leaf, expected: str, not_json: 
             )
     except _Misplaced as error:
         raise ValueError(f"{error} {expected}") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"It is {not_json} ({error}). {expected}") from None
     return Positions(said)
 
 
 class _Misplaced(Exception):
     """Something in well-formed JSON that means nothing."""
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    form = dict(pairs)
-    if len(form) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _Misplaced(f"It names {max(names, key=names.count)!r} twice.")
-    return form
 
 
 def _of_brokers(topic: str, brokers: Mapping[str, Any], of_queue: Leaf) -> dict[Place, Position]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark_rmqpull.json_text import parse_json, repeated
 from pyspark_rmqpull.model import MessageQueue
 
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
@@ -49,8 +50,8 @@ def parse_topics(text: str) -> tuple[str, ...]:
     for name in names:
         if not _NAME.fullmatch(name):
             raise ValueError("Expected names with commas between, each 1 to 127 of the characters a-z A-Z 0-9 _ - % |.")
-        if names.count(name) > 1:
-            raise ValueError(f"It names {name!r} twice. Name each topic once.")
+    if twice := repeated(names):
+        raise ValueError(f"It names {twice[0]!r} twice. Name each topic once.")
     return names
 
 
@@ -67,26 +68,16 @@ def parse_pattern(text: str) -> str:
 
 def parse_assign(text: str) -> frozenset[MessageQueue]:
     """Reads option ``assign``. Raises ValueError with what is wrong and what was expected."""
-    try:
-        form = json.loads(text, object_pairs_hook=_without_repeats)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"It is no JSON ({error}). {_ASSIGN_EXPECTED}") from None
+    form = parse_json(text, _ASSIGN_EXPECTED)
     queues = [
         MessageQueue(topic, broker_name, queue_id)
         for topic, brokers in _items(form, "It")
         for broker_name, queue_ids in _items(brokers, topic)
         for queue_id in _queue_ids(queue_ids, f"{topic}/{broker_name}")
     ]
-    if repeated := [str(queue) for queue in queues if queues.count(queue) > 1]:
-        raise ValueError(f"It names queue {repeated[0]} twice. {_ASSIGN_EXPECTED}")
+    if twice := repeated(queues):
+        raise ValueError(f"It names queue {twice[0]} twice. {_ASSIGN_EXPECTED}")
     return frozenset(queues)
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        raise ValueError(f"It names {max(names, key=names.count)!r} twice. {_ASSIGN_EXPECTED}")
-    return dict(pairs)
 
 
 def _items(form: Any, place: str) -> list[tuple[str, Any]]:

@@ -92,7 +92,8 @@ def _counts_for(partitions_min: int, sizes: Sequence[int]) -> list[int]:
     Sizes whose share of the parts is one stay whole, and count no more when the others share what is left: many small
     ones do not crowd out a big one (SPARK-36576).
     """
-    small = [_share(size, sum(sizes), partitions_min) == 1 for size in sizes]
+    total = sum(sizes)
+    small = [_share(size, total, partitions_min) == 1 for size in sizes]
     large_total = sum(size for size, is_small in zip(sizes, small, strict=True) if not is_small)
     left = max(partitions_min - sum(small), 1)
     return [1 if is_small else _share(size, large_total, left) for size, is_small in zip(sizes, small, strict=True)]

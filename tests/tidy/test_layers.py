@@ -40,6 +40,7 @@ PURE_MODULES = (
         "planning",
         "errors",
         "kafka_names",
+        "json_text",
         "allocation",
         "admission",
         "batch_ends",

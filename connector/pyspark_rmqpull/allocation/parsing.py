@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from pyspark_rmqpull.allocation.machine_room import MachineRoomResolver
+from pyspark_rmqpull.json_text import parse_json, repeated
 from pyspark_rmqpull.model import MessageQueue
 
 CONSUMERS_MAX = 10_000
@@ -24,22 +25,22 @@ def parse_names(text: str) -> tuple[str, ...]:
     names = [name.strip() for name in text.split(",")]
     if not all(re.fullmatch("[!-~]+", name) for name in names) or len(names) > CONSUMERS_MAX:
         raise ValueError(f"Expected 1 to {CONSUMERS_MAX} names in ASCII without blanks, separated by commas.")
-    if len(set(names)) < len(names):
-        raise ValueError(f"It names {max(names, key=names.count)} twice.")
+    if twice := repeated(names):
+        raise ValueError(f"It names {twice[0]} twice.")
     return tuple(sorted(names))
 
 
 def parse_message_queue_list(text: str) -> tuple[tuple[MessageQueue, ...], ...]:
     """The queues of each consumer of CONFIG, each queue on one list only: each would be read by whoever has it."""
-    lists = _json(text, _LISTS)
+    lists = parse_json(text, _LISTS)
     if not isinstance(lists, list) or not 1 <= len(lists) <= CONSUMERS_MAX:
         raise ValueError(_LISTS)
     parsed = tuple(_queues(entry) for entry in lists)
     named = [queue for queues in parsed for queue in queues]
     if not named:
         raise ValueError(f"It names no queue. {_LISTS}")
-    if len(set(named)) < len(named):
-        raise ValueError(f"It names queue {max(named, key=named.count)} twice, whose messages would be read twice.")
+    if twice := repeated(named):
+        raise ValueError(f"It names queue {twice[0]} twice, whose messages would be read twice.")
     return parsed
 
 
@@ -55,23 +56,10 @@ def _queues(entry: Any) -> tuple[MessageQueue, ...]:
 
 def parse_machine_room_resolver(text: str) -> MachineRoomResolver:
     """The rooms of brokers and of consumers, by name."""
-    form = _json(text, _ROOMS)
+    form = parse_json(text, _ROOMS)
     if not isinstance(form, dict) or not form or not set(form) <= {"brokerDeployIn", "consumerDeployIn"}:
         raise ValueError(_ROOMS)
     for table in form.values():
         if not isinstance(table, dict) or not table or not all(isinstance(r, str) and r for r in table.values()):
             raise ValueError(_ROOMS)
     return MachineRoomResolver(form.get("brokerDeployIn", {}), form.get("consumerDeployIn", {}))
-
-
-def _json(text: str, expected: str) -> Any:
-    def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        if len(set(names)) < len(names):
-            raise ValueError(f"It names {max(names, key=names.count)!r} twice. {expected}")
-        return dict(pairs)
-
-    try:
-        return json.loads(text, object_pairs_hook=without_repeats)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"It is no JSON ({error}). {expected}") from None
