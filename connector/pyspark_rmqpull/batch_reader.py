@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.allocation.topics import allocated
 from pyspark_rmqpull.client import connect
+from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.discovery import find_topics
 from pyspark_rmqpull.ending import refuse_resolved_start_after_end, resolve_ends
 from pyspark_rmqpull.listing import creation_ids_of, queues_of
@@ -43,7 +44,9 @@ class RmqpullBatchReader(DataSourceReader):
         client = connect(options.connection, options.flow)
         if options.has_byte_limits:
             client.cut_ranges(())  # asks for nothing but whether the server can
-        found = wait_for_topic(lambda: find_topics(client, options.selection, (), None), options.wait_for_topic)
+        found = wait_for_topic(
+            lambda: find_topics(client, options.selection, (), None), options.wait_for_topic, Clock()
+        )
         topics = allocated(found, (), options.allocation)
         bounds = queues_of(topics)
         asked_for_starts = offset_look_up(options.group, client)

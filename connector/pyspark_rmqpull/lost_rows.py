@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pyspark_rmqpull.client.port import BrokerClient
 from pyspark_rmqpull.errors import RmqpullError
 from pyspark_rmqpull.loss import Loss
+from pyspark_rmqpull.model import MessageQueue
 
 _logger = logging.getLogger(__name__)
 
@@ -18,13 +19,13 @@ class LossReport:
     def __init__(self, client: Callable[[], BrokerClient], query_id: str) -> None:
         self.query_id = query_id
         self._client = client
-        self._told: set[Loss] = set()
+        self._told: dict[MessageQueue, Loss] = {}
 
     def tell(self, loss: Loss) -> None:
-        """Never raises, and says nothing twice: planning meets the same loss until a batch is behind it."""
-        if loss in self._told:
+        """Never raises, and says nothing twice in a row: planning meets the same loss until a batch is behind it."""
+        if self._told.get(loss.queue) == loss:
             return
-        self._told.add(loss)
+        self._told[loss.queue] = loss
         _logger.warning("%s The query goes on, since failOnDataLoss is false.", loss.text)
         if loss.from_offset == loss.until_offset:
             return

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.errors import BrokerUnavailable, RmqpullError
 from pyspark_rmqpull.model import MessageQueue
 from pyspark_rmqpull.offset_stores import OffsetStore
@@ -13,10 +13,10 @@ from pyspark_rmqpull.offsets import QueueOffsets
 
 COMMIT_TIMEOUT_MS = 2_000
 """How long a commit may hold up planning. ``requestTimeoutMs`` is meant for what a query cannot go on without."""
-COMMIT_AGAIN_S = 60.0
+COMMIT_AGAIN_MS = 60_000
 """An idle query sets its offsets anew after so long: a reset of the group, or a crash, may have undone them."""
 LAST_COMMIT_ATTEMPTS = 3
-LAST_COMMIT_PAUSE_S = 0.2
+LAST_COMMIT_PAUSE_MS = 200
 REST_FACTOR = 4
 """A failed commit that took a second is tried again after four: trying takes a fifth of the time at most."""
 
@@ -30,22 +30,14 @@ class GroupProgress:
     begins with the end of the last finished batch (connectors § 3.4 no. 3, 4), which is what comes here.
     """
 
-    def __init__(
-        self,
-        group: str | None,
-        store: OffsetStore | None,
-        request_timeout_ms: int,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, group: str | None, store: OffsetStore | None, request_timeout_ms: int, clock: Clock) -> None:
         self._group = group
         self._store = store
         self._request_timeout_ms = request_timeout_ms
         self._clock = clock
-        self._sleep = sleep
         self._committed: Mapping[MessageQueue, int] = {}
-        self._stale_at_s = 0.0
-        self._retry_at_s = 0.0
+        self._stale_at_ms = 0
+        self._retry_at_ms = 0
         self._is_failing = False
 
     def commit(self, finished: QueueOffsets, *, is_last: bool = False) -> None:
@@ -55,20 +47,20 @@ class GroupProgress:
         """
         if self._store is None or finished.is_initial:
             return
-        begun_s = self._clock()
-        if finished.offsets == self._committed and begun_s < self._stale_at_s:
+        begun_ms = self._clock.now_ms()
+        if finished.offsets == self._committed and begun_ms < self._stale_at_ms:
             return
-        if begun_s < self._retry_at_s and not is_last:
+        if begun_ms < self._retry_at_ms and not is_last:
             return
         try:
             self._commit_last(self._store, finished) if is_last else self._commit(self._store, finished)
         except RmqpullError as error:
-            ended_s = self._clock()
-            self._retry_at_s = ended_s + REST_FACTOR * (ended_s - begun_s)
+            ended_ms = self._clock.now_ms()
+            self._retry_at_ms = ended_ms + REST_FACTOR * (ended_ms - begun_ms)
             self._tell_failure(error)
         else:
             self._committed = finished.offsets
-            self._stale_at_s = self._clock() + COMMIT_AGAIN_S
+            self._stale_at_ms = self._clock.now_ms() + COMMIT_AGAIN_MS
             self._is_failing = False
 
     def _commit(self, store: OffsetStore, finished: QueueOffsets) -> None:
@@ -83,7 +75,7 @@ class GroupProgress:
             except RmqpullError:
                 if attempt == LAST_COMMIT_ATTEMPTS:
                     raise
-                self._sleep(attempt * LAST_COMMIT_PAUSE_S)
+                self._clock.sleep(attempt * LAST_COMMIT_PAUSE_MS)
         return None
 
     def _tell_failure(self, error: RmqpullError) -> None:

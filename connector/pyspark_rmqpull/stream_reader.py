@@ -49,7 +49,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._sizing = BatchSizing(options.limits)
         group = options.group if options.commit_offsets else None
         store = None if group is None else offset_store(group, self._client)
-        self._progress = GroupProgress(options.consumer_group, store, options.request_timeout_ms)
+        self._progress = GroupProgress(options.consumer_group, store, options.request_timeout_ms, self._clock)
         self._is_first_call = True
         self._is_filter_checked = False
         self._are_sizes_checked = False
@@ -136,6 +136,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         topics = wait_for_topic(
             lambda: find_topics(self._client(), options.selection, finished.offsets.keys(), finished.query_id),
             options.wait_for_topic,
+            self._clock,
         )
         return self._allocated(topics, finished)
 

@@ -11,6 +11,7 @@ import pytest
 from pyspark_rmqpull import batch_reader, stream_reader
 from pyspark_rmqpull.client import BrokerClient, QueueRows
 from pyspark_rmqpull.client.port import NO_CREATION_IDS
+from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.connection import Connection
 from pyspark_rmqpull.cutting import Part, RangeToCut
 from pyspark_rmqpull.errors import OptionError, RmqpullError
@@ -158,3 +159,25 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     monkeypatch.setattr(stream_reader, "connect", connect)
     monkeypatch.setattr(batch_reader, "connect", connect)
     return fake
+
+
+class ManualClock(Clock):
+    """Time that passes when somebody sleeps, or is told to; ``on_sleep`` is what happens meanwhile."""
+
+    def __init__(self) -> None:
+        self.passed_ms = 0
+        self.slept_ms: list[int] = []
+        self.on_sleep: Callable[[], None] = lambda: None
+
+    def now_ms(self) -> int:
+        return self.passed_ms
+
+    def sleep(self, duration_ms: int) -> None:
+        self.slept_ms.append(duration_ms)
+        self.passed_ms += duration_ms
+        self.on_sleep()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 import pytest
 
 from pyspark_rmqpull.client.channel import Unserved
+from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.errors import BrokerUnavailable, OptionError, RequestRefused
 from pyspark_rmqpull.model import MessageQueue
 from pyspark_rmqpull.offsets import QueueOffsets
-from pyspark_rmqpull.progress import COMMIT_AGAIN_S, COMMIT_TIMEOUT_MS, GroupProgress
+from pyspark_rmqpull.progress import COMMIT_AGAIN_MS, COMMIT_TIMEOUT_MS, GroupProgress
 from rmqpull_proto.rpc import MESSAGING
 
 QUEUE = MessageQueue("orders", "a", 0)
@@ -20,26 +21,29 @@ REQUEST_TIMEOUT_MS = 10_000
 REFUSAL = RequestRefused("INTERNAL_SERVER_ERROR", "no")
 
 
-class FakeStore:
-    """Takes commits, or fails as told after ``takes_s`` of the time that it keeps."""
+class FakeStore(Clock):
+    """Takes commits, or fails as told after ``takes_ms`` of the time that it keeps."""
 
     def __init__(self) -> None:
-        self.now_s = 100.0
-        self.takes_s = 0.0
+        self.passed_ms = 100_000
+        self.takes_ms = 0
         self.failures: list[Exception] = []
         self.tries: list[int] = []
         self.commits: list[dict[MessageQueue, int]] = []
-        self.pauses_s: list[float] = []
+        self.pauses_ms: list[int] = []
 
     def commit(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> None:
         self.tries.append(timeout_ms)
-        self.now_s += self.takes_s
+        self.passed_ms += self.takes_ms
         if self.failures:
             raise self.failures.pop(0)
         self.commits.append(dict(offsets))
 
-    def clock(self) -> float:
-        return self.now_s
+    def now_ms(self) -> int:
+        return self.passed_ms
+
+    def sleep(self, duration_ms: int) -> None:
+        self.pauses_ms.append(duration_ms)
 
 
 @pytest.fixture
@@ -49,7 +53,7 @@ def store() -> FakeStore:
 
 @pytest.fixture
 def progress(store: FakeStore) -> GroupProgress:
-    return GroupProgress("billing", store, REQUEST_TIMEOUT_MS, store.clock, store.pauses_s.append)
+    return GroupProgress("billing", store, REQUEST_TIMEOUT_MS, store)
 
 
 def test_each_position_is_committed_once(progress: GroupProgress, store: FakeStore) -> None:
@@ -68,12 +72,12 @@ def test_an_idle_query_commits_again_after_a_while_for_a_reset_may_have_moved_it
 ) -> None:
     for _ in range(4):
         progress.commit(AT_5)
-        store.now_s += COMMIT_AGAIN_S / 2
+        store.passed_ms += COMMIT_AGAIN_MS // 2
     assert store.commits == [{QUEUE: 5}, {QUEUE: 5}]
 
 
 def test_without_a_store_nothing_happens() -> None:
-    GroupProgress(None, None, REQUEST_TIMEOUT_MS).commit(AT_5, is_last=True)
+    GroupProgress(None, None, REQUEST_TIMEOUT_MS, Clock()).commit(AT_5, is_last=True)
 
 
 @pytest.mark.parametrize(
@@ -108,25 +112,25 @@ def test_a_failure_after_a_success_is_told_again(
 
 
 def test_a_commit_holds_up_planning_for_two_seconds_in_ten_at_most(progress: GroupProgress, store: FakeStore) -> None:
-    store.takes_s = COMMIT_TIMEOUT_MS / 1000
+    store.takes_ms = COMMIT_TIMEOUT_MS
     store.failures = [BrokerUnavailable("nobody there")] * 99
-    begun_s = store.now_s
-    while store.now_s < begun_s + 100:
+    until_ms = store.passed_ms + 100_000
+    while store.passed_ms < until_ms:
         progress.commit(AT_5)
-        store.now_s += 0.5
+        store.passed_ms += 500
     assert set(store.tries) == {COMMIT_TIMEOUT_MS}
     assert len(store.tries) == 10
 
 
 def test_a_shorter_request_timeout_holds_for_commits_too(store: FakeStore) -> None:
-    GroupProgress("billing", store, 500, store.clock).commit(AT_5)
+    GroupProgress("billing", store, 500, store).commit(AT_5)
     assert store.tries == [500]
 
 
 def test_the_last_commit_takes_the_time_of_a_request_and_does_not_rest(
     progress: GroupProgress, store: FakeStore
 ) -> None:
-    store.takes_s = 2.0
+    store.takes_ms = 2_000
     store.failures = [BrokerUnavailable("nobody there")]
     progress.commit(AT_5)
     progress.commit(AT_5)
@@ -143,7 +147,7 @@ def test_the_last_commit_is_tried_three_times_when_it_is_refused(progress: Group
     progress.commit(AT_7, is_last=True)
     assert len(store.tries) == 6
     assert store.commits == [{QUEUE: 5}]
-    assert store.pauses_s == pytest.approx([0.2, 0.4] * 2)
+    assert store.pauses_ms == [200, 400] * 2
 
 
 def test_a_broker_that_is_away_is_not_waited_for_again_at_the_end(progress: GroupProgress, store: FakeStore) -> None:

@@ -18,7 +18,7 @@ from pyspark_rmqpull.schema import ROW_SCHEMA
 from pyspark_rmqpull.stream_reader import RmqpullStreamReader
 
 if TYPE_CHECKING:
-    from tests.connector.conftest import FakeClient
+    from tests.connector.conftest import FakeClient, ManualClock
 
 Json = dict[str, Any]
 ALL = ReadAllAvailable()
@@ -49,26 +49,6 @@ def planned(tasks: Any) -> list[list[tuple[int, int, int]]]:
 
 
 IDLE = offset({0: 14, 1: 0})
-
-
-class ManualClock(Clock):
-    """Time that passes when somebody sleeps, or is told to."""
-
-    def __init__(self) -> None:
-        self.passed_ms = 0
-        self.slept_ms: list[int] = []
-
-    def now_ms(self) -> int:
-        return self.passed_ms
-
-    def sleep(self, duration_ms: int) -> None:
-        self.slept_ms.append(duration_ms)
-        self.passed_ms += duration_ms
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
 
 
 def gathering(clock: ManualClock, **options: str) -> RmqpullStreamReader:

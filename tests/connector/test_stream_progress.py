@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +9,14 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from tests.connector.test_stream_reader import ALL, IDLE, named, offset, reader
 
-from pyspark_rmqpull import stream_reader
 from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.model import Bounds, MessageQueue, TopicBounds
 from pyspark_rmqpull.options import SourceOptions
 from pyspark_rmqpull.schema import ROW_SCHEMA
 from pyspark_rmqpull.stream_reader import RmqpullStreamReader
-from pyspark_rmqpull.waiting import wait_for_topic
 
 if TYPE_CHECKING:
-    from tests.connector.conftest import FakeClient
+    from tests.connector.conftest import FakeClient, ManualClock
 
 
 def test_a_group_that_is_not_to_follow_is_left_where_it_is(broker: FakeClient) -> None:
@@ -99,21 +96,19 @@ def test_a_query_without_end_never_waits_so_long_for_a_commit(
     assert timeouts_ms == [2000]
 
 
-def test_a_topic_that_is_to_come_is_waited_for(broker: FakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    def create(_: float) -> None:
+def test_a_topic_that_is_to_come_is_waited_for(broker: FakeClient, clock: ManualClock) -> None:
+    def create() -> None:
         broker.other_topics["sales"] = TopicBounds("first", {MessageQueue("sales", "a", 0): Bounds(0, 3)})
 
-    monkeypatch.setattr(stream_reader, "wait_for_topic", partial(wait_for_topic, sleep=create))
-    stream = reader(topic="sales", waitForTopic="5m", startingOffsets="latest")
+    clock.on_sleep = create
+    given = {"endpoints": "127.0.0.1:8081", "topic": "sales", "waitForTopic": "5m"}
+    stream = RmqpullStreamReader(SourceOptions.from_options(given), ROW_SCHEMA, clock)
     assert stream.latestOffset(stream.initialOffset(), ALL)["offsets"] == {"sales": {"a": {"0": 3}}}
     assert broker.calls == ["bounds", "bounds"]
 
 
-def test_a_queue_that_is_to_come_is_waited_for(broker: FakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    def add_queue(_: float) -> None:
-        broker.queues[7] = Bounds(0, 3)
-
-    monkeypatch.setattr(stream_reader, "wait_for_topic", partial(wait_for_topic, sleep=add_queue))
+def test_a_queue_that_is_to_come_is_waited_for(broker: FakeClient, clock: ManualClock) -> None:
+    clock.on_sleep = lambda: broker.queues.update({7: Bounds(0, 3)})
     given = {"endpoints": "127.0.0.1:8081", "assign": '{"orders":{"a":[7]}}', "waitForTopic": "5m"}
-    stream = RmqpullStreamReader(SourceOptions.from_options(given), ROW_SCHEMA)
+    stream = RmqpullStreamReader(SourceOptions.from_options(given), ROW_SCHEMA, clock)
     assert stream.latestOffset(stream.initialOffset(), ALL)["offsets"] == named({7: 3})

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from pyspark_rmqpull.errors import BrokerUnavailable, TopicMissing
 from pyspark_rmqpull.waiting import wait_for_topic
 
-
-class Time:
-    """Passes only while somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-        self.pauses_s: list[float] = []
-
-    def clock(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.pauses_s.append(seconds)
-        self.now_s += seconds
+if TYPE_CHECKING:
+    from tests.connector.conftest import ManualClock
 
 
 class Looks:
@@ -37,42 +27,37 @@ class Looks:
         return "found"
 
 
-def test_a_topic_that_is_there_is_not_waited_for() -> None:
-    time = Time()
-    assert wait_for_topic(Looks(0), 1_000, time.clock, time.sleep) == "found"
-    assert time.pauses_s == []
+def test_a_topic_that_is_there_is_not_waited_for(clock: ManualClock) -> None:
+    assert wait_for_topic(Looks(0), 1_000, clock) == "found"
+    assert clock.slept_ms == []
 
 
-def test_it_is_looked_for_again_and_again() -> None:
-    time = Time()
-    assert wait_for_topic(Looks(3), 10_000, time.clock, time.sleep) == "found"
-    assert time.pauses_s == [0.5, 0.5, 0.5]
+def test_it_is_looked_for_again_and_again(clock: ManualClock) -> None:
+    assert wait_for_topic(Looks(3), 10_000, clock) == "found"
+    assert clock.slept_ms == [500, 500, 500]
 
 
-def test_the_last_look_is_at_the_end_of_the_time() -> None:
-    time, looks = Time(), Looks(99)
+def test_the_last_look_is_at_the_end_of_the_time(clock: ManualClock) -> None:
+    looks = Looks(99)
     with pytest.raises(TopicMissing) as missing:
-        wait_for_topic(looks, 1_200, time.clock, time.sleep)
+        wait_for_topic(looks, 1_200, clock)
     assert str(missing.value) == (
         "Topic orders does not exist. It was waited for during 1200 ms, as option waitForTopic says."
     )
-    assert time.pauses_s == pytest.approx([0.5, 0.5, 0.2])
+    assert clock.slept_ms == [500, 500, 200]
     assert looks.count == 4
 
 
-def test_without_time_it_is_missed_at_once() -> None:
-    time = Time()
+def test_without_time_it_is_missed_at_once(clock: ManualClock) -> None:
     with pytest.raises(TopicMissing, match=r"^Topic orders does not exist\.$"):
-        wait_for_topic(Looks(1), 0, time.clock, time.sleep)
-    assert time.pauses_s == []
+        wait_for_topic(Looks(1), 0, clock)
+    assert clock.slept_ms == []
 
 
-def test_another_failure_is_no_reason_to_wait() -> None:
-    time = Time()
-
+def test_another_failure_is_no_reason_to_wait(clock: ManualClock) -> None:
     def look() -> None:
         raise BrokerUnavailable("nobody there")
 
     with pytest.raises(BrokerUnavailable):
-        wait_for_topic(look, 1_000, time.clock, time.sleep)
-    assert time.pauses_s == []
+        wait_for_topic(look, 1_000, clock)
+    assert clock.slept_ms == []
