@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from tests.connector.test_stream_reader import ALL, IDLE, LIMITED, named, offset, planned
 
 from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.errors import BrokerUnavailable, OptionError
 from pyspark_rmqpull.model import Bounds, MessageQueue
 from pyspark_rmqpull.options import SourceOptions
-from pyspark_rmqpull.partition_reader import QueueRangesPartition
 from pyspark_rmqpull.schema import ROW_SCHEMA
 from pyspark_rmqpull.stream_reader import RmqpullStreamReader
 
 if TYPE_CHECKING:
     from tests.connector.conftest import FakeClient, ManualClock
-
-Json = dict[str, Any]
-ALL = ReadAllAvailable()
-LIMITED = ReadMaxRows(1)
-"""What Spark hands over when it does not ask for everything: the options say how much."""
 
 
 def reader(**options: str) -> RmqpullStreamReader:
@@ -33,22 +27,6 @@ def reader(**options: str) -> RmqpullStreamReader:
 def timed(clock: Clock, **options: str) -> RmqpullStreamReader:
     given = {"endpoints": "127.0.0.1:8081", "topic": "orders", "startingOffsets": "earliest"} | options
     return RmqpullStreamReader(SourceOptions.from_options(given), ROW_SCHEMA, clock)
-
-
-def named(offsets: dict[int, int]) -> Json:
-    return {"orders": {"a": {str(queue_id): offset for queue_id, offset in offsets.items()}}}
-
-
-def offset(offsets: dict[int, int]) -> Json:
-    return {"creationIds": {"orders": "first"}, "offsets": named(offsets), "version": 1}
-
-
-def planned(tasks: Any) -> list[list[tuple[int, int, int]]]:
-    assert all(isinstance(task, QueueRangesPartition) for task in tasks)
-    return [[(entry.queue.queue_id, *entry[1:]) for entry in task.ranges] for task in tasks]
-
-
-IDLE = offset({0: 14, 1: 0})
 
 
 def gathering(clock: ManualClock, **options: str) -> RmqpullStreamReader:
