@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.connector.test_stream_reader import ALL, IDLE, named, planned, reader
+from tests.connector.test_stream_reader import ALL, IDLE, LIMITED, named, planned, reader
 
 from pyspark_rmqpull.errors import DataLoss, OptionError
 from pyspark_rmqpull.model import Bounds, MessageQueue, TopicBounds
@@ -127,6 +127,14 @@ def test_a_queue_that_was_gone_and_comes_back_gives_no_row_twice(broker: FakeCli
     broker.queues = {0: Bounds(10, 15), 1: Bounds(0, 3)}
     third = stream.latestOffset(second, ALL)
     assert planned(stream.partitions(second, third)) == [[(0, 14, 15)]]
+
+
+def test_what_was_to_be_read_of_a_queue_that_is_gone_is_lost(broker: FakeClient) -> None:
+    stream = reader(failOnDataLoss="false", maxOffsetsPerTrigger="3")
+    first = stream.latestOffset(stream.initialOffset(), LIMITED)
+    broker.queues = {1: Bounds(0, 3)}
+    stream.latestOffset(first, LIMITED)
+    assert broker.lost == [(first["queryId"], MessageQueue("orders", "a", 0), 13, 14)]
 
 
 def test_the_last_topic_that_vanishes_leaves_its_queues_in_the_checkpoint(broker: FakeClient) -> None:
