@@ -7,7 +7,7 @@ A row is a fixed part, and then its texts, of which the fixed part tells the len
     lengths of: msg id, tags, message group, trace context, born host, store host, body   7 x int32
     numbers of: keys, properties, system properties      3 x int32
     those seven texts
-    each key with its length (int32) before it, name and value of each property with their lengths (2 x int32)
+    each key, and name and value of each property, with its length (int32) before it
 
 A replay of the log turns rows into columns without a Python object for each: that is most of what it costs.
 """
@@ -30,7 +30,6 @@ _COUNT = struct.Struct("<q")
 _FIXED = struct.Struct("<qqqqii7i3i")
 _FIRST = struct.Struct("<qq")
 _LENGTH = struct.Struct("<i")
-_LENGTHS = struct.Struct("<ii")
 _NO_TIME = -(1 << 63)
 
 Pairs = list[tuple[bytes, bytes]]
@@ -71,12 +70,12 @@ def _encode_row(parts: list[bytes], row: StoredMessage) -> None:
     )
     parts.append(fixed)
     parts += [data for data in encoded if data]
-    for key in map(str.encode, message.keys):
-        parts += [_LENGTH.pack(len(key)), key]
+    listed = [*message.keys]
     for properties in (message.properties, message.system_properties):
         for name, value in properties.items():
-            pair = name.encode(), value.encode()
-            parts += [_LENGTHS.pack(*map(len, pair)), *pair]
+            listed += [name, value]
+    for data in map(str.encode, listed):
+        parts += [_LENGTH.pack(len(data)), data]
 
 
 def _decode_raw(data: bytes) -> Iterator[RawRow]:
@@ -123,11 +122,12 @@ def _listed(data: bytes, place: int, count: int) -> tuple[list[bytes], int]:
 
 
 def _paired(data: bytes, place: int, count: int) -> tuple[Pairs, int]:
-    pairs = []
+    pairs, unpack = [], _LENGTH.unpack_from
     for _ in range(count):
-        name_size, value_size = _LENGTHS.unpack_from(data, place)
-        name_end = place + _LENGTHS.size + name_size
-        pairs.append((data[name_end - name_size : name_end], data[name_end : (place := name_end + value_size)]))
+        (size,) = unpack(data, place)
+        name = data[place + 4 : (place := place + 4 + size)]
+        (size,) = unpack(data, place)
+        pairs.append((name, data[place + 4 : (place := place + 4 + size)]))
     return pairs, place
 
 

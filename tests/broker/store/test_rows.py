@@ -69,7 +69,7 @@ def test_the_layout_is_as_drawn() -> None:
         + struct.pack("<7i", 2, 3, -1, 5, 4, 5, 4)
         + struct.pack("<3i", 2, 1, 1)
         + b"IDredtracebornstorebody"
-        + (sized(b"k1") + sized(b"k2") + struct.pack("<ii", 1, 1) + b"pv" + struct.pack("<ii", 5, 1) + b"DELAY3")
+        + (sized(b"k1") + sized(b"k2") + sized(b"p") + sized(b"v") + sized(b"DELAY") + sized(b"3"))
     )
 
 
