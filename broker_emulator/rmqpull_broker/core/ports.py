@@ -109,8 +109,8 @@ class Storage(Protocol):
         """Whether writes should wait for the job at work: so much is unsaved that memory would not stay bounded."""
 
     @property
-    def is_stuck(self) -> bool:
-        """Whether messages must be refused, because what is unsaved cannot be saved."""
+    def refusal(self) -> str | None:
+        """Why messages must be refused; None when they can be kept. Everything else is kept, for it may make room."""
 
     def sync(self) -> None:
         """Makes everything appended safe from a power cut. Raises OSError. Called by any thread."""

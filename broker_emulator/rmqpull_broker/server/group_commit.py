@@ -24,7 +24,6 @@ _NOT_AVAILABLE = (
     "service not available now. It may be caused by one of the following reasons: the broker's disk is full [{}], "
     "messages are put to the slave, message store has been shut down, etc."
 )
-_STUCK = "chunks of consume queues cannot be saved, and no more of them fit in memory"
 
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -95,13 +94,14 @@ class GroupCommit:
             self._writer = None
 
     async def _write_together(self, waiting: list[_Waiting]) -> None:
-        draft, is_stuck = Draft(self._state), self._storage.is_stuck
-        answers = []
+        draft, refusal = Draft(self._state), self._storage.refusal
+        answers, refused = [], 0
         for command, future, _ in waiting:
             try:
                 answer = command(draft)
-                if is_stuck and draft.stores_messages:
-                    raise ServiceNotAvailable(_NOT_AVAILABLE.format(_STUCK))
+                if refusal is not None and draft.stores_messages:
+                    refused += 1
+                    raise ServiceNotAvailable(_NOT_AVAILABLE.format(refusal))
                 draft.end_command()
                 answers.append((future, answer))
             except Exception as error:  # noqa: BLE001 (it belongs to whoever sent the command)
@@ -114,8 +114,7 @@ class GroupCommit:
                 written = await self._append(draft.groups)
                 self._written(len(draft.groups), time.perf_counter() - began_s, None)
             except OSError as error:
-                self._written(len(draft.groups), time.perf_counter() - began_s, error)
-                _logger.error("the commit log could not keep %d writes: %s", len(draft.groups), error)
+                self._not_kept(len(draft.groups), time.perf_counter() - began_s, error)
                 for future, _ in answers:
                     _fail(future, ServiceNotAvailable(_NOT_AVAILABLE.format(error)))
                 return
@@ -123,11 +122,17 @@ class GroupCommit:
         # All of them before anybody is told: what is kept must be in the state, whatever goes wrong with the telling.
         for facts in draft.groups:
             self._state.apply(facts)
+        if refused:
+            self._not_kept(refused, 0, OSError(refusal))
         for future, answer in answers:
             if not future.done():
                 future.set_result(answer)
         for facts in draft.groups:
             self._kept(facts)
+
+    def _not_kept(self, count: int, seconds: float, error: OSError) -> None:
+        self._written(count, seconds, error)
+        _logger.error("the commit log could not keep %d writes: %s", count, error)
 
     async def _append(self, groups: list[list[Fact]]) -> LogRange:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.append, groups)

@@ -6,13 +6,12 @@ What it promises, under which assumptions, and why recovery may cut, must refuse
 from __future__ import annotations
 
 import contextlib
-import errno
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored
+from rmqpull_broker.core.facts import Fact
 from rmqpull_broker.core.ports import LogRange
 from rmqpull_broker.store import record
 from rmqpull_broker.store.replaying import Apply, RowsTogether
@@ -50,7 +49,7 @@ class CommitLog:
     """Appends groups of facts to segments, and reads them back. Every method may be called by any thread.
 
     Arguments: the directory; the size at which a segment is closed; whether an append is synced before it returns
-    (SYNC_FLUSH), or at the next :meth:`sync` (ASYNC_FLUSH); the free bytes below which no messages are taken.
+    (SYNC_FLUSH), or at the next :meth:`sync` (ASYNC_FLUSH).
     """
 
     def __init__(
@@ -59,12 +58,10 @@ class CommitLog:
         segment_bytes: int = SEGMENT_BYTES,
         *,
         syncs_appends: bool = True,
-        free_bytes_min: int = 0,
     ) -> None:
         self._file_system = file_system
         self._segment_bytes = segment_bytes
         self._syncs_appends = syncs_appends
-        self._free_bytes_min = free_bytes_min
         self._lock = threading.RLock()
         self._active: AppendFile | None = None
         self._bases = segment_bases(file_system)
@@ -231,7 +228,6 @@ class CommitLog:
         log goes on in a new segment, whose name says where the old one ended.
         """
         with self._lock:
-            self._check_room(groups)
             active, start = self._writable_segment(), self.end
             data = b"".join(record.encode_record(group, self._synced) for group in groups)
             try:
@@ -245,13 +241,6 @@ class CommitLog:
             self._synced = self.end if self._syncs_appends else self._synced
             self._ends_with_mark = False
             return LogRange(self._base, start, self.end)
-
-    def _check_room(self, groups: Sequence[Sequence[Fact]]) -> None:
-        """The last free bytes are for what makes room again, and for an orderly stop."""
-        if not self._free_bytes_min or self._file_system.free_bytes() >= self._free_bytes_min:
-            return
-        if any(isinstance(fact, (RowsStored, ColumnsStored)) for group in groups for fact in group):
-            raise OSError(errno.ENOSPC, f"less than {self._free_bytes_min} bytes are free", self._describe(self._base))
 
     def _sync_or_leave(self, active: AppendFile) -> None:
         try:

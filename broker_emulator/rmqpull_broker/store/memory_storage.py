@@ -37,7 +37,7 @@ class MemoryStorage:
         return self.store.expired(limits, now_ms) or None
 
     is_behind = False
-    is_stuck = False
+    refusal: str | None = None
     is_synced = True
     byte_count = 0
 

@@ -55,7 +55,6 @@ class DiskStorage:
             file_system,
             options.segment_bytes,
             syncs_appends=options.syncs_appends,
-            free_bytes_min=options.free_bytes_min,
         )
         self._files = QueueFiles(file_system, options.queue_file_bytes, options.cache_bytes)
         self._snapshots = Snapshots(file_system, report)
@@ -169,9 +168,17 @@ class DiskStorage:
         return self.store.unsaved_bytes > BEHIND_FACTOR * self._options.save_bytes
 
     @property
-    def is_stuck(self) -> bool:
-        """Whether messages must be refused, because what is unsaved cannot be saved."""
-        return self.store.unsaved_bytes > 2 * BEHIND_FACTOR * self._options.save_bytes
+    def refusal(self) -> str | None:
+        """Why messages must be refused. The last free bytes are for what makes room again, and for an orderly stop."""
+        if self.store.unsaved_bytes > 2 * BEHIND_FACTOR * self._options.save_bytes:
+            return "chunks of consume queues cannot be saved, and no more of them fit in memory"
+        least = self._options.free_bytes_min
+        try:
+            if least and self._file_system.free_bytes() < least:
+                return f"less than {least} bytes are free in {self._file_system.describe('')}"
+        except OSError as error:
+            return str(error)
+        return None
 
     def due_job(self, state: Snapshotted) -> Job | None:
         """Work that should be done now: chunks to save, or a snapshot to take. One job at a time."""

@@ -49,7 +49,6 @@ class BusyStorage(MemoryStorage):
     """Has as many jobs as it is given, and tells what happened."""
 
     is_behind = False
-    is_stuck = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +103,11 @@ class Desk:
         self.storage = BusyStorage()
         self.state = BrokerState(self.storage.store, ["broker-a"], properties)
         self.kept: list[Fact] = []
-        self.group_commit = GroupCommit(self.state, self.storage, self.kept.extend)
+        self.writes: list[tuple[int, str | None]] = []
+        self.group_commit = GroupCommit(self.state, self.storage, self.kept.extend, self._written)
+
+    def _written(self, command_count: int, seconds: float, error: OSError | None) -> None:
+        self.writes.append((command_count, None if error is None else str(error)))
 
     async def send(self) -> int:
         def command(draft: Draft) -> int:
@@ -186,17 +189,29 @@ def test_a_failed_job_is_finished_and_hinders_nobody(caplog: pytest.LogCaptureFi
     assert "could not save what it should: no space left" in caplog.text
 
 
-def test_a_stuck_storage_refuses_with_the_words_of_a_full_disk() -> None:
+def test_messages_that_find_no_room_are_refused_and_hold_up_nothing_that_makes_room(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def story(desk: Desk) -> None:
-        desk.storage.is_stuck = True
-        with pytest.raises(ServiceNotAvailable, match=r"service not available now.*disk is full \[.*saved"):
-            await desk.send()
-        await desk.group_commit.execute(lambda draft: draft.add(ResetsAnswered("readers", (QUEUE,))))
-        assert desk.kept == [ResetsAnswered("readers", (QUEUE,))]
-        desk.storage.is_stuck = False
+        desk.storage.refusal, desk.storage.min_offsets = "nothing is free", []
+        refused, _, _ = await asyncio.gather(
+            desk.send(),
+            desk.group_commit.expire(7),
+            desk.group_commit.execute(lambda draft: draft.add(ResetsAnswered("readers", (QUEUE,)))),
+            return_exceptions=True,
+        )
+        assert isinstance(refused, ServiceNotAvailable)
+        assert "service not available now" in str(refused)
+        assert "disk is full [nothing is free]" in str(refused)
+        assert desk.kept == [QueuesTrimmed(()), ResetsAnswered("readers", (QUEUE,))]
+        assert desk.writes == [(2, None), (1, "nothing is free")]
+        desk.storage.refusal = None
         assert await desk.send() == 0
 
     play(story)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the commit log could not keep 1 writes: nothing is free"
+    ]
 
 
 def test_what_was_only_written_is_synced_once_within_the_interval() -> None:

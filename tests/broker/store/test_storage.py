@@ -374,7 +374,7 @@ def test_without_a_directory_nothing_is_kept_twice() -> None:
     first, second = storage.append([[]]), storage.append([[], []])
     assert (first.until_position, second.from_position) == (1, 1)
     assert storage.is_synced
-    assert (storage.is_behind, storage.is_stuck) == (False, False)
+    assert (storage.is_behind, storage.refusal) == (False, None)
     storage.leave_mark()
     storage.sync()
     storage.close()

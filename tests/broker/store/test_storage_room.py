@@ -190,9 +190,24 @@ def test_below_a_reserve_of_free_bytes_messages_are_refused_and_retention_makes_
     broker = start(disk, dataclasses.replace(EAGER, free_bytes_min=5_000))
     broker.topic()
     disk.capacity = 20_000
-    with pytest.raises(OSError, match="less than 5000 bytes are free"):
-        fill(broker)
+    while (refusal := broker.storage.refusal) is None:
+        broker.send(b"x" * 100)
+        broker.keep_up()
+    assert refusal == "less than 5000 bytes are free in memory:"
     assert disk.free_bytes() > 4_000
     broker.expire(9_000, ALL)
+    assert broker.storage.refusal is None
     broker.send(b"there is room again", now_ms=9_000)
     assert broker.bodies() == [b"there is room again"]
+
+
+def test_a_directory_that_cannot_be_asked_for_its_room_takes_no_messages(
+    disk: MemoryFileSystem, start: type[Started], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = start(disk, dataclasses.replace(EAGER, free_bytes_min=1))
+
+    def gone() -> int:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    monkeypatch.setattr(disk, "free_bytes", gone)
+    assert broker.storage.refusal == "[Errno 2] No such file or directory"
