@@ -82,9 +82,8 @@ class BrokerState:
             case OffsetsCommitted(group, offsets):
                 self._commit(group, offsets)
             case OffsetsReset(group, offsets):
-                resets = {(group, queue): offset for queue, offset in offsets}
-                self.consumer_offsets.update(resets)
-                self.resets.update(resets)
+                self.consumer_offsets.update({(group, queue): offset for queue, offset in offsets})
+                self._reset(group, offsets)
             case ResetsAnswered(group, queues):
                 for queue in queues:
                     self.resets.pop((group, queue), None)
@@ -109,7 +108,7 @@ class BrokerState:
                 for offset, due_ms, msg_id in entries:
                     self._pending[queue.topic].add(Waiting(Place(queue, offset), due_ms, msg_id))
             case StillReset(group, offsets):
-                self.resets.update({(group, queue): offset for queue, offset in offsets})
+                self._reset(group, offsets)
             case RowsLost():
                 self._remember_lost(fact)
             case CallStaged() | StagesCommitted() | StagedCallStored() | StagesEnded():
@@ -125,6 +124,11 @@ class BrokerState:
                 self.consumer_offsets[group, queue] = offset
             else:
                 self.consumer_offsets.pop((group, queue), None)
+
+    def _reset(self, group: str, offsets: Iterable[tuple[MessageQueue, int]]) -> None:
+        """A broker that tells no resets may have kept some when it still did: they would hold up commits for ever."""
+        if self.properties.use_server_side_reset_offset:
+            self.resets.update({(group, queue): offset for queue, offset in offsets})
 
     def _wait(self, stored: RowsStored) -> None:
         for row in stored.rows:

@@ -7,20 +7,25 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqpull_broker.core import state as state_module
+from rmqpull_broker.core.consumer_offsets import update_offset
+from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import ConsumerGroupNotFound, OffsetNotFound, TopicNotFound
 from rmqpull_broker.core.facts import (
+    GroupPut,
     LostRange,
     OffsetsCommitted,
     OffsetsReset,
     RowsLost,
     RowsStored,
     Settled,
+    StillReset,
     TopicDeleted,
     TopicPut,
 )
 from rmqpull_broker.core.groups import ensure_group
-from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.model import Bounds, GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.ports import MessageStore
+from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state import BrokerState
 
 if TYPE_CHECKING:
@@ -169,3 +174,13 @@ def test_the_facts_of_a_state_give_the_same_state(desk: Desk) -> None:
     assert again.rows_lost("q") == desk.state.rows_lost("q")
     for waiting, expected in ((again.delayed, desk.state.delayed), (again.halves, desk.state.halves)):
         assert [entry.msg_id for entry in waiting] == [entry.msg_id for entry in expected] != []
+
+
+@pytest.mark.parametrize("kept", [OffsetsReset, StillReset])
+def test_a_broker_that_tells_no_resets_any_more_takes_commits_again(
+    desk: Desk, kept: type[OffsetsReset | StillReset]
+) -> None:
+    state = BrokerState(desk.state.store, ["broker-a"], BrokerProperties(use_server_side_reset_offset=False))
+    state.apply([TopicPut(TopicConfig("orders", 1, 1)), GroupPut(GroupConfig("readers"))])
+    state.apply([kept("readers", ((desk.queue(), 3),))])
+    assert update_offset(Draft(state), "readers", desk.queue(), 4)
