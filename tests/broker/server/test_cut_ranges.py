@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Client
+    from tests.broker.server.conftest import Perform, Scene
 
 Cut = tuple[list[tuple[int, int]], bool]
 
@@ -88,3 +90,18 @@ def test_an_answer_that_is_full_says_what_has_more(filled: Client, monkeypatch: 
 
 def test_a_queue_without_a_name_is_refused(client: Client) -> None:
     assert client.code("CutRanges", v1.CutRangesRequest(ranges=[asked(0, 1, 1, topic="")])) == "BAD_REQUEST"
+
+
+@pytest.mark.parametrize("ranges", [[asked(0, 64, 1)], [asked(0, 2, 100)] * 4])
+def test_others_are_served_between_some_parts_and_between_ranges(perform: Perform, ranges: list[v1.RangeToCut]) -> None:
+    async def story(scene: Scene) -> None:
+        for _ in range(64):
+            await scene.send("a")
+        answer = cut_ranges.answer(scene.edge.service, v1.CutRangesRequest(ranges=ranges), scene.edge.caller())
+        cutting, turns = asyncio.ensure_future(answer), 0
+        while not cutting.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns > 4
+
+    perform(story)

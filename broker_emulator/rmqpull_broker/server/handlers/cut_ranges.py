@@ -14,7 +14,7 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 PARTS_MAX = 1024
 """Parts in an answer; the rest is asked for again."""
 _PARTS_AT_ONCE = 16
-"""Parts after which the event loop has its turn: each may need a chunk from the disk."""
+"""Parts of a range after which the event loop has its turn: each may need a chunk from the disk."""
 
 
 async def answer(service: Service, request: rpc.CutRangesRequest, caller: Caller) -> rpc.CutRangesResponse:
@@ -38,8 +38,8 @@ async def _cut(service: Service, asked: rpc.RangeToCut, left: int) -> rpc.CutRan
         count = min(_PARTS_AT_ONCE, wanted - len(cut.parts), left - len(cut.parts))
         parts = list(islice(cut_by_bytes(service.state, queue, at, asked.until_offset, asked.byte_max), count))
         cut.parts.extend(rpc.RangePart(until_offset=part.until_offset, byte_count=part.byte_count) for part in parts)
+        await asyncio.sleep(0)
         if len(parts) < count:
             break
         at = parts[-1].until_offset
-        await asyncio.sleep(0)
     return cut
