@@ -4,7 +4,7 @@ import pytest
 
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2
 from rmqpull_proto.rmqpull.v1 import columns_pb2
-from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, Method, Service
+from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES, Method, Service
 
 
 def test_a_method_knows_its_path_its_messages_and_how_they_stream() -> None:
@@ -29,6 +29,7 @@ def test_the_extension_is_a_service_of_its_own() -> None:
         (MESSAGING, "apache.rocketmq.v2.MessagingService", 17, {"ReceiveMessage", "PullMessage", "Telemetry"}),
         (COLUMNS, "rmqpull.v1.ColumnService", 8, set()),
         (ADMIN, "rmqpull.v1.AdminService", 22, set()),
+        (STAGES, "rmqpull.v1.StageService", 4, set()),
     ],
 )
 def test_services_are_whole(service: Service, name: str, method_count: int, streaming: set[str]) -> None:

@@ -252,3 +252,23 @@ def test_how_a_group_pulls_is_remembered(perform: Perform) -> None:
         assert (subscription.expression_type, subscription.expression) == ("SQL92", "a > 1")
 
     perform(story)
+
+
+# --- filters ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sql", "status"),
+    [
+        ("MSG_REGION = 'DefaultRegion' AND TRACE_ON = TRUE AND CLUSTER IS NOT NULL", "FOUND"),
+        ("MSG_REGION = 'DefaultRegion' AND TAGS = 'a'", "FOUND"),
+        ("CLUSTER = 'another'", "NO_MATCHED_MESSAGE"),
+    ],
+)
+def test_what_every_message_has_is_seen_by_sql(perform: Perform, sql: str, status: str) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.send("a")
+        [(found, _, _)] = await scene.columns(0, sql=sql)
+        assert found == status
+
+    perform(story)

@@ -10,7 +10,7 @@ import pytest
 
 from rmqpull_broker.core.consumer_offsets import reset_offsets
 from rmqpull_broker.core.errors import BrokerError
-from rmqpull_broker.core.model import MessageQueue, TopicConfig
+from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.server.handlers import update_offset
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 LONG_MS = 60_000
-ORDERS = TopicConfig("orders", 2, 2, creation_id="first")
 
 
 async def refusal(pull: Awaitable[object]) -> tuple[str, str]:
@@ -95,22 +94,5 @@ def test_a_reset_that_is_kept_together_with_a_pulls_commit_is_told_by_that_pull(
         await scene.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
         assert await pull == [("OFFSET_RESET", 0, 1)]
         assert scene.state.resets == {}
-
-    perform(story)
-
-
-@pytest.mark.parametrize(
-    ("sql", "status"),
-    [
-        ("MSG_REGION = 'DefaultRegion' AND TRACE_ON = TRUE AND CLUSTER IS NOT NULL", "FOUND"),
-        ("MSG_REGION = 'DefaultRegion' AND TAGS = 'a'", "FOUND"),
-        ("CLUSTER = 'another'", "NO_MATCHED_MESSAGE"),
-    ],
-)
-def test_what_every_message_has_is_seen_by_sql(perform: Perform, sql: str, status: str) -> None:
-    async def story(scene: Scene) -> None:
-        await scene.send("a")
-        [(found, _, _)] = await scene.columns(0, sql=sql)
-        assert found == status
 
     perform(story)
