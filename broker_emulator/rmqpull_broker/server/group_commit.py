@@ -11,10 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import BrokerError, ServiceNotAvailable, TooManyRequests
-from rmqpull_broker.core.facts import Fact, QueuesTrimmed
+from rmqpull_broker.core.facts import Fact
 from rmqpull_broker.core.ports import LogRange, Storage
-from rmqpull_broker.core.retention import limits_of
-from rmqpull_broker.core.stages import STAGE_PREFIX
+from rmqpull_broker.core.retention import limits_of, trim
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.server.upkeep import Upkeep
 
@@ -143,19 +142,12 @@ class GroupCommit:
         Raises ServiceNotAvailable when the log cannot keep the new min offsets.
         """
 
-        def trim(draft: Draft) -> None:
+        def command(draft: Draft) -> None:
             min_offsets = self._storage.expire(limits_of(self._state.properties), now_ms)
             if min_offsets is not None:
-                # An earlier command may have deleted a topic, whose queues begin anew. Stages end by themselves, and
-                # what is committed of them is nobody's to lose before it was readable.
-                kept = [
-                    (queue, min_offset)
-                    for queue, min_offset in min_offsets
-                    if draft.kept_bounds(queue).max_offset >= min_offset and not queue.topic.startswith(STAGE_PREFIX)
-                ]
-                draft.add(QueuesTrimmed(tuple(kept)))
+                trim(draft, min_offsets)
 
-        await self.execute(trim)
+        await self.execute(command)
         await self.upkeep.run(lambda: self._storage.removal_job(self._state))
 
     async def settled(self) -> None:

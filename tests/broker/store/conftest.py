@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from rmqpull_broker.core import columns
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import BrokerError
-from rmqpull_broker.core.facts import Fact, QueuesTrimmed
+from rmqpull_broker.core.facts import Fact
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.ports import Job
 from rmqpull_broker.core.queue_selection import QueueSelector
-from rmqpull_broker.core.retention import RetentionLimits
+from rmqpull_broker.core.retention import RetentionLimits, trim
 from rmqpull_broker.core.sending import Published, Sender
 from rmqpull_broker.core.stages import STAGE_PREFIX
 from rmqpull_broker.core.state import BrokerState
@@ -143,7 +143,7 @@ class Started:
         """Lets go of what is too old or too much."""
         min_offsets = self.storage.expire(limits, now_ms)
         if min_offsets is not None:
-            self.write([[QueuesTrimmed(tuple(min_offsets))]])
+            self.run(lambda draft: trim(draft, min_offsets))
             self.do(self.storage.removal_job(self.state))
 
     def stop(self) -> None:

@@ -259,10 +259,14 @@ class Story:
             case "crash", int(seed):
                 dice = random.Random(seed)
                 self.restart(self.disk.crashed(lambda unsynced: torn(unsynced, dice)))
-            case "lose queue files":
+            case "lose queue files" if not self._needs_queue_files():
                 for name in [name for name in self.disk.files if name.endswith(".chunks")]:
                     del self.disk.files[name], self.disk.synced[name]
                 self.restart(self.disk)
+
+    def _needs_queue_files(self) -> bool:
+        """Retention passes stages by, and removes the log around them."""
+        return bool(self.state.stages.all()) and self.broker.storage._log.begin > 0
 
     def _bound(self, command: Command) -> Callable[[Draft], object]:
         return lambda draft: command(self.broker.sender, draft, self.now_ms)
@@ -348,3 +352,27 @@ def test_a_broker_knows_what_it_was_told_whatever_happens_to_it(
         story.check()
     story.restart(story.disk.crashed())
     story.check()
+
+
+def test_retention_passes_stages_by(start: type[Started]) -> None:
+    eager = StorageOptions(segment_bytes=64, save_bytes=0, snapshot_bytes=64, free_bytes_min=0, cache_bytes=1)
+    story, batch = Story(start, eager), BatchId("query", 1)
+    story.act(SEEDS)
+    for action in (
+        [hand_over(batch, "a", 0, [b"saved"])],
+        "keep up",
+        [hand_over(batch, "a", 1, [b"fresh"]), send("orders", [Message(b"seen", "ID")])],
+        [ensure("later")],
+        ("expire", 0, None),
+        "restart",
+        [commit_batch(batch, {"a": 2})],
+        [store_staged, store_staged],
+        "restart",
+    ):
+        story.act(action)
+        story.check()
+    assert story.broker.storage._log.begin > 0
+    stored = [
+        queue for queue in story.model.readable_queues(story.model.topic("orders")) if any(story.broker.bodies(queue))
+    ]
+    assert [body for queue in stored for body in story.broker.bodies(queue)] == [b"saved", b"fresh"]
