@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
@@ -43,8 +43,8 @@ class MessageStore(Protocol):
     def trim(self, queue: MessageQueue, min_offset: int) -> None:
         """Forgets what lies before ``min_offset``."""
 
-    def drop(self, topic: str) -> None:
-        """Forgets all queues of a topic; if it comes to be again they begin at 0."""
+    def drop(self, topics: Set[str]) -> None:
+        """Forgets all queues of these topics; if one comes to be again they begin at 0."""
 
 
 class LogRange(NamedTuple):

@@ -114,8 +114,7 @@ class BrokerState:
             case CallStaged() | StagesCommitted() | StagedCallStored() | StagesEnded():
                 self.stages.apply(fact)
                 if isinstance(fact, StagesEnded):
-                    for stage_id in fact.stage_ids:
-                        self.store.drop(STAGE_PREFIX + stage_id)
+                    self.store.drop({STAGE_PREFIX + stage_id for stage_id in fact.stage_ids})
 
     def _commit(self, group: str, offsets: Iterable[tuple[MessageQueue, int]]) -> None:
         """An offset is overwritten whatever it was; a negative one reads as not found (rocketmq-semantics 3.5, 6.1)."""
@@ -140,7 +139,7 @@ class BrokerState:
     def _forget_topic(self, name: str) -> None:
         """A pending reset stays, as Apache's broker leaves it (rocketmq-semantics 6.1, 3.5.4)."""
         del self.topics[name]
-        self.store.drop(name)
+        self.store.drop({name})
         self.consumer_offsets = {key: at for key, at in self.consumer_offsets.items() if key[1].topic != name}
 
     def _remember_lost(self, fact: RowsLost) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from functools import partial
 from typing import NamedTuple
 
@@ -113,9 +113,9 @@ class ConsumeQueues:
         if consume_queue is not None:
             self._change(consume_queue, lambda: consume_queue.trim(min_offset))
 
-    def drop(self, topic: str) -> None:
-        """Forgets all queues of a topic; if it comes to be again they begin at 0."""
-        for queue in [queue for queue in self._queues if queue.topic == topic]:
+    def drop(self, topics: Set[str]) -> None:
+        """Forgets all queues of these topics; if one comes to be again they begin at 0."""
+        for queue in [queue for queue in self._queues if queue.topic in topics]:
             self.unsaved_bytes -= self._queues.pop(queue).unsaved_bytes
             for mark in self.marks:
                 mark.max_offsets.pop(queue, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -224,8 +224,8 @@ class Lists:
     def trim(self, queue: MessageQueue, min_offset: int) -> None:
         self._gone[queue] = max(min_offset, self._gone.get(queue, 0))
 
-    def drop(self, topic: str) -> None:
-        for queue in [queue for queue in self._rows if queue.topic == topic]:
+    def drop(self, topics: Set[str]) -> None:
+        for queue in [queue for queue in self._rows if queue.topic in topics]:
             del self._rows[queue]
             self._gone.pop(queue, None)
 
