@@ -80,9 +80,10 @@ class Broker:
     async def advance(self, ms: int = 0) -> int:
         """Lets time pass and gives how many messages can be read then."""
         self.clock.advance(ms)
-        for _ in range(100):
-            # The log is written by a thread: giving way alone does not wait for it.
-            await asyncio.get_running_loop().run_in_executor(None, lambda: None)
+        await self.group_commit.settled()
+        while self.work.is_busy:
+            await asyncio.sleep(0)
+            await self.group_commit.settled()
         return self.state.bounds(QUEUE).max_offset
 
     @property
