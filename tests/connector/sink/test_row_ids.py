@@ -15,6 +15,19 @@ from rmqpull_proto import columns as wire
 ROWS = st.lists(st.tuples(st.binary(min_size=1, max_size=2), st.none() | st.sampled_from(["a", "b"])), max_size=20)
 
 
+TEXTS = st.text("a,: 1\u00e9", max_size=3)
+MESSAGES = st.fixed_dictionaries(
+    {
+        "body": st.binary(min_size=1, max_size=2),
+        "tags": st.none() | TEXTS,
+        "keys": st.none() | st.lists(TEXTS, max_size=2),
+        "properties": st.none() | st.dictionaries(TEXTS, TEXTS, max_size=2),
+        "messageGroup": st.none() | TEXTS,
+        "deliveryTimestamp": st.none() | st.integers(0, 11),
+    }
+)
+
+
 def batch(rows: list[Any]) -> pa.RecordBatch:
     return pa.record_batch(
         {"body": pa.array([r[0] for r in rows], pa.binary()), "tags": pa.array([r[1] for r in rows], pa.string())}
@@ -33,6 +46,30 @@ def test_shuffled_rows_have_the_same_ids(rows: list[Any], random: Any) -> None:
     again = sorted(zip(shuffled, ids(batch(shuffled)), strict=True), key=repr)
     assert first == again
     assert len({row_id for _, row_id in first}) == len(rows)
+
+
+@given(st.lists(MESSAGES, min_size=1, max_size=8), st.data())
+def test_rows_have_the_same_digest_when_they_are_the_same_message(rows: list[Any], data: Any) -> None:
+    """Wherever they stand in what Spark gives; null and empty lists and maps make the same message."""
+    names = list(rows[0])
+    given = [{**row, "properties": row["properties"] and [*row["properties"].items()]} for row in rows]
+    columns = [pa.array([row[name] for row in given], wire.PUBLISH_SCHEMA.field(name).type) for name in names]
+    first = data.draw(st.integers(0, len(rows) - 1))
+    digests = [row_id.split("-")[1] for row_id in ids(pa.RecordBatch.from_arrays(columns, names).slice(first))]
+    messages = [
+        repr({**row, "keys": row["keys"] or [], "properties": sorted((row["properties"] or {}).items())})
+        for row in rows[first:]
+    ]
+    assert len(set(digests)) == len(set(messages)) == len(set(zip(digests, messages, strict=True)))
+
+
+def test_texts_are_told_apart_wherever_one_ends() -> None:
+    """Rows that are the same once their columns stand side by side."""
+    pairs = [("ab", "c"), ("a", "bc"), ("a:", "b"), ("a", ":b"), ("", "x"), (None, "x"), ("x", None)]
+    columns = [pa.array(texts, pa.string()) for texts in zip(*pairs, strict=True)]
+    body = pa.array([b"x"] * len(pairs))
+    rows = pa.RecordBatch.from_arrays([body, *columns], ["body", "tags", "messageGroup"])
+    assert len({row_id.split("-")[1] for row_id in ids(rows)}) == len(pairs)
 
 
 def test_rows_of_other_tasks_and_topics_have_other_ids() -> None:
