@@ -16,6 +16,7 @@ is done, so each is stored once. What is committed stands in the log before the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -32,7 +33,7 @@ from rmqpull_broker.core.facts import (
     StagesCommitted,
     StagesEnded,
 )
-from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.model import MessageQueue, TopicConfig
 from rmqpull_broker.core.sending import Published, Sender
 from rmqpull_broker.core.stages import STAGE_PREFIX
 
@@ -127,8 +128,7 @@ def _check_whole(draft: Draft, batch: BatchId, entry: CommittedStage) -> None:
         raise PreconditionFailed(
             f"stage {entry.stage_id} is not there: it was dropped when its timeout was over, or never made"
         )
-    first_kept = draft.kept_bounds(_queue_of(draft, entry.stage_id)).min_offset
-    if len(found.calls) != entry.call_count or first_kept > 0:
+    if len(found.calls) != entry.call_count:
         raise PreconditionFailed(
             f"stage {entry.stage_id} has {len(found.calls)} calls, and its writer made {entry.call_count}: parts of it "
             "were dropped"
@@ -138,38 +138,34 @@ def _check_whole(draft: Draft, batch: BatchId, entry: CommittedStage) -> None:
             raise PreconditionFailed(f"topic {topic}, for which stage {entry.stage_id} holds messages, is gone")
 
 
-class StoredCall(NamedTuple):
-    """What became of one call of a committed stage."""
+def store_next(draft: Draft, sender: Sender, stage_id: str, now_ms: int) -> int:
+    """Stores the rows of the first call of a committed stage, and says how many were dropped since their topic is gone.
 
-    stage_id: str
-    dropped_rows: int
-
-
-def store_next(draft: Draft, sender: Sender, now_ms: int) -> StoredCall | None:
-    """Stores the rows of the first call of the first committed stage; None when there is none left.
-
-    Rows whose topic was deleted since are dropped. Raises what storing raises; then it is to be tried again.
+    A topic that was changed or made anew since may have fewer queues: what was meant for one that producers no longer
+    see goes to another, where it is found. Raises what storing raises; then it is to be tried again.
     """
-    stages = draft.stages()
-    stage_id = next((stage_id for stage_id in draft.state.stages.committing() if stage_id in stages), None)
-    if stage_id is None:
-        return None
-    call = stages[stage_id].calls[0]
-    place, kept, dropped = 0, list[tuple[MessageQueue, pa.RecordBatch]](), 0
+    stage = draft.stage(stage_id)
+    call = stage.calls[0]
     rows = _rows_of(draft, stage_id, call)
-    for queue, count in call.parts:
-        if draft.find_topic(queue.topic) is None:
-            dropped += count
-        else:
-            kept.append((queue, rows.slice(place, count)))
-        place += count
-    if kept:
-        batch = kept[0][1] if len(kept) == 1 else pa.concat_batches([part for _, part in kept])
-        sender.store(draft, [(queue, part.num_rows) for queue, part in kept], batch, now_ms)
+    topic = draft.find_topic(call.parts[0][0].topic)
+    if topic is not None:
+        place, by_queue = 0, dict[MessageQueue, list[pa.RecordBatch]]()
+        for queue, count in call.parts:
+            by_queue.setdefault(_seen(draft, topic, queue), []).append(rows.slice(place, count))
+            place += count
+        queues = [(queue, sum(part.num_rows for part in parts)) for queue, parts in by_queue.items()]
+        if len(queues) < len(call.parts):
+            rows = pa.concat_batches(list(chain.from_iterable(by_queue.values())))
+        sender.store(draft, queues, rows, now_ms)
     draft.add(StagedCallStored(stage_id, call.sequence))
-    if len(stages[stage_id].calls) == 1:
+    if len(stage.calls) == 1:
         draft.add(StagesEnded((stage_id,)))
-    return StoredCall(stage_id, dropped)
+    return 0 if topic is not None else rows.num_rows
+
+
+def _seen(draft: Draft, topic: TopicConfig, queue: MessageQueue) -> MessageQueue:
+    seen = draft.state.writable_queues(topic)
+    return queue if queue in seen or not seen else seen[queue.queue_id % len(seen)]
 
 
 def _rows_of(draft: Draft, stage_id: str, call: CallStaged) -> pa.RecordBatch:

@@ -24,7 +24,7 @@ class Alarm:
         return self._running is not None
 
     def set(self, passing_ms: int) -> None:
-        """Rings at that time, or as soon as the work that is under way is done."""
+        """Rings at that time, unless the work is under way then: work sets the next time when it ends."""
         if self._timer is not None:
             if self._time_ms <= passing_ms:
                 return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from rmqpull_broker.core import staging
@@ -22,6 +22,7 @@ TIMEOUT_MS_MAX = 24 * 3_600_000
 RETRY_MS = 1_000
 """After a write that failed."""
 
+_NOT_STORED = "what {} committed could not be stored yet, which is tried again: {}"
 _STOPPING = "the broker stops; what is committed becomes readable when it is back"
 
 _logger = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ class StageWork:
     async def stored(self, batch: BatchId) -> None:
         """Returns when all that a committed batch holds stands in its own queues.
 
-        Raises the BrokerError of a write that failed; it is tried again without anybody asking.
+        Raises ServiceNotAvailable when a write failed; it is tried again without anybody asking.
         """
         if not self._is_being_stored(batch):
             return
@@ -101,39 +102,45 @@ class StageWork:
         stages = self._state.stages
         return any(stages.all()[stage_id].batch == batch for stage_id in stages.committing())
 
-    def _tell(self, error: Exception | None = None) -> None:
-        """Tells those whose batch is stored; with an error, all."""
+    def _tell(self, failed: Mapping[str, Exception]) -> None:
+        """Tells those whose batch is stored, and those whose writer's rows could not be."""
         waiting, self._waiting = self._waiting, []
         for batch, told in waiting:
             if told.done():  # the caller went away
                 continue
             if not self._is_being_stored(batch):
                 told.set_result(None)
-            elif error is not None:
-                told.set_exception(error)
+            elif (error := failed.get(batch.writer)) is not None:
+                told.set_exception(ServiceNotAvailable(_NOT_STORED.format(batch.writer, error)))
             else:
                 self._waiting.append((batch, told))
 
     async def _store_all(self) -> None:
-        try:
-            while self._state.stages.committing():
-                await self._store_next()
-                self._tell()
-        except Exception as error:  # noqa: BLE001 (whatever it is: what is committed must be stored)
-            _logger.warning("a committed transaction could not be stored and is tried again: %s", error)
+        """Stage by stage. A writer whose rows cannot be stored waits, with all that it has committed since: batches of
+        a query keep their order. Others do not wait for it."""
+        failed: dict[str, Exception] = {}
+        while not failed and (stage_ids := list(self._state.stages.committing())):
+            for stage_id in stage_ids:
+                await self._store(stage_id, failed)
+        if failed:
             self._storing.set(self._clock.passing_ms() + RETRY_MS)
-            self._tell(error)
 
-    async def _store_next(self) -> None:
-        stored = await self._group_commit.execute(
-            lambda draft: staging.store_next(draft, self._sender, self._clock.wall_ms())
-        )
-        if stored is not None and stored.dropped_rows:
-            _logger.warning(
-                "%d committed messages of stage %s were dropped: their topics are gone",
-                stored.dropped_rows,
-                stored.stage_id,
-            )
+    async def _store(self, stage_id: str, failed: dict[str, Exception]) -> None:
+        """Stores a committed stage call by call, unless its writer is one of ``failed``, or becomes one."""
+        while (stage := self._state.stages.find(stage_id)) is not None and stage.batch.writer not in failed:
+            try:
+                dropped = await self._group_commit.execute(
+                    lambda draft: staging.store_next(draft, self._sender, stage_id, self._clock.wall_ms())
+                )
+            except Exception as error:  # noqa: BLE001 (whatever it is: what is committed must be stored)
+                _logger.warning("stage %s is committed, could not be stored and is tried again: %s", stage_id, error)
+                failed[stage.batch.writer] = error
+            else:
+                if dropped:
+                    _logger.warning(
+                        "%d committed messages of stage %s were dropped: their topic is gone", dropped, stage_id
+                    )
+            self._tell(failed)
 
     async def _drop_overdue(self) -> None:
         now_ms = self._clock.passing_ms()
@@ -163,4 +170,6 @@ class StageWork:
         self._is_stopped = True
         await self._storing.cancel()
         await self._dropping.cancel()
-        self._tell(ServiceNotAvailable(_STOPPING))
+        for _, told in self._waiting:
+            if not told.done():
+                told.set_exception(ServiceNotAvailable(_STOPPING))

@@ -17,13 +17,13 @@ from rmqpull_broker.core.errors import (
     TooManyRequests,
     TopicNotFound,
 )
-from rmqpull_broker.core.facts import BatchId, QueuesTrimmed
-from rmqpull_broker.core.model import MessageQueue, TopicType
+from rmqpull_broker.core.facts import BatchId
+from rmqpull_broker.core.model import MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.sending import Published
 from rmqpull_broker.core.stages import WRITES_REMEMBERED_MAX
-from rmqpull_broker.core.staging import CommittedStage, StoredCall, commit, drop, stage, store_next
+from rmqpull_broker.core.staging import CommittedStage, commit, drop, stage, store_next
 from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.core.topics import delete_topic
+from rmqpull_broker.core.topics import delete_topic, put_topic
 from rmqpull_broker.store.queues import ConsumeQueues
 
 if TYPE_CHECKING:
@@ -51,9 +51,14 @@ def hand_over(
 def finish(desk: Desk, *named: tuple[str, int], batch: BatchId = BATCH) -> bool:
     """Commits, and stores everything that this makes readable."""
     is_new = desk.run(lambda draft: commit(draft, batch, [CommittedStage(*entry) for entry in named]))
-    while desk.run(lambda draft: store_next(draft, desk.sender, desk.now_ms)) is not None:
-        pass
+    for stage_id in list(desk.state.stages.committing()):
+        while desk.state.stages.find(stage_id) is not None:
+            store_call(desk, stage_id)
     return is_new
+
+
+def store_call(desk: Desk, stage_id: str = "a") -> int:
+    return desk.run(lambda draft: store_next(draft, desk.sender, stage_id, desk.now_ms))
 
 
 def bodies(desk: Desk, queue: MessageQueue | None = None) -> list[bytes]:
@@ -162,14 +167,6 @@ def test_a_commit_of_what_is_not_whole_is_refused_and_changes_nothing(
     assert bodies(desk) == [b"1"]
 
 
-def test_a_stage_that_retention_has_cut_is_not_committed(desk: Desk) -> None:
-    desk.topic()
-    hand_over(desk, b"1", b"2")
-    desk.state.apply([QueuesTrimmed(((MessageQueue("%STAGE%a", "broker-a", 0), 1),))])
-    with pytest.raises(PreconditionFailed, match="parts of it"):
-        finish(desk, ("a", 1))
-
-
 def test_a_topic_that_is_gone_refuses_the_commit_and_after_it_loses_its_rows_alone(desk: Desk) -> None:
     desk.topic()
     desk.topic(name="paid")
@@ -182,9 +179,21 @@ def test_a_topic_that_is_gone_refuses_the_commit_and_after_it_loses_its_rows_alo
         commit(draft, BATCH, [CommittedStage("a", 2)])
     desk.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 2)]))
     desk.run(lambda draft: delete_topic(draft, "paid"))
-    store = [desk.run(lambda draft: store_next(draft, desk.sender, 1)) for _ in range(3)]
-    assert store == [StoredCall("a", 0), StoredCall("a", 2), None]
+    assert [store_call(desk) for _ in range(2)] == [0, 2]
     assert bodies(desk) == [b"1"]
+    assert not desk.state.stages.all()
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["changed", "made anew"])
+def test_rows_for_queues_that_a_topic_no_longer_has_go_to_those_that_it_has(desk: Desk, anew: bool) -> None:
+    desk.topic(queue_count=4)
+    hand_over(desk, *(b"%d" % number for number in range(8)))
+    desk.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 1)]))
+    if anew:
+        desk.run(lambda draft: delete_topic(draft, "orders"))
+    desk.run(lambda draft: put_topic(draft, TopicConfig("orders", 3, 3)))
+    assert store_call(desk) == 0
+    assert [bodies(desk, desk.queue(at)) for at in range(3)] == [[b"0", b"4", b"3", b"7"], [b"1", b"5"], [b"2", b"6"]]
 
 
 def test_what_is_dropped_cannot_be_committed_and_what_is_committed_cannot_be_dropped(desk: Desk) -> None:
@@ -295,8 +304,8 @@ def test_commands_that_are_drafted_together_see_each_other(desk: Desk) -> None:
     for facts in draft.groups:
         desk.state.apply(facts)
     draft = Draft(desk.state)
-    for _ in range(3):
-        store_next(draft, desk.sender, 1)
+    for _ in range(2):
+        store_next(draft, desk.sender, "a", 1)
         draft.end_command()
     for facts in draft.groups:
         desk.state.apply(facts)
@@ -311,7 +320,7 @@ def test_a_snapshot_holds_stages_half_stored_commits_and_what_is_remembered(desk
     hand_over(desk, b"2", sequence=1)
     finish(desk, batch=WRITE)
     desk.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 2)]))
-    desk.run(lambda draft: store_next(draft, desk.sender, 1))
+    store_call(desk)
     restored = BrokerState(ConsumeQueues(), ["broker-a"])
     restored.apply(desk.state.to_facts())
     assert restored.stages.all() == desk.state.stages.all()

@@ -11,7 +11,7 @@ import pytest
 
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import ServiceNotAvailable
-from rmqpull_broker.core.facts import BatchId, CallStaged, Fact, StagesCommitted
+from rmqpull_broker.core.facts import BatchId, CallStaged, Fact, QueuePart, StagesCommitted
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
 from rmqpull_broker.core.ports import LogRange
@@ -45,6 +45,19 @@ class Log(MemoryStorage):
         return super().append(groups)
 
 
+class DamagedSender(Sender):
+    """Fails while it has a ``damage``, for rows that say so."""
+
+    damage: Exception | None = None
+
+    def store(
+        self, draft: Draft, queues: Sequence[tuple[MessageQueue, int]], batch: pa.RecordBatch, now_ms: int
+    ) -> tuple[QueuePart, ...]:
+        if self.damage is not None and b"damaged" in batch.column("body").to_pylist():
+            raise self.damage
+        return super().store(draft, queues, batch, now_ms)
+
+
 class Broker:
     """A topic, a clock, and writers that hand over and go."""
 
@@ -52,7 +65,7 @@ class Broker:
         self.clock = ManualClock(1_000_000)
         self.log = Log()
         self.state = BrokerState(self.log.store, ["broker-a"])
-        self.sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "store")
+        self.sender = DamagedSender(QueueSelector(), MessageIds(bytes(6), 1), "store")
         self.group_commit = GroupCommit(self.state, self.log, lambda facts: self.work.kept(facts))
         self.begin()
 
@@ -85,6 +98,11 @@ class Broker:
             await asyncio.sleep(0)
             await self.group_commit.settled()
         return self.state.bounds(QUEUE).max_offset
+
+    @property
+    def bodies(self) -> list[bytes]:
+        batches = self.state.store.read(QUEUE, *self.state.bounds(QUEUE))
+        return [body for batch in batches for body in batch.column("body").to_pylist()]
 
     @property
     def stages(self) -> list[str]:
@@ -186,6 +204,31 @@ def test_a_full_disk_delays_a_commit_and_tells_who_waits() -> None:
         assert await broker.advance(RETRY_MS - 1) == 0
         assert await broker.advance(1) == 2
         await broker.work.stored(BATCH)
+
+    play(story)
+
+
+def test_rows_that_cannot_be_stored_hold_up_their_own_writer_alone() -> None:
+    """Such as those of a chunk that is damaged, for good or for a while."""
+
+    async def story(broker: Broker) -> None:
+        await broker.hand_over(b"1", b"damaged", b"3")
+        await broker.hand_over(b"4", stage_id="b", batch=BatchId("query", 8))
+        await broker.hand_over(b"5", b"6", stage_id="c", batch=WRITE)
+        broker.sender.damage = OSError("a chunk is damaged")
+        await broker.commit(3)
+        await broker.commit(1, BatchId("query", 8), "b")
+        await broker.commit(2, WRITE, "c")
+        waiting = [asyncio.ensure_future(broker.work.stored(batch)) for batch in (BATCH, BatchId("query", 8), WRITE)]
+        assert await broker.advance() == 3
+        assert broker.bodies == [b"1", b"5", b"6"]
+        await waiting[2]
+        for told in waiting[:2]:
+            with pytest.raises(ServiceNotAvailable, match=r"could not be stored yet, .* a chunk is damaged"):
+                await told
+        broker.sender.damage = None
+        await broker.advance(RETRY_MS)
+        assert broker.bodies == [b"1", b"5", b"6", b"damaged", b"3", b"4"]
 
     play(story)
 

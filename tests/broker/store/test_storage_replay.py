@@ -151,7 +151,8 @@ def commit_batch(batch: BatchId, named: dict[str, int]) -> Command:
 
 
 def store_staged(sender: Sender, draft: Draft, now_ms: int) -> object:
-    return store_next(draft, sender, now_ms)
+    stage_id = next((stage_id for stage_id, stage in draft.stages().items() if stage.is_committed), None)
+    return stage_id and store_next(draft, sender, stage_id, now_ms)
 
 
 def drop_batch(batch: BatchId) -> Command:
