@@ -105,7 +105,7 @@ def test_of_a_batch_write_that_is_killed_nothing_is_seen_and_nothing_stays(
     """It waits for the answer to its first calls, which are kept; or all is kept, and only its commit is missing."""
     with running_broker({"orders": 2}, clock="manual") as broker:
         held = broker.faults.hold(rpc, times=None, after=rpc == "StageColumns")
-        options = {"endpoints": broker.endpoints, "topic": "orders", "transactionTimeoutMs": "1000"}
+        options = {"endpoints": broker.endpoints, "topic": "orders", "transactionTimeoutMs": "10000"}
         job = str(Path(__file__).with_name("write_job.py"))
         config = json.dumps({"rows": 1_000, "options": options})
         write = children.start("write", [sys.executable, job, config], tmp_path / "write.log")
@@ -114,6 +114,6 @@ def test_of_a_batch_write_that_is_killed_nothing_is_seen_and_nothing_stays(
         write.kill()
         await_that(lambda: not broker.faults.kept(held), "hung up")
         broker.faults.clear()
-        broker.clock.advance(ms=1_000)
+        broker.clock.advance(ms=10_000)
         await_that(lambda: open_stages(broker) == [], "dropped by the timeout")
         assert broker.messages("orders") == []

@@ -19,6 +19,9 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rmqpull.v1 import stages_pb2 as stages
 from rmqpull_proto.rpc import COLUMNS, MESSAGING, STAGES
 
+_UNSETTLED = ("TOO_MANY_REQUESTS", "INTERNAL_ERROR", "INTERNAL_SERVER_ERROR", "PROXY_TIMEOUT")
+"""Answers to a commit that may have been decided on, now or when it was asked for before."""
+
 
 class Transaction(NamedTuple):
     """What is committed together: one micro-batch of a query, or a batch write, which has no number."""
@@ -98,8 +101,9 @@ class Producer:
         """Commits stages, each with its number of calls, and returns when all of it can be read; False when the
         transaction was committed before, be it by an earlier asking whose answer was lost.
 
-        That of a large one takes longer than a request may: while the server answers, it is asked again for
-        ``patience_ms``.
+        That of a large one takes longer than a request may, and a server whose disk is full stores its rows later:
+        while the server answers, it is asked again for ``patience_ms``. Then BrokerUnavailable says that nothing is
+        known; RequestRefused says that nothing was committed.
         """
         request = stages.CommitStagesRequest(
             transaction=_transaction(transaction),
@@ -109,9 +113,11 @@ class Producer:
         while True:
             try:
                 return not self._channel.call(STAGES.methods["CommitStages"], request).was_committed
-            except BrokerUnavailable:
-                if time.monotonic() >= deadline_s:
+            except (BrokerUnavailable, RequestRefused) as error:
+                if isinstance(error, RequestRefused) and error.code not in _UNSETTLED:
                     raise
+                if time.monotonic() >= deadline_s:
+                    raise BrokerUnavailable(str(error)) from None
                 self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
                 time.sleep(self._channel.connection.request_retry_interval_ms / 1000)
 

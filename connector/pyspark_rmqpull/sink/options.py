@@ -114,7 +114,7 @@ SINK_OPTIONS = (
         "How long the broker keeps what a dead job has sent in exactly-once; tasks at work keep theirs alive, but none "
         "is at work in the seconds between the last one and the commit. Also how long a commit may take while the "
         "broker answers.",
-        integer(1_000, 86_400_000),
+        integer(10_000, 86_400_000),
     ),
 )
 

@@ -130,6 +130,23 @@ def test_a_commit_that_takes_longer_than_a_request_may_is_asked_for_again(broker
     assert bodies(broker) == [b"1"]
 
 
+@with_stages
+def test_a_commit_that_the_server_cannot_settle_now_is_asked_for_again_and_at_last_not_known(
+    broker: RunningBroker, producer: Producer
+) -> None:
+    """As when the disk is full while the rows of a committed transaction are stored."""
+    producer.start_stage(BATCH, "s", 0, "orders", rows(b"1"), False, 60_000)()
+    broker.faults.fail("CommitStages", "INTERNAL_SERVER_ERROR", times=1, after=True)
+    with pytest.raises(BrokerUnavailable, match="answered CommitStages with INTERNAL_SERVER_ERROR"):
+        producer.commit(BATCH, [("s", 1)])
+    broker.faults.fail("CommitStages", "INTERNAL_SERVER_ERROR", times=2)
+    assert not producer.commit(BATCH, [("s", 1)], 60_000)
+    assert bodies(broker) == [b"1"]
+    broker.faults.fail("CommitStages", "FORBIDDEN", times=1)
+    with pytest.raises(RequestRefused, match="FORBIDDEN"):
+        producer.commit(BATCH, [("s", 1)], 60_000)
+
+
 @pytest.mark.parametrize("extensions", [EVERYTHING, "columns,admin", "none"])
 def test_names_are_those_of_the_namespace(extensions: str) -> None:
     with running_broker({"shop%orders": 1, "orders": 1}, extensions=extensions) as broker:

@@ -110,11 +110,11 @@ def test_a_driver_that_was_replaced_cannot_commit_its_micro_batch_again(
 def test_a_stage_that_timed_out_is_never_reported_as_written() -> None:
     with running_broker({"orders": 1}, clock="manual") as late:
         given = SinkOptions.from_options(
-            {"endpoints": late.endpoints, "topic": "orders", "transactionTimeoutMs": "1000"}
+            {"endpoints": late.endpoints, "topic": "orders", "transactionTimeoutMs": "10000"}
         )
         producer = producer_of(given.connection)
         done = attempt(producer, given, 0).run(iter([rows(b"1")]))
-        late.clock.advance(seconds=2)
+        late.clock.advance(seconds=10)
         with pytest.raises(RequestRefused, match="it was dropped when its timeout was over"):
             commit(producer, done)
         assert (bodies(late), stages(late)) == ([], [])

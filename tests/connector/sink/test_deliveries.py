@@ -129,8 +129,8 @@ def test_nothing_more_is_staged_of_a_batch_that_was_committed(producer: FakeProd
 
 
 def test_a_stage_is_kept_alive_while_its_task_waits(producer: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deliveries, "_KEEPS_PER_TIMEOUT", 1_000)
-    delivery = Handover(producer, "stage", transactionTimeoutMs="1000").delivery
+    monkeypatch.setattr(deliveries, "_KEEPS_PER_TIMEOUT", 10_000)
+    delivery = Handover(producer, "stage", transactionTimeoutMs="10000").delivery
     while producer.keeps < 2:  # a thread of its own does it
         pass
     delivery.close()
