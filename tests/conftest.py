@@ -32,7 +32,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import settings
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
-from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, Method
+from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES, Method
 
 # No test asserts a time, also not that of one example of a property.
 settings.register_profile("rmqpull", deadline=None)
@@ -163,7 +163,7 @@ class Authority:
 class SignatureCheck(grpc.GenericRpcHandler):  # type: ignore[type-arg]
     """Passes calls on to a server, but refuses those whose signature is wrong (rocketmq-semantics 5.3)."""
 
-    METHODS: ClassVar = {m.path: m for service in (MESSAGING, COLUMNS, ADMIN) for m in service.methods.values()}
+    METHODS: ClassVar = {m.path: m for service in (MESSAGING, COLUMNS, ADMIN, STAGES) for m in service.methods.values()}
 
     def __init__(self, target: str, keys: Mapping[str, str]) -> None:
         self._channel = grpc.insecure_channel(target, options=[("grpc.max_receive_message_length", -1)])

@@ -117,3 +117,26 @@ def test_of_a_batch_write_that_is_killed_nothing_is_seen_and_nothing_stays(
         broker.clock.advance(ms=10_000)
         await_that(lambda: open_stages(broker) == [], "dropped by the timeout")
         assert broker.messages("orders") == []
+
+
+def test_of_several_writes_in_one_foreach_batch_each_is_whole_or_absent_when_the_driver_is_killed(
+    tmp_path: Path, children: Children
+) -> None:
+    """Between the writes, so that the first is there and comes again with the micro-batch, and the second is not."""
+    bodies = [b"%02d" % number for number in range(40)]
+    with running_broker({"orders": 2, "copies": 3, "counts": 1}) as broker:
+        broker.send("orders", *bodies)
+        held = broker.faults.hold("StageColumns", times=None, after=True, topic="counts")
+        example = str(Path(__file__).parents[2] / "examples" / "for_each_batch.py")
+        command = [sys.executable, example, broker.endpoints, str(tmp_path / "folder")]
+        killed = children.start("killed", command, tmp_path / "killed.log")
+        await_that(lambda: bool(broker.faults.kept(held)), "in the second write", killed)
+        killed.kill()
+        assert sorted(row.message.body for row in broker.messages("copies")) == bodies
+        assert broker.messages("counts") == []
+
+        broker.faults.clear()
+        again = children.start("again", command, tmp_path / "again.log")
+        assert again.wait(WAIT_SECONDS_MAX) == 0, again.last_words()
+        assert sorted(row.message.body for row in broker.messages("copies")) == sorted(bodies * 2)
+        assert [row.message.body for row in broker.messages("counts")] == [b"40"]

@@ -108,6 +108,12 @@ def test_a_stage_is_seen_when_it_is_committed_and_once(broker: RunningBroker, pr
     assert producer.start_stage(BATCH, "t", 0, "orders", rows(b"x"), False, 60_000)().is_committed
 
 
+@pytest.mark.parametrize("extensions", ["columns,admin", "none"])
+def test_a_server_without_transactions_is_said_to_lack_them(producer: Producer) -> None:
+    with pytest.raises(RequestRefused, match=r"does not serve DropStages\..* it lacks rmqpull.v1.StageService"):
+        producer.drop(BATCH)
+
+
 @with_stages
 def test_what_is_given_up_cannot_be_committed(broker: RunningBroker, producer: Producer) -> None:
     producer.start_stage(BATCH, "s", 0, "orders", rows(b"1"), False, 60_000)()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame
 
 from pyspark_rmqpull.client.producing import Transaction, producer_of
 from pyspark_rmqpull.errors import OptionError
@@ -17,6 +20,7 @@ from pyspark_rmqpull.sink.task import SinkTask
 if TYPE_CHECKING:
     from tests.integration.sink.conftest import Serve, Sink
 
+GUIDE = Path(__file__).parents[3] / "docs" / "writing.md"
 BODIES = [b"%d" % (number // 2) for number in range(40)]  # every row twice: equal rows are no repeats
 
 
@@ -40,11 +44,20 @@ def send_all(sink: Sink) -> list[bytes]:
     return sorted(BODIES * 3 + [b"other"] * 2)
 
 
+def shown_in_the_guide(sink: Sink) -> tuple[DataFrame, DataFrame]:
+    """The batch and the stream that docs/writing.md makes of what is read."""
+    (block,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    stream = sink.stream("orders", maxOffsetsPerTrigger="40")
+    names: dict[str, Any] = {"messages": sink.batch("orders"), "stream": stream}
+    exec(block, names)
+    return names["once"], names["once_streamed"]
+
+
 def test_a_batch_read_drops_them(serve: Serve) -> None:
     sink = serve({"orders": 3})
     wanted = send_all(sink)
     assert len(sink.bodies("orders")) == len(wanted) + 25
-    rows = without_repeats(sink.batch("orders"))
+    rows, _ = shown_in_the_guide(sink)
     assert rows.columns == sink.batch("orders").columns
     assert sorted(bytes(row["body"]) for row in rows.collect()) == wanted
 
@@ -53,8 +66,8 @@ def test_a_batch_read_drops_them(serve: Serve) -> None:
 def test_a_stream_with_a_watermark_drops_them_also_from_batch_to_batch(serve: Serve) -> None:
     sink = serve({"orders": 3})
     wanted = send_all(sink)
-    stream = sink.stream("orders", maxOffsetsPerTrigger="40").withWatermark("storeTimestamp", "1 hour")
-    writer = without_repeats(stream).writeStream.format("memory").queryName("deduplicated")
+    _, rows = shown_in_the_guide(sink)
+    writer = rows.writeStream.format("memory").queryName("deduplicated")
     writer.option("checkpointLocation", str(sink.checkpoint)).trigger(availableNow=True).start().awaitTermination()
     assert sorted(bytes(row["body"]) for row in sink.spark.table("deduplicated").collect()) == wanted
 
