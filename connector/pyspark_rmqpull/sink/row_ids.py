@@ -35,8 +35,8 @@ class RowIds:
         own = _properties(rows)
         keys = pa.ListArray.from_arrays(own.offsets, own.keys)
         items = pa.ListArray.from_arrays(own.offsets, own.items)
-        others = [rows.column(name) for name in rows.schema.names if name != "properties"]
-        ids = pa.array(self._row_ids(topic, [*others, keys, items]), pa.string())
+        others = [rows.column(name) for name in rows.schema.names if name not in ("properties", "bodyEncoding")]
+        ids = pa.array(self._row_ids(topic, [*others, _encodings(rows), keys, items]), pa.string())
         fixed = {name: pa.repeat(text, rows.num_rows) for name, text in self._fixed.items()}
         column = _with_entries(own, pc.list_parent_indices(keys), {**fixed, ROW_ID: ids})
         if "properties" in rows.schema.names:
@@ -53,6 +53,13 @@ class RowIds:
             seen[key] = count = seen.get(key, 0) + 1
             ids.append(f"{prefix}{key.hex()}-{count}")
         return ids
+
+
+def _encodings(rows: pa.RecordBatch) -> pa.Array:
+    """How each body is packed; the column is there when one of the batch is, whatever the others are."""
+    if "bodyEncoding" in rows.schema.names:
+        return rows.column("bodyEncoding")
+    return pa.repeat(wire.BODY_ENCODINGS["IDENTITY"], rows.num_rows)
 
 
 def _properties(rows: pa.RecordBatch) -> pa.MapArray:

@@ -8,6 +8,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyspark_rmqpull.sink.encoding import RowEncoder
+from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.repeats import BATCH_ID, ROW_ID, WRITER_ID
 from pyspark_rmqpull.sink.row_ids import RowIds
 from rmqpull_proto import columns as wire
@@ -83,6 +85,17 @@ def test_the_order_of_properties_means_nothing() -> None:
 
     assert ids(of(("a", "1"), ("b", "2"))) == ids(of(("b", "2"), ("a", "1")))
     assert ids(of(("a", "1"))) != ids(of(("a", "2")))
+
+
+def test_a_small_row_has_the_same_id_beside_a_large_one_that_is_compressed() -> None:
+    """A retry may bring it in another batch."""
+    encoder = RowEncoder(SinkOptions.from_options({"endpoints": "a:1", "topic": "orders"}), lambda _: False)
+
+    def id_beside(*others: bytes) -> str:
+        ((part,), _) = encoder.encode(pa.record_batch({"body": [b"small", *others]}))
+        return ids(part.rows)[0]
+
+    assert id_beside() == id_beside(b"x" * 10_000)
 
 
 def test_the_count_goes_on_from_batch_to_batch() -> None:
