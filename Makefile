@@ -17,8 +17,9 @@ help: ## this list
 demo: set-up ## real flights through the broker into Spark, verified (about 2 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" demo/flights.py $(ARGS)
 
+# Two processes take file after file, in the order of tests/conftest.py; ARGS="--numprocesses 0" for one, as a debugger needs it.
 test: set-up ## all tests
-	@$(SPARK_ENV) "$(PYTHON)" -m pytest $(ARGS)
+	@$(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-docker: wheel ## the image in a Docker engine, which is installed and started where that is possible
 	@scripts/test-docker $(ARGS)

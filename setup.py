@@ -52,6 +52,8 @@ setup(
         ],
         "dev": [
             "pytest>=9",
+            "pytest-xdist>=3.8",  # two processes share the tests
+            "pytest-rerunfailures>=16.7",  # for a failure of Spark's on a machine that stands still, see pyproject.toml
             "testcontainers>=4.9",
             "hypothesis>=6.100",
             "cryptography>=44",  # certificates of the tests

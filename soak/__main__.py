@@ -11,14 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from places import SHORT_LIVED_JAVA
 from processes import Children, Signals
 
 from soak.results import Summary, write
 from soak.rounds import RoundRun
 from soak.schedule import SINK, SOURCE, Round, draw_round
-
-LIGHT_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""JVMs that live for seconds: what they spend on starting counts, and no kill waits for what they optimise."""
 
 
 def rounds(what: str, seed: int, kills: int | None, kills_per_round: int, first: int) -> Iterator[Round]:
@@ -77,7 +75,7 @@ def main(
             say(next(plan.lines()))
             place = (folder or Path(temporary)) / f"round-{plan.number}"
             place.mkdir(parents=True)
-            with Children(signals, {**os.environ, **LIGHT_JVM}) as children:
+            with Children(signals, {**os.environ, "JDK_JAVA_OPTIONS": SHORT_LIVED_JAVA}) as children:
                 summary.add(RoundRun(plan, place, children, say).run())
             signals = Signals()  # the end of the children is where the old ones stop to listen
             write(summary, json_file, docs)  # a soak that is interrupted has a result as well

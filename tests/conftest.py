@@ -9,6 +9,7 @@ import hmac
 import ipaddress
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -30,6 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 from hypothesis import settings
+from tests.spark_settings import spark_environment
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES, Method
@@ -39,6 +41,28 @@ settings.register_profile("rmqpull", deadline=None)
 settings.load_profile("rmqpull")
 
 END_TIMEOUT_S = 60
+TESTS = Path(__file__).parent
+
+LONGEST_FIRST = ("soak", "bench", "integration")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long come first, so that two processes that share all files end at nearly the same time."""
+
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(TESTS).parts[0]
+        return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+
+    items.sort(key=place)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _spark_environment() -> Iterator[None]:
+    """Every Spark that a test starts has the settings of the tests, wherever it is started."""
+    with tempfile.TemporaryDirectory(prefix="rmqpull-") as folder, pytest.MonkeyPatch.context() as environment:
+        for name, value in spark_environment(Path(folder)).items():
+            environment.setenv(name, value)
+        yield
 
 
 class BrokerProcess:

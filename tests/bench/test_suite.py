@@ -141,7 +141,6 @@ def test_a_tiny_run_measures_what_it_says_and_names_who_is_missing(tmp_path: Pat
         text=True,
         timeout=600,
         check=False,
-        env={**os.environ, "SPARK_CONF_DIR": str(ROOT / "spark-conf"), "PYSPARK_PYTHON": sys.executable},
     )
     assert done.returncode == 0
     kept = json.loads(file.read_text(encoding="utf-8"))

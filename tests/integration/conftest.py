@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -23,20 +23,17 @@ from rmqpull_proto.rpc import MESSAGING
 if TYPE_CHECKING:
     from tests.conftest import BrokerProcess, StartBroker
 
-SPARK_CONF = Path(__file__).parents[2] / "spark-conf"
 TIMEOUT_MS = 60_000
+WAIT_S = 240
 TOPICS_MAX = 200
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A session with the settings that the project recommends."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("SPARK_CONF_DIR", str(SPARK_CONF))
-        environment.setenv("PYSPARK_PYTHON", sys.executable)
-        session = SparkSession.builder.master("local[2]").appName("rmqpull tests").getOrCreate()
-        yield session
-        session.stop()
+    session = SparkSession.builder.master("local[2]").appName("rmqpull tests").getOrCreate()
+    yield session
+    session.stop()
 
 
 @dataclass(frozen=True)
@@ -76,9 +73,18 @@ def extensions(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def broker(extensions: str, start_session_broker: StartBroker) -> BrokerProcess:
-    """One broker for all tests, with topics of three queues."""
-    return start_session_broker({f"topic-{number}": 3 for number in range(TOPICS_MAX)}, extensions=extensions)
+def brokers() -> dict[str, BrokerProcess]:
+    """The broker of each kind that runs."""
+    return {}
+
+
+@pytest.fixture
+def broker(extensions: str, brokers: dict[str, BrokerProcess], start_session_broker: StartBroker) -> BrokerProcess:
+    """One broker of each kind for all tests, with topics of three queues."""
+    if extensions not in brokers:
+        topics = {f"topic-{number}": 3 for number in range(TOPICS_MAX)}
+        brokers[extensions] = start_session_broker(topics, extensions=extensions)
+    return brokers[extensions]
 
 
 @pytest.fixture(scope="session")
@@ -106,6 +112,15 @@ class Run:
     @property
     def bodies(self) -> list[bytes]:
         return sorted(bytes(row["body"]) for row in self.rows)
+
+    def wait_until(self, happened: Callable[[], bool], what: str) -> None:
+        """Returns when it has happened. Raises what ended the query before, and fails when it takes too long."""
+        give_up = time.monotonic() + WAIT_S
+        while not happened():
+            if not self.query.isActive:
+                raise self.query.exception() or AssertionError(f"the query was stopped before {what}")
+            assert time.monotonic() < give_up, f"not {what} within {WAIT_S} s"
+            time.sleep(0.02)
 
 
 class Queries:

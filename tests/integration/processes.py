@@ -20,8 +20,7 @@ import pyspark_rmqpull
 import rmqpull_proto
 
 SPARK_BIN = Path(pyspark.__file__).parent / "bin"
-SPARK_CONF = Path(__file__).parents[2] / "spark-conf"
-ON_LOOPBACK = {"SPARK_CONF_DIR": str(SPARK_CONF), "SPARK_LOCAL_IP": "127.0.0.1"}
+ON_LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1"}
 WAIT_S = 180
 
 

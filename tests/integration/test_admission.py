@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,6 @@ from rmqpull_broker.testing import RunningBroker, running_broker
 if TYPE_CHECKING:
     from tests.integration.conftest import Queries, Run, Topic
 
-WAIT_S = 120
 INT64_MAX = str(2**63 - 1)
 QUEUES = ("big", "middle", "small")
 """Three topics of one queue each: so it is plain what waits in which queue."""
@@ -60,26 +58,18 @@ def all_places(big: int, middle: int, small: int) -> list[tuple[str, int]]:
     return [(name, offset) for name, count in counts for offset in range(count)]
 
 
-def until(run: Run, is_reached: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while not is_reached():
-        assert run.query.isActive, run.query.exception()
-        assert time.monotonic() < deadline_s, taken(run)
-        time.sleep(0.05)
-
-
 def test_case_14_a_limit_is_shared_among_queues_also_after_a_restart_and_not_by_once(
     queries: Queries, served: RunningBroker, three: Topic
 ) -> None:
     send(served, 101, 11, 1)
     stream = queries.stream(three, maxOffsetsPerTrigger="10", idleWaitMs="100")
     run = queries.start(stream)
-    until(run, lambda: len(run.batches) >= 2)
+    run.wait_until(lambda: len(run.batches) >= 2, "two batches")
     run.query.stop()
     assert taken(run)[:2] == [(8, 1, 1), (9, 1, 0)]
 
     restarted = queries.start(stream)
-    until(restarted, lambda: len(restarted.batches) >= 2)
+    restarted.wait_until(lambda: len(restarted.batches) >= 2, "two batches")
     restarted.query.stop()
     assert {sum(each) for each in taken(restarted)} <= {9, 10}
 
@@ -94,19 +84,19 @@ def test_case_15_a_batch_waits_until_enough_is_there(queries: Queries, served: R
     limits = {"minOffsetsPerTrigger": "15", "idleWaitMs": "100"}
     send(served, 5, 3, 1)
     run = queries.start(queries.stream(three, maxTriggerDelay="1h", **limits))
-    until(run, lambda: len(run.batches) == 1)  # the first one runs in any case
+    run.wait_until(lambda: len(run.batches) == 1, "one batch")  # the first one runs in any case
     send(served, 2, 2, 2)
     for _ in range(3):
         run.query.processAllAvailable()
     assert taken(run) == [(5, 3, 1)]
     send(served, 4, 4, 4)
-    until(run, lambda: len(run.batches) == 2)
+    run.wait_until(lambda: len(run.batches) == 2, "two batches")
     run.query.stop()
     assert sum(taken(run)[1]) >= 15
 
     run = queries.start(queries.stream(three, maxTriggerDelay="1s", **limits))
     send(served, 10)
-    until(run, lambda: ("big", 20) in places(run.rows))  # fewer than 15, by the delay
+    run.wait_until(lambda: ("big", 20) in places(run.rows), "all taken")  # fewer than 15, by the delay
     run.query.stop()
 
 
@@ -114,17 +104,17 @@ def test_case_16_min_max_and_delay_together(queries: Queries, served: RunningBro
     limits = {"minOffsetsPerTrigger": "15", "maxOffsetsPerTrigger": "20", "idleWaitMs": "100"}
     send(served, 12, 9, 9)
     run = queries.start(queries.stream(three, maxTriggerDelay="1h", **limits))
-    until(run, lambda: len(run.batches) == 1)
+    run.wait_until(lambda: len(run.batches) == 1, "one batch")
     for _ in range(3):
         run.query.processAllAvailable()
     assert taken(run) == [(8, 6, 6)]  # ten are left, which is not enough
     send(served, 3, 3, 3)
-    until(run, lambda: len(run.batches) == 2)
+    run.wait_until(lambda: len(run.batches) == 2, "two batches")
     run.query.stop()
     assert 15 <= sum(taken(run)[1]) <= 20
 
     rest = queries.start(queries.stream(three, maxTriggerDelay="1s", **limits))
-    until(rest, lambda: len(run.rows) + len(rest.rows) == 39)
+    rest.wait_until(lambda: len(run.rows) + len(rest.rows) == 39, "all taken")
     rest.query.stop()
     assert places([*run.rows, *rest.rows]) == all_places(15, 12, 12)
 

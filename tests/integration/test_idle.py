@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,7 +13,6 @@ from rmqpull_broker.testing import RunningBroker, running_broker
 if TYPE_CHECKING:
     from tests.integration.conftest import Queries, Topic
 
-WAIT_S = 60
 QUEUES = 3
 
 
@@ -25,13 +23,9 @@ def timeless(extensions: str) -> Iterator[RunningBroker]:
         yield broker
 
 
-def await_parked(broker: RunningBroker, pulls: int) -> None:
-    pause = threading.Event()
-    for _ in range(WAIT_S * 100):
-        if len(broker._server._parking) >= pulls:
-            return
-        pause.wait(0.01)
-    raise AssertionError(f"{len(broker._server._parking)} pulls are parked instead of {pulls}")
+def calls(broker: RunningBroker, *rpcs: str) -> int:
+    """How many of these calls the broker has had."""
+    return sum(count for (rpc, _), count in dict(broker._server.metrics.calls).items() if rpc in rpcs)
 
 
 def test_a_query_stops_while_its_pull_is_parked_and_asks_for_nothing_meanwhile(
@@ -40,17 +34,16 @@ def test_a_query_stops_while_its_pull_is_parked_and_asks_for_nothing_meanwhile(
     """Acceptance case 1 of connectors § 4, with a pull that would last longer than any test."""
     idle = replace(topic, name="idle", endpoints=timeless.endpoints)
     looks = {"columns": "QueryBounds", "none": "QueryRoute"}[extensions]
+    parked = {"columns": 1, "none": QUEUES}[extensions]
     for rounds in range(1, 4):
         run = queries.start(queries.stream(idle, idleWaitMs="60000", longPollingTimeoutMs="60000"))
-        await_parked(timeless, {"columns": 1, "none": QUEUES}[extensions])
-        calls = dict(timeless._server.metrics.calls)
-        assert sum(count for (rpc, _), count in calls.items() if rpc == looks) <= 3 * rounds
+        run.wait_until(lambda: len(timeless._server._parking) >= parked, f"{parked} parked")
+        before = calls(timeless, looks)
+        assert before <= 3 * rounds
         run.query.stop()
         assert not run.query.isActive
         assert run.rows == []
-        assert sum(count for (rpc, _), count in timeless._server.metrics.calls.items() if rpc == looks) == sum(
-            count for (rpc, _), count in calls.items() if rpc == looks
-        )
+        assert calls(timeless, looks) == before
 
 
 def test_an_idle_query_asks_once_for_each_wait(queries: Queries, topic: Topic, extensions: str) -> None:
@@ -58,16 +51,8 @@ def test_an_idle_query_asks_once_for_each_wait(queries: Queries, topic: Topic, e
     with running_broker({"idle": 1}, extensions=extensions) as broker:
         idle = replace(topic, name="idle", endpoints=broker.endpoints)
         run = queries.start(queries.stream(idle, idleWaitMs="300", longPollingTimeoutMs="100"))
-        pause = threading.Event()
-        waits = looks = 0
-        while waits < 12 and run.query.isActive:
-            pause.wait(0.05)
-            waits = sum(count for (name, _), count in broker._server.metrics.calls.items() if name == rpc)
-            looks = sum(
-                count
-                for (name, _), count in broker._server.metrics.calls.items()
-                if name in ("QueryBounds", "QueryRoute")
-            )
+        run.wait_until(lambda: calls(broker, rpc) >= 12, "waited")
+        looks, waits = calls(broker, "QueryBounds", "QueryRoute"), calls(broker, rpc)
         run.query.stop()
     # Three parked pulls make one wait, and each wait follows one look; the first two calls look without waiting.
     assert looks <= waits // 3 + 3

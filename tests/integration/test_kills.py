@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,13 +46,6 @@ def hold_pulls(broker: RunningBroker, extensions: str) -> int:
     return broker.faults.hold(PULLS[extensions], times=None)
 
 
-def await_pulls(broker: RunningBroker, rule_id: int) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not broker.faults.kept(rule_id):
-        assert time.monotonic() < deadline, "nothing was pulled"
-        time.sleep(0.01)
-
-
 def workers_that_read() -> list[int]:
     """The Python workers of this process's Spark: what a worker daemon forked."""
     daemons = {pid for pid in descendants(os.getpid()) if b"pyspark.daemon" in command(pid)}
@@ -88,7 +80,7 @@ def test_a_python_worker_that_is_killed_in_mid_read_costs_no_row(
     stream = queries.session.readStream.format("rmqpull").options(**options(served, consumerGroup="g")).load()
     rule_id = hold_pulls(served, extensions)
     run = queries.start(stream, available_now=True)
-    await_pulls(served, rule_id)
+    run.wait_until(lambda: bool(served.faults.kept(rule_id)), "pulled")
     for pid in workers_that_read():
         os.kill(pid, signal.SIGKILL)
     with pytest.raises(StreamingQueryException):  # local[2] gives a task one try

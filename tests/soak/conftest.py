@@ -13,15 +13,13 @@ sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "demo")]
 
 from processes import Children, Signals  # noqa: E402 (found by the path)
 
-from soak.__main__ import LIGHT_JVM  # noqa: E402 (found by the path)
-
 
 @pytest.fixture
 def children() -> Iterator[Children]:
     """Processes that end with the test; the handlers of this process are as before."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
-    with Children(Signals(), {**os.environ, **LIGHT_JVM}) as children:
+    with Children(Signals(), os.environ) as children:
         yield children
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import checkpoint as spark_checkpoint
 from processes import Children
+from tests.soak.killed import SETTING, WAIT_SECONDS_MAX, await_that
 
 from rmqpull_broker.testing import RunningBroker, running_broker
 from soak.output import rows
-from soak.schedule import Setting
 from soak.stage import GROUP, Query
-
-WAIT_SECONDS_MAX = 240.0
-SETTING = Setting(
-    extensions="columns,admin",
-    brokers=("broker-a",),
-    topics=(("orders", 2),),
-    by_pattern=False,
-    filter_type="TAG",
-    filter_expression="*",
-    available_now=True,
-    trigger_ms=0,
-    large_body_bytes=0,
-    max_offsets=10,
-)
 
 
 def send(broker: RunningBroker, first: int, until: int) -> None:
@@ -39,10 +24,7 @@ def test_the_next_driver_reads_what_the_killed_one_planned(tmp_path: Path, child
         held = broker.faults.hold("PullColumns", times=None)
         query = Query(children, tmp_path, broker.endpoints, SETTING)
         query.start(max_offsets=10)
-        deadline = time.monotonic() + WAIT_SECONDS_MAX
-        while not broker.faults.kept(held):
-            assert time.monotonic() < deadline, f"nothing was pulled{query.log_end}"
-            time.sleep(0.02)
+        await_that(lambda: bool(broker.faults.kept(held)), "pulled", query)
         query.kill()
         planned = spark_checkpoint.source_offsets(query.checkpoint, 0)
         assert (spark_checkpoint.unfinished(query.checkpoint), list(rows(query.result))) == (0, [])

@@ -4,43 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import checkpoint as spark_checkpoint
 import pytest
-from processes import Child, Children
+from processes import Children
+from tests.soak.killed import SETTING, WAIT_SECONDS_MAX, await_that
 
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import RunningBroker, running_broker
-from soak.schedule import AT_LEAST_ONCE, EXACTLY_ONCE, Setting
+from soak.schedule import AT_LEAST_ONCE, EXACTLY_ONCE
 from soak.stage import COPIED, Query
 
-WAIT_SECONDS_MAX = 240.0
 TOPICS: dict[str, int | tuple[int, TopicType]] = {"orders": 2, COPIED: (3, TopicType.FIFO)}
-ONCE = Setting(
-    extensions="columns,admin,stages",
-    brokers=("broker-a",),
-    topics=(("orders", 2),),
-    by_pattern=False,
-    filter_type="TAG",
-    filter_expression="*",
-    available_now=True,
-    trigger_ms=0,
-    large_body_bytes=0,
-    max_offsets=10,
-    delivery=EXACTLY_ONCE,
-)
-
-
-def await_that(happened: Callable[[], bool], what: str, process: Child | None = None) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not happened():
-        words = "" if process is None else process.last_words()
-        assert time.monotonic() < deadline, f"not {what}{words}"
-        time.sleep(0.02)
+ONCE = replace(SETTING, delivery=EXACTLY_ONCE)
 
 
 def copied(broker: RunningBroker) -> list[tuple[str, int]]:
@@ -62,7 +40,7 @@ def test_a_micro_batch_that_the_broker_has_and_spark_does_not_know_of_is_not_wri
         held = broker.faults.hold("CommitStages", times=None, after=True)
         query = Query(children, tmp_path, broker.endpoints, ONCE)
         query.start(max_offsets=10)
-        await_that(lambda: bool(broker.faults.kept(held)), "committed")
+        await_that(lambda: bool(broker.faults.kept(held)), "committed", query)
         query.kill()
         assert spark_checkpoint.unfinished(query.checkpoint) == 0
         assert sorted(copied(broker)) == [(queue, at) for queue in "01" for at in range(5)]
@@ -84,7 +62,7 @@ def test_at_least_once_repeats_what_a_killed_driver_had_sent_under_the_same_ids(
         held = broker.faults.hold("PublishColumns", times=None, after=True)
         query = Query(children, tmp_path, broker.endpoints, setting)
         query.start(max_offsets=10)
-        await_that(lambda: bool(broker.faults.kept(held)), "published")
+        await_that(lambda: bool(broker.faults.kept(held)), "published", query)
         query.kill()
         assert copied(broker)
 

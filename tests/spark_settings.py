@@ -1,0 +1,52 @@
+"""Which settings Spark has in the tests: those that the project recommends, and a few more.
+
+They come with environment variables, and so to every Spark that a test starts, in its own process or in another.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+sys.path.append(str(REPOSITORY / "demo"))
+
+from places import SHORT_LIVED_JAVA, SPARK_CONF  # noqa: E402 (found by the path)
+
+# On a machine that stands still for seconds, the handshake of a JVM with a Python process that it has started ends in
+# "Python worker failed to connect back": the JVM gives it 10 s, which no setting changes, and Python 15 s, which the
+# time-out replaces. Over a Unix domain socket there is no handshake, but the JVM still waits 10 s for the connection.
+PATIENT = """
+spark.python.authenticate.socketTimeout    300s
+spark.python.unix.domain.socket.enabled    true
+spark.python.unix.domain.socket.dir        {sockets}
+"""
+
+
+def spark_environment(folder: Path) -> dict[str, str]:
+    """What a process with Spark finds its settings by. ``folder`` gets them; its path is short, as those of sockets."""
+    conf, home = folder / "conf", folder / "home"
+    conf.mkdir()
+    for file in SPARK_CONF.iterdir():
+        (conf / file.name).write_bytes(file.read_bytes())
+    with (conf / "spark-defaults.conf").open("a", encoding="utf-8") as defaults:
+        defaults.write(PATIENT.format(sockets=folder))
+    home.mkdir()
+    for name in ("bin", "jars", "sbin"):
+        (home / name).symlink_to(_pyspark() / name)
+    return {
+        "SPARK_CONF_DIR": str(conf),
+        # Without PySpark's zip, whose modules each process compiles anew: it imports those that are installed.
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "JDK_JAVA_OPTIONS": SHORT_LIVED_JAVA,
+    }
+
+
+def _pyspark() -> Path:
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
