@@ -66,7 +66,7 @@ def main(
             say("\n".join(plan.lines()))
         return
     end = math.inf if minutes is None else time.monotonic() + minutes * 60
-    summary = Summary(seed, what)
+    summary = Summary(seed=seed, what=what)
     signals = Signals()
     with tempfile.TemporaryDirectory(prefix="rmqpull-soak-") as temporary:
         for plan in plans:

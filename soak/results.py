@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,37 +19,19 @@ JSON_FILES = {SOURCE: "soak.json", SINK: "soak-sink.json"}
 _ALL_IS_WELL = "Every acknowledged message is in the output exactly once{}. There was no finding."
 
 
-@dataclass
-class Summary:
+@dataclass(kw_only=True)
+class Summary(Result):
     """All rounds of a soak so far."""
 
     seed: int
     what: str = SOURCE
     rounds: int = 0
-    kills: Counter[str] = field(default_factory=Counter)
-    others: Counter[str] = field(default_factory=Counter)
-    acknowledged: int = 0
-    unacknowledged: int = 0
-    rows: int = 0
-    repeated: int = 0
-    batches: int = 0
-    failures: int = 0
-    seconds: float = 0.0
-    findings: list[str] = field(default_factory=list)
 
     def add(self, result: Result) -> None:
         """Counts a round in."""
         self.rounds += 1
-        self.kills += result.kills
-        self.others += result.others
-        self.acknowledged += result.acknowledged
-        self.unacknowledged += result.unacknowledged
-        self.rows += result.rows
-        self.repeated += result.repeated
-        self.batches += result.batches
-        self.failures += result.failures
-        self.seconds += result.seconds
-        self.findings += result.findings
+        for counted in fields(Result):
+            setattr(self, counted.name, getattr(self, counted.name) + getattr(result, counted.name))
 
     def line(self) -> str:
         """How it stands."""
