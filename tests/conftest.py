@@ -50,8 +50,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take long come first, so that two processes that share all files end at nearly the same time."""
 
     def place(item: pytest.Item) -> int:
-        folder = item.path.relative_to(TESTS).parts[0]
-        return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+        places = (place for place, folder in enumerate(LONGEST_FIRST) if TESTS / folder in item.path.parents)
+        return next(places, len(LONGEST_FIRST))
 
     items.sort(key=place)
 
