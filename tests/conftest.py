@@ -59,7 +59,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _spark_environment() -> Iterator[None]:
     """Every Spark that a test starts has the settings of the tests, wherever it is started."""
-    with tempfile.TemporaryDirectory(prefix="rmqpull-") as folder, pytest.MonkeyPatch.context() as environment:
+    with (
+        tempfile.TemporaryDirectory(prefix="rmqpull-", ignore_cleanup_errors=True) as folder,
+        pytest.MonkeyPatch.context() as environment,
+    ):
         for name, value in spark_environment(Path(folder)).items():
             environment.setenv(name, value)
         yield
