@@ -14,6 +14,7 @@ from topics import NAME, Stage, Topic, evenly
 from pyspark_rmqpull.client import Connection, connect
 from pyspark_rmqpull.model import MessageQueue, QueueRange
 from pyspark_rmqpull.schema import ROW_SCHEMA
+from pyspark_rmqpull.worker import settle
 from rmqpull_proto.columns import PULL_SCHEMA
 
 FLIGHT = "Arrow Flight"
@@ -26,6 +27,7 @@ _SELECTIONS = (
 
 def transport(stage: Stage) -> Iterator[Comparison]:
     """One stream of each, its batches thrown away. The broker's rows are read, those of Flight are ready."""
+    settle()  # as in a task
     sizes = stage.sizes
     rows = evenly(sizes.rows, sizes.queues)
     with stage.topic(rows, sizes.queues, sizes.body_bytes, with_kafka=False) as topic, server(_SERVER) as peer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.bodies import BodyUnpacker
 from pyspark_rmqpull.client.port import QueueRows
+from pyspark_rmqpull.client.reading_ahead import BATCH_BYTES, BATCH_ROWS
 from pyspark_rmqpull.selection_options import BODIES_UNPACKED
 from rmqpull_proto import columns as wire
 
@@ -36,8 +37,11 @@ class RowColumns:
             names += [name for name in self._unpacker.needed_columns if name not in names]
         return names or ["queueOffset"]
 
-    def batch(self, rows: Sequence[QueueRows]) -> pa.RecordBatch:
-        """One batch of all rows, queue after queue."""
+    def batches(self, rows: Sequence[QueueRows]) -> Iterator[pa.RecordBatch]:
+        """Batches of all rows, queue after queue: what was stored together in one goes on in one, without a copy."""
+        return map(self._batch, _gathered(rows))
+
+    def _batch(self, rows: Sequence[QueueRows]) -> pa.RecordBatch:
         arrays = [self._column(field, rows) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
@@ -49,6 +53,22 @@ class RowColumns:
         else:
             pieces = [batch.column(field.name) for entry in rows for batch in entry.batches]
         return pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
+
+
+def _gathered(rows: Sequence[QueueRows]) -> Iterator[list[QueueRows]]:
+    """The same rows in groups: stored batches in their order, as many as make up one of Spark's."""
+    group: list[QueueRows] = []
+    row_count = byte_count = 0
+    for queue, batches in rows:
+        for batch in batches:
+            row_count += batch.num_rows
+            byte_count += batch.nbytes
+            if group and (row_count > BATCH_ROWS or byte_count > BATCH_BYTES):
+                yield group
+                group, row_count, byte_count = [], batch.num_rows, batch.nbytes
+            group.append(QueueRows(queue, [batch]))
+    if group:
+        yield group
 
 
 def _of_queue(entry: QueueRows, name: str) -> Any:

@@ -19,6 +19,7 @@ from pyspark_rmqpull.model import QueueRange
 from pyspark_rmqpull.options import SourceOptions
 from pyspark_rmqpull.planning import assign_ranges
 from pyspark_rmqpull.splitting import Partition, split_by_bytes, split_partitions
+from pyspark_rmqpull.worker import settle
 
 _logger = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ def read_partition(
     partition: QueueRangesPartition, options: SourceOptions, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
     """The messages of a partition's ranges, batch by batch. Raises RmqpullError."""
+    settle()
     client = connect(options.connection, options.flow)
     row_columns = RowColumns(schema, options.bodies)
     pulled = client.read(
@@ -83,4 +85,4 @@ def read_partition(
         refuse if partition.query_id is None else LossReport(lambda: client, partition.query_id).tell,
     )
     for rows in pulled:
-        yield row_columns.batch(rows)
+        yield from row_columns.batches(rows)

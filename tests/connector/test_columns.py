@@ -45,7 +45,7 @@ SELECTIONS = [
 @pytest.mark.parametrize("schema", SELECTIONS, ids=lambda schema: ",".join(schema.fieldNames()[:3]))
 def test_the_arrow_schema_is_exactly_sparks(schema: StructType) -> None:
     columns = RowColumns(schema)
-    batch = columns.batch([QueueRows(A0, [pulled([1, 2], *columns.wanted)])])
+    (batch,) = columns.batches([QueueRows(A0, [pulled([1, 2], *columns.wanted)])])
     assert batch.schema == to_arrow_schema(schema, timezone="UTC")
 
 
@@ -67,8 +67,8 @@ def test_rows_of_queues_and_batches_keep_their_order() -> None:
     columns = RowColumns(selection("body", "brokerName", "queueId", "topic", "queueOffset"))
     first = QueueRows(A0, [pulled([5, 6], *columns.wanted), pulled([7], *columns.wanted)])
     second = QueueRows(B1, [pulled([1], *columns.wanted)])
-    rows = zip(*columns.batch([first, second]).to_pydict().values(), strict=True)
-    assert list(rows) == [
+    (batch,) = columns.batches([first, second])
+    assert list(zip(*batch.to_pydict().values(), strict=True)) == [
         (b"m5", "a", 0, "orders", 5),
         (b"m6", "a", 0, "orders", 6),
         (b"m7", "a", 0, "orders", 7),
@@ -78,10 +78,36 @@ def test_rows_of_queues_and_batches_keep_their_order() -> None:
 
 def test_rows_are_counted_when_no_column_of_them_travels() -> None:
     columns = RowColumns(selection("queueId"))
-    assert columns.batch([QueueRows(B1, [pulled([3, 4], *columns.wanted)])]).to_pydict() == {"queueId": [1, 1]}
+    (batch,) = columns.batches([QueueRows(B1, [pulled([3, 4], *columns.wanted)])])
+    assert batch.to_pydict() == {"queueId": [1, 1]}
 
 
 def test_a_single_piece_is_not_copied() -> None:
     piece = pulled([1, 2], "body", "bodyEncoding", "queueOffset")
-    batch = RowColumns(selection("body")).batch([QueueRows(A0, [piece])])
+    (batch,) = RowColumns(selection("body")).batches([QueueRows(A0, [piece])])
     assert batch["body"].buffers()[2].address == piece["body"].buffers()[2].address
+
+
+@pytest.mark.parametrize(
+    ("stored", "given"),
+    [
+        ([6_000, 6_000], [6_000, 6_000]),
+        ([6_000, 4_000, 1], [10_000, 1]),
+        ([1, 10_000, 1], [1, 10_000, 1]),
+        ([20_000, 5], [20_000, 5]),
+        ([3_000, 3_000, 3_000, 3_000], [9_000, 3_000]),
+    ],
+)
+def test_stored_batches_are_put_together_up_to_one_of_sparks_and_never_cut(
+    stored: Sequence[int], given: Sequence[int]
+) -> None:
+    pieces = [pulled(range(count), "queueOffset") for count in stored]
+    rows = [QueueRows(A0, pieces[:2]), QueueRows(B1, pieces[2:])]
+    assert [batch.num_rows for batch in RowColumns(selection("queueOffset")).batches(rows)] == given
+
+
+def test_bytes_end_a_batch_too() -> None:
+    body, number = pa.array([bytes(3 << 20)]), pa.array([1])
+    piece = pa.record_batch({"queueOffset": number, "body": body, "bodyEncoding": pa.array([1], pa.int32())})
+    batches = RowColumns(selection("body")).batches([QueueRows(A0, [piece, piece])])
+    assert [batch.num_rows for batch in batches] == [1, 1]

@@ -90,6 +90,7 @@ LAYERS = (
         "pyspark_rmqpull/bodies.py pyspark_rmqpull/columns.py pyspark_rmqpull/sink/*",
         "pyspark_rmqpull pyspark pyarrow rmqpull_proto.columns",
     ),
+    Layer("pyspark_rmqpull/worker.py", "rmqpull_proto.large_messages"),
     Layer("pyspark_rmqpull/*", "pyspark_rmqpull pyspark pyarrow"),
     Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc grpc_tools pyarrow"),
 )

@@ -21,6 +21,9 @@ from rmqpull_broker.core.state import BrokerState
 
 COLUMN_SCAN_ROWS_MAX = 262_144
 """Rows that a columnar pull looks at in one queue before it answers, so that a rare tag holds nobody else up."""
+ENOUGH_ROWS = 4096
+"""An answer with so many rows ends with a stored batch and not within one: a part is copied by both sides, a whole
+batch by none."""
 WAITING_STATUSES = (PullStatus.NO_MESSAGE_IN_QUEUE, PullStatus.OFFSET_OVERFLOW_ONE)
 """What every queue must be answered for a columnar pull to wait."""
 
@@ -50,9 +53,9 @@ class _Allowance:
     def __init__(self, rows: int, byte_count: int) -> None:
         self._rows = rows
         self._bytes = byte_count
+        self._taken_rows = 0
         self._unmeasured: list[pa.RecordBatch] = []
         self._unmeasured_bytes_max = 0
-        self._is_empty = True
         self.is_spent = False
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -62,8 +65,11 @@ class _Allowance:
             self._unmeasured.append(batch)
             self._unmeasured_bytes_max = bytes_max
             self._rows -= batch.num_rows
-            self._is_empty = False
+            self._taken_rows += batch.num_rows
             return batch
+        if self._taken_rows >= ENOUGH_ROWS:
+            self.is_spent = True
+            return batch.slice(0, 0)
         self._measure()
         return self._take_measured(batch)
 
@@ -75,17 +81,22 @@ class _Allowance:
     def _take_measured(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         sizes = columns.row_bytes(batch)
         count = min(self._rows, columns.leading_rows_within(sizes, self._bytes))
-        if self._is_empty:
+        if not self._taken_rows:
             count = max(count, 1)
         self.is_spent = count < batch.num_rows
-        self._is_empty = self._is_empty and count == 0
         self._rows -= count
+        self._taken_rows += count
         self._bytes -= _sum(sizes.slice(0, count))
         return batch.slice(0, count)
 
-    def rows_wanted(self) -> int:
-        """Rows that may still be taken, at least one to look at."""
-        return max(self._rows, 1)
+    @property
+    def is_full(self) -> bool:
+        """Whether no row more may be taken."""
+        return self._rows <= 0
+
+    def rows_to_scan(self) -> int:
+        """How far to look when each row is taken: at least at one, and to the end of a batch that may fit whole."""
+        return COLUMN_SCAN_ROWS_MAX if self._rows >= ENOUGH_ROWS else max(self._rows, 1)
 
 
 def _sum(sizes: pa.Array) -> int:
@@ -171,7 +182,7 @@ def _pull_queue(
     if allowance.is_spent:
         return Pulled(PullStatus.NOT_REACHED, pull.offset, pull.offset, bounds)
     end = bounds.max_offset if pull.until_offset is None else min(pull.until_offset, bounds.max_offset)
-    scan_rows = allowance.rows_wanted() if tag_filter.keeps_everything else COLUMN_SCAN_ROWS_MAX
+    scan_rows = allowance.rows_to_scan() if tag_filter.keeps_everything else COLUMN_SCAN_ROWS_MAX
     return _scan(state, pull, min(end, pull.offset + scan_rows), tag_filter, allowance, bounds)
 
 
@@ -194,6 +205,8 @@ def _scan(
             next_offset = matched.column(0)[taken.num_rows].as_py()
             break
         next_offset = first + scanned.num_rows
+        if allowance.is_full:
+            break
     if not is_read and end > pull.offset:
         return Pulled(PullStatus.OFFSET_FOUND_NULL, pull.offset, end, bounds)
     if not batches and allowance.is_spent and next_offset == pull.offset:

@@ -7,11 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from pyspark_rmqpull.client.channel import BrokerChannel
-from pyspark_rmqpull.client.columnar_lane import ColumnarLane, is_reset, pull_request, queue_to, shared_out
+from pyspark_rmqpull.client.columnar_lane import (
+    PULL_BYTES,
+    ColumnarLane,
+    is_reset,
+    pull_request,
+    queue_to,
+    shared_out,
+)
 from pyspark_rmqpull.client.cutting import cut_ranges
 from pyspark_rmqpull.client.filtering import expression_of, refuse_filter
 from pyspark_rmqpull.client.port import NO_CREATION_IDS, QueueRows
-from pyspark_rmqpull.client.reading_ahead import BATCH_BYTES, ReadAhead
+from pyspark_rmqpull.client.reading_ahead import ReadAhead
 from pyspark_rmqpull.client.resets import log_reset
 from pyspark_rmqpull.client.standard_calls import committed_offsets, listed_topics, offsets_at_times
 from pyspark_rmqpull.cutting import Part, RangeToCut
@@ -23,7 +30,6 @@ from pyspark_rmqpull.loss import Loss, OnLoss, refuse
 from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
-from rmqpull_proto.large_messages import use_memory_again
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rpc import COLUMNS
 
@@ -121,9 +127,8 @@ class ColumnarClient:
         on_loss: OnLoss = refuse,
     ) -> Iterator[Sequence[QueueRows]]:
         """Pulls queues side by side and ahead of Spark, each in pieces of a batch."""
-        use_memory_again()
         size_max = self._flow.pull_threshold_size_for_topic * MIB
-        bytes_max = min(BATCH_BYTES, size_max)
+        bytes_max = min(PULL_BYTES, size_max)
         lanes = [
             ColumnarLane(self._channel, group, lane, columns, creation_ids, message_filter, bytes_max)
             for lane in shared_out(ranges)

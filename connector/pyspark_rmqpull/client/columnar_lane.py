@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark_rmqpull.client.channel import BrokerChannel, Cancellation
 from pyspark_rmqpull.client.filtering import expression_of, keep_tagged, travelling
 from pyspark_rmqpull.client.port import QueueRows
-from pyspark_rmqpull.client.reading_ahead import BATCH_BYTES, BATCH_ROWS, LANES_AT_ONCE, Piece
+from pyspark_rmqpull.client.reading_ahead import LANES_AT_ONCE, Piece
 from pyspark_rmqpull.client.resets import log_reset
 from pyspark_rmqpull.filters import MessageFilter
 from pyspark_rmqpull.loss import Loss, OnLoss, gone, outside
@@ -20,6 +20,10 @@ from rmqpull_proto.columns_answer import ColumnsReceived
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rpc import COLUMNS
 
+PULL_ROWS = 16_384
+PULL_BYTES = 8 << 20
+"""What one answer may bring, or one message that is larger: two of the broker's stored batches, which become two of
+Spark's. A call costs both sides about a millisecond besides its bytes."""
 _PULL = replace(COLUMNS.methods["PullColumns"], response=ColumnsReceived)
 _COMPLETE = (v1.PullStatus.FOUND, v1.PullStatus.NOT_REACHED, v1.PullStatus.NO_MATCHED_MESSAGE)
 """Answers of pulls that met every message from their offset to the next one."""
@@ -34,7 +38,7 @@ def shared_out(ranges: Sequence[QueueRange]) -> Iterator[list[QueueRange]]:
     queues_max = -(-len(waiting) // LANES_AT_ONCE)
     lane: list[QueueRange] = []
     for entry in waiting:
-        if lane and (len(lane) == queues_max or sum(other.size for other in lane) + entry.size > BATCH_ROWS):
+        if lane and (len(lane) == queues_max or sum(other.size for other in lane) + entry.size > PULL_ROWS):
             yield lane
             lane = []
         lane.append(entry)
@@ -114,8 +118,8 @@ def pull_request(
         queues=queues,
         filter_expression=expression_of(message_filter),
         columns=columns,
-        max_rows=BATCH_ROWS,
-        max_bytes=bytes_max or BATCH_BYTES,
+        max_rows=PULL_ROWS,
+        max_bytes=bytes_max or PULL_BYTES,
     )
 
 

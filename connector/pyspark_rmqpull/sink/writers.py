@@ -14,6 +14,7 @@ from pyspark_rmqpull.client.producing import Transaction, producer_of
 from pyspark_rmqpull.errors import BrokerUnavailable, RmqpullError
 from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
+from pyspark_rmqpull.worker import settle
 
 _logger = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _write(options: SinkOptions, transaction: Transaction, rows: Iterator[pa.RecordBatch]) -> TaskCommit:
+    settle()
     context = _context()
     stage_id = f"{context.partitionId()}-{context.attemptNumber()}-{uuid.uuid4().hex}"
     producer = producer_of(options.connection)

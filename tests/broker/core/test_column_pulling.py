@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -114,6 +115,28 @@ def test_a_rare_tag_does_not_hold_up_the_answer(desk: Desk, monkeypatch: pytest.
     assert ask(desk, ColumnPull(desk.queue(), 3), tag_filter=RED) == [("FOUND", [4], 5)]
 
 
+@pytest.mark.parametrize(
+    ("offset", "rows_max", "next_offset"),
+    [
+        (0, 3, 3),
+        (0, 4, 4),
+        (0, 6, 4),  # and not two of the second batch
+        (0, 7, 7),
+        (1, 5, 6),  # the first batch has too little left
+        (1, 6, 7),
+    ],
+)
+def test_an_answer_with_enough_rows_ends_with_a_stored_batch(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, offset: int, rows_max: int, next_offset: int
+) -> None:
+    monkeypatch.setattr(column_pulling, "ENOUGH_ROWS", 4)
+    desk.topic()
+    desk.fill([b"x"] * 4)
+    desk.fill([b"x"] * 3)
+    read = list(range(offset, next_offset))
+    assert ask(desk, ColumnPull(desk.queue(), offset), rows_max=rows_max) == [("FOUND", read, next_offset)]
+
+
 def test_batches_that_fit_without_being_measured_count_like_others(desk: Desk) -> None:
     pulls = [ColumnPull(queue, 0) for queue in desk.state.readable_queues(desk.topic(queue_count=3))]
     desk.fill([bytes(400)] * 12)
@@ -128,9 +151,10 @@ def test_batches_that_fit_without_being_measured_count_like_others(desk: Desk) -
     st.sampled_from([EVERYTHING, RED]),
     st.integers(1, 9),
     st.integers(1, 60),
+    st.sampled_from([2, column_pulling.ENOUGH_ROWS]),
 )
 def test_following_next_offset_reads_every_matching_row_once_within_the_limits(
-    new_desk: type[Desk], batches: list[list[str]], tag_filter: TagFilter, rows_max: int, bytes_max: int
+    new_desk: type[Desk], batches: list[list[str]], tag_filter: TagFilter, rows_max: int, bytes_max: int, enough: int
 ) -> None:
     desk = new_desk()
     queues = desk.state.readable_queues(desk.topic(queue_count=2))
@@ -141,7 +165,9 @@ def test_following_next_offset_reads_every_matching_row_once_within_the_limits(
     }
     reached, read = dict.fromkeys(queues, 0), {queue: list[int]() for queue in queues}
     while any(reached[queue] < desk.state.bounds(queue).max_offset for queue in queues):
-        results = pull_columns(desk.state, [ColumnPull(*at) for at in reached.items()], tag_filter, rows_max, bytes_max)
+        pulls = [ColumnPull(*at) for at in reached.items()]
+        with mock.patch.object(column_pulling, "ENOUGH_ROWS", enough):
+            results = pull_columns(desk.state, pulls, tag_filter, rows_max, bytes_max)
         sizes = [
             size for result in results for batch in result.batches for size in columns.row_bytes(batch).to_pylist()
         ]
