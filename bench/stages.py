@@ -55,7 +55,7 @@ def cost(reader: Callable[[], DataFrame], rows: int) -> dict[str, float]:
 
 
 @click.command()
-@click.option("--rows", type=click.IntRange(min=1), default=1_600_000, help="Messages of the topic.")
+@click.option("--rows", type=click.IntRange(min=1), default=6_400_000, help="Messages of the topic.")
 @click.option("--runs", type=click.IntRange(min=1), default=3, help="Runs of each read, after one that does not count.")
 def main(rows: int, runs: int) -> None:
     """Prints a table: medians."""
