@@ -17,8 +17,8 @@ def size(default: Any, doc: str) -> Any:
 class Sizes:
     """Sizes of everything that is measured. The defaults are those of a whole run."""
 
-    runs: int = size(5, "Counted runs of each measurement, after one that is not.")
-    rows: int = size(4_000_000, "Rows of the topic that is read whole.")
+    runs: int = size(3, "Counted runs of each measurement, after one that is not.")
+    rows: int = size(8_000_000, "Rows of the topic that is read whole.")
     queues: int = size(8, "Its queues, and Kafka's partitions.")
     body_bytes: int = size(100, "Bytes of each body.")
     written_rows: int = size(1_000_000, "Rows of each batch that is written.")
