@@ -28,7 +28,7 @@ class Sizes:
     queue_rows: int = size(1_600_000, "Rows of each of these topics.")
     topic_sizes: tuple[int, ...] = size((10_000, 1_000_000, 10_000_000), "Rows of topics whose newest are read.")
     newest_runs: int = size(15, "Counted runs of reading the newest rows: one takes well under a second.")
-    latency_runs: int = size(5, "Latency runs of each source.")
+    latency_runs: int = size(3, "Latency runs of each source.")
     messages: int = size(100, "Messages of each latency run, sent one by one.")
     memory_mb: int = size(10_000, "Megabytes that are read while memory is watched.")
     cold_runs: int = size(3, "First queries, each in a session of its own.")

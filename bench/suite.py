@@ -78,18 +78,20 @@ def main(quick: bool, works: tuple[str, ...] | None, without_kafka: bool, file: 
     sizes = chosen(QUICK if quick else Sizes(), asked)
     names = works or (QUICK_WORKS if quick else tuple(WORKS))
     console = Console(width=160)
-    comparisons, failed, source = measured(sizes, names, not without_kafka, console)
-    done = [name for name in names if name not in failed]
-    kept = document(comparisons, {**machine(), **versions(source)}, {"works": done, **asdict(sizes)})
+    may_be_whole = file is None and not quick and works is None
+    file = file or RESULTS / "latest.json"
+    file.parent.mkdir(exist_ok=True)
+    for comparisons, done, source in measured(sizes, names, not without_kafka, console):
+        kept = document(comparisons, {**machine(), **versions(source)}, {"works": done, **asdict(sizes)})
+        file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")  # so a run that is stopped was not in vain
     console.print(table(comparisons))
     console.print(conditions(kept), *reasons(comparisons), sep="\n")
-    is_whole = not quick and works is None and not failed
-    file = file or RESULTS / ("full.json" if is_whole else "latest.json")
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    is_complete = len(done) == len(names)
+    if may_be_whole and is_complete:
+        file = file.rename(RESULTS / "full.json")
     if file.resolve() == RESULTS.resolve() / "full.json":
         draw(comparisons_of(kept), CHART)
-    sys.exit(1 if failed else 0)
+    sys.exit(0 if is_complete else 1)
 
 
 def versions(kafka_source: str) -> dict[str, str]:
@@ -100,13 +102,13 @@ def versions(kafka_source: str) -> dict[str, str]:
 
 def measured(
     sizes: Sizes, works: tuple[str, ...], with_kafka: bool, console: Console
-) -> tuple[list[Comparison], set[str], str]:
+) -> Iterator[tuple[list[Comparison], list[str], str]]:
     """The works, one after the other, in one session and beside one Kafka.
 
-    Gives what was measured, which works failed, and the version of Spark's Kafka source.
+    Gives after each what was measured so far, which works did not fail, and the version of Spark's Kafka source.
     """
     comparisons: list[Comparison] = []
-    failed: set[str] = set()
+    done: list[str] = []
     with ExitStack() as running:
         peer, missing = _kafka(running) if with_kafka else (None, "it was left out")
         # The session ends before Kafka does: its clients would complain.
@@ -121,11 +123,11 @@ def measured(
             try:
                 comparisons += WORKS[name](stage)
             except Exception as error:  # noqa: BLE001  # the others of a long run are worth keeping
-                failed.add(name)
                 console.print(f"{name} failed: {error}", markup=False)
             else:
+                done.append(name)
                 console.print(f"measured {name} in {time.perf_counter() - begun:.0f} s")
-    return comparisons, failed, opened.kafka_source.version
+            yield comparisons, done, opened.kafka_source.version
 
 
 def _kafka(running: ExitStack) -> tuple[Kafka | None, str]:
