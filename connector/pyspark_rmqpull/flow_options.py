@@ -28,7 +28,7 @@ FLOW_OPTIONS = (
         "pullBatchSize",
         "32",
         "messages",
-        "Messages per pull on a server without the columnar extension; others answer with up to 16,384 messages or 8 MiB.",
+        "Messages per pull on a server without the columnar extension; others answer with up to 16,384 or 8 MiB.",
         integer(1, 1024),
     ),
     Option(
