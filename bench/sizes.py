@@ -35,7 +35,7 @@ class Sizes:
 
 
 QUICK = Sizes(
-    runs=3,
+    runs=2,
     rows=800_000,
     written_rows=200_000,
     body_sizes=(4_096,),
@@ -43,7 +43,7 @@ QUICK = Sizes(
     queue_counts=(1, 16),
     queue_rows=400_000,
     topic_sizes=(10_000, 1_000_000),
-    newest_runs=5,
+    newest_runs=3,
     latency_runs=2,
     messages=10,
     memory_mb=500,

@@ -49,7 +49,7 @@ WORKS: dict[str, Callable[[Stage], Iterator[Comparison]]] = {
     "standard": standard,
     "memory": memory,
 }
-QUICK_WORKS = ("reads", "write", "latency", "filter", "newest", "cold")
+QUICK_WORKS = ("reads", "write", "latency", "filter", "newest")
 
 
 class Works(click.ParamType[tuple[str, ...]]):
