@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from alone import measure_alone
 from load import publish_rate, pull_rate, send_rate, standard_pull_rate
 from parked import parked_wake_ups
 from results import Aim, Results, machine
@@ -214,6 +215,7 @@ COUNT = click.IntRange(min=1)
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Also write all figures.")
 def main(json_file: Path | None, **size: Any) -> None:
     """Measures and prints a table."""
+    measure_alone()
     results = measured(**size)
     console = Console(width=150)
     console.print(results.table())

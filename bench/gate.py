@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import click
+from alone import measure_alone
 from comparison import CEILING, OURS
 from pyspark.sql import DataFrame
 from reading import BODY_ONLY, DEFAULT_ROW
@@ -66,6 +67,7 @@ def ratio(readers: Mapping[str, Callable[[], DataFrame]], rows: int) -> float:
 @click.option("--record", is_flag=True, help="Records the medians of this machine, which should do nothing else.")
 def main(record: bool) -> None:
     """Exits 1 when a read has become slower."""
+    measure_alone()
     recorded = {} if record else json.loads(RECORDED.read_text(encoding="utf-8"))
     is_slower = False
     for name, pair in measured():

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+from alone import measure_alone
 from comparison import CEILING, OURS
 from probe import JVM, SOURCE, WORKER, descendants, kind_of
 from pyspark.sql import DataFrame
@@ -59,6 +60,7 @@ def cost(reader: Callable[[], DataFrame], rows: int) -> dict[str, float]:
 @click.option("--runs", type=click.IntRange(min=1), default=3, help="Runs of each read, after one that does not count.")
 def main(rows: int, runs: int) -> None:
     """Prints a table: medians."""
+    measure_alone()
     taken: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
     with session(with_kafka=False) as opened:
         rows = evenly(rows, QUICK.queues)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from alone import measure_alone
 from apart import cold, memory
 from artifacts import KAFKA_VERSION, PeerMissing
 from chart import draw
@@ -74,6 +75,7 @@ class Works(click.ParamType[tuple[str, ...]]):
 @size_options
 def main(quick: bool, works: tuple[str, ...] | None, without_kafka: bool, file: Path | None, **asked: Any) -> None:
     """Measures, prints a table, and keeps all figures as JSON; a whole run also draws the chart of the docs."""
+    measure_alone()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers are stopped then, too
     sizes = chosen(QUICK if quick else Sizes(), asked)
     names = works or (QUICK_WORKS if quick else tuple(WORKS))

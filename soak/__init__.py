@@ -6,5 +6,6 @@ Run with ``make soak`` or ``python -m soak``; docs/soak.md says what is checked 
 import sys
 from pathlib import Path
 
-# Processes that end with all their children are the demo's too, which is a folder of scripts.
-sys.path.insert(0, str(Path(__file__).parents[1] / "demo"))
+# Two folders of scripts: the demo's has processes that end with all their children, the benchmark's has the lock that
+# keeps soaks and benchmarks apart.
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("demo", "bench")]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from alone import keep_benchmarks_away
 from places import SHORT_LIVED_JAVA
 from processes import Children, Signals
 
@@ -65,6 +66,7 @@ def main(
         for plan in plans if minutes is None else [next(plans)]:
             say("\n".join(plan.lines()))
         return
+    keep_benchmarks_away()
     end = math.inf if minutes is None else time.monotonic() + minutes * 60
     summary = Summary(seed=seed, what=what)
     signals = Signals()

@@ -137,6 +137,7 @@ def test_a_tiny_run_measures_what_it_says_and_names_who_is_missing(tmp_path: Pat
     ]
     done = subprocess.run(
         [*command, "--rows", "1600", "--written-rows", "1600", "--runs", "1", "--json", str(file)],
+        env={**os.environ, "TMPDIR": str(tmp_path)},  # the lock of benchmarks is a file there
         stdout=subprocess.PIPE,
         text=True,
         timeout=600,

@@ -21,8 +21,9 @@ def soaked(tmp_path: Path, *arguments: str) -> dict[str, Any]:
     """The result of a soak. Fails when it has findings."""
     file = tmp_path / "result.json"
     command = [sys.executable, "-m", "soak", *arguments, "--json", str(file), "--folder", str(tmp_path / "rounds")]
+    env = {**os.environ, "TMPDIR": str(tmp_path)}  # the lock against benchmarks is a file there
     soak = subprocess.Popen(
-        command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ)
+        command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env
     )
     try:
         said, _ = soak.communicate(timeout=TIMEOUT_S)

@@ -1,0 +1,34 @@
+"""One lock for the whole machine: no benchmark beside another one or beside a soak, which would spoil its figures.
+
+Soaks may run side by side: they share the lock. A process keeps it until it ends, however that comes about.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from pathlib import Path
+
+import click
+
+
+def measure_alone() -> None:
+    """Keeps soaks and other benchmarks away. Raises click.ClickException when one of them is running."""
+    _take(fcntl.LOCK_EX, "A soak or another benchmark is running on this machine")
+
+
+def keep_benchmarks_away() -> None:
+    """Keeps benchmarks away, but not other soaks. Raises click.ClickException when a benchmark is running."""
+    _take(fcntl.LOCK_SH, "A benchmark is running on this machine, and a soak would spoil its figures")
+
+
+def _take(mode: int, who_is_there: str) -> None:
+    path = Path(tempfile.gettempdir()) / "rmqpull-benchmark.lock"
+    # Another user's file can be opened, but in a folder like /tmp not with O_CREAT.
+    lock = os.open(path, os.O_RDONLY | (0 if path.exists() else os.O_CREAT), 0o644)
+    try:
+        fcntl.flock(lock, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise click.ClickException(f"{who_is_there}. Wait for its end: `fuser {path}` names the process.") from None
