@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
-from comparison import CEILING, KAFKA, OURS, Comparison, measure
+from comparison import CEILING, KAFKA, OURS, Comparison, contain_failure, measure
 from probe import JVM, SOURCE, WORKER, ask
 from results import Aim
 from topics import Stage, Topic, evenly
@@ -21,29 +21,41 @@ def cold(stage: Stage) -> Iterator[Comparison]:
     with stage.topic(COLD_ROWS, stage.sizes.queues, stage.sizes.body_bytes) as topic:
         contenders = {name: partial(ask, "cold", name, place, COLD_ROWS) for name, place in _places(topic).items()}
         comparison = Comparison("cold-first-query", "first query of a session", "s", {}, {"rows": COLD_ROWS})
-        comparison.not_run = dict(stage.not_run)
+        comparison.not_run, comparison.failed = dict(stage.not_run), dict(topic.failed)
         yield measure(comparison, contenders, stage.sizes.cold_runs, warm_ups=0)
 
 
 def _places(topic: Topic) -> dict[str, tuple[str, str]]:
     places = {CEILING: ("-", "-"), OURS: (topic.endpoints, "-")}
-    return places | ({KAFKA: (topic.kafka.endpoints, topic.kafka_name)} if topic.kafka else {})
+    if topic.has_kafka and topic.kafka is not None:
+        places[KAFKA] = topic.kafka.endpoints, topic.kafka_name
+    return places
 
 
 def memory(stage: Stage) -> Iterator[Comparison]:
     """The largest resident set of each kind of process while a stream reads many gigabytes, and whether it grows."""
     rows = evenly(stage.sizes.memory_mb * 1_000_000 // MEMORY_BODY_BYTES, stage.sizes.queues)
-    with stage.topic(rows, stage.sizes.queues, MEMORY_BODY_BYTES) as topic:
-        peaks = {name: ask("memory", name, place, rows) for name, place in _places(topic).items() if name != CEILING}
     sizes = {"rows": rows, "body bytes": MEMORY_BODY_BYTES}
+    comparisons = {}
     for kind, slug in ((SOURCE, "source"), (WORKER, "worker"), (JVM, "jvm")):
         aims = {KAFKA: Aim(at_most=1.1)} if kind == JVM else {OURS: FLAT, GROWTH: Aim(at_most=1.1)}
-        comparison = Comparison(f"memory-{slug}", f"resident set, {kind}", "MB", aims, sizes)
-        for name, of_kinds in peaks.items():
-            if kind in of_kinds and (name == OURS or kind == JVM):  # Kafka's source runs in the JVM alone
-                comparison.figures[name] = [max(of_kinds[kind])]
-        if kind != JVM and kind in peaks[OURS]:
-            comparison.figures[GROWTH] = [peaks[OURS][kind][0]]
-        if kind == JVM:
-            comparison.not_run = dict(stage.not_run)
-        yield comparison
+        comparisons[kind] = Comparison(f"memory-{slug}", f"resident set, {kind}", "MB", aims, sizes)
+    in_jvm = comparisons[JVM]  # where Kafka's source runs, and nowhere else
+    in_jvm.not_run = dict(stage.not_run)
+    with stage.topic(rows, stage.sizes.queues, MEMORY_BODY_BYTES) as topic:
+        in_jvm.failed = dict(topic.failed)
+        for name, place in _places(topic).items():
+            if name != CEILING:
+                measured = comparisons.values() if name == OURS else [in_jvm]
+                with contain_failure(name, *measured):
+                    _keep_peaks(comparisons, name, ask("memory", name, place, rows))
+    yield from comparisons.values()
+
+
+def _keep_peaks(comparisons: Mapping[str, Comparison], name: str, peaks: Mapping[str, tuple[float, float]]) -> None:
+    """Keeps the largest resident sets of one contender: of all its kinds of process, or of Kafka's JVM."""
+    for kind, comparison in comparisons.items():
+        if kind in peaks and (name == OURS or kind == JVM):
+            comparison.add(name, max(peaks[kind]))
+            if kind != JVM:
+                comparison.add(GROWTH, peaks[kind][0])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ KAFKA = "Kafka"
 CEILING = "engine ceiling"
 FORMAT = 1
 """Number of the JSON form: another one is not read."""
+REASON_LENGTH_MAX = 300
 
 
 class Mismeasured(Exception):
@@ -25,7 +27,7 @@ class Comparison:
     """What was measured of one kind of work.
 
     ``aims`` are of the ratio of rmqpull's median to that of the named contender; the one of rmqpull itself is of its
-    median. ``not_run`` says of a contender why there is no figure.
+    median. ``not_run`` says of a contender why it is missing, ``failed`` what went wrong when it was measured.
     """
 
     name: str
@@ -35,6 +37,16 @@ class Comparison:
     sizes: Mapping[str, int] = field(default_factory=dict)
     figures: dict[str, list[float]] = field(default_factory=dict)
     not_run: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def add(self, contender: str, figure: float) -> None:
+        """Keeps the figure of one run."""
+        self.figures.setdefault(contender, []).append(figure)
+
+    def fail(self, contender: str, reason: str) -> None:
+        """Marks a contender's line as failed. Figures that it already has go: they are not of all runs."""
+        self.figures.pop(contender, None)
+        self.failed[contender] = reason
 
     def median(self, contender: str) -> float:
         """The middle of its runs."""
@@ -56,7 +68,7 @@ class Comparison:
 
     def contenders(self) -> list[str]:
         """All that were or should have been measured, rmqpull first."""
-        names = [*self.figures, *self.not_run, *self.aims]
+        names = [*self.figures, *self.failed, *self.not_run, *self.aims]
         return sorted(dict.fromkeys(names), key=lambda name: name != OURS)
 
     def as_json(self) -> dict[str, Any]:
@@ -79,18 +91,41 @@ class Comparison:
             "aim": {"at_least": _finite(aim.at_least), "at_most": _finite(aim.at_most)} if aim else None,
             "is_met": self.verdict(name),
             "not_run": self.not_run.get(name),
+            "failed": self.failed.get(name),
         }
+
+
+def reason_of(error: Exception) -> str:
+    """What went wrong, in one line of bounded length."""
+    first_line = next(iter(str(error).strip().splitlines()), "").rstrip(".")
+    return f"{type(error).__name__}: {first_line}"[:REASON_LENGTH_MAX]
+
+
+@contextmanager
+def contain_failure(contender: str, *comparisons: Comparison) -> Iterator[None]:
+    """Marks the contender as failed in ``comparisons`` when the block raises. The other contenders go on."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 (whatever it is: the other figures of a long run are worth keeping)
+        for comparison in comparisons:
+            comparison.fail(contender, reason_of(error))
 
 
 def measure(
     comparison: Comparison, contenders: Mapping[str, Callable[[], float]], runs: int, warm_ups: int = 1
 ) -> Comparison:
-    """Each contender in turn, so that a machine that slows down slows them all; the first rounds warm up."""
+    """Measures each contender in turn, so that a machine that slows down slows them all; the first rounds warm up.
+
+    A contender that fails is not measured again, and has no figure.
+    """
     for number in range(warm_ups + runs):
         for name, work in contenders.items():
-            figure = work()
-            if number >= warm_ups:
-                comparison.figures.setdefault(name, []).append(figure)
+            if name in comparison.failed:
+                continue
+            with contain_failure(name, comparison):
+                figure = work()
+                if number >= warm_ups:
+                    comparison.add(name, figure)
     return comparison
 
 
@@ -124,6 +159,7 @@ def _comparison(entry: Mapping[str, Any]) -> Comparison:
         entry["sizes"],
         {name: kept["figures"] for name, kept in contenders.items() if kept["figures"]},
         {name: kept["not_run"] for name, kept in contenders.items() if kept["not_run"]},
+        {name: kept["failed"] for name, kept in contenders.items() if kept.get("failed")},
     )
 
 

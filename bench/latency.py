@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from comparison import KAFKA, OURS, Comparison, Mismeasured
+from comparison import KAFKA, OURS, Comparison, Mismeasured, contain_failure
 from load import message
 from pyspark.sql import DataFrame
 from results import Aim
@@ -37,19 +37,23 @@ def latency(stage: Stage) -> Iterator[Comparison]:
     p50 = Comparison("latency-p50", "latency, p50", "ms", {KAFKA: Aim(at_most=0.5)}, sizes, not_run=not_run)
     p99 = Comparison("latency-p99", "latency, p99", "ms", {}, sizes, not_run=not_run)
     with stage.topic(stage.sizes.queues, stage.sizes.queues, stage.sizes.body_bytes) as topic:
+        p50.failed, p99.failed = dict(topic.failed), dict(topic.failed)
         for number in range(stage.sizes.latency_runs):
             for name, rows, sender in _contenders(stage, topic):
-                with sender as send:
-                    took_ms = arrivals_ms(rows, send, stage.sizes.messages, seed=number)
-                p50.figures.setdefault(name, []).append(percentile(took_ms, 50))
-                p99.figures.setdefault(name, []).append(percentile(took_ms, 99))
+                if name in p50.failed:
+                    continue
+                with contain_failure(name, p50, p99):
+                    with sender as send:
+                        took_ms = arrivals_ms(rows, send, stage.sizes.messages, seed=number)
+                    p50.add(name, percentile(took_ms, 50))
+                    p99.add(name, percentile(took_ms, 99))
     yield p50
     yield p99
 
 
 def _contenders(stage: Stage, topic: Topic) -> Iterator[tuple[str, DataFrame, AbstractContextManager[Send]]]:
     yield OURS, topic.ours(True, startingOffsets="latest"), _sender(topic.endpoints)
-    if topic.kafka is not None:
+    if topic.has_kafka and topic.kafka is not None:
         rows = topic.of_kafka(True, startingOffsets="latest").withColumnRenamed("value", BODY)
         yield KAFKA, rows, topic.kafka.sender(stage.spark, topic.kafka_name)
 

@@ -25,7 +25,7 @@ def rows(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, ...]]:
 def _figures(comparison: Comparison, contender: str) -> tuple[str, ...]:
     figures = comparison.figures.get(contender)
     if not figures:
-        return ("not run", "", "", "")
+        return ("failed" if contender in comparison.failed else "not run", "", "", "")
     ratio = comparison.ratio(contender)
     low_to_high = (comparison.median(contender), min(figures), max(figures))
     return (*map(shown, low_to_high), "" if ratio is None else f"{ratio:.2f}")
@@ -47,9 +47,10 @@ def table(comparisons: Sequence[Comparison]) -> Table:
 
 
 def reasons(comparisons: Sequence[Comparison]) -> list[str]:
-    """Why contenders were not run, each sentence once."""
+    """Why contenders have no figure: each sentence once."""
     told = {f"{name} was not run: {why}." for one in comparisons for name, why in one.not_run.items()}
-    return sorted(told)
+    failed = {f"{name} failed in {one.title}: {why}." for one in comparisons for name, why in one.failed.items()}
+    return [*sorted(told), *sorted(failed)]
 
 
 def conditions(kept: Mapping[str, Any]) -> str:

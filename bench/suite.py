@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ from alone import measure_alone
 from apart import cold, memory
 from artifacts import KAFKA_VERSION, PeerMissing
 from chart import draw
-from comparison import KAFKA, Comparison, comparisons_of, document
+from comparison import KAFKA, OURS, Comparison, comparisons_of, document, reason_of
 from kafka import Kafka, kafka
 from latency import latency
 from pages import conditions, reasons, table
 from pyspark import __version__ as SPARK_VERSION
+from quiet import BUSY_CORES_MAX, Others, look_around, pin_cores
 from reading import filtered, large_bodies, newest_rows, queue_counts, reads, standard
 from results import machine
 from rich.console import Console
@@ -80,20 +82,40 @@ def main(quick: bool, works: tuple[str, ...] | None, without_kafka: bool, file: 
     sizes = chosen(QUICK if quick else Sizes(), asked)
     names = works or (QUICK_WORKS if quick else tuple(WORKS))
     console = Console(width=160)
-    may_be_whole = file is None and not quick and works is None
+    is_whole = file is None and not quick and works is None
+    begun = datetime.now(timezone.utc)
+    cores = pin_cores()
+    _refuse_a_busy_machine(is_whole, console)
     file = file or RESULTS / "latest.json"
     file.parent.mkdir(exist_ok=True)
+    others = Others()
     for comparisons, done, source in measured(sizes, names, not without_kafka, console):
-        kept = document(comparisons, {**machine(), **versions(source)}, {"works": done, **asdict(sizes)})
+        run = {
+            "begun": f"{begun:%Y-%m-%d %H:%M} UTC",
+            "minutes": f"{(datetime.now(timezone.utc) - begun).total_seconds() / 60:.0f}",
+            "cores used by others": f"{others.cores():.2f}",
+        }
+        conditions_of_run = {**machine(), "cores": cores, **versions(source), **run}
+        kept = document(comparisons, conditions_of_run, {"works": done, **asdict(sizes)})
         file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")  # so a run that is stopped was not in vain
     console.print(table(comparisons))
     console.print(conditions(kept), *reasons(comparisons), sep="\n")
-    is_complete = len(done) == len(names)
-    if may_be_whole and is_complete:
-        file = file.rename(RESULTS / "full.json")
-    if file.resolve() == RESULTS.resolve() / "full.json":
+    if is_whole:
+        file.rename(RESULTS / "full.json")
         draw(comparisons_of(kept), CHART)
-    sys.exit(0 if is_complete else 1)
+    sys.exit(1 if any(comparison.failed for comparison in comparisons) else 0)
+
+
+def _refuse_a_busy_machine(is_kept: bool, console: Console) -> None:
+    """Exits before a run that is kept when others use the machine; warns before any other run."""
+    busy = look_around()
+    if busy <= BUSY_CORES_MAX:
+        return
+    seen = f"Other processes use {busy:.2f} cores of this machine; a benchmark wants at most {BUSY_CORES_MAX}."
+    if is_kept:
+        console.print(f"{seen} End them and try again, or measure without keeping the run: --json FILE")
+        sys.exit(2)
+    console.print(f"{seen} The figures are measured all the same.")
 
 
 def versions(kafka_source: str) -> dict[str, str]:
@@ -107,7 +129,8 @@ def measured(
 ) -> Iterator[tuple[list[Comparison], list[str], str]]:
     """The works, one after the other, in one session and beside one Kafka.
 
-    Gives after each what was measured so far, which works did not fail, and the version of Spark's Kafka source.
+    Yields after each what was measured so far, the works so far, and the version of Spark's Kafka source. What fails
+    is a line of its own, and the others go on.
     """
     comparisons: list[Comparison] = []
     done: list[str] = []
@@ -124,11 +147,12 @@ def measured(
             begun = time.perf_counter()
             try:
                 comparisons += WORKS[name](stage)
-            except Exception as error:  # noqa: BLE001  # the others of a long run are worth keeping
-                console.print(f"{name} failed: {error}", markup=False)
-            else:
-                done.append(name)
-                console.print(f"measured {name} in {time.perf_counter() - begun:.0f} s")
+            except Exception as error:  # noqa: BLE001 (whatever it is: the other works of a long run are worth keeping)
+                comparisons.append(Comparison(name, f"{name}, the whole work", "", failed={OURS: reason_of(error)}))
+            done.append(name)
+            console.print(f"{name} took {time.perf_counter() - begun:.0f} s")
+            for reason in reasons([one for one in comparisons if one.failed]):
+                console.print(reason, markup=False)
             yield comparisons, done, opened.kafka_source.version
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from comparison import CEILING, KAFKA, OURS, Mismeasured
+from comparison import CEILING, KAFKA, OURS, Mismeasured, reason_of
 from kafka import Kafka
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -37,7 +37,10 @@ class Stage:
 
     @contextmanager
     def topic(self, rows: int, queues: int, body_bytes: int, rare: int = 0, with_kafka: bool = True) -> Iterator[Topic]:
-        """A topic that is filled at both brokers, and gone when the block ends."""
+        """Yields a topic that is filled at both brokers, and gone when the block ends.
+
+        Where Kafka's cannot be filled, the topic names Kafka as failed, and the others can still be measured.
+        """
         kafka = self.kafka if with_kafka else None
         with (
             tempfile.TemporaryDirectory(prefix="rmqpull-bench-") as folder,
@@ -50,7 +53,10 @@ class Stage:
                 return
             kafka.create(self.spark, topic.kafka_name, queues)
             try:
-                kafka.fill(self.spark, topic.kafka_name, queues, rows, body_bytes, rare)
+                try:
+                    kafka.fill(self.spark, topic.kafka_name, queues, rows, body_bytes, rare)
+                except Exception as error:  # noqa: BLE001 (whatever it is: the others' figures are worth keeping)
+                    topic.failed[KAFKA] = f"its topic could not be filled: {reason_of(error)}"
                 yield topic
             finally:
                 kafka.delete(self.spark, topic.kafka_name)
@@ -67,7 +73,10 @@ def fill(endpoints: str, rows: int, body_bytes: int, rare: int = 0) -> None:
 
 @dataclass(frozen=True)
 class Topic:
-    """A filled topic. Data frames come from ``spark.read`` or ``spark.readStream``."""
+    """A filled topic. Data frames come from ``spark.read`` or ``spark.readStream``.
+
+    ``failed`` names the contenders that cannot be measured on it, and why.
+    """
 
     spark: SparkSession
     endpoints: str
@@ -75,6 +84,12 @@ class Topic:
     rows: int
     queues: int
     body_bytes: int
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_kafka(self) -> bool:
+        """Whether Kafka has the same messages."""
+        return self.kafka is not None and KAFKA not in self.failed
 
     @property
     def kafka_name(self) -> str:
@@ -108,18 +123,24 @@ class Topic:
             OURS: lambda: self.ours(is_stream, selection),
             KAFKA: lambda: self.of_kafka(is_stream, selection),
         }
-        return {name: reader for name, reader in readers.items() if name != KAFKA or self.kafka is not None}
+        if not self.has_kafka:
+            del readers[KAFKA]
+        return {name: reader for name, reader in readers.items() if name not in self.failed}
 
     def check(self) -> None:
-        """Raises Mismeasured unless everybody reads every row with its body and its property: else no figure counts."""
-        bodies = self.rows * self.body_bytes
+        """Fails everybody who does not read every row with its body and its property: their figures would not count."""
         for name, reader in self.contenders(is_stream=False).items():
-            body, properties = ("value", "headers") if name == KAFKA else (BODY, "properties")
-            found = reader().agg(F.count(F.lit(1)), F.sum(F.octet_length(body)), F.sum(F.size(properties)))
-            read = tuple(found.first() or ())
-            if read != (self.rows, bodies, self.rows):
-                wanted = (self.rows, bodies, self.rows)
-                raise Mismeasured(f"{name} reads {read} rows, bytes and properties instead of {wanted}")
+            try:
+                self._check(name, reader())
+            except Exception as error:  # noqa: BLE001 (whatever it is: the others' figures are worth keeping)
+                self.failed[name] = reason_of(error)
+
+    def _check(self, name: str, rows: DataFrame) -> None:
+        body, properties = ("value", "headers") if name == KAFKA else (BODY, "properties")
+        found = rows.agg(F.count(F.lit(1)), F.sum(F.octet_length(body)), F.sum(F.size(properties))).first()
+        read, wanted = tuple(found or ()), (self.rows, self.rows * self.body_bytes, self.rows)
+        if read != wanted:
+            raise Mismeasured(f"it reads {read} rows, bytes and properties instead of {wanted}")
 
 
 def ours(reader: Any, endpoints: str, selection: str | None = None, **options: str) -> DataFrame:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
-from comparison import KAFKA, OURS, Comparison, Mismeasured, measure
+from comparison import KAFKA, OURS, Comparison, Mismeasured, contain_failure, measure
 from kafka import Kafka
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from results import Aim
 from servers import broker, server
-from topics import NAME, Stage, of_kafka, ours
+from topics import Stage, of_kafka, ours
 
 AT_LEAST_ONCE = f"{OURS}, at least once"
 KAFKA_TOPIC = "written"
+GUARANTEES = {OURS: "exactly-once", AT_LEAST_ONCE: "at-least-once"}
+"""What option `delivery` is set to; each is written to a topic of the same name."""
 PARTITIONS = 8
 """Spark partitions that write, on the session's threads."""
 
@@ -31,17 +34,19 @@ def writes(stage: Stage) -> Iterator[Comparison]:
     rows = _rows(stage.spark, sizes.written_rows, sizes.body_bytes)
     with ExitStack() as kept:
         folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="rmqpull-bench-"))
-        running = kept.enter_context(server(*broker(Path(folder), [f"{NAME}:{sizes.queues}"])))
-        contenders = {
-            OURS: lambda: sizes.written_rows / _seconds(rows, running.endpoints),
-            AT_LEAST_ONCE: lambda: sizes.written_rows / _seconds(rows, running.endpoints, delivery="at-least-once"),
+        topics = [f"{guarantee}:{sizes.queues}" for guarantee in GUARANTEES.values()]
+        running = kept.enter_context(server(*broker(Path(folder), topics)))
+        contenders: dict[str, Callable[[], float]] = {
+            name: partial(_rate, rows, sizes.written_rows, running.endpoints, guarantee)
+            for name, guarantee in GUARANTEES.items()
         }
         if peer is not None:
-            peer.create(stage.spark, KAFKA_TOPIC, sizes.queues)
+            with contain_failure(KAFKA, comparison):
+                peer.create(stage.spark, KAFKA_TOPIC, sizes.queues)
             kept.callback(peer.delete, stage.spark, KAFKA_TOPIC)
-            contenders[KAFKA] = lambda: sizes.written_rows / _kafka_seconds(rows, peer)
+            contenders[KAFKA] = partial(_rate_of_kafka, rows, sizes.written_rows, peer)
         measure(comparison, contenders, sizes.runs)
-        _check(stage, running.endpoints)  # before anybody is given a figure
+        _check(comparison, stage, running.endpoints)  # before anybody is given a figure
     yield comparison
 
 
@@ -50,30 +55,33 @@ def _rows(spark: SparkSession, count: int, body_bytes: int) -> DataFrame:
     return spark.range(0, count, numPartitions=PARTITIONS).select(body)
 
 
-def _seconds(rows: DataFrame, endpoints: str, **options: str) -> float:
+def _rate(rows: DataFrame, count: int, endpoints: str, guarantee: str) -> float:
     messages = rows.withColumn("properties", F.create_map(F.lit("source"), F.lit("bench")))
-    writer = messages.write.format("rmqpull").options(endpoints=endpoints, topic=NAME, **options).mode("append")
+    writer = messages.write.format("rmqpull").options(endpoints=endpoints, topic=guarantee, delivery=guarantee)
     begun = time.perf_counter()
-    writer.save()
-    return time.perf_counter() - begun
+    writer.mode("append").save()
+    return count / (time.perf_counter() - begun)
 
 
-def _kafka_seconds(rows: DataFrame, peer: Kafka) -> float:
+def _rate_of_kafka(rows: DataFrame, count: int, peer: Kafka) -> float:
     header = F.struct(F.lit("source").alias("key"), F.lit(b"bench").alias("value"))
     messages = rows.select(F.col("body").alias("value"), F.array(header).alias("headers"))
     writer = messages.write.format("kafka").option("kafka.bootstrap.servers", peer.endpoints)
     writer = writer.option("topic", KAFKA_TOPIC).option("includeHeaders", "true")
     begun = time.perf_counter()
     writer.save()
-    return time.perf_counter() - begun
+    return count / (time.perf_counter() - begun)
 
 
-def _check(stage: Stage, endpoints: str) -> None:
-    """Raises Mismeasured unless every run wrote every row once; ours wrote with both guarantees."""
-    each = stage.sizes.written_rows * (stage.sizes.runs + 1)
-    counts = {OURS: (2 * each, ours(stage.spark.read, endpoints).count())}
+def _check(comparison: Comparison, stage: Stage, endpoints: str) -> None:
+    """Fails every contender whose topic does not have the rows of all runs once."""
+    read = stage.spark.read
+    readers = {name: partial(ours, read, endpoints, topic=guarantee) for name, guarantee in GUARANTEES.items()}
     if stage.kafka is not None:
-        counts[KAFKA] = each, of_kafka(stage.spark.read, stage.kafka.endpoints, KAFKA_TOPIC).count()
-    for name, (wanted, count) in counts.items():
-        if count != wanted:
-            raise Mismeasured(f"{name} has {count} rows after all runs instead of {wanted}")
+        readers[KAFKA] = partial(of_kafka, read, stage.kafka.endpoints, KAFKA_TOPIC)
+    wanted = stage.sizes.written_rows * (stage.sizes.runs + 1)
+    for name, reader in readers.items():
+        if name not in comparison.failed:
+            with contain_failure(name, comparison):
+                if (found := reader().count()) != wanted:
+                    raise Mismeasured(f"its topic has {found} rows after all runs instead of {wanted}")

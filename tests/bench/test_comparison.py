@@ -6,7 +6,17 @@ import json
 from collections.abc import Callable
 
 import pytest
-from comparison import CEILING, KAFKA, OURS, Comparison, comparisons_of, document, measure
+from comparison import (
+    CEILING,
+    KAFKA,
+    OURS,
+    REASON_LENGTH_MAX,
+    Comparison,
+    comparisons_of,
+    document,
+    measure,
+    reason_of,
+)
 from results import Aim
 
 
@@ -58,9 +68,36 @@ def test_contenders_take_turns_and_the_first_round_does_not_count() -> None:
     assert comparison.figures == {OURS: [3, 5], KAFKA: [4, 6]}
 
 
+def test_a_contender_that_fails_is_a_line_that_failed_and_the_others_go_on() -> None:
+    ours = iter([1.0, 2.0, 3.0])
+    kafka = iter([9.0, 8.0])  # its third run fails
+
+    def expire() -> float:
+        try:
+            return next(kafka)
+        except StopIteration:
+            raise TimeoutError("Expiring 10 record(s).\nand a stack trace") from None
+
+    comparison = measure(compared(), {OURS: lambda: next(ours), KAFKA: expire}, runs=2)
+    assert comparison.figures == {OURS: [2.0, 3.0]}
+    assert comparison.failed == {KAFKA: "TimeoutError: Expiring 10 record(s)"}
+    assert (comparison.ratio(KAFKA), comparison.verdict(KAFKA)) == (None, None)
+
+
+def test_a_contender_that_failed_before_is_not_measured() -> None:
+    comparison = Comparison("x", "x", "s", failed={KAFKA: "its topic could not be filled"})
+    assert measure(comparison, {OURS: lambda: 1.0, KAFKA: lambda: 2.0}, runs=1).figures == {OURS: [1.0]}
+
+
+def test_a_failure_tells_its_kind_and_its_first_line_in_bounded_length() -> None:
+    assert reason_of(KeyError()) == "KeyError: "
+    assert len(reason_of(ValueError("x" * 10_000))) == REASON_LENGTH_MAX
+
+
 def test_a_run_comes_back_from_its_json_as_it_was() -> None:
-    comparison = compared(ours=[250.0, 260.0], ceiling=[300.0])
+    comparison = compared(ours=[250.0, 260.0])
     comparison.not_run[KAFKA] = "Maven is not installed"
+    comparison.fail(CEILING, "it stopped")
     kept = json.loads(json.dumps(document([comparison], {"cores": "2"}, {"runs": 2})))
     (again,) = comparisons_of(kept)
     assert again == comparison

@@ -34,6 +34,13 @@ def test_the_page_tells_conditions_and_why_somebody_is_missing() -> None:
     assert "Kafka was not run: Maven is not installed." in page
 
 
+def test_a_contender_that_failed_says_so_in_its_line_and_below() -> None:
+    read = Comparison("q", "stream read, 64 queues", "rows/s", figures={OURS: [5.0]}, failed={KAFKA: "it timed out"})
+    page = markdown(document([read], {}, {}))
+    assert "|  |  | Kafka | failed |  |  |  |  |  |" in page
+    assert "Kafka failed in stream read, 64 queues: it timed out." in page
+
+
 def test_a_page_without_a_run_says_so() -> None:
     assert markdown(None) == NOT_MEASURED
 

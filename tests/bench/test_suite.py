@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,13 +17,17 @@ from typing import Any
 import click
 import pytest
 from artifacts import Artifact
-from comparison import CEILING, KAFKA, OURS, Mismeasured, comparisons_of
+from comparison import CEILING, KAFKA, OURS, Comparison, comparisons_of
 from latency import percentile
 from probe import JVM, SOURCE, WORKER, descendants, kind_of
+from quiet import tree_cpu_s
 from ready import published, row_batch, rows_of_a_batch
+from rich.console import Console
+from session import KafkaSource
 from sizes import QUICK, Numbers, chosen
+from suite import measured
 from topics import Stage, evenly, newest
-from writing import writes
+from writing import AT_LEAST_ONCE, writes
 
 from pyspark_rmqpull.schema import ROW_SCHEMA
 
@@ -110,14 +116,59 @@ def test_processes_that_a_process_started_are_found_and_one_that_has_ended_has_n
 
 @pytest.mark.parametrize("surplus", [-1, 1])
 def test_writes_that_kept_another_number_of_rows_have_no_figure(surplus: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    count = 2 * QUICK.written_rows * (QUICK.runs + 1) + surplus
+    wanted = QUICK.written_rows * (QUICK.runs + 1)
+    counts = {"exactly-once": wanted + surplus, "at-least-once": wanted}
     monkeypatch.setattr("writing.server", lambda *_: nullcontext(SimpleNamespace(endpoints="")))
     monkeypatch.setattr("writing._rows", lambda *_: None)
-    monkeypatch.setattr("writing._seconds", lambda *_, **__: 1.0)
-    monkeypatch.setattr("writing.ours", lambda *_: SimpleNamespace(count=lambda: count))
+    monkeypatch.setattr("writing._rate", lambda *_: 1.0)
+    monkeypatch.setattr("writing.ours", lambda *_, topic: SimpleNamespace(count=lambda: counts[topic]))
     spark: Any = SimpleNamespace(read=None)
-    with pytest.raises(Mismeasured, match=f"has {count} rows"):
-        next(writes(Stage(spark, QUICK)))
+    (comparison,) = writes(Stage(spark, QUICK))
+    assert comparison.figures.keys() == {AT_LEAST_ONCE}
+    assert f"its topic has {wanted + surplus} rows after all runs instead of {wanted}" in comparison.failed[OURS]
+
+
+def failing_kafka() -> Any:
+    def fill(*_: object) -> None:
+        raise TimeoutError("Expiring 10 record(s)")
+
+    return SimpleNamespace(create=lambda *_: None, delete=lambda *_: None, fill=fill)
+
+
+def test_a_topic_that_kafka_cannot_fill_can_still_be_read_by_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("topics.server", lambda *_: nullcontext(SimpleNamespace(endpoints="127.0.0.1:1")))
+    monkeypatch.setattr("topics.fill", lambda *_: None)
+    spark: Any = None
+    with Stage(spark, QUICK, kafka=failing_kafka()).topic(8, 8, 100) as topic:
+        assert topic.contenders(is_stream=True).keys() == {OURS, CEILING}
+        assert topic.failed == {KAFKA: "its topic could not be filled: TimeoutError: Expiring 10 record(s)"}
+
+
+def test_a_work_that_fails_is_a_line_and_the_next_work_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Stage) -> Iterator[Comparison]:
+        yield Comparison("first", "first", "s", figures={OURS: [1.0]})
+        raise OSError("no room")
+
+    def go_on(_: Stage) -> Iterator[Comparison]:
+        yield Comparison("second", "second", "s", figures={OURS: [2.0]})
+
+    monkeypatch.setattr("suite.WORKS", {"reads": fail, "latency": go_on})
+    opened = SimpleNamespace(spark=None, kafka_source=KafkaSource(missing="it was left out"))
+    monkeypatch.setattr("suite.session", lambda **_: nullcontext(opened))
+    console = Console(file=StringIO())
+    *_, (comparisons, done, _) = measured(QUICK, ("reads", "latency"), False, console)
+    assert [(one.title, one.failed) for one in comparisons] == [
+        ("first", {}),
+        ("reads, the whole work", {OURS: "OSError: no room"}),
+        ("second", {}),
+    ]
+    assert done == ["reads", "latency"]
+
+
+def test_processor_time_of_what_a_run_starts_is_its_own_also_when_it_has_ended() -> None:
+    before_s = tree_cpu_s(os.getpid())
+    subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass"], check=True, timeout=60)
+    assert tree_cpu_s(os.getpid()) - before_s >= 0.3
 
 
 def test_an_artifact_brings_nothing_along_that_spark_has_already() -> None:
