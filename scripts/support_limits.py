@@ -121,7 +121,7 @@ LIMITS = {
             "Apache's (3.2.2)",
         ),
         Limit(
-            "bytes of one v2 pull, but always one message",
+            "stored records of one v2 pull, but always one message",
             "core.pulling:IN_MEMORY.byte_count",
             "bytes",
             "the next pull brings them",

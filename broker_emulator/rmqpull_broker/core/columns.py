@@ -161,15 +161,22 @@ def live_values(lists: pa.Array, values: pa.Array) -> pa.Array:
 
 
 def row_bytes(batch: pa.RecordBatch) -> pa.Array:
-    """Bytes of body, tags, keys and user properties of each row: the size that every byte limit counts."""
-    properties = batch.column("properties")
-    sizes = [
-        text_bytes(batch, ["body", "tags"]),
-        _list_bytes(batch.column("keys"), batch.column("keys").values),
-        _list_bytes(properties, properties.keys),
-        _list_bytes(properties, properties.items),
-    ]
+    """Bytes of body, tags, keys and user properties of each row: the size that the limits of ``rmqpull.v1`` count."""
+    keys = batch.column("keys")
+    sizes = [text_bytes(batch, ["body", "tags"]), _list_bytes(keys, keys.values), map_bytes(batch.column("properties"))]
     return functools.reduce(pc.add, sizes)
+
+
+def map_bytes(maps: pa.Array, bytes_per_entry: int = 0) -> pa.Array:
+    """Bytes of the texts of each map, and ``bytes_per_entry`` more for each of its entries (int64)."""
+    texts = pc.add(_list_bytes(maps, maps.keys), _list_bytes(maps, maps.items))
+    entries = pc.if_else(pc.is_valid(maps), pc.cast(list_lengths(maps), pa.int64()), pa.scalar(0, pa.int64()))
+    return pc.add(texts, pc.multiply(entries, bytes_per_entry))
+
+
+def milliseconds_text(times: pa.Array) -> pa.Array:
+    """Times as RocketMQ writes them into properties: whole milliseconds since the epoch, in decimal digits."""
+    return pc.cast(pc.cast(times, pa.timestamp("ms", "UTC"), safe=False), pa.int64()).cast(pa.string())
 
 
 def byte_count(batch: pa.RecordBatch) -> int:

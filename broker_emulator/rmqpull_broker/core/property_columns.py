@@ -8,6 +8,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rmqpull_broker.core.columns import milliseconds_text
+
 
 def _text(column: str) -> Callable[[pa.RecordBatch], pa.Array]:
     return lambda batch: batch.column(column)
@@ -18,9 +20,7 @@ def _joined(column: str) -> Callable[[pa.RecordBatch], pa.Array]:
 
 
 def _milliseconds(column: str) -> Callable[[pa.RecordBatch], pa.Array]:
-    return lambda batch: pc.cast(pc.cast(batch.column(column), pa.timestamp("ms", "UTC"), safe=False), pa.int64()).cast(
-        pa.string()
-    )
+    return lambda batch: milliseconds_text(batch.column(column))
 
 
 _SYSTEM_COLUMNS: dict[str, Callable[[pa.RecordBatch], pa.Array]] = {

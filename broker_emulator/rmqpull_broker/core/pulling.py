@@ -5,16 +5,17 @@ Reads state and changes nothing. Whether an empty answer is given or held is the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
-from rmqpull_broker.core import columns
 from rmqpull_broker.core.filtering import MessageFilter
 from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.pull_answers import MASTER, PullResponse, PullStatus, ReadRole, response_of
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.core.stored_properties import record_bytes
 
 CONSUME_QUEUE_FILE_ENTRIES = 300_000
 """Entries of a consume-queue file; one pull looks into one file (travelCqFileNumWhenGetMessage)."""
@@ -24,7 +25,10 @@ SCAN_ENTRIES = 800
 
 @dataclass(frozen=True)
 class TransferLimits:
-    """How much one answer carries; the first message always fits. The 128 MiB of maxPullSize lie above them all."""
+    """How much one answer carries; the first message always fits. The 128 MiB of maxPullSize lie above them all.
+
+    ``byte_count`` limits the stored records (``stored_properties.record_bytes``), not the bodies alone.
+    """
 
     message_count: int
     byte_count: int
@@ -96,7 +100,8 @@ def pull_messages(
     verdict = look_up(offset, bounds, role)
     if verdict is not None:
         return verdict
-    batch = _Batch(max(1, min(max_msg_nums, limits.message_count)), limits.byte_count)
+    measure = partial(record_bytes, topic=queue.topic, broker=state.properties)
+    batch = _Batch(max(1, min(max_msg_nums, limits.message_count)), limits.byte_count, measure)
     next_file = (offset // CONSUME_QUEUE_FILE_ENTRIES + 1) * CONSUME_QUEUE_FILE_ENTRIES
     scanned_max = batch.count_max if tag_filter.keeps_everything else max(SCAN_ENTRIES, max_msg_nums)
     end = min(bounds.max_offset, next_file, offset + scanned_max)
@@ -131,11 +136,15 @@ def found_status(batches: Sequence[pa.RecordBatch], was_removed: bool) -> PullSt
 
 
 class _Batch:
-    """What one answer carries so far; whether it is full is asked before each entry, matching or not."""
+    """What one answer carries so far; whether it is full is asked before each entry, matching or not.
 
-    def __init__(self, count_max: int, byte_max: int) -> None:
+    ``measure`` gives the bytes that each row counts for.
+    """
+
+    def __init__(self, count_max: int, byte_max: int, measure: Callable[[pa.RecordBatch], pa.Array]) -> None:
         self.count_max = count_max
         self._byte_max = byte_max
+        self._measure = measure
         self._count = self._bytes = 0
         self.is_full = False
 
@@ -146,7 +155,7 @@ class _Batch:
             return scanned.num_rows, []
         passes = [True] * scanned.num_rows if mask is None else mask.to_pylist()
         taken: list[int] = []
-        for index, size in enumerate(columns.row_bytes(scanned).to_pylist()):
+        for index, size in enumerate(self._measure(scanned).to_pylist()):
             if self._count > 0 and (self._count >= self.count_max or self._bytes + size > self._byte_max):
                 self.is_full = True
                 return index, taken

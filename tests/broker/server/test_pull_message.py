@@ -97,6 +97,11 @@ def test_one_pull_brings_at_least_one_message_and_at_most_32(client: Client, bat
     assert len(client.pull(SINGLE, 0, batch_size=batch_size).bodies) == count
 
 
+def test_the_256_kib_of_one_pull_count_stored_records(client: Client) -> None:
+    client.send_bodies("single", *[bytes(8_192)] * 40)
+    assert len(client.pull(SINGLE, 0).bodies) == 31
+
+
 def test_a_tag_filter_moves_the_reader_past_foreign_messages(client: Client) -> None:
     for tag in ("a", "b", "c"):
         client.send_bodies("single", tag.encode(), tag=tag)
