@@ -1,6 +1,7 @@
 """A gRPC server that answers at once what it has ready: the peer that shows what gRPC in Python takes by itself.
 
-SendMessage is answered with one entry per message, PullColumns with the bytes of the last PublishColumns.
+It ignores its command line, which is the broker's. SendMessage is answered with one entry per message, PullColumns with
+the bytes of the last PublishColumns.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from load import publish_rate, pull_rate, send_rate, standard_pull_rate
 from parked import parked_wake_ups
 from results import Aim, Results, machine
 from rich.console import Console
-from servers import BARE, Server, broker, server
+from servers import BARE, Server, broker, peer_server
 from sizes import Numbers
 
 T = TypeVar("T")
@@ -53,22 +53,22 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 def starts(results: Results) -> None:
     """From the command to the ready line, and what it takes then."""
-    with server(*broker()) as started:
+    with broker() as started:
         results.add("start to ready", "s", started.ready_s, aim=Aim(at_most=0.7))
         results.add("resident set when ready", "MB", started.resident_mb(), aim=Aim(at_most=120))
-    with tempfile.TemporaryDirectory() as folder, server(*broker(Path(folder))) as started:
+    with tempfile.TemporaryDirectory() as folder, broker(Path(folder)) as started:
         results.add(STARTS_EMPTY, "s", started.ready_s)
 
 
 def sends(results: Results, messages: int) -> None:
     """Single and batch sends of 100 bytes, kept in memory and on disk (SYNC_FLUSH), and standard pulls of them."""
-    with server(*BARE) as bare:
+    with peer_server(BARE) as bare:
         one, many = _send_rates(bare, messages)
         results.add(BARE_SINGLE, "messages/s", one)
         results.add(BARE_BATCH, "messages/s", many)
     with tempfile.TemporaryDirectory() as folder:
         for place, data_dir in (("in memory", None), ("synced to disk", Path(folder))):
-            with server(*broker(data_dir, ["t:8"])) as running:
+            with broker(data_dir, {"t": 8}) as running:
                 one, many = _send_rates(running, messages)
                 pulled = run(standard_pull_rate(running.endpoints, "t", 8, 32))
             results.add(f"single sends, {place}", "messages/s", one, BARE_SINGLE)
@@ -83,11 +83,11 @@ def _send_rates(running: Server, messages: int) -> tuple[float, float]:
 
 def columns(results: Results, rows: int) -> None:
     """Columns in and out of one queue, on disk."""
-    with server(*BARE) as bare:
+    with peer_server(BARE) as bare:
         published = run(publish_rate(bare.endpoints, "t", rows, PUBLISHED_ROWS))
         results.add(BARE_PUBLISH, "rows/s", published)
         results.add(BARE_PULL, "rows/s", run(pull_rate(bare.endpoints, "t", 0, rows, BODY)))
-    with tempfile.TemporaryDirectory() as folder, server(*broker(Path(folder), ["t:1"])) as running:
+    with tempfile.TemporaryDirectory() as folder, broker(Path(folder), {"t": 1}) as running:
         published, cpu_s = _columnar(running, rows, publish_rate(running.endpoints, "t", rows, PUBLISHED_ROWS))
         results.add("columnar publish, synced to disk", "rows/s", published, BARE_PUBLISH)
         results.add("columnar publish, server's processor time", "s/million", cpu_s)
@@ -107,9 +107,9 @@ def _columnar(running: Server, rows: int, work: Coroutine[Any, Any, float]) -> t
 
 def waits(results: Results, parked: int, wake_ups: int) -> None:
     """Parked pulls: one, and one among many."""
-    with server(*broker(None, ["t:1"])) as running:
+    with broker(None, {"t": 1}) as running:
         _wake_ups(results, "1", run(parked_wake_ups(running.endpoints, "t", 1, wake_ups, lambda: None)))
-    with server(*broker(None, ["t:1"])) as running:
+    with broker(None, {"t": 1}) as running:
 
         def look() -> None:
             work = f"resident set with {parked:,} parked pulls"
@@ -133,14 +133,14 @@ def large_topics(results: Results, sizes: Sequence[int], runs: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         data_dir = Path(folder)
         topics = {f"t{size}": size for size in sizes}
-        with server(*broker(data_dir, [f"{topic}:1" for topic in topics])) as running:
+        with broker(data_dir, dict.fromkeys(topics, 1)) as running:
             for topic, size in topics.items():
                 run(publish_rate(running.endpoints, topic, size, PUBLISHED_ROWS_OF_LARGE_TOPICS))
             for _ in range(NEWEST_PULLS * runs):
                 for size in sizes:
                     _newest(results, running, size, sizes[0])
         for _ in range(runs):
-            with server(*broker(data_dir)) as again:
+            with broker(data_dir) as again:
                 results.add(f"start with {sum(sizes):,} messages and a snapshot", "s", again.ready_s)
                 whole = max(sizes)
                 run(pull_rate(again.endpoints, f"t{whole}", 0, whole, ALL_COLUMNS))
@@ -161,7 +161,7 @@ def sent_messages(results: Results, messages: int, runs: int) -> None:
     """How long a start takes with messages that came by SendMessage."""
     with tempfile.TemporaryDirectory() as folder:
         data_dir = Path(folder)
-        with server(*broker(data_dir, ["t:8"])) as running:
+        with broker(data_dir, {"t": 8}) as running:
             run(send_rate(running.endpoints, "t", messages, 32))
         _recoveries(results, "sent", data_dir, messages, runs)
 
@@ -170,7 +170,7 @@ def _recoveries(results: Results, how: str, data_dir: Path, messages: int, runs:
     """Starts that find nothing but the commit log; what an empty one takes is taken off."""
     for _ in range(runs):
         forget_derived(data_dir)
-        with server(*broker(data_dir)) as rebuilt:
+        with broker(data_dir) as rebuilt:
             took_s = rebuilt.ready_s - results.median(STARTS_EMPTY)
             work = f"recovery from the commit log alone, {how}"
             results.add(work, "s/million", took_s / messages * 1e6, aim=Aim(at_most=5))

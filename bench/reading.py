@@ -10,7 +10,7 @@ from comparison import CEILING, KAFKA, OURS, Comparison, Mismeasured, contain_fa
 from pyspark.sql import functions as F
 from ready import OFTEN_TAG, RARE_TAG
 from results import Aim
-from servers import broker, server
+from servers import broker
 from timing import batch_seconds, stream_seconds
 from topics import NAME, Stage, Topic, evenly, fill, newest
 
@@ -118,9 +118,9 @@ def standard(stage: Stage) -> Iterator[Comparison]:
     """A broker without the columnar extension, which is read message by message."""
     sizes = stage.sizes
     with tempfile.TemporaryDirectory(prefix="rmqpull-bench-") as folder:
-        with server(*broker(Path(folder), [f"{NAME}:{sizes.queues}"])) as columnar:
+        with broker(Path(folder), {NAME: sizes.queues}) as columnar:
             fill(columnar.endpoints, evenly(STANDARD_ROWS, sizes.queues), sizes.body_bytes)
-        with server(*broker(Path(folder), [], "--extensions", "none")) as running:
+        with broker(Path(folder), None, "--extensions", "none") as running:
             rows = evenly(STANDARD_ROWS, sizes.queues)
             topic = Topic(stage.spark, running.endpoints, None, rows, sizes.queues, sizes.body_bytes)
             comparison = _stream_read(stage, topic, "stream-standard", "stream read, standard protocol")

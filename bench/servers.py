@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-BROKER = ("-m", "rmqpull_broker", "serve", "--listen", "127.0.0.1:0")
-BARE = (str(Path(__file__).with_name("bare.py")),)
+from rmqpull_broker.testing import BrokerProcess
+
+BARE = Path(__file__).with_name("bare.py")
 _OWN_TICKS, _ENDED_TICKS = slice(11, 13), slice(13, 15)
 """Places in /proc/PID/stat behind the command's name, of user and system mode."""
 
@@ -52,28 +50,14 @@ class Server(Process):
 
 
 @contextmanager
-def server(*arguments: str) -> Iterator[Server]:
-    """Runs Python with these arguments until the block ends; the process must print the broker's ready line."""
-    with tempfile.TemporaryFile("w+") as errors:
-        begun = time.perf_counter()
-        process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, stderr=errors, text=True)
-        assert process.stdout is not None
-        try:
-            words = process.stdout.readline().split()
-            ready_s = time.perf_counter() - begun
-            if words[:1] != ["ready"]:
-                process.wait()
-                errors.seek(0)
-                raise SystemExit(f"the server did not start: {' '.join(arguments)}\n{errors.read()}")
-            yield Server(process.pid, words[1].removeprefix("endpoints="), ready_s)
-        finally:
-            process.terminate()
-            process.wait()
-            process.stdout.close()
+def broker(data_dir: Path | None = None, topics: Mapping[str, int] | None = None, *flags: str) -> Iterator[Server]:
+    """A broker that serves until the block ends."""
+    with BrokerProcess(topics, data_dir=data_dir, arguments=flags) as process:
+        yield Server(process.pid, process.endpoints, process.ready_s)
 
 
-def broker(data_dir: Path | None = None, topics: Sequence[str] = (), *flags: str) -> tuple[str, ...]:
-    """The arguments of a broker."""
-    named = [word for topic in topics for word in ("--topic", topic)]
-    kept = ["--data-dir", str(data_dir)] if data_dir else []
-    return (*BROKER, *named, *kept, *flags)
+@contextmanager
+def peer_server(script: Path) -> Iterator[Server]:
+    """What the broker is compared with: a script that prints the same ready line, and serves until the block ends."""
+    with BrokerProcess(command=[sys.executable, str(script)]) as process:
+        yield Server(process.pid, process.endpoints, process.ready_s)

@@ -15,7 +15,7 @@ from kafka import Kafka
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from ready import published, rows_of_a_batch
-from servers import broker, server
+from servers import broker
 from sizes import Sizes
 
 from pyspark_rmqpull.client import Connection, connect
@@ -44,7 +44,7 @@ class Stage:
         kafka = self.kafka if with_kafka else None
         with (
             tempfile.TemporaryDirectory(prefix="rmqpull-bench-") as folder,
-            server(*broker(Path(folder), [f"{NAME}:{queues}"])) as running,
+            broker(Path(folder), {NAME: queues}) as running,
         ):
             fill(running.endpoints, rows, body_bytes, rare)
             topic = Topic(self.spark, running.endpoints, kafka, rows, queues, body_bytes)

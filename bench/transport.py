@@ -8,7 +8,7 @@ from pathlib import Path
 
 from comparison import OURS, Comparison, Mismeasured, measure
 from flight import get
-from servers import Server, server
+from servers import Server, peer_server
 from topics import NAME, Stage, Topic, evenly
 
 from pyspark_rmqpull.client import Connection, connect
@@ -18,7 +18,7 @@ from pyspark_rmqpull.worker import settle
 from rmqpull_proto.columns import PULL_SCHEMA
 
 FLIGHT = "Arrow Flight"
-_SERVER = str(Path(__file__).with_name("flight.py"))
+_SERVER = Path(__file__).with_name("flight.py")
 _SELECTIONS = (
     ("wire-default-row", "wire alone, default row", ROW_SCHEMA.fieldNames()),
     ("wire-body", "wire alone, body only", ["body"]),
@@ -30,7 +30,7 @@ def transport(stage: Stage) -> Iterator[Comparison]:
     settle()  # as in a task
     sizes = stage.sizes
     rows = evenly(sizes.rows, sizes.queues)
-    with stage.topic(rows, sizes.queues, sizes.body_bytes, with_kafka=False) as topic, server(_SERVER) as peer:
+    with stage.topic(rows, sizes.queues, sizes.body_bytes, with_kafka=False) as topic, peer_server(_SERVER) as peer:
         for name, title, names in _SELECTIONS:
             comparison = Comparison(name, title, "rows/s", {}, {"rows": rows, "body bytes": sizes.body_bytes})
             yield measure(comparison, _contenders(topic, peer, names), sizes.runs)

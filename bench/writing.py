@@ -14,7 +14,7 @@ from kafka import Kafka
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from results import Aim
-from servers import broker, server
+from servers import broker
 from topics import Stage, of_kafka, ours
 
 AT_LEAST_ONCE = f"{OURS}, at least once"
@@ -34,8 +34,8 @@ def writes(stage: Stage) -> Iterator[Comparison]:
     rows = _rows(stage.spark, sizes.written_rows, sizes.body_bytes)
     with ExitStack() as kept:
         folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="rmqpull-bench-"))
-        topics = [f"{guarantee}:{sizes.queues}" for guarantee in GUARANTEES.values()]
-        running = kept.enter_context(server(*broker(Path(folder), topics)))
+        topics = dict.fromkeys(GUARANTEES.values(), sizes.queues)
+        running = kept.enter_context(broker(Path(folder), topics))
         contenders: dict[str, Callable[[], float]] = {
             name: partial(_rate, rows, sizes.written_rows, running.endpoints, guarantee)
             for name, guarantee in GUARANTEES.items()

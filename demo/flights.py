@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.feather
 import report
 import verify
-from broker import QUEUES, TOPIC, Broker
 from places import Places, Unusable
 from processes import Children, ProcessFailed, Signals
 from screen import Screen
@@ -26,7 +25,10 @@ from streaming import Job, Run, Supervisor
 
 from pyspark_rmqpull.client import Connection, connect
 from pyspark_rmqpull.errors import RmqpullError
+from rmqpull_broker.testing import BrokerProcess, BrokerProcessError
 
+TOPIC = "flights"
+QUEUES = 8
 GROUP = "demo"
 ROWS_PER_BATCH = 24_000
 BATCHES_MIN = 14
@@ -54,13 +56,14 @@ class Story:
         broker.stop()
         return sum(not check.holds for check in checks)
 
-    def start_broker(self) -> Broker:
+    def start_broker(self) -> BrokerProcess:
         self.screen.step(1, f"A broker with the topic {TOPIC}, in {QUEUES} queues")
-        broker = Broker(self.children, self.places.broker_data, self.places.broker_log)
+        broker = BrokerProcess({TOPIC: QUEUES}, data_dir=self.places.broker_data, log_file=self.places.broker_log)
+        self.children.start_broker(broker)
         self.screen.line(f"serving at {broker.endpoints}, process {broker.pid}")
         return broker
 
-    def publish(self, broker: Broker) -> None:
+    def publish(self, broker: BrokerProcess) -> None:
         total = self.flights.num_rows
         self.screen.step(2, f"{total:,} flights of 2013 from New York, each one message")
         client = connect(Connection(broker.endpoints, REQUEST_TIMEOUT_MS))
@@ -73,7 +76,7 @@ class Story:
         client.close()
         self.screen.line(f"published in {seconds:.1f} s, {total / seconds:,.0f} messages/s, all of them on disk")
 
-    def stream(self, broker: Broker) -> Run:
+    def stream(self, broker: BrokerProcess) -> Run:
         total = self.flights.num_rows
         self.screen.step(3, "A Spark job streams them into Parquet, and is killed half-way")
         self.screen.line("starting Spark")
@@ -99,7 +102,7 @@ class Story:
             raise ProcessFailed(f"The reader of the result ended with exit code {code}.{child.last_words()}")
         return pa.feather.read_table(str(rows)), pa.feather.read_table(str(summary))
 
-    def verify(self, broker: Broker, run: Run, rows: pa.Table, summary: pa.Table) -> list[verify.Check]:
+    def verify(self, broker: BrokerProcess, run: Run, rows: pa.Table, summary: pa.Table) -> list[verify.Check]:
         max_offsets, committed = _broker_offsets(broker)
         places = self.places
         checks = [
@@ -130,7 +133,7 @@ class Story:
         self.screen.line(f"result:  {self.places.result}")
 
 
-def _broker_offsets(broker: Broker) -> tuple[dict[int, int], dict[int, int | None]]:
+def _broker_offsets(broker: BrokerProcess) -> tuple[dict[int, int], dict[int, int | None]]:
     """Of each queue: its max offset, and the offset that the group has committed."""
     client = connect(Connection(broker.endpoints, REQUEST_TIMEOUT_MS))
     queues = client.bounds([TOPIC])[TOPIC].queues
@@ -163,7 +166,7 @@ def main(rows: int | None, output: Path) -> None:
     except KeyboardInterrupt:
         screen.error("Stopped. Nothing is left running.")
         sys.exit(128 + (signals.received or 0))
-    except (ProcessFailed, RmqpullError, flights_data.DataMissing, Unusable) as failure:
+    except (ProcessFailed, BrokerProcessError, RmqpullError, flights_data.DataMissing, Unusable) as failure:
         screen.error(str(failure))
         sys.exit(1)
     screen.verdict(failed, time.monotonic() - begin)

@@ -17,8 +17,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 
+from rmqpull_broker.testing import BrokerProcess
+
 KILL_SECONDS_MAX = 10.0
-TERMINATE_SECONDS_MAX = 10.0
 LOG_LINES_SHOWN = 15
 # A hundred of them follow each line of an error in the JVM that says what it is about.
 JAVA_FRAME = ("at ", "... ")
@@ -39,14 +40,14 @@ class Signals:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """What arrives within is raised at the end."""
+        """What arrives within is raised at the end, also instead of an error: a child may have had the signal too."""
         self._held += 1
         try:
             yield
         finally:
             self._held -= 1
-        if self.received and not self._held:
-            raise KeyboardInterrupt
+            if self.received and not self._held:
+                raise KeyboardInterrupt
 
     def ignore(self) -> None:
         """From now on: an impatient second Ctrl-C must not interrupt the clean-up, which takes a second at most."""
@@ -136,16 +137,6 @@ class Child:
         self._process.wait()
         return sorted(names)
 
-    def terminate(self) -> int | None:
-        """SIGTERM, and its exit code; None when it had to be killed or was dead before."""
-        code = None
-        if self.running:
-            self._process.terminate()
-            with suppress(ProcessFailed):
-                code = self.wait(TERMINATE_SECONDS_MAX)
-        self.kill()
-        return code
-
     def last_words(self) -> str:
         """The end of its log, to be put below an error."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -166,13 +157,20 @@ class Children:
     def __init__(self, signals: Signals, env: Mapping[str, str]) -> None:
         self._signals = signals
         self._env = env
-        self._started: list[Child] = []
+        self._started: list[Child | BrokerProcess] = []
 
     def start(self, name: str, command: Sequence[str], log: Path) -> Child:
         with self._signals.held():
             child = Child(name, command, log, self._env)
             self._started.append(child)
         return child
+
+    def start_broker(self, broker: BrokerProcess) -> None:
+        """Starts a broker, the first time or again. Raises BrokerProcessError. A signal waits until it is ready."""
+        with self._signals.held():
+            if broker not in self._started:
+                self._started.append(broker)
+            broker.start()
 
     def __enter__(self) -> Children:
         return self

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import checkpoint
-from broker import Broker
 from processes import Child, Children, ProcessFailed
 from screen import Bar, Screen
+
+from rmqpull_broker.testing import BrokerProcess
 
 # A job that says nothing for so long is stuck: a JVM starts in ten seconds, and the broker may be away for thirty.
 SILENCE_SECONDS_MAX = 120.0
@@ -28,7 +29,7 @@ class Job:
     """How to start the Spark job. Every start is the same: only what the checkpoint holds differs."""
 
     children: Children
-    broker: Broker
+    broker: BrokerProcess
     group: str
     rows_per_batch: int
     result: Path
@@ -123,7 +124,7 @@ class Supervisor:
         self._job.broker.kill()
         self._screen.alarm(f"SIGKILL to the broker (process {self._job.broker.pid}), while the job goes on")
         time.sleep(BROKER_DOWN_SECONDS)
-        self._job.broker.start()
+        self._job.children.start_broker(self._job.broker)
         self.run.broker_outage = Outage(killed, self._now())
         self._screen.recovered(
             f"the broker is back after {self._now() - killed:.1f} s, at the same endpoints and with its messages"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ from soak.output import Row
 from soak.output import rows as output_rows
 from soak.producers import Producers
 from soak.schedule import EXACTLY_ONCE, KILLS, Fault, Kind, Round, Step
-from soak.stage import COPIED, GROUP, TRANSACTION_TIMEOUT_MS, Broker, Query
+from soak.stage import COPIED, GROUP, TRANSACTION_TIMEOUT_MS, Query, broker
 
 DRAIN_SECONDS_MAX = 300.0
 QUEUES_MAX = 12
@@ -60,7 +61,10 @@ class RoundRun:
         self._data = folder / "broker"
         self._ledger = Ledger()
         self._topics = [name for name, _ in plan.setting.topics]
-        self._broker = Broker(children, folder, plan.setting)
+        self._children = children
+        self._broker = broker(folder, plan.setting)
+        children.start_broker(self._broker)
+        self._broker.topics = {}  # later they may have grown
         self._calls = Calls(self._broker.endpoints)
         self._query = Query(children, folder, self._broker.endpoints, plan.setting)
 
@@ -110,7 +114,7 @@ class RoundRun:
         self._query.await_moment(step.moment)
         self._broker.kill()
         time.sleep(step.lasts_s)
-        self._broker.start()
+        self._children.start_broker(self._broker)
         return True
 
     def _kill_query(self, step: Step) -> bool:
@@ -129,7 +133,11 @@ class RoundRun:
         return self._query.kill_source()
 
     def _stall_broker(self, step: Step) -> bool:
-        self._broker.stall(step.lasts_s)
+        self._broker.send_signal(signal.SIGSTOP)
+        try:
+            time.sleep(step.lasts_s)
+        finally:
+            self._broker.send_signal(signal.SIGCONT)
         return True
 
     def _order_fault(self, step: Step) -> bool:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import signal
 import sys
 import time
 from contextlib import suppress
@@ -14,6 +11,8 @@ from pathlib import Path
 import checkpoint as spark_checkpoint
 from processes import Children, ProcessFailed
 
+from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.testing import BrokerProcess
 from soak import victims
 from soak.schedule import Moment, Setting
 
@@ -22,7 +21,6 @@ COPIED, COPIED_QUEUES = "copied", 3
 """Where the sink writes: each queue that is read is a message group there."""
 TRANSACTION_TIMEOUT_MS = 15_000
 """Longer than anything in a round keeps tasks from their broker."""
-READY_SECONDS_MAX = 60.0
 MOMENT_SECONDS_MAX = 120.0
 """How long a kill waits for its moment; then it comes at once."""
 _LOOK_S = 0.02
@@ -30,44 +28,20 @@ _LOOK_S = 0.02
 _SEGMENT_BYTES = 16 << 20
 
 
-class Broker:
-    """``rmqpull-broker serve`` with SYNC_FLUSH. After each start it has the endpoints of the first."""
-
-    def __init__(self, children: Children, folder: Path, setting: Setting) -> None:
-        self.endpoints = "127.0.0.1:0"
-        self._children = children
-        self._log = folder / "broker.log"
-        self._arguments = ["--data-dir", str(folder / "broker"), "--extensions", setting.extensions]
-        self._arguments += ["--brokers", ",".join(setting.brokers), "--log-level", "warning"]
-        self._arguments += ["--property", f"mappedFileSizeCommitLog={_SEGMENT_BYTES}"]
-        topics = [f"{topic}:{queues}" for topic, queues in setting.topics]
-        topics += [f"{COPIED}:{COPIED_QUEUES}:FIFO"] if setting.delivery else []
-        self.start(*(word for topic in topics for word in ("--topic", topic)))
-
-    def start(self, *topics: str) -> None:
-        """Returns when it serves. Raises ProcessFailed. Topics are named once: later they may have grown."""
-        serve = [sys.executable, "-m", "rmqpull_broker", "serve", "--listen", self.endpoints, *self._arguments, *topics]
-        self._process = self._children.start("broker", serve, self._log)
-        try:
-            line = self._process.line(READY_SECONDS_MAX) or "nothing"
-        except EOFError:
-            line = "nothing, and ended"
-        ready = re.match(r"ready endpoints=(\S+)", line)
-        if ready is None:
-            raise ProcessFailed(f"The broker is not ready: it said {line}.{self._process.last_words()}")
-        self.endpoints = ready[1]
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        self._process.kill()
-
-    def stall(self, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT after a while."""
-        os.kill(self._process.pid, signal.SIGSTOP)
-        try:
-            time.sleep(seconds)
-        finally:
-            os.kill(self._process.pid, signal.SIGCONT)
+def broker(folder: Path, setting: Setting) -> BrokerProcess:
+    """A broker with SYNC_FLUSH and the topics of a round, which is not started yet."""
+    arguments = ["--brokers", ",".join(setting.brokers), "--log-level", "warning"]
+    arguments += ["--property", f"mappedFileSizeCommitLog={_SEGMENT_BYTES}"]
+    topics: dict[str, int | tuple[int, TopicType]] = dict(setting.topics)
+    if setting.delivery:
+        topics[COPIED] = (COPIED_QUEUES, TopicType.FIFO)
+    return BrokerProcess(
+        topics,
+        data_dir=folder / "broker",
+        extensions=setting.extensions,
+        arguments=arguments,
+        log_file=folder / "broker.log",
+    )
 
 
 class Query:

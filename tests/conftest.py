@@ -1,5 +1,5 @@
-"""For all tests: a broker as a process of its own, which can be killed and started again on the same port, and
-proxies before it that speak TLS and check signatures."""
+"""For all tests: brokers as processes of their own, which can be killed and started again on the same port, and proxies
+before them that speak TLS and check signatures."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import datetime
 import hashlib
 import hmac
 import ipaddress
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +31,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import settings
 from tests.spark_settings import spark_environment
 
+from rmqpull_broker.testing import BrokerProcess, Topics
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES, Method
 
@@ -40,7 +39,6 @@ from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES, Method
 settings.register_profile("rmqpull", deadline=None)
 settings.load_profile("rmqpull")
 
-END_TIMEOUT_S = 60
 TESTS = Path(__file__).parent
 
 LONGEST_FIRST = ("soak", "bench", "integration")
@@ -68,49 +66,6 @@ def _spark_environment() -> Iterator[None]:
         yield
 
 
-class BrokerProcess:
-    """``python -m rmqpull_broker serve …``. Ended with :meth:`kill`, and begun again with :meth:`start`."""
-
-    def __init__(self, topics: dict[str, int], data_dir: Path | None = None, extensions: str = "columns") -> None:
-        self.data_dir = data_dir
-        self.endpoints = "127.0.0.1:0"
-        self._topics = [word for name, queues in topics.items() for word in ("--topic", f"{name}:{queues}")]
-        self._extensions = extensions
-        self._process: subprocess.Popen[str] | None = None
-
-    def start(self) -> None:
-        """Returns when it serves; the second time on the port that it got the first time."""
-        command = [sys.executable, "-m", "rmqpull_broker", "serve", "--listen", self.endpoints, *self._topics]
-        command += ["--extensions", self._extensions]
-        command += ["--data-dir", str(self.data_dir)] if self.data_dir else []
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        ready = self._process.stdout.readline().split()
-        assert ready[:1] == ["ready"], f"the broker did not start: {command}"
-        self.endpoints = ready[1].removeprefix("endpoints=")
-
-    def kill(self) -> None:
-        """SIGKILL, as a crash."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate(timeout=END_TIMEOUT_S)
-            self._process = None
-
-    def stop(self) -> None:
-        """SIGTERM: a graceful end."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.communicate(timeout=END_TIMEOUT_S)
-            self._process = None
-
-    def restart(self, data_dir: Path | None = None, extensions: str | None = None) -> None:
-        """A crash and a new start, perhaps with other data or other extensions."""
-        self.kill()
-        self.data_dir = data_dir or self.data_dir
-        self._extensions = extensions or self._extensions
-        self.start()
-
-
 StartBroker = Callable[..., BrokerProcess]
 
 
@@ -118,8 +73,8 @@ StartBroker = Callable[..., BrokerProcess]
 def _started_brokers() -> Iterator[StartBroker]:
     with ExitStack() as started:
 
-        def start(topics: dict[str, int], data_dir: Path | None = None, extensions: str = "columns") -> BrokerProcess:
-            broker = BrokerProcess(topics, data_dir, extensions)
+        def start(topics: Topics, data_dir: Path | None = None, extensions: str = "columns") -> BrokerProcess:
+            broker = BrokerProcess(topics, data_dir=data_dir, extensions=extensions)
             started.callback(broker.kill)
             broker.start()
             return broker
@@ -129,7 +84,7 @@ def _started_brokers() -> Iterator[StartBroker]:
 
 @pytest.fixture
 def start_broker() -> Iterator[StartBroker]:
-    """Starts broker processes with the arguments of :class:`BrokerProcess`, and ends them after the test."""
+    """Starts broker processes, and ends them after the test."""
     with _started_brokers() as start:
         yield start
 

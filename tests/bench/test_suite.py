@@ -118,7 +118,7 @@ def test_processes_that_a_process_started_are_found_and_one_that_has_ended_has_n
 def test_writes_that_kept_another_number_of_rows_have_no_figure(surplus: int, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = QUICK.written_rows * (QUICK.runs + 1)
     counts = {"exactly-once": wanted + surplus, "at-least-once": wanted}
-    monkeypatch.setattr("writing.server", lambda *_: nullcontext(SimpleNamespace(endpoints="")))
+    monkeypatch.setattr("writing.broker", lambda *_: nullcontext(SimpleNamespace(endpoints="")))
     monkeypatch.setattr("writing._rows", lambda *_: None)
     monkeypatch.setattr("writing._rate", lambda *_: 1.0)
     monkeypatch.setattr("writing.ours", lambda *_, topic: SimpleNamespace(count=lambda: counts[topic]))
@@ -136,7 +136,7 @@ def failing_kafka() -> Any:
 
 
 def test_a_topic_that_kafka_cannot_fill_can_still_be_read_by_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topics.server", lambda *_: nullcontext(SimpleNamespace(endpoints="127.0.0.1:1")))
+    monkeypatch.setattr("topics.broker", lambda *_: nullcontext(SimpleNamespace(endpoints="127.0.0.1:1")))
     monkeypatch.setattr("topics.fill", lambda *_: None)
     spark: Any = None
     with Stage(spark, QUICK, kafka=failing_kafka()).topic(8, 8, 100) as topic:

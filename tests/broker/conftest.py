@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import queue
-import re
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import grpc
 import pytest
 
+from rmqpull_broker.testing import BrokerProcess
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
@@ -190,34 +187,8 @@ def connect() -> Iterator[Connect]:
         yield open_client
 
 
-class Process:
-    """A broker that serves as a process of its own."""
-
-    def __init__(self, arguments: list[str]) -> None:
-        command = [sys.executable, "-m", "rmqpull_broker", "serve", *arguments]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        self.ready_line = self._process.stdout.readline()
-        self.pid = self._process.pid
-        ready = re.fullmatch(r"ready endpoints=(\S+) pid=\d+(?: metrics=(\S+))?\n", self.ready_line)
-        assert ready, self._process.communicate(timeout=ANSWER_TIMEOUT_S)
-        self.endpoints = ready[1]
-        self.metrics_address: str | None = ready[2]
-
-    def end(self, number: signal.Signals) -> tuple[int, str, str]:
-        """Sends a signal and gives the exit code and what else was written to standard output and error."""
-        self._process.send_signal(number)
-        stdout, stderr = self._process.communicate(timeout=ANSWER_TIMEOUT_S)
-        return self._process.returncode, stdout, stderr
-
-    def kill(self) -> None:
-        """Makes sure that nothing is left running."""
-        if self._process.poll() is None:
-            self.end(signal.SIGKILL)
-
-
 class Serve(Protocol):
-    def __call__(self, *arguments: str, listen: str = ..., data_dir: Path | None = ...) -> Process: ...
+    def __call__(self, *arguments: str, listen: str = ..., data_dir: Path | None = ...) -> BrokerProcess: ...
 
 
 @pytest.fixture
@@ -225,10 +196,10 @@ def serve() -> Iterator[Serve]:
     """Starts brokers as processes, on a free port; what still runs in the end is killed."""
     with ExitStack() as processes:
 
-        def start(*arguments: str, listen: str = "127.0.0.1:0", data_dir: Path | None = None) -> Process:
-            kept = [] if data_dir is None else ["--data-dir", str(data_dir)]
-            process = Process(["--listen", listen, *arguments, *kept])
+        def start(*arguments: str, listen: str = "127.0.0.1:0", data_dir: Path | None = None) -> BrokerProcess:
+            process = BrokerProcess(arguments=arguments, listen=listen, data_dir=data_dir)
             processes.callback(process.kill)
+            process.start()
             return process
 
         yield start

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
+import sys
+import threading
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +20,8 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Client, Connect, Serve, Started
+
+WAIT_S = 60
 
 SINGLE = v2.MessageQueue(topic=v2.Resource(name="single"), id=0)
 
@@ -40,13 +45,20 @@ def start_parked_pull(client: Client) -> Started:
 # --- a process and its words ------------------------------------------------------------------------------------------
 
 
-def test_the_ready_line_is_all_that_is_on_standard_output(serve: Serve, connect: Connect) -> None:
-    broker = serve("--topic", "single:1")
-    port = broker.endpoints.removeprefix("127.0.0.1:")
-    assert broker.ready_line == f"ready endpoints=127.0.0.1:{port} pid={broker.pid}\n"
-    assert int(port) > 0
-    assert connect(broker.endpoints).send_bodies("single", b"x") == [0]
-    assert broker.end(signal.SIGTERM) == (0, "", "")
+def test_the_ready_line_is_all_that_is_on_standard_output(connect: Connect) -> None:
+    command = [sys.executable, "-m", "rmqpull_broker", "serve", "--listen", "127.0.0.1:0", "--topic", "single:1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as broker:
+        killer = threading.Timer(WAIT_S, broker.kill)  # so that nothing here is waited for without end
+        killer.start()
+        assert broker.stdout is not None
+        ready = re.fullmatch(r"ready endpoints=127\.0\.0\.1:(\d+) pid=(\d+)\n", broker.stdout.readline())
+        assert ready is not None
+        assert (int(ready[1]) > 0, int(ready[2])) == (True, broker.pid)
+        assert connect(f"127.0.0.1:{ready[1]}").send_bodies("single", b"x") == [0]
+        broker.terminate()
+        assert broker.communicate() == ("", "")
+        killer.cancel()
+    assert broker.returncode == 0
 
 
 def test_the_ready_line_names_the_host_that_was_asked_for(serve: Serve, connect: Connect) -> None:
@@ -62,24 +74,25 @@ def test_a_signal_answers_parked_pulls_and_ends_the_process_with_0(
     broker = serve("--topic", "single:1")
     client = connect(broker.endpoints)
     pull = start_parked_pull(client)
-    assert broker.end(number) == (0, "", "")
+    broker.send_signal(number)
+    assert (broker.wait(), broker.log) == (0, "")
     assert client.finish_pull(pull) == ("MESSAGE_NOT_FOUND", "NO_MESSAGE_IN_QUEUE", [], 0)
 
 
 def test_logs_go_to_standard_error(serve: Serve, connect: Connect, tmp_path: Path) -> None:
     first = serve("--topic", "single:1", data_dir=tmp_path)
     connect(first.endpoints).send_bodies("single", b"x")
-    first.end(signal.SIGTERM)
-    code, stdout, stderr = serve(data_dir=tmp_path).end(signal.SIGTERM)
-    assert (code, stdout) == (0, "")
-    assert re.search(r"INFO rmqpull_broker\.\S+: recovered 1 messages in 1 topics\n", stderr)
+    first.stop()
+    second = serve(data_dir=tmp_path)
+    second.stop()
+    assert re.search(r"INFO rmqpull_broker\.\S+: recovered 1 messages in 1 topics\n", second.log)
 
 
 def test_logs_for_machines_are_one_object_a_line(serve: Serve, connect: Connect) -> None:
     broker = serve("--topic", "single:1", "--log-format", "json", "--log-level", "debug")
     connect(broker.endpoints).send_bodies("single", b"x")
-    _, _, stderr = broker.end(signal.SIGTERM)
-    [line] = [line for line in map(json.loads, stderr.splitlines()) if line["logger"].endswith("access")]
+    broker.stop()
+    [line] = [line for line in map(json.loads, broker.log.splitlines()) if line["logger"].endswith("access")]
     assert {name: line[name] for name in ("level", "rpc", "client_id", "topic", "code")} == {
         "level": "DEBUG",
         "rpc": "SendMessage",
@@ -91,11 +104,11 @@ def test_logs_for_machines_are_one_object_a_line(serve: Serve, connect: Connect)
 
 def test_metrics_are_on_a_page_of_their_own(serve: Serve, connect: Connect) -> None:
     broker = serve("--topic", "single:1", "--metrics-listen", "127.0.0.1:0")
-    assert broker.ready_line.endswith(f" metrics={broker.metrics_address}\n")
     connect(broker.endpoints).send_bodies("single", b"x")
-    with urllib.request.urlopen(f"http://{broker.metrics_address}/metrics", timeout=60) as page:
+    with urllib.request.urlopen(f"http://{broker.metrics_endpoints}/metrics", timeout=60) as page:
         assert 'rmqpull_broker_messages_in_total{topic="single"} 1.0' in page.read().decode().splitlines()
-    assert broker.end(signal.SIGTERM) == (0, "", "")
+    broker.stop()
+    assert broker.log == ""
 
 
 def test_a_topic_takes_the_messages_of_its_type(serve: Serve, connect: Connect) -> None:
@@ -125,7 +138,7 @@ def test_a_restart_keeps_messages_offsets_groups_and_lost_rows(serve: Serve, con
     lost = v1.LostRange(queue=v1.Queue(topic="single", broker_name="broker-a"), from_offset=0, until_offset=9)
     client.call("ReportRowsLost", v1.ReportRowsLostRequest(query_id="q", ranges=[lost]))
     before = client.bounds("single", "q")
-    first.end(signal.SIGTERM)
+    first.stop()
 
     client = connect(serve("--topic", "single:1", data_dir=tmp_path).endpoints)
     assert client.bounds("single", "q") == before
@@ -138,5 +151,5 @@ def test_a_restart_keeps_messages_offsets_groups_and_lost_rows(serve: Serve, con
 def test_without_a_data_directory_nothing_is_kept(serve: Serve, connect: Connect) -> None:
     first = serve("--topic", "single:1")
     connect(first.endpoints).send_bodies("single", b"a")
-    first.end(signal.SIGTERM)
+    first.stop()
     assert all_bodies(connect(serve("--topic", "single:1").endpoints), SINGLE) == []

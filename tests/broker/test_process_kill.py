@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
-import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -126,7 +125,7 @@ def test_what_was_acknowledged_survives_kills_at_any_moment(serve: Serve, connec
         load = Load(connect(broker.endpoints), life, committed)
         load.start()
         load.await_acknowledged(dice.randrange(1, 150))
-        broker.end(signal.SIGKILL)
+        broker.kill()
         load.join()
         acknowledged += load.acknowledged
         bulk += load.bulk

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import subprocess
 import sys
@@ -44,14 +43,14 @@ def filled(serve: Serve, connect: Connect, tmp_path: Path) -> Path:
     client = connect(broker.endpoints)
     for body in BODIES:
         client.send_bodies("single", body)
-    broker.end(signal.SIGTERM)
+    broker.stop()
     return directory
 
 
 def bodies_in(serve: Serve, connect: Connect, directory: Path) -> list[bytes]:
     broker = serve(data_dir=directory)
     bodies = connect(broker.endpoints).pull(SINGLE, 0).bodies
-    broker.end(signal.SIGTERM)
+    broker.stop()
     return bodies
 
 

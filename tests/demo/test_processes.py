@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from processes import Child, Children, ProcessFailed, Signals, session_members
 
+from rmqpull_broker.testing import BrokerProcess
+
 # Like PySpark's worker daemon: a child in a process group of its own, which outlives a kill of its parent's group.
 FAMILY = """
 import os, signal, sys, time
@@ -83,3 +85,20 @@ def test_a_signal_waits_until_the_process_is_known(signals: Signals) -> None:
         signal.raise_signal(signal.SIGINT)
         reached = True
     assert reached
+
+
+def test_a_signal_is_more_telling_than_what_it_made_fail(signals: Signals) -> None:
+    with pytest.raises(KeyboardInterrupt), signals.held():  # noqa: PT012
+        signal.raise_signal(signal.SIGINT)
+        raise ProcessFailed
+
+
+def test_a_broker_ends_with_the_block_and_comes_back_before(signals: Signals) -> None:
+    broker = BrokerProcess()
+    with Children(signals, dict(os.environ)) as children:
+        children.start_broker(broker)
+        endpoints = broker.endpoints
+        broker.kill()
+        children.start_broker(broker)
+        assert (broker.is_running, broker.endpoints) == (True, endpoints)
+    assert not broker.is_running

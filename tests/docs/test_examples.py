@@ -34,6 +34,12 @@ def test_the_manual_s_broker_within_a_test(number: int, capsys: pytest.CaptureFi
     assert capsys.readouterr().out
 
 
+def test_the_manual_s_broker_process(capsys: pytest.CaptureFixture[str]) -> None:
+    (shown,) = blocks("docs/broker.md", "BrokerProcess")
+    exec(shown, {})
+    assert re.match(r"127\.0\.0\.1:\d+ \d+\n", capsys.readouterr().out)
+
+
 def test_the_manual_s_pytest_test() -> None:
     (shown,) = blocks("docs/broker.md", "import pytest")
     names: dict[str, Any] = {}

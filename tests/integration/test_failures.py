@@ -47,7 +47,8 @@ def test_a_topic_that_lost_its_messages_stops_the_query(
     emptied.send(b"one", b"two")
     stream = queries.stream(emptied)
     queries.run(stream)
-    broker.restart(tmp_path / "other-data")
+    broker.data_dir = tmp_path / "other-data"
+    broker.restart()
     emptied.send(b"three")
     complaint = {
         "columns": "Topic emptied was deleted and created again: its creation id was",

@@ -132,7 +132,7 @@ def test_imports_point_inwards(root: str) -> None:
     assert found == []
 
 
-CORE, STORE, SERVER_EDGE, ROOT = (f"rmqpull_broker/{p}.py" for p in ("core/a", "store/a", "server/a", "testing"))
+CORE, STORE, SERVER_EDGE, ROOT = (f"rmqpull_broker/{p}.py" for p in ("core/a", "store/a", "server/a", "assembly"))
 READER, OFFSETS, SOURCE, CLIENT = (
     f"pyspark_rmqpull/{p}.py" for p in ("stream_reader", "offsets", "source", "client/columnar")
 )

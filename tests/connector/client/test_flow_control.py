@@ -144,7 +144,8 @@ def test_a_broker_that_is_away_in_the_middle_of_a_read_is_not_noticed(
             "orders", pa.record_batch({"body": pa.array([b"%1000d" % (first + n) for n in range(1_000)])})
         )
     publisher.close()
-    broker.restart(extensions=extensions)
+    broker.extensions = extensions
+    broker.restart()
     client = connect(Connection(broker.endpoints, 1000 * WAIT_S), Flow(pull_threshold_size_for_topic=1))
     ranges = everything(client)
     found = numbers(client.read(GROUP, ranges, ["queueOffset", "body"]))
