@@ -194,14 +194,16 @@ LIMITS = {
     ),
     "Stages": (
         Limit("stages open at one time", "core.staging:STAGES_MAX", "", "TOO_MANY_REQUESTS", _MEMORY),
-        Limit("calls of one stage", "core.staging:STAGE_CALLS_MAX", "", "TOO_MANY_REQUESTS", _MEMORY),
-        Limit("calls of all stages together", "core.staging:CALLS_MAX", "", "TOO_MANY_REQUESTS", _MEMORY),
+        Limit("rows of one stage", "core.staging:STAGE_ROWS_MAX", "rows", "TOO_MANY_REQUESTS", _WAITS),
+        Limit("bytes of one stage", "core.staging:STAGE_BYTES_MAX", "bytes", "TOO_MANY_REQUESTS", _WAITS),
+        Limit("notes on all stages in memory", "core.staging:STATE_BYTES_MAX", "bytes", "TOO_MANY_REQUESTS", _MEMORY),
         Limit("id of a stage or transaction", "core.staging:ID_LENGTH_MAX", "characters", "BAD_REQUEST", _MEMORY),
         Limit("timeout of a stage", "server.stage_work:TIMEOUT_MS_MAX", "ms", "BAD_REQUEST", _WAITS),
         Limit("committed writes remembered", "core.stages:WRITES_REMEMBERED_MAX", "", "the oldest go", _MEMORY),
     ),
     "Sends": (
         Limit("rows of one published batch", "server.limits:PUBLISH_ROWS_MAX", "rows", "BAD_REQUEST", _ONE_AT_A_TIME),
+        Limit("topics of one published batch", "server.limits:PUBLISH_TOPICS_MAX", "", "BAD_REQUEST", _ONE_AT_A_TIME),
         Limit(
             "bytes of one published batch", "server.limits:PUBLISH_BYTES_MAX", "bytes", "BAD_REQUEST", _ONE_AT_A_TIME
         ),

@@ -140,11 +140,15 @@ _RULES = (
 )
 
 
-def check_column_types(batch: pa.RecordBatch, topic_type: TopicType) -> None:
-    """Raises MessagePropertyConflictWithType for the first message of another type (row 15)."""
+def row_types(batch: pa.RecordBatch) -> pa.Array:
+    """The type of each message, as ``TopicType`` names it."""
     delayed = pc.is_valid(batch.column("deliveryTimestamp"))
     grouped = pc.is_valid(batch.column("messageGroup"))
     undelayed = pc.if_else(grouped, TopicType.FIFO.value, TopicType.NORMAL.value)
-    names = pc.if_else(delayed, TopicType.DELAY.value, undelayed)
-    wrong = pc.not_equal(names, topic_type.value)
-    _refuse_if(wrong, lambda index: refusals.wrong_type(topic_type, TopicType(names[index].as_py())))
+    return pc.if_else(delayed, TopicType.DELAY.value, undelayed)
+
+
+def check_types(types: pa.Array, topic_type: TopicType) -> None:
+    """Raises MessagePropertyConflictWithType for the first message of another type than its topic's (row 15)."""
+    wrong = pc.not_equal(types, topic_type.value)
+    _refuse_if(wrong, lambda index: refusals.wrong_type(topic_type, TopicType(types[index].as_py())))

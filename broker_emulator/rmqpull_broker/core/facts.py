@@ -165,7 +165,8 @@ class BatchId(NamedTuple):
 class CallStaged:
     """The rows of one call were kept in a stage's own queue, from ``first_offset`` on, sorted by the queues that they
     are meant for: ``parts`` has each of these with its number of rows. The stages of its batch are to live for
-    ``timeout_ms`` from now on; 0 means as long as the broker likes.
+    ``timeout_ms`` from now on; 0 means as long as the broker likes. ``byte_count`` is the size of the rows as limits
+    count it; 0 in what older releases kept.
     """
 
     batch: BatchId
@@ -174,6 +175,7 @@ class CallStaged:
     first_offset: int
     parts: tuple[tuple[MessageQueue, int], ...]
     timeout_ms: int = 0
+    byte_count: int = 0
 
 
 @dataclass(frozen=True)

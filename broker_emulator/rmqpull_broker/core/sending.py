@@ -6,7 +6,8 @@ message costs no Arrow, a row of a batch costs no Python object, unless it has t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -18,9 +19,9 @@ import pyarrow.compute as pc
 
 from rmqpull_broker.core import columns, limits, refusals
 from rmqpull_broker.core.column_batches import chosen_queues, complete, keys_as_group, queue_ids, sort_by_queue
-from rmqpull_broker.core.column_checks import check_column_types, check_columns
+from rmqpull_broker.core.column_checks import check_columns, check_types, row_types
 from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.errors import Forbidden, InternalError, MessageCorrupted
+from rmqpull_broker.core.errors import BadRequest, BrokerError, Forbidden, InternalError, MessageCorrupted
 from rmqpull_broker.core.facts import ColumnsStored, QueuePart
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import PERM_WRITE, Message, MessageQueue, TopicConfig, TopicType
@@ -45,9 +46,17 @@ class AutoCreation:
     queue_nums: int = DEFAULT_TOPIC_QUEUE_NUMS
 
 
-class Published(NamedTuple):
-    """A batch of one topic on its way in: columns of the wire's publish schema, absent ones counting as null.
+class TopicPart(NamedTuple):
+    """The next ``row_count`` rows of a batch are messages of this topic."""
 
+    topic: str
+    row_count: int
+
+
+class Published(NamedTuple):
+    """A batch on its way in: columns of the wire's publish schema, absent ones counting as null.
+
+    All rows are of ``topic``, unless ``parts`` says which of them are of which topic, in the order of the rows.
     ``by_keys`` sends rows with the same keys to the same queue, where neither a queue nor a message group says more.
     """
 
@@ -56,6 +65,7 @@ class Published(NamedTuple):
     born_host: str
     creation: AutoCreation | None = None
     by_keys: bool = False
+    parts: Sequence[TopicPart] = ()
 
 
 class PlacedBatch(NamedTuple):
@@ -127,7 +137,7 @@ class Sender:
         return placed and store_messages(draft, [placed], now_ms, self.store_host)[0]
 
     def publish(self, draft: Draft, published: Published, now_ms: int) -> tuple[QueuePart, ...]:
-        """Stores a batch of one topic, as if its rows had been sent one after another.
+        """Stores a batch, as if its rows had been sent one after another.
 
         Rows that wait for their delivery time are said to be where they wait. Raises the BrokerError of the first rule
         that a row breaks; then nothing is stored and no topic is created.
@@ -137,30 +147,57 @@ class Sender:
 
     def place(self, draft: Draft, published: Published, now_ms: int) -> PlacedBatch:
         """Completes and checks a batch, and gives each row the queue that it is meant for; creates a missing topic
-        where that is asked for. Raises the BrokerError of the first rule that a row breaks.
+        where that is asked for. Raises the BrokerError of the first rule that a row breaks; where the batch has several
+        topics, the sentence begins with the topic that it is about.
         """
-        name = published.topic
-        check_topic_name(name)
-        if published.rows.num_rows == 0:
-            raise MessageCorrupted("no message to send")
+        parts = published.parts or [TopicPart(published.topic, published.rows.num_rows)]
+        is_one = len(parts) == 1
+        for part in parts:
+            with _about(part.topic, is_one):
+                check_topic_name(part.topic)
+        _check_parts(parts, published.rows.num_rows)
         batch = complete(published.rows, self.message_ids, now_ms, published.born_host, self.store_host)
         check_columns(batch, now_ms)
-        topic = self.topic(draft, name, published.creation, now_ms)
-        if _is_typed(topic):
-            check_column_types(batch, topic.topic_type)
-        queue_count = _writable_count(draft, topic)
-        check_in_service(draft, now_ms)
-        if name.startswith(RETRY_PREFIX):
-            raise refusals.batch_of_retries(name)
-        if pc.max(pc.binary_length(batch.column("body"))).as_py() > draft.properties.max_message_size:
-            raise refusals.large_stored_body(draft.properties.max_message_size)
-        chosen = chosen_queues(published.rows, draft.state.broker_names, topic.write_queue_nums)
         groups = batch.column("messageGroup")
         if published.by_keys:
             groups = pc.coalesce(groups, keys_as_group(batch.column("keys")))
-        in_turn = partial(self.selector.in_turn, name, queue_count)
-        batch, counts = sort_by_queue(batch, queue_ids(groups, chosen, queue_count, in_turn), queue_count)
-        return PlacedBatch([(_queue_at(draft, topic, index), count) for index, count in counts], batch)
+        all_types = row_types(batch)
+        place, queues, indexes = 0, list[MessageQueue](), list[pa.Array]()
+        for part in parts:
+            types, its_groups, its_rows = (column.slice(place, part.row_count) for column in (all_types, groups, batch))
+            with _about(part.topic, is_one):
+                topic = self._writable_topic(draft, part.topic, published.creation, types, its_rows, now_ms)
+                given = published.rows.slice(place, part.row_count)
+                chosen = chosen_queues(given, draft.state.broker_names, topic.write_queue_nums)
+            own_queues = draft.state.writable_queues(topic)
+            in_turn = partial(self.selector.in_turn, part.topic, len(own_queues))
+            index = queue_ids(its_groups, chosen, len(own_queues), in_turn)
+            indexes.append(pc.add(index, pa.scalar(len(queues), pa.int32())) if queues else index)
+            queues += own_queues
+            place += part.row_count
+        batch, counts = sort_by_queue(batch, pa.concat_arrays(indexes), len(queues))
+        return PlacedBatch([(queues[index], count) for index, count in counts], batch)
+
+    def _writable_topic(
+        self,
+        draft: Draft,
+        name: str,
+        creation: AutoCreation | None,
+        types: pa.Array,
+        rows: pa.RecordBatch,
+        now_ms: int,
+    ) -> TopicConfig:
+        """The topic of a part, which must take its rows."""
+        topic = self.topic(draft, name, creation, now_ms)
+        if _is_typed(topic):
+            check_types(types, topic.topic_type)
+        _writable_count(draft, topic)
+        check_in_service(draft, now_ms)
+        if name.startswith(RETRY_PREFIX):
+            raise refusals.batch_of_retries(name)
+        if pc.max(pc.binary_length(rows.column("body"))).as_py() > draft.properties.max_message_size:
+            raise refusals.large_stored_body(draft.properties.max_message_size)
+        return topic
 
     def store(
         self, draft: Draft, queues: Sequence[tuple[MessageQueue, int]], batch: pa.RecordBatch, now_ms: int
@@ -198,6 +235,33 @@ class Sender:
             offsets = [each.row.queue_offset for each in group]
             parts.append(QueuePart(queue, offsets[0], len(offsets)))
         return tuple(parts)
+
+
+@contextmanager
+def _about(topic: str, is_only_one: bool) -> Iterator[None]:
+    """Says in a refusal which of several topics it is about."""
+    try:
+        yield
+    except BrokerError as error:
+        if is_only_one:
+            raise
+        raise type(error)(f"topic[{topic}]: {error}") from None
+
+
+def _check_parts(parts: Sequence[TopicPart], row_count: int) -> None:
+    """Raises MessageCorrupted without any row, BadRequest unless the parts have each topic once and all rows."""
+    if row_count == 0:
+        raise MessageCorrupted("no message to send")
+    named = set[str]()
+    for topic, count in parts:
+        if topic in named:
+            raise BadRequest(f"the batch names topic {topic} twice; put all of its rows into one part")
+        named.add(topic)
+        if count < 1:
+            raise BadRequest(f"the part of topic {topic} has {count} rows, and must have 1 or more")
+    named_count = sum(count for _, count in parts)
+    if named_count != row_count:
+        raise BadRequest(f"the parts of the batch have {named_count} rows together, and the batch has {row_count}")
 
 
 def check_in_service(draft: Draft, now_ms: int) -> None:

@@ -6,10 +6,14 @@ them as they hold all messages; what is said here is where they are meant to go,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from rmqpull_broker.core.facts import BatchId, CallStaged, Fact, StagedCallStored, StagesCommitted, StagesEnded
+from rmqpull_broker.core.model import MessageQueue
 
 STAGE_PREFIX = "%STAGE%"
 """What the names of hidden topics begin with; no client may name a topic so."""
@@ -17,28 +21,124 @@ WRITES_REMEMBERED_MAX = 10_000
 """Committed writes that are no part of a query: beyond it the oldest are forgotten."""
 
 
+CALL_BYTES = 700
+"""About what the broker keeps in memory of a staged call, beside its packed parts."""
+_CALLS_PER_RUN = 128
+
+
+class StagedCall(NamedTuple):
+    """What is kept in memory of a call. Its queues are packed: a call may be meant for thousands of them."""
+
+    sequence: int
+    first_offset: int
+    row_count: int
+    byte_count: int
+    timeout_ms: int
+    packed_parts: bytes
+
+    @property
+    def parts(self) -> list[tuple[MessageQueue, int]]:
+        """The queues that the rows are meant for, in the order of the rows, each with its number of rows."""
+        return [(MessageQueue(*queue), count) for queue, count in json.loads(zlib.decompress(self.packed_parts))]
+
+    @property
+    def state_bytes(self) -> int:
+        """About how much memory it takes."""
+        return CALL_BYTES + len(self.packed_parts)
+
+
 @dataclass(frozen=True)
 class Stage:
-    """What one attempt of one writer has handed over; of a committed stage, what is still to be stored."""
+    """What one attempt of one writer has handed over; of a committed stage, what is still to be stored.
+
+    Its calls stand in runs that later versions of the stage share, so that no fact costs a copy of all calls.
+    """
 
     batch: BatchId
-    calls: tuple[CallStaged, ...] = ()
+    topics: frozenset[str] = frozenset()
+    call_count: int = 0
+    row_count: int = 0
+    byte_count: int = 0
+    state_bytes: int = 0
     is_committed: bool = False
+    _runs: tuple[dict[int, StagedCall], ...] = ()
 
     def with_fact(self, fact: CallStaged | StagesCommitted | StagedCallStored) -> Stage:
         """The stage after a fact of its own."""
         match fact:
             case CallStaged():
-                return replace(self, calls=(*self.calls, fact))
+                return self._with_call(fact)
             case StagesCommitted():
-                return replace(self, is_committed=True, calls=tuple(sorted(self.calls, key=lambda call: call.sequence)))
+                return replace(self, is_committed=True, _runs=_as_runs(sorted(self.calls())))
             case StagedCallStored(_, sequence):
-                assert self.calls[0].sequence == sequence, "calls are stored in their order"
-                return replace(self, calls=self.calls[1:])
+                return self._without_first(sequence)
+
+    def _with_call(self, fact: CallStaged) -> Stage:
+        topics = {queue.topic for queue, _ in fact.parts}
+        call = StagedCall(
+            fact.sequence,
+            fact.first_offset,
+            sum(count for _, count in fact.parts),
+            fact.byte_count,
+            fact.timeout_ms,
+            zlib.compress(json.dumps(fact.parts, separators=(",", ":")).encode(), 1),
+        )
+        runs = self._runs
+        if runs and len(runs[-1]) < _CALLS_PER_RUN:
+            runs = (*runs[:-1], {**runs[-1], call.sequence: call})
+        else:
+            runs = (*runs, {call.sequence: call})
+        return replace(
+            self._changed_by(call, 1), topics=self.topics if topics <= self.topics else self.topics | topics, _runs=runs
+        )
+
+    def _without_first(self, sequence: int) -> Stage:
+        first = self.first_call
+        assert first.sequence == sequence, "calls are stored in their order"
+        run = dict(self._runs[0])
+        del run[sequence]
+        return replace(self._changed_by(first, -1), _runs=(run, *self._runs[1:]) if run else self._runs[1:])
+
+    def _changed_by(self, call: StagedCall, sign: int) -> Stage:
+        return replace(
+            self,
+            call_count=self.call_count + sign,
+            row_count=self.row_count + sign * call.row_count,
+            byte_count=self.byte_count + sign * call.byte_count,
+            state_bytes=self.state_bytes + sign * call.state_bytes,
+        )
+
+    def calls(self) -> Iterator[StagedCall]:
+        """Its calls; those of a committed stage in the order of their numbers, of another as they came."""
+        return (call for run in self._runs for call in run.values())
+
+    @property
+    def first_call(self) -> StagedCall:
+        """The first of :meth:`calls`."""
+        return next(self.calls())
+
+    @property
+    def last_call(self) -> StagedCall:
+        """The last of :meth:`calls`."""
+        run = self._runs[-1]
+        return run[next(reversed(run))]
 
     def has(self, sequence: int) -> bool:
         """Whether the call of that number was taken in."""
-        return any(call.sequence == sequence for call in self.calls)
+        return any(sequence in run for run in self._runs)
+
+    def to_facts(self, stage_id: str) -> Iterator[CallStaged]:
+        """Facts that give a new stage the same calls."""
+        for call in self.calls():
+            parts = tuple(call.parts)
+            yield CallStaged(
+                self.batch, stage_id, call.sequence, call.first_offset, parts, call.timeout_ms, call.byte_count
+            )
+
+
+def _as_runs(calls: Sequence[StagedCall]) -> tuple[dict[int, StagedCall], ...]:
+    starts = range(0, len(calls), _CALLS_PER_RUN)
+    return tuple({call.sequence: call for call in calls[start : start + _CALLS_PER_RUN]} for start in starts)
 
 
 class Stages:
@@ -47,7 +147,7 @@ class Stages:
     def __init__(self) -> None:
         self._stages: dict[str, Stage] = {}
         self._committing: dict[str, None] = {}
-        self.call_count = 0
+        self.state_bytes = 0
         # The newest committed batch of each query, for ever; and committed writes, by age.
         self._newest: dict[str, int] = {}
         self._writes: dict[str, None] = {}
@@ -74,20 +174,23 @@ class Stages:
         """Takes in a kept fact."""
         match fact:
             case CallStaged(batch, stage_id):
-                self._stages[stage_id] = self._stages.get(stage_id, Stage(batch)).with_fact(fact)
-                self.call_count += 1
+                self._put(stage_id, self._stages.get(stage_id, Stage(batch)).with_fact(fact))
             case StagesCommitted(batch, stage_ids):
                 self._remember(batch)
                 for stage_id in stage_ids:
-                    self._stages[stage_id] = self._stages[stage_id].with_fact(fact)
+                    self._put(stage_id, self._stages[stage_id].with_fact(fact))
                     self._committing[stage_id] = None
             case StagedCallStored(stage_id):
-                self._stages[stage_id] = self._stages[stage_id].with_fact(fact)
-                self.call_count -= 1
+                self._put(stage_id, self._stages[stage_id].with_fact(fact))
             case StagesEnded(stage_ids):
                 for stage_id in stage_ids:
-                    self.call_count -= len(self._stages.pop(stage_id).calls)
+                    self.state_bytes -= self._stages.pop(stage_id).state_bytes
                     self._committing.pop(stage_id, None)
+
+    def _put(self, stage_id: str, stage: Stage) -> None:
+        before = self._stages.get(stage_id)
+        self._stages[stage_id] = stage
+        self.state_bytes += stage.state_bytes - (0 if before is None else before.state_bytes)
 
     def _remember(self, batch: BatchId) -> None:
         if batch.number is not None:
@@ -101,6 +204,7 @@ class Stages:
         """Facts that give an empty state all of this."""
         facts: list[Fact] = [StagesCommitted(BatchId(query, number), ()) for query, number in self._newest.items()]
         facts += [StagesCommitted(BatchId(write, None), ()) for write in self._writes]
-        facts += [call for stage in self._stages.values() for call in stage.calls]
+        for stage_id, stage in self._stages.items():
+            facts += stage.to_facts(stage_id)
         facts += [StagesCommitted(self._stages[stage_id].batch, (stage_id,)) for stage_id in self._committing]
         return facts

@@ -33,16 +33,17 @@ from rmqpull_broker.core.facts import (
     StagesCommitted,
     StagesEnded,
 )
-from rmqpull_broker.core.model import MessageQueue, TopicConfig
+from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.sending import Published, Sender
-from rmqpull_broker.core.stages import STAGE_PREFIX
+from rmqpull_broker.core.stages import CALL_BYTES, STAGE_PREFIX, Stage, StagedCall
 
 STAGES_MAX = 10_000
 """Stages that may be open at one time."""
-STAGE_CALLS_MAX = 10_000
-"""Calls of one stage."""
-CALLS_MAX = 200_000
-"""About how many calls all stages may have together: the memory that they take, whatever their rows do."""
+STAGE_ROWS_MAX = 100_000_000
+STAGE_BYTES_MAX = 40 << 30
+"""Rows of one stage, and the bytes of their bodies, tags, keys and user properties: what one task may write."""
+STATE_BYTES_MAX = 128 << 20
+"""About how much memory the broker's notes on all stages may take; their rows are on disk."""
 ID_LENGTH_MAX = 255
 
 
@@ -60,7 +61,7 @@ def stage(
 
     False when the batch was committed before: then nothing needs to be staged. Raises BadRequest for ids and numbers
     that cannot be, PreconditionFailed for a stage that is committed or another batch's, TooManyRequests above the
-    limits, and what ``Sender.publish`` raises.
+    limits, and what ``Sender.place`` raises.
     """
     _check_batch(batch)
     _check_id("stage", stage_id)
@@ -70,23 +71,46 @@ def stage(
         return False
     found = draft.find_stage(stage_id)
     if found is None and len(draft.stages()) >= STAGES_MAX:
-        raise TooManyRequests(f"{STAGES_MAX} stages are open already")
+        raise TooManyRequests(
+            f"stage {stage_id} of transaction {batch.writer} cannot be opened: {STAGES_MAX} stages are open already, "
+            "the max. Commit or drop other transactions first, or write with fewer tasks at a time"
+        )
     if found is not None and (found.is_committed or found.batch != batch):
         raise PreconditionFailed(f"stage {stage_id} is of another batch or committed")
     if found is not None and found.has(sequence):
         return True
-    if found is not None and len(found.calls) >= STAGE_CALLS_MAX:
-        raise TooManyRequests(f"stage {stage_id} has {STAGE_CALLS_MAX} calls already")
-    if draft.state.stages.call_count >= CALLS_MAX:
-        raise TooManyRequests(f"{CALLS_MAX} calls are staged already")
     placed = sender.place(draft, published, now_ms)
+    byte_count = columns.byte_count(placed.batch)
+    _check_room(draft, batch, stage_id, placed.batch.num_rows, byte_count)
     queue = _queue_of(draft, stage_id)
     first_offset = draft.next_offset(queue)
     offsets = columns.offset_column(first_offset, placed.batch.num_rows)
     rows = placed.batch.set_column(0, columns.STORED_SCHEMA.field(0), offsets)
     draft.add(ColumnsStored((QueuePart(queue, first_offset, rows.num_rows),), rows))
-    draft.add(CallStaged(batch, stage_id, sequence, first_offset, tuple(placed.queues), timeout_ms))
+    draft.add(CallStaged(batch, stage_id, sequence, first_offset, tuple(placed.queues), timeout_ms, byte_count))
     return True
+
+
+def _check_room(draft: Draft, batch: BatchId, stage_id: str, row_count: int, byte_count: int) -> None:
+    """Raises TooManyRequests unless a stage may take these rows."""
+    found = draft.find_stage(stage_id) or Stage(batch)
+    for what, staged, added, limit in (
+        ("rows", found.row_count, row_count, STAGE_ROWS_MAX),
+        ("bytes", found.byte_count, byte_count, STAGE_BYTES_MAX),
+    ):
+        if staged + added > limit:
+            raise TooManyRequests(
+                f"stage {stage_id} of transaction {batch.writer} has {staged:,} {what}, and {added:,} more would "
+                f"exceed the max of {limit:,} for one stage. A stage is what one task writes: write with more tasks, "
+                "so that each has fewer rows (in Spark, repartition the rows before the write)"
+            )
+    staged = draft.state.stages.state_bytes
+    if staged + CALL_BYTES > STATE_BYTES_MAX:
+        raise TooManyRequests(
+            f"stage {stage_id} of transaction {batch.writer} takes no more: the broker's notes on all stages, about "
+            f"{CALL_BYTES} bytes for each call, take {staged:,} bytes of memory, and may take {STATE_BYTES_MAX:,}. "
+            "Commit or drop other transactions first, or send more rows in each call (in Spark, raise batchBytes)"
+        )
 
 
 class CommittedStage(NamedTuple):
@@ -128,12 +152,12 @@ def _check_whole(draft: Draft, batch: BatchId, entry: CommittedStage) -> None:
         raise PreconditionFailed(
             f"stage {entry.stage_id} is not there: it was dropped when its timeout was over, or never made"
         )
-    if len(found.calls) != entry.call_count:
+    if found.call_count != entry.call_count:
         raise PreconditionFailed(
-            f"stage {entry.stage_id} has {len(found.calls)} calls, and its writer made {entry.call_count}: parts of it "
+            f"stage {entry.stage_id} has {found.call_count} calls, and its writer made {entry.call_count}: parts of it "
             "were dropped"
         )
-    for topic in {queue.topic for call in found.calls for queue, _ in call.parts}:
+    for topic in sorted(found.topics):
         if draft.find_topic(topic) is None:
             raise PreconditionFailed(f"topic {topic}, for which stage {entry.stage_id} holds messages, is gone")
 
@@ -145,32 +169,48 @@ def store_next(draft: Draft, sender: Sender, stage_id: str, now_ms: int) -> int:
     see goes to another, where it is found. Raises what storing raises; then it is to be tried again.
     """
     stage = draft.stage(stage_id)
-    call = stage.calls[0]
+    call = stage.first_call
     rows = _rows_of(draft, stage_id, call)
-    topic = draft.find_topic(call.parts[0][0].topic)
-    if topic is not None:
-        place, by_queue = 0, dict[MessageQueue, list[pa.RecordBatch]]()
-        for queue, count in call.parts:
-            by_queue.setdefault(_seen(draft, topic, queue), []).append(rows.slice(place, count))
-            place += count
-        queues = [(queue, sum(part.num_rows for part in parts)) for queue, parts in by_queue.items()]
-        if len(queues) < len(call.parts):
-            rows = pa.concat_batches(list(chain.from_iterable(by_queue.values())))
-        sender.store(draft, queues, rows, now_ms)
+    topics = _TopicsNow(draft)
+    place, by_queue = 0, dict[MessageQueue, list[pa.RecordBatch]]()
+    parts = call.parts
+    for queue, count in parts:
+        now = topics.queue_for(queue)
+        if now is not None:
+            by_queue.setdefault(now, []).append(rows.slice(place, count))
+        place += count
+    queues = [(queue, sum(part.num_rows for part in its_rows)) for queue, its_rows in by_queue.items()]
+    if queues:
+        kept = rows if len(queues) == len(parts) else pa.concat_batches(list(chain.from_iterable(by_queue.values())))
+        sender.store(draft, queues, kept, now_ms)
     draft.add(StagedCallStored(stage_id, call.sequence))
-    if len(stage.calls) == 1:
+    if stage.call_count == 1:
         draft.add(StagesEnded((stage_id,)))
-    return 0 if topic is not None else rows.num_rows
+    stored_count: int = sum(count for _, count in queues)
+    return call.row_count - stored_count
 
 
-def _seen(draft: Draft, topic: TopicConfig, queue: MessageQueue) -> MessageQueue:
-    seen = draft.state.writable_queues(topic)
-    return queue if queue in seen or not seen else seen[queue.queue_id % len(seen)]
+class _TopicsNow:
+    """The queues that topics have by now, each topic asked about once."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._seen: dict[str, list[MessageQueue] | None] = {}
+
+    def queue_for(self, queue: MessageQueue) -> MessageQueue | None:
+        """Where rows go that were meant for a queue; None when its topic is gone."""
+        if queue.topic not in self._seen:
+            topic = self._draft.find_topic(queue.topic)
+            self._seen[queue.topic] = None if topic is None else self._draft.state.writable_queues(topic)
+        seen = self._seen[queue.topic]
+        if seen is None:
+            return None
+        return queue if queue in seen or not seen else seen[queue.queue_id % len(seen)]
 
 
-def _rows_of(draft: Draft, stage_id: str, call: CallStaged) -> pa.RecordBatch:
-    count = sum(count for _, count in call.parts)
-    pieces = list(draft.state.store.read(_queue_of(draft, stage_id), call.first_offset, call.first_offset + count))
+def _rows_of(draft: Draft, stage_id: str, call: StagedCall) -> pa.RecordBatch:
+    until_offset = call.first_offset + call.row_count
+    pieces = list(draft.state.store.read(_queue_of(draft, stage_id), call.first_offset, until_offset))
     return pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces)
 
 

@@ -6,6 +6,7 @@ PULL_ROWS_MAX = 65_536
 PULL_BYTES_MAX = 32 << 20
 PUBLISH_BYTES_MAX = 32 << 20
 PUBLISH_ROWS_MAX = 65_536
+PUBLISH_TOPICS_MAX = 1_000
 """One batch is taken in at one go, and nobody else is served meanwhile."""
 
 GRPC_MESSAGE_BYTES_MAX = 64 << 20

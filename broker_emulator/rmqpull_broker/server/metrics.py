@@ -7,6 +7,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -58,15 +59,21 @@ class Metrics:
                 self.messages_in[fact.queue.topic] += len(fact.rows)
                 self.bytes_in[fact.queue.topic] += sum(len(row.message.body) for row in fact.rows)
             elif isinstance(fact, ColumnsStored):
-                topic = fact.parts[0].queue.topic
-                if topic.startswith(STAGE_PREFIX):
-                    continue
-                self.messages_in[topic] += fact.batch.num_rows
-                self.bytes_in[topic] += _body_bytes(fact.batch)
+                self._count_columns(fact)
             elif isinstance(fact, TopicDeleted):
                 # Names must not gather for ever.
                 for counter in (self.messages_in, self.bytes_in, self.messages_out, self.bytes_out):
                     del counter[fact.topic]
+
+    def _count_columns(self, stored: ColumnsStored) -> None:
+        place = 0
+        for topic, parts in groupby(stored.parts, key=lambda part: part.queue.topic):
+            if topic.startswith(STAGE_PREFIX):
+                return
+            count = sum(part.row_count for part in parts)
+            self.messages_in[topic] += count
+            self.bytes_in[topic] += _body_bytes(stored.batch.slice(place, count))
+            place += count
 
     def pulled(self, topic: str, pulled: Pulled) -> None:
         """Counts what a pull found in one queue."""

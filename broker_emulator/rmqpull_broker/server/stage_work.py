@@ -52,7 +52,7 @@ class StageWork:
         """Goes on with commits that a kill cut short, and gives all other stages their time."""
         for stage in self._state.stages.all().values():
             if not stage.is_committed:
-                self._expect(stage.batch, stage.calls[-1].timeout_ms)
+                self._expect(stage.batch, stage.last_call.timeout_ms)
         if self._state.stages.committing():
             self._storing.ring()
 

@@ -60,8 +60,8 @@ def _lost_from_json(form: Any) -> RowsLost:
 
 
 def _call_from_json(form: Any) -> CallStaged:
-    batch, stage_id, sequence, first_offset, parts, timeout_ms = form
-    return CallStaged(BatchId(*batch), stage_id, sequence, first_offset, _offsets_from_json(parts), timeout_ms)
+    batch, stage_id, sequence, first_offset, parts, *others = form
+    return CallStaged(BatchId(*batch), stage_id, sequence, first_offset, _offsets_from_json(parts), *others)
 
 
 CODECS = (
@@ -100,7 +100,7 @@ CODECS = (
     Codec(
         15,
         CallStaged,
-        lambda f: [f.batch, f.stage_id, f.sequence, f.first_offset, f.parts, f.timeout_ms],
+        lambda f: [f.batch, f.stage_id, f.sequence, f.first_offset, f.parts, f.timeout_ms, f.byte_count],
         _call_from_json,
     ),
     Codec(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core import columns, limits
-from rmqpull_broker.core.column_checks import check_column_types, check_columns
+from rmqpull_broker.core.column_checks import check_columns, check_types, row_types
 from rmqpull_broker.core.errors import BadRequest, BrokerError, MessagePropertyConflictWithType
 from rmqpull_broker.core.model import Message, StoredMessage, TopicType
 from rmqpull_broker.core.row_checks import check_row_types, check_rows
@@ -28,7 +28,7 @@ def batch_of(*messages: dict[str, Any]) -> pa.RecordBatch:
 def judge_columns(messages: Sequence[dict[str, Any]], topic_type: TopicType) -> None:
     batch = batch_of(*messages)
     check_columns(batch, NOW_MS)
-    check_column_types(batch, topic_type)
+    check_types(row_types(batch), topic_type)
 
 
 def judge_rows(messages: Sequence[dict[str, Any]], topic_type: TopicType) -> None:

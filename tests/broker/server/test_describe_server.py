@@ -18,6 +18,7 @@ def test_extensions_and_limits_are_named(client: Client) -> None:
     assert list(answer.extensions) == ["admin", "columns", "stages"]
     assert answer.version == rmqpull_broker.__version__
     assert min(answer.pull_rows_max, answer.pull_bytes_max, answer.publish_bytes_max) > 0
+    assert answer.publish_topics_max == 1_000
 
 
 def test_a_batch_and_a_pull_of_the_largest_size_fit_into_a_message_of_the_server(client: Client) -> None:

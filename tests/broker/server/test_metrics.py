@@ -44,8 +44,10 @@ def test_stored_messages_are_counted_by_topic_in_either_form() -> None:
     metrics = Metrics()
     metrics.kept([RowsStored(QUEUE, rows(b"a", b"bcd")), GroupDeleted("g")])
     metrics.kept([ColumnsStored((QueuePart(QUEUE, 2, 2),), batch(b"", b"ef"))])
-    metrics.kept([RowsStored(QUEUE._replace(topic="bills"), rows(b"x"))])
-    assert (metrics.messages_in, metrics.bytes_in) == ({"orders": 4, "bills": 1}, {"orders": 6, "bills": 1})
+    bills = QUEUE._replace(topic="bills")
+    metrics.kept([RowsStored(bills, rows(b"x"))])
+    metrics.kept([ColumnsStored((QueuePart(QUEUE, 4, 2), QueuePart(bills, 1, 1)), batch(b"g", b"h", b"ijk"))])
+    assert (metrics.messages_in, metrics.bytes_in) == ({"orders": 6, "bills": 2}, {"orders": 8, "bills": 4})
 
 
 def test_what_is_staged_counts_when_it_is_stored_and_leaves_no_name_behind() -> None:

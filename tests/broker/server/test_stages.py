@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -13,6 +13,7 @@ from rmqpull_broker.core.errors import IllegalTopic
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto import columns
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2
 from rmqpull_proto.rmqpull.v1 import stages_pb2 as rpc
 
@@ -108,6 +109,49 @@ def test_stages_and_commits_outlive_a_restart(connect: Connect, tmp_path: Path) 
     with running_broker(topics={"orders": 1}, data_dir=str(tmp_path)) as broker:
         assert connect(broker.endpoints).call("CommitStages", commit(("a", 2))).was_committed
         assert seen(broker) == [b"1", b"2"]
+
+
+def of_topics(topics: dict[str, list[bytes]], **others: Any) -> rpc.StageColumnsRequest:
+    """A call with messages of several topics."""
+    batch = pa.record_batch({"body": pa.array([body for bodies in topics.values() for body in bodies], pa.binary())})
+    return rpc.StageColumnsRequest(
+        transaction=BATCH,
+        stage_id="a",
+        arrow_ipc=columns.write_stream(batch.schema, [batch]),
+        parts=[columns_pb2.TopicPart(topic=topic, row_count=len(bodies)) for topic, bodies in topics.items()],
+        **others,
+    )
+
+
+def test_calls_of_several_topics_outlive_restarts_before_and_after_the_commit(connect: Connect, tmp_path: Path) -> None:
+    topics = {"orders": 1, "paid": 1}
+    with running_broker(topics=topics, data_dir=str(tmp_path)) as broker:
+        request = of_topics({"orders": [b"1", b"2"], "paid": [b"3"]})
+        assert connect(broker.endpoints).call("StageColumns", request).status.code == 20000
+    with running_broker(topics=topics, data_dir=str(tmp_path)) as broker:
+        client = connect(broker.endpoints)
+        request = of_topics({"paid": [b"4"], "orders": [b"5"]}, sequence=1)
+        assert client.call("StageColumns", request).status.code == 20000
+        assert seen(broker) == []
+        client.call("CommitStages", commit(("a", 2)))
+    with running_broker(topics=topics, data_dir=str(tmp_path)) as broker:
+        assert seen(broker) == [b"1", b"2", b"5"]
+        assert [row.message.body for row in broker.messages("paid")] == [b"3", b"4"]
+        assert broker.look(lambda state: list(state.stages.all())) == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "sentence"),
+    [
+        (of_topics({"orders": [b"1"]}, topic="orders"), "names topic orders for all rows, and parts beside it"),
+        (of_topics({f"topic-{number}": [b"1"] for number in range(1_001)}), "1001 topics is above the max 1000"),
+    ],
+    ids=["a topic beside its parts", "too many topics"],
+)
+def test_parts_that_cannot_be_are_refused(client: Client, request_: rpc.StageColumnsRequest, sentence: str) -> None:
+    answer = client.call("StageColumns", request_)
+    assert answer.status.code == v2.Code.BAD_REQUEST
+    assert sentence in answer.status.message
 
 
 def test_retention_passes_stages_by_and_what_they_held_is_whole_after_a_restart(

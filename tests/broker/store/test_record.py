@@ -1,5 +1,6 @@
 """The bytes of the commit log."""
 
+import json
 import struct
 import zlib
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.core import columns
 from rmqpull_broker.core.facts import (
+    BatchId,
     CallStaged,
     ColumnsStored,
     Fact,
@@ -32,7 +34,7 @@ from rmqpull_broker.core.facts import (
     TopicPut,
 )
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage
-from rmqpull_broker.store import record
+from rmqpull_broker.store import record, small_facts
 from rmqpull_broker.store.rows import LoggedRows
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -122,6 +124,13 @@ def test_the_layout_is_as_drawn() -> None:
     assert record.encode_record([GroupDeleted("g")], 77) == data
     assert record.encode_segment_header() == b"RMQPLOG\0" + struct.pack("<II", 2, 0)
     assert (record.RECORD_HEADER_BYTES, record.SEGMENT_HEADER_BYTES) == (24, 16)
+
+
+def test_a_call_of_a_stage_that_was_kept_without_its_size_is_still_read() -> None:
+    header = b'[["query",7],"stage",3,20,[[["orders","broker-a",1],5]],600000]'
+    assert small_facts.BY_KIND[15].from_json(json.loads(header)) == CallStaged(
+        BatchId("query", 7), "stage", 3, 20, ((MessageQueue("orders", "broker-a", 1), 5),), 600_000, byte_count=0
+    )
 
 
 def test_columns_are_aligned_and_do_not_keep_what_they_were_read_from() -> None:

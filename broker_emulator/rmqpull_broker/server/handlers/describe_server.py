@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from rmqpull_broker import __version__
-from rmqpull_broker.server.limits import PUBLISH_BYTES_MAX, PUBLISH_ROWS_MAX, PULL_BYTES_MAX, PULL_ROWS_MAX
+from rmqpull_broker.server.limits import (
+    PUBLISH_BYTES_MAX,
+    PUBLISH_ROWS_MAX,
+    PUBLISH_TOPICS_MAX,
+    PULL_BYTES_MAX,
+    PULL_ROWS_MAX,
+)
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.status import OK
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
@@ -19,4 +25,5 @@ async def answer(service: Service, request: rpc.DescribeServerRequest, caller: C
         pull_bytes_max=PULL_BYTES_MAX,
         publish_bytes_max=PUBLISH_BYTES_MAX,
         publish_rows_max=PUBLISH_ROWS_MAX,
+        publish_topics_max=PUBLISH_TOPICS_MAX,
     )

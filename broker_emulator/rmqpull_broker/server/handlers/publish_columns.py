@@ -5,23 +5,23 @@ from __future__ import annotations
 import pyarrow as pa
 
 from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
-from rmqpull_broker.core.sending import DEFAULT_TOPIC_QUEUE_NUMS, AutoCreation, Published
+from rmqpull_broker.core.sending import DEFAULT_TOPIC_QUEUE_NUMS, AutoCreation, Published, TopicPart
 from rmqpull_broker.server.codec import column_queue_to
-from rmqpull_broker.server.limits import PUBLISH_BYTES_MAX, PUBLISH_ROWS_MAX
+from rmqpull_broker.server.limits import PUBLISH_BYTES_MAX, PUBLISH_ROWS_MAX, PUBLISH_TOPICS_MAX
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.status import OK
 from rmqpull_proto import columns
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
+from rmqpull_proto.rmqpull.v1 import stages_pb2
 
 
 async def answer(service: Service, request: rpc.PublishColumnsRequest, caller: Caller) -> rpc.PublishColumnsResponse:
     """Answers when the batch is kept, with the offsets that its rows got."""
-    batch = published_batch(request.arrow_ipc)
     creation = None
     if request.default_topic:
         queue_nums = request.default_topic_queue_nums or DEFAULT_TOPIC_QUEUE_NUMS
         creation = AutoCreation(request.default_topic, queue_nums)
-    published = Published(request.topic, batch, caller.host, creation, request.queue_selector == rpc.BY_KEYS)
+    published = published_of(request, caller.host, creation)
     parts = await service.group_commit.execute(
         lambda draft: service.sender.publish(draft, published, service.clock_ms()), len(request.arrow_ipc)
     )
@@ -32,7 +32,22 @@ async def answer(service: Service, request: rpc.PublishColumnsRequest, caller: C
     return rpc.PublishColumnsResponse(status=OK, ranges=ranges)
 
 
-def published_batch(arrow_ipc: bytes) -> pa.RecordBatch:
+def published_of(
+    request: rpc.PublishColumnsRequest | stages_pb2.StageColumnsRequest,
+    born_host: str,
+    creation: AutoCreation | None = None,
+) -> Published:
+    """The batch of a request. Raises what :func:`_batch_of` raises, and BadRequest for parts that cannot be."""
+    if request.parts and request.topic:
+        raise BadRequest(f"the batch names topic {request.topic} for all rows, and parts beside it; leave one out")
+    if len(request.parts) > PUBLISH_TOPICS_MAX:
+        raise BadRequest(f"a batch of {len(request.parts)} topics is above the max {PUBLISH_TOPICS_MAX}; split it")
+    parts = [TopicPart(part.topic, part.row_count) for part in request.parts]
+    by_keys = request.queue_selector == rpc.BY_KEYS
+    return Published(request.topic, _batch_of(request.arrow_ipc), born_host, creation, by_keys, parts)
+
+
+def _batch_of(arrow_ipc: bytes) -> pa.RecordBatch:
     """The one batch of a stream. Raises BadRequest for one above the limits, MessageCorrupted for anything that is not
     rows of the publish schema.
     """

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from rmqpull_broker.core import staging
-from rmqpull_broker.core.sending import Published
 from rmqpull_broker.server.codec import batch_id_of
-from rmqpull_broker.server.handlers.publish_columns import published_batch
+from rmqpull_broker.server.handlers.publish_columns import published_of
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.status import OK
-from rmqpull_proto.rmqpull.v1 import columns_pb2
 from rmqpull_proto.rmqpull.v1 import stages_pb2 as rpc
 
 
@@ -16,8 +14,7 @@ async def answer(service: Service, request: rpc.StageColumnsRequest, caller: Cal
     """Answers when the batch is kept."""
     batch = batch_id_of(request.transaction)
     service.stage_work.check(request.timeout_ms)
-    by_keys = request.queue_selector == columns_pb2.BY_KEYS
-    published = Published(request.topic, published_batch(request.arrow_ipc), caller.host, by_keys=by_keys)
+    published = published_of(request, caller.host)
     is_staged = await service.group_commit.execute(
         lambda draft: staging.stage(
             draft,

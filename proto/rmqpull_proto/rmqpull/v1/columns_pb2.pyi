@@ -59,7 +59,7 @@ class DescribeServerRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeServerResponse(_message.Message):
-    __slots__ = ("status", "version", "extensions", "pull_rows_max", "pull_bytes_max", "publish_bytes_max", "publish_rows_max")
+    __slots__ = ("status", "version", "extensions", "pull_rows_max", "pull_bytes_max", "publish_bytes_max", "publish_rows_max", "publish_topics_max")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
@@ -67,6 +67,7 @@ class DescribeServerResponse(_message.Message):
     PULL_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_ROWS_MAX_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_TOPICS_MAX_FIELD_NUMBER: _ClassVar[int]
     status: _definition_pb2.Status
     version: str
     extensions: _containers.RepeatedScalarFieldContainer[str]
@@ -74,21 +75,32 @@ class DescribeServerResponse(_message.Message):
     pull_bytes_max: int
     publish_bytes_max: int
     publish_rows_max: int
-    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., version: _Optional[str] = ..., extensions: _Optional[_Iterable[str]] = ..., pull_rows_max: _Optional[int] = ..., pull_bytes_max: _Optional[int] = ..., publish_bytes_max: _Optional[int] = ..., publish_rows_max: _Optional[int] = ...) -> None: ...
+    publish_topics_max: int
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., version: _Optional[str] = ..., extensions: _Optional[_Iterable[str]] = ..., pull_rows_max: _Optional[int] = ..., pull_bytes_max: _Optional[int] = ..., publish_bytes_max: _Optional[int] = ..., publish_rows_max: _Optional[int] = ..., publish_topics_max: _Optional[int] = ...) -> None: ...
 
 class PublishColumnsRequest(_message.Message):
-    __slots__ = ("topic", "arrow_ipc", "default_topic", "default_topic_queue_nums", "queue_selector")
+    __slots__ = ("topic", "arrow_ipc", "default_topic", "default_topic_queue_nums", "queue_selector", "parts")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     ARROW_IPC_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_TOPIC_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_TOPIC_QUEUE_NUMS_FIELD_NUMBER: _ClassVar[int]
     QUEUE_SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     arrow_ipc: bytes
     default_topic: str
     default_topic_queue_nums: int
     queue_selector: QueueSelector
-    def __init__(self, topic: _Optional[str] = ..., arrow_ipc: _Optional[bytes] = ..., default_topic: _Optional[str] = ..., default_topic_queue_nums: _Optional[int] = ..., queue_selector: _Optional[_Union[QueueSelector, str]] = ...) -> None: ...
+    parts: _containers.RepeatedCompositeFieldContainer[TopicPart]
+    def __init__(self, topic: _Optional[str] = ..., arrow_ipc: _Optional[bytes] = ..., default_topic: _Optional[str] = ..., default_topic_queue_nums: _Optional[int] = ..., queue_selector: _Optional[_Union[QueueSelector, str]] = ..., parts: _Optional[_Iterable[_Union[TopicPart, _Mapping]]] = ...) -> None: ...
+
+class TopicPart(_message.Message):
+    __slots__ = ("topic", "row_count")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    row_count: int
+    def __init__(self, topic: _Optional[str] = ..., row_count: _Optional[int] = ...) -> None: ...
 
 class PublishColumnsResponse(_message.Message):
     __slots__ = ("status", "ranges")
