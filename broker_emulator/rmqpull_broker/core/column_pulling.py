@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,8 +12,9 @@ import pyarrow.compute as pc
 from rmqpull_broker.core import columns
 from rmqpull_broker.core.consumer_registry import ConsumerRegistry
 from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filtering import MessageFilter
-from rmqpull_broker.core.model import Bounds, MessageQueue
+from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig
 from rmqpull_broker.core.pull_answers import PullStatus
 from rmqpull_broker.core.pull_checks import begin_pull
 from rmqpull_broker.core.pull_request import DEFAULT_SURROUNDINGS, PullRequest, PullSysFlag, PullVerdict, Surroundings
@@ -137,12 +139,16 @@ def begin_columns(
     """
     verdicts: list[PullVerdict | None] = []
     for pull in pulls:
-        verdict = None
-        if is_there(draft, pull):
-            mine = _request_of(request, pull)
-            verdict = begin_pull(draft, registry, mine, now_ms, surroundings, is_first_run=is_first_run)
-            if verdict.refusal is not None:
-                raise verdict.refusal
+        if not _is_meant(draft.find_topic(pull.queue.topic), pull):
+            verdicts.append(None)
+            continue
+        mine = _request_of(request, pull)
+        verdict = begin_pull(draft, registry, mine, now_ms, surroundings, is_first_run=is_first_run)
+        if isinstance(verdict.refusal, BadRequest):  # row 8: the topic has no such queue
+            verdicts.append(None)
+            continue
+        if verdict.refusal is not None:
+            raise verdict.refusal
         verdicts.append(verdict)
     return verdicts
 
@@ -159,19 +165,16 @@ def waits(results: Sequence[Pulled]) -> bool:
     return all(result.waits and result.status in WAITING_STATUSES for result in results)
 
 
-def is_there(view: BrokerState | Draft, pull: ColumnPull) -> bool:
-    """Whether the queue is one of a topic's readable ones, and the topic the one that is meant."""
-    topic = view.find_topic(pull.queue.topic)
-    state = view.state if isinstance(view, Draft) else view
-    if topic is None or not state.is_readable(topic, pull.queue):
-        return False
-    return pull.creation_id is None or pull.creation_id == topic.creation_id
+def _is_meant(topic: TopicConfig | None, pull: ColumnPull) -> TypeGuard[TopicConfig]:
+    """Whether the topic of a pull is there, and the one that is meant."""
+    return topic is not None and pull.creation_id in (None, topic.creation_id)
 
 
 def _pull_queue(
     state: BrokerState, pull: ColumnPull, tag_filter: MessageFilter, allowance: _Allowance, reset: int | None
 ) -> Pulled:
-    if not is_there(state, pull):
+    topic = state.find_topic(pull.queue.topic)
+    if not (_is_meant(topic, pull) and state.is_readable(topic, pull.queue)):
         return Pulled(PullStatus.NO_MATCHED_LOGIC_QUEUE, pull.offset, pull.offset, Bounds(0, 0))
     bounds = state.bounds(pull.queue)
     if reset is not None:

@@ -147,14 +147,14 @@ def check_filter_supported(expression_type: str, enable_property_filter: bool) -
 
 
 def filter_of_pull_request(
-    expression_type: str | None, expression: str | None, enable_property_filter: bool
+    expression_type: str | None, expression: str | None, enable_property_filter: bool, *, is_strict: bool = False
 ) -> MessageFilter:
-    """The filter of a pull over the remoting protocol that brings its subscription, as 5.3.3 has it.
+    """The filter of a pull that brings its subscription, as 5.3.3 has it.
 
-    A malformed SQL expression and an unknown type filter nothing; the type ``""`` has no tags and so keeps nothing,
-    unless the expression is ``*`` (rocketmq-semantics 6.1). A retry topic is no exception: that its messages all come
-    is because clients subscribe to it with ``*``. Raises IllegalFilterExpression for ``||`` alone and for an empty
-    expression of another type than TAG, and FilterNotSupported.
+    A malformed SQL expression and an unknown type filter nothing, or are refused when ``is_strict``; the type ``""``
+    has no tags and so keeps nothing, unless the expression is ``*`` (rocketmq-semantics 6.1). A retry topic is no
+    exception: that its messages all come is because clients subscribe to it with ``*``. Raises IllegalFilterExpression
+    for ``||`` alone and for an empty expression of another type than TAG, and FilterNotSupported.
     """
     if expression_type is None or expression_type == TAG:
         try:
@@ -169,6 +169,8 @@ def filter_of_pull_request(
     try:
         return parse_filter(expression_type, expression)
     except IllegalFilterExpression:
+        if is_strict:
+            raise
         return EVERYTHING
 
 

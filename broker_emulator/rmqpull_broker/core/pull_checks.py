@@ -60,15 +60,20 @@ def check_pull(
     request: PullRequest,
     now_ms: int,
     surroundings: Surroundings = DEFAULT_SURROUNDINGS,
+    *,
+    is_of_group_alone: bool = False,
 ) -> PullVerdict:
     """Makes the checks; the first that fails answers. Adds GroupPut and ResetsAnswered to the draft.
 
-    ``now_ms`` becomes the version of a subscription that the request brings.
+    ``now_ms`` becomes the version of a subscription that the request brings. ``is_of_group_alone`` ends with row 4,
+    before the topic is looked at.
     """
     checking = _Checking(draft, registry, request, now_ms, surroundings)
     refusal = None
     try:
-        for check in CHECKS.values():
+        for row, check in CHECKS.items():
+            if is_of_group_alone and row == FIRST_ROW_OF_TOPIC:
+                break
             check(checking)
     except BrokerError as error:
         refusal = error
@@ -154,13 +159,13 @@ class _Checking:
         request = self.request
         if not request.brings_subscription:
             return
-        if request.message_filter is None:
-            built = filter_of_pull_request(
-                request.expression_type, request.subscription, self.draft.properties.enable_property_filter
-            )
-            self.message_filter = seeing(built, same_in_all(self.draft.properties))
-        else:
-            self.message_filter = request.message_filter
+        built = filter_of_pull_request(
+            request.expression_type,
+            request.subscription,
+            self.draft.properties.enable_property_filter,
+            is_strict=request.is_strict,
+        )
+        self.message_filter = seeing(built, same_in_all(self.draft.properties))
         tags = self.message_filter.tags if isinstance(self.message_filter, TagFilter) else None
         self.subscription = SubscriptionData(
             request.queue.topic,
@@ -297,6 +302,7 @@ CHECKS: dict[str, Callable[[_Checking], None]] = {
     "21": _Checking.store_is_readable,
 }
 """By their row in rocketmq-semantics 3.1; ``0`` stands before all of them."""
+FIRST_ROW_OF_TOPIC = "5"
 
 
 def begin_pull(

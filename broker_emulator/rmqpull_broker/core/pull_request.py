@@ -40,9 +40,9 @@ class RequestSource(enum.IntEnum):
 class PullRequest:
     """One pull of one queue. Times are milliseconds; ``offset`` and ``commit_offset`` are queue offsets.
 
-    ``remote_address`` is named in refusals; ``channel_id`` is the connection's in the consumer registry. An edge that
-    has made the filter itself hands it over as ``message_filter``; otherwise it is made from ``subscription`` and
-    ``expression_type``, where None is an absent field.
+    ``remote_address`` is named in refusals; ``channel_id`` is the connection's in the consumer registry. The filter is
+    made from ``subscription`` and ``expression_type``, where None is an absent field. ``is_strict`` refuses a filter
+    that cannot be read, which over the remoting protocol lets every message through.
     """
 
     group: str
@@ -58,7 +58,7 @@ class PullRequest:
     request_source: RequestSource = RequestSource.SDK
     remote_address: str = ""
     channel_id: str = ""
-    message_filter: MessageFilter | None = None
+    is_strict: bool = False
 
     @property
     def commits(self) -> bool:

@@ -11,14 +11,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from rmqpull_broker.core import refusals
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.facts import BatchId
-from rmqpull_broker.core.filtering import SQL92, TAG, MessageFilter, check_filter_supported, parse_filter, seeing
+from rmqpull_broker.core.filtering import SQL92, TAG
 from rmqpull_broker.core.limits import RESERVED_PROPERTY_KEYS
 from rmqpull_broker.core.model import PERM_READ, PERM_WRITE, BodyEncoding, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.naming import in_namespace
 from rmqpull_broker.core.pending import IMMUNITY
-from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending import RECONSUME_TIME
-from rmqpull_broker.core.stored_properties import same_in_all
 from rmqpull_broker.core.transactions import TransactionCheck
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -93,13 +91,6 @@ def milliseconds_from(timestamp: Timestamp) -> int:
 def expression_type_from(expression: v2.FilterExpression) -> str:
     """How the broker calls the type of an expression; an unspecified one means TAG."""
     return SQL92 if expression.type == v2.FilterType.SQL else TAG
-
-
-def filter_from(expression: v2.FilterExpression, properties: BrokerProperties) -> MessageFilter:
-    """The filter of a pull. Raises IllegalFilterExpression and FilterNotSupported."""
-    expression_type = expression_type_from(expression)
-    check_filter_supported(expression_type, properties.enable_property_filter)
-    return seeing(parse_filter(expression_type, expression.expression), same_in_all(properties))
 
 
 def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:

@@ -9,7 +9,6 @@ from typing import TypeVar
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import ClientIdRequired, IllegalPollingTime
 from rmqpull_broker.core.filtering import MessageFilter
-from rmqpull_broker.core.groups import ensure_group
 from rmqpull_broker.core.heartbeats import draft_groups
 from rmqpull_broker.core.holding import ParkedPull
 from rmqpull_broker.core.model import GroupConfig, MessageQueue
@@ -87,11 +86,6 @@ class Service:
     def clock_ms(self) -> int:
         """Milliseconds since the epoch."""
         return self.clock.wall_ms()
-
-    async def ensure_group(self, group: str) -> None:
-        """Creates a consumer group on first use (rocketmq-semantics 3.9.4). Raises IllegalConsumerGroup."""
-        if group not in self.state.groups:
-            await self.group_commit.execute(lambda draft: ensure_group(draft, group))
 
     async def groups_with_retry_topic(self, groups: Iterable[str]) -> list[GroupConfig]:
         """Consumer groups as a heartbeat needs them; those that may not be created are left out (3.7)."""

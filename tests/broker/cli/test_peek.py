@@ -113,7 +113,7 @@ def test_peeking_consumes_nothing(run: Run, run_json: RunJson) -> None:
         (["none"], 1, "topic[none] not exist"),
         (["orders", "--queue", "9"], 1, "topic orders has no queue 9"),
         (["orders", "--queue", "broker-z/0"], 1, "topic orders has no queue broker-z/0"),
-        (["orders", "--tag", "||"], 1, "subString split error"),
+        (["orders", "--tag", "||"], 1, "parse the consumer's subscription failed"),
         (["orders", "--tag", "a", "--sql", "b"], 2, "a filter is either --tag or --sql"),
         (["orders", "--from-offset", "0", "--at-time", "now"], 2, "one of --from-offset and --at-time"),
         (["orders", "--newest", "0"], 2, "0 is not in the range"),

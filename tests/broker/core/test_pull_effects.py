@@ -65,10 +65,15 @@ def test_sql_that_a_pull_brings_needs_the_brokers_consent(new_pull_desk: type[Pu
     assert code_of(verdict) == 1
 
 
-def test_an_edge_may_bring_the_filter_ready_made(new_pull_desk: type[PullDesk]) -> None:
+@pytest.mark.parametrize(
+    ("expression_type", "expression"), [("SQL92", "a >"), ("SQL92", ""), ("tag", "red"), ("TAG", "||")]
+)
+def test_a_strict_pull_is_refused_for_a_filter_that_cannot_be_read(
+    new_pull_desk: type[PullDesk], expression_type: str, expression: str
+) -> None:
     broker = new_pull_desk(brings_subscription=True)
-    verdict, _ = broker.pull(broker.request(subscription="red", message_filter=RED))
-    assert verdict.message_filter is RED
+    request = broker.request(expression_type=expression_type, subscription=expression, is_strict=True)
+    assert code_of(broker.pull(request)[0]) == 23
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ from typing import NamedTuple
 from rmqpull_broker.core.column_pulling import ColumnPull, begin_columns, pull_columns, waits
 from rmqpull_broker.core.columns import pulled_columns
 from rmqpull_broker.core.errors import BadRequest
-from rmqpull_broker.core.filtering import MessageFilter
+from rmqpull_broker.core.filtering import EVERYTHING, MessageFilter
+from rmqpull_broker.core.naming import check_group_name
+from rmqpull_broker.core.pull_checks import check_pull
 from rmqpull_broker.core.pull_request import PullRequest, Surroundings
 from rmqpull_broker.core.pulling import Pulled
-from rmqpull_broker.server.codec import column_queue_from, expression_type_from, filter_from
+from rmqpull_broker.server.codec import column_queue_from, expression_type_from
 from rmqpull_broker.server.limits import PULL_BYTES_MAX, PULL_ROWS_MAX
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.status import OK
@@ -24,7 +26,6 @@ class _Asked(NamedTuple):
 
     shared: PullRequest
     pulls: list[ColumnPull]
-    tag_filter: MessageFilter
     rows_max: int
     bytes_max: int
 
@@ -39,14 +40,14 @@ async def answer(service: Service, request: rpc.PullColumnsRequest, caller: Call
         raise BadRequest(str(error)) from None
     timeout_ms = request.long_polling_timeout_ms
     service.check_polling_time(timeout_ms)
-    asked = _asked_from(service, request, caller)
-    await service.ensure_group(request.group)
-    results = await _run(service, asked, is_first_run=True)
+    asked = _asked_from(request, caller)
+    await _check_group(service, asked.shared)
+    results, message_filter = await _run(service, asked, is_first_run=True)
     if (request.suspend if request.HasField("suspend") else timeout_ms > 0) and waits(results):
         queues = [pull.queue for pull in asked.pulls]
         # With the suspend bit a time-out of 0 lasts until the next check (rocketmq-semantics 6.1).
-        await service.hold(queues, asked.tag_filter, timeout_ms, caller, group=request.group, on_grid=timeout_ms <= 0)
-        results = await _run(service, asked, is_first_run=False)
+        await service.hold(queues, message_filter, timeout_ms, caller, group=request.group, on_grid=timeout_ms <= 0)
+        results, _ = await _run(service, asked, is_first_run=False)
     for pull, result in zip(asked.pulls, results, strict=True):
         service.metrics.pulled(pull.queue.topic, result)
     batches = [pulled_columns(batch, schema.names) for result in results for batch in result.batches]
@@ -54,9 +55,9 @@ async def answer(service: Service, request: rpc.PullColumnsRequest, caller: Call
     return ColumnsAnswer(response, schema, batches)
 
 
-def _asked_from(service: Service, request: rpc.PullColumnsRequest, caller: Caller) -> _Asked:
+def _asked_from(request: rpc.PullColumnsRequest, caller: Caller) -> _Asked:
     pulls = [_pull_from(queue) for queue in request.queues]
-    tag_filter = filter_from(request.filter_expression, service.state.properties)
+    check_group_name(request.group)
     shared = PullRequest(
         request.group,
         pulls[0].queue,
@@ -64,7 +65,7 @@ def _asked_from(service: Service, request: rpc.PullColumnsRequest, caller: Calle
         expression_type=expression_type_from(request.filter_expression),
         remote_address=caller.host,
         channel_id=caller.client_id,
-        message_filter=tag_filter,
+        is_strict=True,
     )
     if request.max_rows < 0 or request.max_bytes < 0:
         raise BadRequest(
@@ -72,21 +73,35 @@ def _asked_from(service: Service, request: rpc.PullColumnsRequest, caller: Calle
         )
     rows_max = min(request.max_rows or PULL_ROWS_MAX, PULL_ROWS_MAX)
     bytes_max = min(request.max_bytes or PULL_BYTES_MAX, PULL_BYTES_MAX)
-    return _Asked(shared, pulls, tag_filter, rows_max, bytes_max)
+    return _Asked(shared, pulls, rows_max, bytes_max)
 
 
-async def _run(service: Service, asked: _Asked, *, is_first_run: bool) -> list[Pulled]:
-    """One execution of the pull. Raises the refusal of its checks."""
+async def _check_group(service: Service, shared: PullRequest) -> None:
+    """Makes the checks before those of any queue. A group that they create stays, whatever refuses the queues."""
+    consumers, now_ms, surroundings = service.clients.consumers, service.clock_ms(), Surroundings(service.endpoints[0])
+    verdict = await service.execute(
+        lambda draft: check_pull(draft, consumers, shared, now_ms, surroundings, is_of_group_alone=True)
+    )
+    if verdict.refusal is not None:
+        raise verdict.refusal
+
+
+async def _run(service: Service, asked: _Asked, *, is_first_run: bool) -> tuple[list[Pulled], MessageFilter]:
+    """One execution of the pull, and the filter that it read with. Raises the refusal of its checks."""
     consumers, now_ms, surroundings = service.clients.consumers, service.clock_ms(), Surroundings(service.endpoints[0])
     verdicts = await service.execute(
         lambda draft: begin_columns(
             draft, consumers, asked.shared, asked.pulls, now_ms, surroundings, is_first_run=is_first_run
         )
     )
+    message_filter: MessageFilter = EVERYTHING
     for verdict in verdicts:
-        if verdict is not None and verdict.compensation is not None:
-            verdict.compensation.remember(consumers)
-    return pull_columns(service.state, asked.pulls, asked.tag_filter, asked.rows_max, asked.bytes_max, verdicts)
+        if verdict is not None:
+            message_filter = verdict.message_filter  # the same for each queue that is there; no other one is read
+            if verdict.compensation is not None:
+                verdict.compensation.remember(consumers)
+    pulled = pull_columns(service.state, asked.pulls, message_filter, asked.rows_max, asked.bytes_max, verdicts)
+    return pulled, message_filter
 
 
 def _pull_from(pull: rpc.QueuePull) -> ColumnPull:

@@ -15,7 +15,7 @@ from rmqpull_broker.core.pull_answers import CLIENT_STATUSES, PullStatus
 from rmqpull_broker.core.pull_checks import begin_pull
 from rmqpull_broker.core.pull_request import PullRequest, PullSysFlag, Surroundings
 from rmqpull_broker.core.pulling import Pulled, pull_messages
-from rmqpull_broker.server.codec import expression_type_from, filter_from, message_to, name_of, queue_from
+from rmqpull_broker.server.codec import expression_type_from, message_to, name_of, queue_from
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -26,12 +26,11 @@ async def answer(
 ) -> AsyncIterator[rpc.PullMessageResponse]:
     """Pulls; a pull that finds nothing new is held once for ``long_polling_timeout`` and then run once more."""
     caller.require_client_id()
-    tag_filter = filter_from(request.filter_expression, service.state.properties)
-    pull = _pull_from(service, request, caller, tag_filter)
-    pulled = await _run(service, pull, is_first_run=True)
+    pull = _pull_from(service, request, caller)
+    pulled, message_filter = await _run(service, pull, is_first_run=True)
     if pulled.waits and pull.suspends:
-        await service.hold([pull.queue], tag_filter, pull.suspend_timeout_ms, caller, group=pull.group)
-        pulled = await _run(service, pull, is_first_run=False)
+        await service.hold([pull.queue], message_filter, pull.suspend_timeout_ms, caller, group=pull.group)
+        pulled, _ = await _run(service, pull, is_first_run=False)
     service.metrics.pulled(pull.queue.topic, pulled)
     code = CLIENT_STATUSES[pulled.response].v2_code
     yield rpc.PullMessageResponse(status=v2.Status(code=code, message=pulled.status.name))
@@ -40,9 +39,7 @@ async def answer(
     yield rpc.PullMessageResponse(next_offset=pulled.next_offset)
 
 
-def _pull_from(
-    service: Service, request: rpc.PullMessageRequest, caller: Caller, message_filter: MessageFilter
-) -> PullRequest:
+def _pull_from(service: Service, request: rpc.PullMessageRequest, caller: Caller) -> PullRequest:
     """What v2 asks for: it brings its subscription and commits nothing. Names are checked as a proxy checks them."""
     timeout_ms = request.long_polling_timeout.ToMilliseconds()
     service.check_polling_time(timeout_ms)
@@ -61,12 +58,12 @@ def _pull_from(
         expression_type=expression_type_from(request.filter_expression),
         remote_address=caller.host,
         channel_id=caller.client_id,
-        message_filter=message_filter,
+        is_strict=True,
     )
 
 
-async def _run(service: Service, pull: PullRequest, *, is_first_run: bool) -> Pulled:
-    """One execution of the pull. Raises the refusal of its checks."""
+async def _run(service: Service, pull: PullRequest, *, is_first_run: bool) -> tuple[Pulled, MessageFilter]:
+    """One execution of the pull, and the filter that it read with. Raises the refusal of its checks."""
     consumers, now_ms, surroundings = service.clients.consumers, service.clock_ms(), Surroundings(service.endpoints[0])
     verdict = await service.execute(
         lambda draft: begin_pull(draft, consumers, pull, now_ms, surroundings, is_first_run=is_first_run)
@@ -77,5 +74,6 @@ async def _run(service: Service, pull: PullRequest, *, is_first_run: bool) -> Pu
         raise verdict.refusal
     if verdict.reset_offset is not None:
         bounds = service.state.bounds(pull.queue)
-        return Pulled(PullStatus.OFFSET_RESET, pull.offset, verdict.reset_offset, bounds)
-    return pull_messages(service.state, pull.queue, pull.offset, pull.max_msg_nums, verdict.message_filter)
+        return Pulled(PullStatus.OFFSET_RESET, pull.offset, verdict.reset_offset, bounds), verdict.message_filter
+    message_filter = verdict.message_filter
+    return pull_messages(service.state, pull.queue, pull.offset, pull.max_msg_nums, message_filter), message_filter
