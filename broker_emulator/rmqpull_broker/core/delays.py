@@ -21,12 +21,11 @@ import re
 from dataclasses import replace
 from typing import NamedTuple
 
-from rmqpull_broker.core import columns
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import Forbidden, IllegalDeliveryTime, IllegalOperation, InternalError, TooManyRequests
 from rmqpull_broker.core.facts import RowsStored, Settled
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
-from rmqpull_broker.core.pending import DUE_MS, PENDING_MAX, Waiting, due_ms_of
+from rmqpull_broker.core.pending import DUE_MS, PENDING_MAX, due_ms_of, read_waiting
 from rmqpull_broker.core.properties import BrokerProperties, level_delays_ms
 from rmqpull_broker.core.system_topics import SCHEDULE_TOPIC, TIMER_TOPIC
 
@@ -103,7 +102,7 @@ def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
         if draft.is_settled(waiting.place):
             continue
         settled.setdefault(waiting.place.queue, []).append(waiting.place.queue_offset)
-        stored = read_waiting(draft, waiting)
+        (stored,) = read_waiting(draft.state.store, [waiting.place])
         queue = real_queue(waiting.place.queue, stored.message)
         if draft.find_topic(queue.topic) is None:
             dropped += 1
@@ -118,13 +117,6 @@ def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
     for queue, offsets in settled.items():
         draft.add(Settled(queue, tuple(offsets)))
     return Delivered(count, dropped)
-
-
-def read_waiting(draft: Draft, waiting: Waiting) -> StoredMessage:
-    """A waiting message as it was stored."""
-    queue, offset = waiting.place
-    (stored,) = columns.to_rows(draft.state.store.read(queue, offset, offset + 1))
-    return stored
 
 
 def real_queue(wait_queue: MessageQueue, message: Message) -> MessageQueue:

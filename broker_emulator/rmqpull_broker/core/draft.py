@@ -158,6 +158,10 @@ class Draft:
         """Whether a message that waits in the state was settled by an earlier command of this draft."""
         return place in self._settled
 
+    def is_waiting(self, place: Place) -> bool:
+        """Whether a message of a system queue waits in the state, and nothing in this draft has settled it."""
+        return place not in self._settled and self.state.is_waiting(place)
+
     def drafted_halves(self, msg_id: str) -> list[tuple[Place, StoredMessage]]:
         """The half messages with this id that earlier commands of this draft stored, oldest first."""
         return self._halves.get(msg_id, [])

@@ -110,7 +110,9 @@ class Settled:
 
 @dataclass(frozen=True)
 class StillWaiting:
-    """What a snapshot says of waiting messages in place of themselves: offset, due time and id of each."""
+    """Offset, due time and id of messages that wait: in a snapshot in place of themselves, and, when retention has
+    stored them again, so that they fall due when they would have.
+    """
 
     queue: MessageQueue
     entries: tuple[tuple[int, int, str], ...]

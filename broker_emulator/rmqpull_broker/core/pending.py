@@ -5,10 +5,12 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from rmqpull_broker.core import columns
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.ports import MessageStore
 from rmqpull_broker.core.properties import BrokerProperties
 
 DUE_MS = "TIMER_OUT_MS"
@@ -56,6 +58,12 @@ class Waiting(NamedTuple):
     msg_id: str
 
 
+def read_waiting(store: MessageStore, places: Sequence[Place]) -> list[StoredMessage]:
+    """Waiting messages as they were stored, in the order of ``places``."""
+    slices = (store.read(queue, offset, offset + 1) for queue, offset in places)
+    return columns.to_rows(itertools.chain.from_iterable(slices))
+
+
 class PendingMessages:
     """Waiting messages of one kind, in the order in which they fall due. Part of the broker's state."""
 
@@ -76,7 +84,8 @@ class PendingMessages:
         return iter(self._waiting.values())
 
     def add(self, waiting: Waiting) -> None:
-        """Takes in a message that was stored."""
+        """Takes in a message that was stored, or a new due time of one that waits already."""
+        self.settle([waiting.place])
         self._waiting[waiting.place] = waiting
         self._by_id.setdefault(waiting.msg_id, {})[waiting.place] = None
         if waiting.due_ms not in self._by_due:
@@ -105,6 +114,11 @@ class PendingMessages:
     def trim(self, queue: MessageQueue, min_offset: int) -> None:
         """Forgets what retention has deleted."""
         self.settle([place for place in self._waiting if place.queue == queue and place.queue_offset < min_offset])
+
+    def before(self, queue: MessageQueue, min_offset: int) -> list[Waiting]:
+        """What waits in ``queue`` before an offset, in the order in which it was stored."""
+        found = (entry for place, entry in self._waiting.items() if place.queue == queue)
+        return sorted(entry for entry in found if entry.place.queue_offset < min_offset)
 
     def of_message(self, msg_id: str) -> list[Waiting]:
         """The waiting messages with this id, oldest first."""

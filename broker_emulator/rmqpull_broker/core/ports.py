@@ -126,5 +126,9 @@ class Storage(Protocol):
     def byte_count(self) -> int:
         """Bytes that the commit log holds. Any thread may ask."""
 
+    @property
+    def retained_bytes(self) -> int:
+        """The bytes that retentionBytes limits."""
+
     def close(self) -> None:
         """Lets files and directory go. Raises OSError when what is unsynced cannot be synced."""

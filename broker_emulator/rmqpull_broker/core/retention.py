@@ -1,21 +1,16 @@
 """What is old enough to go: segments of the commit log, by time (fileReservedTime) and by size (retentionBytes).
 
 As in Apache's broker, whole segments go, and never the one that is being written (rocketmq-semantics 3.2.1: a consumer
-behind what is left is answered OFFSET_TOO_SMALL with the min offset).
+behind what is left is answered OFFSET_TOO_SMALL with the min offset). What still waits in them is stored again first:
+see ``trimming``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from rmqpull_broker.core.facts import QueuesTrimmed
-from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.stages import STAGE_PREFIX
-
-if TYPE_CHECKING:
-    from rmqpull_broker.core.draft import Draft
 
 _HOUR_MS = 3_600_000
 
@@ -56,17 +51,3 @@ def kept_from(closed: Sequence[ClosedSegment], log_end: int, limits: RetentionLi
             break
         position = segment.end
     return position
-
-
-def trim(draft: Draft, min_offsets: Sequence[tuple[MessageQueue, int]]) -> None:
-    """Lets queues begin at these offsets.
-
-    An earlier command may have deleted a topic, whose queues begin anew. Stages end by themselves, and what is
-    committed of them is nobody's to lose before it was readable.
-    """
-    kept = [
-        (queue, min_offset)
-        for queue, min_offset in min_offsets
-        if draft.kept_bounds(queue).max_offset >= min_offset and not queue.topic.startswith(STAGE_PREFIX)
-    ]
-    draft.add(QueuesTrimmed(tuple(kept)))

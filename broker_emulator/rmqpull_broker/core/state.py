@@ -187,6 +187,19 @@ class BrokerState:
         """The readable range of a queue."""
         return self.store.bounds(queue)
 
+    def is_waiting(self, place: Place) -> bool:
+        """Whether a message of a system queue waits there."""
+        return place in self._pending[place.queue.topic]
+
+    def waiting_before(self, min_offsets: Iterable[tuple[MessageQueue, int]]) -> list[Waiting]:
+        """The messages that wait before these offsets, queue by queue, as they were stored."""
+        return [
+            waiting
+            for queue, min_offset in min_offsets
+            if queue.topic in self._pending
+            for waiting in self._pending[queue.topic].before(queue, min_offset)
+        ]
+
     # --- groups and offsets --------------------------------------------------------------------------------------
 
     def group(self, name: str) -> GroupConfig:

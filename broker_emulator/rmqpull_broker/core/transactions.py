@@ -20,12 +20,12 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
-from rmqpull_broker.core.delays import read_waiting, real_queue
+from rmqpull_broker.core.delays import real_queue
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import Forbidden, IllegalOperation, TooManyRequests, WrongTransaction
 from rmqpull_broker.core.facts import RowsStored, Settled
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
-from rmqpull_broker.core.pending import CHECK_TIMES, IMMUNITY, PENDING_MAX, Place, immunity_seconds
+from rmqpull_broker.core.pending import CHECK_TIMES, IMMUNITY, PENDING_MAX, Place, immunity_seconds, read_waiting
 from rmqpull_broker.core.system_topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 
 CHECKS_MAX = 1_000
@@ -115,7 +115,8 @@ def _find(draft: Draft, end: TransactionEnd) -> tuple[Place, StoredMessage]:
             return place, stored
     for waiting in reversed(draft.state.halves.of_message(end.msg_id)):
         if not draft.is_settled(waiting.place):
-            return waiting.place, read_waiting(draft, waiting)
+            (stored,) = read_waiting(draft.state.store, [waiting.place])
+            return waiting.place, stored
     raise WrongTransaction("Find prepared transaction message failed")
 
 
@@ -133,7 +134,7 @@ def check_transactions(draft: Draft, now_ms: int, store_host: str) -> list[Trans
         if draft.is_settled(waiting.place):
             continue
         half_queue = waiting.place.queue
-        stored = read_waiting(draft, waiting)
+        (stored,) = read_waiting(draft.state.store, [waiting.place])
         times = _check_times(stored.message)
         given_up = times >= draft.properties.transaction_check_max or _is_outlived(draft, stored, now_ms)
         queue = half_queue._replace(topic=CHECK_MAX_TIME_TOPIC) if given_up else half_queue

@@ -162,7 +162,8 @@ class BrokerServer:
         for _ in range(_TURNS_TO_SETTLE):
             await asyncio.sleep(0)
             await self.group_commit.settled()
-            while any(work is not None and work.is_busy for work in (self._timed_work, self._stage_work)):
+            works = (self._timed_work, self._stage_work, self._cleaning)
+            while any(work is not None and work.is_busy for work in works):
                 await asyncio.sleep(0)
                 await self.group_commit.settled()
 

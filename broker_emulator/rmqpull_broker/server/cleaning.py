@@ -40,6 +40,11 @@ class Cleaning:
         finally:
             self._running = None
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is let go now."""
+        return self._running is not None
+
     async def stop(self) -> None:
         """Looks no more, and waits for what is under way."""
         if self._timer is not None:

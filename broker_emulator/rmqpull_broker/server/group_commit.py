@@ -13,8 +13,9 @@ from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import BrokerError, ServiceNotAvailable, TooManyRequests
 from rmqpull_broker.core.facts import Fact
 from rmqpull_broker.core.ports import LogRange, Storage
-from rmqpull_broker.core.retention import limits_of, trim
+from rmqpull_broker.core.retention import RetentionLimits, limits_of
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.core.trimming import Trimming
 from rmqpull_broker.server.upkeep import Upkeep
 
 COMMANDS_WAITING_MAX = 10_000
@@ -32,6 +33,7 @@ class _Waiting(NamedTuple):
     command: Callable[[Draft], Any]
     answer: asyncio.Future[Any]
     byte_count: int
+    makes_room: bool
 
 
 class GroupCommit:
@@ -57,21 +59,23 @@ class GroupCommit:
         self._bytes_waiting = 0
         self._writer: asyncio.Task[None] | None = None
         self._is_closed = False
+        self._expiry = asyncio.Lock()
+        self._size_limit_from = 0
         self.upkeep = Upkeep(state, storage, state.properties.flush_interval_commit_log)
         # The log is used by one thread at a time, and a sync must not hold up the loop.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit-log")
 
-    async def execute(self, command: Callable[[Draft], T], byte_count: int = 0) -> T:
+    async def execute(self, command: Callable[[Draft], T], byte_count: int = 0, *, makes_room: bool = False) -> T:
         """Runs a command and returns its answer once all of its facts are kept.
 
-        ``byte_count`` is about what the command holds in memory while it waits. Raises what the command raises,
-        TooManyRequests when too much waits, and ServiceNotAvailable when the log cannot keep it; then nothing has
-        changed.
+        ``byte_count`` is about what the command holds in memory while it waits. A command that ``makes_room`` may store
+        messages even while the storage refuses them. Raises what the command raises, TooManyRequests when too much
+        waits, and ServiceNotAvailable when the log cannot keep it; then nothing has changed.
         """
         if len(self._waiting) >= COMMANDS_WAITING_MAX or self._bytes_waiting > BYTES_WAITING_MAX:
             raise TooManyRequests("too many writes wait for the disk; send again later")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(command, answer, byte_count))
+        self._waiting.append(_Waiting(command, answer, byte_count, makes_room))
         self._bytes_waiting += byte_count
         if self._writer is None:
             self._writer = asyncio.get_running_loop().create_task(self._write())
@@ -95,10 +99,10 @@ class GroupCommit:
     async def _write_together(self, waiting: list[_Waiting]) -> None:
         draft, refusal = Draft(self._state), self._storage.refusal
         answers, refused = [], 0
-        for command, future, _ in waiting:
+        for command, future, _, makes_room in waiting:
             try:
                 answer = command(draft)
-                if refusal is not None and draft.stores_messages:
+                if refusal is not None and draft.stores_messages and not makes_room:
                     refused += 1
                     raise ServiceNotAvailable(_NOT_AVAILABLE.format(refusal))
                 draft.end_command()
@@ -139,16 +143,38 @@ class GroupCommit:
     async def expire(self, now_ms: int) -> None:
         """Lets go of the oldest messages, as far as they are too old or too many (fileReservedTime, retentionBytes).
 
-        Raises ServiceNotAvailable when the log cannot keep the new min offsets.
+        Delayed and half messages among them are stored again first. Raises ServiceNotAvailable when the log cannot
+        keep these or the new min offsets; then no segment goes.
         """
 
-        def command(draft: Draft) -> None:
-            min_offsets = self._storage.expire(limits_of(self._state.properties), now_ms)
-            if min_offsets is not None:
-                trim(draft, min_offsets)
+        def begin(draft: Draft) -> Trimming | None:
+            min_offsets = self._storage.expire(self._retention_limits(), now_ms)
+            if min_offsets is None:
+                return None
+            trimming = Trimming(self._state, min_offsets)
+            step(draft, trimming)
+            return trimming
 
-        await self.execute(command)
-        await self.upkeep.run(lambda: self._storage.removal_job(self._state))
+        def step(draft: Draft, trimming: Trimming) -> None:
+            trimming.step(draft, now_ms)
+            if not trimming.is_done and (refusal := self._storage.refusal) is not None:
+                raise ServiceNotAvailable(f"too many delayed and half messages wait in what should go, and {refusal}")
+
+        async with self._expiry:
+            trimming = await self.execute(begin, makes_room=True)
+            while trimming is not None and not trimming.is_done:
+                await self.execute(lambda draft: step(draft, trimming), makes_room=True)
+            if trimming is not None:
+                await self.upkeep.run(lambda: self._storage.removal_job(self._state))
+                put_again_bytes = trimming.put_again_bytes
+                self._size_limit_from = self._storage.retained_bytes + put_again_bytes if put_again_bytes else 0
+
+    def _retention_limits(self) -> RetentionLimits:
+        """Without the size until the log has grown by as much as the last pass stored again: more may wait than
+        retentionBytes, and would be stored again in every pass.
+        """
+        limits = limits_of(self._state.properties)
+        return limits._replace(log_bytes_max=None) if self._storage.retained_bytes < self._size_limit_from else limits
 
     async def settled(self) -> None:
         """Returns when nothing waits to be kept."""

@@ -41,6 +41,11 @@ class MemoryStorage:
     is_synced = True
     byte_count = 0
 
+    @property
+    def retained_bytes(self) -> int:
+        """The bytes that retentionBytes limits: there is no log, and what the queues hold is counted."""
+        return self.store.unsaved_bytes
+
     def sync(self) -> None:
         """There is nothing to sync."""
 

@@ -140,6 +140,11 @@ class DiskStorage:
         """Bytes that the commit log holds."""
         return self._log.byte_count
 
+    @property
+    def retained_bytes(self) -> int:
+        """The bytes that retentionBytes limits."""
+        return self.byte_count
+
     def leave_mark(self) -> None:
         """Says at the end of the log that everything before is acknowledged."""
         self._log.leave_mark()
@@ -172,6 +177,10 @@ class DiskStorage:
         """Why messages must be refused. The last free bytes are for what makes room again, and for an orderly stop."""
         if self.store.unsaved_bytes > 2 * BEHIND_FACTOR * self._options.save_bytes:
             return "chunks of consume queues cannot be saved, and no more of them fit in memory"
+        return self._lack_of_room()
+
+    def _lack_of_room(self) -> str | None:
+        """Why nothing more fits on the disk; None when there is room."""
         least = self._options.free_bytes_min
         try:
             if least and self._file_system.free_bytes() < least:
@@ -205,7 +214,10 @@ class DiskStorage:
             self._cuts_at_next_write = True
             bounds = ((entry.queue, store.bounds(entry.queue)) for entry in store.index())
             return [(queue, max_offset) for queue, (min_offset, max_offset) in bounds if max_offset > min_offset]
-        self._cut = kept_from(self._closed_segments(), self._applied_until, limits, now_ms)
+        closed = self._closed_segments()
+        if self._lack_of_room() is not None:  # what waits is to be stored again in what is left: one segment at a time
+            closed = closed[:1]
+        self._cut = kept_from(closed, self._applied_until, limits, now_ms)
         return None if self._cut is None else store.min_offsets_at(self._cut)
 
     def _closed_segments(self) -> list[ClosedSegment]:

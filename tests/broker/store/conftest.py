@@ -19,12 +19,13 @@ from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.ports import Job
 from rmqpull_broker.core.queue_selection import QueueSelector
-from rmqpull_broker.core.retention import RetentionLimits, trim
+from rmqpull_broker.core.retention import RetentionLimits
 from rmqpull_broker.core.sending import Published, Sender
 from rmqpull_broker.core.stages import STAGE_PREFIX
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.system_topics import HALF_TOPIC, TIMER_TOPIC
 from rmqpull_broker.core.topics import create_topic
+from rmqpull_broker.core.trimming import Trimming
 from rmqpull_broker.store.commit_log import SEGMENT_BYTES, CommitLog, Recovery
 from rmqpull_broker.store.storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.vfs import FileSystem
@@ -139,12 +140,16 @@ class Started:
     def snapshot(self) -> None:
         self.do(self.storage.last_job(self.state))
 
-    def expire(self, now_ms: int, limits: RetentionLimits) -> None:
-        """Lets go of what is too old or too much."""
+    def expire(self, now_ms: int, limits: RetentionLimits) -> list[list[Fact]]:
+        """Lets go of what is too old or too much, and gives what was kept of it."""
+        kept: list[list[Fact]] = []
         min_offsets = self.storage.expire(limits, now_ms)
         if min_offsets is not None:
-            self.run(lambda draft: trim(draft, min_offsets))
+            trimming = Trimming(self.state, min_offsets)
+            while not trimming.is_done:
+                kept += self.run(lambda draft: trimming.step(draft, now_ms))
             self.do(self.storage.removal_job(self.state))
+        return kept
 
     def stop(self) -> None:
         self.storage.leave_mark()

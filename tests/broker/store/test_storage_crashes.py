@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqpull_broker.core import trimming
+from rmqpull_broker.core.delays import deliver_due
+from rmqpull_broker.core.model import Message, TopicConfig, TopicType
 from rmqpull_broker.core.retention import RetentionLimits
-from rmqpull_broker.core.topics import delete_topic
+from rmqpull_broker.core.topics import create_topic, delete_topic
+from rmqpull_broker.core.transactions import Resolution, TransactionEnd, end_transaction
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import StorageOptions
 
@@ -57,17 +61,29 @@ def torn(seed: int) -> Callable[[bytes], bytes]:
     return kept
 
 
-def live(broker: Started, known: list[Known]) -> None:
-    """A life with all that a disk is ever asked to do; ``known`` gets what the broker knows after each write."""
+Steps = list[Callable[[], object]]
+
+
+def live(steps_of: Callable[[Started], Steps], broker: Started, known: list[Known]) -> None:
+    """A life in these steps; ``known`` gets what the broker knows after each write that changes it."""
     write = broker.write
 
     def write_and_note(groups: Any) -> None:
         write(groups)
-        known.append(broker.observed())
+        if (observed := broker.observed()) != known[-1]:
+            known.append(observed)
 
     broker.write = write_and_note  # type: ignore[method-assign]
     known.append(broker.observed())
-    steps: list[Callable[[], object]] = [
+    for step in steps_of(broker):
+        step()
+        broker.keep_up()
+    broker.stop()
+
+
+def a_whole_life(broker: Started) -> Steps:
+    """All that a disk is ever asked to do."""
+    return [
         broker.topic,
         *(partial(broker.send, b"%d" % number * 9, b"more") for number in range(6)),
         partial(broker.publish, *(b"column %d" % number for number in range(20))),
@@ -78,22 +94,60 @@ def live(broker: Started, known: list[Known]) -> None:
         partial(broker.expire, 5_000, RetentionLimits(0)),
         partial(broker.send, b"last", now_ms=6_000),
     ]
-    for step in steps:
-        step()
-        broker.keep_up()
-    broker.stop()
+
+
+def a_life_of_waiting(broker: Started) -> Steps:
+    """Delayed and half messages that retention stores again, several times, until they are delivered and ended."""
+
+    def send(topic: str, **fields: Any) -> object:
+        message = Message(b"x", "ID", born_timestamp_ms=1_000, system_properties={"PGROUP": "payments"}, **fields)
+        return broker.run(lambda draft: broker.sender.send(draft, topic, [message], 1_000))
+
+    def check_what_is_left() -> None:
+        for topic in ("later", "payments"):
+            state = broker.state
+            (queue,) = state.readable_queues(state.topic(topic))
+            waiting = state.delayed if topic == "later" else state.halves
+            assert len(waiting) + state.bounds(queue).max_offset == (3 if topic == "later" else 1)
+
+    end = TransactionEnd("ID", "payments", Resolution.COMMIT)
+    return [
+        partial(broker.run, lambda draft: create_topic(draft, TopicConfig("later", 1, 1, TopicType.DELAY))),
+        partial(broker.run, lambda draft: create_topic(draft, TopicConfig("payments", 1, 1, TopicType.TRANSACTION))),
+        *(partial(send, "later", delivery_timestamp_ms=1_000 + due_in_ms) for due_in_ms in (9_000, 7_000, 60_000)),
+        partial(send, "payments", transactional=True),
+        broker.topic,
+        *(partial(broker.send, bytes(900), now_ms=2_000) for _ in range(4)),
+        partial(broker.expire, 2_000, RetentionLimits(1 << 40, 4_000)),
+        check_what_is_left,
+        partial(broker.expire, 5_000, RetentionLimits(0)),
+        check_what_is_left,
+        partial(broker.run, lambda draft: deliver_due(draft, 6_000, "host")),
+        partial(broker.expire, 7_000, RetentionLimits(0)),
+        partial(broker.run, lambda draft: deliver_due(draft, 10_000, "host")),
+        partial(broker.run, lambda draft: end_transaction(draft, end, 10_000, "host")),
+        check_what_is_left,
+        partial(broker.expire, 20_000, RetentionLimits(0)),
+    ]
 
 
 @pytest.mark.parametrize("syncs_appends", [True, False])
-def test_a_power_cut_before_any_operation_loses_nothing_acknowledged(start: type[Started], syncs_appends: bool) -> None:
+@pytest.mark.parametrize("life", [a_whole_life, a_life_of_waiting])
+def test_a_power_cut_before_any_operation_loses_nothing_acknowledged(
+    start: type[Started],
+    monkeypatch: pytest.MonkeyPatch,
+    life: Callable[[Started], Steps],
+    syncs_appends: bool,
+) -> None:
+    monkeypatch.setattr(trimming, "PUT_AGAIN_MAX", 2)
     options = dataclasses.replace(OPTIONS, syncs_appends=syncs_appends)
     undisturbed: list[Known] = []
-    live(start(MemoryFileSystem(), options), undisturbed)
+    live(life, start(MemoryFileSystem(), options), undisturbed)
     operations, is_over = 0, False
     while not is_over:
         disk, acknowledged = DoomedDisk(operations), list[Known]()
         try:
-            live(start(disk, options), acknowledged)
+            live(life, start(disk, options), acknowledged)
             is_over = True
         except PowerCut:
             pass

@@ -15,7 +15,7 @@ from rmqpull_broker.core import columns
 from rmqpull_broker.core.consumer_offsets import answer_reset, commit_offsets, report_lost, reset_offsets, update_offset
 from rmqpull_broker.core.delays import deliver_due
 from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.facts import BatchId, ColumnsStored, Fact, LostRange, QueuesTrimmed, RowsStored
+from rmqpull_broker.core.facts import BatchId, ColumnsStored, Fact, LostRange, RowsStored
 from rmqpull_broker.core.groups import delete_group, ensure_group
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.ports import Span
@@ -277,11 +277,13 @@ class Story:
             self.model.apply(facts)
 
     def _expire(self, limits: RetentionLimits) -> None:
-        before = self.broker.observed()["bounds"]
-        self.broker.expire(self.now_ms, limits)
-        after = self.broker.observed()["bounds"]
-        trimmed = [(queue, after[queue].min_offset) for queue in after if after[queue] != before[queue]]
-        self._take([[QueuesTrimmed(tuple(trimmed))]])
+        before = self._waiting()
+        self._take(self.broker.expire(self.now_ms, limits))
+        assert self._waiting() == before
+
+    def _waiting(self) -> list[tuple[int, str]]:
+        state = self.broker.state
+        return sorted((entry.due_ms, entry.msg_id) for entry in (*state.delayed, *state.halves))
 
     def restart(self, disk: MemoryFileSystem) -> None:
         self.disk = disk
