@@ -57,7 +57,7 @@ bench-stages: set-up ## where the time of a read goes: processor time of each pr
 bench-broker: set-up ## the broker by itself: start, sends, pulls, parked pulls, large topics, recovery (about 5 minutes)
 	@"$(PYTHON)" bench/broker_costs.py $(ARGS)
 
-soak: set-up ## hundreds of kills while a query reads, and hundreds while one writes; is the output exactly once? Seeded (ARGS="--seed 2 --minutes 30")
+soak: set-up ## hundreds of kills while a query reads, and hundreds while one writes; is the output exactly once? Adds to docs/soak.md (ARGS="--seed 2 --minutes 30")
 	@$(SPARK_ENV) "$(PYTHON)" -m soak --what source --docs $(ARGS)
 	@$(SPARK_ENV) "$(PYTHON)" -m soak --what sink --docs $(ARGS)
 

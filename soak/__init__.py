@@ -1,6 +1,6 @@
 """Kills of every process, on a schedule drawn from a seed: is every acknowledged message in the output exactly once?
 
-Run with ``make soak`` or ``python -m soak``; docs/soak.md says what is checked and what came out last.
+Run with ``make soak`` or ``python -m soak``; docs/soak.md says what is checked and what came out.
 """
 
 import sys

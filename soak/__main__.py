@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import click
@@ -15,8 +17,9 @@ from alone import keep_benchmarks_away
 from places import SHORT_LIVED_JAVA
 from processes import Children, Signals
 
-from soak.results import Summary, write
+from soak.results import Summary, commit_of_code
 from soak.rounds import RoundRun
+from soak.runs import keep, write_page
 from soak.schedule import SINK, SOURCE, Round, draw_round
 
 
@@ -40,7 +43,8 @@ def rounds(what: str, seed: int, kills: int | None, kills_per_round: int, first:
 @click.option("--dry-run", is_flag=True, help="Print the schedule, and do nothing.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the result to this file.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Keep data and logs in this folder, a new one.")
-@click.option("--docs", is_flag=True, help="Write the result to docs/soak.json and docs/soak.md.")
+@click.option("--docs", is_flag=True, help="Add the result to those in docs, and write docs/soak.md anew.")
+@click.option("--page", "page_only", is_flag=True, help="Only write docs/soak.md anew, of the runs in docs.")
 def main(
     what: str,
     seed: int,
@@ -52,12 +56,16 @@ def main(
     json_file: Path | None,
     folder: Path | None,
     docs: bool,
+    page_only: bool,
 ) -> None:
-    """Kill the broker, the driver and its Python processes on a schedule drawn from a seed, and judge the output.
+    """Kill the broker, the query and Spark's processes on a schedule drawn from a seed, and judge the output.
 
     The exit code is 1 when something was lost, doubled, altered or out of order. A round can be run again alone:
     --seed 1 --first-round 7 --kills 24.
     """
+    if page_only:
+        write_page()
+        return
     if kills is None and minutes is None:
         kills = 300
     plans = rounds(what, seed, kills, kills_per_round, first_round)
@@ -68,22 +76,37 @@ def main(
         return
     keep_benchmarks_away()
     end = math.inf if minutes is None else time.monotonic() + minutes * 60
-    summary = Summary(seed=seed, what=what)
-    signals = Signals()
-    with tempfile.TemporaryDirectory(prefix="rmqpull-soak-") as temporary:
-        for plan in plans:
-            if time.monotonic() > end:
-                break
-            say(next(plan.lines()))
-            place = (folder or Path(temporary)) / f"round-{plan.number}"
-            place.mkdir(parents=True)
-            with Children(signals, {**os.environ, "JDK_JAVA_OPTIONS": SHORT_LIVED_JAVA}) as children:
-                summary.add(RoundRun(plan, place, children, say).run())
-            signals = Signals()  # the end of the children is where the old ones stop to listen
-            write(summary, json_file, docs)  # a soak that is interrupted has a result as well
-            say(summary.line())
+    summary = Summary(seed=seed, what=what, first_round=first_round, commit=commit_of_code())
+    try:
+        with tempfile.TemporaryDirectory(prefix="rmqpull-soak-") as temporary:
+            for plan in takewhile(lambda _: time.monotonic() < end, plans):
+                run_round(plan, folder or Path(temporary), summary)
+    finally:  # the rounds that a soak has finished before it is interrupted are a result as well
+        write(summary, json_file, docs)
     say(summary.verdict())
     sys.exit(bool(summary.findings))
+
+
+def run_round(plan: Round, folder: Path, summary: Summary) -> None:
+    """Carries out a round and counts it in. Whatever it has started has ended then."""
+    say(next(plan.lines()))
+    place = folder / f"round-{plan.number}"
+    scratch = place / "scratch"
+    scratch.mkdir(parents=True)
+    # What is killed leaves its temporary files behind.
+    env = {**os.environ, "JDK_JAVA_OPTIONS": SHORT_LIVED_JAVA, "SPARK_LOCAL_DIRS": str(scratch)}
+    with Children(Signals(), env) as children:
+        summary.add(RoundRun(plan, place, children, say).run())
+    say(summary.line())
+
+
+def write(summary: Summary, json_file: Path | None, docs: bool) -> None:
+    """Writes the files that were asked for."""
+    run = summary.document()
+    if json_file is not None:
+        json_file.write_text(json.dumps(run, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if docs and not keep(summary.what, run):
+        say("This run is not added to those in docs: it has findings, or not one round that was finished.")
 
 
 def say(line: str) -> None:

@@ -19,8 +19,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-# Four tries of a task, as on a cluster: a lost Python worker is no reason to end a query.
-MASTER = "local[2,4]"
 FAILURES_MAX = 20
 """In a row."""
 LOOK_S = 0.2
@@ -79,7 +77,7 @@ def run_once(spark: SparkSession, config: dict[str, Any], parent: int) -> None:
 def main(config: dict[str, Any]) -> None:
     """Goes on after every failure, which it tells; ``drain`` in the configuration ends it when all is read."""
     parent = os.getppid()
-    session = SparkSession.builder.master(MASTER).appName("soak")
+    session = SparkSession.builder.master(config["master"]).appName("soak").config(map=config["settings"])
     # The judge reads from the sink's log which batch wrote a file.
     spark = session.config("spark.sql.streaming.fileSink.log.deletion", "false").getOrCreate()
     say("started")

@@ -1,31 +1,32 @@
-"""The result of a soak: counts and the verdict, as a line, as JSON and as the page docs/soak.md."""
+"""The result of one run of the soak: counts and the verdict, as a line and as JSON."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
+import subprocess
 from dataclasses import dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from results import machine
+
 from soak.rounds import Result
 from soak.schedule import SINK, SOURCE
 
-DOCS = Path(__file__).parents[1] / "docs"
-PAGE = Path(__file__).with_name("page.md")
-JSON_FILES = {SOURCE: "soak.json", SINK: "soak-sink.json"}
-_ALL_IS_WELL = "Every acknowledged message is in the output exactly once{}. There was no finding."
+REPOSITORY = Path(__file__).parents[1]
+CODE = ("connector", "broker_emulator", "proto", "soak")
+"""What a result depends on; the pages that it is written into are not part of that."""
 
 
 @dataclass(kw_only=True)
 class Summary(Result):
-    """All rounds of a soak so far."""
+    """All rounds of a run so far. ``commit`` is that of the code when the run began."""
 
     seed: int
     what: str = SOURCE
+    first_round: int = 0
     rounds: int = 0
+    commit: str = ""
 
     def add(self, result: Result) -> None:
         """Counts a round in."""
@@ -37,7 +38,8 @@ class Summary(Result):
         """How it stands."""
         return (
             f"{self.rounds} rounds, {self.kills.total()} kills, {self.acknowledged:,} messages acknowledged, "
-            f"{self.rows:,} rows in {self.batches:,} batches, {self.seconds:.0f} s, {len(self.findings)} findings"
+            f"{self.rows:,} rows in {self.batches:,} batches, {self.speculative:,} speculative attempts, "
+            f"{self.seconds:.0f} s, {len(self.findings)} findings"
         )
 
     def verdict(self) -> str:
@@ -57,10 +59,13 @@ class Summary(Result):
         """Everything as JSON; nothing in it tells when it was."""
         return {
             "seed": self.seed,
+            "first_round": self.first_round,
             "rounds": self.rounds,
+            "rounds_on_cluster": self.on_cluster,
             "kills": dict(sorted(self.kills.items())),
-            "kills_in_all": self.kills.total(),
             "other_steps": dict(sorted(self.others.items())),
+            "speculative_attempts": self.speculative,
+            "speculative_attempts_done_first": self.speculative_first,
             "acknowledged": self.acknowledged,
             "unacknowledged_attempts": self.unacknowledged,
             "rows": self.rows,
@@ -69,50 +74,19 @@ class Summary(Result):
             "query_failures_by_kills_and_faults": self.failures,
             "minutes": round(self.seconds / 60, 1),
             "findings": self.findings,
-            "machine": {
-                "cores": os.cpu_count(),
-                "python": platform.python_version(),
-                "pyspark": version("pyspark"),
-            },
+            "code": {"version": version("rmqpull"), "commit": self.commit},
+            "machine": {**machine(), "pyspark": version("pyspark")},
         }
 
 
-def write(summary: Summary, json_file: Path | None, docs: bool) -> None:
-    """Writes the files that were asked for."""
-    text = json.dumps(summary.document(), indent=2, ensure_ascii=False) + "\n"
-    if json_file is not None:
-        json_file.write_text(text, encoding="utf-8")
-    if docs:
-        (DOCS / JSON_FILES[summary.what]).write_text(text, encoding="utf-8")
-        documents = [json.loads((DOCS / JSON_FILES[what]).read_text(encoding="utf-8")) for what in (SOURCE, SINK)]
-        (DOCS / "soak.md").write_text(page(*documents), encoding="utf-8")
+def commit_of_code() -> str:
+    """The commit that the code is of, with ``+`` behind it when the code was changed since; empty outside of git."""
 
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(REPOSITORY), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
-def page(source: dict[str, Any], sink: dict[str, Any]) -> str:
-    """docs/soak.md, from what docs/soak.json and docs/soak-sink.json hold."""
-    return PAGE.read_text(encoding="utf-8").format(source=_told(source), sink=_told(sink))
-
-
-def _told(document: dict[str, Any]) -> str:
-    machine = document["machine"]
-    steps = {**document["kills"], **document["other_steps"]}
-    repeated = document.get("repeated_at_least_once")
-    but = ", but for those that at-least-once repeated" if repeated else ""
-    lines = [
-        *([f"- {finding}" for finding in document["findings"]] or [_ALL_IS_WELL.format(but)]),
-        "",
-        f"Seed {document['seed']}: {document['rounds']} rounds with **{document['kills_in_all']} kills** in "
-        f"{document['minutes']} minutes, on {machine['cores']} cores, with Python {machine['python']} and Spark "
-        f"{machine['pyspark']}.",
-        f"Acknowledged were {document['acknowledged']:,} messages; {document['unacknowledged_attempts']:,} attempts "
-        f"were not. The output has {document['rows']:,} rows",
-        f"in {document['batches']:,} finished batches"
-        + (f", and {repeated:,} more that at-least-once repeated. " if repeated is not None else ". ")
-        + f"Spark ended the query {document['query_failures_by_kills_and_faults']} times, of what was killed or "
-        "ordered in that round.",
-        "",
-        "| step | times |",
-        "|---|---:|",
-        *[f"| {name} | {count:,} |" for name, count in steps.items()],
-    ]
-    return "\n".join(lines)
+    try:
+        return git("rev-parse", "--short=10", "HEAD") + "+" * bool(git("status", "--porcelain", "--", *CODE))
+    except (OSError, subprocess.CalledProcessError):
+        return ""

@@ -18,6 +18,7 @@ from rmqpull_proto.rmqpull.v1 import admin_pb2 as admin
 from rmqpull_proto.rpc import ADMIN
 from soak import copied
 from soak.calls import Calls
+from soak.cluster import Cluster
 from soak.judge import Queue, ahead, judge
 from soak.ledger import Ledger
 from soak.output import Row
@@ -37,7 +38,10 @@ _ORDERED = re.compile(r"INTERNAL_SERVER_ERROR")
 
 @dataclass
 class Result:
-    """What a round did, and every difference that it found."""
+    """What a round did, and every difference that it found.
+
+    ``speculative`` are attempts that were started on a cluster, ``speculative_first`` those that were done first.
+    """
 
     kills: Counter[str] = field(default_factory=Counter)
     others: Counter[str] = field(default_factory=Counter)
@@ -47,6 +51,9 @@ class Result:
     repeated: int = 0
     batches: int = 0
     failures: int = 0
+    on_cluster: int = 0
+    speculative: int = 0
+    speculative_first: int = 0
     seconds: float = 0.0
     findings: list[str] = field(default_factory=list)
 
@@ -66,7 +73,8 @@ class RoundRun:
         children.start_broker(self._broker)
         self._broker.topics = {}  # later they may have grown
         self._calls = Calls(self._broker.endpoints)
-        self._query = Query(children, folder, self._broker.endpoints, plan.setting)
+        self._cluster = Cluster(children, folder) if plan.setting.on_cluster else None
+        self._query = Query(children, folder, self._broker.endpoints, plan.setting, self._cluster)
 
     def run(self) -> Result:
         """From the first start to the verdict."""
@@ -90,6 +98,9 @@ class RoundRun:
         self._drain_and_judge()
         self._calls.close()
         self._broker.kill()
+        if self._cluster is not None:
+            self._result.on_cluster = 1
+            self._result.speculative, self._result.speculative_first = self._cluster.speculation()
         self._result.seconds = time.monotonic() - begin
         return self._result
 
@@ -101,6 +112,8 @@ class RoundRun:
             Kind.KILL_QUERY: self._kill_query,
             Kind.KILL_WORKER: self._kill_worker,
             Kind.KILL_SOURCE: self._kill_source,
+            Kind.KILL_EXECUTOR: self._kill_executor,
+            Kind.KILL_CLUSTER_WORKER: self._kill_cluster_worker,
             Kind.STALL_BROKER: self._stall_broker,
             Kind.FAULT: self._order_fault,
             Kind.ADD_QUEUES: self._add_queues,
@@ -131,6 +144,16 @@ class RoundRun:
     def _kill_source(self, step: Step) -> bool:
         self._query.await_moment(step.moment)
         return self._query.kill_source()
+
+    def _kill_executor(self, step: Step) -> bool:
+        self._query.await_moment(step.moment)
+        return self._query.kill_executor()
+
+    def _kill_cluster_worker(self, step: Step) -> bool:
+        assert self._cluster is not None
+        self._query.await_moment(step.moment)
+        self._cluster.kill_worker(self._ledger.step, step.lasts_s)
+        return True
 
     def _stall_broker(self, step: Step) -> bool:
         self._broker.send_signal(signal.SIGSTOP)

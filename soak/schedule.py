@@ -26,15 +26,20 @@ class Kind(enum.Enum):
     KILL_QUERY = "query killed (driver, JVM, Python)"
     KILL_WORKER = "Python worker killed"
     KILL_SOURCE = "driver's Python process of the source killed"
+    KILL_EXECUTOR = "executor killed"
+    KILL_CLUSTER_WORKER = "worker of the cluster killed, with its executor"
     STALL_BROKER = "broker stopped for a while (SIGSTOP)"
     FAULT = "calls made to fail, wait or break"
     ADD_QUEUES = "queues added"
     ADD_TOPIC = "topic added"
 
 
-KILLS = (Kind.KILL_QUERY, Kind.KILL_BROKER, Kind.KILL_WORKER, Kind.KILL_SOURCE)
-DECK = (*KILLS, Kind.KILL_BROKER, Kind.KILL_WORKER)
+_EVERYWHERE = (Kind.KILL_QUERY, Kind.KILL_BROKER, Kind.KILL_WORKER, Kind.KILL_SOURCE)
+KILLS = (*_EVERYWHERE, Kind.KILL_EXECUTOR, Kind.KILL_CLUSTER_WORKER)
+DECK = (*_EVERYWHERE, Kind.KILL_BROKER, Kind.KILL_WORKER)
 """Kills come from shuffled decks. A query takes longest to come back, so it is killed least."""
+CLUSTER_DECK = (*KILLS, Kind.KILL_EXECUTOR)
+"""That of rounds on a cluster."""
 
 
 class Moment(enum.Enum):
@@ -111,6 +116,8 @@ class Setting:
     options: tuple[tuple[str, str], ...] = ()
     delivery: str | None = None
     """Of the sink; None where Spark's own writes files."""
+    on_cluster: bool = False
+    """Whether the query runs on a standalone cluster of two workers with speculation; otherwise in one JVM."""
 
     @property
     def has_columns(self) -> bool:
@@ -133,7 +140,9 @@ class Setting:
             f"filter {self.filter_type} {self.filter_expression!r}; {trigger}; bodies up to {self.large_body_bytes}; "
             f"at first {self.max_offsets} offsets per trigger; "
             f"{options}"
-        ) + (f"; written {self.delivery}" if self.delivery else "")
+            + (f"; written {self.delivery}" if self.delivery else "")
+            + ("; on a cluster of two workers, with speculation" if self.on_cluster else "")
+        )
 
 
 @dataclass(frozen=True)
@@ -165,13 +174,20 @@ def draw_round(seed: int, number: int, kills: int, what: str = SOURCE) -> Round:
     setting = _draw_setting(dice, number)
     if what == SINK:
         setting = _with_sink(setting, number)
+    setting = replace(setting, on_cluster=is_on_cluster(seed, number))
+    whole_deck = CLUSTER_DECK if setting.on_cluster else DECK
     deck: list[Kind] = []
     steps: list[Step] = []
     for _ in range(kills):
-        deck = deck or dice.sample(DECK, len(DECK))
+        deck = deck or dice.sample(whole_deck, len(whole_deck))
         steps += [_draw_step(dice, kind, setting) for kind in _draw_others(dice, setting)]
         steps.append(_draw_step(dice, deck.pop(), setting))
     return Round(seed, number, setting, tuple(steps))
+
+
+def is_on_cluster(seed: int, number: int) -> bool:
+    """One round in each three, in a place that the seed draws: whatever else comes in turn meets a cluster too."""
+    return random.Random(f"{seed}/{number // 3}/cluster").randrange(3) == number % 3
 
 
 def _draw_setting(dice: random.Random, number: int) -> Setting:
@@ -226,7 +242,7 @@ def _draw_step(dice: random.Random, kind: Kind, setting: Setting) -> Step:
     wait_s = round(dice.uniform(0.1, 1.5), 1)
     if kind in KILLS:
         moment = dice.choice([Moment.IN_A_BATCH, Moment.IN_A_BATCH, Moment.BETWEEN_BATCHES, Moment.AT_ONCE])
-        if kind is Kind.KILL_BROKER:
+        if kind in (Kind.KILL_BROKER, Kind.KILL_CLUSTER_WORKER):
             return Step(kind, wait_s, moment, lasts_s=round(dice.uniform(0, 3), 1))
         if kind is Kind.KILL_QUERY:
             return Step(kind, wait_s, moment, max_offsets=dice.choice([None, 3_000, 10_000]))

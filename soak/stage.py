@@ -14,6 +14,7 @@ from processes import Children, ProcessFailed
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import BrokerProcess
 from soak import victims
+from soak.cluster import Cluster
 from soak.schedule import Moment, Setting
 
 GROUP = "soak"
@@ -21,6 +22,8 @@ COPIED, COPIED_QUEUES = "copied", 3
 """Where the sink writes: each queue that is read is a message group there."""
 TRANSACTION_TIMEOUT_MS = 15_000
 """Longer than anything in a round keeps tasks from their broker."""
+# Four tries of a task, as on a cluster: a lost Python worker is no reason to end a query.
+LOCAL_MASTER = "local[2,4]"
 MOMENT_SECONDS_MAX = 120.0
 """How long a kill waits for its moment; then it comes at once."""
 _LOOK_S = 0.02
@@ -45,9 +48,11 @@ def broker(folder: Path, setting: Setting) -> BrokerProcess:
 
 
 class Query:
-    """``query_job.py``, started as often as needed with one checkpoint and one output."""
+    """``query_job.py``, started as often as needed with one checkpoint and one output, here or on a cluster."""
 
-    def __init__(self, children: Children, folder: Path, endpoints: str, setting: Setting) -> None:
+    def __init__(
+        self, children: Children, folder: Path, endpoints: str, setting: Setting, cluster: Cluster | None = None
+    ) -> None:
         self.checkpoint = folder / "checkpoint"
         self.result = folder / "result"
         self.failures: list[str] = []
@@ -55,11 +60,14 @@ class Query:
         self._log = folder / "query.log"
         self._endpoints = endpoints
         self._setting = setting
+        self._cluster = cluster
 
     def start(self, max_offsets: int | None = None, drain: bool = False) -> None:
         """Begins a life of the query; with ``drain`` it ends when all is read."""
         setting = self._setting
         config = {
+            "master": self._cluster.url if self._cluster else LOCAL_MASTER,
+            "settings": self._cluster.settings if self._cluster else {},
             "options": self._options(max_offsets),
             "result": str(self.result),
             "checkpoint": str(self.checkpoint),
@@ -126,12 +134,17 @@ class Query:
         """SIGKILL to the driver's Python process of the source, as for a worker."""
         return self._kill_child(victims.sources)
 
+    def kill_executor(self) -> bool:
+        """SIGKILL to one executor's JVM, as for a worker."""
+        return self._kill_child(victims.executors)
+
     def _kill_child(self, candidates: victims.Candidates) -> bool:
         deadline = time.monotonic() + MOMENT_SECONDS_MAX
         while time.monotonic() < deadline and self._process.running:
             self._note_lines()
             # Before it runs, Spark looks for data sources, once; who dies then leaves a JVM that knows none.
-            if self._is_running and victims.kill_one(candidates(self._process.pid)):
+            sessions = [self._process.pid, *(self._cluster.sessions if self._cluster else [])]
+            if self._is_running and victims.kill_one([pid for session in sessions for pid in candidates(session)]):
                 return True
             time.sleep(_LOOK_S)
         return False
@@ -170,8 +183,8 @@ class Query:
 
     def connector_errors(self) -> list[str]:
         """What the connector has raised, in the driver and in tasks, each error once."""
-        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return sorted({line.strip() for line in lines if line.startswith("pyspark_rmqpull.")})
+        of_executors = self._cluster.connector_errors() if self._cluster else set()
+        return sorted(victims.connector_errors(self._log) | of_executors)
 
     @property
     def log_end(self) -> str:

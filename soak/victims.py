@@ -1,4 +1,4 @@
-"""Which processes of a Spark job are what, by their command lines."""
+"""Which processes of a Spark job are what, by their command lines, and what they logged when they failed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ Candidates = Callable[[int], list[int]]
 """From a session to processes in it."""
 
 DAEMON = "pyspark.daemon"
+EXECUTOR = "CoarseGrainedExecutorBackend"
 SOURCE = "python_streaming_source_runner"
 
 
@@ -28,6 +29,11 @@ def sources(session: int) -> list[int]:
     return [pid for pid in session_members(session) if SOURCE in _command(pid)]
 
 
+def executors(session: int) -> list[int]:
+    """The executors' JVMs of a worker of a cluster."""
+    return [pid for pid in session_members(session) if EXECUTOR in _command(pid)]
+
+
 def kill_one(pids: list[int]) -> bool:
     """SIGKILL to the youngest of these processes; whether there was one."""
     for pid in sorted(pids, reverse=True):
@@ -35,6 +41,12 @@ def kill_one(pids: list[int]) -> bool:
             os.kill(pid, signal.SIGKILL)
             return True
     return False
+
+
+def connector_errors(log: Path) -> set[str]:
+    """What the connector has raised, by what Spark logged of it."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return {line.strip() for line in lines if line.startswith("pyspark_rmqpull.")}
 
 
 def _command(pid: int) -> str:

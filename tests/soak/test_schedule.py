@@ -8,11 +8,13 @@ import pytest
 
 from soak.schedule import (
     AT_LEAST_ONCE,
+    CLUSTER_DECK,
     DECK,
     EXACTLY_ONCE,
     KILLS,
     PRICES,
     SINK,
+    SOURCE,
     TAGS,
     Fault,
     Kind,
@@ -20,6 +22,7 @@ from soak.schedule import (
     Round,
     Setting,
     draw_round,
+    is_on_cluster,
 )
 
 
@@ -39,10 +42,31 @@ def test_a_round_does_not_depend_on_those_before_it() -> None:
 
 @pytest.mark.parametrize("decks", [1, 2, 4])
 def test_a_round_has_the_kills_that_were_asked_for_and_every_kind(decks: int) -> None:
-    drawn = draw_round(3, 0, decks * len(DECK))
-    assert drawn.kills == decks * len(DECK)
-    counts = Counter(step.kind for step in drawn.steps if step.kind in KILLS)
-    assert counts == {kind: decks * DECK.count(kind) for kind in KILLS}
+    for number, deck in ((1, DECK), (0, CLUSTER_DECK)):
+        drawn = draw_round(3, number, decks * len(deck))
+        assert drawn.setting.on_cluster is (deck is CLUSTER_DECK)
+        assert drawn.kills == decks * len(deck)
+        counts = Counter(step.kind for step in drawn.steps if step.kind in KILLS)
+        assert counts == {kind: decks * deck.count(kind) for kind in deck}
+
+
+@pytest.mark.parametrize("what", [SOURCE, SINK])
+def test_a_third_of_the_rounds_is_on_a_cluster_and_meets_there_what_others_meet(what: str) -> None:
+    for seed in range(20):
+        assert all(sum(is_on_cluster(seed, block + place) for place in range(3)) == 1 for block in (0, 3, 6))
+    settings = [draw_round(1, number, 1, what).setting for number in range(60)]
+    for on_cluster in (False, True):
+        some = [setting for setting in settings if setting.on_cluster is on_cluster]
+        assert {setting.has_columns for setting in some} == {True, False}
+        assert {setting.available_now for setting in some} == {True, False}
+        assert {setting.delivery for setting in some} == {setting.delivery for setting in settings}
+
+
+def test_executors_and_workers_of_a_cluster_are_killed_only_where_there_is_one() -> None:
+    only_there = {Kind.KILL_EXECUTOR, Kind.KILL_CLUSTER_WORKER}
+    for drawn in some_rounds(1):
+        assert only_there.issubset(step.kind for step in drawn.steps) is drawn.setting.on_cluster
+        assert ("on a cluster" in next(drawn.lines())) is drawn.setting.on_cluster
 
 
 def test_few_rounds_meet_everything() -> None:

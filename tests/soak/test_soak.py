@@ -1,4 +1,4 @@
-"""The soak, short: two rounds of the source and one of the sink, with kills of every kind."""
+"""The soak, short: two rounds of the source, one of them on a cluster, one of the sink, and kills of every kind."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from soak.results import JSON_FILES, page
-from soak.schedule import DECK, KILLS
+from soak.runs import DOCS, page, read_runs
+from soak.schedule import CLUSTER_DECK, DECK, KILLS, SINK, SOURCE
 
 REPOSITORY = Path(__file__).parents[2]
 TIMEOUT_S = 900
@@ -40,21 +40,19 @@ def soaked(tmp_path: Path, *arguments: str) -> dict[str, Any]:
 
 def test_every_acknowledged_message_is_in_the_output_exactly_once(tmp_path: Path) -> None:
     """Also acceptance case 39: topics and queues are added while messages are sent, and the query stops and starts."""
-    kills = ("--kills", str(2 * len(DECK)), "--kills-per-round", str(len(DECK)))
+    kills = ("--kills", str(2 * len(CLUSTER_DECK)), "--kills-per-round", str(len(CLUSTER_DECK)))
     result = soaked(tmp_path, "--seed", "20", *kills)
-    assert result["rounds"] == 2
+    assert (result["rounds"], result["rounds_on_cluster"]) == (2, 1)
     assert result["kills"].keys() == {kind.value for kind in KILLS}
 
 
 def test_the_sink_writes_what_its_delivery_promises(tmp_path: Path) -> None:
     """Exactly once; the other deliveries have their turn in `make soak`, and kills of their own in test_sink_kills."""
     kills = ("--kills", str(len(DECK)), "--kills-per-round", str(len(DECK)))
-    result = soaked(tmp_path, "--what", "sink", "--seed", "2", *kills)
-    assert result["rounds"] == 1
-    assert result["kills"].keys() == {kind.value for kind in KILLS}
+    result = soaked(tmp_path, "--what", "sink", "--seed", "20", *kills)
+    assert (result["rounds"], result["rounds_on_cluster"]) == (1, 0)
+    assert result["kills"].keys() == {kind.value for kind in DECK}
 
 
 def test_the_page_in_the_docs_is_of_the_result_beside_it() -> None:
-    docs = REPOSITORY / "docs"
-    results = [json.loads((docs / name).read_text(encoding="utf-8")) for name in JSON_FILES.values()]
-    assert (docs / "soak.md").read_text(encoding="utf-8") == page(*results)
+    assert (DOCS / "soak.md").read_text(encoding="utf-8") == page(read_runs(SOURCE), read_runs(SINK))

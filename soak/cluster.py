@@ -1,0 +1,114 @@
+"""A standalone cluster of Spark on loopback: a master and two workers, which are killed and their executors too."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from pathlib import Path
+
+import pyspark
+from processes import Child, Children, ProcessFailed
+
+from soak import victims
+
+HOSTS = ("127.0.0.1", "127.0.0.2")
+"""Of the workers. Two of them, because Spark starts a speculative attempt only on another host than the first one."""
+CORES = 2
+READY_SECONDS_MAX = 60.0
+SETTINGS = {
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": str(CORES),
+    # A task that takes longer than the fastest one of its stage, or than 300 ms in a stage of one or two, is run twice.
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.0",
+    "spark.speculation.quantile": "0.1",
+    "spark.speculation.minTaskRuntime": "50ms",
+    "spark.speculation.task.duration.threshold": "300ms",
+    "spark.speculation.efficiency.enabled": "false",
+    # As text that is complete up to its last line: it is read after its driver was killed.
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.rolling.enabled": "false",
+    "spark.eventLog.compress": "false",
+}
+_SPARK_CLASS = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+_DEPLOY = "org.apache.spark.deploy"
+_LOOK_S = 0.05
+
+
+class Cluster:
+    """Two workers with CORES each. What a query needs to run there: ``url`` and ``settings``."""
+
+    def __init__(self, children: Children, folder: Path) -> None:
+        self._children = children
+        self._folder = folder / "cluster"
+        self._events = self._folder / "events"
+        self._events.mkdir(parents=True)
+        port = _free_port()
+        self.url = f"spark://{HOSTS[0]}:{port}"
+        self.settings = {**SETTINGS, "spark.eventLog.dir": self._events.as_uri()}
+        master = self._start("master", f"{_DEPLOY}.master.Master", "--host", HOSTS[0], "--port", str(port))
+        _await_listener(master, port)
+        self._workers = {host: self._start_worker(host) for host in HOSTS}
+
+    @property
+    def sessions(self) -> list[int]:
+        """Of the workers: their executors and the Python processes of these are in there."""
+        return [worker.pid for worker in self._workers.values()]
+
+    def kill_worker(self, number: int, seconds: float) -> None:
+        """SIGKILL to a worker and all that it has started, as when a machine is lost; a new one comes later."""
+        host = HOSTS[number % len(HOSTS)]
+        self._workers[host].kill()
+        time.sleep(seconds)
+        self._workers[host] = self._start_worker(host)
+
+    def connector_errors(self) -> set[str]:
+        """What the connector has raised in executors, by their own logs."""
+        return {error for log in self._folder.rglob("stderr") for error in victims.connector_errors(log)}
+
+    def speculation(self) -> tuple[int, int]:
+        """How many speculative attempts of tasks were started, and how many of them were done first."""
+        return count_speculative(self._events)
+
+    def _start_worker(self, host: str) -> Child:
+        work = ("--work-dir", str(self._folder / host), "--cores", str(CORES), "--memory", "512m")
+        return self._start(f"worker-{host}", f"{_DEPLOY}.worker.Worker", "--host", host, *work, self.url)
+
+    def _start(self, name: str, main: str, *arguments: str) -> Child:
+        command = [_SPARK_CLASS, main, "--webui-port", "0", *arguments]
+        return self._children.start(name, command, self._folder / f"{name}.log")
+
+
+def count_speculative(events: Path) -> tuple[int, int]:
+    """Speculative attempts that Spark's event logs tell of: all, and those that were done first.
+
+    At least: a driver that is killed takes the last lines of its log with it.
+    """
+    started = first = 0
+    for log in events.iterdir():
+        for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+            if '"Speculative":true' not in line or not line.endswith("}"):
+                continue
+            event = json.loads(line)
+            started += event["Event"] == "SparkListenerTaskStart"
+            first += event["Event"] == "SparkListenerTaskEnd" and event["Task End Reason"]["Reason"] == "Success"
+    return started, first
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind((HOSTS[0], 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _await_listener(process: Child, port: int) -> None:
+    deadline = time.monotonic() + READY_SECONDS_MAX
+    while process.running and time.monotonic() < deadline:
+        with socket.socket() as client:
+            if client.connect_ex((HOSTS[0], port)) == 0:
+                return
+        time.sleep(_LOOK_S)
+    raise ProcessFailed(f"Nobody listens on port {port}, where the cluster's master should.{process.last_words()}")

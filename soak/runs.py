@@ -1,0 +1,130 @@
+"""The runs that are kept, in docs/soak.json and docs/soak-sink.json, and docs/soak.md, which is made of them."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from soak.results import REPOSITORY
+from soak.schedule import KILLS, SINK, SOURCE
+
+DOCS = REPOSITORY / "docs"
+JSON_FILES = {SOURCE: "soak.json", SINK: "soak-sink.json"}
+PAGE = Path(__file__).with_name("page.md")
+
+Run = dict[str, Any]
+"""As ``soak.results.Summary.document`` gives it."""
+
+
+def keep(what: str, run: Run, docs: Path = DOCS) -> bool:
+    """Adds a run to those that are kept and writes the page anew; whether it was added.
+
+    A run with findings is not, and neither is one without a round: a finding is to be mended, not to be averaged.
+    """
+    if run["findings"] or not run["rounds"]:
+        return False
+    with _locked(docs):
+        write_runs(what, [*read_runs(what, docs), run], docs)
+        write_page(docs)
+    return True
+
+
+def read_runs(what: str, docs: Path = DOCS) -> list[Run]:
+    """The runs that are kept, in the order in which they came."""
+    runs: list[Run] = json.loads((docs / JSON_FILES[what]).read_text(encoding="utf-8"))["runs"]
+    return runs
+
+
+def write_runs(what: str, runs: Sequence[Run], docs: Path = DOCS) -> None:
+    """Replaces the runs that are kept."""
+    text = json.dumps({"runs": runs}, indent=2, ensure_ascii=False) + "\n"
+    (docs / JSON_FILES[what]).write_text(text, encoding="utf-8")
+
+
+def write_page(docs: Path = DOCS) -> None:
+    """Writes soak.md."""
+    (docs / "soak.md").write_text(page(read_runs(SOURCE, docs), read_runs(SINK, docs)), encoding="utf-8")
+
+
+def page(source: Sequence[Run], sink: Sequence[Run]) -> str:
+    """docs/soak.md, of runs of the source and of the sink."""
+    return PAGE.read_text(encoding="utf-8").format(source=_told(source), sink=_told(sink))
+
+
+def _told(runs: Sequence[Run]) -> str:
+    if not runs:
+        return "No run is kept."
+    kills, others = _summed(runs, "kills"), _summed(runs, "other_steps")
+    repeated = _sum(runs, "repeated_at_least_once")
+    but = f", but for {repeated:,} rows that at-least-once repeated" if repeated else ""
+    ended = _sum(runs, "query_failures_by_kills_and_faults")
+    known = [kind.value for kind in KILLS]
+    in_order = sorted(kills.items(), key=lambda kill: known.index(kill[0]) if kill[0] in known else len(known))
+    return "\n".join(
+        [
+            f"Every acknowledged message is in the output exactly once{but}. No kept run has a finding.",
+            "",
+            f"{_count(len(runs), 'run')} with **{kills.total():,} kills** in {_count(_sum(runs, 'rounds'), 'round')} "
+            f"and {sum(run['minutes'] for run in runs):,.0f} minutes. {_sum(runs, 'acknowledged'):,} messages were "
+            f"acknowledged, {_sum(runs, 'unacknowledged_attempts'):,} attempts to send were not. The output has "
+            f"{_sum(runs, 'rows'):,} rows in {_sum(runs, 'batches'):,} finished batches. A kill or a fault ended the "
+            f"query {_count(ended, 'time')}.",
+            "",
+            f"{_count(_sum(runs, 'rounds_on_cluster'), 'round')} ran on the cluster. Spark started "
+            f"{_count(_sum(runs, 'speculative_attempts'), 'speculative attempt')} there; "
+            f"{_sum(runs, 'speculative_attempts_done_first'):,} of them were done before the first attempt.",
+            "",
+            "| step | times |",
+            "|---|---:|",
+            *(f"| {name} | {count:,} |" for name, count in [*in_order, *sorted(others.items())]),
+            "",
+            "| seed | rounds (on the cluster) | kills | messages | speculative attempts | minutes | code | machine |",
+            "|---:|---:|---:|---:|---:|---:|---|---|",
+            *(_row(run) for run in runs),
+        ]
+    )
+
+
+def _row(run: Run) -> str:
+    first, rounds, machine = run["first_round"], run["rounds"], run["machine"]
+    numbers = str(first) if rounds == 1 else f"{first} to {first + rounds - 1}"
+    cells = [
+        str(run["seed"]),
+        f"{numbers} ({run['rounds_on_cluster']})",
+        f"{sum(run['kills'].values()):,}",
+        f"{run['acknowledged']:,}",
+        f"{run['speculative_attempts']:,}",
+        f"{run['minutes']:.1f}",
+        " ".join(filter(None, (run["code"]["version"], run["code"]["commit"]))),
+        f"{machine['cores']} cores, {machine['memory']}, Python {machine['python']}, Spark {machine['pyspark']}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _summed(runs: Sequence[Run], counts: str) -> Counter[str]:
+    return sum((Counter(run[counts]) for run in runs), Counter())
+
+
+def _sum(runs: Sequence[Run], name: str) -> int:
+    return sum(run.get(name, 0) for run in runs)
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + "s" * (count != 1)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Soaks of the same checkout that run side by side add their results one after the other."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
