@@ -68,7 +68,7 @@ setup(
         ],
     },
     entry_points={
-        "console_scripts": ["rmqpull-broker = rmqpull_broker.cli:main"],
+        "console_scripts": ["rmqpull-broker = rmqpull_broker.__main__:main"],
         "pytest11": ["rmqpull_broker = rmqpull_broker.pytest_plugin"],
     },
     # Spark finds data sources with pkgutil.iter_modules, which cannot see through the default finder hook.

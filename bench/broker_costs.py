@@ -55,7 +55,7 @@ def starts(results: Results) -> None:
     """From the command to the ready line, and what it takes then."""
     with broker() as started:
         results.add("start to ready", "s", started.ready_s, aim=Aim(at_most=0.7))
-        results.add("resident set when ready", "MB", started.resident_mb(), aim=Aim(at_most=120))
+        results.add("resident set when ready", "MB", started.resident_mb(), aim=Aim(at_most=100))
     with tempfile.TemporaryDirectory() as folder, broker(Path(folder)) as started:
         results.add(STARTS_EMPTY, "s", started.ready_s)
 

@@ -41,7 +41,7 @@ def test_every_figure_is_measured_with_its_aim(tmp_path: Path) -> None:
     assert all(work in done.stdout for work in works)
     assert {work: result["aim"] for work, result in works.items() if result["aim"]} == {
         "start to ready": "<= 0.70",
-        "resident set when ready": "<= 120",
+        "resident set when ready": "<= 100",
         "columnar pull, body": ">= 1,500,000",
         "columnar pull, every column": ">= 1,500,000",
         "send to wake-up, 1 parked, p99": "<= 20.00",

@@ -15,7 +15,6 @@ from rmqpull_broker.cli.commands import OnceCommand
 from rmqpull_broker.cli.values import Parsed
 from rmqpull_broker.config import SETTINGS, BrokerConfig, SettingError, config_from
 from rmqpull_broker.config_sources import CONFIG_VARIABLE, read_toml, resolve
-from rmqpull_broker.lean_arrow import load_lean_arrow
 from rmqpull_broker.lean_memory import share_one_heap
 from rmqpull_proto.large_messages import use_memory_again
 
@@ -80,7 +79,6 @@ def _text_of(file_name: str) -> str:
 def _run(config: BrokerConfig) -> None:
     share_one_heap()
     use_memory_again()
-    load_lean_arrow()
     # Loaded only now: a wrong flag is answered without waiting for gRPC and Arrow.
     from rmqpull_broker.core.errors import BrokerError
     from rmqpull_broker.server.listening import PortUnavailable

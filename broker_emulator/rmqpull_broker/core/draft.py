@@ -28,9 +28,9 @@ from rmqpull_broker.core.facts import (
 from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.pending import Place
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.stages import STAGE_PREFIX, Stage
+from rmqpull_broker.core.stages import Stage
 from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.core.system_topics import HALF_TOPIC
+from rmqpull_broker.core.system_topics import HALF_TOPIC, STAGE_PREFIX
 
 
 class Draft:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from rmqpull_broker.core.errors import IllegalConsumerGroup, IllegalTopic
-from rmqpull_broker.core.stages import STAGE_PREFIX
-from rmqpull_broker.core.system_topics import DLQ_PREFIX, RETRY_PREFIX
+from rmqpull_broker.core.system_topics import DLQ_PREFIX, RETRY_PREFIX, STAGE_PREFIX
 
 TOPIC_LENGTH_MAX = 127
 RETRY_TOPIC_LENGTH_MAX = 255

@@ -15,8 +15,6 @@ from typing import NamedTuple
 from rmqpull_broker.core.facts import BatchId, CallStaged, Fact, StagedCallStored, StagesCommitted, StagesEnded
 from rmqpull_broker.core.model import MessageQueue
 
-STAGE_PREFIX = "%STAGE%"
-"""What the names of hidden topics begin with; no client may name a topic so."""
 WRITES_REMEMBERED_MAX = 10_000
 """Committed writes that are no part of a query: beyond it the oldest are forgotten."""
 

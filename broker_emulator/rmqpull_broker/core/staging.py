@@ -35,7 +35,8 @@ from rmqpull_broker.core.facts import (
 )
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.sending import Published, Sender
-from rmqpull_broker.core.stages import CALL_BYTES, STAGE_PREFIX, Stage, StagedCall
+from rmqpull_broker.core.stages import CALL_BYTES, Stage, StagedCall
+from rmqpull_broker.core.system_topics import STAGE_PREFIX
 
 STAGES_MAX = 10_000
 """Stages that may be open at one time."""

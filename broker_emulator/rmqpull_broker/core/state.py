@@ -31,8 +31,8 @@ from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, TopicCo
 from rmqpull_broker.core.pending import PendingMessages, Place, Waiting, due_ms_of, next_check_ms
 from rmqpull_broker.core.ports import MessageStore
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.stages import STAGE_PREFIX, Stages
-from rmqpull_broker.core.system_topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, system_topics
+from rmqpull_broker.core.stages import Stages
+from rmqpull_broker.core.system_topics import HALF_TOPIC, SCHEDULE_TOPIC, STAGE_PREFIX, TIMER_TOPIC, system_topics
 
 LOST_RANGES_MAX = 100_000
 """Reports of lost rows that are remembered; beyond it the oldest are forgotten."""

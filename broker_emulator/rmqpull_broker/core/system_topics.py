@@ -22,6 +22,8 @@ SEND_FORBIDDEN = frozenset(
 
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
+STAGE_PREFIX = "%STAGE%"
+"""What the names of the hidden topics of stages begin with; no client may name a topic so."""
 
 _RW = PERM_READ | PERM_WRITE
 _RWX = _RW | PERM_INHERIT

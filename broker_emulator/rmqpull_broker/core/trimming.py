@@ -14,8 +14,8 @@ from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.facts import QueuesTrimmed, RowsStored, Settled, StillWaiting
 from rmqpull_broker.core.model import MessageQueue, StoredMessage
 from rmqpull_broker.core.pending import Waiting, read_waiting
-from rmqpull_broker.core.stages import STAGE_PREFIX
 from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.core.system_topics import STAGE_PREFIX
 
 PUT_AGAIN_MAX = 1_000
 """Waiting messages that one command stores again."""

@@ -21,9 +21,8 @@ from rmqpull_broker.core.ports import Job
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.retention import RetentionLimits
 from rmqpull_broker.core.sending import Published, Sender
-from rmqpull_broker.core.stages import STAGE_PREFIX
 from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.core.system_topics import HALF_TOPIC, TIMER_TOPIC
+from rmqpull_broker.core.system_topics import HALF_TOPIC, STAGE_PREFIX, TIMER_TOPIC
 from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.core.trimming import Trimming
 from rmqpull_broker.store.commit_log import SEGMENT_BYTES, CommitLog, Recovery
