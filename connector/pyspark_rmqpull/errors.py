@@ -6,6 +6,7 @@ RmqpullError
 ├── BrokerUnavailable    nobody answers in time; trying again may help, and has been tried
 ├── HandshakeFailed      TLS cannot be agreed on with the server
 ├── RequestRefused       the broker answers with a refusal
+├── CheckpointConflict   the broker has committed another micro-batch of this query under the same or a later number
 ├── DataLoss             messages that should be read are gone
 ├── BodyDamaged          a packed body cannot be unpacked
 └── InvalidRowError      a row cannot be sent as a message
@@ -50,6 +51,10 @@ class RequestRefused(RmqpullError):
     def __reduce__(self) -> tuple[type[RequestRefused], tuple[str, str]]:
         # Tasks send their errors to the driver pickled.
         return RequestRefused, (self.code, str(self))
+
+
+class CheckpointConflict(RmqpullError):
+    """A checkpoint that was restored or copied numbers its micro-batches as others that the broker has committed."""
 
 
 class DataLoss(RmqpullError):

@@ -86,6 +86,7 @@ LAYERS = (
         lazily="pyspark_rmqpull",
     ),
     Layer("pyspark_rmqpull/client/*", "pyspark_rmqpull rmqpull_proto grpc google.protobuf pyarrow"),
+    Layer("pyspark_rmqpull/sink/row_digest.py", "pyspark_rmqpull.sink pyarrow numpy"),
     Layer(
         "pyspark_rmqpull/bodies.py pyspark_rmqpull/columns.py pyspark_rmqpull/sink/*",
         "pyspark_rmqpull pyspark pyarrow rmqpull_proto.columns",

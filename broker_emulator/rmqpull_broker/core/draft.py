@@ -28,7 +28,7 @@ from rmqpull_broker.core.facts import (
 from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.pending import Place
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.stages import Stage
+from rmqpull_broker.core.stages import Committed, Stage
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.system_topics import HALF_TOPIC, STAGE_PREFIX
 
@@ -49,6 +49,7 @@ class Draft:
         # None for stages that ended.
         self._stages: dict[str, Stage | None] = {}
         self._batches: list[BatchId] = []
+        self._newest: dict[str, Committed | None] = {}
         self._command: list[Fact] = []
         self.groups: list[list[Fact]] = []
 
@@ -113,6 +114,7 @@ class Draft:
                 self._stages[stage_id] = (self.find_stage(stage_id) or Stage(batch)).with_fact(fact)
             case StagesCommitted(batch, stage_ids):
                 self._batches.append(batch)
+                self._newest[batch.writer] = Committed.after(self.newest_committed(batch.writer), fact)
                 self._stages.update({stage_id: self.stage(stage_id).with_fact(fact) for stage_id in stage_ids})
             case StagedCallStored(stage_id):
                 self._stages[stage_id] = self.stage(stage_id).with_fact(fact)
@@ -184,6 +186,10 @@ class Draft:
     def has_committed(self, batch: BatchId) -> bool:
         """Whether a batch, or a newer one of its query, was committed."""
         return self.state.stages.has_committed(batch) or any(batch.is_covered_by(done) for done in self._batches)
+
+    def newest_committed(self, query: str) -> Committed | None:
+        """The newest batch that a query has committed."""
+        return self._newest[query] if query in self._newest else self.state.stages.newest(query)
 
     def next_offset(self, queue: MessageQueue) -> int:
         """The queue offset that the next message of ``queue`` gets."""

@@ -108,7 +108,7 @@ class IllegalDeliveryTime(BrokerError):
 
 
 class InvalidTransactionId(BrokerError):
-    """A transaction is ended without saying which."""
+    """A transaction is ended without saying which, or its id and number stand for another one that was committed."""
 
 
 class UnrecognizedClientType(BrokerError):

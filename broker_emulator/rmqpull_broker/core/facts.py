@@ -180,12 +180,25 @@ class CallStaged:
     byte_count: int = 0
 
 
+class CommitRecord(NamedTuple):
+    """What a query's batch was, in its writer's words; see ``commits``. An empty plan is one that is not known."""
+
+    plan: bytes
+    destination: str
+    row_count: int
+    digest: bytes
+
+
 @dataclass(frozen=True)
 class StagesCommitted:
-    """A batch is committed: what these stages hold is going to be stored in its own queues, in their order."""
+    """A batch is committed: what these stages hold is going to be stored in its own queues, in their order.
+
+    There is no record when the writer gave none, or when an older release wrote the fact.
+    """
 
     batch: BatchId
     stage_ids: tuple[str, ...]
+    record: CommitRecord | None = None
 
 
 @dataclass(frozen=True)

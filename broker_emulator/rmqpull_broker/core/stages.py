@@ -12,7 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from rmqpull_broker.core.facts import BatchId, CallStaged, Fact, StagedCallStored, StagesCommitted, StagesEnded
+from rmqpull_broker.core.facts import (
+    BatchId,
+    CallStaged,
+    CommitRecord,
+    Fact,
+    StagedCallStored,
+    StagesCommitted,
+    StagesEnded,
+)
 from rmqpull_broker.core.model import MessageQueue
 
 WRITES_REMEMBERED_MAX = 10_000
@@ -139,6 +147,21 @@ def _as_runs(calls: Sequence[StagedCall]) -> tuple[dict[int, StagedCall], ...]:
     return tuple({call.sequence: call for call in calls[start : start + _CALLS_PER_RUN]} for start in starts)
 
 
+class Committed(NamedTuple):
+    """The newest batch that a query has committed."""
+
+    number: int
+    record: CommitRecord | None
+
+    @staticmethod
+    def after(known: Committed | None, fact: StagesCommitted) -> Committed | None:
+        """What is the newest after a commit; an older batch, or a fact without a record, takes nothing away."""
+        number = fact.batch.number
+        if number is None or (known is not None and number <= known.number):
+            return known
+        return Committed(number, fact.record)
+
+
 class Stages:
     """All stages by their ids, the committed ones in the order in which they are stored."""
 
@@ -147,7 +170,7 @@ class Stages:
         self._committing: dict[str, None] = {}
         self.state_bytes = 0
         # The newest committed batch of each query, for ever; and committed writes, by age.
-        self._newest: dict[str, int] = {}
+        self._newest: dict[str, Committed] = {}
         self._writes: dict[str, None] = {}
 
     def all(self) -> Mapping[str, Stage]:
@@ -162,7 +185,12 @@ class Stages:
         """Whether a batch, or a newer one of its query, was committed."""
         if batch.number is None:
             return batch.writer in self._writes
-        return self._newest.get(batch.writer, -1) >= batch.number
+        newest = self.newest(batch.writer)
+        return newest is not None and newest.number >= batch.number
+
+    def newest(self, query: str) -> Committed | None:
+        """The newest batch that a query has committed."""
+        return self._newest.get(query)
 
     def committing(self) -> Iterable[str]:
         """The ids of committed stages of which something is still to be stored, in the order of their commits."""
@@ -173,8 +201,8 @@ class Stages:
         match fact:
             case CallStaged(batch, stage_id):
                 self._put(stage_id, self._stages.get(stage_id, Stage(batch)).with_fact(fact))
-            case StagesCommitted(batch, stage_ids):
-                self._remember(batch)
+            case StagesCommitted(_, stage_ids):
+                self._remember(fact)
                 for stage_id in stage_ids:
                     self._put(stage_id, self._stages[stage_id].with_fact(fact))
                     self._committing[stage_id] = None
@@ -190,17 +218,21 @@ class Stages:
         self._stages[stage_id] = stage
         self.state_bytes += stage.state_bytes - (0 if before is None else before.state_bytes)
 
-    def _remember(self, batch: BatchId) -> None:
-        if batch.number is not None:
-            self._newest[batch.writer] = max(batch.number, self._newest.get(batch.writer, -1))
+    def _remember(self, fact: StagesCommitted) -> None:
+        query = fact.batch.writer
+        newest = Committed.after(self._newest.get(query), fact)
+        if fact.batch.number is not None and newest is not None:
+            self._newest[query] = newest
             return
-        self._writes[batch.writer] = None
+        self._writes[query] = None
         while len(self._writes) > WRITES_REMEMBERED_MAX:
             del self._writes[next(iter(self._writes))]
 
     def to_facts(self) -> list[Fact]:
         """Facts that give an empty state all of this."""
-        facts: list[Fact] = [StagesCommitted(BatchId(query, number), ()) for query, number in self._newest.items()]
+        facts: list[Fact] = [
+            StagesCommitted(BatchId(query, number), (), record) for query, (number, record) in self._newest.items()
+        ]
         facts += [StagesCommitted(BatchId(write, None), ()) for write in self._writes]
         for stage_id, stage in self._stages.items():
             facts += stage.to_facts(stage_id)

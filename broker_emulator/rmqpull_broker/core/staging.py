@@ -21,13 +21,15 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from rmqpull_broker.core import columns
+from rmqpull_broker.core import columns, commits
+from rmqpull_broker.core.commits import Outcome
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import BadRequest, PreconditionFailed, TooManyRequests
 from rmqpull_broker.core.facts import (
     BatchId,
     CallStaged,
     ColumnsStored,
+    CommitRecord,
     QueuePart,
     StagedCallStored,
     StagesCommitted,
@@ -60,14 +62,16 @@ def stage(
 ) -> bool:
     """Adds a call to a stage, which is made when it is new; a call that was taken in already changes nothing.
 
-    False when the batch was committed before: then nothing needs to be staged. Raises BadRequest for ids and numbers
-    that cannot be, PreconditionFailed for a stage that is committed or another batch's, TooManyRequests above the
-    limits, and what ``Sender.place`` raises.
+    False when the batch was committed before: then nothing needs to be staged, and the commit tells whether it is the
+    same. Raises BadRequest for ids and numbers that cannot be, InvalidTransactionId for a batch that is older than the
+    newest committed one, PreconditionFailed for a stage that is committed or another batch's, TooManyRequests above
+    the limits, and what ``Sender.place`` raises.
     """
     _check_batch(batch)
     _check_id("stage", stage_id)
     if sequence < 0:
         raise BadRequest(f"sequence {sequence} of stage {stage_id} is negative")
+    commits.refuse_older(batch, draft.newest_committed(batch.writer))
     if draft.has_committed(batch):
         return False
     found = draft.find_stage(stage_id)
@@ -121,16 +125,22 @@ class CommittedStage(NamedTuple):
     call_count: int
 
 
-def commit(draft: Draft, batch: BatchId, named: Sequence[CommittedStage]) -> bool:
-    """Commits a batch with exactly these stages and drops its other ones; False when it was committed before.
+def commit(
+    draft: Draft, batch: BatchId, named: Sequence[CommittedStage], record: CommitRecord | None = None
+) -> Outcome:
+    """Commits a batch with exactly these stages and drops its other ones, unless it was committed before.
 
-    Raises BadRequest for ids that cannot be, PreconditionFailed when a stage is not there, not whole, or its topic is
-    gone: then nothing has changed.
+    Raises BadRequest for ids that cannot be, InvalidTransactionId when another batch was committed under this number
+    (see ``commits``), PreconditionFailed when a stage is not there, not whole, or its topic is gone: then nothing has
+    changed.
     """
     _check_batch(batch)
     if len({stage_id for stage_id, _ in named}) < len(named):
         raise BadRequest("a stage is named twice")
-    was_committed = draft.has_committed(batch)
+    if record is not None:
+        commits.check(record)
+    outcome = _outcome(draft, batch, record)
+    was_committed = outcome is not Outcome.NEW
     wanted = [] if was_committed else [entry for entry in named if entry.call_count]
     for entry in wanted:
         _check_whole(draft, batch, entry)
@@ -143,8 +153,14 @@ def commit(draft: Draft, batch: BatchId, named: Sequence[CommittedStage]) -> boo
     if outdated:
         draft.add(StagesEnded(outdated))
     if not was_committed:
-        draft.add(StagesCommitted(batch, stage_ids))
-    return not was_committed
+        draft.add(StagesCommitted(batch, stage_ids, record if batch.number is not None else None))
+    return outcome
+
+
+def _outcome(draft: Draft, batch: BatchId, record: CommitRecord | None) -> Outcome:
+    if batch.number is not None:
+        return commits.judge(batch, record, draft.newest_committed(batch.writer))
+    return Outcome.DONE if draft.has_committed(batch) else Outcome.NEW  # its id is never used again
 
 
 def _check_whole(draft: Draft, batch: BatchId, entry: CommittedStage) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from rmqpull_broker.core.facts import (
     BatchId,
     CallStaged,
+    CommitRecord,
     Fact,
     GroupDeleted,
     GroupPut,
@@ -64,6 +65,21 @@ def _call_from_json(form: Any) -> CallStaged:
     return CallStaged(BatchId(*batch), stage_id, sequence, first_offset, _offsets_from_json(parts), *others)
 
 
+def _commit_to_json(fact: StagesCommitted) -> list[Any]:
+    if fact.record is None:
+        return [fact.batch, fact.stage_ids]
+    plan, destination, row_count, digest = fact.record
+    return [fact.batch, fact.stage_ids, [plan.hex(), destination, row_count, digest.hex()]]
+
+
+def _commit_from_json(form: Any) -> StagesCommitted:
+    batch, stage_ids, *records = form  # a fact of an older release has no record
+    record = None
+    for plan, destination, row_count, digest in records:
+        record = CommitRecord(bytes.fromhex(plan), destination, row_count, bytes.fromhex(digest))
+    return StagesCommitted(BatchId(*batch), tuple(stage_ids), record)
+
+
 CODECS = (
     Codec(1, TopicPut, _topic_to_json, _topic_from_json),
     Codec(2, GroupPut, lambda f: asdict(f.group), lambda j: GroupPut(GroupConfig(**j))),
@@ -103,12 +119,7 @@ CODECS = (
         lambda f: [f.batch, f.stage_id, f.sequence, f.first_offset, f.parts, f.timeout_ms, f.byte_count],
         _call_from_json,
     ),
-    Codec(
-        16,
-        StagesCommitted,
-        lambda f: [f.batch, f.stage_ids],
-        lambda j: StagesCommitted(BatchId(*j[0]), tuple(j[1])),
-    ),
+    Codec(16, StagesCommitted, _commit_to_json, _commit_from_json),
     Codec(17, StagedCallStored, lambda f: [f.stage_id, f.sequence], lambda j: StagedCallStored(*j)),
     Codec(18, StagesEnded, lambda f: f.stage_ids, lambda j: StagesEnded(tuple(j))),
     Codec(12, QueuesTrimmed, lambda f: f.min_offsets, lambda j: QueuesTrimmed(_offsets_from_json(j))),

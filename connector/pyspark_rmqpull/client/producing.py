@@ -22,12 +22,34 @@ from rmqpull_proto.rpc import COLUMNS, MESSAGING, STAGES
 _UNSETTLED = ("TOO_MANY_REQUESTS", "INTERNAL_ERROR", "INTERNAL_SERVER_ERROR", "PROXY_TIMEOUT")
 """Answers to a commit that may have been decided on, now or when it was asked for before."""
 
+ANOTHER_TRANSACTION = "INVALID_TRANSACTION_ID"
+"""The answer to a stage or a commit of a micro-batch whose number stands for another one that was committed."""
+
 
 class Transaction(NamedTuple):
     """What is committed together: one micro-batch of a query, or a batch write, which has no number."""
 
     writer_id: str
     batch_id: int | None
+
+
+class CommitRecord(NamedTuple):
+    """What a micro-batch is, by which the broker tells it from another of the same number; see ``stages.proto``.
+
+    An empty plan is one that is not known.
+    """
+
+    plan: bytes
+    destination: str
+    row_count: int
+    digest: bytes
+
+
+class CommitAnswer(NamedTuple):
+    """Whether the transaction was committed before, and whether the server knows that it was the same one."""
+
+    was_committed: bool
+    was_compared: bool
 
 
 class Producer:
@@ -97,22 +119,31 @@ class Producer:
         request = stages.KeepStagesRequest(transaction=_transaction(transaction), timeout_ms=timeout_ms)
         self._channel.call(STAGES.methods["KeepStages"], request)
 
-    def commit(self, transaction: Transaction, staged: Sequence[tuple[str, int]], patience_ms: int = 0) -> bool:
-        """Commits stages, each with its number of calls, and returns when all of it can be read; False when the
-        transaction was committed before, be it by an earlier asking whose answer was lost.
+    def commit(
+        self,
+        transaction: Transaction,
+        staged: Sequence[tuple[str, int]],
+        patience_ms: int = 0,
+        record: CommitRecord | None = None,
+    ) -> CommitAnswer:
+        """Commits stages, each with its number of calls, and returns when all of it can be read. A transaction that was
+        committed before, be it by an earlier asking whose answer was lost, is compared with ``record``.
 
         That of a large one takes longer than a request may, and a server whose disk is full stores its rows later:
         while the server answers, it is asked again for ``patience_ms``. Then BrokerUnavailable says that nothing is
-        known; RequestRefused says that nothing was committed.
+        known; RequestRefused says that nothing was committed, with code :data:`ANOTHER_TRANSACTION` when another
+        transaction has this number.
         """
         request = stages.CommitStagesRequest(
             transaction=_transaction(transaction),
             stages=[stages.CommittedStage(stage_id=stage_id, call_count=count) for stage_id, count in staged],
+            record=None if record is None else stages.CommitRecord(**record._asdict()),
         )
         deadline_s = time.monotonic() + patience_ms / 1000
         while True:
             try:
-                return not self._channel.call(STAGES.methods["CommitStages"], request).was_committed
+                answer = self._channel.call(STAGES.methods["CommitStages"], request)
+                return CommitAnswer(answer.was_committed, answer.was_compared)
             except (BrokerUnavailable, RequestRefused) as error:
                 if isinstance(error, RequestRefused) and error.code not in _UNSETTLED:
                     raise

@@ -138,6 +138,8 @@ class SinkOptions:
     batch_bytes: int
     in_flight: int
     transaction_timeout_ms: int
+    checkpoint_location: str | None = None
+    """Spark's own option, where a query gives it."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> SinkOptions:
@@ -151,7 +153,8 @@ class SinkOptions:
             connection = replace(connection, request_timeout_ms=send_timeout_ms)
         if retries is not None:
             connection = replace(connection, request_retries=retries)
-        checked = cls(connection, **values)
+        location = next((value for name, value in options.items() if name.lower() == "checkpointlocation"), None)
+        checked = cls(connection, **values, checkpoint_location=location)
         if (checked.on_invalid_row == DEAD_LETTER) != (checked.dead_letter_topic is not None):
             raise OptionError(
                 f"Option onInvalidRow is {checked.on_invalid_row} and deadLetterTopic is "

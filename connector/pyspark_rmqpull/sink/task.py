@@ -5,19 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
 from pyspark_rmqpull.client.producing import Producer, Transaction
 from pyspark_rmqpull.errors import InvalidRowError
+from pyspark_rmqpull.sink.commit_record import WrittenRows
 from pyspark_rmqpull.sink.dead_letters import dead_letter
 from pyspark_rmqpull.sink.deliveries import Columns, Delivery, Messages
 from pyspark_rmqpull.sink.encoding import InvalidRow, RowEncoder, TopicRows
 from pyspark_rmqpull.sink.options import EXACTLY_ONCE, FAIL, SKIP, SinkOptions
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.targets import Targets, refuse_unsupported, settled_delivery
+
+if TYPE_CHECKING:
+    from pyspark_rmqpull.sink.row_digest import RowDigest
 
 LOGGED_ROWS_MAX = 10
 """Invalid rows that a task tells one by one; the others are counted."""
@@ -34,6 +38,8 @@ class TaskCommit(WriterCommitMessage):
     call_count: int
     row_count: int
     invalid_count: int
+    written: WrittenRows | None = None
+    """Of a task of a micro-batch that is staged."""
 
 
 class SinkTask:
@@ -46,6 +52,7 @@ class SinkTask:
         self._transaction = transaction
         self._targets = Targets(producer)
         self._encoder = RowEncoder(options, self._targets.takes_delivery_times)
+        self._digest: RowDigest | None = None
         self._delivery = self._delivery_of(producer, partition_id, stage_id)
         self._dead_letters: list[InvalidRow] = []
         self._row_count = 0
@@ -55,6 +62,11 @@ class SinkTask:
         options, transaction = self._options, self._transaction
         refuse_unsupported(producer, options)
         if settled_delivery(producer, options) == EXACTLY_ONCE:
+            if transaction.batch_id is not None:
+                # Imported here, since it needs NumPy, which nothing else of the sink does.
+                from pyspark_rmqpull.sink.row_digest import RowDigest
+
+                self._digest = RowDigest(options)
             return Columns(producer, options, self._invalid, stage=(transaction, stage_id))
         row_ids = RowIds(transaction.writer_id, transaction.batch_id, partition_id)
         if "columns" in producer.extensions:
@@ -66,6 +78,8 @@ class SinkTask:
         try:
             for batch in batches:
                 self._row_count += batch.num_rows
+                if self._digest is not None:
+                    self._digest.add(batch)
                 parts, invalid = self._encoder.encode(batch)
                 for row in invalid:
                     self._invalid(row)
@@ -80,7 +94,8 @@ class SinkTask:
             self._delivery.close()
         if self._invalid_count > LOGGED_ROWS_MAX:
             _logger.warning("%d rows of this task were invalid", self._invalid_count)
-        return TaskCommit(self._transaction, *handed, self._row_count, self._invalid_count)
+        written = None if self._digest is None else self._digest.rows
+        return TaskCommit(self._transaction, *handed, self._row_count, self._invalid_count, written)
 
     def _send(self, part: TopicRows) -> None:
         self._targets.check(part.topic)

@@ -1,7 +1,13 @@
-"""``df.write`` and ``df.writeStream``: tasks hand messages over, and the driver commits what they name."""
+"""``df.write`` and ``df.writeStream``: tasks hand messages over, and the driver commits what they name.
+
+A micro-batch is committed with a record of its plan and its rows. The broker compares it when the number comes again:
+after a crash the same micro-batch does, and is done; after a checkpoint was restored or copied another one may, and is
+refused, since its rows would be lost.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import uuid
 from collections.abc import Iterator, Sequence
@@ -10,9 +16,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from pyspark_rmqpull.client.producing import Transaction, producer_of
-from pyspark_rmqpull.errors import BrokerUnavailable, RmqpullError
-from pyspark_rmqpull.sink.options import SinkOptions
+from pyspark_rmqpull.client.producing import ANOTHER_TRANSACTION, CommitAnswer, CommitRecord, Transaction, producer_of
+from pyspark_rmqpull.errors import BrokerUnavailable, CheckpointConflict, OptionError, RequestRefused, RmqpullError
+from pyspark_rmqpull.sink.checkpoint import read_plan, read_query_id
+from pyspark_rmqpull.sink.commit_record import record_of
+from pyspark_rmqpull.sink.options import EXACTLY_ONCE, SinkOptions
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 from pyspark_rmqpull.worker import settle
 
@@ -31,8 +39,11 @@ class RmqpullBatchWriter(DataSourceArrowWriter):
         return _write(self._options, self._transaction, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Makes all rows readable. Raises RmqpullError."""
-        _commit(self._options, messages)
+        """Makes all rows readable, and returns when they are. Raises RmqpullError."""
+        done = _of_tasks(messages)
+        if staged := _staged(done):
+            _ask(self._options, done[0].transaction, staged)
+        _tell_invalid_rows(self._options, done)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Gives the transaction up; what cannot be told to the broker ends with its timeout."""
@@ -43,6 +54,12 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
     """The writes of a query. Spark makes one to plan a micro-batch, and another to commit it."""
 
     def __init__(self, options: SinkOptions) -> None:
+        """Raises OptionError when exactly-once needs what is not installed."""
+        if options.delivery == EXACTLY_ONCE and importlib.util.find_spec("numpy") is None:
+            raise OptionError(
+                "Option delivery is exactly-once, for which a stream needs NumPy, and it is not installed. Install "
+                "rmqpull[spark], or use at-least-once."
+            )
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -53,12 +70,54 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
         batch_id = context.getLocalProperty("streaming.sql.batchId")
         assert query_id is not None, "Spark tells a task its query"
         assert batch_id is not None, "Spark tells a task its micro-batch"
-        transaction = Transaction(f"{self._options.producer_group}/{query_id}", int(batch_id))
-        return _write(self._options, transaction, iterator)
+        transaction = self._transaction(query_id, int(batch_id))
+        try:
+            return _write(self._options, transaction, iterator)
+        except RequestRefused as error:
+            raise _explained(transaction, error) from None
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Makes the micro-batch readable, once. Raises RmqpullError."""
-        _commit(self._options, messages)
+        """Makes the micro-batch readable, once, and returns when it is. One without rows is committed too.
+
+        Raises CheckpointConflict when the broker has committed another one under this number, or a later one, and
+        RmqpullError.
+        """
+        done = _of_tasks(messages)
+        transaction = done[0].transaction if done else self._transaction_without_tasks(batchId)
+        staged = _staged(done)
+        if transaction is not None and (staged or not done):
+            self._settle(transaction, staged, self._record(transaction, batchId, done))
+        _tell_invalid_rows(self._options, done)
+
+    def _transaction(self, query_id: str, batch_id: int) -> Transaction:
+        return Transaction(f"{self._options.producer_group}/{query_id}", batch_id)
+
+    def _transaction_without_tasks(self, batch_id: int) -> Transaction | None:
+        """Spark tells the query to tasks alone. Where there are none, and no checkpoint says it, nothing is lost when
+        an empty micro-batch is not committed: another one of its number would be the first."""
+        query_id = read_query_id(self._options.checkpoint_location)
+        if self._options.delivery != EXACTLY_ONCE or query_id is None:
+            return None
+        return self._transaction(query_id, batch_id)
+
+    def _record(self, transaction: Transaction, batch_id: int, done: Sequence[TaskCommit]) -> CommitRecord:
+        query_id = transaction.writer_id.removeprefix(f"{self._options.producer_group}/")
+        plan = read_plan(self._options.checkpoint_location, query_id, batch_id)
+        return record_of([task.written for task in done if task.written is not None], plan)
+
+    def _settle(self, transaction: Transaction, staged: Sequence[tuple[str, int]], record: CommitRecord) -> None:
+        try:
+            answer = _ask(self._options, transaction, staged, record)
+        except RequestRefused as error:
+            _drop(self._options, transaction)
+            raise _explained(transaction, error) from None
+        if answer.was_committed and not answer.was_compared:
+            _logger.warning(
+                "Micro-batch %s of query %s was committed before, by an older release, and cannot be compared: it is "
+                "taken for done. If the checkpoint was restored or copied meanwhile, its new rows are not written.",
+                transaction.batch_id,
+                transaction.writer_id,
+            )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Gives the micro-batch up, as far as its tasks said anything."""
@@ -74,17 +133,40 @@ def _write(options: SinkOptions, transaction: Transaction, rows: Iterator[pa.Rec
     return SinkTask(producer, options, transaction, context.partitionId(), stage_id).run(rows)
 
 
-def _commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    done = _of_tasks(messages)
-    staged = [(task.stage_id, task.call_count) for task in done if task.stage_id is not None]
-    if staged:
-        try:
-            producer_of(options.connection).commit(done[0].transaction, staged, options.transaction_timeout_ms)
-        except BrokerUnavailable as error:
-            raise BrokerUnavailable(
-                f"{error} Whether the rows were committed is not known: a stream that is started again with its "
-                "checkpoint settles it; of a batch write, look at the topic before it is run again."
-            ) from None
+def _staged(done: Sequence[TaskCommit]) -> list[tuple[str, int]]:
+    return [(task.stage_id, task.call_count) for task in done if task.stage_id is not None]
+
+
+def _ask(
+    options: SinkOptions,
+    transaction: Transaction,
+    staged: Sequence[tuple[str, int]],
+    record: CommitRecord | None = None,
+) -> CommitAnswer:
+    try:
+        return producer_of(options.connection).commit(transaction, staged, options.transaction_timeout_ms, record)
+    except BrokerUnavailable as error:
+        raise BrokerUnavailable(
+            f"{error} Whether the rows were committed is not known: a stream that is started again with its "
+            "checkpoint settles it; of a batch write, look at the topic before it is run again."
+        ) from None
+
+
+def _explained(transaction: Transaction, error: RequestRefused) -> RmqpullError:
+    """A refusal of a micro-batch, with what to do when it is the checkpoint that does not fit."""
+    if error.code != ANOTHER_TRANSACTION:
+        return error
+    return CheckpointConflict(
+        f"Micro-batch {transaction.batch_id} does not fit what the broker has of {transaction.writer_id}: {error}. "
+        "Nothing was written. The checkpoint was restored from a backup, or it is a copy and another query has gone on "
+        "from it. Or the micro-batch was committed before a crash, the sink cannot read the checkpoint, and its rows "
+        "are others each time, as with rand(). Go on with the checkpoint that wrote the newest micro-batch; or with a "
+        "new checkpoint, and startingOffsets behind what is written. With this checkpoint and a new producerGroup the "
+        "query goes on too, but writes all rows since the backup, those that are written already a second time."
+    )
+
+
+def _tell_invalid_rows(options: SinkOptions, done: Sequence[TaskCommit]) -> None:
     if invalid_count := sum(task.invalid_count for task in done):
         _logger.warning(
             "%d of %d rows were invalid: onInvalidRow is %s",

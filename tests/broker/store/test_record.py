@@ -36,6 +36,7 @@ from rmqpull_broker.core.facts import (
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage
 from rmqpull_broker.store import record, small_facts
 from rmqpull_broker.store.rows import LoggedRows
+from rmqpull_broker.store.small_facts import BY_FACT
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 ROWS = st.lists(st.from_type(StoredMessage), min_size=1, max_size=3)
@@ -75,6 +76,11 @@ def test_a_record_gives_back_its_facts(facts: list[Fact], synced_until: int) -> 
     assert (frame.size, frame.synced_until) == (len(data), synced_until)
     assert list(record.decode_payload(frame.payload)) == facts
     assert len(data) % 8 == 0
+
+
+def test_a_commit_that_an_older_release_wrote_has_no_record() -> None:
+    codec = BY_FACT[StagesCommitted]
+    assert codec.from_json([["query", 7], ["a"]]) == StagesCommitted(BatchId("query", 7), ("a",))
 
 
 MESSAGE = Message(b"a body of some length", "ID", "red", ("key",), {"name": "value"})

@@ -9,13 +9,14 @@ import pyarrow as pa
 import pytest
 
 from pyspark_rmqpull.client.channel import channel_of_process
-from pyspark_rmqpull.client.producing import Producer, Transaction, producer_of
+from pyspark_rmqpull.client.producing import ANOTHER_TRANSACTION, CommitRecord, Producer, Transaction, producer_of
 from pyspark_rmqpull.connection import Connection
 from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 
 BATCH = Transaction("query", 7)
+RECORD = CommitRecord(b"plan", "orders", 1, b"digest")
 EVERYTHING = "columns,admin,stages"
 TOPICS: Topics = {
     "orders": 2,
@@ -146,11 +147,24 @@ def test_a_commit_that_the_server_cannot_settle_now_is_asked_for_again_and_at_la
     with pytest.raises(BrokerUnavailable, match="answered CommitStages with INTERNAL_SERVER_ERROR"):
         producer.commit(BATCH, [("s", 1)])
     broker.faults.fail("CommitStages", "INTERNAL_SERVER_ERROR", times=2)
-    assert not producer.commit(BATCH, [("s", 1)], 60_000)
+    assert producer.commit(BATCH, [("s", 1)], 60_000, RECORD) == (True, False)  # the first commit had no record
     assert bodies(broker) == [b"1"]
     broker.faults.fail("CommitStages", "FORBIDDEN", times=1)
     with pytest.raises(RequestRefused, match="FORBIDDEN"):
         producer.commit(BATCH, [("s", 1)], 60_000)
+
+
+@with_stages
+def test_a_commit_is_compared_with_that_of_the_same_number(broker: RunningBroker, producer: Producer) -> None:
+    assert producer.commit(BATCH, [], record=RECORD) == (False, False)
+    assert producer.commit(BATCH, [], record=RECORD) == (True, True)
+    with pytest.raises(RequestRefused, match="it was planned anew, and the rows differ") as refusal:
+        producer.commit(BATCH, [], record=RECORD._replace(plan=b"another", digest=b"another"))
+    assert refusal.value.code == ANOTHER_TRANSACTION
+    older = BATCH._replace(batch_id=0)
+    with pytest.raises(RequestRefused, match="comes after batch") as refusal:
+        producer.start_stage(older, "s", 0, "orders", rows(b"1"), False, 60_000)()
+    assert refusal.value.code == ANOTHER_TRANSACTION
 
 
 @pytest.mark.parametrize("extensions", [EVERYTHING, "columns,admin", "none"])

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from pyspark_rmqpull.client.producing import Transaction
+from pyspark_rmqpull.client.producing import CommitAnswer, CommitRecord, Transaction
 from pyspark_rmqpull.errors import RequestRefused, RmqpullError
 
 
@@ -30,6 +30,8 @@ class FakeProducer:
     properties: list[dict[str, str]] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     commits: list[tuple[Transaction, Sequence[tuple[str, int]]]] = field(default_factory=list)
+    records: list[CommitRecord | None] = field(default_factory=list)
+    answer: CommitAnswer = field(default_factory=lambda: CommitAnswer(False, False))
     dropped: list[Transaction] = field(default_factory=list)
     keeps: int = 0
     under_way: int = 0
@@ -82,10 +84,18 @@ class FakeProducer:
     def keep(self, transaction: Transaction, timeout_ms: int) -> None:
         self.keeps += 1
 
-    def commit(self, transaction: Transaction, staged: Sequence[tuple[str, int]], patience_ms: int) -> None:
+    def commit(
+        self,
+        transaction: Transaction,
+        staged: Sequence[tuple[str, int]],
+        patience_ms: int,
+        record: CommitRecord | None = None,
+    ) -> CommitAnswer:
         if self.failure is not None:
             raise self.failure
         self.commits.append((transaction, staged))
+        self.records.append(record)
+        return self.answer
 
     def drop(self, transaction: Transaction) -> None:
         if self.failure is not None:

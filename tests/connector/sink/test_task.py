@@ -11,6 +11,7 @@ import pytest
 
 from pyspark_rmqpull.client.producing import Producer, Transaction
 from pyspark_rmqpull.errors import InvalidRowError, OptionError
+from pyspark_rmqpull.sink.commit_record import WrittenRows
 from pyspark_rmqpull.sink.dead_letters import REASON
 from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.repeats import ROW_ID
@@ -34,14 +35,32 @@ def run(producer: FakeProducer, *batches: dict[str, Any], **options: str) -> Tas
 
 def test_a_task_of_a_transaction_names_its_stage_and_its_calls(producer: FakeProducer) -> None:
     done = run(producer, {"body": [b"1", b"2"]}, {"body": [b"3"]})
-    assert done == TaskCommit(BATCH, "s", call_count=2, row_count=3, invalid_count=0)
+    assert done.written is not None
+    assert done.written[:2] == (frozenset({"orders"}), 3)
+    assert done == TaskCommit(BATCH, "s", call_count=2, row_count=3, invalid_count=0, written=done.written)
     assert pickle.loads(pickle.dumps(done)) == done
     assert producer.properties == []
 
 
 def test_a_task_without_rows_has_a_stage_without_calls(producer: FakeProducer) -> None:
-    assert run(producer) == TaskCommit(BATCH, "s", 0, 0, 0)
-    assert run(producer, {"body": pa.array([], pa.binary())}) == TaskCommit(BATCH, "s", 0, 0, 0)
+    nothing = WrittenRows(frozenset(), 0, (0, 0))
+    assert run(producer) == TaskCommit(BATCH, "s", 0, 0, 0, nothing)
+    assert run(producer, {"body": pa.array([], pa.binary())}) == TaskCommit(BATCH, "s", 0, 0, 0, nothing)
+
+
+def test_a_task_tells_all_its_rows_also_when_its_micro_batch_is_committed_already(producer: FakeProducer) -> None:
+    """Whether it is the same micro-batch, the commit must find out."""
+    first = run(producer, {"body": [b"1", b"2"]}, {"body": [b"3"]}, inFlight="1")
+    producer.is_committed = True
+    again = run(producer, {"body": [b"3", b"1"]}, {"body": [b"2"]}, inFlight="1")
+    assert (again.written, len(producer.kept)) == (first.written, 2)
+    assert run(producer, {"body": [b"1", b"2"]}, {"body": [b"4"]}, inFlight="1").written != first.written
+
+
+def test_rows_count_for_the_record_as_they_come_valid_or_not(producer: FakeProducer) -> None:
+    whole = run(producer, {"body": [b"1", b"22"]})
+    skipped = run(producer, {"body": [b"1", b"22"]}, onInvalidRow="skip", maxMessageSize="1")
+    assert (skipped.invalid_count, skipped.written) == (1, whole.written)
 
 
 @pytest.mark.parametrize("extensions", [{"columns", "stages"}, {"columns"}, set()])

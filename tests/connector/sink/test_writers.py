@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pyspark_rmqpull.client.producing import Transaction
-from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
+from pyspark_rmqpull.client.producing import CommitAnswer, CommitRecord, Transaction
+from pyspark_rmqpull.errors import BrokerUnavailable, CheckpointConflict, OptionError, RequestRefused
 from pyspark_rmqpull.sink import writers
+from pyspark_rmqpull.sink.checkpoint import PLAN_BYTES
+from pyspark_rmqpull.sink.commit_record import WrittenRows
 from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.task import TaskCommit
 from pyspark_rmqpull.sink.writers import RmqpullBatchWriter, RmqpullStreamWriter
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
 OPTIONS = SinkOptions.from_options({"endpoints": "a:1"})
 BATCH = Transaction("rmqpull-spark-sink/query", 7)
+WRITTEN = WrittenRows(frozenset({"orders"}), 10, (1, 2))
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +32,7 @@ def _asked(producer: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def staged(stage_id: str, call_count: int = 1, invalid_count: int = 0) -> TaskCommit:
-    return TaskCommit(BATCH, stage_id, call_count, 10, invalid_count)
+    return TaskCommit(BATCH, stage_id, call_count, 10, invalid_count, WRITTEN)
 
 
 def test_the_attempts_that_won_are_committed_in_the_order_of_their_partitions(producer: FakeProducer) -> None:
@@ -39,6 +44,77 @@ def test_what_was_sent_for_good_needs_no_commit(producer: FakeProducer) -> None:
     RmqpullStreamWriter(OPTIONS).commit([TaskCommit(BATCH, None, 0, 10, 0)], 7)
     RmqpullStreamWriter(OPTIONS).commit([], 7)
     assert producer.commits == []
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """Of the query, which runs micro-batch 7."""
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "7").write_text("v1")
+    (tmp_path / "metadata").write_text('{"id":"query"}')
+    return tmp_path
+
+
+def writing_to(location: str) -> RmqpullStreamWriter:
+    given = SinkOptions.from_options({"endpoints": "a:1", "CheckpointLocation": location, "delivery": "exactly-once"})
+    return RmqpullStreamWriter(given)
+
+
+def test_a_micro_batch_is_committed_with_its_plan_and_the_rows_of_the_attempts_that_won(
+    producer: FakeProducer, checkpoint: Path
+) -> None:
+    writing_to(f"file://{checkpoint}").commit([staged("a"), None, staged("b")], 7)
+    (record,) = producer.records
+    assert record is not None
+    assert record == CommitRecord(record.plan, "orders", 20, b"\x02" + bytes(7) + b"\x04" + bytes(7))
+    assert len(record.plan) == PLAN_BYTES
+
+
+@pytest.mark.parametrize("location", ["s3a://bucket/checkpoint", "hdfs://name/checkpoint", "/nowhere/checkpoint"])
+def test_a_checkpoint_that_the_driver_cannot_open_gives_no_plan(producer: FakeProducer, location: str) -> None:
+    writing_to(location).commit([staged("a")], 7)
+    assert [record and record.plan for record in producer.records] == [b""]
+
+
+def test_a_micro_batch_without_tasks_is_committed_where_the_checkpoint_says_whose_it_is(
+    producer: FakeProducer, checkpoint: Path
+) -> None:
+    writing_to(str(checkpoint)).commit([None], 7)
+    writing_to("s3a://bucket/checkpoint").commit([None], 7)
+    assert producer.commits == [(BATCH, [])]
+    assert [record and record[1:] for record in producer.records] == [("", 0, bytes(16))]
+
+
+def test_another_micro_batch_of_the_same_number_ends_the_query_with_what_to_do(producer: FakeProducer) -> None:
+    producer.failure = RequestRefused("INVALID_TRANSACTION_ID", "It was planned anew, and the rows differ")
+    with pytest.raises(CheckpointConflict) as ended:
+        RmqpullStreamWriter(OPTIONS).commit([staged("a")], 7)
+    for told in (
+        "Micro-batch 7",
+        "rmqpull-spark-sink/query: It was planned anew, and the rows differ. Nothing was written.",
+        "startingOffsets",
+        "new producerGroup the query goes on too, but writes all rows since the backup",
+    ):
+        assert told in str(ended.value)
+
+
+def test_a_micro_batch_that_comes_again_is_silent_unless_nobody_can_compare_it(
+    producer: FakeProducer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An older broker compares nothing, and so does this one when an older release wrote what it has."""
+    with caplog.at_level(logging.WARNING):
+        for answer in ((False, False), (True, True), (True, False)):
+            producer.answer = CommitAnswer(*answer)
+            RmqpullStreamWriter(OPTIONS).commit([staged("a")], 7)
+    (told,) = caplog.messages
+    assert "If the checkpoint was restored or copied meanwhile, its new rows are not written." in told
+
+
+def test_a_stream_without_numpy_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(OptionError, match=r"Install rmqpull\[spark\]"):
+        RmqpullStreamWriter(replace(OPTIONS, delivery="exactly-once"))
+    RmqpullStreamWriter(replace(OPTIONS, delivery="at-least-once"))
 
 
 def test_invalid_rows_of_all_tasks_are_counted(caplog: pytest.LogCaptureFixture) -> None:

@@ -59,12 +59,26 @@ class KeepStagesResponse(_message.Message):
     def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ...) -> None: ...
 
 class CommitStagesRequest(_message.Message):
-    __slots__ = ("transaction", "stages")
+    __slots__ = ("transaction", "stages", "record")
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
     transaction: Transaction
     stages: _containers.RepeatedCompositeFieldContainer[CommittedStage]
-    def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[CommittedStage, _Mapping]]] = ...) -> None: ...
+    record: CommitRecord
+    def __init__(self, transaction: _Optional[_Union[Transaction, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[CommittedStage, _Mapping]]] = ..., record: _Optional[_Union[CommitRecord, _Mapping]] = ...) -> None: ...
+
+class CommitRecord(_message.Message):
+    __slots__ = ("plan", "destination", "row_count", "digest")
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    plan: bytes
+    destination: str
+    row_count: int
+    digest: bytes
+    def __init__(self, plan: _Optional[bytes] = ..., destination: _Optional[str] = ..., row_count: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
 
 class CommittedStage(_message.Message):
     __slots__ = ("stage_id", "call_count")
@@ -75,12 +89,14 @@ class CommittedStage(_message.Message):
     def __init__(self, stage_id: _Optional[str] = ..., call_count: _Optional[int] = ...) -> None: ...
 
 class CommitStagesResponse(_message.Message):
-    __slots__ = ("status", "was_committed")
+    __slots__ = ("status", "was_committed", "was_compared")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     WAS_COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    WAS_COMPARED_FIELD_NUMBER: _ClassVar[int]
     status: _definition_pb2.Status
     was_committed: bool
-    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., was_committed: _Optional[bool] = ...) -> None: ...
+    was_compared: bool
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., was_committed: _Optional[bool] = ..., was_compared: _Optional[bool] = ...) -> None: ...
 
 class DropStagesRequest(_message.Message):
     __slots__ = ("transaction",)

@@ -1,0 +1,121 @@
+"""Checkpoints that were restored or copied: what the broker has already is told from what it has not."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import DataFrame
+
+if TYPE_CHECKING:
+    from tests.integration.sink.conftest import Serve, Sink
+
+pytestmark = pytest.mark.parametrize("extensions", ["columns,admin,stages"])
+TOPICS = {"orders": 1, "copies": 1, "others": 1}
+
+
+@pytest.fixture
+def sink(serve: Serve) -> Sink:
+    return serve(TOPICS)
+
+
+def copy_rows(sink: Sink, *bodies: bytes, topic: str = "copies") -> None:
+    """Sends orders, and runs the query that copies them."""
+    sink.broker.send("orders", *bodies)
+    sink.run(sink.stream("orders").select("body"), topic=topic)
+
+
+def copied(sink: Sink, name: str) -> Sink:
+    """The same with a copy of the checkpoint."""
+    copy = sink.checkpoint.with_name(name)
+    shutil.copytree(sink.checkpoint, copy)
+    return replace(sink, checkpoint=copy)
+
+
+def forget_that_it_is_done(sink: Sink, batch_id: int) -> None:
+    """What a kill between the broker's commit and Spark's leaves."""
+    for name in (str(batch_id), f".{batch_id}.crc"):
+        (sink.checkpoint / "commits" / name).unlink()
+
+
+@pytest.mark.parametrize("runs_since", [1, 5])
+def test_a_restored_checkpoint_loses_no_row_without_a_word(sink: Sink, runs_since: int) -> None:
+    copy_rows(sink, b"0")
+    backup = copied(sink, "backup")
+    since = [b"A%d" % number for number in range(runs_since)]
+    for body in since:
+        copy_rows(sink, body)
+    with pytest.raises(Exception, match="Nothing was written") as refusal:
+        copy_rows(backup, b"B")
+    assert "CheckpointConflict" in str(refusal.value)
+    assert "producerGroup" in str(refusal.value)
+    assert sink.bodies("copies") == [b"0", *since]
+    copy_rows(sink, b"C")
+    assert sorted(sink.bodies("copies")) == sorted([b"0", *since, b"B", b"C"])
+
+
+def test_a_restored_checkpoint_without_new_rows_finds_its_batch_done(sink: Sink) -> None:
+    """The batch is planned anew, with the rows that it had."""
+    copy_rows(sink, b"0")
+    backup = copied(sink, "backup")
+    copy_rows(sink, b"1", b"2")
+    copy_rows(backup)
+    copy_rows(backup, b"3")
+    assert sink.bodies("copies") == [b"0", b"1", b"2", b"3"]
+
+
+def test_a_copied_checkpoint_that_writes_to_another_topic_is_refused(sink: Sink) -> None:
+    copy_rows(sink, b"0")
+    backup = copied(sink, "copy")
+    copy_rows(sink, b"1")
+    with pytest.raises(Exception, match="Nothing was written"):
+        copy_rows(backup, topic="others")
+    forget_that_it_is_done(sink, 1)
+    with pytest.raises(Exception, match=r"CheckpointConflict.*copies.*others"):  # although the plan is the same
+        copy_rows(sink, topic="others")
+    assert (sink.bodies("copies"), sink.bodies("others")) == ([b"0", b"1"], [])
+
+
+def with_random_rows(sink: Sink) -> DataFrame:
+    return sink.stream("orders").selectExpr("CONCAT(body, rand()) AS body")
+
+
+def test_a_batch_that_the_broker_committed_and_spark_did_not_is_found_done(sink: Sink) -> None:
+    """Its plan tells, even where its rows are others each time."""
+    sink.broker.send("orders", b"1", b"2")
+    sink.run(with_random_rows(sink), topic="copies")
+    written = sink.bodies("copies")
+    forget_that_it_is_done(sink, 0)
+    sink.run(with_random_rows(sink), topic="copies")
+    assert sink.bodies("copies") == written
+
+
+def test_without_a_readable_checkpoint_the_rows_alone_tell(sink: Sink, tmp_path: Path) -> None:
+    """The session's setting says where checkpoints are, and the sink never sees it."""
+    sink.spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "all"))
+    unseen = replace(sink, checkpoint=tmp_path / "all" / "copier")
+    try:
+        for rows, is_same in ((sink.stream("orders").select("body"), True), (with_random_rows(sink), False)):
+            topic = "copies" if is_same else "others"
+            sink.broker.send("orders", b"1")
+            run_unseen(sink, rows, topic)
+            written = sink.bodies(topic)
+            forget_that_it_is_done(unseen, 0)
+            if is_same:
+                run_unseen(sink, rows, topic)
+            else:
+                with pytest.raises(Exception, match=r"CheckpointConflict.*plan of the batch is not known"):
+                    run_unseen(sink, rows, topic)
+            assert sink.bodies(topic) == written
+            shutil.rmtree(unseen.checkpoint)
+    finally:
+        sink.spark.conf.unset("spark.sql.streaming.checkpointLocation")
+
+
+def run_unseen(sink: Sink, rows: DataFrame, topic: str) -> None:
+    options = {"endpoints": sink.broker.endpoints, "topic": topic}
+    writer = rows.writeStream.format("rmqpull").options(**options).queryName("copier")
+    writer.trigger(availableNow=True).start().awaitTermination()
