@@ -6,8 +6,8 @@ usage: python examples/for_each_batch.py ENDPOINTS FOLDER
     rmqpull-broker send --topic orders --tag paid --body hello
     python examples/for_each_batch.py 127.0.0.1:8081 ./for-each-batch
 
-Each write is whole or not there, but a micro-batch that is run again writes again: ``foreachBatch`` is at least once. A
-stream that is to write exactly once uses ``writeStream.format("rmqpull")``.
+Each write adds all of its rows or none, but a micro-batch that is run again writes again: ``foreachBatch`` is at least
+once. A stream that is to write exactly once uses ``writeStream.format("rmqpull")``.
 """
 
 from __future__ import annotations

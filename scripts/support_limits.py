@@ -198,6 +198,8 @@ LIMITS = {
         Limit("bytes of one stage", "core.staging:STAGE_BYTES_MAX", "bytes", "TOO_MANY_REQUESTS", _WAITS),
         Limit("notes on all stages in memory", "core.staging:STATE_BYTES_MAX", "bytes", "TOO_MANY_REQUESTS", _MEMORY),
         Limit("id of a stage or transaction", "core.staging:ID_LENGTH_MAX", "characters", "BAD_REQUEST", _MEMORY),
+        Limit("destination of a commit", "core.commits:DESTINATION_LENGTH_MAX", "characters", "BAD_REQUEST", _MEMORY),
+        Limit("plan or digest of a commit", "core.commits:DIGEST_BYTES_MAX", "bytes", "BAD_REQUEST", _MEMORY),
         Limit("timeout of a stage", "server.stage_work:TIMEOUT_MS_MAX", "ms", "BAD_REQUEST", _WAITS),
         Limit("committed writes remembered", "core.stages:WRITES_REMEMBERED_MAX", "", "the oldest go", _MEMORY),
     ),

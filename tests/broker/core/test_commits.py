@@ -13,7 +13,7 @@ from rmqpull_broker.core.errors import BadRequest, InvalidTransactionId
 from rmqpull_broker.core.facts import BatchId, CommitRecord
 from rmqpull_broker.core.sending import Published
 from rmqpull_broker.core.stages import Committed
-from rmqpull_broker.core.staging import CommittedStage, commit, stage
+from rmqpull_broker.core.staging import CommittedStage, commit, stage, store_next
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.store.queues import ConsumeQueues
 
@@ -106,13 +106,17 @@ def test_what_one_record_may_take_is_limited() -> None:
 BATCH = BatchId("query", 7)
 
 
+def hand_over(desk: Desk, stage_id: str, sequence: int = 0) -> None:
+    rows = Published("orders", pa.record_batch({"body": [b"1"]}), "client")
+    desk.run(lambda draft: stage(draft, desk.sender, BATCH, stage_id, sequence, rows, 1))
+
+
 @pytest.fixture
 def staged(desk: Desk) -> Desk:
     """Two attempts, a and b, have staged a call each."""
     desk.topic()
-    rows = Published("orders", pa.record_batch({"body": [b"1"]}), "client")
-    desk.run(lambda draft: stage(draft, desk.sender, BATCH, "a", 0, rows, 1))
-    desk.run(lambda draft: stage(draft, desk.sender, BATCH, "b", 0, rows, 1))
+    hand_over(desk, "a")
+    hand_over(desk, "b")
     return desk
 
 
@@ -137,3 +141,16 @@ def test_of_two_batches_of_one_number_the_first_commit_wins_also_within_one_draf
         commit(draft, BATCH, [CommittedStage("b", 1)], described(destination="others"))
     draft.drop_command()
     assert commit(draft, BATCH, [CommittedStage("b", 1)], KNOWN) is Outcome.DONE
+
+
+def test_the_rows_of_a_commit_become_readable_call_by_call(desk: Desk) -> None:
+    """None before it, a part while it is stored, and all at its end: what docs/writing.md says that readers see."""
+    desk.topic()
+    for sequence in range(3):
+        hand_over(desk, "a", sequence)
+    seen = [len(desk.rows(desk.queue()))]
+    desk.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 3)], KNOWN))
+    for _ in range(3):
+        seen.append(len(desk.rows(desk.queue())))
+        desk.run(lambda draft: store_next(draft, desk.sender, "a", 1))
+    assert [*seen, len(desk.rows(desk.queue()))] == [0, 0, 1, 2, 3]
