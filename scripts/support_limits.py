@@ -39,24 +39,20 @@ def amount(value: int, unit: str) -> str:
 _ONE_AT_A_TIME = "ours: it is taken in at one go, and nobody else is served meanwhile"
 _MEMORY = "ours: memory is bounded"
 _WAITS = "ours: every wait has an end"
+_APACHES = "Apache's (5.11)"
+_PROPERTIES_TOO_LARGE = "MESSAGE_PROPERTIES_TOO_LARGE"
 _STREAM_ENDS = "the stream ends with INVALID_ARGUMENT"
 
 LIMITS = {
     "Messages, topics and groups": (
-        Limit("body of a message", "core.limits:BODY_BYTES_MAX", "bytes", "MESSAGE_BODY_TOO_LARGE", "Apache's (5.11)"),
-        Limit(
-            "user properties of a message",
-            "core.limits:USER_PROPERTIES_MAX",
-            "",
-            "MESSAGE_PROPERTIES_TOO_LARGE",
-            "Apache's (5.11)",
-        ),
+        Limit("body of a message", "core.limits:BODY_BYTES_MAX", "bytes", "MESSAGE_BODY_TOO_LARGE", _APACHES),
+        Limit("user properties of a message", "core.limits:USER_PROPERTIES_MAX", "", _PROPERTIES_TOO_LARGE, _APACHES),
         Limit(
             "user properties, tag and keys together",
             "core.limits:PROPERTIES_BYTES_MAX",
             "bytes",
-            "MESSAGE_PROPERTIES_TOO_LARGE",
-            "Apache's (5.11)",
+            _PROPERTIES_TOO_LARGE,
+            _APACHES,
         ),
         Limit(
             "all properties that are stored with a message",

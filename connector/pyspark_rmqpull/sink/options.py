@@ -31,7 +31,8 @@ SINK_OPTIONS = (
         "word",
         "`exactly-once`: a micro-batch, or a whole batch write, is one transaction on the broker: all of its rows are "
         "added once, or none. It needs a server with the extension `stages`. `at-least-once`: messages are sent as "
-        "they come, and again when a task is tried again. Unset, the first where the server can do it, else the second.",
+        "they come, and again when a task is tried again. Unset, the first where the server can do it, else the "
+        "second.",
         one_of(AT_LEAST_ONCE, EXACTLY_ONCE),
     ),
     Option(
