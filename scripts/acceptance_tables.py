@@ -97,10 +97,12 @@ CASES: Mapping[int, str] = {
 }
 
 LIMITED: Mapping[int, str] = {
-    27: "Spark's Python API gives each side a reader and a logged offset of its own, where Kafka's share one.",
+    27: "Kafka's sides share a reader and an offset. Here they do when a side computes or renames all of its columns; "
+    "otherwise Spark makes two readers, and a row may come to the two sides in different batches.",
     34: "Python sources have no hook for metrics: `pyspark_rmqpull.lag` computes them from the query's progress.",
     35: "In `load()` Spark does not say that it is a stream: ending options are refused when the query starts.",
-    40: "Spark refuses it with sinks that are written in Python, and with files and `foreachBatch`.",
+    40: "The group may be ahead of the checkpoint. "
+    "Spark refuses it with sinks that are written in Python, and with files and `foreachBatch`.",
     41: "Spark plans a DataFrame over a Python source once: later actions read the same, a new `load()` sees more.",
     43: "As case 41: `latest` does not move for a DataFrame that was used.",
     51: "As case 41: the start does not move by itself; what is gone is a loss, and `failOnDataLoss` decides.",

@@ -43,8 +43,11 @@ class LocalFileOffsetStore:
         offsets = self._load()
         return {queue: offsets.get(queue) for queue in queues}
 
-    def commit(self, offsets: Mapping[MessageQueue, int], timeout_ms: int = 0) -> None:
-        """Sets the offsets of these queues and keeps those of others. Raises OptionError; nothing is waited for."""
+    def commit(self, offsets: Mapping[MessageQueue, int], timeout_ms: int = 0) -> dict[MessageQueue, int]:
+        """Sets the offsets of these queues and keeps those of others. Raises OptionError; nothing is waited for.
+
+        Returns nothing: who shares the file does so on purpose.
+        """
         path = self.path
         content = format_offset_table({**self._load(), **offsets})
         try:
@@ -57,6 +60,7 @@ class LocalFileOffsetStore:
                 f"The group's offsets cannot be written to {path}: {error}. Choose another directory with option "
                 "localOffsetStoreDir, or make room and allow the driver to write."
             ) from None
+        return {}
 
     def _load(self) -> dict[MessageQueue, int]:
         """What the file says, or if it is damaged the one before. Where there is neither, the group has no offsets."""

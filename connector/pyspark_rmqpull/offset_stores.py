@@ -15,8 +15,11 @@ from pyspark_rmqpull.starting import OffsetLookUp
 class OffsetStore(Protocol):
     """Takes a group's offsets. Raises RmqpullError."""
 
-    def commit(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> None:
-        """Sets the offsets of these queues and leaves others alone."""
+    def commit(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> Mapping[MessageQueue, int]:
+        """Sets the offsets of these queues and leaves others alone.
+
+        Returns the offsets before, where they tell whether somebody else sets them.
+        """
 
 
 class RemoteBrokerOffsetStore:
@@ -26,9 +29,9 @@ class RemoteBrokerOffsetStore:
         self._client = client
         self._group = group
 
-    def commit(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> None:
-        """One call, or one for each queue."""
-        self._client(timeout_ms).commit(self._group, offsets)
+    def commit(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> Mapping[MessageQueue, int]:
+        """One call, or some for each queue at once."""
+        return self._client(timeout_ms).commit(self._group, offsets)
 
 
 class _BroadcastingLookUp:

@@ -84,12 +84,20 @@ def _hint(name: str, known: Mapping[str, str]) -> str:
 
 
 def refuse_misplaced(own: Sequence[Option], others: Sequence[Option], options: Mapping[str, str], sides: str) -> None:
-    """Raises OptionError for an option that only the other side has; ``sides`` is as "reads, and this is a write"."""
+    """Raises OptionError for an option that only the other side has; ``sides`` is as "reads, and this is a write".
+
+    A temporary view of SQL gives all its options to reads and to ``INSERT INTO`` alike, and nothing tells an
+    ``INSERT INTO`` from ``df.write``: where an option of a view means nothing, the user is told rather than left to
+    think that it did.
+    """
     names_of_own = {option.name.lower() for option in own}
     names_of_others = {option.name.lower(): option.name for option in others}
     for name in options:
         if name.lower() in names_of_others and name.lower() not in names_of_own:
-            raise OptionError(f"Option {names_of_others[name.lower()]} is for {sides}. Leave it out.")
+            raise OptionError(
+                f"Option {names_of_others[name.lower()]} is for {sides}. Leave it out; of a SQL view that has it, make "
+                "another one without it."
+            )
 
 
 def _value(option: Option, given: Mapping[str, str]) -> Any:

@@ -114,9 +114,10 @@ class FakeClient:
         self.on_wait()
         return self.queues != before
 
-    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         self.calls.append("commit")
         self.commits.append({queue.queue_id: offset for queue, offset in offsets.items()})
+        return {}
 
     def read(
         self,

@@ -30,14 +30,18 @@ class FakeStore(Clock):
         self.failures: list[Exception] = []
         self.tries: list[int] = []
         self.commits: list[dict[MessageQueue, int]] = []
+        self.offsets: dict[MessageQueue, int] = {}
         self.pauses_ms: list[int] = []
 
-    def commit(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> None:
+    def commit(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> dict[MessageQueue, int]:
         self.tries.append(timeout_ms)
         self.passed_ms += self.takes_ms
         if self.failures:
             raise self.failures.pop(0)
         self.commits.append(dict(offsets))
+        before = dict(self.offsets)
+        self.offsets.update(offsets)
+        return before
 
     def now_ms(self) -> int:
         return self.passed_ms
@@ -160,3 +164,81 @@ def test_what_is_committed_already_is_not_committed_at_the_end(progress: GroupPr
     progress.commit(AT_5)
     progress.commit(AT_5, is_last=True)
     assert store.commits == [{QUEUE: 5}]
+
+
+# --- others that commit to the same group -----------------------------------------------------------------------------
+
+
+def at(offset: int) -> QueueOffsets:
+    return QueueOffsets({QUEUE: offset})
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [message for message in caplog.messages if message.startswith("Somebody else commits to group billing")]
+
+
+def test_another_query_in_the_group_is_warned_of_once(
+    progress: GroupProgress, store: FakeStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = GroupProgress("billing", store, REQUEST_TIMEOUT_MS, store)
+    for own, others in ((10, 3), (20, 5), (30, 7), (40, 9)):
+        progress.commit(at(own))
+        other.commit(at(others))
+    mine, theirs = warnings(caplog)  # one of each query
+    assert "queue orders/a/0 was at offset 5, where this query had set 20." in mine
+    assert "queue orders/a/0 was at offset 30, where this query had set 5." in theirs
+    assert "consumerGroup of its own" in mine
+
+
+@pytest.mark.parametrize(
+    "set_from_outside",
+    [
+        pytest.param([0, None, None], id="one reset"),
+        pytest.param([0, 0, 0], id="a reset that stands until a pull is told"),
+        pytest.param([0, None, 0], id="the same reset again"),
+        pytest.param([None, None, None], id="nobody else"),
+    ],
+)
+def test_a_reset_is_not_taken_for_another_query(
+    progress: GroupProgress, store: FakeStore, caplog: pytest.LogCaptureFixture, set_from_outside: list[int | None]
+) -> None:
+    for number, offset in enumerate(set_from_outside, 1):
+        progress.commit(at(10 * number))
+        if offset is not None:
+            store.offsets[QUEUE] = offset
+    progress.commit(at(99))
+    assert warnings(caplog) == []
+
+
+def test_what_the_group_had_before_the_first_commit_may_be_the_query_s_own(
+    store: FakeStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A query that is started again may find its group behind, or ahead when its checkpoint is older."""
+    for found in (3, 99):
+        store.offsets = {QUEUE: found}
+        again = GroupProgress("billing", store, REQUEST_TIMEOUT_MS, store)
+        again.commit(at(50))
+        again.commit(at(60))
+    assert warnings(caplog) == []
+
+
+def test_a_commit_whose_answer_was_lost_is_the_query_s_own(
+    progress: GroupProgress, store: FakeStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    progress.commit(at(1))
+    for position in (10, 30, 50):
+        store.failures = [BrokerUnavailable("no answer")]
+        progress.commit(at(position))
+        store.offsets[QUEUE] = position  # but it was kept
+        progress.commit(at(position + 10))
+    assert warnings(caplog) == []
+
+
+def test_offsets_that_are_the_new_ones_already_are_its_own(
+    progress: GroupProgress, store: FakeStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Over the standard protocol the question travels beside the commit."""
+    for position in (10, 20, 30, 40):
+        store.offsets[QUEUE] = position
+        progress.commit(at(position))
+    assert warnings(caplog) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,10 @@ def test_nothing_is_lost_over_a_restart_that_goes_back_to_an_older_offset(
     first.processAllAvailable()
     first.stop()
     assert sorted(file.name for file in (queries.checkpoint / "offsets").iterdir() if file.name.isdigit()) == ["0"]
+    # The group follows the batches that are done, and is ahead of the checkpoint, which has the first one alone.
+    assert topic.committed("g") == topic.ends() == {0: 3, 1: 3, 2: 3}
+    logged = json.loads((queries.checkpoint / "offsets" / "0").read_text().splitlines()[-1])
+    assert logged["offsets"][topic.name]["broker-a"] == {"0": 1, "1": 1, "2": 1}
     topic.send(*(body.encode() for body in sent[9:]))
     second = start()
     second.processAllAvailable()

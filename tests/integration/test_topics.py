@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -155,15 +155,38 @@ def test_a_union_of_two_sources_at_two_brokers(queries: Queries, topic: Topic, e
         assert queries.run(both()).bodies == [b"there again"]
 
 
-def test_both_sides_of_a_self_join_see_the_same_rows(queries: Queries, topic: Topic) -> None:
-    """Acceptance case 27. Each side of a Python source has its own reader and logged offset; Kafka's share theirs."""
+def of_bare_aliases(stream: DataFrame) -> DataFrame:
+    return stream.alias("l").join(stream.alias("r"), col("l.body") == col("r.body")).select("l.body")
+
+
+def of_one_projection(stream: DataFrame) -> DataFrame:
+    texts = stream.selectExpr("CAST(body AS STRING) AS k", "queueOffset AS at")
+    return texts.join(texts, "k").selectExpr("CAST(k AS BINARY) AS body")
+
+
+def of_two_projections(stream: DataFrame) -> DataFrame:
+    keys = stream.selectExpr("body AS k")
+    return stream.select("body").join(keys, col("body") == col("k")).select("body")
+
+
+@pytest.mark.parametrize(
+    ("join", "reader_count", "input_rows"),
+    [
+        (of_bare_aliases, 2, 8),
+        (of_one_projection, 1, 4),  # Spark reads once for both sides
+        (of_two_projections, 1, 8),
+    ],
+)
+def test_both_sides_of_a_self_join_see_the_same_rows(
+    queries: Queries, topic: Topic, join: Callable[[DataFrame], DataFrame], reader_count: int, input_rows: int
+) -> None:
+    """Acceptance case 27."""
     queries.session.conf.set("spark.sql.shuffle.partitions", "2")
     try:
         topic.send(b"a", b"b", b"c", b"d")
-        stream = queries.stream(topic)
-        same_body = col("left.body") == col("right.body")
-        run = queries.run(stream.alias("left").join(stream.alias("right"), same_body).select("left.body"))
+        run = queries.run(join(queries.stream(topic)))
     finally:
         queries.session.conf.unset("spark.sql.shuffle.partitions")
     assert run.bodies == [b"a", b"b", b"c", b"d"]
-    assert sum(progress["numInputRows"] for progress in run.query.recentProgress) == 8
+    assert sum(progress["numInputRows"] for progress in run.query.recentProgress) == input_rows
+    assert {len(progress["sources"]) for progress in run.query.recentProgress} == {reader_count}

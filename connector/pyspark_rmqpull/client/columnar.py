@@ -140,10 +140,13 @@ class ColumnarClient:
             if rows := [entry for piece in pieces for entry in piece.rows]:
                 yield rows
 
-    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Sets all of the group's offsets or none."""
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Sets all of the group's offsets or none, in one call, which also tells the previous ones."""
         entries = [v1.QueueOffset(queue=queue_to(queue), offset=offset) for queue, offset in offsets.items()]
-        self._channel.call(COLUMNS.methods["CommitOffsets"], v1.CommitOffsetsRequest(group=group, offsets=entries))
+        request = v1.CommitOffsetsRequest(group=group, offsets=entries)
+        previous = self._channel.call(COLUMNS.methods["CommitOffsets"], request).previous_offsets
+        # An older server tells none.
+        return {queue: offset for queue, offset in zip(offsets, previous, strict=False) if offset >= 0}
 
     def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
         """The group's offsets; None where the broker has none."""

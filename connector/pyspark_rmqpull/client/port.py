@@ -85,8 +85,11 @@ class BrokerClient(Protocol):
         hears of messages that are not there any more; when it returns, the range goes on behind them.
         """
 
-    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Sets the group's consumer offsets."""
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Sets the group's consumer offsets, and returns those that the broker had before, as far as it tells them.
+
+        Over the standard protocol these may already be the new ones.
+        """
 
     def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
         """The group's consumer offsets; None where the broker has none."""

@@ -13,7 +13,13 @@ from pyspark_rmqpull.client.filtering import refuse_filter
 from pyspark_rmqpull.client.port import NO_CREATION_IDS, QueueRows
 from pyspark_rmqpull.client.reading_ahead import ReadAhead
 from pyspark_rmqpull.client.resets import log_reset
-from pyspark_rmqpull.client.standard_calls import committed_offsets, listed_topics, offsets_at_times, standard_queue
+from pyspark_rmqpull.client.standard_calls import (
+    committed_offsets,
+    listed_topics,
+    offsets_at_times,
+    standard_queue,
+    start_committed_offsets,
+)
 from pyspark_rmqpull.client.standard_lane import (
     PULL,
     QueueLane,
@@ -24,7 +30,7 @@ from pyspark_rmqpull.client.standard_lane import (
 )
 from pyspark_rmqpull.client.standard_rows import rows_to_batch
 from pyspark_rmqpull.cutting import Part, RangeToCut
-from pyspark_rmqpull.errors import RequestRefused
+from pyspark_rmqpull.errors import RequestRefused, RmqpullError
 from pyspark_rmqpull.filters import EVERYTHING, MessageFilter
 from pyspark_rmqpull.flow import MIB, Flow
 from pyspark_rmqpull.in_flight import FlowLimits
@@ -190,19 +196,20 @@ class StandardClient:
         request = pull_request(group, queue, offset, 1, message_filter)
         return self._channel.start_stream(PULL, request)()
 
-    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Sets the group's offsets, one call for each queue."""
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Sets the group's offsets, one call for each queue; calls that ask for the previous ones go along."""
         try:
-            self._update_offsets(group, offsets)
+            return self._update_offsets(group, offsets)
         except RequestRefused as refusal:
             if refusal.code != "CONSUMER_GROUP_NOT_FOUND":
                 raise
             # Only a pull makes a group (rocketmq-semantics 6.1), and a query that found nothing has not pulled.
             queue, offset = next(iter(offsets.items()))
             self._pull_one(group, queue, offset, EVERYTHING)
-            self._update_offsets(group, offsets)
+            return self._update_offsets(group, offsets)
 
-    def _update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+    def _update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        previous = start_committed_offsets(self._channel, group, list(offsets))
         method = MESSAGING.methods["UpdateOffset"]
         requests = [
             rpc.UpdateOffsetRequest(group=v2.Resource(name=group), message_queue=standard_queue(queue), offset=offset)
@@ -211,6 +218,10 @@ class StandardClient:
         answers = [self._channel.start(method, request) for request in requests]
         for answer in answers:
             answer()
+        try:
+            return {queue: offset for queue, offset in previous().items() if offset is not None}
+        except RmqpullError:  # the offsets are set all the same
+            return {}
 
     def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
         """The group's offsets; None where the broker has none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark_rmqpull.client.channel import BrokerChannel, Unserved
 from pyspark_rmqpull.errors import OptionError, RequestRefused
@@ -33,6 +33,13 @@ def committed_offsets(
     channel: BrokerChannel, group: str, queues: Sequence[MessageQueue]
 ) -> dict[MessageQueue, int | None]:
     """Consumer offsets by the standard GetOffset, which every server of either kind has."""
+    return start_committed_offsets(channel, group, queues)()
+
+
+def start_committed_offsets(
+    channel: BrokerChannel, group: str, queues: Sequence[MessageQueue]
+) -> Callable[[], dict[MessageQueue, int | None]]:
+    """Begins to ask for consumer offsets at once; what it returns waits for them."""
     method = MESSAGING.methods["GetOffset"]
     answers = {
         queue: channel.start(
@@ -40,15 +47,19 @@ def committed_offsets(
         )
         for queue in queues
     }
-    offsets: dict[MessageQueue, int | None] = {}
-    for queue, answer in answers.items():
-        try:
-            offsets[queue] = answer().offset
-        except RequestRefused as refusal:
-            if refusal.code != "OFFSET_NOT_FOUND":
-                raise
-            offsets[queue] = None
-    return offsets
+
+    def wait() -> dict[MessageQueue, int | None]:
+        offsets: dict[MessageQueue, int | None] = {}
+        for queue, answer in answers.items():
+            try:
+                offsets[queue] = answer().offset
+            except RequestRefused as refusal:
+                if refusal.code != "OFFSET_NOT_FOUND":
+                    raise
+                offsets[queue] = None
+        return offsets
+
+    return wait
 
 
 def offsets_at_times(channel: BrokerChannel, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:

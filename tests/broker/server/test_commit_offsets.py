@@ -40,6 +40,17 @@ def test_a_later_commit_overwrites_also_with_less(client: Client) -> None:
     assert client.get_offset("g", QUEUES[0]) == ("OK", 3)
 
 
+def test_the_answer_says_where_the_group_stood_before(client: Client) -> None:
+    """So that a query learns of another one that commits to its group."""
+    answers = [
+        client.call("CommitOffsets", commit(offset_of(0, 5))),
+        client.call("CommitOffsets", commit(offset_of(1, 7), offset_of(0, 6))),
+        client.call("CommitOffsets", commit(offset_of(1, 8), group="another")),
+        client.call("CommitOffsets", commit(offset_of(0, 9), offset_of(1, 9))),
+    ]
+    assert [list(answer.previous_offsets) for answer in answers] == [[-1], [-1, 5], [-1], [6, 7]]
+
+
 @pytest.mark.parametrize(
     ("bad", "code"),
     [

@@ -69,6 +69,20 @@ def test_a_write_is_refused_when_it_is_planned(serve: Serve, schema: str, given:
 
 
 @EXACTLY_ONCE
+def test_a_view_with_options_for_reading_alone_takes_no_inserts(serve: Serve) -> None:
+    sink = serve({"orders": 1})
+    sink.broker.send("orders", b"1")
+    options = f"endpoints '{sink.broker.endpoints}', topic 'orders', startingTimestamp '2020-01-01'"
+    sink.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW since_2020 USING rmqpull OPTIONS ({options})")
+    sentence = (
+        "Option startingTimestamp is for reads, and this is a write. Leave it out; of a SQL view that has it, make"
+    )
+    with pytest.raises(PySparkException, match=sentence):
+        sink.spark.sql("INSERT INTO since_2020 SELECT * FROM since_2020")
+    assert sink.spark.sql("SELECT * FROM since_2020").count() == len(sink.bodies("orders")) == 1
+
+
+@EXACTLY_ONCE
 @pytest.mark.parametrize(
     ("mode", "sentence"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rmqpull_broker.core.consumer_offsets import commit_offsets
+from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.server.codec import column_queue_from
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.status import OK, PREVIOUSLY_RESET
@@ -12,5 +13,10 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 async def answer(service: Service, request: rpc.CommitOffsetsRequest, caller: Caller) -> rpc.CommitOffsetsResponse:
     """Answers when all offsets are kept; those of queues with a pending reset are ignored, and the answer says so."""
     offsets = [(column_queue_from(entry.queue), entry.offset) for entry in request.offsets]
-    all_taken = await service.group_commit.execute(lambda draft: commit_offsets(draft, request.group, offsets))
-    return rpc.CommitOffsetsResponse(status=OK if all_taken else PREVIOUSLY_RESET)
+
+    def commit(draft: Draft) -> tuple[bool, list[int]]:
+        previous = [draft.state.consumer_offsets.get((request.group, queue), -1) for queue, _ in offsets]
+        return commit_offsets(draft, request.group, offsets), previous
+
+    all_taken, previous = await service.group_commit.execute(commit)
+    return rpc.CommitOffsetsResponse(status=OK if all_taken else PREVIOUSLY_RESET, previous_offsets=previous)

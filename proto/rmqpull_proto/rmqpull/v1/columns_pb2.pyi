@@ -287,10 +287,12 @@ class QueueOffset(_message.Message):
     def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class CommitOffsetsResponse(_message.Message):
-    __slots__ = ("status",)
+    __slots__ = ("status", "previous_offsets")
     STATUS_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     status: _definition_pb2.Status
-    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ...) -> None: ...
+    previous_offsets: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, status: _Optional[_Union[_definition_pb2.Status, _Mapping]] = ..., previous_offsets: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReportRowsLostRequest(_message.Message):
     __slots__ = ("query_id", "batch_id", "ranges")
