@@ -230,7 +230,7 @@ LIMITS = {
             "delayed messages that wait, and half messages",
             "core.pending:PENDING_MAX",
             "each",
-            "TOO_MANY_REQUESTS",
+            "INTERNAL_SERVER_ERROR, as Apache's timer says it; TOO_MANY_REQUESTS for a half message",
             _MEMORY,
         ),
     ),

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from rmqpull_broker.core import columns
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.message_ids import MessageIds
-from rmqpull_broker.core.model import BodyEncoding
+from rmqpull_broker.core.model import SHARDING_KEY, BodyEncoding
 from rmqpull_broker.core.queue_selection import by_message_group
 
 
@@ -47,6 +47,30 @@ def complete(
             array = _fill(array, defaults[field.name])
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=columns.STORED_SCHEMA)
+
+
+def message_groups(batch: pa.RecordBatch) -> pa.Array:
+    """The message group of each row of a stored batch, or what its user has set as ``__SHARDINGKEY`` in its place."""
+    groups, properties = batch.column("messageGroup"), batch.column("properties")
+    if not pc.any(pc.equal(columns.live_values(properties, properties.keys), SHARDING_KEY)).as_py():
+        return groups
+    return pc.coalesce(groups, pc.map_lookup(properties, SHARDING_KEY, "first"))
+
+
+def with_message_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with each message group in its column alone: RocketMQ keeps one value, the user's where no other is."""
+    properties = batch.column("properties")
+    keys = columns.live_values(properties, properties.keys)
+    kept = pc.not_equal(keys, SHARDING_KEY)
+    if pc.all(kept).as_py():
+        return batch
+    counts = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(kept.cast(pa.int32()))])
+    offsets = counts.take(pc.subtract(properties.offsets, properties.offsets[0]))
+    items = columns.live_values(properties, properties.items)
+    maps = pa.MapArray.from_arrays(offsets, keys.filter(kept), items.filter(kept), properties.type)
+    changed = {"messageGroup": _without_empty(message_groups(batch)), "properties": maps}
+    arrays = [changed.get(name, batch.column(name)) for name in batch.schema.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
 
 def sort_by_queue(

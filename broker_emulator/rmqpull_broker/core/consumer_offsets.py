@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from rmqpull_broker.core.bounds import offset_at_time
 from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.errors import BadRequest, ConsumerGroupNotFound, IllegalOffset, InternalError, TopicNotFound
+from rmqpull_broker.core.errors import (
+    BadRequest,
+    ConsumerGroupNotFound,
+    IllegalOffset,
+    IllegalResetOffset,
+    InternalError,
+    NothingToReset,
+    TopicNotFound,
+)
 from rmqpull_broker.core.facts import LostRange, OffsetsCommitted, OffsetsReset, ResetsAnswered, RowsLost
 from rmqpull_broker.core.groups import ensure_group
 from rmqpull_broker.core.model import MessageQueue
@@ -98,16 +106,16 @@ def reset_offsets(
     Without ``useServerSideResetOffset`` nothing is told to pulls, and ``has_consumers`` must say that somebody of the
     group is online; its offsets are set here all the same, for clients of gRPC have no command that sets them.
 
-    Raises ConsumerGroupNotFound, TopicNotFound, BadRequest without queues, IllegalOffset, InternalError.
+    Raises ConsumerGroupNotFound, TopicNotFound, NothingToReset without queues, IllegalResetOffset, InternalError.
     """
     draft.group(group)
     if not offsets:
-        raise BadRequest("No queues to reset.")
+        raise NothingToReset("No queues to reset.")
     for queue, offset in offsets:
         draft.topic(queue.topic)
         first, last = draft.kept_bounds(queue).min_offset, draft.next_offset(queue)
         if not first <= offset <= last + 1:
-            raise IllegalOffset(f"Target offset {offset} not in consume queue range [{first}-{last}]")
+            raise IllegalResetOffset(f"Target offset {offset} not in consume queue range [{first}-{last}]")
     if draft.properties.use_server_side_reset_offset:
         draft.add(OffsetsReset(group, tuple(offsets)))
     elif not has_consumers:

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.errors import Forbidden, IllegalDeliveryTime, IllegalOperation, InternalError, TooManyRequests
+from rmqpull_broker.core.errors import Forbidden, IllegalDeliveryTime, IllegalOperation, InternalError
 from rmqpull_broker.core.facts import RowsStored, Settled
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.pending import DUE_MS, PENDING_MAX, due_ms_of, read_waiting
@@ -37,7 +37,7 @@ DELIVERIES_MAX = 1_000
 def delayed(draft: Draft, queue: MessageQueue, message: Message, now_ms: int) -> tuple[MessageQueue, Message]:
     """Where a message for ``queue`` is to be stored now, and as what: the table of this module.
 
-    Raises IllegalDeliveryTime, InternalError when the timer is off, TooManyRequests when too many messages wait.
+    Raises IllegalDeliveryTime, and InternalError when the timer is off or too many messages wait.
     """
     level = delay_level(message)
     if level > 0:
@@ -54,7 +54,8 @@ def delayed(draft: Draft, queue: MessageQueue, message: Message, now_ms: int) ->
     else:
         return queue, message
     if len(draft.state.delayed) >= PENDING_MAX:
-        raise TooManyRequests(f"timer message is under flow control: {PENDING_MAX} messages are delayed already")
+        # Not TooManyRequests: Apache's WHEEL_TIMER_FLOW_CONTROL is answered SYSTEM_ERROR (rocketmq-semantics 3.10.1).
+        raise InternalError(f"timer message is under flow control: {PENDING_MAX} messages are delayed already")
     real = {"REAL_TOPIC": queue.topic, "REAL_QID": str(queue.queue_id), DUE_MS: str(due_ms)}
     return wait_queue, replace(message, system_properties={**message.system_properties, **real})
 

@@ -3,9 +3,9 @@
 BrokerError
 ├── BadRequest, IllegalTopic, IllegalConsumerGroup, IllegalMessageTag, IllegalMessageKey, IllegalMessageGroup,
 │   IllegalMessagePropertyKey, IllegalMessageId, IllegalFilterExpression, IllegalPollingTime, IllegalDeliveryTime,
-│   IllegalOffset, InvalidTransactionId, MessagePropertyConflictWithType, MessageCorrupted, ClientIdRequired,
-│   UnrecognizedClientType, InvalidClientProperties, MessageBodyEmpty, MessageBodyTooLarge,
-│   MessagePropertiesTooLarge                                             the caller must change the request
+│   IllegalOffset, IllegalResetOffset, NothingToReset, InvalidTransactionId, MessagePropertyConflictWithType,
+│   MessageCorrupted, ClientIdRequired, UnrecognizedClientType, InvalidClientProperties, MessageBodyEmpty,
+│   MessageBodyTooLarge, MessagePropertiesTooLarge                        the caller must change the request
 ├── Forbidden, FilterNotSupported                                         a permission or a switch is against it
 ├── TopicNotFound, ConsumerGroupNotFound, OffsetNotFound, MessageNotFound what it names is not there
 ├── SubscriptionNotExist, SubscriptionNotLatest, FilterDataNotExist,
@@ -99,6 +99,18 @@ class IllegalOffset(BrokerError):
     """An offset that no queue can have."""
 
     response_code = 29
+
+
+class IllegalResetOffset(BrokerError):
+    """A group cannot be set to this offset from outside: it lies beyond the ends of its queue."""
+
+    code = "ILLEGAL_OFFSET"
+
+
+class NothingToReset(BrokerError):
+    """A group is to be reset on a topic without queues."""
+
+    code = "BAD_REQUEST"
 
 
 class IllegalDeliveryTime(BrokerError):

@@ -52,6 +52,9 @@ class Bounds(NamedTuple):
     max_offset: int
 
 
+SHARDING_KEY = "__SHARDINGKEY"
+"""The property in which RocketMQ keeps a message group. Its name is not reserved: users may set it themselves."""
+
 PERM_READ = 4
 PERM_WRITE = 2
 PERM_INHERIT = 1
@@ -126,7 +129,12 @@ class Message:
             return TopicType.TRANSACTION
         if self.delivery_timestamp_ms is not None or "DELAY" in self.system_properties:
             return TopicType.DELAY
-        return TopicType.FIFO if self.message_group is not None else TopicType.NORMAL
+        return TopicType.FIFO if self.sharding_key is not None else TopicType.NORMAL
+
+    @property
+    def sharding_key(self) -> str | None:
+        """The message group, or what the user has set in its place."""
+        return self.properties.get(SHARDING_KEY) if self.message_group is None else self.message_group
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core.columns import milliseconds_text
+from rmqpull_broker.core.model import SHARDING_KEY
 
 
 def _text(column: str) -> Callable[[pa.RecordBatch], pa.Array]:
@@ -27,7 +28,7 @@ _SYSTEM_COLUMNS: dict[str, Callable[[pa.RecordBatch], pa.Array]] = {
     "TAGS": _text("tags"),
     "KEYS": _joined("keys"),
     "UNIQ_KEY": _text("msgId"),
-    "__SHARDINGKEY": _text("messageGroup"),
+    SHARDING_KEY: _text("messageGroup"),
     "__BORNHOST": _text("bornHost"),
     "BORN_TIMESTAMP": _milliseconds("bornTimestamp"),
     "TIMER_DELIVER_MS": _milliseconds("deliveryTimestamp"),

@@ -1,6 +1,6 @@
 """Checks of single messages before they are stored (rocketmq-semantics 5.11, rows 4 to 15): no Arrow for a single send.
 
-The rules and their order are those of ``column_checks``, and a rule is looked for in all messages before the next one.
+The rules and their order are those of ``column_checks``, and each message is judged by all of them before the next one.
 """
 
 from __future__ import annotations
@@ -19,13 +19,19 @@ Rule = Callable[[Message, int], BrokerError | None]
 _has_control = re.compile(limits.CONTROL_CHARACTERS).search
 
 
-def check_rows(messages: Sequence[Message], now_ms: int) -> None:
-    """Raises the error of the first rule that some message breaks."""
-    for rule in _RULES:
-        for message in messages:
+def check_rows(messages: Iterable[Message], now_ms: int) -> list[Message]:
+    """The messages, each judged before the next one is asked for.
+
+    Raises the error of the first rule that the first bad message breaks.
+    """
+    judged = []
+    for message in messages:
+        for rule in _RULES:
             refusal = rule(message, now_ms)
             if refusal is not None:
                 raise refusal
+        judged.append(message)
+    return judged
 
 
 def check_row_types(messages: Sequence[Message], topic_type: TopicType) -> None:

@@ -6,7 +6,7 @@ message costs no Arrow, a row of a batch costs no Python object, unless it has t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -18,13 +18,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core import columns, limits, refusals
-from rmqpull_broker.core.column_batches import chosen_queues, complete, keys_as_group, queue_ids, sort_by_queue
+from rmqpull_broker.core.column_batches import (
+    chosen_queues,
+    complete,
+    keys_as_group,
+    queue_ids,
+    sort_by_queue,
+    with_message_groups,
+)
 from rmqpull_broker.core.column_checks import check_columns, check_types, row_types
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import BadRequest, BrokerError, Forbidden, InternalError, MessageCorrupted
 from rmqpull_broker.core.facts import ColumnsStored, QueuePart
 from rmqpull_broker.core.message_ids import MessageIds
-from rmqpull_broker.core.model import PERM_WRITE, Message, MessageQueue, TopicConfig, TopicType
+from rmqpull_broker.core.model import PERM_WRITE, SHARDING_KEY, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.naming import check_topic_name
 from rmqpull_broker.core.queue_selection import QueueSelector, queue_of_group
 from rmqpull_broker.core.row_checks import check_row_types, check_rows
@@ -87,23 +94,23 @@ class Sender:
     store_host: str
     consumes_in_order: Callable[[str, int], bool] = lambda group, now_ms: False
 
-    def send(self, draft: Draft, topic_name: str, messages: Sequence[Message], now_ms: int) -> list[Sent]:
+    def send(self, draft: Draft, topic_name: str, messages: Iterable[Message], now_ms: int) -> list[Sent]:
         """Stores messages of one topic, as one SendMessage does: those of a message group on the queue of their group,
         the others together on the queue whose turn it is.
 
         Gives them back as stored, in their order. Raises the BrokerError of the first rule that a message breaks; then
         nothing is stored. The rules are those of rocketmq-semantics 5.11 and, after them, of 3.10.1.
         """
-        if not messages:
-            raise MessageCorrupted("no message to send")
         check_topic_name(topic_name)
-        check_rows(messages, now_ms)
+        judged = check_rows(messages, now_ms)
+        if not judged:
+            raise MessageCorrupted("no message to send")
         topic = draft.topic(topic_name)
         if _is_typed(topic):
-            check_row_types(messages, topic.topic_type)
+            check_row_types(judged, topic.topic_type)
         queue_count = _writable_count(draft, topic)
         check_in_service(draft, now_ms)
-        placed = self._place(draft, topic, messages, queue_count)
+        placed = self._place(draft, topic, judged, queue_count)
         if topic_name.startswith(RETRY_PREFIX):
             placed = [self.retried(draft, each, None, now_ms) for each in _as_retry(placed)]
         return store_messages(draft, placed, now_ms, self.store_host)
@@ -118,7 +125,7 @@ class Sender:
                 queue = in_turn = _queue_at(draft, topic, self.selector.in_turn(topic.name, queue_count, 1))
             else:
                 queue = in_turn
-            placed.append(Placed(queue, message))
+            placed.append(Placed(queue, _with_group(message)))
         return placed
 
     def retried(self, draft: Draft, placed: Placed, max_reconsume_times: int | None, now_ms: int) -> Placed:
@@ -175,7 +182,7 @@ class Sender:
             indexes.append(pc.add(index, pa.scalar(len(queues), pa.int32())) if queues else index)
             queues += own_queues
             place += part.row_count
-        batch, counts = sort_by_queue(batch, pa.concat_arrays(indexes), len(queues))
+        batch, counts = sort_by_queue(with_message_groups(batch), pa.concat_arrays(indexes), len(queues))
         return PlacedBatch([(queues[index], count) for index, count in counts], batch)
 
     def _writable_topic(
@@ -262,6 +269,17 @@ def _check_parts(parts: Sequence[TopicPart], row_count: int) -> None:
     named_count = sum(count for _, count in parts)
     if named_count != row_count:
         raise BadRequest(f"the parts of the batch have {named_count} rows together, and the batch has {row_count}")
+
+
+def _with_group(message: Message) -> Message:
+    """The message with its group in one place: RocketMQ keeps one value, the user's where no other is.
+
+    The user's chooses no queue, since Apache's proxy looks at the message group alone (rocketmq-semantics 5.11).
+    """
+    if SHARDING_KEY not in message.properties:
+        return message
+    properties = {name: value for name, value in message.properties.items() if name != SHARDING_KEY}
+    return replace(message, message_group=message.sharding_key or None, properties=properties)
 
 
 def check_in_service(draft: Draft, now_ms: int) -> None:

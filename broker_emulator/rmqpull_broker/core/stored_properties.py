@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core import columns
-from rmqpull_broker.core.model import Message
+from rmqpull_broker.core.model import SHARDING_KEY, Message
 from rmqpull_broker.core.properties import BrokerProperties
 
 RECORD_BYTES = 91
@@ -18,7 +18,7 @@ RECORD_BYTES = 91
 _IPV6_BYTES = 12
 _SHORT_TOPIC_BYTES = 127
 _SEPARATORS = 2
-_NOT_RESERVED = {"__SHARDINGKEY": "messageGroup", "TRACE_CONTEXT": "traceContext"}
+_NOT_RESERVED = {SHARDING_KEY: "messageGroup", "TRACE_CONTEXT": "traceContext"}
 """RocketMQ's own properties, with their columns, that a user may set as well; then the user's value is not stored."""
 
 
@@ -37,7 +37,7 @@ def stored_properties(message: Message, broker: BrokerProperties) -> dict[str, s
         "TAGS": message.tags,
         "KEYS": " ".join(message.keys) or None,
         "UNIQ_KEY": message.msg_id or None,
-        "__SHARDINGKEY": message.message_group,
+        SHARDING_KEY: message.message_group,
         "TRACE_CONTEXT": message.trace_context,
         "TIMER_DELIVER_MS": None if message.delivery_timestamp_ms is None else str(message.delivery_timestamp_ms),
         **same_in_all(broker),

@@ -13,7 +13,15 @@ from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.facts import BatchId
 from rmqpull_broker.core.filtering import SQL92, TAG
 from rmqpull_broker.core.limits import RESERVED_PROPERTY_KEYS
-from rmqpull_broker.core.model import PERM_READ, PERM_WRITE, BodyEncoding, Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.model import (
+    PERM_READ,
+    PERM_WRITE,
+    SHARDING_KEY,
+    BodyEncoding,
+    Message,
+    MessageQueue,
+    StoredMessage,
+)
 from rmqpull_broker.core.naming import in_namespace
 from rmqpull_broker.core.pending import IMMUNITY
 from rmqpull_broker.core.sending import RECONSUME_TIME
@@ -172,5 +180,5 @@ def orphaned_transaction_to(check: TransactionCheck) -> rpc.TelemetryCommand:
 def _user_properties(message: Message) -> Mapping[str, str]:
     """All that is not reserved, also of RocketMQ's own, as the message group (rocketmq-semantics 5.12.1, 6.2)."""
     own = {name: value for name, value in message.system_properties.items() if name not in RESERVED_PROPERTY_KEYS}
-    fields = {"__SHARDINGKEY": message.message_group, "TRACE_CONTEXT": message.trace_context}
+    fields = {SHARDING_KEY: message.message_group, "TRACE_CONTEXT": message.trace_context}
     return {**message.properties, **own, **{name: value for name, value in fields.items() if value is not None}}

@@ -21,12 +21,12 @@ from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import (
     BrokerError,
     ConsumerGroupNotFound,
-    IllegalOffset,
+    IllegalResetOffset,
     InternalError,
     OffsetNotFound,
     TopicNotFound,
 )
-from rmqpull_broker.core.facts import OffsetsCommitted, OffsetsReset, QueuesTrimmed
+from rmqpull_broker.core.facts import OffsetsCommitted, OffsetsReset, QueuesTrimmed, TopicPut
 from rmqpull_broker.core.groups import delete_group, ensure_group
 from rmqpull_broker.core.model import Message, MessageQueue, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
@@ -151,33 +151,33 @@ def test_a_reset_goes_to(orders: Desk, fields: dict[str, object], targets: list[
 
 
 @pytest.mark.parametrize(
-    ("fields", "remark"),
+    ("fields", "code", "remark"),
     [
-        ({"topic": "unknown", "group": "strangers"}, "Topic unknown does not exist"),
-        ({"group": "strangers"}, "Group strangers does not exist"),
-        ({"queue": QUEUE, "offset": 7}, "Target offset 7 not in consume queue range [0-5]"),
-        ({"queue": QUEUE, "offset": -2}, "Target offset -2 not in consume queue range [0-5]"),
-        ({"queue": QUEUE._replace(queue_id=7), "offset": 2}, "Target offset 2 not in consume queue range [0-0]"),
+        ({"topic": "unknown", "group": "strangers"}, 17, "Topic unknown does not exist"),
+        ({"group": "strangers"}, 26, "Group strangers does not exist"),
+        ({"queue": QUEUE, "offset": 7}, 1, "Target offset 7 not in consume queue range [0-5]"),
+        ({"queue": QUEUE, "offset": -2}, 1, "Target offset -2 not in consume queue range [0-5]"),
+        ({"queue": QUEUE._replace(queue_id=7), "offset": 2}, 1, "Target offset 2 not in consume queue range [0-0]"),
+        ({"topic": "unread"}, 1, "No queues to reset."),
+        ({"topic": "unread", "group": "strangers"}, 26, "Group strangers does not exist"),
     ],
 )
-def test_a_reset_that_cannot_be_done_says_why(orders: Desk, fields: dict[str, object], remark: str) -> None:
+def test_a_reset_that_cannot_be_done_says_why_with_apaches_code(
+    orders: Desk, fields: dict[str, object], code: int, remark: str
+) -> None:
+    orders.run(lambda draft: draft.add(TopicPut(TopicConfig("unread", 0, 1))))
     request = ResetRequest(**{"group": "readers", "topic": "orders", **fields})  # type: ignore[arg-type]
     with pytest.raises(BrokerError) as refused:
         orders.run(lambda draft: invoke_reset(draft, request))
-    assert str(refused.value) == remark
+    assert (refused.value.response_code, str(refused.value)) == (code, remark)
     assert orders.state.resets == {}
 
 
 def test_a_reset_does_not_go_behind_the_min_offset(orders: Desk) -> None:
     orders.state.apply([QueuesTrimmed(((QUEUE, 2),))])
-    with pytest.raises(IllegalOffset, match=r"^Target offset 1 not in consume queue range \[2-5\]$"):
+    with pytest.raises(IllegalResetOffset, match=r"^Target offset 1 not in consume queue range \[2-5\]$"):
         reset(orders, queue=QUEUE, offset=1)
     assert reset(orders, queue=QUEUE, timestamp_ms=0) == [(QUEUE, 2)]
-
-
-def test_a_reset_without_queues_is_refused(orders: Desk) -> None:
-    with pytest.raises(BrokerError, match=r"^No queues to reset\.$"):
-        orders.run(lambda draft: reset_offsets(draft, "readers", []))
 
 
 def test_until_it_is_answered_a_reset_wins_over_commits(orders: Desk) -> None:
@@ -212,8 +212,9 @@ def test_with_client_side_resets_offsets_are_set_if_anybody_is_there(has_consume
         draft.end_command()
         assert draft.groups[-1] == [OffsetsCommitted("readers", ((QUEUE, 0),))]
     else:
-        with pytest.raises(InternalError, match=r"^THe consumer group readers not exist$"):
+        with pytest.raises(InternalError, match=r"^THe consumer group readers not exist$") as refused:
             invoke_reset(draft, request, has_consumers=False)
+        assert refused.value.response_code == 1
 
 
 def test_all_brokers_are_reset_and_each_has_its_own_offsets() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqpull_broker.core import delays
 from rmqpull_broker.core.delays import (
     Delivered,
     delayed,
@@ -222,3 +223,34 @@ def test_recall_can_be_switched_off(desk: Desk) -> None:
     with_properties(desk, recall_message_enable=False)
     with pytest.raises(Forbidden, match="recall failed, operation is forbidden"):
         desk.run(lambda draft: recall(draft, "orders", "", NOW))
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("properties", "waiting", "delay_ms", "code", "v2_code"),
+    [
+        ({}, 2, 1_000, 1, "INTERNAL_SERVER_ERROR"),  # WHEEL_TIMER_FLOW_CONTROL
+        ({"timer_wheel_enable": False}, 0, 1_000, 1, "INTERNAL_SERVER_ERROR"),  # WHEEL_TIMER_NOT_ENABLE
+        ({"timer_max_delay_sec": 5}, 0, 5_001, 13, "ILLEGAL_DELIVERY_TIME"),  # WHEEL_TIMER_MSG_ILLEGAL
+        ({"timer_wheel_enable": False}, 2, 1_000, 1, "INTERNAL_SERVER_ERROR"),
+        ({"timer_max_delay_sec": 5}, 2, 5_001, 13, "ILLEGAL_DELIVERY_TIME"),
+    ],
+)
+def test_what_the_timer_does_not_take_has_apaches_code(
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    properties: dict[str, object],
+    waiting: int,
+    delay_ms: int,
+    code: int,
+    v2_code: str,
+) -> None:
+    desk.topic()
+    for number in range(waiting):
+        store(desk, at(NOW + 1_000, f"{number}"))
+    monkeypatch.setattr(delays, "PENDING_MAX", 2)
+    with pytest.raises(BrokerError) as refused:
+        store(with_properties(desk, **properties), at(NOW + delay_ms))
+    assert (refused.value.response_code, refused.value.code) == (code, v2_code)

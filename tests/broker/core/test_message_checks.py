@@ -1,7 +1,9 @@
 """What a message may be (rocketmq-semantics 5.5; 5.11, rows 4 to 15), judged as a row and as columns alike."""
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from itertools import permutations
 from typing import Any
 
 import pyarrow as pa
@@ -115,7 +117,7 @@ def test_a_null_where_only_columns_can_have_one_is_refused(fields: dict[str, Any
         {"body": bytes(BODY_MAX)},
         {"properties": numbered(128)},
         {"properties": {"a": "v" * 8_000}, "keys": ("k" * 8_000,), "tags": "t" * 383},
-        {"properties": {"__SHARDINGKEY": "", "tags": "a|b", " ": "\u00e9"}},
+        {"properties": {"TRACE_CONTEXT": "", "tags": "a|b", " ": "\u00e9"}},
         {"tags": "été \u00a1"},
         {"keys": ("a b", "a|b")},
         {"trace_context": "t" * 24_000, "tags": "t" * 8_000, "keys": ("k" * 765,)},
@@ -171,18 +173,23 @@ def test_a_message_with_many_faults_is_refused_for_the_first_rule(judge: Judge) 
     judge([fields], TopicType.NORMAL)
 
 
-MESSAGES_OF_TYPE: dict[str, dict[str, Any]] = {
-    "NORMAL": {},
-    "FIFO": {"message_group": "g"},
-    "DELAY": {"delivery_timestamp_ms": 5, "message_group": "g"},
-}
+MESSAGES_OF_TYPE: list[tuple[str, dict[str, Any]]] = [
+    ("NORMAL", {}),
+    ("NORMAL", {"properties": {"shardingkey": "g"}}),
+    ("FIFO", {"message_group": "g"}),
+    ("FIFO", {"properties": {"a": "b", "__SHARDINGKEY": "g"}}),
+    ("FIFO", {"properties": {"__SHARDINGKEY": ""}}),
+    ("DELAY", {"delivery_timestamp_ms": 5, "message_group": "g"}),
+    ("DELAY", {"delivery_timestamp_ms": 5, "properties": {"__SHARDINGKEY": "g"}}),
+]
 
 
 @both_forms
-@pytest.mark.parametrize("actual", MESSAGES_OF_TYPE)
+@pytest.mark.parametrize(("actual", "fields"), MESSAGES_OF_TYPE)
 @pytest.mark.parametrize("expected", [TopicType.NORMAL, TopicType.FIFO, TopicType.DELAY])
-def test_a_message_of_another_type_than_its_topic_is_refused(judge: Judge, expected: TopicType, actual: str) -> None:
-    fields = MESSAGES_OF_TYPE[actual]
+def test_a_message_of_another_type_than_its_topic_is_refused(
+    judge: Judge, expected: TopicType, actual: str, fields: dict[str, Any]
+) -> None:
     assert Message(b"x", "ID", **fields).topic_type.value == actual
     sentence = f"TopicMessageType validate failed, the expected type is {expected.value}, but actual type is {actual}"
     refused = pytest.raises(MessagePropertyConflictWithType, match=f"^{sentence}$")
@@ -222,10 +229,36 @@ def test_a_transactional_message_needs_a_topic_of_its_type() -> None:
         judge_rows([{"transactional": True, "message_group": "g"}], TopicType.FIFO)
 
 
+# What one rule after the other refuses, each by its own sentence.
+FAULTS: dict[str, dict[str, Any]] = {
+    "message body cannot be empty": {"body": b""},
+    "too many user properties": {"properties": numbered(129)},
+    "property is used by system: TAGS": {"properties": {"a": "b", "TAGS": ""}},
+    "contains a control character": {"properties": {"a": "b", "c": "\n"}},
+    "tag cannot contain '|'": {"tags": "|"},
+    "key cannot be the blank string": {"keys": ("k", " ")},
+    "the total size of user property": {"properties": {"a": "v" * 20_000}},
+    "message id cannot be empty": {"msg_id": ""},
+    "the max delay time": {"delivery_timestamp_ms": NOW_MS + DAY_MS + 1},
+    "message group cannot be the blank string": {"message_group": " "},
+    "the message is illegal": {"trace_context": "t" * 33_000},
+    "bornTimestamp lies outside": {"born_timestamp_ms": 253_402_300_800_000},
+}
+
+
 @both_forms
-def test_a_rule_is_looked_for_in_the_whole_batch_before_the_next_one(judge: Judge) -> None:
+@pytest.mark.parametrize(("first", "second"), list(permutations(FAULTS, 2)))
+def test_messages_are_judged_one_after_another(judge: Judge, first: str, second: str) -> None:
+    # Messages without faults have properties and keys too, so that a value's place is not its message's.
+    good = {"properties": {"p": "1", "q": "2"}, "keys": ("k1", "k2")}
+    with pytest.raises(BrokerError, match=re.escape(first)):
+        judge([good, {}, FAULTS[first], good, FAULTS[second]], TopicType.NORMAL)
+
+
+@both_forms
+def test_the_type_is_judged_after_all_other_rules(judge: Judge) -> None:
     with pytest.raises(BrokerError, match="body"):
-        judge([{"tags": "|"}, {"body": b""}], TopicType.NORMAL)
+        judge([{"message_group": "g"}, {"body": b""}], TopicType.NORMAL)
 
 
 TEXTS = st.sampled_from(["", " ", "a", "a|b", "a\x00", "\u00e9" * 40, "t" * 9_000, "t" * 24_000, "TAGS"])
@@ -235,7 +268,7 @@ FIELDS = st.fixed_dictionaries(
         "tags": TEXTS,
         "message_group": TEXTS,
         "trace_context": TEXTS,
-        "properties": st.dictionaries(TEXTS, TEXTS, max_size=3),
+        "properties": st.dictionaries(TEXTS | st.just("__SHARDINGKEY"), TEXTS, max_size=3),
         "born_timestamp_ms": st.integers(limits.TIMES_MS[0] - 1, limits.TIMES_MS[1] + 1),
         "delivery_timestamp_ms": st.sampled_from([-1, NOW_MS + DAY_MS, NOW_MS + DAY_MS + 1, limits.TIMES_MS[0] - 1])
         | st.integers(limits.TIMES_MS[0] - 1, limits.TIMES_MS[1] + 1),

@@ -21,6 +21,7 @@ from rmqpull_broker.core.errors import (
 )
 from rmqpull_broker.core.model import PERM_READ, BodyEncoding, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.queue_selection import queue_of_group
 from rmqpull_broker.core.sending import AutoCreation, Published
 from rmqpull_broker.core.topics import create_topic
 
@@ -204,7 +205,31 @@ def test_a_name_is_checked_before_the_messages_and_these_before_the_topic(desk: 
     with pytest.raises(TopicNotFound):
         desk.send(Message(b"x", "1"))
     with pytest.raises(MessageCorrupted, match="no message to send"):
-        desk.send(topic="")
+        desk.send()
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_what_a_user_sets_as_sharding_key_is_the_message_group_but_chooses_no_queue(
+    desk: Desk, by_columns: bool
+) -> None:
+    desk.topic(queue_count=4, topic_type=TopicType.FIFO)
+    sent = [
+        Message(b"a", "1", message_group="order-1", properties={"colour": "red"}),
+        Message(b"b", "2", properties={"__SHARDINGKEY": "order-1", "colour": "red"}),
+        Message(b"c", "3", message_group="order-1", properties={"__SHARDINGKEY": "foreign"}),
+    ]
+    if by_columns:
+        desk.publish(as_sent(sent))
+    else:
+        for message in sent:
+            desk.send(message)
+    stored = {row.message.body: row.message for queue_id in range(4) for row in desk.rows(desk.queue(queue_id))}
+    assert {message.message_group for message in stored.values()} == {"order-1"}
+    assert [dict(stored[body].properties) for body in (b"a", b"b", b"c")] == [{"colour": "red"}, {"colour": "red"}, {}]
+    of_group, in_turn = (
+        {row.message.body for row in desk.rows(desk.queue(queue_id))} for queue_id in (queue_of_group("order-1", 4), 0)
+    )
+    assert (of_group, in_turn) == ({b"a", b"c"}, {b"b"})
 
 
 def test_sends_that_are_drafted_together_get_offsets_one_after_another(desk: Desk) -> None:

@@ -96,6 +96,14 @@ TOO_MANY = {f"k{number}": "v" for number in range(129)}
         ([message(message_group=" ")], "ILLEGAL_MESSAGE_GROUP", "blank"),
         ([message(message_group="g" * 64)], "ILLEGAL_MESSAGE_GROUP", "max length"),
         ([message(message_group="g")], "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE", "but actual type is FIFO"),
+        ([with_properties(__SHARDINGKEY="g")], "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE", "but actual type is FIFO"),
+        # Each message is judged whole before the next one.
+        ([message(b""), message(topic="single")], "MESSAGE_BODY_EMPTY", "message body cannot be empty"),
+        ([message(tag="|"), message(b"")], "ILLEGAL_MESSAGE_TAG", "tag cannot contain '|'"),
+        ([message(topic="single"), message(b""), message()], "MESSAGE_CORRUPTED", "topic in message is not same"),
+        ([message(msg_id=""), born_at(1 << 62)], "ILLEGAL_MESSAGE_ID", "message id cannot be empty"),
+        ([message(message_group="g"), message(b"")], "MESSAGE_BODY_EMPTY", "message body cannot be empty"),
+        ([message(), message(message_group="g")], "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE", "but actual type is FIFO"),
         ([delayed_until(0)], "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE", "but actual type is DELAY"),
         (
             [message(message_type=v2.MessageType.TRANSACTION)],

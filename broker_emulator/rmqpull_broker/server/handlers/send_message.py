@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rmqpull_broker.core.delays import recall_handle
 from rmqpull_broker.core.errors import MessageCorrupted
+from rmqpull_broker.core.model import Message
 from rmqpull_broker.core.naming import check_topic_name
 from rmqpull_broker.server.codec import message_from, name_of
 from rmqpull_broker.server.service import Caller, Service
@@ -18,12 +21,17 @@ async def answer(service: Service, request: rpc.SendMessageRequest, caller: Call
         raise MessageCorrupted("no message to send")
     topic = name_of(request.messages[0].topic)
     check_topic_name(topic)
-    if any(name_of(message.topic) != topic for message in request.messages):
-        raise MessageCorrupted("topic in message is not same")
-    now_ms = service.clock_ms()
-    messages = [message_from(message, caller.host, now_ms) for message in request.messages]
+    came_ms = service.clock_ms()
+
+    def messages() -> Iterator[Message]:
+        # One by one: each is judged by all rules before the next one is looked at.
+        for message in request.messages:
+            if name_of(message.topic) != topic:
+                raise MessageCorrupted("topic in message is not same")
+            yield message_from(message, caller.host, came_ms)
+
     sent = await service.group_commit.execute(
-        lambda draft: service.sender.send(draft, topic, messages, service.clock_ms()), request.ByteSize()
+        lambda draft: service.sender.send(draft, topic, messages(), service.clock_ms()), request.ByteSize()
     )
     entries = [
         rpc.SendResultEntry(
