@@ -9,7 +9,7 @@ SPARK_ENV = JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-
 	PYSPARK_PYTHON="$(PYTHON)" PYSPARK_DRIVER_PYTHON="$(PYTHON)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-docker check bench bench-quick bench-gate bench-stages bench-broker soak proto readme wheel set-up clean
+.PHONY: help demo test test-large test-docker check bench bench-quick bench-gate bench-stages bench-broker soak proto readme wheel set-up clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,8 +18,11 @@ demo: set-up ## real flights through the broker into Spark, verified (about 2 mi
 	@$(SPARK_ENV) "$(PYTHON)" demo/flights.py $(ARGS)
 
 # Two processes take file after file, in the order of tests/conftest.py; ARGS="--numprocesses 0" for one, as a debugger needs it.
-test: set-up ## all tests
+test: set-up ## all tests but the large ones
 	@$(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-large: set-up ## what takes minutes and gigabytes of disk: 10 million rows to 1,000 topics, exactly once (about 5 minutes)
+	@$(SPARK_ENV) "$(PYTHON)" -m pytest -m large $(ARGS)
 
 test-docker: wheel ## the image in a Docker engine, which is installed and started where that is possible
 	@scripts/test-docker $(ARGS)

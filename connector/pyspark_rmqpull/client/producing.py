@@ -26,6 +26,10 @@ ANOTHER_TRANSACTION = "INVALID_TRANSACTION_ID"
 """The answer to a stage or a commit of a micro-batch whose number stands for another one that was committed."""
 
 
+Parts = Sequence[tuple[str, int]]
+"""Of which topics the rows of a batch are, in their order: each topic with its number of rows."""
+
+
 class Transaction(NamedTuple):
     """What is committed together: one micro-batch of a query, or a batch write, which has no number."""
 
@@ -57,7 +61,7 @@ class Producer:
 
     def __init__(self, channel: BrokerChannel) -> None:
         self._channel = channel
-        self._extensions: frozenset[str] | None = None
+        self._described: v1.DescribeServerResponse | None = None
 
     @property
     def endpoints(self) -> str:
@@ -67,13 +71,21 @@ class Producer:
     @property
     def extensions(self) -> frozenset[str]:
         """What the server has beside the standard protocol, asked once."""
-        if self._extensions is None:
+        return frozenset(self._description.extensions)
+
+    @property
+    def topics_per_call_max(self) -> int:
+        """How many topics one call in columns may have rows of: one, where the server knows nothing of several."""
+        return int(self._description.publish_topics_max) or 1
+
+    @property
+    def _description(self) -> v1.DescribeServerResponse:
+        if self._described is None:
             try:
-                answer = self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
-                self._extensions = frozenset(answer.extensions)
+                self._described = self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
             except Unserved:
-                self._extensions = frozenset()
-        return self._extensions
+                self._described = v1.DescribeServerResponse()
+        return self._described
 
     def message_types(self, topic: str) -> frozenset[str]:
         """The types of messages that a topic takes: NORMAL, FIFO, DELAY, TRANSACTION. Raises RequestRefused."""
@@ -85,10 +97,10 @@ class Producer:
             raise RequestRefused("FORBIDDEN", f"Topic {topic} at {self.endpoints} has no queue that may be written.")
         return frozenset(v2.MessageType.Name(kind) for queue in queues for kind in queue.accept_message_types)
 
-    def start_publish(self, topic: str, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
+    def start_publish(self, parts: Parts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
         """Begins to send a batch in columns; what it returns waits until all of it is kept."""
         request = v1.PublishColumnsRequest(
-            topic=topic, arrow_ipc=wire.write_stream(rows.schema, [rows]), queue_selector=_selector(by_keys)
+            arrow_ipc=wire.write_stream(rows.schema, [rows]), queue_selector=_selector(by_keys), **_topics(parts)
         )
         return self._channel.start(COLUMNS.methods["PublishColumns"], request)
 
@@ -97,7 +109,7 @@ class Producer:
         transaction: Transaction,
         stage_id: str,
         sequence: int,
-        topic: str,
+        parts: Parts,
         rows: pa.RecordBatch,
         by_keys: bool,
         timeout_ms: int,
@@ -107,10 +119,10 @@ class Producer:
             transaction=_transaction(transaction),
             stage_id=stage_id,
             sequence=sequence,
-            topic=topic,
             arrow_ipc=wire.write_stream(rows.schema, [rows]),
             queue_selector=_selector(by_keys),
             timeout_ms=timeout_ms,
+            **_topics(parts),
         )
         return self._channel.start(STAGES.methods["StageColumns"], request)
 
@@ -171,6 +183,13 @@ def producer_of(connection: Connection) -> Producer:
 
 def _transaction(transaction: Transaction) -> stages.Transaction:
     return stages.Transaction(id=transaction.writer_id, batch_id=transaction.batch_id)
+
+
+def _topics(parts: Parts) -> dict[str, Any]:
+    """The fields of a request that say what its rows are of; a server that knows no parts understands one topic."""
+    if len(parts) == 1:
+        return {"topic": parts[0][0]}
+    return {"parts": [v1.TopicPart(topic=topic, row_count=count) for topic, count in parts]}
 
 
 def _selector(by_keys: bool) -> v1.QueueSelector:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from pyspark_rmqpull.sink.options import EXPLICIT, SinkOptions
 from pyspark_rmqpull.sink.repeats import ID_PROPERTIES
+from pyspark_rmqpull.sink.topic_parts import PartedRows, TopicRows, sorted_by_topic
 from rmqpull_proto import columns as wire
 
 _ZLIB_LEVEL = 5  # RocketMQ's
@@ -21,13 +22,6 @@ _CODECS: Mapping[str, Callable[[bytes], bytes]] = {
 }
 
 _TEXTS = ("tags", "keys", "properties", "messageGroup", "brokerName", "topic")
-
-
-class TopicRows(NamedTuple):
-    """Rows of one topic, in the order in which they came; ``rows`` has columns of the publish schema."""
-
-    topic: str
-    rows: pa.RecordBatch
 
 
 class InvalidRow(NamedTuple):
@@ -47,7 +41,7 @@ class RowEncoder:
         self._options = options
         self._is_delayed = is_delayed
 
-    def encode(self, batch: pa.RecordBatch) -> tuple[list[TopicRows], list[InvalidRow]]:
+    def encode(self, batch: pa.RecordBatch) -> tuple[PartedRows, list[InvalidRow]]:
         """The messages by topic, in the order in which topics come first, and what cannot be a message."""
         batch, invalid = self._with_text_alone(batch)
         rows, topics = self._columns(batch), self._topics(batch)
@@ -62,7 +56,7 @@ class RowEncoder:
             is_sound = pc.and_not(is_sound, fault)
         if pc.all(is_sound).as_py() is False:
             rows, topics = rows.filter(is_sound), topics.filter(is_sound)
-        return [self._finished(name, part) for name, part in _by_topic(topics, rows)], invalid
+        return self._finished(sorted_by_topic(topics, rows)), invalid
 
     def _with_text_alone(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, list[InvalidRow]]:
         """Takes out rows with text that is not UTF-8, which Spark's strings need not be and nothing here could read."""
@@ -114,13 +108,17 @@ class RowEncoder:
         if "properties" in rows.schema.names and rows.column("properties").items.null_count:
             yield _where(rows.column("properties"), lambda own: None in dict(own).values()), "a property of it is null"
 
-    def _finished(self, topic: str, rows: pa.RecordBatch) -> TopicRows:
-        if "deliveryTimestamp" in rows.schema.names and not self._is_delayed(topic):
-            rows = rows.drop_columns(["deliveryTimestamp"])
+    def _finished(self, parted: PartedRows) -> PartedRows:
+        rows = parted.rows
+        if "deliveryTimestamp" in rows.schema.names:
+            # The column stays where it has no time: what a row is must not depend on the topics of its batch.
+            is_delayed = parted.spread([self._is_delayed(topic) for topic, _ in parted.parts], pa.bool_())
+            place, times = rows.schema.get_field_index("deliveryTimestamp"), rows.column("deliveryTimestamp")
+            rows = rows.set_column(place, "deliveryTimestamp", pc.if_else(is_delayed, times, None))
         threshold = self._options.compress_msg_body_over_howmuch
-        if threshold and pc.max(pc.binary_length(rows.column("body"))).as_py() >= threshold:
+        if threshold and (pc.max(pc.binary_length(rows.column("body"))).as_py() or 0) >= threshold:
             rows = _compressed(rows, threshold, self._options.compress_type)
-        return TopicRows(topic, rows)
+        return PartedRows(parted.parts, rows)
 
 
 def _keys(keys: pa.Array) -> pa.Array:
@@ -165,15 +163,6 @@ def plain_rows(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     return (dict(zip(rows.schema.names, row, strict=True)) for row in values)
 
 
-def _by_topic(topics: pa.Array, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    names = pc.unique(topics).to_pylist()
-    if len(names) == 1:
-        yield names[0], rows
-        return
-    for name in names:
-        yield name, rows.filter(pc.equal(topics, name))
-
-
 def _compressed(rows: pa.RecordBatch, threshold: int, codec: str) -> pa.RecordBatch:
     compress, encoding, identity = _CODECS[codec], wire.BODY_ENCODINGS[codec], wire.BODY_ENCODINGS["IDENTITY"]
     bodies, encodings = [], []
@@ -184,13 +173,3 @@ def _compressed(rows: pa.RecordBatch, threshold: int, codec: str) -> pa.RecordBa
     place = rows.schema.get_field_index("body")
     packed = rows.set_column(place, "body", pa.array(bodies, pa.binary()))
     return packed.append_column("bodyEncoding", pa.array(encodings, pa.int32()))
-
-
-def pieces(rows: pa.RecordBatch, byte_count: int, row_count: int) -> Iterator[pa.RecordBatch]:
-    """The rows in parts of about ``byte_count`` bytes and at most ``row_count`` rows; a larger row goes alone."""
-    if rows.num_rows > 1 and (rows.nbytes > byte_count or rows.num_rows > row_count):
-        middle = rows.num_rows // 2
-        yield from pieces(rows.slice(0, middle), byte_count, row_count)
-        yield from pieces(rows.slice(middle), byte_count, row_count)
-    elif rows.num_rows:
-        yield rows

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_rmqpull.sink.commit_record import WrittenRows
-from pyspark_rmqpull.sink.encoding import pieces
 from pyspark_rmqpull.sink.options import EXPLICIT, SinkOptions
+from pyspark_rmqpull.sink.topic_parts import pieces
 
 Hashes = npt.NDArray[np.uint64]
 """One 64-bit number for each row or entry; they wrap around."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_rmqpull.sink.repeats import BATCH_ID, ROW_ID, WRITER_ID
+from pyspark_rmqpull.sink.topic_parts import PartedRows, TopicPart
 from rmqpull_proto import columns as wire
 
 _DIGEST_BYTES = 12
@@ -30,28 +32,33 @@ class RowIds:
         self._partition_id = partition_id
         self._seen: dict[bytes, int] = {}
 
-    def added(self, topic: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def added(self, parted: PartedRows) -> PartedRows:
         """The rows with the ids among their properties."""
+        return PartedRows(parted.parts, self._with_ids(parted.parts, parted.rows))
+
+    def _with_ids(self, parts: Sequence[TopicPart], rows: pa.RecordBatch) -> pa.RecordBatch:
         own = _properties(rows)
         keys = pa.ListArray.from_arrays(own.offsets, own.keys)
         items = pa.ListArray.from_arrays(own.offsets, own.items)
         others = [rows.column(name) for name in rows.schema.names if name not in ("properties", "bodyEncoding")]
-        ids = pa.array(self._row_ids(topic, [*others, _encodings(rows), keys, items]), pa.string())
+        ids = pa.array(self._row_ids(parts, [*others, _encodings(rows), keys, items]), pa.string())
         fixed = {name: pa.repeat(text, rows.num_rows) for name, text in self._fixed.items()}
         column = _with_entries(own, pc.list_parent_indices(keys), {**fixed, ROW_ID: ids})
         if "properties" in rows.schema.names:
             return rows.set_column(rows.schema.get_field_index("properties"), "properties", column)
         return rows.append_column("properties", column)
 
-    def _row_ids(self, topic: str, columns: Sequence[pa.Array]) -> list[str]:
+    def _row_ids(self, parts: Sequence[TopicPart], columns: Sequence[pa.Array]) -> list[str]:
         seen, ids, prefix = self._seen, list[str](), f"{self._partition_id}-"
-        start = hashlib.blake2b(topic.encode(), digest_size=_DIGEST_BYTES)
-        for row in _spelled(columns).to_pylist():
-            digest = start.copy()
-            digest.update(row)
-            key = digest.digest()
-            seen[key] = count = seen.get(key, 0) + 1
-            ids.append(f"{prefix}{key.hex()}-{count}")
+        spelled = iter(_spelled(columns).to_pylist())
+        for topic, row_count in parts:
+            start = hashlib.blake2b(topic.encode(), digest_size=_DIGEST_BYTES)
+            for row in islice(spelled, row_count):
+                digest = start.copy()
+                digest.update(row)
+                key = digest.digest()
+                seen[key] = count = seen.get(key, 0) + 1
+                ids.append(f"{prefix}{key.hex()}-{count}")
         return ids
 
 

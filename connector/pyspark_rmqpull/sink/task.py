@@ -15,10 +15,11 @@ from pyspark_rmqpull.errors import InvalidRowError
 from pyspark_rmqpull.sink.commit_record import WrittenRows
 from pyspark_rmqpull.sink.dead_letters import dead_letter
 from pyspark_rmqpull.sink.deliveries import Columns, Delivery, Messages
-from pyspark_rmqpull.sink.encoding import InvalidRow, RowEncoder, TopicRows
+from pyspark_rmqpull.sink.encoding import InvalidRow, RowEncoder
 from pyspark_rmqpull.sink.options import EXACTLY_ONCE, FAIL, SKIP, SinkOptions
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.targets import Targets, refuse_unsupported, settled_delivery
+from pyspark_rmqpull.sink.topic_parts import PartedRows
 
 if TYPE_CHECKING:
     from pyspark_rmqpull.sink.row_digest import RowDigest
@@ -80,11 +81,10 @@ class SinkTask:
                 self._row_count += batch.num_rows
                 if self._digest is not None:
                     self._digest.add(batch)
-                parts, invalid = self._encoder.encode(batch)
+                rows, invalid = self._encoder.encode(batch)
                 for row in invalid:
                     self._invalid(row)
-                for part in parts:
-                    self._send(part)
+                self._send(rows)
                 self._send_dead_letters()
             handed = self._delivery.finish()
             while self._dead_letters:  # of what was under way
@@ -97,9 +97,10 @@ class SinkTask:
         written = None if self._digest is None else self._digest.rows
         return TaskCommit(self._transaction, *handed, self._row_count, self._invalid_count, written)
 
-    def _send(self, part: TopicRows) -> None:
-        self._targets.check(part.topic)
-        self._delivery.send(part)
+    def _send(self, rows: PartedRows) -> None:
+        for topic, _ in rows.parts:
+            self._targets.check(topic)
+        self._delivery.send(rows)
 
     def _invalid(self, row: InvalidRow) -> None:
         if self._options.on_invalid_row == FAIL or row.row.topic == self._options.dead_letter_topic:
@@ -114,8 +115,7 @@ class SinkTask:
         assert not self._dead_letters or self._options.dead_letter_topic is not None
         letters, self._dead_letters = self._dead_letters, []
         for row in letters:
-            self._targets.check(self._options.dead_letter_topic or "")
-            self._delivery.send(TopicRows(self._options.dead_letter_topic or "", dead_letter(row)))
+            self._send(PartedRows.of_topic(self._options.dead_letter_topic or "", dead_letter(row)))
 
 
 def described(invalid: InvalidRow) -> str:

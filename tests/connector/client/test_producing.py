@@ -9,7 +9,14 @@ import pyarrow as pa
 import pytest
 
 from pyspark_rmqpull.client.channel import channel_of_process
-from pyspark_rmqpull.client.producing import ANOTHER_TRANSACTION, CommitRecord, Producer, Transaction, producer_of
+from pyspark_rmqpull.client.producing import (
+    ANOTHER_TRANSACTION,
+    CommitRecord,
+    Parts,
+    Producer,
+    Transaction,
+    producer_of,
+)
 from pyspark_rmqpull.connection import Connection
 from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused
 from rmqpull_broker.core.model import TopicType
@@ -45,6 +52,11 @@ def bodies(broker: RunningBroker, topic: str = "orders") -> list[bytes]:
 
 def rows(*texts: bytes) -> pa.RecordBatch:
     return pa.record_batch({"body": list(texts)})
+
+
+def of(topic: str, *texts: bytes) -> tuple[Parts, pa.RecordBatch]:
+    """A batch of one topic."""
+    return [(topic, len(texts))], rows(*texts)
 
 
 every_kind = pytest.mark.parametrize("extensions", [EVERYTHING, "columns,admin", "none"])
@@ -92,21 +104,38 @@ def test_groups_and_delivery_times_make_messages_of_their_types(broker: RunningB
 
 @pytest.mark.parametrize("extensions", [EVERYTHING, "columns,admin"])
 def test_a_batch_in_columns_is_there_when_it_is_answered(broker: RunningBroker, producer: Producer) -> None:
-    producer.start_publish("orders", rows(b"1", b"2", b"3"), by_keys=False)()
+    producer.start_publish(*of("orders", b"1", b"2", b"3"), by_keys=False)()
     assert sorted(bodies(broker)) == [b"1", b"2", b"3"]
+
+
+@with_stages
+def test_a_call_may_have_several_topics(broker: RunningBroker, producer: Producer) -> None:
+    broker.create_topic("paid")
+    parts = [("orders", 2), ("paid", 1)]
+    assert producer.topics_per_call_max == 1_000
+    producer.start_publish(parts, rows(b"1", b"2", b"3"), by_keys=False)()
+    producer.start_stage(BATCH, "s", 0, parts, rows(b"4", b"5", b"6"), False, 60_000)()
+    producer.commit(BATCH, [("s", 1)], 0)
+    assert sorted(bodies(broker)) == [b"1", b"2", b"4", b"5"]
+    assert sorted(bodies(broker, "paid")) == [b"3", b"6"]
+
+
+@pytest.mark.parametrize("extensions", ["none"])
+def test_a_server_that_says_nothing_of_topics_gets_one_in_a_call(producer: Producer) -> None:
+    assert producer.topics_per_call_max == 1
 
 
 @with_stages
 def test_a_stage_is_seen_when_it_is_committed_and_once(broker: RunningBroker, producer: Producer) -> None:
     answers = [
-        producer.start_stage(BATCH, "s", place, "orders", rows(b"%d" % place), False, 60_000)() for place in (5, 0)
+        producer.start_stage(BATCH, "s", place, *of("orders", b"%d" % place), False, 60_000)() for place in (5, 0)
     ]
     assert [answer.is_committed for answer in answers] == [False, False]
     assert bodies(broker) == []
     for _ in range(2):
         producer.commit(BATCH, [("s", 2)], 0)
     assert sorted(bodies(broker)) == [b"0", b"5"]
-    assert producer.start_stage(BATCH, "t", 0, "orders", rows(b"x"), False, 60_000)().is_committed
+    assert producer.start_stage(BATCH, "t", 0, *of("orders", b"x"), False, 60_000)().is_committed
 
 
 @pytest.mark.parametrize("extensions", ["columns,admin", "none"])
@@ -117,7 +146,7 @@ def test_a_server_without_transactions_is_said_to_lack_them(producer: Producer) 
 
 @with_stages
 def test_what_is_given_up_cannot_be_committed(broker: RunningBroker, producer: Producer) -> None:
-    producer.start_stage(BATCH, "s", 0, "orders", rows(b"1"), False, 60_000)()
+    producer.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
     producer.keep(BATCH, 60_000)
     producer.drop(BATCH)
     with pytest.raises(RequestRefused, match="stage s is not there"):
@@ -128,7 +157,7 @@ def test_what_is_given_up_cannot_be_committed(broker: RunningBroker, producer: P
 @with_stages
 def test_a_commit_that_takes_longer_than_a_request_may_is_asked_for_again(broker: RunningBroker) -> None:
     hasty = producer_of(Connection(broker.endpoints, 500, request_retries=0))
-    hasty.start_stage(BATCH, "s", 0, "orders", rows(b"1"), False, 60_000)()
+    hasty.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
     broker.faults.drop("CommitStages", times=1)
     with pytest.raises(BrokerUnavailable):
         hasty.commit(BATCH, [("s", 1)], 0)
@@ -142,7 +171,7 @@ def test_a_commit_that_the_server_cannot_settle_now_is_asked_for_again_and_at_la
     broker: RunningBroker, producer: Producer
 ) -> None:
     """As when the disk is full while the rows of a committed transaction are stored."""
-    producer.start_stage(BATCH, "s", 0, "orders", rows(b"1"), False, 60_000)()
+    producer.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
     broker.faults.fail("CommitStages", "INTERNAL_SERVER_ERROR", times=1, after=True)
     with pytest.raises(BrokerUnavailable, match="answered CommitStages with INTERNAL_SERVER_ERROR"):
         producer.commit(BATCH, [("s", 1)])
@@ -163,7 +192,7 @@ def test_a_commit_is_compared_with_that_of_the_same_number(broker: RunningBroker
     assert refusal.value.code == ANOTHER_TRANSACTION
     older = BATCH._replace(batch_id=0)
     with pytest.raises(RequestRefused, match="comes after batch") as refusal:
-        producer.start_stage(older, "s", 0, "orders", rows(b"1"), False, 60_000)()
+        producer.start_stage(older, "s", 0, *of("orders", b"1"), False, 60_000)()
     assert refusal.value.code == ANOTHER_TRANSACTION
 
 
@@ -174,9 +203,9 @@ def test_names_are_those_of_the_namespace(extensions: str) -> None:
         assert producer.message_types("orders") == {"NORMAL"}
         producer.start_send("orders", {"body": b"1"})()
         if "columns" in extensions:
-            producer.start_publish("orders", rows(b"2"), by_keys=False)()
+            producer.start_publish(*of("orders", b"2"), by_keys=False)()
         if "stages" in extensions:
-            producer.start_stage(BATCH, "s", 0, "orders", rows(b"3"), False, 60_000)()
+            producer.start_stage(BATCH, "s", 0, *of("orders", b"3"), False, 60_000)()
             producer.commit(BATCH, [("s", 1)])
         wanted = {EVERYTHING: [b"1", b"2", b"3"], "columns,admin": [b"1", b"2"], "none": [b"1"]}
         assert bodies(broker, "shop%orders") == wanted[extensions]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from pyspark_rmqpull.client.producing import CommitAnswer, CommitRecord, Transaction
+from pyspark_rmqpull.client.producing import CommitAnswer, CommitRecord, Parts, Transaction
 from pyspark_rmqpull.errors import RequestRefused, RmqpullError
 
 
@@ -26,7 +26,9 @@ class FakeProducer:
     is_committed: bool = False
     extensions: frozenset[str] = frozenset({"columns", "stages"})
     types: dict[str, set[str]] = field(default_factory=lambda: {"orders": {"NORMAL"}})
+    topics_per_call_max: int = 1_000
     kept: list[list[bytes]] = field(default_factory=list)
+    parts: list[Parts] = field(default_factory=list)
     properties: list[dict[str, str]] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     commits: list[tuple[Transaction, Sequence[tuple[str, int]]]] = field(default_factory=list)
@@ -43,25 +45,27 @@ class FakeProducer:
             raise RequestRefused("TOPIC_NOT_FOUND", f"No topic {topic}.")
         return frozenset(self.types[topic])
 
-    def start_publish(self, topic: str, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
-        return self._begun(rows.column("body").to_pylist(), rows, None)
+    def start_publish(self, parts: Parts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
+        return self._begun(rows.column("body").to_pylist(), rows, None, parts)
 
     def start_stage(
         self,
         transaction: Transaction,
         stage_id: str,
         sequence: int,
-        topic: str,
+        parts: Parts,
         rows: pa.RecordBatch,
         by_keys: bool,
         timeout_ms: int,
     ) -> Callable[[], Any]:
-        return self._begun(rows.column("body").to_pylist(), rows, sequence)
+        return self._begun(rows.column("body").to_pylist(), rows, sequence, parts)
 
     def start_send(self, topic: str, row: dict[str, Any]) -> Callable[[], Any]:
         return self._begun([row["body"]], pa.record_batch({"properties": [row.get("properties")]}), None)
 
-    def _begun(self, bodies: list[bytes], rows: pa.RecordBatch, place: int | None) -> Callable[[], Any]:
+    def _begun(
+        self, bodies: list[bytes], rows: pa.RecordBatch, place: int | None, parts: Parts = ()
+    ) -> Callable[[], Any]:
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
 
@@ -74,6 +78,7 @@ class FakeProducer:
             if self.is_committed:
                 return Staged(True)
             self.kept.append(bodies)
+            self.parts.append(parts)
             self.places += [] if place is None else [place]
             if "properties" in rows.schema.names:
                 self.properties += [dict(own or ()) for own in rows.column("properties").to_pylist()]

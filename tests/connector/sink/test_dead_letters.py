@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from pyspark_rmqpull.sink.dead_letters import BODY_BYTES_MAX, REASON, ROW, TEXT_CHARACTERS_MAX, TOPIC, dead_letter
-from pyspark_rmqpull.sink.encoding import InvalidRow, TopicRows
+from pyspark_rmqpull.sink.encoding import InvalidRow
+from pyspark_rmqpull.sink.topic_parts import TopicRows
 from rmqpull_proto import columns as wire
 
 

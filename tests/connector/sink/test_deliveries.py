@@ -13,9 +13,10 @@ from pyspark_rmqpull.client.producing import Producer, Transaction
 from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused, RmqpullError
 from pyspark_rmqpull.sink import deliveries
 from pyspark_rmqpull.sink.deliveries import Columns, Messages
-from pyspark_rmqpull.sink.encoding import InvalidRow, TopicRows
+from pyspark_rmqpull.sink.encoding import InvalidRow
 from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.row_ids import RowIds
+from pyspark_rmqpull.sink.topic_parts import PartedRows
 
 if TYPE_CHECKING:
     from tests.connector.sink.conftest import FakeProducer
@@ -24,8 +25,8 @@ BATCH = Transaction("query", 7)
 BODIES = [bytes([number]) * 100 for number in range(60)]
 
 
-def rows(bodies: list[bytes], **columns: Any) -> TopicRows:
-    return TopicRows("orders", pa.record_batch({"body": pa.array(bodies, pa.binary()), **columns}))
+def rows(bodies: list[bytes], **columns: Any) -> PartedRows:
+    return PartedRows.of_topic("orders", pa.record_batch({"body": pa.array(bodies, pa.binary()), **columns}))
 
 
 class Handover:
@@ -44,8 +45,8 @@ class Handover:
         else:
             self.delivery = Messages(server, checked, self.invalid.append, ids)
 
-    def take(self, part: TopicRows) -> Any:
-        self.delivery.send(part)
+    def take(self, rows: PartedRows) -> Any:
+        self.delivery.send(rows)
         try:
             return self.delivery.finish()
         finally:

@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pyspark_rmqpull.sink.encoding import RowEncoder, TopicRows, pieces
+from pyspark_rmqpull.sink.encoding import RowEncoder
 from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.repeats import BATCH_ID, ROW_ID, WRITER_ID
+from pyspark_rmqpull.sink.topic_parts import PartedRows
 from rmqpull_proto import columns as wire
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
@@ -30,8 +31,8 @@ def batch(count: int | None = None, **columns: Any) -> pa.RecordBatch:
     return pa.record_batch(arrays)
 
 
-def only(parts: list[TopicRows]) -> pa.RecordBatch:
-    (part,) = parts
+def only(parted: PartedRows) -> pa.RecordBatch:
+    (part,) = parted.by_topic()
     for field in part.rows.schema:
         assert field.type == wire.PUBLISH_SCHEMA.field(field.name).type
     return part.rows
@@ -71,7 +72,7 @@ def test_keys_are_a_list_or_text_with_blanks_between(given: list[Any], keys: lis
 def test_the_option_s_topic_wins_over_the_column_s() -> None:
     """connectors § 4, case 64."""
     parts, invalid = encoder(topic="orders").encode(batch(topic=pa.array(["a", None])))
-    assert [(part.topic, part.rows.num_rows) for part in parts] == [("orders", 2)]
+    assert [(part.topic, part.rows.num_rows) for part in parts.by_topic()] == [("orders", 2)]
     assert not invalid
 
 
@@ -79,22 +80,25 @@ def test_rows_of_several_topics_keep_their_order_in_each() -> None:
     """connectors § 4, case 62."""
     rows = batch(topic=["b", "a", "b", "a"], body=[b"1", b"2", b"3", b"4"])
     parts, _ = encoder().encode(rows)
-    assert [(part.topic, part.rows.column("body").to_pylist()) for part in parts] == [
+    assert [(part.topic, part.rows.column("body").to_pylist()) for part in parts.by_topic()] == [
         ("b", [b"1", b"3"]),
         ("a", [b"2", b"4"]),
     ]
 
 
 def test_no_rows_are_no_parts() -> None:
-    assert encoder(topic="orders").encode(batch(body=pa.array([], pa.binary()))) == ([], [])
-    assert encoder().encode(batch(body=pa.array([], pa.binary()), topic=pa.array([], TEXT))) == ([], [])
+    times = pa.array([], pa.timestamp("us", "UTC"))
+    rows = batch(body=pa.array([], pa.binary()), topic=pa.array([], TEXT), deliveryTimestamp=times)
+    for encoding in (encoder(topic="orders"), encoder()):
+        parts, invalid = encoding.encode(rows)
+        assert (parts.parts, parts.rows.num_rows, invalid) == ((), 0, [])
 
 
 def test_delivery_times_go_to_topics_of_delayed_messages_alone() -> None:
     rows = batch(topic=["late", "orders"], deliveryTimestamp=pa.array([NOON] * 2, pa.timestamp("us", "Europe/Riga")))
-    late, orders = encoder(lambda topic: topic == "late").encode(rows)[0]
+    late, orders = encoder(lambda topic: topic == "late").encode(rows)[0].by_topic()
     assert late.rows.column("deliveryTimestamp").to_pylist() == [NOON]
-    assert orders.rows.schema.names == ["body"]
+    assert orders.rows.column("deliveryTimestamp").to_pylist() == [None]
 
 
 @pytest.mark.parametrize("selector", ["roundRobin", "explicit"])
@@ -165,18 +169,8 @@ def test_a_row_that_is_no_message_is_told_apart(columns: dict[str, Any], reason:
 def test_a_row_is_named_once_for_its_first_fault() -> None:
     rows = batch(body=pa.array([None, b"x"], pa.binary()), topic=pa.array([None, None], TEXT))
     parts, invalid = encoder().encode(rows)
-    assert parts == []
+    assert parts.parts == ()
     assert [row.reason for row in invalid] == ["its body is null", "its topic is null"]
-
-
-def test_pieces_have_about_the_bytes_that_are_asked_for_and_all_rows() -> None:
-    rows = batch(body=[bytes([number]) * 100 for number in range(50)])
-    cut = list(pieces(rows, 1000, 10_000))
-    assert all(piece.nbytes <= 1000 for piece in cut)
-    assert pa.Table.from_batches(cut).to_pydict() == rows.to_pydict()
-    assert [piece.num_rows for piece in pieces(rows, 1 << 20, 25)] == [25, 25]
-    assert [piece.num_rows for piece in pieces(rows.slice(0, 2), 1, 25)] == [1, 1]
-    assert list(pieces(rows.slice(0, 0), 1, 25)) == []
 
 
 def test_text_that_means_nothing_may_be_anything() -> None:

@@ -12,6 +12,7 @@ from pyspark_rmqpull.sink.encoding import RowEncoder
 from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.repeats import BATCH_ID, ROW_ID, WRITER_ID
 from pyspark_rmqpull.sink.row_ids import RowIds
+from pyspark_rmqpull.sink.topic_parts import PartedRows
 from rmqpull_proto import columns as wire
 
 ROWS = st.lists(st.tuples(st.binary(min_size=1, max_size=2), st.none() | st.sampled_from(["a", "b"])), max_size=20)
@@ -37,8 +38,12 @@ def batch(rows: list[Any]) -> pa.RecordBatch:
 
 
 def ids(rows: pa.RecordBatch, partition_id: int = 3, topic: str = "orders") -> list[str]:
-    added = RowIds("query", 7, partition_id).added(topic, rows)
-    return [dict(properties)[ROW_ID] for properties in added.column("properties").to_pylist()]
+    return [dict(own)[ROW_ID] for own in properties(RowIds("query", 7, partition_id), rows, topic)]
+
+
+def properties(row_ids: RowIds, rows: pa.RecordBatch, topic: str = "orders") -> list[list[tuple[str, str]]]:
+    added: list[list[tuple[str, str]]] = row_ids.added(PartedRows.of_topic(topic, rows)).rows["properties"].to_pylist()
+    return added
 
 
 @given(ROWS, st.randoms())
@@ -79,6 +84,21 @@ def test_rows_of_other_tasks_and_topics_have_other_ids() -> None:
     assert len({*ids(rows), *ids(rows, partition_id=4), *ids(rows, topic="payments")}) == 3
 
 
+def test_a_row_has_the_same_id_whatever_other_topics_its_batch_has() -> None:
+    late = pa.array([None, 5, None], pa.timestamp("us", "UTC"))
+    rows = pa.record_batch(
+        {"body": [b"1", b"2", b"1"], "topic": ["orders", "late", "orders"], "deliveryTimestamp": late}
+    )
+    encoder = RowEncoder(SinkOptions.from_options({"endpoints": "a:1"}), lambda topic: topic == "late")
+
+    def ids_of(given: pa.RecordBatch) -> list[str]:
+        added = RowIds("query", 7, 0).added(encoder.encode(given)[0])
+        return [dict(properties)[ROW_ID] for properties in added.rows.column("properties").to_pylist()]
+
+    orders, others = rows.take([0, 2]), rows.slice(1, 1)
+    assert ids_of(rows) == ids_of(orders) + ids_of(others)
+
+
 def test_the_order_of_properties_means_nothing() -> None:
     def of(*properties: tuple[str, str]) -> pa.RecordBatch:
         return pa.record_batch({"body": pa.array([b"x"]), "properties": pa.array([properties], wire.PROPERTIES)})
@@ -92,7 +112,7 @@ def test_a_small_row_has_the_same_id_beside_a_large_one_that_is_compressed() -> 
     encoder = RowEncoder(SinkOptions.from_options({"endpoints": "a:1", "topic": "orders"}), lambda _: False)
 
     def id_beside(*others: bytes) -> str:
-        ((part,), _) = encoder.encode(pa.record_batch({"body": [b"small", *others]}))
+        (part, _) = encoder.encode(pa.record_batch({"body": [b"small", *others]}))
         return ids(part.rows)[0]
 
     assert id_beside() == id_beside(b"x" * 10_000)
@@ -100,15 +120,15 @@ def test_a_small_row_has_the_same_id_beside_a_large_one_that_is_compressed() -> 
 
 def test_the_count_goes_on_from_batch_to_batch() -> None:
     row_ids, rows = RowIds("query", 7, 0), batch([(b"x", None)])
-    first, second = (row_ids.added("orders", rows).column("properties")[0].as_py() for _ in range(2))
+    first, second = (properties(row_ids, rows)[0] for _ in range(2))
     assert (dict(first)[ROW_ID][-2:], dict(second)[ROW_ID][-2:]) == ("-1", "-2")
 
 
 def test_a_message_says_its_query_and_batch_beside_its_own_properties() -> None:
     rows = pa.record_batch({"body": pa.array([b"x"]), "properties": pa.array([[("own", "1")]], wire.PROPERTIES)})
-    (properties,) = RowIds("query", 7, 0).added("orders", rows).column("properties").to_pylist()
-    assert properties[:3] == [("own", "1"), (WRITER_ID, "query"), (BATCH_ID, "7")]
-    (of_write,) = RowIds("write", None, 0).added("orders", rows).column("properties").to_pylist()
+    (of_query,) = properties(RowIds("query", 7, 0), rows)
+    assert of_query[:3] == [("own", "1"), (WRITER_ID, "query"), (BATCH_ID, "7")]
+    (of_write,) = properties(RowIds("write", None, 0), rows)
     assert [name for name, _ in of_write] == ["own", WRITER_ID, ROW_ID]
 
 

@@ -1,0 +1,96 @@
+"""A task with many topics makes as many calls as its rows and bytes need, and the broker's notes on them stay small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+import pytest
+
+from pyspark_rmqpull.client.producing import Producer, Transaction
+from pyspark_rmqpull.errors import RequestRefused
+from pyspark_rmqpull.sink.deliveries import GATHERED_BYTES_MAX, ROWS_PER_CALL_MAX
+from pyspark_rmqpull.sink.options import SinkOptions
+from pyspark_rmqpull.sink.task import SinkTask
+from rmqpull_broker.core import staging
+from rmqpull_broker.core.facts import BatchId, CallStaged
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.stages import Stages
+
+if TYPE_CHECKING:
+    from tests.connector.sink.conftest import FakeProducer
+
+BATCH = Transaction("query", 7)
+TASK_ROWS = 100_000_000
+"""What docs/writing.md says that one task may write."""
+QUEUES_PER_TOPIC = 4
+
+
+def batches(count: int, topic_count: int, body: bytes, row_count: int = 10_000) -> Iterator[pa.RecordBatch]:
+    """Arrow batches as Spark gives them, with rows of every topic in each."""
+    names = [f"topic-{number % topic_count}" for number in range(row_count)]
+    rows = pa.record_batch({"topic": pa.array(names), "body": pa.array([body] * row_count, pa.binary())})
+    return (rows for _ in range(count))
+
+
+def run(producer: FakeProducer, given: Iterator[pa.RecordBatch], **options: str) -> int:
+    """Stages batches, and says how many calls that took."""
+    checked = SinkOptions.from_options({"endpoints": "a:1", "delivery": "exactly-once"} | options)
+    done = SinkTask(cast("Producer", producer), checked, BATCH, 3, "s").run(given)
+    assert len(producer.kept) == done.call_count
+    return done.call_count
+
+
+@pytest.mark.parametrize("topic_count", [1, 100, 1_000])
+@pytest.mark.parametrize("body", [b"x" * 100, b"x" * 400], ids=["rows fill a call", "bytes fill a call"])
+def test_a_hundred_million_rows_of_many_topics_are_within_the_limits_of_a_stage(
+    producer: FakeProducer, topic_count: int, body: bytes
+) -> None:
+    producer.types = {f"topic-{number}": {"NORMAL"} for number in range(topic_count)}
+    row_count = 40 * 10_000
+    made = run(producer, batches(40, topic_count, body))
+    calls_of_all = made * TASK_ROWS // row_count
+    assert calls_of_all <= 1.1 * max(TASK_ROWS / ROWS_PER_CALL_MAX, TASK_ROWS * (len(body) + 4) / (4 << 20))
+    stages = Stages()
+    for place, parts in enumerate(producer.parts):
+        # As the broker notes them: each topic's rows go to all of its queues.
+        queues = tuple(
+            (MessageQueue(topic, "broker-a", queue_id), max(1, count // QUEUES_PER_TOPIC))
+            for topic, count in parts
+            for queue_id in range(QUEUES_PER_TOPIC)
+        )
+        stages.apply(CallStaged(BatchId("query", 7), "s", place, 0, queues))
+    assert stages.state_bytes * TASK_ROWS / row_count <= staging.STATE_BYTES_MAX
+    assert TASK_ROWS <= staging.STAGE_ROWS_MAX
+    assert TASK_ROWS * len(body) <= staging.STAGE_BYTES_MAX
+
+
+def test_the_rows_of_a_topic_stand_together_as_far_as_memory_is_given(producer: FakeProducer) -> None:
+    producer.types = {f"topic-{number}": {"NORMAL"} for number in range(1_000)}
+    run(producer, batches(64, 1_000, b"x" * 100))
+    longest = max(count for parts in producer.parts for _, count in parts)
+    assert longest >= 200  # and not 10, as Arrow batches have them
+    assert longest * 1_000 * 100 <= GATHERED_BYTES_MAX + 100 * ROWS_PER_CALL_MAX
+
+
+def test_small_batches_of_one_topic_fill_calls_too(producer: FakeProducer) -> None:
+    assert run(producer, batches(1_000, 1, b"x", row_count=100), topic="orders") == 10
+    assert producer.in_order == [b"x"] * 100_000
+
+
+def test_a_server_that_takes_one_topic_in_a_call_gets_one_call_for_each_that_is_gathered(
+    producer: FakeProducer,
+) -> None:
+    producer.types = {f"topic-{number}": {"NORMAL"} for number in range(50)}
+    producer.topics_per_call_max = 1
+    assert run(producer, batches(20, 50, b"x" * 100)) == 50
+    assert all(len(parts) == 1 for parts in producer.parts)
+
+
+def test_a_failure_names_some_of_the_topics_of_its_call(producer: FakeProducer) -> None:
+    producer.types = {f"topic-{number}": {"NORMAL"} for number in range(50)}
+    producer.failure = RequestRefused("FORBIDDEN", "topic[topic-9]: no writable queue")
+    sentence = r"Rows for topics topic-0, topic-1, topic-2 and 47 more were not taken: topic\[topic-9\]: no writable"
+    with pytest.raises(RequestRefused, match=sentence):
+        run(producer, batches(1, 50, b"x"))

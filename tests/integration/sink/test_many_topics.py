@@ -1,0 +1,134 @@
+"""Exactly once over many topics: one task writes rows of all of them, which a column names."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_rmqpull.client import connect
+from pyspark_rmqpull.connection import Connection
+
+if TYPE_CHECKING:
+    from tests.conftest import StartBroker
+    from tests.integration.sink.conftest import Serve
+
+ROWS_PER_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+MIB = 1 << 20
+EXACTLY_ONCE = pytest.mark.parametrize("extensions", ["columns,admin,stages"])
+
+
+@EXACTLY_ONCE
+def test_one_task_writes_a_hundred_topics_once_and_each_queue_in_order(serve: Serve, spark: SparkSession) -> None:
+    """10,200 pairs of a topic and an Arrow batch: were each a call, they would be more than a stage once took."""
+    names = [f"topic-{number:03}" for number in range(100)]
+    sink = serve(dict.fromkeys(names, 2))
+    before = spark.conf.get(ROWS_PER_BATCH)
+    spark.conf.set(ROWS_PER_BATCH, "1000")
+    try:
+        rows = spark.range(0, 102_000, 1, 1)
+        sink.write(rows.selectExpr("printf('topic-%03d', id % 100) AS topic", "CAST(id AS STRING) AS body"))
+    finally:
+        spark.conf.set(ROWS_PER_BATCH, str(before))
+    for number, name in enumerate(names):
+        messages = sink.broker.messages(name)  # queue by queue
+        bodies = [int(row.message.body) for row in messages]
+        assert sorted(bodies) == list(range(number, 102_000, 100))
+        begins = [row.queue_offset == 0 for row in messages]
+        assert all(first < second or begins[at + 1] for at, (first, second) in enumerate(pairwise(bodies)))
+
+
+@pytest.mark.large
+@EXACTLY_ONCE
+@pytest.mark.parametrize(
+    ("row_count", "topic_count"), [(1_020_000, 100), (10_000_000, 1_000)], ids=["100 topics", "1000 topics"]
+)
+def test_millions_of_rows_of_one_task_are_written_once_to_all_topics(
+    spark: SparkSession,
+    start_broker: StartBroker,
+    tmp_path: Path,
+    extensions: str,
+    row_count: int,
+    topic_count: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One task, a broker with a data directory: reading all topics finds each row once, in its own."""
+    names = [f"topic-{number:03}" for number in range(topic_count)]
+    broker = start_broker(dict.fromkeys(names, 4), tmp_path, extensions)
+    rows = spark.range(0, row_count, 1, 1).selectExpr(
+        f"printf('topic-%03d', id % {topic_count}) AS topic", "printf('%0100d', id) AS body"
+    )
+    began_s = time.monotonic()
+    with peak_of_workers() as peaks:
+        rows.write.format("rmqpull").options(endpoints=broker.endpoints, delivery="exactly-once").mode("append").save()
+    written_s = time.monotonic() - began_s
+    of_topics = connect(Connection(broker.endpoints, 60_000)).bounds(names)
+    counts = {name: sum(queue.max_offset for queue in bounds.queues.values()) for name, bounds in of_topics.items()}
+    assert counts == dict.fromkeys(names, row_count // topic_count)
+    # The number of a row says its topic: each row is found once, in its own topic.
+    read = spark.read.format("rmqpull").options(
+        endpoints=broker.endpoints, subscribePattern="topic-.*", numPartitions="8", columns="topic,body"
+    )
+    numbered = read.load().selectExpr("topic", "CAST(CAST(body AS STRING) AS BIGINT) AS id")
+    found = numbered.selectExpr(
+        "COUNT(*)",
+        "COUNT(DISTINCT id)",
+        f"COUNT_IF(topic != printf('topic-%03d', id % {topic_count}))",
+        "MIN(id)",
+        "MAX(id)",
+    )
+    assert tuple(found.first() or ()) == (row_count, row_count, 0, 0, row_count - 1)
+    broker_mib = status_bytes(broker.pid, "VmHWM") / MIB
+    worker_mib = max(peaks.values()) / MIB
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\n{row_count:,} rows of {topic_count:,} topics by one task: {written_s:.0f} s, "
+            f"{row_count / written_s:,.0f} rows/s; at most {worker_mib:.0f} MiB in a Python worker, "
+            f"{broker_mib:.0f} MiB in the broker\n"
+        )
+    assert worker_mib < 600, "a task holds what its options say, whatever the number of topics"
+
+
+@contextmanager
+def peak_of_workers() -> Iterator[dict[int, int]]:
+    """The most memory that each Python worker of this process's Spark has had, by process id."""
+    peaks: dict[int, int] = {}
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.5):
+            for process in _descendants(os.getpid()):
+                with suppress(OSError):
+                    if b"pyspark.daemon" in Path(f"/proc/{process}/cmdline").read_bytes():
+                        peaks[process] = max(peaks.get(process, 0), status_bytes(process, "VmHWM"))
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        yield peaks
+    finally:
+        done.set()
+        watcher.join()
+
+
+def status_bytes(process: int, name: str) -> int:
+    """A figure of memory that Linux keeps of a process."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith(name)), 0)
+
+
+def _descendants(process: int) -> Iterator[int]:
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in map(int, children.read_text().split()):
+                yield child
+                yield from _descendants(child)
