@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable
 
-from rmqpull_broker.config import BrokerConfig, ClockSpec
+from rmqpull_broker.config import BrokerConfig, ClockSpec, check_properties
 from rmqpull_broker.core.message_ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
@@ -55,8 +55,10 @@ def open_broker(config: BrokerConfig, clock_from: Callable[[int], Clock] | None 
 
     ``clock_from`` gives another clock than the configuration's; it is called with the newest time that a stored message
     has, before which the clock must not begin (milliseconds since the epoch).
-    Raises OSError for an unusable or occupied directory, and CorruptLog for a damaged commit log.
+    Raises OSError for an unusable or occupied directory, CorruptLog for a damaged commit log, and SettingError for a
+    property that would change nothing.
     """
+    check_properties(config.properties)
     state, storage = _opened(config)
     ids = MessageIds(secrets.token_bytes(_NODE_BYTES), os.getpid())
     clock = (clock_from or _clock_from(config.clock))(state.newest_store_ms)

@@ -13,7 +13,7 @@ from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.core.naming import check_topic_name
-from rmqpull_broker.core.properties import BrokerProperties, declared
+from rmqpull_broker.core.properties import BrokerProperties, changes_nothing, declared
 
 BROKER_NAMES = ("broker-a",)
 
@@ -156,15 +156,24 @@ def parse_property(text: str) -> tuple[str, bool | int | str]:
         raise SettingError(f"{text!r} is no property: expected NAME=VALUE, as fileReservedTime=48")
     known = {prop.name: prop for prop in declared()}
     if name not in known:
-        near = nearest(name, known)
+        near = nearest(name, (prop.name for prop in known.values() if not prop.idle))
         raise SettingError(f"no property is called {name!r}" + (f". Did you mean {near!r}?" if near else ""))
     prop = known[name]
+    if prop.idle:
+        raise SettingError(f"property {changes_nothing(name, prop.idle)}")
     parsed = _property_value(name, value, type(prop.default))
     try:
         prop.check(parsed)
     except ValueError as error:
         raise SettingError(str(error)) from None
     return prop.field, parsed
+
+
+def check_properties(properties: BrokerProperties) -> None:
+    """Raises SettingError for properties that change nothing on a running broker and are not at their default."""
+    for prop in declared():
+        if prop.idle and getattr(properties, prop.field) != prop.default:
+            raise SettingError(f"property {changes_nothing(prop.name, prop.idle)}")
 
 
 def _property_value(name: str, text: str, kind: type) -> bool | int | str:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqpull_broker.core.errors import BrokerError
+from rmqpull_broker.core.groups import put_group
+from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.testing import running_broker
+from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
+
+if TYPE_CHECKING:
+    from tests.broker.conftest import Connect
 
 
 def test_a_broker_that_could_not_start_lets_its_directory_go(tmp_path: Path) -> None:
@@ -18,3 +26,18 @@ def test_a_broker_that_could_not_start_lets_its_directory_go(tmp_path: Path) -> 
         pass
     with running_broker({"orders": 8}, data_dir=data_dir) as broker:
         assert broker.endpoints
+
+
+def test_a_data_directory_with_switches_that_are_refused_now_is_read_and_its_groups_can_be_changed(
+    tmp_path: Path, connect: Connect
+) -> None:
+    old = GroupConfig("readers", consume_broadcast_enable=False, notify_consumer_ids_changed_enable=False)
+    with running_broker(data_dir=str(tmp_path)) as broker:
+        broker.change(lambda draft: put_group(draft, old))
+    with running_broker(data_dir=str(tmp_path)) as broker:
+        assert broker.look(lambda state: state.groups["readers"]) == old
+        client = connect(broker.endpoints)
+        client.call("PutGroup", rpc.PutGroupRequest(name="readers", mode=rpc.UPDATE, retry_max_times=3))
+        assert broker.look(lambda state: state.groups["readers"]) == replace(old, retry_max_times=3)
+        client.call("PutGroup", rpc.PutGroupRequest(name="readers", mode=rpc.UPDATE, consume_broadcast_enable=True))
+        assert broker.look(lambda state: state.groups["readers"].consume_broadcast_enable)

@@ -90,6 +90,16 @@ def test_properties_of_all_sources_are_put_together_each_for_itself() -> None:
         ({}, "properties = 1", "broker.toml: properties must be a table"),
         ({}, "[listen]", "broker.toml: listen must not be a table"),
         ({}, "[properties]\nfileReserveTime = 1", "Did you mean 'fileReservedTime'?"),
+        (
+            {"RMQPULL_BROKER_PROPERTY": "litePullMessageEnable=true"},
+            "",
+            "RMQPULL_BROKER_PROPERTY: property litePullMessageEnable changes nothing on this broker",
+        ),
+        (
+            {},
+            "[properties]\nnotifyConsumerIdsChangedEnable = false",
+            "broker.toml: property notifyConsumerIdsChangedEnable changes nothing on this broker",
+        ),
         ({}, '[properties]\ntraceOn = "maybe"', "broker.toml: property traceOn is 'maybe': expected true or false"),
         ({}, "[properties]\ntraceOn = 1.5", "broker.toml: properties.traceOn has the value 1.5"),
         ({}, "listen", "broker.toml is no TOML: "),

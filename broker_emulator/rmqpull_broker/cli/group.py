@@ -42,16 +42,16 @@ def command() -> None:
 
 _config_options = flags(
     click.option("--consume/--no-consume", default=None, help="Whether it may consume at all."),
-    click.option("--broadcast/--no-broadcast", default=None, help="Whether it may consume by broadcasting."),
+    click.option("--broadcast/--no-broadcast", default=None, hidden=True),  # the broker refuses --no-broadcast
     click.option("--orderly/--no-orderly", default=None, help="Whether it consumes orderly (FIFO)."),
     click.option("--retry-queues", type=int, metavar="N", help="Queues of its retry topic."),
     click.option("--retry-max-times", type=int, metavar="N", help="Deliveries before a message is given up."),
-    click.option("--notify/--no-notify", default=None, help="Whether members hear of joins and leaves."),
+    click.option("--notify/--no-notify", default=None, hidden=True),  # the broker refuses both
 )
 """The flags by which a group is configured; what is left out keeps its value or gets its default."""
 
 
-@command.command(examples=["rmqpull-broker group create readers", "rmqpull-broker group create readers --no-broadcast"])
+@command.command(examples=["rmqpull-broker group create readers", "rmqpull-broker group create readers --orderly"])
 @group_argument
 @_config_options
 @as_json

@@ -21,6 +21,8 @@ _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _NAME_LENGTH_MAX = 100
 _INT_MAX = (1 << 31) - 1
 
+NOT_SERVED = "Apache's remoting protocol, which is not served"
+
 
 def level_delays_ms(levels: str) -> list[int]:
     """The delay of each level, from level 1 on. Raises ValueError for a text that is not like ``1s 5m 2h``."""
@@ -59,10 +61,14 @@ def _property(
     most: int = _INT_MAX,
     check: Callable[[str], object] = str,
     deviation: str = "",
+    idle: str = "",
 ) -> Any:
-    """A number lies between ``least`` and ``most``; ``check`` raises ValueError for a text that will not do."""
+    """A number lies between ``least`` and ``most``; ``check`` raises ValueError for a text that will not do.
+
+    ``idle`` says why the property changes nothing on a running broker, which then refuses it.
+    """
     checks = {"least": least, "most": most, "check": check}
-    return field(default=default, metadata={"unit": unit, "doc": doc, "deviation": deviation, **checks})
+    return field(default=default, metadata={"unit": unit, "doc": doc, "deviation": deviation, "idle": idle, **checks})
 
 
 @dataclass(frozen=True)
@@ -85,14 +91,21 @@ class BrokerProperties:
     enable_property_filter: bool = _property(
         True, "", "Whether SQL92 filter expressions are served.", deviation="Apache's default is false"
     )
-    lite_pull_message_enable: bool = _property(True, "", "Whether lite pull consumers are served.")
+    lite_pull_message_enable: bool = _property(
+        True, "", "Whether lite pull consumers are served.", idle=f"lite pull consumers speak {NOT_SERVED}"
+    )
     reject_pull_consumer_enable: bool = _property(False, "", "Whether pulls of unregistered consumers are refused.")
     long_polling_enable: bool = _property(True, "", "Whether a pull that finds nothing is held as long as it asks.")
     short_polling_time_mills: int = _property(
         1_000, "ms", "How long it is held when longPollingEnable is off.", least=1
     )
     use_server_side_reset_offset: bool = _property(True, "", "Whether a reset is told to the next pull.")
-    notify_consumer_ids_changed_enable: bool = _property(True, "", "Whether members hear of joins and leaves.")
+    notify_consumer_ids_changed_enable: bool = _property(
+        True,
+        "",
+        "Whether members hear of joins and leaves.",
+        idle=f"members hear of joins and leaves over {NOT_SERVED}",
+    )
     start_accept_send_request_time_stamp: int = _property(
         0, "ms", "Time since 1970 before which sends are refused.", most=TIMES_MS[1]
     )
@@ -149,6 +162,7 @@ class Declared(NamedTuple):
     unit: str
     doc: str
     deviation: str
+    idle: str
     least: int
     most: int
     check_text: Callable[[str], object]
@@ -164,7 +178,12 @@ class Declared(NamedTuple):
             raise ValueError(f"property {self.name} is {value}: expected {self.least} to {self.most}")
 
 
-_DECLARED = ("unit", "doc", "deviation", "least", "most", "check")
+_DECLARED = ("unit", "doc", "deviation", "idle", "least", "most", "check")
+
+
+def settable() -> list[Declared]:
+    """The properties that change something on a running broker, in the order of their declaration."""
+    return [prop for prop in declared() if not prop.idle]
 
 
 def declared() -> list[Declared]:
@@ -174,6 +193,11 @@ def declared() -> list[Declared]:
         for f in fields(BrokerProperties)
         if isinstance(f.default, (bool, int, str))
     ]
+
+
+def changes_nothing(name: str, why: str) -> str:
+    """What a setting without effect is refused with."""
+    return f"{name} changes nothing on this broker: {why}; leave it out"
 
 
 def _camel_case(name: str) -> str:

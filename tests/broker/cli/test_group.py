@@ -37,13 +37,38 @@ def test_groups_are_listed_with_their_lag(run: Run, run_json: RunJson) -> None:
 
 
 def test_a_group_is_created_once_and_changed_in_what_is_named(run: Run, run_json: RunJson) -> None:
-    assert run_json("group", "create", "g", "--no-broadcast")["created"] is True
-    assert run_json("group", "create", "g", "--no-broadcast")["created"] is False
+    assert run_json("group", "create", "g", "--orderly")["created"] is True
+    assert run_json("group", "create", "g", "--orderly")["created"] is False
     assert "exists with another configuration" in error_of(run("group", "create", "g"))
     changed = run_json("group", "update", "g", "--retry-max-times", "3")
-    assert (changed["broadcast"], changed["retryMaxTimes"]) == (False, 3)
+    assert (changed["orderly"], changed["retryMaxTimes"]) == (True, 3)
     assert error_of(run("group", "update", "new", "--no-consume")) == "Group new not exist!"
     assert run_json("group", "update", "new", "--no-consume", "--create")["consume"] is False
+
+
+@pytest.mark.parametrize(
+    ("flag", "sentence"),
+    [
+        (
+            "--notify",
+            "notifyConsumerIdsChangedEnable (--notify, --no-notify) changes nothing on this broker: members hear of "
+            "joins and leaves over Apache's remoting protocol, which is not served; leave it out",
+        ),
+        (
+            "--no-broadcast",
+            "consumeBroadcastEnable=false (--no-broadcast) changes nothing on this broker: broadcasting consumers pull "
+            "over Apache's remoting protocol, which is not served; leave it out",
+        ),
+    ],
+)
+def test_a_switch_that_would_change_nothing_is_refused(run: Run, flag: str, sentence: str) -> None:
+    assert error_of(run("group", "create", "g", flag)) == sentence
+    assert error_of(run("group", "describe", "g")) == "Group g not exist!"
+    assert flag not in run("group", "create", "--help").stdout
+
+
+def test_a_switch_that_says_what_is_so_is_taken(run_json: RunJson) -> None:
+    assert run_json("group", "create", "g", "--broadcast")["broadcast"] is True
 
 
 @pytest.mark.usefixtures("readers")

@@ -65,6 +65,9 @@ def test_creating_a_group_that_exists_is_refused_unless_it_is_the_same(client: C
     [
         ({"name": "g", "retry_queue_nums": -1}, "BAD_REQUEST"),
         ({"name": "g", "retry_max_times": -2}, "BAD_REQUEST"),
+        ({"name": "g", "consume_broadcast_enable": False}, "BAD_REQUEST"),
+        ({"name": "g", "notify_consumer_ids_changed_enable": True}, "BAD_REQUEST"),
+        ({"name": "g", "notify_consumer_ids_changed_enable": False}, "BAD_REQUEST"),
         ({"name": "g", "mode": rpc.UPDATE}, "CONSUMER_GROUP_NOT_FOUND"),
     ],
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from rmqpull_broker import __version__
-from rmqpull_broker.core.properties import declared
+from rmqpull_broker.core.properties import settable
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.status import OK
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 
 async def answer(service: Service, request: rpc.GetPropertiesRequest, caller: Caller) -> rpc.GetPropertiesResponse:
-    """Tells every property, whether it was set or not."""
+    """Tells every property that has an effect, whether it was set or not."""
     properties = [
         rpc.Property(
             name=entry.name,
@@ -19,7 +19,7 @@ async def answer(service: Service, request: rpc.GetPropertiesRequest, caller: Ca
             unit=entry.unit,
             doc=entry.doc,
         )
-        for entry in sorted(declared(), key=lambda entry: entry.name)
+        for entry in sorted(settable(), key=lambda entry: entry.name)
     ]
     return rpc.GetPropertiesResponse(
         status=OK, version=__version__, broker_names=service.state.broker_names, properties=properties

@@ -8,6 +8,7 @@ from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.groups import put_group
 from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.properties import NOT_SERVED, changes_nothing
 from rmqpull_broker.server.admin_codec import group_to
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.status import OK
@@ -19,12 +20,16 @@ _FIELDS = (
     "consume_message_orderly",
     "retry_queue_nums",
     "retry_max_times",
-    "notify_consumer_ids_changed_enable",
 )
+
+
+_BROADCASTING = f"broadcasting consumers pull over {NOT_SERVED}"
+_NOTICES = f"members hear of joins and leaves over {NOT_SERVED}"
 
 
 async def answer(service: Service, request: rpc.PutGroupRequest, caller: Caller) -> rpc.PutGroupResponse:
     """What the request leaves open keeps its value, or gets RocketMQ's default when the group is new."""
+    _check_effective(request)
     given = {name: getattr(request, name) for name in _FIELDS if request.HasField(name)}
 
     def put(draft: Draft) -> tuple[GroupConfig, bool]:
@@ -38,3 +43,11 @@ async def answer(service: Service, request: rpc.PutGroupRequest, caller: Caller)
 
     group, created = await service.group_commit.execute(put)
     return rpc.PutGroupResponse(status=OK, group=group_to(group), created=created)
+
+
+def _check_effective(request: rpc.PutGroupRequest) -> None:
+    """Raises BadRequest for what would change nothing. Groups of older data directories may have it."""
+    if request.HasField("notify_consumer_ids_changed_enable"):
+        raise BadRequest(changes_nothing("notifyConsumerIdsChangedEnable (--notify, --no-notify)", _NOTICES))
+    if request.HasField("consume_broadcast_enable") and not request.consume_broadcast_enable:
+        raise BadRequest(changes_nothing("consumeBroadcastEnable=false (--no-broadcast)", _BROADCASTING))
