@@ -89,7 +89,7 @@ def check(record: CommitRecord) -> None:
 
 
 def _described(record: CommitRecord) -> str:
-    return f"{record.row_count} rows for {record.destination or 'no topic'}"
+    return f"{record.row_count} {'row' if record.row_count == 1 else 'rows'} for {record.destination or 'no topic'}"
 
 
 def _difference(record: CommitRecord, known: CommitRecord) -> str:

@@ -156,8 +156,9 @@ def _explained(transaction: Transaction, error: RequestRefused) -> RmqpullError:
     """A refusal of a micro-batch, with what to do when it is the checkpoint that does not fit."""
     if error.code != ANOTHER_TRANSACTION:
         return error
+    seen = str(error).rstrip(".")
     return CheckpointConflict(
-        f"Micro-batch {transaction.batch_id} does not fit what the broker has of {transaction.writer_id}: {error}. "
+        f"Micro-batch {transaction.batch_id} does not fit what the broker has of {transaction.writer_id}: {seen}. "
         "Nothing was written. The checkpoint was restored from a backup, or it is a copy and another query has gone on "
         "from it. Or the micro-batch was committed before a crash, the sink cannot read the checkpoint, and its rows "
         "are others each time, as with rand(). Go on with the checkpoint that wrote the newest micro-batch; or with a "

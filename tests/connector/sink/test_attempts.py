@@ -72,6 +72,34 @@ def test_of_two_attempts_the_one_that_is_named_counts(
     assert bodies(broker) == [b"1", b"2", b"3"]
 
 
+def test_only_the_attempts_that_won_tell_which_rows_a_micro_batch_has(
+    broker: RunningBroker, options: SinkOptions, producer: Producer
+) -> None:
+    """With speculation, and rows that differ from attempt to attempt."""
+    slow, fast = (attempt(producer, options, number).run(iter([rows(b"%d" % number)])) for number in range(2))
+    assert commit(producer, fast)
+    assert not commit(producer, attempt(producer, options, 2).run(iter([rows(b"1")])))
+    with pytest.raises(RequestRefused, match="the rows differ"):
+        commit(producer, slow)
+    assert bodies(broker) == [b"1"]
+
+
+def test_of_two_copies_of_a_checkpoint_the_first_to_commit_wins(
+    broker: RunningBroker, options: SinkOptions, producer: Producer
+) -> None:
+    """The other one is refused, whether its tasks staged their rows before that commit or were told of it."""
+    one, other = (attempt(producer, options, number) for number in range(2))
+    done = [one.run(iter([rows(b"A1", b"A2")])), other.run(iter([rows(b"A1", b"A2"), rows(b"B")]))]
+    assert commit(producer, done[0])
+    late = attempt(producer, options, 2).run(iter([rows(b"A2", b"B"), rows(b"A1")]))
+    for of_other_copy in (done[1], late):
+        with pytest.raises(RequestRefused, match="with 2 rows for orders, and comes now with 3 rows for orders"):
+            commit(producer, of_other_copy)
+    assert not commit(producer, attempt(producer, options, 3).run(iter([rows(b"A2"), rows(b"A1")])))
+    assert bodies(broker) == [b"A1", b"A2"]
+    assert stages(broker) == []
+
+
 def test_a_zombie_that_writes_on_after_the_commit_adds_nothing(
     broker: RunningBroker, options: SinkOptions, producer: Producer
 ) -> None:

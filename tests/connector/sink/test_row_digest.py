@@ -97,42 +97,45 @@ def canonical(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"properties": row["properties"] and dict(sorted(row["properties"].items()))}
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"body": b"a bodx"},
-        {"body": b"a body\0"},
-        {"body": b""},
-        {"body": None},
-        {"topic": "payments"},
-        {"tags": "pain"},
-        {"tags": ""},
-        {"tags": None},
-        {"tags": "g", "messageGroup": "paid"},
-        {"body": b"a bod", "tags": "ypaid"},
-        {"keys": ["k2", "k1"]},
-        {"keys": ["k1k2"]},
-        {"keys": ["k1"]},
-        {"keys": []},
-        {"keys": None},
-        {"keys": ["k1", None]},
-        {"keys": ["k1", "k2", ""]},
-        {"properties": {"one": "2", "two": "1"}},
-        {"properties": {"1": "one", "two": "2"}},
-        {"properties": {"one": "1", "two": ""}},
-        {"properties": {"one": "1", "two": None}},
-        {"properties": {}},
-        {"properties": None},
-        {"messageGroup": None},
-        {"deliveryTimestamp": TIME + datetime.timedelta(microseconds=1)},
-        {"deliveryTimestamp": None},
-        {"brokerName": "broker-b"},
-        {"queueId": 2},
-        {"queueId": None},
-    ],
-)
-def test_every_value_counts(changed: dict[str, Any]) -> None:
-    assert digest(batch_of([WHOLE | changed])).sums != digest(batch_of([WHOLE])).sums
+CHANGES: list[dict[str, Any]] = [
+    {"body": b"a bodx"},
+    {"body": b"a body\0"},
+    {"body": b""},
+    {"body": None},
+    {"topic": "payments"},
+    {"tags": "pain"},
+    {"tags": ""},
+    {"tags": None},
+    {"tags": "g", "messageGroup": "paid"},
+    {"body": b"a bod", "tags": "ypaid"},
+    {"keys": ["k2", "k1"]},
+    {"keys": ["k1k2"]},
+    {"keys": ["k1"]},
+    {"keys": []},
+    {"keys": None},
+    {"keys": ["k1", None]},
+    {"keys": ["k1", "k2", ""]},
+    {"properties": {"one": "2", "two": "1"}},
+    {"properties": {"1": "one", "two": "2"}},
+    {"properties": {"one": "1", "two": ""}},
+    {"properties": {"one": "1", "two": None}},
+    {"properties": {}},
+    {"properties": None},
+    {"messageGroup": None},
+    {"deliveryTimestamp": TIME + datetime.timedelta(microseconds=1)},
+    {"deliveryTimestamp": None},
+    {"brokerName": "broker-b"},
+    {"queueId": 2},
+    {"queueId": None},
+]
+
+
+def test_every_value_counts() -> None:
+    seen: dict[tuple[int, int], dict[str, Any]] = {}
+    for changed in ({}, *CHANGES):
+        sums = digest(batch_of([WHOLE | changed])).sums
+        assert sums not in seen, f"{changed} is as {seen.get(sums)}"
+        seen[sums] = changed
 
 
 def test_bytes_that_move_between_rows_are_noticed() -> None:

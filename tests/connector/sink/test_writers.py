@@ -98,6 +98,18 @@ def test_another_micro_batch_of_the_same_number_ends_the_query_with_what_to_do(p
         assert told in str(ended.value)
 
 
+def test_what_a_refused_micro_batch_has_staged_is_dropped(
+    producer: FakeProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> CommitAnswer:
+        raise RequestRefused("INVALID_TRANSACTION_ID", "The rows differ.")
+
+    monkeypatch.setattr(producer, "commit", refuse)
+    with pytest.raises(CheckpointConflict, match=r"The rows differ\. Nothing was written\."):
+        RmqpullStreamWriter(OPTIONS).commit([staged("a")], 7)
+    assert producer.dropped == [BATCH]
+
+
 def test_a_micro_batch_that_comes_again_is_silent_unless_nobody_can_compare_it(
     producer: FakeProducer, caplog: pytest.LogCaptureFixture
 ) -> None:

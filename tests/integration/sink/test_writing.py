@@ -210,7 +210,7 @@ def test_no_rows_and_no_partitions_are_no_error(serve: Serve) -> None:
 
 
 @EXACTLY_ONCE
-def test_a_write_is_seen_whole_or_not_at_all(serve: Serve) -> None:
+def test_a_write_that_fails_leaves_no_row_and_one_that_returns_has_left_all(serve: Serve) -> None:
     sink = serve({"orders": 1})
     rows = sink.spark.range(0, 100, 1, 4).selectExpr("IF(id = 99, raise_error('late'), CAST(id AS STRING)) AS body")
     with pytest.raises(Exception, match="late"):
