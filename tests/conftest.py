@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 from hypothesis import settings
+from tests.process_guard import ProcessGuard
 from tests.spark_settings import spark_environment
 
 from rmqpull_broker.testing import BrokerProcess, Topics
@@ -40,6 +41,16 @@ settings.register_profile("rmqpull", deadline=None)
 settings.load_profile("rmqpull")
 
 TESTS = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(ProcessGuard(), "process_guard")
+
+
+@pytest.fixture(scope="session")
+def processes_allowed() -> None:
+    """For fixtures that start processes: their tests get the marker ``processes``."""
+
 
 LONGEST_FIRST = ("soak", "bench", "integration")
 
@@ -83,14 +94,14 @@ def _started_brokers() -> Iterator[StartBroker]:
 
 
 @pytest.fixture
-def start_broker() -> Iterator[StartBroker]:
+def start_broker(processes_allowed: None) -> Iterator[StartBroker]:
     """Starts broker processes, and ends them after the test."""
     with _started_brokers() as start:
         yield start
 
 
 @pytest.fixture(scope="session")
-def start_session_broker() -> Iterator[StartBroker]:
+def start_session_broker(processes_allowed: None) -> Iterator[StartBroker]:
     """As ``start_broker``, for brokers that many tests share."""
     with _started_brokers() as start:
         yield start

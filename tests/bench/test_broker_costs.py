@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 BENCH = Path(__file__).parents[2] / "bench" / "broker_costs.py"
 TINY = (
     "--messages",
@@ -25,6 +27,7 @@ TINY = (
 )
 
 
+@pytest.mark.processes
 def test_every_figure_is_measured_with_its_aim(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     done = subprocess.run(

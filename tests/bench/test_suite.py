@@ -104,6 +104,7 @@ def test_processes_of_a_session_are_told_apart(command_line: str, kind: str | No
     assert kind_of(command_line) == kind
 
 
+@pytest.mark.processes
 def test_processes_that_a_process_started_are_found_and_one_that_has_ended_has_none() -> None:
     with subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE, text=True) as shell:
         assert shell.stdout is not None
@@ -165,6 +166,7 @@ def test_a_work_that_fails_is_a_line_and_the_next_work_is_measured(monkeypatch: 
     assert done == ["reads", "latency"]
 
 
+@pytest.mark.processes
 def test_processor_time_of_what_a_run_starts_is_its_own_also_when_it_has_ended() -> None:
     before_s = tree_cpu_s(os.getpid())
     subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass"], check=True, timeout=60)
@@ -176,6 +178,7 @@ def test_an_artifact_brings_nothing_along_that_spark_has_already() -> None:
     assert "<exclusion>" not in Artifact("g", "n", "1", is_alone=False).as_dependency()
 
 
+@pytest.mark.processes
 def test_a_tiny_run_measures_what_it_says_and_names_who_is_missing(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     command = [

@@ -192,7 +192,7 @@ class Serve(Protocol):
 
 
 @pytest.fixture
-def serve() -> Iterator[Serve]:
+def serve(processes_allowed: None) -> Iterator[Serve]:
     """Starts brokers as processes, on a free port; what still runs in the end is killed."""
     with ExitStack() as processes:
 

@@ -43,6 +43,7 @@ END = (
 )
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("program", "said"),
     [

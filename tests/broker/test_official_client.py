@@ -131,6 +131,7 @@ def talk(script: str, home: Path) -> tuple[list[str], list[str]]:
     return done.stdout.splitlines(), complaints
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("script", "printed"),
     [

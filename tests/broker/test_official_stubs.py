@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rmqpull_broker.testing import running_broker
 
 CONVERSATION = """
@@ -75,6 +77,7 @@ def converse(endpoints: str, home: Path) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.processes
 def test_the_official_stubs_route_send_and_pull(tmp_path: Path) -> None:
     with running_broker(topics={"orders": 2}) as broker:
         heard = converse(broker.endpoints, tmp_path)

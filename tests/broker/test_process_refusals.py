@@ -67,11 +67,13 @@ def test_a_port_in_use_is_refused_for_every_name_of_this_machine(serve: Serve, c
     assert connect(first.endpoints).send_bodies("single", b"still served") == [0]
 
 
+@pytest.mark.processes
 def test_a_port_that_another_program_uses_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         assert "the port is in use" in refusal_of(listen=f"127.0.0.1:{other.getsockname()[1]}")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
@@ -88,6 +90,7 @@ def test_an_address_that_is_not_ours_is_refused(address: str, reason: str) -> No
 # --- data directories -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_a_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("precious")
@@ -97,6 +100,7 @@ def test_a_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     assert file.read_text() == "precious"
 
 
+@pytest.mark.processes
 def test_a_data_directory_that_cannot_be_made_is_refused() -> None:
     assert "the data directory /proc/none cannot be used: " in refusal_of(data_dir=Path("/proc/none"))
 
@@ -123,6 +127,7 @@ def test_a_damaged_log_is_refused_and_left_as_it_is(serve: Serve, connect: Conne
     assert bodies_in(serve, connect, filled) == BODIES
 
 
+@pytest.mark.processes
 def test_a_file_that_is_no_log_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     log = tmp_path / f"{0:020d}.log"
     log.write_bytes(b"somebody else's lines\n" * 100)
@@ -154,6 +159,7 @@ def test_a_topic_of_another_shape_is_refused_with_the_data_intact(
 # --- standard output --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_a_ready_line_that_nobody_can_read_is_no_fault_of_the_data_directory(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rmqpull_broker", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path)]
     with open("/dev/full", "w") as full:

@@ -17,6 +17,7 @@ import rmqpull_broker.testcontainers
 """
 
 
+@pytest.mark.processes
 def test_without_testcontainers_the_extra_is_named() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1

@@ -35,6 +35,7 @@ def start(children: Children, code: str, folder: Path) -> Child:
     return children.start("child", [sys.executable, "-c", code], folder / "log")
 
 
+@pytest.mark.processes
 def test_a_kill_reaches_children_in_other_groups(tmp_path: Path, signals: Signals) -> None:
     with Children(signals, dict(os.environ)) as children:
         child = start(children, FAMILY, tmp_path)
@@ -44,6 +45,7 @@ def test_a_kill_reaches_children_in_other_groups(tmp_path: Path, signals: Signal
         assert session_members(child.pid) == []
 
 
+@pytest.mark.processes
 def test_the_end_of_the_block_is_the_end_of_every_process(tmp_path: Path, signals: Signals) -> None:
     with pytest.raises(ZeroDivisionError), Children(signals, dict(os.environ)) as children:  # noqa: PT012
         started = [start(children, FAMILY, tmp_path) for _ in range(2)]
@@ -52,6 +54,7 @@ def test_the_end_of_the_block_is_the_end_of_every_process(tmp_path: Path, signal
     assert [session_members(child.pid) for child in started] == [[], []]
 
 
+@pytest.mark.processes
 def test_lines_then_the_end(tmp_path: Path, signals: Signals) -> None:
     with Children(signals, dict(os.environ)) as children:
         child = start(
@@ -66,6 +69,7 @@ def test_lines_then_the_end(tmp_path: Path, signals: Signals) -> None:
         assert child.last_words() == f"\n  why\n  All of it is in {tmp_path / 'log'}"
 
 
+@pytest.mark.processes
 def test_a_process_that_does_not_end_is_named(tmp_path: Path, signals: Signals) -> None:
     with Children(signals, dict(os.environ)) as children:
         child = start(children, FAMILY, tmp_path)

@@ -84,7 +84,7 @@ def missing(engine: Callable[[], Any]) -> str | None:
 
 
 @pytest.fixture(scope="session")
-def engine() -> Any:
+def engine(processes_allowed: None) -> Any:
     """The engine's client; without an engine, or without the image there, what asks for it is skipped."""
     # What these tests start they also stop: the image that would clean up behind them need not be there.
     testcontainers_config.ryuk_disabled = True

@@ -31,7 +31,7 @@ TOPICS_MAX = 200
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(processes_allowed: None) -> Iterator[SparkSession]:
     """A session with the settings that the project recommends."""
     session = SparkSession.builder.master("local[2]").appName("rmqpull tests").getOrCreate()
     yield session

@@ -73,6 +73,7 @@ def test_a_file_that_a_machine_lacks_ends_a_query_with_its_name(
 PROGRAM = Path(__file__).with_name("shown_everywhere.py")
 
 
+@pytest.mark.processes
 def test_the_secret_is_shown_nowhere(authority: Authority, start_proxy: StartProxy, tmp_path: Path) -> None:
     """Plans, descriptions, progress, checkpoint, event log, and all that is logged, also while a query fails.
 

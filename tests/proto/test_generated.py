@@ -28,10 +28,12 @@ PROTOC_STUB = "from apache.rocketmq.v2 import definition_pb2 as _definition_pb2\
 OUR_STUB = "from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as _definition_pb2\n"
 
 
+@pytest.mark.processes
 def test_committed_modules_are_the_generated_ones() -> None:
     assert generate.differences() == []
 
 
+@pytest.mark.processes
 def test_check_names_what_is_out_of_date(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     modules = generate.generated_modules()
     changed = "apache/rocketmq/v2/service_pb2.pyi"
@@ -73,6 +75,7 @@ def test_a_stub_that_names_a_pool_is_refused() -> None:
         rewrite_stub(PROTOC_STUB + "from google.protobuf import descriptor_pool\n", SOURCE, IMPORTS)
 
 
+@pytest.mark.processes
 def test_our_names_are_absent_from_the_default_pool() -> None:
     # In a process of its own: another test may have imported the official client, which does register them.
     script = """if True:

@@ -34,6 +34,7 @@ def _pages_handed_out(*, is_told: bool) -> int:
     return int(ended.stdout)
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such setting")
 def test_what_full_answers_took_is_taken_again() -> None:
     assert _pages_handed_out(is_told=True) < _pages_handed_out(is_told=False) / 10

@@ -15,7 +15,7 @@ from processes import Children, Signals  # noqa: E402 (found by the path)
 
 
 @pytest.fixture
-def children() -> Iterator[Children]:
+def children(processes_allowed: None) -> Iterator[Children]:
     """Processes that end with the test; the handlers of this process are as before."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from soak.runs import DOCS, page, read_runs
 from soak.schedule import CLUSTER_DECK, DECK, KILLS, SINK, SOURCE
 
@@ -38,6 +40,7 @@ def soaked(tmp_path: Path, *arguments: str) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.processes
 def test_every_acknowledged_message_is_in_the_output_exactly_once(tmp_path: Path) -> None:
     """Also acceptance case 39: topics and queues are added while messages are sent, and the query stops and starts."""
     kills = ("--kills", str(2 * len(CLUSTER_DECK)), "--kills-per-round", str(len(CLUSTER_DECK)))
@@ -46,6 +49,7 @@ def test_every_acknowledged_message_is_in_the_output_exactly_once(tmp_path: Path
     assert result["kills"].keys() == {kind.value for kind in KILLS}
 
 
+@pytest.mark.processes
 def test_the_sink_writes_what_its_delivery_promises(tmp_path: Path) -> None:
     """Exactly once; the other deliveries have their turn in `make soak`, and kills of their own in test_sink_kills."""
     kills = ("--kills", str(len(DECK)), "--kills-per-round", str(len(DECK)))

@@ -6,6 +6,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
+
 import pyspark_rmqpull
 import rmqpull_broker
 
@@ -20,6 +22,7 @@ def in_fresh_interpreter(code: str, cwd: Path) -> list[str]:
     return found
 
 
+@pytest.mark.processes
 def test_spark_finds_the_data_source_by_listing_modules(tmp_path: Path) -> None:
     listed = in_fresh_interpreter(
         "import json, pkgutil; print(json.dumps([m.name for m in pkgutil.iter_modules()]))", tmp_path
@@ -27,6 +30,7 @@ def test_spark_finds_the_data_source_by_listing_modules(tmp_path: Path) -> None:
     assert {"pyspark_rmqpull", "rmqpull_broker", "rmqpull_proto"} <= set(listed)
 
 
+@pytest.mark.processes
 def test_listing_shows_no_source_root(tmp_path: Path) -> None:
     found = in_fresh_interpreter(
         "import importlib.util, json;"
@@ -36,6 +40,7 @@ def test_listing_shows_no_source_root(tmp_path: Path) -> None:
     assert found == []
 
 
+@pytest.mark.processes
 def test_importing_the_data_source_loads_pyspark_and_nothing_heavy(tmp_path: Path) -> None:
     loaded = in_fresh_interpreter(
         f"import json, sys, pyspark_rmqpull; print(json.dumps([m for m in {HEAVY} if m in sys.modules]))", tmp_path

@@ -76,6 +76,7 @@ def test_the_overview_says_what_the_command_says_of_itself(name: str, summary: s
     assert (ALL[name].help or "").startswith(summary.removesuffix("."))
 
 
+@pytest.mark.processes
 def test_help_needs_neither_grpc_nor_arrow() -> None:
     code = (
         "import json, sys; from rmqpull_broker.cli import main\n"
@@ -147,6 +148,7 @@ def test_an_unknown_command_is_refused(word: str) -> None:
     assert f"No such command '{word}'." in result.stderr
 
 
+@pytest.mark.processes
 def test_a_reader_that_goes_away_causes_no_traceback(broker: RunningBroker, run: Run) -> None:
     run("send", "--topic", "orders", "--text", stdin="x\n" * 3_000)
     command = f"{sys.executable} -m rmqpull_broker peek orders --json -n 3000 --endpoints {broker.endpoints}"

@@ -80,6 +80,7 @@ def test_what_is_not_there_is_not_found(play: Play) -> None:
     play(story)
 
 
+@pytest.mark.processes
 def test_our_messages_stay_out_of_the_default_pool(client: Client) -> None:
     # In a process of its own: other tests bring the official client's descriptors into this one.
     program = """

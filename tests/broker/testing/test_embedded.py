@@ -126,6 +126,7 @@ def test_the_nearest_marker_wins(rocketmq_broker):
 """
 
 
+@pytest.mark.processes
 def test_the_plugin_brings_a_fixture(tmp_path: Path) -> None:
     (tmp_path / "test_somebody.py").write_text(SOMEBODY_S_TESTS, encoding="utf-8")
     flags = ["-q", "--strict-markers", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]

@@ -243,6 +243,7 @@ print("both")
 """
 
 
+@pytest.mark.processes
 def test_a_forked_process_makes_its_own_channel() -> None:
     with running_broker({"orders": 1}) as broker:
         command = [sys.executable, "-c", FORK, broker.endpoints]

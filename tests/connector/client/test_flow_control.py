@@ -227,6 +227,7 @@ print(len(digests), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 """
 
 
+@pytest.mark.processes
 def test_a_process_that_reads_large_bodies_does_not_grow_with_them(extensions: str, tmp_path: Path) -> None:
     count = 45
     with running_broker({"orders": 3}, data_dir=str(tmp_path), extensions=extensions) as broker:
