@@ -8,8 +8,12 @@ ARGS :=
 SPARK_ENV = JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-conf" \
 	PYSPARK_PYTHON="$(PYTHON)" PYSPARK_DRIVER_PYTHON="$(PYTHON)"
 
+# Each of the many processes of the tests would compile its modules anew, and pytest all tests, for who forbids to keep what was compiled.
+# OpenBLAS starts a thread for each core in every process that loads NumPy, and none of ours multiplies matrices.
+TEST_ENV = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-large test-docker check bench bench-quick bench-gate bench-stages bench-broker soak proto readme wheel set-up clean
+.PHONY: help demo test test-fast test-large test-docker check bench bench-quick bench-gate bench-stages bench-broker soak proto readme wheel set-up clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,7 +23,11 @@ demo: set-up ## real flights through the broker into Spark, verified (about 2 mi
 
 # Two processes take file after file, in the order of tests/conftest.py; ARGS="--numprocesses 0" for one, as a debugger needs it.
 test: set-up ## all tests but the large ones
-	@$(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+# Fewer examples of each property than in `make test`. No file waits for another one here, so single tests are shared out.
+test-fast: set-up ## the tests that start no process: no Spark, no broker beside the tests (under a minute)
+	@$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses 2 --dist worksteal -m "not processes and not large" --hypothesis-profile fast $(ARGS)
 
 test-large: set-up ## what takes minutes and gigabytes of disk: 10 million rows to 1,000 topics, exactly once (about 5 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m pytest -m large $(ARGS)

@@ -45,6 +45,7 @@ def start_parked_pull(client: Client) -> Started:
 # --- a process and its words ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_the_ready_line_is_all_that_is_on_standard_output(connect: Connect) -> None:
     command = [sys.executable, "-m", "rmqpull_broker", "serve", "--listen", "127.0.0.1:0", "--topic", "single:1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as broker:

@@ -97,6 +97,7 @@ def test_a_signal_is_more_telling_than_what_it_made_fail(signals: Signals) -> No
         raise ProcessFailed
 
 
+@pytest.mark.processes
 def test_a_broker_ends_with_the_block_and_comes_back_before(signals: Signals) -> None:
     broker = BrokerProcess()
     with Children(signals, dict(os.environ)) as children:

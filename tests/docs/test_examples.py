@@ -34,6 +34,7 @@ def test_the_manual_s_broker_within_a_test(number: int, capsys: pytest.CaptureFi
     assert capsys.readouterr().out
 
 
+@pytest.mark.processes
 def test_the_manual_s_broker_process(capsys: pytest.CaptureFixture[str]) -> None:
     (shown,) = blocks("docs/broker.md", "BrokerProcess")
     exec(shown, {})

@@ -68,6 +68,7 @@ def test_a_run_that_is_dropped_by_hand_is_gone_from_the_page() -> None:
     assert "**4 kills**" in one
 
 
+@pytest.mark.processes
 def test_the_commit_is_marked_when_the_code_was_changed_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "REPOSITORY", tmp_path)
     assert commit_of_code() == ""  # no git

@@ -28,6 +28,7 @@ def is_there(pid: int) -> bool:
     return True
 
 
+@pytest.mark.processes
 def test_it_comes_back_where_it_was_with_what_it_acknowledged(connect: Connect, tmp_path: Path) -> None:
     with BrokerProcess({"orders": 1, "slips": (1, TopicType.FIFO)}, data_dir=tmp_path / "data") as broker:
         first, endpoints = broker.pid, broker.endpoints
@@ -46,6 +47,7 @@ def test_it_comes_back_where_it_was_with_what_it_acknowledged(connect: Connect, 
     assert not is_there(broker.pid)
 
 
+@pytest.mark.processes
 def test_arguments_and_environment_reach_it_and_can_be_changed(tmp_path: Path) -> None:
     log = tmp_path / "log"
     broker = BrokerProcess(
@@ -67,6 +69,7 @@ def test_arguments_and_environment_reach_it_and_can_be_changed(tmp_path: Path) -
     assert log.read_text(encoding="utf-8").startswith(first)
 
 
+@pytest.mark.processes
 def test_a_broker_that_does_not_start_says_why() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         broker = BrokerProcess(listen=f"127.0.0.1:{other.getsockname()[1]}")
@@ -75,6 +78,7 @@ def test_a_broker_that_does_not_start_says_why() -> None:
     assert not is_there(broker.pid)
 
 
+@pytest.mark.processes
 def test_a_broker_that_is_not_ready_in_time_is_ended() -> None:
     broker = BrokerProcess(ready_timeout_s=0.001)
     with pytest.raises(BrokerProcessError, match=r"not ready within 0\.001 s: \S+ -m rmqpull_broker serve"):
@@ -82,6 +86,7 @@ def test_a_broker_that_is_not_ready_in_time_is_ended() -> None:
     assert not is_there(broker.pid)
 
 
+@pytest.mark.processes
 def test_a_broker_that_does_not_end_in_time_can_still_be_killed() -> None:
     with BrokerProcess() as broker:
         broker.send_signal(signal.SIGSTOP)
@@ -93,6 +98,7 @@ def test_a_broker_that_does_not_end_in_time_can_still_be_killed() -> None:
         assert not is_there(broker.pid)
 
 
+@pytest.mark.processes
 def test_a_broker_that_died_by_itself_is_no_good_end() -> None:
     with BrokerProcess() as broker:
         broker.send_signal(signal.SIGKILL)
@@ -100,6 +106,7 @@ def test_a_broker_that_died_by_itself_is_no_good_end() -> None:
             broker.stop()
 
 
+@pytest.mark.processes
 def test_a_block_that_fails_ends_it_too() -> None:
     broker = BrokerProcess()
     with pytest.raises(ZeroDivisionError), broker:
@@ -116,6 +123,7 @@ def test_a_broker_that_was_never_started_has_no_process() -> None:
         _ = broker.pid
 
 
+@pytest.mark.processes
 def test_who_only_starts_processes_loads_no_broker() -> None:
     code = "import sys, rmqpull_broker.testing as t; t.BrokerProcess(); print({'grpc', 'pyarrow'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
