@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -39,6 +41,7 @@ def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Co
 
 
 ALL = dict(commands(main))
+MANUAL = Path(__file__).parents[3] / "docs" / "broker.md"
 ASKING = sorted(
     path for path, command in ALL.items() if any(parameter.name == "endpoints" for parameter in command.params)
 )
@@ -89,11 +92,20 @@ def test_help_needs_neither_grpc_nor_arrow() -> None:
 
 
 def test_commands_that_ask_a_broker_say_where_and_for_how_long() -> None:
-    offline = {"serve", "completion", "log dump", "log verify"}
+    told = re.search(r"^Every command but (.*?) asks a running broker", MANUAL.read_text("utf-8"), re.MULTILINE)
+    assert told, f"{MANUAL.name} does not say which commands need no broker"
+    offline = set(re.findall(r"`([a-z ]+)`", told[1]))
     groups = {path for path, command in ALL.items() if isinstance(command, click.Group)}
     assert set(ASKING) == set(ALL) - groups - offline
     for path in ASKING:
         assert {parameter.name for parameter in ALL[path].params} >= {"endpoints", "timeout"}
+
+
+@pytest.mark.parametrize(
+    "path", sorted(path for path in ALL if path.endswith(("list", "describe", "show", "dump", "verify")))
+)
+def test_what_prints_a_table_prints_json_for_machines(path: str) -> None:
+    assert "as_json" in {parameter.name for parameter in ALL[path].params}
 
 
 @pytest.mark.parametrize("endpoints", [NOWHERE, "no-such-host.invalid:8081"])
