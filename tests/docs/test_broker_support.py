@@ -12,7 +12,6 @@ from readme_tables import with_tables
 from support_limits import INTERNAL, LIMITS, PACKAGE, amount
 from support_tables import DOCUMENT, REASONS, REPOSITORY, TABLES, deviating_properties
 
-from rmqpull_broker.core.properties import declared
 from rmqpull_proto import rpc
 
 TEXT = DOCUMENT.read_text(encoding="utf-8")
@@ -78,12 +77,6 @@ def test_an_amount_is_exact(value: int, unit: str, text: str) -> None:
 
 def test_every_preset_that_is_not_apaches_has_a_reason() -> None:
     assert set(REASONS) == {entry.name for entry in deviating_properties()}
-
-
-def test_a_property_works_or_is_said_not_to() -> None:
-    code = "\n".join(file.read_text(encoding="utf-8") for file in SOURCES.rglob("*.py"))
-    idle = {entry.name for entry in declared() if not re.search(rf"\.{entry.field}\b", code)}
-    assert idle == set(re.findall(r"^- `(\w+)`: it can be set and changes nothing", TEXT, re.MULTILINE))
 
 
 def test_every_deviation_has_a_proof() -> None:
