@@ -65,7 +65,7 @@ bench-gate: set-up ## whether reads have become slower, by their ratio to the en
 bench-stages: set-up ## where the time of a read goes: processor time of each process
 	@$(SPARK_ENV) "$(PYTHON)" bench/stages.py $(ARGS)
 
-bench-broker: set-up ## the broker by itself: start, sends, pulls, parked pulls, large topics, recovery (about 5 minutes)
+bench-broker: set-up ## the broker by itself: start, sends, pulls, parked pulls, stop, large topics, recovery (about 5 minutes)
 	@"$(PYTHON)" bench/broker_costs.py $(ARGS)
 
 soak: set-up ## hundreds of kills while a query reads, and hundreds while one writes; is the output exactly once? Adds to docs/soak.md (ARGS="--seed 2 --minutes 30")

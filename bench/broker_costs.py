@@ -12,6 +12,7 @@ import asyncio
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,11 +20,13 @@ from typing import Any, TypeVar
 import click
 from alone import measure_alone
 from load import publish_rate, pull_rate, send_rate, standard_pull_rate
-from parked import parked_wake_ups
+from parked import parked_pulls, parked_wake_ups
 from results import Aim, Results, machine
 from rich.console import Console
 from servers import BARE, Server, broker, peer_server
 from sizes import Numbers
+
+from rmqpull_broker.testing import BrokerProcess
 
 T = TypeVar("T")
 
@@ -119,6 +122,19 @@ def waits(results: Results, parked: int, wake_ups: int) -> None:
         _wake_ups(results, f"{parked:,}", took_ms)
 
 
+def stops(results: Results, parked: int) -> None:
+    """From SIGTERM to the end of the process while pulls are parked. All of them get an answer, or UNAVAILABLE."""
+    with BrokerProcess({"t": 1}) as process:
+
+        def stop() -> None:
+            begun = time.perf_counter()
+            process.stop()
+            work = f"SIGTERM to exit, {parked:,} parked"
+            results.add(work, "s", time.perf_counter() - begun, aim=Aim(at_most=2))
+
+        run(parked_pulls(process.endpoints, "t", parked, stop))
+
+
 def _wake_ups(results: Results, parked: str, took_ms: list[float]) -> None:
     """Figures that contain the send and the client's own time."""
     in_order = sorted(took_ms)
@@ -191,6 +207,7 @@ def measured(messages: int, rows: int, parked: int, wake_ups: int, topic_sizes: 
         lambda: sends(results, messages),
         lambda: columns(results, rows),
         lambda: waits(results, parked, wake_ups),
+        lambda: stops(results, parked),
     ]
     for _ in range(runs):
         for measure in rounds:

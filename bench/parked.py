@@ -55,6 +55,17 @@ async def parked_wake_ups(
         return took_ms
 
 
+async def parked_pulls(endpoints: str, topic: str, parked: int, settled: Callable[[], None]) -> None:
+    """Parks pulls as :func:`parked_wake_ups` does, and calls ``settled`` on a thread of its own when they wait: the
+    client goes on taking answers meanwhile.
+    """
+    async with calls(endpoints, _CONNECTIONS) as call:
+        pulls = _ParkedPulls(call, topic, parked)
+        await pulls.park_answered()
+        await asyncio.to_thread(settled)
+        await pulls.cancel()
+
+
 class _ParkedPulls:
     """Pulls by number, each with the offset where it goes on."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -116,7 +117,19 @@ async def _serve(config: BrokerConfig) -> None:
         _print_ready(config, port, metrics_port)
         await stopped.wait()
     finally:
-        await server.stop()
+        is_idle = await server.stop(cancels=False)
+    if not is_idle:
+        _leave()
+
+
+def _leave() -> NoReturn:
+    """Ends the process at once, with code 0, since the log is closed and only calls are left that nobody waits for.
+
+    To cancel ten thousand of them takes a second of a core. When the process is gone, the system closes their
+    connections, which their callers take for UNAVAILABLE.
+    """
+    logging.shutdown()
+    os._exit(0)
 
 
 def _opened(config: BrokerConfig) -> Any:

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 STOP_GRACE_S = 1.0
+"""How long calls are waited for that are under way when the broker stops."""
+_NO_END_S = 3600.0
+"""Given to gRPC, which would cancel calls when it is over."""
 _TURNS_TO_SETTLE = 3
 """Turns of the event loop in which a task that a timer set off gets under way."""
 
@@ -172,8 +175,12 @@ class BrokerServer:
         if self._health is not None:
             self._health.report(is_serving=error is None)
 
-    async def stop(self) -> None:
-        """Answers parked pulls, finishes what was taken in, and closes the log; everything acknowledged is kept."""
+    async def stop(self, *, cancels: bool = True) -> bool:
+        """Answers parked pulls, finishes what was taken in, and closes the log; everything acknowledged is kept.
+
+        Calls that have not ended after STOP_GRACE_S are cancelled, which takes its time for each of them. Without
+        ``cancels`` they are left as they are, for a process that ends anyway. Returns whether all calls have ended.
+        """
         if self._health is not None:
             await self._health.close()
         self._parking.close()
@@ -183,12 +190,22 @@ class BrokerServer:
             await self._timed_work.stop()
         if self._stage_work is not None:
             await self._stage_work.stop()
-        if self._server is not None:
-            await self._server.stop(STOP_GRACE_S)
+        have_ended = await self._end_calls(cancels=cancels)
         if self._exposition is not None:
             self._exposition.close()
         await self._cleaning.stop()
         await self.group_commit.close()
+        return have_ended
+
+    async def _end_calls(self, *, cancels: bool) -> bool:
+        if self._server is None:
+            return True
+        ending = asyncio.ensure_future(self._server.stop(_NO_END_S))
+        await asyncio.wait({ending}, timeout=STOP_GRACE_S)
+        if cancels and not ending.done():
+            await self._server.stop(None)
+            await ending
+        return ending.done()
 
 
 def _holding_rules(properties: BrokerProperties) -> HoldingRules:

@@ -70,8 +70,10 @@ class GroupCommit:
 
         ``byte_count`` is about what the command holds in memory while it waits. A command that ``makes_room`` may store
         messages even while the storage refuses them. Raises what the command raises, TooManyRequests when too much
-        waits, and ServiceNotAvailable when the log cannot keep it; then nothing has changed.
+        waits, and ServiceNotAvailable when the log cannot keep it or is closed; then nothing has changed.
         """
+        if self._is_closed:
+            raise ServiceNotAvailable("the broker stops; ask again when it is back")
         if len(self._waiting) >= COMMANDS_WAITING_MAX or self._bytes_waiting > BYTES_WAITING_MAX:
             raise TooManyRequests("too many writes wait for the disk; send again later")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()

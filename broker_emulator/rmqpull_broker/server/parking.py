@@ -19,6 +19,9 @@ from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.ports import MessageStore
 from rmqpull_broker.server.clock import Clock, Timer
 
+RELEASED_IN_A_TURN = 100
+"""Parked pulls that are answered in one turn of the event loop when the broker stops."""
+
 
 class Parking:
     """Lets pulls wait for arrivals. All methods belong to the event loop.
@@ -31,7 +34,7 @@ class Parking:
         self.rules = rules
         self._store = store
         self._holding = Holding(clock.passing_ms(), rules)
-        self._waiting: dict[int, asyncio.Future[None]] = {}
+        self._waiting: dict[int, asyncio.Future[bool]] = {}
         self._timer: Timer | None = None
         self._timer_ms = 0
         self._is_closed = False
@@ -39,19 +42,19 @@ class Parking:
     def __len__(self) -> int:
         return len(self._holding)
 
-    async def wait(self, pull: ParkedPull) -> None:
-        """Returns when the pull is to be run again: a matching message arrives, the deadline passes, a check finds it
-        behind, a queue's bounds change or the broker stops. Costs nothing when cancelled: a pull whose caller went
-        away is forgotten.
+    async def wait(self, pull: ParkedPull) -> bool:
+        """Returns True when the pull is to be run again: a matching message arrives, the deadline passes, a check finds
+        it behind, or a queue's bounds change. Returns False when the broker stops, which changes nothing that the pull
+        could find. Costs nothing when cancelled: a pull whose caller went away is forgotten.
         """
         if self._is_closed:
-            return
+            return False
         ticket = self._holding.park(pull, self.clock.passing_ms())
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = future
         self._set_timer()
         try:
-            await future
+            return await future
         finally:
             self._holding.remove(ticket)
             del self._waiting[ticket]
@@ -90,17 +93,24 @@ class Parking:
         self.changed(self._holding.queues_of(topic))
 
     def close(self) -> None:
-        """Answers every parked pull, and from now on parks none."""
+        """Answers every parked pull, some in each turn of the event loop, and from now on parks none."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self._wake(self._holding.all())
+        self._release(self._holding.all())
 
-    def _wake(self, tickets: Iterable[int]) -> None:
+    def _release(self, tickets: list[int]) -> None:
+        """In one turn, ten thousand answers would keep the loop from everything else that is to be finished."""
+        self._wake(tickets[-RELEASED_IN_A_TURN:], runs_again=False)
+        del tickets[-RELEASED_IN_A_TURN:]
+        if tickets:
+            asyncio.get_running_loop().call_soon(self._release, tickets)
+
+    def _wake(self, tickets: Iterable[int], *, runs_again: bool = True) -> None:
         for ticket in tickets:
             future = self._waiting.get(ticket)
             if future is not None and not future.done():
-                future.set_result(None)
+                future.set_result(runs_again)
 
     def _set_timer(self) -> None:
         due_ms = self._holding.next_due_ms()

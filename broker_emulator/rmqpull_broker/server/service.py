@@ -109,16 +109,18 @@ class Service:
         *,
         group: str = "",
         on_grid: bool = False,
-    ) -> None:
+    ) -> bool:
         """Parks a group's pull until an arrival, a reset, its time-out, or shortly before its caller would give up.
+        Returns whether it is then to be run again, which it is unless the broker stops.
 
         ``on_grid`` holds it as Apache does: until the first 5 s check after its time-out, even when that is 0.
         """
         if any((group, queue) in self.state.resets for queue in queues):
-            return  # it was reset while the pull's own commit was being kept
+            return True  # it was reset while the pull's own commit was being kept
         timeout_ms = self.parking.rules.timeout_ms(timeout_ms)
         if caller.remaining_ms is not None and not on_grid:
             timeout_ms = min(timeout_ms, caller.remaining_ms - _ANSWER_MARGIN_MS)
         if timeout_ms > 0 or on_grid:
             deadline_ms = self.clock.passing_ms() + timeout_ms
-            await self.parking.wait(ParkedPull(queues, tag_filter, deadline_ms, on_grid, group))
+            return await self.parking.wait(ParkedPull(queues, tag_filter, deadline_ms, on_grid, group))
+        return True

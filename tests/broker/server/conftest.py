@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 import pytest
+from tests.waiting import until
 
 from rmqpull_broker.assembly import new_topics, open_broker
 from rmqpull_broker.config import Address, BrokerConfig, parse_topic
@@ -49,7 +50,11 @@ if TYPE_CHECKING:
 
 WAIT_S = 60
 
-METHODS = {method.request.DESCRIPTOR.full_name: method for method in rpc.MESSAGING.methods.values()}
+METHODS = {
+    method.request.DESCRIPTOR.full_name: method
+    for service in (rpc.MESSAGING, rpc.COLUMNS)
+    for method in service.methods.values()
+}
 
 
 class Parkings:
@@ -205,8 +210,11 @@ class Stage:
 
     async def kept(self, rule_id: int, calls: int = 1) -> None:
         """Returns when a rule keeps that many calls back."""
-        while self.faults.calls_kept(rule_id) != calls:  # noqa: ASYNC110 (the broker has no event to tell it)
-            await asyncio.sleep(0)
+        await until(lambda: self.faults.calls_kept(rule_id) == calls, f"{calls} calls kept back")
+
+    async def parked(self, pulls: int) -> None:
+        """Returns when that many pulls are parked."""
+        await until(lambda: len(self.server._parking) == pulls, f"{pulls} pulls parked")
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 
 import pytest
 
@@ -30,7 +31,7 @@ from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.faults import Faults
 from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.server.metrics import Metrics
-from rmqpull_broker.server.parking import Parking
+from rmqpull_broker.server.parking import RELEASED_IN_A_TURN, Parking
 from rmqpull_broker.server.service import Caller, Service
 from rmqpull_broker.server.stage_work import StageWork
 from rmqpull_broker.server.time_machine import TimeMachine
@@ -53,7 +54,7 @@ class Lot:
 
     def park(
         self, *queues: MessageQueue, tag_filter: TagFilter = EVERYTHING, until_ms: int = NEVER_MS
-    ) -> asyncio.Task[None]:
+    ) -> asyncio.Task[bool]:
         return asyncio.ensure_future(
             self.parking.wait(ParkedPull(queues or (QUEUE,), tag_filter, until_ms, group="readers"))
         )
@@ -220,8 +221,25 @@ def test_a_closed_parking_answers_everybody_and_parks_nobody() -> None:
         pulls = [lot.park(), lot.park(OTHER, until_ms=2000)]
         await lot.settle()
         lot.parking.close()
-        await asyncio.gather(*pulls, lot.park())
+        assert await asyncio.gather(*pulls, lot.park()) == [False] * 3  # none is to be run again
         assert len(lot.parking) == 0
+
+    in_lot(story)
+
+
+def test_a_parking_that_closes_leaves_the_loop_its_turns() -> None:
+    """So that ten thousand answers do not hold up what else is to be finished."""
+
+    async def story(lot: Lot) -> None:
+        pulls = [lot.park() for _ in range(5 * RELEASED_IN_A_TURN)]
+        await lot.settle()
+        lot.parking.close()
+        answered = [0]
+        while answered[-1] < len(pulls) and len(answered) < 100:
+            await asyncio.sleep(0)
+            answered.append(sum(pull.done() for pull in pulls))
+        assert answered[-1] == len(pulls)
+        assert max(later - earlier for earlier, later in pairwise(answered)) == RELEASED_IN_A_TURN
 
     in_lot(story)
 

@@ -68,8 +68,8 @@ class Broker:
         """Lets time pass and gives how many messages can be read then."""
         self.clock.advance(ms)
         for _ in range(50):
-            # The log is written by a thread: giving way alone does not wait for it.
-            await asyncio.get_running_loop().run_in_executor(None, lambda: None)
+            await asyncio.sleep(0)
+            await self.group_commit.settled()  # the log is written by a thread: giving way alone does not wait for it
         return self.state.bounds(QUEUE).max_offset
 
 

@@ -46,8 +46,9 @@ async def answer(service: Service, request: rpc.PullColumnsRequest, caller: Call
     if (request.suspend if request.HasField("suspend") else timeout_ms > 0) and waits(results):
         queues = [pull.queue for pull in asked.pulls]
         # With the suspend bit a time-out of 0 lasts until the next check (rocketmq-semantics 6.1).
-        await service.hold(queues, message_filter, timeout_ms, caller, group=request.group, on_grid=timeout_ms <= 0)
-        results, _ = await _run(service, asked, is_first_run=False)
+        on_grid = timeout_ms <= 0
+        if await service.hold(queues, message_filter, timeout_ms, caller, group=request.group, on_grid=on_grid):
+            results, _ = await _run(service, asked, is_first_run=False)
     for pull, result in zip(asked.pulls, results, strict=True):
         service.metrics.pulled(pull.queue.topic, result)
     batches = [pulled_columns(batch, schema.names) for result in results for batch in result.batches]

@@ -28,8 +28,11 @@ async def answer(
     caller.require_client_id()
     pull = _pull_from(service, request, caller)
     pulled, message_filter = await _run(service, pull, is_first_run=True)
-    if pulled.waits and pull.suspends:
-        await service.hold([pull.queue], message_filter, pull.suspend_timeout_ms, caller, group=pull.group)
+    if (
+        pulled.waits
+        and pull.suspends
+        and await service.hold([pull.queue], message_filter, pull.suspend_timeout_ms, caller, group=pull.group)
+    ):
         pulled, _ = await _run(service, pull, is_first_run=False)
     service.metrics.pulled(pull.queue.topic, pulled)
     code = CLIENT_STATUSES[pulled.response].v2_code
