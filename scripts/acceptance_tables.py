@@ -107,7 +107,8 @@ LIMITED: Mapping[int, str] = {
     43: "As case 41: `latest` does not move for a DataFrame that was used.",
     51: "As case 41: the start does not move by itself; what is gone is a loss, and `failOnDataLoss` decides.",
     53: "As case 41: ends are numbers of one look at the broker.",
-    69: "Spark refuses output mode update for sinks that are written in Python.",
+    69: "Rows that `onInvalidRow` leaves out are counted too. "
+    "Spark refuses output mode update for sinks that are written in Python.",
 }
 """What the Python API forbids of a case; the rest of it is tested. Of none it forbids everything."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import grpc
 import pytest
 
+from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.testing import BrokerProcess
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -23,6 +25,38 @@ ANSWER_TIMEOUT_S = 60
 _OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)]
 
 METHODS = {**rpc.MESSAGING.methods, **rpc.COLUMNS.methods, **rpc.ADMIN.methods, **rpc.STAGES.methods}
+
+
+CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)*\b")
+
+
+def deviations() -> dict[str, str]:
+    """What docs/broker-support.md says of each deviation: its first cell, and the one that is headed "here"."""
+    text = (Path(__file__).parents[2] / "docs" / "broker-support.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Deviations\n")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    return {row[0]: row[2] for row in rows}
+
+
+@pytest.fixture(autouse=True)
+def proof(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A test that is named as proof of a deviation must see every code of v2 that its row says is answered here."""
+    rows = [mark.args[0] for mark in request.node.iter_markers("proves")]
+    if not rows:
+        yield
+        return
+    seen: set[str] = set()
+
+    def see(refusal: BrokerError, *_: object) -> None:
+        seen.add(refusal.code)
+
+    monkeypatch.setattr(BrokerError, "__init__", see)
+    yield
+    told = deviations()
+    for row in rows:
+        assert row in told, f"docs/broker-support.md has no deviation {row!r}"
+        codes = set(CODE.findall(told[row])) & set(v2.Code.keys())
+        assert codes <= seen, f"{row!r}: the page says {sorted(codes)}, and this test saw {sorted(seen)}"
 
 
 class Pull(NamedTuple):

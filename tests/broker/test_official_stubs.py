@@ -78,6 +78,7 @@ def converse(endpoints: str, home: Path) -> Any:
 
 
 @pytest.mark.processes
+@pytest.mark.proves("PullMessage, UpdateOffset, GetOffset, QueryOffset")
 def test_the_official_stubs_route_send_and_pull(tmp_path: Path) -> None:
     with running_broker(topics={"orders": 2}) as broker:
         heard = converse(broker.endpoints, tmp_path)

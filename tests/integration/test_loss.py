@@ -95,11 +95,32 @@ def test_with_a_filter(queries: Queries, aging: RunningBroker) -> None:
 
 
 def test_a_topic_that_is_deleted_while_a_batch_is_read(queries: Queries, aging: RunningBroker) -> None:
-    """Acceptance case 25."""
     send(aging, 0, 9)
     assert (
         queries.run(orders(queries, aging, failOnDataLoss="false"), lambda _: aging.delete_topic("orders")).rows == []
     )
+
+
+def test_a_topic_that_is_created_again_while_a_batch_is_read(
+    queries: Queries, aging: RunningBroker, extensions: str
+) -> None:
+    """Acceptance case 25; the standard protocol alone cannot tell the new topic from the old one."""
+    send(aging, 0, 9)
+
+    def create_again(batch_id: int) -> None:
+        if batch_id == 0:
+            aging.delete_topic("orders")
+            aging.create_topic("orders", 1)
+            send(aging, 20, 23)
+
+    stream = orders(queries, aging, failOnDataLoss="false")
+    first = queries.run(stream, create_again)
+    send(aging, 23, 26)
+    second = queries.run(stream)
+    send(aging, 26, 29)
+    third = queries.run(stream)
+    assert [bytes(row["body"]) for row in first.batches[0]] == ([] if extensions == "columns" else numbers(20, 23))
+    assert sorted(first.bodies + second.bodies + third.bodies) == numbers(20, 29)
 
 
 def test_a_topic_that_is_deleted_while_another_comes(queries: Queries, aging: RunningBroker) -> None:

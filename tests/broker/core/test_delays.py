@@ -158,6 +158,7 @@ def test_two_deliveries_in_one_draft_deliver_once(desk: Desk) -> None:
     assert delivered == [1, 0]
 
 
+@pytest.mark.proves("A delayed message whose topic was deleted")
 def test_messages_of_a_topic_that_is_gone_are_dropped(desk: Desk) -> None:
     desk.topic()
     store(desk, of_level("1"))
@@ -219,6 +220,7 @@ def test_a_recall_is_refused(desk: Desk, topic: str, handle: str, error: type[Br
         desk.run(lambda draft: recall(draft, topic, handle, NOW))
 
 
+@pytest.mark.proves("Recalls when `recallMessageEnable` is off")
 def test_recall_can_be_switched_off(desk: Desk) -> None:
     with_properties(desk, recall_message_enable=False)
     with pytest.raises(Forbidden, match="recall failed, operation is forbidden"):

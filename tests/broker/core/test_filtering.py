@@ -65,6 +65,7 @@ def test_a_tag_expression_keeps(expression: str, tags: list[str | None]) -> None
     assert kept(parse_filter(TAG, expression)) == tags
 
 
+@pytest.mark.proves("Tags")
 def test_tags_of_one_hash_are_told_apart() -> None:
     assert java_hash("Aa") == java_hash("BB")
     batch = pa.record_batch({"tags": ["Aa", "BB"]})
@@ -154,6 +155,7 @@ def test_only_a_filter_without_tags_and_expression_keeps_everything() -> None:
         ("sql92", "a = 1", "unknown expression type 'sql92': expected TAG or SQL92"),
     ],
 )
+@pytest.mark.proves("Malformed SQL92, or an unknown expression type")
 def test_an_expression_that_cannot_be_read_is_refused(expression_type: str, expression: str, words: str) -> None:
     with pytest.raises(IllegalFilterExpression, match=words):
         parse_filter(expression_type, expression)

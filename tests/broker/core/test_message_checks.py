@@ -76,13 +76,6 @@ def numbered(count: int) -> dict[str, str]:
         ({"message_group": "  "}, "ILLEGAL_MESSAGE_GROUP", "blank"),
         ({"message_group": "é" * 32}, "ILLEGAL_MESSAGE_GROUP", "max length"),
         ({"message_group": "a\x9f"}, "ILLEGAL_MESSAGE_GROUP", "control character"),
-        ({"msg_id": "I" * 32_768}, "MESSAGE_PROPERTIES_TOO_LARGE", "msg properties length limit 32KB"),
-        ({"trace_context": "t" * 32_768}, "MESSAGE_PROPERTIES_TOO_LARGE", "msg properties length limit 32KB"),
-        (
-            {"trace_context": "t" * 24_000, "tags": "t" * 8_000, "keys": ("k" * 766,)},
-            "MESSAGE_PROPERTIES_TOO_LARGE",
-            "msg properties length limit 32KB",
-        ),
         ({"born_timestamp_ms": 253_402_300_800_000}, "BAD_REQUEST", "bornTimestamp lies outside"),
         ({"delivery_timestamp_ms": -62_135_596_800_001}, "BAD_REQUEST", "deliveryTimestamp lies outside"),
     ],
@@ -95,6 +88,23 @@ def test_a_message_that_breaks_a_rule_is_refused_by_its_code(
         judge([{}, fields], TopicType.NORMAL)
     assert refusal.value.code == code
     assert sentence in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"msg_id": "I" * 32_768},
+        {"trace_context": "t" * 32_768},
+        {"trace_context": "t" * 24_000, "tags": "t" * 8_000, "keys": ("k" * 766,)},
+    ],
+    ids=["id", "trace context", "together"],
+)
+@both_forms
+@pytest.mark.proves("Stored properties above their limit")
+def test_stored_properties_above_their_limit_are_refused(judge: Judge, fields: dict[str, Any]) -> None:
+    with pytest.raises(BrokerError, match="msg properties length limit 32KB") as refusal:
+        judge([{}, fields], TopicType.NORMAL)
+    assert refusal.value.code == "MESSAGE_PROPERTIES_TOO_LARGE"
 
 
 @pytest.mark.parametrize(
@@ -187,6 +197,7 @@ MESSAGES_OF_TYPE: list[tuple[str, dict[str, Any]]] = [
 @both_forms
 @pytest.mark.parametrize(("actual", "fields"), MESSAGES_OF_TYPE)
 @pytest.mark.parametrize("expected", [TopicType.NORMAL, TopicType.FIFO, TopicType.DELAY])
+@pytest.mark.proves("Texts of type conflicts and recall errors")
 def test_a_message_of_another_type_than_its_topic_is_refused(
     judge: Judge, expected: TopicType, actual: str, fields: dict[str, Any]
 ) -> None:

@@ -77,6 +77,7 @@ CHECKING = ReadRole(is_slave=True, slave_read_enable=True, has_master=False, off
         (CHECKING, False, "OFFSET_TOO_SMALL", 21, 0),
     ],
 )
+@pytest.mark.proves("Replicas")
 def test_which_broker_the_client_pulls_from_next(
     role: ReadRole, from_slave: bool, status: str, response: int, which: int
 ) -> None:

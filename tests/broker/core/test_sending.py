@@ -254,6 +254,7 @@ def test_an_empty_tag_or_message_group_is_none(desk: Desk) -> None:
     assert batch.column("messageGroup").null_count == 2
 
 
+@pytest.mark.proves("FIFO messages of several groups in one SendMessage")
 def test_messages_of_several_groups_sent_together_keep_the_order_of_each(desk: Desk) -> None:
     desk.topic(queue_count=4, topic_type=TopicType.FIFO)
     together = [Message(b"1", f"{group}1", message_group=group) for group in GROUPS]

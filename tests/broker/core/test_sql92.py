@@ -347,6 +347,7 @@ def test_an_integer_that_needs_64_bits_stays_a_long_when_it_is_negated() -> None
     assert type(sql92.Negate(Constant(2**31 - 1)).evaluate({})) is int
 
 
+@pytest.mark.proves("Depth of a SQL92 expression")
 def test_an_expression_has_a_limited_depth_and_a_chain_has_none() -> None:
     def nested(levels: int) -> Expression:
         node: Expression = Constant(True)

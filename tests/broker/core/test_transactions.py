@@ -149,6 +149,7 @@ def test_a_check_is_answered_at_any_age(desk: Desk) -> None:
     assert end(desk, replace(COMMIT, from_check=True), BORN + 99_999) is not None
 
 
+@pytest.mark.proves("EndTransaction")
 def test_without_an_immunity_of_its_own_a_half_message_is_ended_at_any_age(desk: Desk) -> None:
     desk.topic()
     send_half(desk)
@@ -156,6 +157,7 @@ def test_without_an_immunity_of_its_own_a_half_message_is_ended_at_any_age(desk:
 
 
 @pytest.mark.parametrize("resolution", [COMMIT, ROLLBACK])
+@pytest.mark.proves("What became of a half message")
 def test_no_op_message_says_what_became_of_it(desk: Desk, resolution: TransactionEnd) -> None:
     desk.topic()
     send_half(desk)

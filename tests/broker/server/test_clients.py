@@ -108,6 +108,7 @@ def test_nobody_is_looked_for_after_the_end(clients: Clients, clock: ManualClock
     assert members(clients) == ["ann"]
 
 
+@pytest.mark.proves("NotifyClientTermination")
 def test_a_client_that_says_good_bye_is_forgotten_everywhere(clients: Clients) -> None:
     clients.introduce(consumer("ann"), [READERS])
     clients.refresh(clients.profile("ann"), GroupConfig("others"))

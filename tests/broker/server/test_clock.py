@@ -14,6 +14,7 @@ FAR_MS = 32_503_680_000_000  # the year 3000
 HOUR_MS = 3_600_000
 
 
+@pytest.mark.proves("Store timestamps")
 def test_wall_time_never_begins_before_what_is_stored_and_never_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SystemClock(FAR_MS).wall_ms() == FAR_MS
     clock = SystemClock()

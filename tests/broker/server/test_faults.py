@@ -81,6 +81,7 @@ def test_a_fault_before_the_command_leaves_it_undone(play: Play) -> None:
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("request_", [ROUTE, PULL], ids=["unary", "stream"])
+@pytest.mark.proves("DISCONNECT")
 def test_a_cut_connection_gives_unavailable_and_no_answer(request_: Any, after: bool, play: Play) -> None:
     async def story(stage: Stage) -> None:
         stage.add("*", FaultAction.DISCONNECT, after=after)

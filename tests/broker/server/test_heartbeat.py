@@ -32,6 +32,7 @@ def test_a_client_without_settings_is_not_recognized(client: Client) -> None:
 
 
 @pytest.mark.parametrize("client_type", ["PUSH_CONSUMER", "SIMPLE_CONSUMER", "PULL_CONSUMER"])
+@pytest.mark.proves("Client type PULL_CONSUMER")
 def test_a_consumer_names_its_group(client: Client, introduce: Introduce, client_type: str) -> None:
     introduce(client, client_type, "orders", group="readers")
     assert beat(client, "readers") == ("OK", "OK")

@@ -35,6 +35,7 @@ def test_every_queue_of_a_topic_is_listed_as_clients_insist(client: Client) -> N
         assert list(queue.accept_message_types) == [v2.MessageType.NORMAL]
 
 
+@pytest.mark.proves("Endpoints in a route")
 def test_the_address_that_the_client_used_is_echoed(client: Client) -> None:
     seen = v2.Endpoints(scheme=v2.AddressScheme.DOMAIN_NAME, addresses=[v2.Address(host="mq.example", port=80)])
     answer = client.call("QueryRoute", route_of("single", endpoints=seen))
@@ -64,6 +65,7 @@ def routed(edge: Edge, topic: TopicConfig) -> list[tuple[str, int, str]]:
         (TopicConfig("orders", 2, 3, perm=0), ["NONE", "NONE", "NONE"]),
     ],
 )
+@pytest.mark.proves("Configuration of a topic")
 def test_every_broker_has_the_queues_that_numbers_and_permission_make(
     new_edge: type[Edge], topic: TopicConfig, permissions: list[str]
 ) -> None:

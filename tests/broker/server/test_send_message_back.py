@@ -27,6 +27,7 @@ def consumer(client: Client) -> Client:
     return client
 
 
+@pytest.mark.proves("A returned message (CONSUMER_SEND_MSG_BACK)")
 def test_a_message_that_is_given_up_can_be_pulled_among_the_dead_letters(consumer: Client) -> None:
     assert consumer.code("SendMessageBack", back(delay_level=-1)) == "OK"
     (message,) = consumer.pull(DEAD, 0).messages

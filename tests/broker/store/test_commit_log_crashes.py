@@ -57,6 +57,7 @@ def test_a_log_cut_at_any_byte_keeps_every_whole_group_and_tells_the_rest(
         assert open_log(cut.crashed()).groups == [*GROUPS[:whole], GROUPS[5]]
 
 
+@pytest.mark.proves("Damage before the last write")
 def test_every_flipped_bit_before_the_last_write_is_refused_with_file_and_offset(
     disk: MemoryFileSystem, open_log: OpenLog
 ) -> None:
@@ -273,6 +274,7 @@ class DoomedDisk(MemoryFileSystem):
 WRITES = [GROUPS[:1], GROUPS[1:3], GROUPS[3:4], GROUPS[4:6]]
 
 
+@pytest.mark.proves("Topics, groups and offsets")
 def test_a_crash_before_or_after_any_step_loses_nothing_acknowledged(open_log: OpenLog) -> None:
     operations, acknowledged = 0, list[list[Fact]]()
     while acknowledged != GROUPS:

@@ -123,6 +123,7 @@ def test_zeros_are_no_record() -> None:
     assert record.read_frame(memoryview(bytes(64)), 0) is None
 
 
+@pytest.mark.proves("Files")
 def test_the_layout_is_as_drawn() -> None:
     payload = struct.pack("<IIQ", 8, 3, 0) + b'"g"' + bytes(5)
     checked = struct.pack("<QQ", len(payload), 77) + payload

@@ -50,6 +50,7 @@ def files(disk: MemoryFileSystem, suffix: str) -> list[str]:
 # --- retention ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("Old segments")
 def test_old_segments_go_and_min_offsets_advance(broker: Started, disk: MemoryFileSystem, start: type[Started]) -> None:
     broker.snapshot()
     for number in range(12, 40):
@@ -184,6 +185,7 @@ def test_a_full_disk_refuses_messages_serves_reads_and_recovers(
     assert start(disk.crashed(), EAGER).bodies() == kept
 
 
+@pytest.mark.proves("A full disk")
 def test_below_a_reserve_of_free_bytes_messages_are_refused_and_retention_makes_room(
     disk: MemoryFileSystem, start: type[Started]
 ) -> None:
