@@ -383,6 +383,8 @@ INTERNAL = {
     "core.limits:RECONSUME_TIMES_MAX": "what 32 bits hold; a message that was tried as often is counted no further",
     "core.delays:DELIVERIES_MAX": "the share of one command; the next one delivers the rest at once",
     "core.transactions:CHECKS_MAX": "the share of one command; the next one checks the rest at once",
+    "core.trimming:PUT_AGAIN_MAX": "the share of one command; the next one puts the rest again at once",
+    "core.trimming:PUT_AGAIN_BYTES_MAX": "the share of one command; the next one puts the rest again at once",
     "core.filtering:COMPILED_EXPRESSIONS_MAX": "a cache; an expression that fell out of it is compiled again",
     "core.java_values:INTEGER_MAX": "Java's Integer",
     "core.java_values:LONG_MAX": "Java's Long",
