@@ -118,6 +118,7 @@ TOO_MANY = {f"k{number}": "v" for number in range(129)}
         ([born_at(1 << 62)], "BAD_REQUEST", "Timestamp is not valid"),
     ],
 )
+@pytest.mark.proves("Messages of several types in one SendMessage")
 def test_a_bad_message_is_refused_by_rule(client: Client, messages: list[v2.Message], code: str, text: str) -> None:
     answer = client.call("SendMessage", service.SendMessageRequest(messages=messages))
     assert v2.Code.Name(answer.status.code) == code
