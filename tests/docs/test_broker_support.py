@@ -90,7 +90,9 @@ def marked() -> set[tuple[str, str, str]]:
     for file in sorted((REPOSITORY / "tests" / "broker").rglob("test_*.py")):
         path = file.relative_to(REPOSITORY / "tests" / "broker").as_posix()
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            for mark in node.decorator_list if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else ():
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            for mark in node.decorator_list:
                 if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.proves":
                     found.add((path, node.name, ast.literal_eval(mark.args[0])))
     return found

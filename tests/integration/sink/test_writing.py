@@ -89,21 +89,36 @@ def test_a_skipped_row_counts_in_the_progress_too(serve: Serve) -> None:
     assert sum(progress.sink.numOutputRows for progress in query.recentProgress) == 3
 
 
-def peak_memory_of_workers() -> int:
-    """The most MiB that a Python process has held so far which runs tasks of this process's Spark."""
-    parents, peaks = {}, {}
+def workers() -> list[Path]:
+    """The folder below /proc of each Python process that runs tasks of this process's Spark."""
+    parents, found = {}, []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended
-            status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
-            parents[int(folder.name)] = int(status["PPid"])
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             if "pyspark.daemon" in (folder / "cmdline").read_text():
-                peaks[int(folder.name)] = int(status["VmHWM"].split()[0]) >> 10
+                found.append(folder)
 
     def ancestors(pid: int) -> Iterator[int]:
         while pid := parents.get(pid, 0):
             yield pid
 
-    return max(peak for pid, peak in peaks.items() if os.getpid() in ancestors(pid))
+    return [folder for folder in found if os.getpid() in ancestors(int(folder.name))]
+
+
+def forget_peaks() -> None:
+    for folder in workers():
+        with contextlib.suppress(OSError):
+            (folder / "clear_refs").write_text("5")
+
+
+def peak_mib() -> int:
+    """The most that one of them has held since then."""
+    peaks = [0]
+    for folder in workers():
+        with contextlib.suppress(OSError):
+            [line] = [line for line in (folder / "status").read_text().splitlines() if line.startswith("VmHWM:")]
+            peaks.append(int(line.split()[1]) >> 10)
+    return max(peaks)
 
 
 LARGE, LARGE_COUNT = 100_000, 1_500
@@ -118,9 +133,10 @@ def test_many_large_rows_pass_through_little_memory(serve: Serve) -> None:
     sink.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")  # what Spark gives at once
     try:
         sink.write(rows.limit(1), **options)
-        before = peak_memory_of_workers()
+        forget_peaks()
+        before = peak_mib()
         sink.write(rows, **options)
-        after = peak_memory_of_workers()
+        after = peak_mib()
     finally:
         sink.spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     assert after - before < LARGE * LARGE_COUNT // 2 >> 20, (before, after)
