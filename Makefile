@@ -12,6 +12,9 @@ SPARK_ENV = JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-
 # OpenBLAS starts a thread for each core in every process that loads NumPy, and none of ours multiplies matrices.
 TEST_ENV = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1
 
+# As many as there are cores, but two at least and four at most: each has a Spark session of its own, which takes about 2 GB.
+TEST_PROCESSES = $$(cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 2 : cores > 4 ? 4 : cores)))
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast test-large test-docker check bench bench-quick bench-gate bench-stages bench-broker soak proto readme wheel set-up clean
 
@@ -21,13 +24,13 @@ help: ## this list
 demo: set-up ## real flights through the broker into Spark, verified (about 2 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" demo/flights.py $(ARGS)
 
-# Two processes take file after file, in the order of tests/conftest.py; ARGS="--numprocesses 0" for one, as a debugger needs it.
+# That many processes take file after file, in the order of tests/conftest.py; ARGS="--numprocesses 0" for one, as a debugger needs it.
 test: set-up ## all tests but the large ones
-	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Fewer examples of each property than in `make test`. No file waits for another one here, so single tests are shared out.
 test-fast: set-up ## the tests that start no process: no Spark, no broker beside the tests (under a minute)
-	@$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses 2 --dist worksteal -m "not processes and not large" --hypothesis-profile fast $(ARGS)
+	@$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m "not processes and not large" --hypothesis-profile fast $(ARGS)
 
 test-large: set-up ## what takes minutes and gigabytes of disk: 10 million rows to 1,000 topics, exactly once (about 5 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m pytest -m large $(ARGS)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 # Three JVMs of some seconds each: what an optimising compiler and a concurrent collector gain comes too late for them,
@@ -19,6 +20,21 @@ SPARK_CONF = Path(__file__).resolve().parents[1] / "spark-conf"
 
 class Unusable(Exception):
     """The folder cannot be written, or another demo is writing into it."""
+
+
+def make_spark_home(folder: Path) -> Path:
+    """Makes a Spark home of the installed PySpark, without its zip of Python modules, and returns it.
+
+    Every Python process that Spark starts would compile the modules of that zip anew. Without it, the processes import
+    the modules that are installed, and these are compiled already.
+    """
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise Unusable("PySpark is not installed. Install it with: pip install 'rmqpull[spark,demo]'")
+    folder.mkdir()
+    for name in ("bin", "jars", "sbin"):
+        (folder / name).symlink_to(Path(spec.origin).parent / name)
+    return folder
 
 
 @dataclass(frozen=True)
@@ -34,6 +50,10 @@ class Places:
     @property
     def broker_data(self) -> Path:
         return self.work / "broker"
+
+    @property
+    def spark_home(self) -> Path:
+        return self.work / "spark"
 
     @property
     def checkpoint(self) -> Path:
@@ -66,6 +86,7 @@ class Places:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             places._clear()
             places.work.mkdir()
+            make_spark_home(places.spark_home.resolve())
         except BlockingIOError:
             raise Unusable(f"Another demo is writing into {output}. Choose another folder with --output.") from None
         except OSError as error:
@@ -82,7 +103,13 @@ class Places:
         """
         scratch = str(self.work.resolve())
         java_options = f'{SHORT_LIVED_JAVA} -Djava.io.tmpdir="{scratch}" {os.environ.get("JDK_JAVA_OPTIONS", "")}'
-        defaults = {"SPARK_CONF_DIR": str(SPARK_CONF), "PYSPARK_PYTHON": sys.executable}
+        defaults = {
+            "SPARK_CONF_DIR": str(SPARK_CONF),
+            "SPARK_HOME": str(self.spark_home.resolve()),
+            "PYSPARK_PYTHON": sys.executable,
+            # Otherwise each process that loads NumPy starts a thread for each core, which nothing here uses.
+            "OPENBLAS_NUM_THREADS": "1",
+        }
         private = {"TMPDIR": scratch, "SPARK_LOCAL_DIRS": scratch, "JDK_JAVA_OPTIONS": java_options.strip()}
         return {**defaults, **os.environ, **private}
 

@@ -6,13 +6,12 @@ They come with environment variables, and so to every Spark that a test starts, 
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
 sys.path.append(str(REPOSITORY / "demo"))
 
-from places import SHORT_LIVED_JAVA, SPARK_CONF  # noqa: E402 (found by the path)
+from places import SHORT_LIVED_JAVA, SPARK_CONF, make_spark_home  # noqa: E402 (found by the path)
 
 # On a machine that stands still for seconds, the handshake of a JVM with a Python process that it has started ends in
 # "Python worker failed to connect back": the JVM gives it 10 s, which no setting changes, and Python 15 s, which the
@@ -32,21 +31,10 @@ def spark_environment(folder: Path) -> dict[str, str]:
         (conf / file.name).write_bytes(file.read_bytes())
     with (conf / "spark-defaults.conf").open("a", encoding="utf-8") as defaults:
         defaults.write(PATIENT.format(sockets=folder))
-    home.mkdir()
-    for name in ("bin", "jars", "sbin"):
-        (home / name).symlink_to(_pyspark() / name)
     return {
         "SPARK_CONF_DIR": str(conf),
-        # Without PySpark's zip, whose modules each process compiles anew: it imports those that are installed.
-        "SPARK_HOME": str(home),
+        "SPARK_HOME": str(make_spark_home(home)),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "JDK_JAVA_OPTIONS": SHORT_LIVED_JAVA,
     }
-
-
-def _pyspark() -> Path:
-    spec = find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from places import Places, Unusable
+from places import Places, Unusable, make_spark_home
 
 
 def test_what_an_earlier_run_left_is_replaced_and_what_is_not_ours_stays(tmp_path: Path) -> None:
@@ -42,3 +42,10 @@ def test_what_the_user_has_set_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert environment["SPARK_CONF_DIR"] == "mine"
     assert environment["JDK_JAVA_OPTIONS"].endswith(" -Xmx2g")
     assert environment["PYSPARK_PYTHON"]
+
+
+def test_spark_s_processes_import_the_modules_that_are_installed(tmp_path: Path) -> None:
+    home = make_spark_home(tmp_path / "spark")
+    assert (home / "bin" / "spark-submit").is_file()
+    assert list(home.glob("jars/spark-core_*.jar"))
+    assert not list(home.glob("python/lib/*.zip"))
