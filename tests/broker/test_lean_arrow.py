@@ -22,6 +22,7 @@ COMMAND_LINES = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not HAS_PROC, reason="only Linux tells what another process has loaded")
 @pytest.mark.parametrize("command", COMMAND_LINES.values(), ids=COMMAND_LINES)
 def test_a_broker_that_serves_has_loaded_arrow_alone_and_is_small(command: list[str]) -> None:
@@ -57,6 +58,7 @@ def test_arrow_works_without_both(program: str, said: str) -> None:
     assert done.stdout.strip() == said, done.stderr
 
 
+@pytest.mark.processes
 def test_commands_that_need_no_arrow_do_not_load_it() -> None:
     """Of ``serve``: a wrong flag is refused without waiting for it."""
     lean = ", ".join(f"rmqpull_broker.cli.{name}" for name in COMMANDS.keys() - WITH_ARROW)
