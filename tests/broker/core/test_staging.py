@@ -42,7 +42,7 @@ def hand_over(
     sequence: int = 0,
     batch: BatchId = BATCH,
     topic: str = "orders",
-    **texts: list[str | None],
+    **texts: list[str | None] | pa.Array,
 ) -> bool:
     """Stages messages; ``texts`` are further columns."""
     rows = pa.record_batch({"body": pa.array(bodies, pa.binary()), **texts})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from tests.broker.core.test_staging import BATCH, bodies, finish, store_call
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.broker.core.test_staging import BATCH, bodies, finish, hand_over, store_call
 
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import (
@@ -64,8 +66,39 @@ def test_a_batch_of_several_topics_may_be_published_at_once(desk: Desk) -> None:
     assert len(desk.state.delayed) == 1
 
 
+TOPICS = {"orders": (3, TopicType.NORMAL), "paid": (1, TopicType.FIFO), "sent": (2, TopicType.FIFO)}
+PARTS = st.lists(
+    st.tuples(st.sampled_from(list(TOPICS)), st.lists(st.binary(min_size=1, max_size=3), min_size=1, max_size=5)),
+    min_size=1,
+    unique_by=lambda part: part[0],
+)
+
+
+@given(st.lists(PARTS, min_size=1, max_size=5))
+def test_a_call_of_several_topics_ends_up_like_one_call_for_each(
+    new_desk: Callable[[], Desk], calls: list[list[tuple[str, list[bytes]]]]
+) -> None:
+    together, apart = new_desk(), new_desk()
+    for desk in (together, apart):
+        for name, (queue_count, topic_type) in TOPICS.items():
+            desk.topic(queue_count, topic_type, name)
+    sequence = 0
+    for place, parts in enumerate(calls):
+        groups = pa.array([None if topic == "orders" else "g" for topic, own in parts for _ in own], pa.string())
+        hand_over_parts(together, *parts, sequence=place, messageGroup=groups)
+        for topic, own in parts:
+            group: list[str | None] = [None if topic == "orders" else "g"] * len(own)
+            hand_over(apart, *own, sequence=sequence, topic=topic, messageGroup=pa.array(group, pa.string()))
+            sequence += 1
+    finish(together, ("a", len(calls)))
+    finish(apart, ("a", sequence))
+    for name, (queue_count, _) in TOPICS.items():
+        for at in range(queue_count):
+            assert bodies(together, together.queue(at, name)) == bodies(apart, apart.queue(at, name))
+
+
 @pytest.mark.parametrize(
-    ("parts", "given", "error", "sentence"),
+    ("parts", "columns", "error", "sentence"),
     [
         ([("orders", [b"1"]), ("gone", [b"2"])], {}, TopicNotFound, r"topic\[gone\]"),
         ([("orders", [b"1"]), ("a b", [b"2"])], {}, IllegalTopic, r"topic\[a b\]: The specified topic contains"),
@@ -93,14 +126,14 @@ def test_a_batch_of_several_topics_may_be_published_at_once(desk: Desk) -> None:
     ],
 )
 def test_every_topic_of_a_call_is_checked_and_one_fault_refuses_all_of_it(
-    desk: Desk, parts: list[tuple[str, list[bytes]]], given: dict[str, Any], error: type[BrokerError], sentence: str
+    desk: Desk, parts: list[tuple[str, list[bytes]]], columns: dict[str, Any], error: type[BrokerError], sentence: str
 ) -> None:
     for name in ("orders", "paid"):
         desk.topic(name=name)
     desk.topic(name="fifo", topic_type=TopicType.FIFO)
     desk.run(lambda draft: put_topic(draft, TopicConfig("closed", 1, 1, perm=PERM_READ)))
     with pytest.raises(error, match=sentence):
-        hand_over_parts(desk, *parts, **given)
+        hand_over_parts(desk, *parts, **columns)
     assert not desk.state.stages.all()
 
 
