@@ -26,7 +26,7 @@ from pyspark_rmqpull.sink.topic_parts import pieces
 Hashes = npt.NDArray[np.uint64]
 """One 64-bit number for each row or entry; they wrap around."""
 
-_PIECE_BYTES, _PIECE_ROWS = 4 << 20, 10_000
+_PIECE_BYTES, _PIECE_ROWS = 512 << 10, 10_000
 """How much is looked at together: it stays in the processor's cache, and takes little memory."""
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
