@@ -150,7 +150,9 @@ def test_a_union_of_two_sources_at_two_brokers(queries: Queries, topic: Topic, e
 
         topic.send(*(b"here %d" % number for number in range(8)))
         elsewhere.send(b"there")
-        assert queries.run(both()).bodies == [*(b"here %d" % number for number in range(8)), b"there"]
+        first = queries.run(both())
+        assert first.bodies == [*(b"here %d" % number for number in range(8)), b"there"]
+        assert [len(batch) for batch in first.batches.values()] == [4, 3, 2]
         elsewhere.send(b"there again")
         assert queries.run(both()).bodies == [b"there again"]
 
