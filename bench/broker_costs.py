@@ -19,13 +19,14 @@ from typing import Any, TypeVar
 
 import click
 from alone import measure_alone
-from load import publish_rate, pull_rate, send_rate, standard_pull_rate
+from load import publish_rate, pull_rate, send_delayed, send_rate, standard_pull_rate
 from parked import parked_pulls, parked_wake_ups
 from results import Aim, Results, machine
 from rich.console import Console
 from servers import BARE, Server, broker, peer_server
 from sizes import Numbers
 
+from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import BrokerProcess
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ PUBLISHED_ROWS = 50_000
 PUBLISHED_ROWS_OF_LARGE_TOPICS = 10_000
 """Rows of a call. Topics of all sizes are filled in the same way, which decides how large their chunks are."""
 SENT_FOR_RECOVERY = 16
+DELAYED = 20
 """Times the messages of one run."""
 _LOOP = asyncio.new_event_loop()
 """One for everything: gRPC's poller stays with every loop that it has met, and complains of those that are closed."""
@@ -144,6 +146,17 @@ def _wake_ups(results: Results, parked: str, took_ms: list[float]) -> None:
     )
 
 
+def delays(results: Results, messages: int) -> None:
+    """What delayed messages take in memory while they wait."""
+    with tempfile.TemporaryDirectory() as folder:
+        for place, data_dir in (("in memory", None), ("on disk", Path(folder))):
+            with broker(data_dir, {"later": (1, TopicType.DELAY)}) as running:
+                before_mb = running.resident_mb()
+                run(send_delayed(running.endpoints, "later", messages, 32))
+                took_mb = running.resident_mb() - before_mb
+                results.add(f"resident set of {messages:,} delayed messages, {place}", "MB", took_mb)
+
+
 def large_topics(results: Results, sizes: Sequence[int], runs: int) -> None:
     """The newest messages of topics of several sizes, and how long a start takes with all of them on disk."""
     with tempfile.TemporaryDirectory() as folder:
@@ -214,6 +227,7 @@ def measured(messages: int, rows: int, parked: int, wake_ups: int, topic_sizes: 
             measure()
     large_topics(results, topic_sizes, runs)
     sent_messages(results, messages * SENT_FOR_RECOVERY, runs)
+    delays(results, messages * DELAYED)
     return results
 
 

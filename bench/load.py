@@ -6,6 +6,7 @@ The client is Python too and shares the machine with the server: a figure is wha
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -75,6 +76,28 @@ def message(topic: str, body: bytes, tag: str = "") -> v2.Message:
     if tag:
         properties.tag = tag
     return v2.Message(topic=v2.Resource(name=topic), body=body, system_properties=properties)
+
+
+def delayed_message(topic: str, number: int) -> v2.Message:
+    """A message that comes in an hour or up to 22 hours later; its body cannot be compressed."""
+    delayed = message(topic, os.urandom(BODY_BYTES))
+    delayed.system_properties.message_type = v2.MessageType.DELAY
+    delivery_s = int(time.time()) + 3_600 + number * 7_919 % 80_000
+    delayed.system_properties.delivery_timestamp.FromSeconds(delivery_s)
+    return delayed
+
+
+async def send_delayed(endpoints: str, topic: str, messages: int, batch: int) -> None:
+    """Sends delayed messages, ``batch`` in each call."""
+    async with calls(endpoints) as call:
+        for begin in range(0, messages, batch * IN_FLIGHT):
+            numbers = range(begin, min(begin + batch * IN_FLIGHT, messages))
+            requests = [
+                messaging.SendMessageRequest(messages=[delayed_message(topic, n) for n in numbers[at : at + batch]])
+                for at in range(0, len(numbers), batch)
+            ]
+            for response in await asyncio.gather(*(call(MESSAGING.methods["SendMessage"], r) for r in requests)):
+                checked(response)
 
 
 def shares(whole: int, share: int) -> list[int]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rmqpull_broker.testing import BrokerProcess
+from rmqpull_broker.testing import BrokerProcess, Topics
 
 BARE = Path(__file__).with_name("bare.py")
 _OWN_TICKS, _ENDED_TICKS = slice(11, 13), slice(13, 15)
@@ -50,7 +50,7 @@ class Server(Process):
 
 
 @contextmanager
-def broker(data_dir: Path | None = None, topics: Mapping[str, int] | None = None, *flags: str) -> Iterator[Server]:
+def broker(data_dir: Path | None = None, topics: Topics | None = None, *flags: str) -> Iterator[Server]:
     """A broker that serves until the block ends."""
     with BrokerProcess(topics, data_dir=data_dir, arguments=flags) as process:
         yield Server(process.pid, process.endpoints, process.ready_s)

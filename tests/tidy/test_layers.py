@@ -27,7 +27,7 @@ EFFECTS = (  # what a core that is handed its time and returns its effects has n
     "os io fcntl mmap shutil tempfile pathlib logging"
 )
 FILES = "os fcntl shutil tempfile pathlib"
-STORE_NEEDS = ("model", "facts", "ports", "errors", "columns", "retention", "stages")
+STORE_NEEDS = ("model", "facts", "ports", "errors", "columns", "retention", "stages", "system_topics")
 CORE_FOR_STORE = " ".join(f"rmqpull_broker.core.{module}" for module in STORE_NEEDS)
 SERVER = (
     "rmqpull_broker.server rmqpull_broker.core rmqpull_broker.config rmqpull_broker.__version__ "

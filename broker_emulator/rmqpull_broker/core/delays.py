@@ -91,19 +91,18 @@ class Delivered(NamedTuple):
 
 
 def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
-    """Stores messages whose time has come in their own queues, oldest first, at most DELIVERIES_MAX of them.
+    """Stores messages whose time has come in their own queues, oldest first, at most DELIVERIES_MAX of them and about
+    ``pending.READ_BYTES_MAX`` bytes.
 
     A message keeps its id, its birth and its properties; its store time is ``now_ms``. The copy and the end of its
     waiting are one group of facts, so it is delivered once, whatever happens in between.
     """
     rows: dict[MessageQueue, list[StoredMessage]] = {}
-    settled: dict[MessageQueue, list[int]] = {}
+    settled: dict[MessageQueue, list[tuple[int, int]]] = {}
     count = dropped = 0
-    for waiting in draft.state.delayed.due(now_ms, DELIVERIES_MAX):
-        if draft.is_settled(waiting.place):
-            continue
-        settled.setdefault(waiting.place.queue, []).append(waiting.place.queue_offset)
-        (stored,) = read_waiting(draft.state.store, [waiting.place])
+    due = [entry for entry in draft.state.delayed.due(now_ms, DELIVERIES_MAX) if not draft.is_settled(entry.place)]
+    for waiting, stored in zip(due, read_waiting(draft.state.store, [entry.place for entry in due]), strict=False):
+        settled.setdefault(waiting.place.queue, []).append((waiting.place.queue_offset, waiting.due_ms))
         queue = real_queue(waiting.place.queue, stored.message)
         if draft.find_topic(queue.topic) is None:
             dropped += 1
@@ -115,8 +114,9 @@ def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
         count += 1
     for queue, stored_rows in rows.items():
         draft.add(RowsStored(queue, tuple(stored_rows)))
-    for queue, offsets in settled.items():
-        draft.add(Settled(queue, tuple(offsets)))
+    for queue, pairs in settled.items():
+        offsets, dues = zip(*pairs, strict=True)
+        draft.add(Settled(queue, offsets, dues))
     return Delivered(count, dropped)
 
 
@@ -176,9 +176,9 @@ def recall(draft: Draft, topic: str, handle: str, now_ms: int) -> str:
         raise IllegalOperation("recall failed, broker service not available")
     if not 0 < wanted.time_ms - now_ms < draft.properties.timer_max_delay_sec * 1000:
         raise IllegalOperation("recall failed, timestamp invalid")
-    for waiting in draft.state.delayed.of_message(wanted.msg_id):
-        queue, offset = waiting.place
-        is_meant = queue == MessageQueue(TIMER_TOPIC, wanted.broker_name, 0) and waiting.due_ms == wanted.time_ms - 1
-        if is_meant and not draft.is_settled(waiting.place):
-            draft.add(Settled(queue, (offset,)))
+    queue, due_ms = MessageQueue(TIMER_TOPIC, wanted.broker_name, 0), wanted.time_ms - 1
+    for place, _ in draft.state.delayed.find(queue, due_ms, wanted.msg_id):
+        (stored,) = read_waiting(draft.state.store, [place])
+        if stored.message.msg_id == wanted.msg_id and not draft.is_settled(place):
+            draft.add(Settled(queue, (place.queue_offset,), (due_ms,)))
     return wanted.msg_id

@@ -26,7 +26,7 @@ from rmqpull_broker.core.facts import (
     TopicPut,
 )
 from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, StoredMessage, TopicConfig
-from rmqpull_broker.core.pending import Place
+from rmqpull_broker.core.pending import Delayed, Place, Waiting
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.stages import Committed, Stage
 from rmqpull_broker.core.state import BrokerState
@@ -160,9 +160,9 @@ class Draft:
         """Whether a message that waits in the state was settled by an earlier command of this draft."""
         return place in self._settled
 
-    def is_waiting(self, place: Place) -> bool:
+    def is_waiting(self, waiting: Waiting | Delayed) -> bool:
         """Whether a message of a system queue waits in the state, and nothing in this draft has settled it."""
-        return place not in self._settled and self.state.is_waiting(place)
+        return waiting.place not in self._settled and self.state.is_waiting(waiting)
 
     def drafted_halves(self, msg_id: str) -> list[tuple[Place, StoredMessage]]:
         """The half messages with this id that earlier commands of this draft stored, oldest first."""

@@ -102,20 +102,34 @@ class ResetsAnswered:
 
 @dataclass(frozen=True)
 class Settled:
-    """Messages of a system queue, delayed or half ones, that need nothing more: delivered, resolved or given up."""
+    """Messages of a system queue, delayed or half ones, that need nothing more: delivered, resolved or given up.
+
+    ``due_ms`` says of delayed ones when they were due, by which they are found fast; older records do not have it.
+    """
 
     queue: MessageQueue
     queue_offsets: tuple[int, ...]
+    due_ms: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class StillWaiting:
-    """Offset, due time and id of messages that wait: in a snapshot in place of themselves, and, when retention has
-    stored them again, so that they fall due when they would have.
+    """Offset, due time and id of half messages that wait: in a snapshot in place of themselves, and, when retention has
+    stored them again, so that they fall due when they would have. In older snapshots of delayed messages as well.
     """
 
     queue: MessageQueue
     entries: tuple[tuple[int, int, str], ...]
+
+
+@dataclass(frozen=True)
+class StillDelayed:
+    """What a snapshot says of delayed messages in place of themselves: the due times of all of them in their order,
+    their offsets, and the hashes of their ids (``timetable.hash_of``), each a little-endian int64.
+    """
+
+    queue: MessageQueue
+    numbers: bytes
 
 
 @dataclass(frozen=True)
@@ -228,6 +242,7 @@ Fact = (
     | ResetsAnswered
     | Settled
     | StillWaiting
+    | StillDelayed
     | StillReset
     | QueuesTrimmed
     | RowsLost

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rmqpull_broker.core.errors import ConsumerGroupNotFound, OffsetNotFound, TopicNotFound
 from rmqpull_broker.core.facts import (
@@ -22,17 +22,19 @@ from rmqpull_broker.core.facts import (
     StagedCallStored,
     StagesCommitted,
     StagesEnded,
+    StillDelayed,
     StillReset,
     StillWaiting,
     TopicDeleted,
     TopicPut,
 )
 from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, TopicConfig
-from rmqpull_broker.core.pending import PendingMessages, Place, Waiting, due_ms_of, next_check_ms
+from rmqpull_broker.core.pending import Delayed, PendingMessages, Place, Waiting, due_ms_of, next_check_ms
 from rmqpull_broker.core.ports import MessageStore
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.stages import Stages
 from rmqpull_broker.core.system_topics import HALF_TOPIC, SCHEDULE_TOPIC, STAGE_PREFIX, TIMER_TOPIC, system_topics
+from rmqpull_broker.core.timetable import DelayedMessages
 
 LOST_RANGES_MAX = 100_000
 """Reports of lost rows that are remembered; beyond it the oldest are forgotten."""
@@ -60,10 +62,14 @@ class BrokerState:
         self.consumer_offsets: dict[tuple[str, MessageQueue], int] = {}
         # (group, queue) -> the offset that the group's next pull is to be told
         self.resets: dict[tuple[str, MessageQueue], int] = {}
-        self.delayed = PendingMessages()
+        self.delayed = DelayedMessages()
         self.halves = PendingMessages()
         self.stages = Stages()
-        self._pending = {SCHEDULE_TOPIC: self.delayed, TIMER_TOPIC: self.delayed, HALF_TOPIC: self.halves}
+        self._pending: dict[str, DelayedMessages | PendingMessages] = {
+            SCHEDULE_TOPIC: self.delayed,
+            TIMER_TOPIC: self.delayed,
+            HALF_TOPIC: self.halves,
+        }
         # Insertion order is age. The key makes a repeated report count once.
         self._lost: dict[tuple[str, int, LostRange], None] = {}
 
@@ -102,11 +108,13 @@ class BrokerState:
                     self.store.trim(queue, min_offset)
                     if queue.topic in self._pending:
                         self._pending[queue.topic].trim(queue, min_offset)
-            case Settled(queue, queue_offsets):
-                self._pending[queue.topic].settle(Place(queue, offset) for offset in queue_offsets)
+            case Settled(queue, queue_offsets, dues):
+                self._pending[queue.topic].settle(queue, queue_offsets, dues)
             case StillWaiting(queue, entries):
                 for offset, due_ms, msg_id in entries:
                     self._pending[queue.topic].add(Waiting(Place(queue, offset), due_ms, msg_id))
+            case StillDelayed():
+                self.delayed.restore(fact)
             case StillReset(group, offsets):
                 self._reset(group, offsets)
             case RowsLost():
@@ -187,18 +195,19 @@ class BrokerState:
         """The readable range of a queue."""
         return self.store.bounds(queue)
 
-    def is_waiting(self, place: Place) -> bool:
-        """Whether a message of a system queue waits there."""
-        return place in self._pending[place.queue.topic]
+    def is_waiting(self, waiting: Waiting | Delayed) -> bool:
+        """Whether a message of a system queue still waits."""
+        if isinstance(waiting, Delayed):
+            return waiting in self.delayed
+        return waiting in self.halves
 
-    def waiting_before(self, min_offsets: Iterable[tuple[MessageQueue, int]]) -> list[Waiting]:
-        """The messages that wait before these offsets, queue by queue, as they were stored."""
-        return [
-            waiting
-            for queue, min_offset in min_offsets
-            if queue.topic in self._pending
-            for waiting in self._pending[queue.topic].before(queue, min_offset)
-        ]
+    def waiting_before(
+        self, min_offsets: Iterable[tuple[MessageQueue, int]]
+    ) -> Iterator[Sequence[Waiting] | Sequence[Delayed]]:
+        """The messages that wait now before these offsets, queue by queue, as they were stored, some at a time."""
+        for queue, min_offset in min_offsets:
+            if queue.topic in self._pending:
+                yield from self._pending[queue.topic].before(queue, min_offset)
 
     # --- groups and offsets --------------------------------------------------------------------------------------
 
@@ -245,10 +254,7 @@ class BrokerState:
         facts += [GroupPut(group) for group in self.groups.values()]
         facts += [OffsetsCommitted(group, offsets) for group, offsets in _by_group(self.consumer_offsets)]
         facts += [StillReset(group, offsets) for group, offsets in _by_group(self.resets)]
-        waiting: dict[MessageQueue, list[tuple[int, int, str]]] = {}
-        for (queue, offset), due_ms, msg_id in (*self.delayed, *self.halves):
-            waiting.setdefault(queue, []).append((offset, due_ms, msg_id))
-        facts += [StillWaiting(queue, tuple(entries)) for queue, entries in waiting.items()]
+        facts += [*self.delayed.to_facts(), *self.halves.to_facts()]
         facts += [RowsLost(query_id, batch_id, (lost,)) for query_id, batch_id, lost in self._lost]
         facts += self.stages.to_facts()
         return facts

@@ -130,11 +130,9 @@ def check_transactions(draft: Draft, now_ms: int, store_host: str) -> list[Trans
     """Looks at the half messages past their immunity and gives those whose producers are to be asked."""
     checks = []
     appended: dict[MessageQueue, list[StoredMessage]] = {}
-    for waiting in draft.state.halves.due(now_ms, CHECKS_MAX):
-        if draft.is_settled(waiting.place):
-            continue
+    due = [entry for entry in draft.state.halves.due(now_ms, CHECKS_MAX) if not draft.is_settled(entry.place)]
+    for waiting, stored in zip(due, read_waiting(draft.state.store, [entry.place for entry in due]), strict=False):
         half_queue = waiting.place.queue
-        (stored,) = read_waiting(draft.state.store, [waiting.place])
         times = _check_times(stored.message)
         given_up = times >= draft.properties.transaction_check_max or _is_outlived(draft, stored, now_ms)
         queue = half_queue._replace(topic=CHECK_MAX_TIME_TOPIC) if given_up else half_queue

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
 
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.facts import QueuesTrimmed, RowsStored, Settled, StillWaiting
 from rmqpull_broker.core.model import MessageQueue, StoredMessage
-from rmqpull_broker.core.pending import Waiting, read_waiting
+from rmqpull_broker.core.pending import Delayed, Waiting, read_waiting, stored_bytes
 from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.core.system_topics import STAGE_PREFIX
+from rmqpull_broker.core.system_topics import HALF_TOPIC, STAGE_PREFIX
 
 PUT_AGAIN_MAX = 1_000
 """Waiting messages that one command stores again."""
 PUT_AGAIN_BYTES_MAX = 4 << 20
 """Their bytes, but for the last message: other commands wait while it is written."""
-
-_ROW_BYTES = 512
-"""About what the log holds of a message beside its body and properties."""
 
 
 class Trimming:
@@ -36,7 +32,7 @@ class Trimming:
     def __init__(self, state: BrokerState, min_offsets: Sequence[tuple[MessageQueue, int]]) -> None:
         self._min_offsets = min_offsets
         self._waiting = state.waiting_before(min_offsets)
-        self._done = 0
+        self._next: list[Waiting | Delayed] = []
         self.put_again_bytes = 0
         """About how many bytes were stored again."""
         self.is_done = False
@@ -44,51 +40,49 @@ class Trimming:
     def step(self, draft: Draft, now_ms: int) -> None:
         """Stores the next messages again; when no more are left, trims the queues."""
         now_ms = max(now_ms, draft.state.newest_store_ms)  # store times never fall within a queue
-        taken = self._waiting[self._done : self._done + PUT_AGAIN_MAX]
-        budget = PUT_AGAIN_BYTES_MAX
-        for queue, group in groupby(taken, lambda waiting: waiting.place.queue):
-            if budget <= 0:
-                break
-            budget -= self._put_again(draft, queue, list(group), budget, now_ms)
-        self.put_again_bytes += PUT_AGAIN_BYTES_MAX - budget
-        if self._done == len(self._waiting):
+        count, byte_budget = PUT_AGAIN_MAX, PUT_AGAIN_BYTES_MAX
+        queues = set[MessageQueue]()  # each once: offsets go on only in the next command
+        while count > 0 and byte_budget > 0 and self._has_more() and self._next[0].place.queue not in queues:
+            queues.add(self._next[0].place.queue)
+            rows = self._put_again(draft, count, byte_budget, now_ms)
+            count -= len(rows)
+            byte_budget -= sum(map(stored_bytes, rows))
+        self.put_again_bytes += PUT_AGAIN_BYTES_MAX - byte_budget
+        if not self._has_more():
             trim(draft, self._min_offsets)
             self.is_done = True
 
-    def _put_again(
-        self, draft: Draft, queue: MessageQueue, taken: Sequence[Waiting], byte_budget: int, now_ms: int
-    ) -> int:
-        """Stores messages of one queue again until the budget is spent, and says how many bytes they were.
+    def _has_more(self) -> bool:
+        while not self._next:
+            together = next(self._waiting, None)
+            if together is None:
+                return False
+            self._next = list(together)
+        return True
+
+    def _put_again(self, draft: Draft, count: int, byte_budget: int, now_ms: int) -> list[StoredMessage]:
+        """Stores messages of one queue again, as many as the limits allow, and gives them.
 
         A half message keeps the time of its next check, which would otherwise be counted from its new store time.
         """
-        rows: list[StoredMessage] = []
-        settled: list[int] = []
-        entries: list[tuple[int, int, str]] = []
-        byte_count = 0
-        for waiting in taken:
-            if byte_count >= byte_budget:
-                break
-            self._done += 1
-            if not draft.is_waiting(waiting.place):
-                continue
-            (stored,) = read_waiting(draft.state.store, [waiting.place])
-            offset = draft.next_offset(queue) + len(rows)
-            rows.append(replace(stored, queue_offset=offset, store_timestamp_ms=now_ms))
-            settled.append(waiting.place.queue_offset)
-            entries.append((offset, waiting.due_ms, waiting.msg_id))
-            byte_count += _byte_count(stored)
+        queue = self._next[0].place.queue
+        waiting = [entry for entry in self._next[:count] if draft.is_waiting(entry)]
+        stored = read_waiting(draft.state.store, [entry.place for entry in waiting], byte_budget)
+        self._next = waiting[len(stored) :] + self._next[count:]
+        first_offset = draft.next_offset(queue)
+        rows = [
+            replace(row, queue_offset=offset, store_timestamp_ms=now_ms)
+            for offset, row in enumerate(stored, first_offset)
+        ]
         if rows:
+            done = waiting[: len(rows)]
+            dues = tuple(entry.due_ms for entry in done)
             draft.add(RowsStored(queue, tuple(rows)))
-            draft.add(Settled(queue, tuple(settled)))
-            draft.add(StillWaiting(queue, tuple(entries)))
-        return byte_count
-
-
-def _byte_count(stored: StoredMessage) -> int:
-    message = stored.message
-    named = (*message.properties.items(), *message.system_properties.items())
-    return _ROW_BYTES + len(message.body) + sum(len(name) + len(value) for name, value in named)
+            draft.add(Settled(queue, tuple(entry.place.queue_offset for entry in done), dues))
+            if queue.topic == HALF_TOPIC:
+                ids = [row.message.msg_id for row in rows]
+                draft.add(StillWaiting(queue, tuple(zip((row.queue_offset for row in rows), dues, ids, strict=True))))
+        return rows
 
 
 def trim(draft: Draft, min_offsets: Sequence[tuple[MessageQueue, int]]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from rmqpull_broker.core.delays import DELIVERIES_MAX, Delivered, deliver_due
+from rmqpull_broker.core.delays import deliver_due
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.core.transactions import CHECKS_MAX, TransactionCheck, check_transactions
+from rmqpull_broker.core.transactions import TransactionCheck, check_transactions
 from rmqpull_broker.server.alarm import Alarm
 from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.group_commit import GroupCommit
@@ -58,35 +58,36 @@ class TimedWork:
 
     async def _deliver(self) -> None:
         try:
-            while (await self._deliver_some()).messages == DELIVERIES_MAX:
-                pass
+            while self._is_due(self._state.delayed.next_due_ms()):
+                await self._deliver_some()
         except BrokerError as error:
             _logger.warning("delayed messages could not be delivered and are tried again: %s", error)
             self._deliveries.set(self._clock.passing_ms() + RETRY_MS)
             return
         self.delayed()
 
-    async def _deliver_some(self) -> Delivered:
+    def _is_due(self, due_ms: int | None) -> bool:
+        return due_ms is not None and due_ms <= self._clock.wall_ms()
+
+    async def _deliver_some(self) -> None:
         now_ms = self._clock.wall_ms()
         delivered = await self._group_commit.execute(lambda draft: deliver_due(draft, now_ms, self._store_host))
         if delivered.dropped:
             _logger.warning("%d delayed messages were dropped: their topics are gone", delivered.dropped)
-        return delivered
 
     async def _check(self) -> None:
         try:
-            while len(await self._check_some()) == CHECKS_MAX:
-                pass
+            while self._is_due(self._state.halves.next_due_ms()):
+                await self._check_some()
         except BrokerError as error:
             _logger.warning("half messages could not be checked: %s", error)
         self._set_check()
 
-    async def _check_some(self) -> list[TransactionCheck]:
+    async def _check_some(self) -> None:
         now_ms = self._clock.wall_ms()
         checks = await self._group_commit.execute(lambda draft: check_transactions(draft, now_ms, self._store_host))
         for check in checks:
             self._ask(check)
-        return checks
 
     @property
     def is_busy(self) -> bool:

@@ -60,6 +60,18 @@ class SavedChunk(NamedTuple):
     size: int | None
 
 
+class PackedRows(NamedTuple):
+    """Rows that nobody reads for long: compressed, since much in them is alike."""
+
+    data: bytes
+    byte_count: int
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        """The rows."""
+        return pa.ipc.read_record_batch(pa.decompress(self.data, self.byte_count, "zstd"), columns.STORED_SCHEMA)
+
+
 class FreshChunk(NamedTuple):
     """A chunk that is in no queue file yet."""
 
@@ -68,8 +80,22 @@ class FreshChunk(NamedTuple):
     first_store_ms: int
     last_store_ms: int
     written: LogRange
-    batch: pa.RecordBatch
+    rows: pa.RecordBatch | PackedRows
     byte_count: int
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        """The rows."""
+        return self.rows.batch if isinstance(self.rows, PackedRows) else self.rows
+
+    def packed(self) -> FreshChunk:
+        """The same in less memory."""
+        data = self.batch.serialize()
+        # As bytes: an Arrow buffer would keep all the room that the compression might have needed.
+        packed = PackedRows(pa.compress(data, "zstd", asbytes=True), data.size)
+        # What was merged before left gaps that nobody fills for long.
+        pa.default_memory_pool().release_unused()
+        return self._replace(rows=packed, byte_count=len(packed.data))
 
     @property
     def is_full(self) -> bool:

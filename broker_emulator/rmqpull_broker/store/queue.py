@@ -17,7 +17,7 @@ from rmqpull_broker.core.facts import ColumnsStored, QueuePart, RowsStored
 from rmqpull_broker.core.model import Bounds, MessageQueue, StoredMessage
 from rmqpull_broker.core.ports import LogRange, Span
 from rmqpull_broker.store import chunks
-from rmqpull_broker.store.chunks import FreshChunk, SavedChunk, fresh_chunk, spanning
+from rmqpull_broker.store.chunks import FreshChunk, PackedRows, SavedChunk, fresh_chunk, spanning
 from rmqpull_broker.store.rows import LoggedRows, decode_columns
 
 TAIL_ROWS_MAX = 1024
@@ -30,14 +30,23 @@ Load = Callable[[SavedChunk], pa.RecordBatch]
 class ConsumeQueue:
     """Messages of one queue by their offset.
 
-    Arguments: how a saved chunk is read; and, for a queue that is taken from a snapshot, the first offset that can be
-    read, the one behind the saved chunks, and these.
+    Arguments: how a saved chunk is read; for a queue that is taken from a snapshot, the first offset that can be read,
+    the one behind the saved chunks, and these; whether chunks that stay in memory are compressed once they are full.
     """
 
     def __init__(
-        self, load: Load, min_offset: int = 0, unsaved_from: int = 0, saved: Sequence[SavedChunk] = ()
+        self,
+        load: Load,
+        min_offset: int = 0,
+        unsaved_from: int = 0,
+        saved: Sequence[SavedChunk] = (),
+        *,
+        packs: bool = False,
     ) -> None:
         self._load = load
+        self._packs = packs
+        # The packed chunk that was read last, and its rows.
+        self._unpacked: tuple[FreshChunk, pa.RecordBatch] | None = None
         self._min_offset = min_offset
         self._chunks: list[FreshChunk | SavedChunk] = list(saved)
         self._ends = [chunk.first_offset + chunk.row_count for chunk in saved]  # the offset behind each chunk
@@ -117,9 +126,14 @@ class ConsumeQueue:
             self._chunks.pop()
             self._ends.pop()
             chunk = last.merged(chunk)
+        is_full = chunk.is_full
+        if is_full and self._packs:
+            self.unsaved_bytes -= chunk.byte_count
+            chunk = chunk.packed()
+            self.unsaved_bytes += chunk.byte_count
         self._chunks.append(chunk)
         self._ends.append(self._chunks_end)
-        if chunk.is_full:
+        if is_full:
             self._final_count = len(self._chunks)
 
     # --- saving --------------------------------------------------------------------------------------------------
@@ -187,10 +201,17 @@ class ConsumeQueue:
         self.seal(until_offset)
         while from_offset < until_offset:
             chunk = self._chunks[bisect.bisect_right(self._ends, from_offset)]
-            batch = chunk.batch if isinstance(chunk, FreshChunk) else self._load(chunk)
+            batch = self._rows_of(chunk) if isinstance(chunk, FreshChunk) else self._load(chunk)
             taken = batch.slice(from_offset - chunk.first_offset, until_offset - from_offset)
             from_offset += taken.num_rows
             yield taken
+
+    def _rows_of(self, chunk: FreshChunk) -> pa.RecordBatch:
+        if not isinstance(chunk.rows, PackedRows):
+            return chunk.rows
+        if self._unpacked is None or self._unpacked[0] is not chunk:
+            self._unpacked = chunk, chunk.batch
+        return self._unpacked[1]
 
     def spans(self, from_offset: int, until_offset: int) -> list[Span]:
         """What is known of the bytes of ``[from_offset, until_offset)``: those of saved chunks that lie in it."""
@@ -220,6 +241,7 @@ class ConsumeQueue:
         if self._min_offset == self.bounds().max_offset:
             self._empty_tail()
             self._chunks_end = self._min_offset
+        self._unpacked = None
         gone = bisect.bisect_right(self._ends, self._min_offset)
         self.unsaved_bytes -= sum(chunk.byte_count for chunk in self._chunks[:gone] if isinstance(chunk, FreshChunk))
         del self._chunks[:gone], self._ends[:gone]

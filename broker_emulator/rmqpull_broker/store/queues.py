@@ -12,6 +12,7 @@ from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored
 from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.ports import LogRange, Span
 from rmqpull_broker.core.retention import RetentionLimits
+from rmqpull_broker.core.system_topics import DELAY_TOPICS
 from rmqpull_broker.store.chunks import FreshChunk, SavedChunk
 from rmqpull_broker.store.queue import ConsumeQueue
 from rmqpull_broker.store.rows import LoggedRows
@@ -123,7 +124,9 @@ class ConsumeQueues:
     def _queue(self, queue: MessageQueue) -> ConsumeQueue:
         consume_queue = self._queues.get(queue)
         if consume_queue is None:
-            consume_queue = self._queues[queue] = ConsumeQueue(self._loader(queue))
+            # Without queue files, what waits for long would take most of the memory.
+            packs = self._load is None and queue.topic in DELAY_TOPICS
+            consume_queue = self._queues[queue] = ConsumeQueue(self._loader(queue), packs=packs)
         return consume_queue
 
     def _loader(self, queue: MessageQueue) -> Callable[[SavedChunk], pa.RecordBatch]:

@@ -20,7 +20,7 @@ A record is one group of facts, kept whole or not at all. The checksum covers ev
 was torn by a power cut from damage to what was acknowledged. A record without entries says nothing else: it is the mark
 that a broker leaves when it stops in order, and when it has started.
 
-An entry is one fact; ``header`` is JSON, ``data`` is empty but for messages::
+An entry is one fact; ``header`` is JSON, ``data`` is empty but for messages and their times::
 
     0        4        8                16
     +--------+--------+----------------+---------------+-------------
@@ -28,7 +28,8 @@ An entry is one fact; ``header`` is JSON, ``data`` is empty but for messages::
     |        | length |                |               |
     +--------+--------+----------------+---------------+-------------
 
-Data of COLUMNS is one Arrow IPC record batch of ``columns.STORED_SCHEMA``; data of ROWS is described in ``store.rows``.
+Data of COLUMNS is one Arrow IPC record batch of ``columns.STORED_SCHEMA``; data of ROWS is described in ``store.rows``,
+that of delayed messages in a snapshot in ``facts.StillDelayed``.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rmqpull_broker.core import columns
-from rmqpull_broker.core.facts import ColumnsStored, Fact, QueuePart, RowsStored
+from rmqpull_broker.core.facts import ColumnsStored, Fact, QueuePart, RowsStored, StillDelayed
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.store import format_1, small_facts
 from rmqpull_broker.store.rows import LoggedRows, encode_rows
@@ -63,7 +64,7 @@ _unpack_entry, _ENTRY_BYTES = _ENTRY_HEADER.unpack_from, _ENTRY_HEADER.size
 SEGMENT_HEADER_BYTES = _SEGMENT_HEADER.size
 RECORD_HEADER_BYTES = _RECORD_HEADER.size
 
-_ROWS, _COLUMNS = 3, 4
+_ROWS, _COLUMNS, _DELAYED = 3, 4, 19
 
 
 class UnknownFormat(Exception):
@@ -179,6 +180,8 @@ def _encode(fact: Fact) -> tuple[int, Any, bytes | pa.Buffer]:
         return _ROWS, fact.queue, encode_rows(fact.rows)
     if isinstance(fact, ColumnsStored):
         return _COLUMNS, fact.parts, fact.batch.serialize()
+    if isinstance(fact, StillDelayed):
+        return _DELAYED, fact.queue, fact.numbers
     codec = small_facts.BY_FACT[type(fact)]
     return codec.kind, codec.to_json(fact), b""
 
@@ -189,6 +192,8 @@ def _decode(kind: int, header: bytes, data: memoryview) -> Fact:
     if kind == _COLUMNS:
         parts = tuple(QueuePart(MessageQueue(*queue), first, count) for queue, first, count in json.loads(header))
         return ColumnsStored(parts, pa.ipc.read_record_batch(pa.py_buffer(bytes(data)), columns.STORED_SCHEMA))
+    if kind == _DELAYED:
+        return StillDelayed(_queue(header), bytes(data))
     if kind not in small_facts.BY_KIND:
         raise UnknownFormat(f"a record holds a fact of the unknown kind {kind}")
     return small_facts.BY_KIND[kind].from_json(json.loads(header))

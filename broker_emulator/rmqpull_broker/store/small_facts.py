@@ -83,7 +83,7 @@ def _commit_from_json(form: Any) -> StagesCommitted:
 CODECS = (
     Codec(1, TopicPut, _topic_to_json, _topic_from_json),
     Codec(2, GroupPut, lambda f: asdict(f.group), lambda j: GroupPut(GroupConfig(**j))),
-    # 3 and 4 are messages: see ``record``.
+    # 3 and 4 are messages, 19 is StillDelayed: see ``record``.
     Codec(
         5,
         OffsetsCommitted,
@@ -103,8 +103,8 @@ CODECS = (
     Codec(
         11,
         Settled,
-        lambda f: [f.queue, f.queue_offsets],
-        lambda j: Settled(MessageQueue(*j[0]), tuple(j[1])),
+        lambda f: [f.queue, f.queue_offsets, *([f.due_ms] if f.due_ms else [])],
+        lambda j: Settled(MessageQueue(*j[0]), *map(tuple, j[1:])),
     ),
     Codec(
         13,

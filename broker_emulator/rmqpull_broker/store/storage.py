@@ -11,6 +11,7 @@ from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.ports import Job, LogRange, Snapshotted
 from rmqpull_broker.core.retention import ClosedSegment, RetentionLimits, kept_from
+from rmqpull_broker.core.system_topics import DELAY_TOPICS
 from rmqpull_broker.store.chunks import DamagedChunk, FreshChunk, SavedChunk
 from rmqpull_broker.store.commit_log import SEGMENT_BYTES, CommitLog, Recovery
 from rmqpull_broker.store.queue_files import CACHE_BYTES, FILE_BYTES, QueueFiles
@@ -295,9 +296,11 @@ class SaveJob:
             self._saved.append(chunk.saved(self._files.save(chunk.batch)))
 
     def finish(self) -> None:
-        """Lets the queues forget the rows of the saved chunks; they stay in the cache as long as there is room."""
+        """Lets the queues forget the rows of the saved chunks; they stay in the cache as long as there is room, unless
+        nobody is going to read them soon.
+        """
         for (queue, chunk), saved in zip(self._ready, self._saved, strict=False):
-            if self._store.install(queue, chunk, saved):
+            if self._store.install(queue, chunk, saved) and queue.topic not in DELAY_TOPICS:
                 self._files.keep(saved.location, chunk.batch)
 
 

@@ -10,7 +10,7 @@ from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.pending import PendingMessages, Place, Waiting, next_check_ms
 from rmqpull_broker.core.properties import BrokerProperties
 
-QUEUE = MessageQueue("rmq_sys_wheel_timer", "broker-a", 0)
+QUEUE = MessageQueue("RMQ_SYS_TRANS_HALF_TOPIC", "broker-a", 0)
 
 
 def waiting(offset: int, due_ms: int, msg_id: str = "") -> Waiting:
@@ -35,16 +35,16 @@ def test_what_is_due_comes_by_time_and_then_as_it_was_stored() -> None:
 def test_the_next_time_is_known() -> None:
     pending = filled(waiting(0, 30), waiting(1, 10))
     assert pending.next_due_ms() == 10
-    pending.settle([Place(QUEUE, 1)])
+    pending.settle(QUEUE, [1])
     assert pending.next_due_ms() == 30
-    pending.settle([Place(QUEUE, 0), Place(QUEUE, 0), Place(QUEUE, 77)])
+    pending.settle(QUEUE, [0, 0, 77])
     assert (pending.next_due_ms(), len(pending)) == (None, 0)
 
 
 def test_messages_are_found_by_their_id() -> None:
     pending = filled(waiting(0, 30, "a"), waiting(1, 10, "b"), waiting(2, 20, "a"))
     assert [entry.place.queue_offset for entry in pending.of_message("a")] == [0, 2]
-    pending.settle([Place(QUEUE, 0), Place(QUEUE, 2)])
+    pending.settle(QUEUE, [0, 2])
     assert pending.of_message("a") == []
 
 
@@ -53,7 +53,7 @@ def test_what_retention_deletes_waits_no_longer() -> None:
     pending = filled(waiting(0, 30), waiting(1, 10), other)
     pending.trim(QUEUE, 1)
     assert list(pending) == [waiting(1, 10), other]
-    assert Place(QUEUE, 0) not in pending
+    assert waiting(0, 30) not in pending
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 20), st.integers(0, 5))))
@@ -65,7 +65,7 @@ def test_it_is_a_sorted_list_that_forgets(steps: list[tuple[bool, int, int]]) ->
             pending.add(model[offset])
         elif not adds:
             model.pop(offset, None)
-            pending.settle([Place(QUEUE, offset)])
+            pending.settle(QUEUE, [offset])
     assert list(pending) == list(model.values())
     assert pending.due(5, 99) == sorted(model.values(), key=lambda entry: entry.due_ms)
     assert pending.next_due_ms() == min((entry.due_ms for entry in model.values()), default=None)

@@ -175,7 +175,8 @@ def test_the_facts_of_a_state_give_the_same_state(desk: Desk) -> None:
         assert getattr(again, known) == getattr(desk.state, known)
     assert again.rows_lost("q") == desk.state.rows_lost("q")
     for waiting, expected in ((again.delayed, desk.state.delayed), (again.halves, desk.state.halves)):
-        assert [entry.msg_id for entry in waiting] == [entry.msg_id for entry in expected] != []
+        assert list(waiting) == list(expected) != []
+    assert again.delayed.find(timer, 5_000, "later") == desk.state.delayed.find(timer, 5_000, "later") != []
 
 
 @pytest.mark.parametrize("kept", [OffsetsReset, StillReset])

@@ -11,7 +11,7 @@ from rmqpull_broker.core import trimming
 from rmqpull_broker.core.delays import deliver_due, recall, recall_handle
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicType
-from rmqpull_broker.core.pending import Waiting
+from rmqpull_broker.core.pending import Delayed, Waiting
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.transactions import Resolution, TransactionEnd, check_transactions, end_transaction
 from rmqpull_broker.core.trimming import Trimming, trim
@@ -56,7 +56,7 @@ def deliver(desk: Desk, now_ms: int) -> list[StoredMessage]:
     return desk.rows(desk.queue(topic="later"))
 
 
-def waiting(desk: Desk) -> list[Waiting]:
+def waiting(desk: Desk) -> list[Waiting | Delayed]:
     return [*desk.state.delayed, *desk.state.halves]
 
 

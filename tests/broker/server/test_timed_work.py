@@ -121,8 +121,7 @@ def test_what_fell_due_while_the_broker_was_down_comes_at_its_start() -> None:
 
 
 def test_more_than_one_command_delivers_come_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("core.delays", "server.timed_work"):
-        monkeypatch.setattr(f"rmqpull_broker.{module}.DELIVERIES_MAX", 2)
+    monkeypatch.setattr("rmqpull_broker.core.delays.DELIVERIES_MAX", 2)
 
     async def story(broker: Broker) -> None:
         broker.work.start()

@@ -1,5 +1,7 @@
 """All consume queues together."""
 
+import random
+
 import pytest
 
 from rmqpull_broker.core import columns
@@ -58,3 +60,43 @@ def test_in_memory_single_messages_go_as_well(queues: ConsumeQueues) -> None:
         queues.trim(queue, end)
     assert queues.unsaved_bytes == 0
     assert queues.bounds(FIRST) == Bounds(3, 3)
+
+
+def delayed_rows(count: int) -> list[StoredMessage]:
+    """Messages whose ids and bodies of 100 bytes cannot be compressed."""
+    dice = random.Random(7)
+    properties = {"REAL_TOPIC": "later", "REAL_QID": "0"}
+    return [
+        StoredMessage(
+            Message(
+                dice.randbytes(100),
+                dice.randbytes(16).hex(),
+                system_properties={**properties, "TIMER_OUT_MS": str(dice.randrange(1 << 37))},
+                born_host="10.0.0.1:54321",
+            ),
+            offset,
+            5,
+            "127.0.0.1:8081",
+        )
+        for offset in range(count)
+    ]
+
+
+def test_in_memory_delayed_messages_take_a_hundred_bytes_beside_their_bodies() -> None:
+    queues, timer, count = ConsumeQueues(), MessageQueue("rmq_sys_wheel_timer", "broker-a", 0), 16_384
+    rows = delayed_rows(count)
+    for begin in range(0, count, 32):
+        queues.append(RowsStored(timer, tuple(rows[begin : begin + 32])))
+    assert queues.unsaved_bytes < count * 170
+    assert columns.to_rows(queues.read(timer, 8_000, 8_400)) == rows[8_000:8_400]
+    assert columns.to_rows(queues.read(timer, 0, count)) == rows
+    queues.trim(timer, 8_192)
+    assert 0 < queues.unsaved_bytes < count * 90
+    queues.trim(timer, count)
+    assert queues.unsaved_bytes == 0
+
+
+def test_what_others_read_is_not_compressed() -> None:
+    queues, count = ConsumeQueues(), 8_192
+    queues.append(RowsStored(FIRST, tuple(delayed_rows(count))))
+    assert queues.unsaved_bytes > count * 250

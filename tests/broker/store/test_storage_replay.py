@@ -281,9 +281,9 @@ class Story:
         self._take(self.broker.expire(self.now_ms, limits))
         assert self._waiting() == before
 
-    def _waiting(self) -> list[tuple[int, str]]:
+    def _waiting(self) -> list[int]:
         state = self.broker.state
-        return sorted((entry.due_ms, entry.msg_id) for entry in (*state.delayed, *state.halves))
+        return sorted(entry.due_ms for entry in (*state.delayed, *state.halves))
 
     def restart(self, disk: MemoryFileSystem) -> None:
         self.disk = disk
