@@ -92,7 +92,7 @@ class Delivered(NamedTuple):
 
 def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
     """Stores messages whose time has come in their own queues, oldest first, at most DELIVERIES_MAX of them and about
-    ``pending.READ_BYTES_MAX`` bytes.
+    ``pending._READ_BYTES_MAX`` bytes.
 
     A message keeps its id, its birth and its properties; its store time is ``now_ms``. The copy and the end of its
     waiting are one group of facts, so it is delivered once, whatever happens in between.

@@ -68,7 +68,7 @@ class Delayed(NamedTuple):
     due_ms: int
 
 
-READ_BYTES_MAX = 4 << 20
+_READ_BYTES_MAX = 4 << 20
 """About how many bytes of waiting messages one command reads, but for one message."""
 _FIRST_READ = 16
 _GAP_MAX = 1_024
@@ -76,7 +76,7 @@ _ROW_BYTES = 512
 
 
 def read_waiting(
-    store: MessageStore, places: Sequence[Place], byte_budget: int = READ_BYTES_MAX
+    store: MessageStore, places: Sequence[Place], byte_budget: int = _READ_BYTES_MAX
 ) -> list[StoredMessage]:
     """Waiting messages as they were stored, in the order of ``places``.
 

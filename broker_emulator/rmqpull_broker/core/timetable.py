@@ -18,7 +18,7 @@ from rmqpull_broker.core.facts import StillDelayed
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pending import Delayed, Place, Waiting
 
-BLOCK_MAX = 1_024
+_BLOCK_MAX = 1_024
 """Messages that are kept in order together: an insertion moves half as many."""
 _TOGETHER = 1_000
 """Messages that become objects at one time."""
@@ -96,14 +96,14 @@ class Timetable:
         if self._is_at(index, place, due_ms, offset):
             return
         if index == len(self._blocks):
-            if not index or len(self._blocks[-1].dues) == BLOCK_MAX:
+            if not index or len(self._blocks[-1].dues) == _BLOCK_MAX:
                 self._blocks.append(_Block(array("q"), array("q"), array("q")))
                 self._lasts.append((due_ms, offset))
             else:
                 index, place = index - 1, len(self._blocks[-1].dues)
         block = self._blocks[index]
         block.insert(place, due_ms, offset, id_hash)
-        if len(block.dues) > BLOCK_MAX:
+        if len(block.dues) > _BLOCK_MAX:
             self._blocks.insert(index + 1, block.split())
             self._lasts.insert(index + 1, self._blocks[index + 1].last)
         self._lasts[index] = block.last

@@ -59,7 +59,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["add", "settle", "settle by time", "
 @given(STEPS, st.integers(2, 5), st.randoms(use_true_random=False))
 def test_it_is_a_sorted_list_that_forgets(steps: list[tuple[str, int]], block: int, dice: random.Random) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(timetable, "BLOCK_MAX", block)
+        patch.setattr(timetable, "_BLOCK_MAX", block)
         patch.setattr(timetable, "_TOGETHER", 3)
         delayed, model, next_offset = DelayedMessages(), dict[int, int](), 0
         for step, number in steps:

@@ -113,7 +113,7 @@ def test_every_delayed_message_is_delivered_once_at_its_time(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trimming, "PUT_AGAIN_MAX", together)
-        patch.setattr(timetable, "BLOCK_MAX", 2)
+        patch.setattr(timetable, "_BLOCK_MAX", 2)
         story = Story(start)
         for action in actions:
             story.act(action)
