@@ -7,15 +7,18 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_rmqpull.client import connect
+from pyspark_rmqpull.client.producing import Transaction, producer_of
 from pyspark_rmqpull.connection import Connection
 
 if TYPE_CHECKING:
@@ -45,6 +48,29 @@ def test_one_task_writes_a_hundred_topics_once_and_each_queue_in_order(serve: Se
         assert sorted(bodies) == list(range(number, 102_000, 100))
         begins = [row.queue_offset == 0 for row in messages]
         assert all(first < second or begins[at + 1] for at, (first, second) in enumerate(pairwise(bodies)))
+
+
+def test_a_broker_killed_within_a_commit_stores_the_rest_once(start_broker: StartBroker, tmp_path: Path) -> None:
+    names = [f"topic-{number:02}" for number in range(20)]
+    broker = start_broker(dict.fromkeys(names, 2), tmp_path, "columns,admin,stages")
+    connection = Connection(broker.endpoints, 60_000)
+    producer, batch = producer_of(connection), Transaction("query", 7)
+    rows = pa.record_batch({"body": [b"x"] * 1_000})
+    for place in range(200):
+        producer.start_stage(batch, "s", place, [(name, 50) for name in names], rows, False, 60_000)()
+
+    def counts() -> set[int]:
+        of_topics = connect(connection).bounds(names).values()
+        return {sum(queue.max_offset for queue in bounds.queues.values()) for bounds in of_topics}
+
+    with ThreadPoolExecutor(1) as beside:
+        committed = beside.submit(producer.commit, batch, [("s", 200)], 60_000)
+        while not committed.done() and counts() == {0}:
+            pass
+        broker.kill()
+        broker.start()
+        committed.result()
+    assert counts() == {200 * 50}
 
 
 @pytest.mark.large
