@@ -55,6 +55,7 @@ setup(
         ],
         "dev": [
             "pytest>=9",
+            "pytest-timeout>=2.4",  # ends a test that hangs, and names it
             "pytest-xdist>=3.8",  # two processes share the tests
             "pytest-rerunfailures>=16.7",  # for a failure of Spark's on a machine that stands still, see pyproject.toml
             "testcontainers>=4.9",

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from servers import Process
 
 READY_WITHIN_S = 60
+_END_S = 60
 REQUEST_TIMEOUT_S = 60
 JVM_OPTIONS = (
     *("-server", "-Xmx1G", "-Xms1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
@@ -142,7 +143,11 @@ def kafka() -> Iterator[Kafka]:
                 yield Kafka(f"127.0.0.1:{broker}", Process(process.pid))
             finally:
                 process.terminate()
-                process.wait()
+                try:
+                    process.wait(_END_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait(_END_S)
 
 
 def _java() -> str:

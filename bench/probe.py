@@ -24,6 +24,7 @@ from timing import batch_seconds, stream_seconds
 from topics import of_kafka, ours, with_selection
 
 EVERY_S = 0.05
+_END_S = 60
 JVM, SOURCE, WORKER = "JVM", "driver-side Python", "Python worker"
 
 
@@ -78,7 +79,7 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
-        self._thread.join()
+        self._thread.join(_END_S)
 
     def _run(self) -> None:
         while not self._stopped.wait(EVERY_S):

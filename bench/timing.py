@@ -9,6 +9,9 @@ from typing import NamedTuple
 from comparison import Mismeasured
 from pyspark.sql import DataFrame
 
+_READ_S_MAX = 1800
+"""No read of a benchmark takes nearly as long."""
+
 
 class StreamSeconds(NamedTuple):
     """How long a stream took from its start to its end, and the micro-batches alone."""
@@ -32,7 +35,9 @@ def _read(stream: DataFrame, rows: int) -> StreamSeconds:
         writer = stream.writeStream.format("noop").option("checkpointLocation", checkpoint)
         begun = time.perf_counter()
         query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
+        if not query.awaitTermination(_READ_S_MAX):
+            query.stop()
+            raise Mismeasured(f"the read has not ended within {_READ_S_MAX} s")
         took_s = time.perf_counter() - begun
         told = query.recentProgress
     read = sum(progress["numInputRows"] for progress in told)

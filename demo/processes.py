@@ -134,7 +134,7 @@ class Child:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.01)
-        self._process.wait()
+        self._process.wait(KILL_SECONDS_MAX)
         return sorted(names)
 
     def last_words(self) -> str:

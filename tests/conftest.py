@@ -31,6 +31,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import settings
 from tests.process_guard import ProcessGuard
 from tests.spark_settings import spark_environment
+from tests.waiting import WAIT_S
 
 from rmqpull_broker.testing import BrokerProcess, Topics
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -262,7 +263,7 @@ def start_proxy(authority: Authority) -> Iterator[StartProxy]:
                 port = server.add_secure_port("127.0.0.1:0", credentials)
             server.start()
             started.callback(handler.close)
-            started.callback(lambda: server.stop(0).wait())
+            started.callback(lambda: server.stop(0).wait(WAIT_S))
             return Proxy(f"127.0.0.1:{port}", handler.seen)
 
         yield start

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.waiting import wait_until
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
@@ -37,8 +38,7 @@ def all_bodies(client: Client, queue: v2.MessageQueue) -> list[bytes]:
 def start_parked_pull(client: Client) -> Started:
     """A pull that waits at the broker. Its group is there once it has come in, and then nothing comes before it."""
     pull = client.start_pull(SINGLE, 0, group="parked", wait_ms=250_000)
-    while client.update_offset("parked", SINGLE, 0) != "OK":
-        pass
+    wait_until(lambda: client.update_offset("parked", SINGLE, 0) == "OK", "come in")
     return pull
 
 

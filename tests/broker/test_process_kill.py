@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pyarrow as pa
+from tests.waiting import WAIT_S
 
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -48,11 +49,12 @@ class Load:
 
     def await_acknowledged(self, count: int) -> None:
         for _ in range(count):
-            assert self._progress.acquire(timeout=60)
+            assert self._progress.acquire(timeout=WAIT_S)
 
     def join(self) -> None:
         for thread in self._threads:
-            thread.join()
+            thread.join(WAIT_S)
+            assert not thread.is_alive(), "a producer did not notice that the broker is gone"
 
     @staticmethod
     def _until_gone(work: Callable[[], None]) -> None:

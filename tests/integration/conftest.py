@@ -164,7 +164,7 @@ class Queries:
     def run(self, stream: DataFrame, on_batch: Callable[[int], None] = lambda _: None) -> Run:
         """Runs a query over what is available now. Raises what ends it."""
         run = self.start(stream, on_batch, available_now=True)
-        run.query.awaitTermination()
+        assert run.query.awaitTermination(WAIT_S), f"the query has not ended within {WAIT_S} s"
         return run
 
 

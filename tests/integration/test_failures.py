@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from tests.waiting import WAIT_S
 
 if TYPE_CHECKING:
     from tests.conftest import StartBroker
@@ -32,7 +33,7 @@ def test_a_query_outlasts_a_crash_of_the_broker(
 
     stream = queries.stream(crashing, consumerGroup="g", maxOffsetsPerTrigger="10", requestTimeoutMs="60000")
     run = queries.run(stream, crash)
-    starting.join()
+    starting.join(WAIT_S)
     assert [len(batch) for batch in run.batches.values()] == [10, 10, 10]
     assert run.bodies == bodies
     assert crashing.committed("g") == crashing.ends()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from tests.waiting import WAIT_S
 
 from pyspark_rmqpull.local_offset_store import LocalFileOffsetStore
 from pyspark_rmqpull.model import MessageQueue
@@ -259,7 +260,7 @@ def test_a_batch_waits_for_its_topic(
         assert read.collect() == []
     finally:
         has_ended.set()
-        creating.join()
+        creating.join(WAIT_S)
 
 
 def test_a_topic_that_does_not_come_in_time_is_named(

@@ -18,6 +18,8 @@ REPOSITORY = Path(__file__).parents[2]
 TIMEOUT_S = 900
 END_S = 60
 
+pytestmark = pytest.mark.timeout(2 * TIMEOUT_S)
+
 
 def soaked(tmp_path: Path, *arguments: str) -> dict[str, Any]:
     """The result of a soak. Fails when it has findings."""

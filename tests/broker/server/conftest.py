@@ -304,9 +304,8 @@ class Scene:
         """Starts a pull and returns when it is held."""
         task = asyncio.ensure_future(pull)
         before = len(self.edge.service.parking)
-        while len(self.edge.service.parking) == before:
-            assert not task.done(), task
-            await asyncio.sleep(0)
+        await until(lambda: task.done() or len(self.edge.service.parking) > before, "held")
+        assert not task.done(), task
         return task
 
     async def is_still_held(self, task: asyncio.Task[Any]) -> bool:

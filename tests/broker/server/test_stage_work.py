@@ -8,6 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 import pytest
+from tests.waiting import until
 
 from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import ServiceNotAvailable
@@ -94,9 +95,8 @@ class Broker:
         """Lets time pass and gives how many messages can be read then."""
         self.clock.advance(ms)
         await self.group_commit.settled()
-        while self.work.is_busy:
-            await asyncio.sleep(0)
-            await self.group_commit.settled()
+        await until(lambda: not self.work.is_busy, "done with its work")
+        await self.group_commit.settled()
         return self.state.bounds(QUEUE).max_offset
 
     @property

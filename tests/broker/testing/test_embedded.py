@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
+from tests.waiting import wait_until
 
 from rmqpull_broker.core.errors import BadRequest, TopicNotFound
 from rmqpull_broker.core.model import Message, TopicType
@@ -74,8 +75,7 @@ def test_calls_go_wrong_on_demand(connect: Connect) -> None:
             client.call("QueryRoute", ROUTE)
         held = broker.faults.hold("QueryRoute")
         call = client.start("QueryRoute", ROUTE)
-        while not broker.faults.kept(held):
-            pass
+        wait_until(lambda: bool(broker.faults.kept(held)), "held")
         broker.faults.release(held)
         assert call.answer().status.code == v2.Code.OK
         assert [report.struck for report in broker.faults.reports()] == [2, 1, 1]
@@ -89,8 +89,7 @@ def test_a_delayed_call_waits_for_the_clock(connect: Connect) -> None:
     with running_broker(topics={"orders": 1}, clock="manual") as broker:
         delayed = broker.faults.delay("QueryRoute", 60_000)
         call = connect(broker.endpoints).start("QueryRoute", ROUTE)
-        while not broker.faults.kept(delayed):
-            pass
+        wait_until(lambda: bool(broker.faults.kept(delayed)), "delayed")
         broker.clock.advance(minutes=1)
         assert call.answer().status.code == v2.Code.OK
 

@@ -154,7 +154,7 @@ def test_a_broker_that_is_away_in_the_middle_of_a_read_is_not_noticed(
     starting = threading.Thread(target=broker.start)
     starting.start()
     read += found
-    starting.join()
+    starting.join(WAIT_S)
     assert sorted(read) == all_of(ranges)
     assert [offset for mine, offset in read if mine == queue(1)] == list(range(len(read) // 2))
     client.close()

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.waiting import wait_until
 
 from pyspark_rmqpull.client.producing import Producer, Transaction
 from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused, RmqpullError
@@ -132,6 +133,5 @@ def test_nothing_more_is_staged_of_a_batch_that_was_committed(producer: FakeProd
 def test_a_stage_is_kept_alive_while_its_task_waits(producer: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "_KEEPS_PER_TIMEOUT", 10_000)
     delivery = Handover(producer, "stage", transactionTimeoutMs="10000").delivery
-    while producer.keeps < 2:  # a thread of its own does it
-        pass
+    wait_until(lambda: producer.keeps >= 2, "kept alive twice")  # a thread of its own does it
     delivery.close()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
+from tests.integration.processes import WAIT_S
 
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 
@@ -54,7 +55,7 @@ class Sink:
         given = {"endpoints": self.broker.endpoints, "checkpointLocation": str(self.checkpoint), **options}
         writer = stream.writeStream.format("rmqpull").outputMode(mode).options(**given)
         query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
+        assert query.awaitTermination(WAIT_S), f"the query has not ended within {WAIT_S} s"
         return query
 
 

@@ -74,6 +74,7 @@ def test_a_broker_killed_within_a_commit_stores_the_rest_once(start_broker: Star
 
 
 @pytest.mark.large
+@pytest.mark.timeout(3600)
 @EXACTLY_ONCE
 @pytest.mark.parametrize(
     ("row_count", "topic_count"), [(1_020_000, 100), (10_000_000, 1_000)], ids=["100 topics", "1000 topics"]
