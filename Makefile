@@ -21,7 +21,7 @@ TEST_PROCESSES = $$(cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: set-up ## real flights through the broker into Spark, verified (about 2 minutes)
+demo: set-up ## real flights through the broker into Spark, verified (under 90 seconds)
 	@$(SPARK_ENV) "$(PYTHON)" demo/flights.py $(ARGS)
 
 # That many processes take file after file, in the order of tests/conftest.py; ARGS="--numprocesses 0" for one, as a debugger needs it.
