@@ -29,7 +29,7 @@ test: set-up ## all tests but the large ones
 	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Fewer examples of each property than in `make test`. No file waits for another one here, so single tests are shared out.
-test-fast: set-up ## the tests that start no process: no Spark, no broker beside the tests (under a minute)
+test-fast: set-up ## the tests that start no process: no Spark, no broker beside the tests (about a minute)
 	@$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m "not processes and not large" --hypothesis-profile fast $(ARGS)
 
 test-large: set-up ## what takes minutes and gigabytes of disk: 10 million rows to 1,000 topics, exactly once (about 5 minutes)

@@ -40,7 +40,7 @@ from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES, Method
 # No test asserts a time, also not that of one example of a property.
 settings.register_profile("rmqpull", deadline=None)
 # For make test-fast, where examples of properties would take most of the time.
-settings.register_profile("fast", deadline=None, max_examples=20)
+settings.register_profile("fast", deadline=None, max_examples=10)
 settings.load_profile("rmqpull")
 
 TESTS = Path(__file__).parent
