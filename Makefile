@@ -32,7 +32,7 @@ test: set-up ## all tests but the large ones
 test-fast: set-up ## the tests that start no process: no Spark, no broker beside the tests (about a minute)
 	@$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m "not processes and not large" --hypothesis-profile fast $(ARGS)
 
-test-large: set-up ## what takes minutes and gigabytes of disk: 10 million rows to 1,000 topics, exactly once (about 5 minutes)
+test-large: set-up ## what takes minutes and gigabytes of disk: 10 million rows to 1,000 topics, exactly once (5 to 10 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m pytest -m large $(ARGS)
 
 test-docker: wheel ## the image in a Docker engine, which is installed and started where that is possible
