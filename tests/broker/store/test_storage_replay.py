@@ -151,8 +151,13 @@ def commit_batch(batch: BatchId, named: dict[str, int]) -> Command:
 
 
 def store_staged(sender: Sender, draft: Draft, now_ms: int) -> object:
-    stage_id = next((stage_id for stage_id, stage in draft.stages().items() if stage.is_committed), None)
-    return stage_id and store_next(draft, sender, stage_id, now_ms)
+    """As the broker does by itself: only what is kept already, and not what an earlier command of the draft did."""
+    kept = draft.state.stages
+    for stage_id in kept.committing():
+        now, before = draft.find_stage(stage_id), kept.find(stage_id)
+        if now and before and now.is_committed and before.has(now.first_call.sequence):
+            return store_next(draft, sender, stage_id, now_ms)
+    return None
 
 
 def drop_batch(batch: BatchId) -> Command:
