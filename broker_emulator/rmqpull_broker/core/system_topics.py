@@ -14,6 +14,8 @@ TIMER_TOPIC = "rmq_sys_wheel_timer"
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 DELAY_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
 """Where delayed messages wait; nobody reads them before their time."""
+WAITING_TOPICS = DELAY_TOPICS | {HALF_TOPIC}
+"""Where delayed and half messages wait; these topics are never deleted."""
 OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 

@@ -14,7 +14,7 @@ from rmqpull_broker.core.facts import QueuesTrimmed, RowsStored, Settled, StillW
 from rmqpull_broker.core.model import MessageQueue, StoredMessage
 from rmqpull_broker.core.pending import Delayed, Waiting, read_waiting, stored_bytes
 from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.core.system_topics import HALF_TOPIC, STAGE_PREFIX
+from rmqpull_broker.core.system_topics import HALF_TOPIC, STAGE_PREFIX, WAITING_TOPICS
 
 PUT_AGAIN_MAX = 1_000
 """Waiting messages that one command stores again."""
@@ -25,20 +25,23 @@ PUT_AGAIN_BYTES_MAX = 4 << 20
 class Trimming:
     """Lets queues begin at new min offsets, once everything that waits before them is stored again behind them.
 
-    Each :meth:`step` is one command, small enough that others need not wait long; the last one trims. A crash between
-    two steps is harmless: what was stored again waits at its new place alone, and the rest still at its old one.
+    Each :meth:`step` is one command, small enough that others need not wait long. The first one trims the queues of
+    topics that can be deleted: between two steps such a queue may begin anew. The last one trims those where messages
+    wait. A crash between two steps is harmless: what was stored again waits at its new place alone, and the rest still
+    at its old one.
     """
 
     def __init__(self, state: BrokerState, min_offsets: Sequence[tuple[MessageQueue, int]]) -> None:
-        self._min_offsets = min_offsets
-        self._waiting = state.waiting_before(min_offsets)
+        self._at_once = [entry for entry in min_offsets if entry[0].topic not in WAITING_TOPICS]
+        self._at_last = [entry for entry in min_offsets if entry[0].topic in WAITING_TOPICS]
+        self._waiting = state.waiting_before(self._at_last)
         self._next: list[Waiting | Delayed] = []
         self.put_again_bytes = 0
         """About how many bytes were stored again."""
         self.is_done = False
 
     def step(self, draft: Draft, now_ms: int) -> None:
-        """Stores the next messages again; when no more are left, trims the queues."""
+        """Stores the next messages again, and trims the queues whose turn it is."""
         now_ms = max(now_ms, draft.state.newest_store_ms)  # store times never fall within a queue
         count, byte_budget = PUT_AGAIN_MAX, PUT_AGAIN_BYTES_MAX
         queues = set[MessageQueue]()  # each once: offsets go on only in the next command
@@ -48,9 +51,9 @@ class Trimming:
             count -= len(rows)
             byte_budget -= sum(map(stored_bytes, rows))
         self.put_again_bytes += PUT_AGAIN_BYTES_MAX - byte_budget
-        if not self._has_more():
-            trim(draft, self._min_offsets)
-            self.is_done = True
+        self.is_done = not self._has_more()
+        trim(draft, [*self._at_once, *(self._at_last if self.is_done else ())])
+        self._at_once = []
 
     def _has_more(self) -> bool:
         while not self._next:

@@ -10,6 +10,7 @@ import pytest
 from rmqpull_broker.core import trimming
 from rmqpull_broker.core.delays import deliver_due, recall, recall_handle
 from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.facts import TopicDeleted
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicType
 from rmqpull_broker.core.pending import Delayed, Waiting
 from rmqpull_broker.core.properties import BrokerProperties
@@ -185,3 +186,19 @@ def test_a_queue_that_began_anew_is_not_cut(desk: Desk) -> None:
     desk.send(Message(b"x", "ID"))
     desk.run(lambda draft: trim(draft, [(desk.queue(), 2)]))
     assert desk.state.bounds(desk.queue()) == Bounds(0, 1)
+
+
+def test_a_queue_that_begins_anew_between_two_commands_is_not_cut(later: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trimming, "PUT_AGAIN_MAX", 1)
+    orders = later.queue()
+    later.topic()
+    later.send(Message(b"old", "ID"))
+    later.send(due_in(HOUR_MS), due_in(HOUR_MS), topic="later")
+    passing = Trimming(later.state, [(orders, 1), (TIMER, 2)])
+    later.run(lambda draft: passing.step(draft, 2_000))
+    later.run(lambda draft: draft.add(TopicDeleted("orders")))
+    later.topic()
+    later.send(Message(b"new", "ID"))
+    while not passing.is_done:
+        later.run(lambda draft: passing.step(draft, 2_000))
+    assert [row.message.body for row in later.rows(orders)] == [b"new"]
