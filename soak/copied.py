@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,15 +28,15 @@ _EITHER_HEADER = 47
 
 
 class Copied(NamedTuple):
-    """A message in the sink's topic: the row as it was read, and what a reader tells repetitions by."""
+    """A message in one of the sink's topics: the row as it was read, and what a reader tells repetitions by."""
 
     row: Row
     row_id: tuple[str, ...]
 
 
-def rows(data: Path, topic: str) -> Iterator[Copied]:
-    """All messages of the topic, each queue's in order. ``file`` is the queue of the copy."""
-    for queue, stored in _stored(data, topic):
+def rows(data: Path, topics: Set[str]) -> Iterator[Copied]:
+    """All messages of the topics, each queue's in order. ``file`` is the queue of the copy."""
+    for queue, stored in _stored(data, topics):
         yield _copied(queue, stored)
 
 
@@ -50,14 +50,15 @@ def open_stages(data: Path) -> list[str]:
     return list(stages.all())
 
 
-def _stored(data: Path, topic: str) -> Iterator[tuple[MessageQueue, StoredMessage]]:
+def _stored(data: Path, topics: Set[str]) -> Iterator[tuple[MessageQueue, StoredMessage]]:
     for record in dump(OsFileSystem(str(data), is_read_only=True)):
         for fact in record.facts:
-            if isinstance(fact, RowsStored) and fact.queue.topic == topic:
+            if isinstance(fact, RowsStored) and fact.queue.topic in topics:
                 yield from ((fact.queue, stored) for stored in fact.rows)
-            elif isinstance(fact, ColumnsStored) and fact.parts[0].queue.topic == topic:
+            elif isinstance(fact, ColumnsStored) and not topics.isdisjoint(part.queue.topic for part in fact.parts):
                 queues = (part.queue for part in fact.parts for _ in range(part.row_count))
-                yield from zip(queues, to_rows([fact.batch]), strict=True)
+                stored = zip(queues, to_rows([fact.batch]), strict=True)
+                yield from ((queue, row) for queue, row in stored if queue.topic in topics)
 
 
 def _copied(queue: MessageQueue, stored: StoredMessage) -> Copied:

@@ -59,7 +59,11 @@ def written(spark: SparkSession, config: dict[str, Any]) -> DataStreamWriter:
     stream = messages(spark, config["options"])
     if config["sink"] is None:
         return stream.selectExpr(*OUTPUT).writeStream.format("parquet").option("path", config["result"])
-    return stream.selectExpr(*COPY).writeStream.format("rmqpull").options(**config["sink"])
+    topics = config["copyTopics"]
+    to_topic = (
+        f"element_at(array({', '.join(map(repr, topics))}), pmod(hash(messageGroup), {len(topics)}) + 1) AS topic"
+    )
+    return stream.selectExpr(*COPY).selectExpr("*", to_topic).writeStream.format("rmqpull").options(**config["sink"])
 
 
 def run_once(spark: SparkSession, config: dict[str, Any], parent: int) -> None:

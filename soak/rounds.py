@@ -25,7 +25,7 @@ from soak.output import Row
 from soak.output import rows as output_rows
 from soak.producers import Producers
 from soak.schedule import EXACTLY_ONCE, KILLS, Fault, Kind, Round, Step
-from soak.stage import COPIED, GROUP, TRANSACTION_TIMEOUT_MS, Query, broker
+from soak.stage import GROUP, TRANSACTION_TIMEOUT_MS, Query, broker, copy_topics
 
 DRAIN_SECONDS_MAX = 300.0
 QUEUES_MAX = 12
@@ -205,12 +205,12 @@ class RoundRun:
         self._result.batches = len(spark_checkpoint.committed(self._query.checkpoint))
 
     def _copied_rows(self) -> list[Row]:
-        """What readers of the sink's topic see; of what at-least-once repeated, the first of each."""
+        """What readers of the sink's topics see; of what at-least-once repeated, the first of each."""
         deadline = time.monotonic() + TRANSACTION_TIMEOUT_MS / 1000 + STAGES_SECONDS_MORE
         while (left := copied.open_stages(self._data)) and time.monotonic() < deadline:
             time.sleep(1)
         self._find([f"stages are open beyond their timeout: {stage_id}" for stage_id in left])
-        rows = list(copied.rows(self._data, COPIED))
+        rows = list(copied.rows(self._data, set(copy_topics(self._plan.setting))))
         if self._plan.setting.delivery == EXACTLY_ONCE:
             return [entry.row for entry in rows]
         first = {entry.row_id: entry.row for entry in reversed(rows)}

@@ -116,6 +116,8 @@ class Setting:
     options: tuple[tuple[str, str], ...] = ()
     delivery: str | None = None
     """Of the sink; None where Spark's own writes files."""
+    copy_topics: int = 1
+    """How many topics the sink writes to. A message group is always in the same one."""
     on_cluster: bool = False
     """Whether the query runs on a standalone cluster of two workers with speculation; otherwise in one JVM."""
 
@@ -140,7 +142,11 @@ class Setting:
             f"filter {self.filter_type} {self.filter_expression!r}; {trigger}; bodies up to {self.large_body_bytes}; "
             f"at first {self.max_offsets} offsets per trigger; "
             f"{options}"
-            + (f"; written {self.delivery}" if self.delivery else "")
+            + (
+                f"; written {self.delivery} to {self.copy_topics} topic" + "s" * (self.copy_topics > 1)
+                if self.delivery
+                else ""
+            )
             + ("; on a cluster of two workers, with speculation" if self.on_cluster else "")
         )
 
@@ -173,7 +179,7 @@ def draw_round(seed: int, number: int, kills: int, what: str = SOURCE) -> Round:
     dice = random.Random(f"{seed}/{number}")
     setting = _draw_setting(dice, number)
     if what == SINK:
-        setting = _with_sink(setting, number)
+        setting = _with_sink(setting, number, dice)
     setting = replace(setting, on_cluster=is_on_cluster(seed, number))
     whole_deck = CLUSTER_DECK if setting.on_cluster else DECK
     deck: list[Kind] = []
@@ -216,7 +222,7 @@ def _draw_setting(dice: random.Random, number: int) -> Setting:
     )
 
 
-def _with_sink(setting: Setting, number: int) -> Setting:
+def _with_sink(setting: Setting, number: int, dice: random.Random) -> Setting:
     """The three ways to deliver come in turn. All that is sent is written, and each queue by one task, so that its
     order can be judged.
     """
@@ -229,7 +235,8 @@ def _with_sink(setting: Setting, number: int) -> Setting:
     # AvailableNow in other rounds than with the source, or it would meet one delivery alone.
     available_now = number // 3 % 2 == 1
     everything = replace(setting, filter_type="TAG", filter_expression="*", available_now=available_now)
-    return replace(everything, extensions=extensions, delivery=delivery, options=options)
+    copy_topics = dice.choice([1, 6])
+    return replace(everything, extensions=extensions, delivery=delivery, options=options, copy_topics=copy_topics)
 
 
 def _draw_others(dice: random.Random, setting: Setting) -> list[Kind]:

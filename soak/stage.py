@@ -19,7 +19,8 @@ from soak.schedule import Moment, Setting
 
 GROUP = "soak"
 COPIED, COPIED_QUEUES = "copied", 3
-"""Where the sink writes: each queue that is read is a message group there."""
+"""Where the sink writes, or how the names begin when it writes to several topics, and the queues of each. Each queue
+that is read is a message group there."""
 TRANSACTION_TIMEOUT_MS = 15_000
 """Longer than anything in a round keeps tasks from their broker."""
 # Four tries of a task, as on a cluster: a lost Python worker is no reason to end a query.
@@ -31,13 +32,19 @@ _LOOK_S = 0.02
 _SEGMENT_BYTES = 16 << 20
 
 
+def copy_topics(setting: Setting) -> list[str]:
+    """The topics that the sink writes to; none where Spark's own sink writes files."""
+    if setting.delivery is None:
+        return []
+    return [COPIED] if setting.copy_topics == 1 else [f"{COPIED}-{number}" for number in range(setting.copy_topics)]
+
+
 def broker(folder: Path, setting: Setting) -> BrokerProcess:
     """A broker with SYNC_FLUSH and the topics of a round, which is not started yet."""
     arguments = ["--brokers", ",".join(setting.brokers), "--log-level", "warning"]
     arguments += ["--property", f"mappedFileSizeCommitLog={_SEGMENT_BYTES}"]
     topics: dict[str, int | tuple[int, TopicType]] = dict(setting.topics)
-    if setting.delivery:
-        topics[COPIED] = (COPIED_QUEUES, TopicType.FIFO)
+    topics.update((topic, (COPIED_QUEUES, TopicType.FIFO)) for topic in copy_topics(setting))
     return BrokerProcess(
         topics,
         data_dir=folder / "broker",
@@ -75,6 +82,7 @@ class Query:
             "triggerMs": setting.trigger_ms,
             "drain": drain,
             "sink": self._sink_options(),
+            "copyTopics": copy_topics(setting),
         }
         job = str(Path(__file__).with_name("query_job.py"))
         self._process = self._children.start("query", [sys.executable, job, json.dumps(config)], self._log)
@@ -100,7 +108,6 @@ class Query:
             return None
         return {
             "endpoints": self._endpoints,
-            "topic": COPIED,
             "delivery": delivery,
             "requestTimeoutMs": "60000",
             "transactionTimeoutMs": str(TRANSACTION_TIMEOUT_MS),

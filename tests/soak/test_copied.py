@@ -27,10 +27,18 @@ def test_rows_are_as_they_were_read_whatever_the_sink_has_packed(tmp_path: Path)
         broker.send("copied", copy_of(4, b"a", BodyEncoding.IDENTITY, rmqpullRowId="1"))
         broker.send("copied", copy_of(5, zlib.compress(b"b"), BodyEncoding.ZLIB))
         broker.send("copied", copy_of(5, zlib.compress(b"b"), BodyEncoding.GZIP))
-    found = list(rows(tmp_path, "copied"))
+    found = list(rows(tmp_path, {"copied"}))
     assert [(row.offset, row.digest) for row, _ in found] == [(4, digest_of(b"a")), *[(5, digest_of(b"b"))] * 2]
     assert {row.queue for row, _ in found} == {("orders", "broker-a", 1)}
     assert [row_id for _, row_id in found] == [("", "", "1"), ("", "", ""), ("", "", "")]
+
+
+def test_rows_of_several_topics_are_found_and_others_are_not(tmp_path: Path) -> None:
+    with running_broker({"copied-0": 1, "copied-1": 1, "other": 1}, data_dir=str(tmp_path)) as broker:
+        for number, topic in enumerate(("copied-0", "other", "copied-1")):
+            broker.send(topic, copy_of(number, b"a", BodyEncoding.IDENTITY))
+    found = [(row.file, row.offset) for row, _ in rows(tmp_path, {"copied-0", "copied-1"})]
+    assert found == [("copied-0/0", 0), ("copied-1/0", 2)]
 
 
 def test_stages_are_open_until_they_end(tmp_path: Path) -> None:

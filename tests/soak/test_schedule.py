@@ -59,7 +59,9 @@ def test_a_third_of_the_rounds_is_on_a_cluster_and_meets_there_what_others_meet(
         some = [setting for setting in settings if setting.on_cluster is on_cluster]
         assert {setting.has_columns for setting in some} == {True, False}
         assert {setting.available_now for setting in some} == {True, False}
-        assert {setting.delivery for setting in some} == {setting.delivery for setting in settings}
+        ways = {(setting.delivery, setting.copy_topics) for setting in settings}
+        assert {(setting.delivery, setting.copy_topics) for setting in some} == ways
+        assert len(ways) == (1 if what == SOURCE else 4)
 
 
 def test_executors_and_workers_of_a_cluster_are_killed_only_where_there_is_one() -> None:
