@@ -59,11 +59,12 @@ def written(spark: SparkSession, config: dict[str, Any]) -> DataStreamWriter:
     stream = messages(spark, config["options"])
     if config["sink"] is None:
         return stream.selectExpr(*OUTPUT).writeStream.format("parquet").option("path", config["result"])
-    topics = config["copyTopics"]
-    to_topic = (
-        f"element_at(array({', '.join(map(repr, topics))}), pmod(hash(messageGroup), {len(topics)}) + 1) AS topic"
-    )
-    return stream.selectExpr(*COPY).selectExpr("*", to_topic).writeStream.format("rmqpull").options(**config["sink"])
+    copy, topics = stream.selectExpr(*COPY), config["copyTopics"]
+    if len(topics) == 1:
+        return copy.writeStream.format("rmqpull").options(**config["sink"], topic=topics[0])
+    names = ", ".join(map(repr, topics))
+    copy = copy.selectExpr("*", f"element_at(array({names}), pmod(hash(messageGroup), {len(topics)}) + 1) AS topic")
+    return copy.writeStream.format("rmqpull").options(**config["sink"])
 
 
 def run_once(spark: SparkSession, config: dict[str, Any], parent: int) -> None:
