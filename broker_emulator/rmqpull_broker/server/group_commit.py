@@ -173,10 +173,12 @@ class GroupCommit:
 
     def _retention_limits(self) -> RetentionLimits:
         """Without the size until the log has grown by as much as the last pass stored again: more may wait than
-        retentionBytes, and would be stored again in every pass.
+        retentionBytes, and would be stored again in every pass. A log that may not grow is not waited for.
         """
         limits = limits_of(self._state.properties)
-        return limits._replace(log_bytes_max=None) if self._storage.retained_bytes < self._size_limit_from else limits
+        if self._storage.retained_bytes < self._size_limit_from and self._storage.refusal is None:
+            return limits._replace(log_bytes_max=None)
+        return limits
 
     async def settled(self) -> None:
         """Returns when nothing waits to be kept."""

@@ -13,7 +13,7 @@ import pytest
 from rmqpull_broker.core import trimming
 from rmqpull_broker.core.errors import ServiceNotAvailable
 from rmqpull_broker.core.message_ids import MessageIds
-from rmqpull_broker.core.model import Message, MessageQueue, TopicConfig, TopicType
+from rmqpull_broker.core.model import Bounds, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.queue_selection import QueueSelector
 from rmqpull_broker.core.sending import Sender
@@ -155,6 +155,27 @@ def test_a_full_disk_lets_old_messages_go_although_some_of_them_wait() -> None:
             await full.group_commit.expire(1_000 + 100 * HOUR_MS)
         assert len(full.state.delayed) == 9
         assert not set(before) & set(full.logs())
+        await full.group_commit.close()
+
+    asyncio.run(story())
+
+
+def test_a_full_disk_lets_messages_above_the_size_limit_go_although_a_pass_stored_as_much_again() -> None:
+    async def story() -> None:
+        full = Full(waiting=9)
+        full.state.properties = BrokerProperties(retention_bytes=10_000)
+        await full.fill()
+        full.disk.free = 1 << 30
+        await full.group_commit.expire(2_000)
+        await full.group_commit.execute(lambda draft: create_topic(draft, TopicConfig("orders", 1, 1)))
+        for _ in range(5):
+            message = Message(bytes(1_000), "ID")
+            await full.group_commit.execute(lambda draft, one=message: full.sender.send(draft, "orders", [one], 2_000))
+        full.disk.free = 1 << 20
+        for _ in range(20):
+            await full.group_commit.expire(3_000)
+        orders = full.state.bounds(MessageQueue("orders", "broker-a", 0))
+        assert (len(full.state.delayed), orders) == (9, Bounds(5, 5))
         await full.group_commit.close()
 
     asyncio.run(story())
