@@ -46,7 +46,8 @@ class Cleaning:
         return self._running is not None
 
     async def stop(self) -> None:
-        """Looks no more, and waits for what is under way."""
+        """Looks no more, and waits for the command that is under way; the next start goes on with the pass."""
+        self._group_commit.end_expiry()
         if self._timer is not None:
             self._timer.cancel()
         if self._running is not None:

@@ -61,6 +61,7 @@ class GroupCommit:
         self._is_closed = False
         self._expiry = asyncio.Lock()
         self._size_limit_from = 0
+        self._ends_expiry = False
         self.upkeep = Upkeep(state, storage, state.properties.flush_interval_commit_log)
         # The log is used by one thread at a time, and a sync must not hold up the loop.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit-log")
@@ -165,11 +166,17 @@ class GroupCommit:
         async with self._expiry:
             trimming = await self.execute(begin, makes_room=True)
             while trimming is not None and not trimming.is_done:
+                if self._ends_expiry:
+                    return
                 await self.execute(lambda draft: step(draft, trimming), makes_room=True)
             if trimming is not None:
                 await self.upkeep.run(lambda: self._storage.removal_job(self._state))
                 put_again_bytes = trimming.put_again_bytes
                 self._size_limit_from = self._storage.retained_bytes + put_again_bytes if put_again_bytes else 0
+
+    def end_expiry(self) -> None:
+        """Ends :meth:`expire` after the command that is under way; a million messages may be left to store again."""
+        self._ends_expiry = True
 
     def _retention_limits(self) -> RetentionLimits:
         """Without the size until the log has grown by as much as the last pass stored again: more may wait than

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 from rmqpull_broker.core import trimming
 from rmqpull_broker.core.errors import ServiceNotAvailable
@@ -20,6 +21,8 @@ from rmqpull_broker.core.sending import Sender
 from rmqpull_broker.core.state import BrokerState
 from rmqpull_broker.core.topics import create_topic
 from rmqpull_broker.core.transactions import Resolution, TransactionEnd, end_transaction
+from rmqpull_broker.server.cleaning import Cleaning
+from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.group_commit import GroupCommit
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import DiskStorage, StorageOptions
@@ -168,9 +171,9 @@ def test_a_full_disk_lets_messages_above_the_size_limit_go_although_a_pass_store
         full.disk.free = 1 << 30
         await full.group_commit.expire(2_000)
         await full.group_commit.execute(lambda draft: create_topic(draft, TopicConfig("orders", 1, 1)))
+        message = Message(bytes(1_000), "ID")
         for _ in range(5):
-            message = Message(bytes(1_000), "ID")
-            await full.group_commit.execute(lambda draft, one=message: full.sender.send(draft, "orders", [one], 2_000))
+            await full.group_commit.execute(lambda draft: full.sender.send(draft, "orders", [message], 2_000))
         full.disk.free = 1 << 20
         for _ in range(20):
             await full.group_commit.expire(3_000)
@@ -212,6 +215,26 @@ def test_a_write_that_fails_loses_nothing_that_waits() -> None:
         await full.group_commit.expire(1_000 + 100 * HOUR_MS)
         assert len(full.state.delayed) == 9
         assert not set(before) & set(full.logs())
+        await full.group_commit.close()
+
+    asyncio.run(story())
+
+
+def test_a_broker_that_stops_does_not_wait_for_a_whole_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trimming, "PUT_AGAIN_MAX", 1)
+
+    async def story() -> None:
+        full = Full(waiting=9)
+        await full.fill()
+        full.disk.free, before = 1 << 30, full.logs()
+        clock = ManualClock(1_000 + 100 * HOUR_MS)
+        cleaning = Cleaning(full.group_commit, clock)
+        cleaning.start()
+        clock.advance(10_000)
+        await until(lambda: full.state.bounds(TIMER).max_offset > 9, "begun")
+        await cleaning.stop()
+        assert full.state.bounds(TIMER).max_offset < 18
+        assert (len(full.state.delayed), set(before) <= set(full.logs())) == (9, True)
         await full.group_commit.close()
 
     asyncio.run(story())
