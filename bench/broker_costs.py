@@ -40,6 +40,8 @@ PUBLISHED_ROWS_OF_LARGE_TOPICS = 10_000
 SENT_FOR_RECOVERY = 16
 DELAYED = 20
 """Times the messages of one run."""
+DELAYED_BYTES_MAX = 200
+"""Aimed at for each delayed message: its body of 100 bytes, and as much for everything else."""
 _LOOP = asyncio.new_event_loop()
 """One for everything: gRPC's poller stays with every loop that it has met, and complains of those that are closed."""
 
@@ -147,14 +149,16 @@ def _wake_ups(results: Results, parked: str, took_ms: list[float]) -> None:
 
 
 def delays(results: Results, messages: int) -> None:
-    """What delayed messages take in memory while they wait."""
+    """What delayed messages take in memory while they wait, beyond a broker that has served ordinary sends."""
     with tempfile.TemporaryDirectory() as folder:
         for place, data_dir in (("in memory", None), ("on disk", Path(folder))):
-            with broker(data_dir, {"later": (1, TopicType.DELAY)}) as running:
+            with broker(data_dir, {"t": 1, "later": (1, TopicType.DELAY)}) as running:
+                run(send_rate(running.endpoints, "t", max(messages // 10, 1), 32))
                 before_mb = running.resident_mb()
                 run(send_delayed(running.endpoints, "later", messages, 32))
                 took_mb = running.resident_mb() - before_mb
-                results.add(f"resident set of {messages:,} delayed messages, {place}", "MB", took_mb)
+                work = f"resident set of {messages:,} delayed messages, {place}"
+                results.add(work, "MB", took_mb, aim=Aim(at_most=messages * DELAYED_BYTES_MAX / 1e6))
 
 
 def large_topics(results: Results, sizes: Sequence[int], runs: int) -> None:
