@@ -111,16 +111,20 @@ def pull_columns(
     tag_filter: MessageFilter,
     rows_max: int,
     bytes_max: int,
-    verdicts: Sequence[PullVerdict | None] = (),
+    verdicts: Sequence[PullVerdict | None] | None = None,
 ) -> list[Pulled]:
     """A columnar pull over many queues, filled in their order until ``rows_max`` rows or ``bytes_max`` bytes.
 
     Limits and statuses are those of ``rmqpull.v1``. ``verdicts`` are the checks' on each pull: a queue that was reset
-    is told so instead of being read.
+    is told so instead of being read, and one that was not there is not read, though it may have come meanwhile.
     """
     allowance = _Allowance(rows_max, bytes_max)
-    resets = [None if verdict is None else verdict.reset_offset for verdict in verdicts] or [None] * len(pulls)
-    return [_pull_queue(state, pull, tag_filter, allowance, reset) for pull, reset in zip(pulls, resets, strict=True)]
+    if verdicts is None:
+        return [_pull_queue(state, pull, tag_filter, allowance, None) for pull in pulls]
+    return [
+        _not_there(pull) if verdict is None else _pull_queue(state, pull, tag_filter, allowance, verdict.reset_offset)
+        for pull, verdict in zip(pulls, verdicts, strict=True)
+    ]
 
 
 def begin_columns(
@@ -170,12 +174,16 @@ def _is_meant(topic: TopicConfig | None, pull: ColumnPull) -> TypeGuard[TopicCon
     return topic is not None and pull.creation_id in (None, topic.creation_id)
 
 
+def _not_there(pull: ColumnPull) -> Pulled:
+    return Pulled(PullStatus.NO_MATCHED_LOGIC_QUEUE, pull.offset, pull.offset, Bounds(0, 0))
+
+
 def _pull_queue(
     state: BrokerState, pull: ColumnPull, tag_filter: MessageFilter, allowance: _Allowance, reset: int | None
 ) -> Pulled:
     topic = state.find_topic(pull.queue.topic)
     if not (_is_meant(topic, pull) and state.is_readable(topic, pull.queue)):
-        return Pulled(PullStatus.NO_MATCHED_LOGIC_QUEUE, pull.offset, pull.offset, Bounds(0, 0))
+        return _not_there(pull)
     bounds = state.bounds(pull.queue)
     if reset is not None:
         return Pulled(PullStatus.OFFSET_RESET, pull.offset, reset, bounds)

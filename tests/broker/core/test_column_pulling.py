@@ -207,6 +207,20 @@ def test_another_topic_of_the_same_name_has_no_such_queue(
     assert (found, next_offset) == (status, 4 if status == "FOUND" else 3)
 
 
+@pytest.mark.parametrize("queue_count", [0, 1])
+def test_a_queue_that_came_after_the_checks_is_not_read_without_them(desk: Desk, queue_count: int) -> None:
+    """Commands that wait together are kept together, and only then answered."""
+    if queue_count:
+        desk.topic(queue_count)
+    pull = ColumnPull(desk.queue(queue_count), 0)
+    request = PullRequest("readers", pull.queue, subscription="red")
+    verdicts = desk.run(lambda draft: begin_columns(draft, ConsumerRegistry(), request, [pull], desk.now_ms))
+    desk.run(lambda draft: put_topic(draft, TopicConfig("orders", 2, 2)))
+    desk.fill([b"blue"] * 2)
+    (result,) = pull_columns(desk.state, [pull], EVERYTHING, 1_000, 1_000, verdicts)
+    assert (result.status, offsets(result)) == (PullStatus.NO_MATCHED_LOGIC_QUEUE, [])
+
+
 def test_a_queue_that_was_reset_is_told_so_once_and_the_others_are_read(three_queues: Desk) -> None:
     queue, other = three_queues.queue(0), three_queues.queue(1)
     three_queues.run(lambda draft: ensure_group(draft, "readers"))
