@@ -51,6 +51,7 @@ def test_one_task_writes_a_hundred_topics_once_and_each_queue_in_order(serve: Se
 
 
 def test_a_broker_killed_within_a_commit_stores_the_rest_once(start_broker: StartBroker, tmp_path: Path) -> None:
+    """Runs once: only a broker with stages commits."""
     names = [f"topic-{number:02}" for number in range(20)]
     broker = start_broker(dict.fromkeys(names, 2), tmp_path, "columns,admin,stages")
     connection = Connection(broker.endpoints, 60_000)
