@@ -1,7 +1,8 @@
-"""The Python of README and of the broker's manual is run as it stands, but for what needs Spark or an engine."""
+"""What README and the guides show is run or read as it stands, but for what needs Spark or an engine."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Any
 import click
 import pytest
 
+from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.offsets import QueueOffsets
+from pyspark_rmqpull.options import SourceOptions
 from rmqpull_broker.cli import main
 from rmqpull_broker.testing import running_broker
 
@@ -53,6 +57,19 @@ def test_the_manual_s_pytest_test() -> None:
 def test_the_manual_s_container_can_be_written_so() -> None:
     (shown,) = blocks("docs/broker.md", "testcontainers")
     compile(shown, "docs/broker.md", "exec")
+
+
+def test_the_offsets_that_the_guide_takes_from_a_checkpoint_are_taken() -> None:
+    text = (ROOT / "docs/writing.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^\{\"creationIds.*$", text, re.MULTILINE)
+    (shown,) = re.findall(r"in the last line, here `(.*)`", text)
+    whole = json.loads(line)
+    assert QueueOffsets.from_json(whole).to_json() == whole
+    assert json.loads(shown) == whole["offsets"]
+    given = {"endpoints": "a:1", "topic": "orders", "startingOffsets": shown}
+    assert SourceOptions.from_options(given).starting_offsets
+    with pytest.raises(OptionError, match="startingOffsets"):
+        SourceOptions.from_options({**given, "startingOffsets": line})
 
 
 def command_lines(document: str) -> list[str]:

@@ -67,8 +67,10 @@ def judge(batch: BatchId, record: CommitRecord | None, newest: Committed | None)
 def refuse_older(batch: BatchId, newest: Committed | None) -> None:
     """Raises InvalidTransactionId for a batch that is older than the newest that its query has committed."""
     if batch.number is not None and newest is not None and batch.number < newest.number:
+        had = "" if newest.record is None else f", with {_described(newest.record)}"
         raise InvalidTransactionId(
-            f"batch {batch.number} of {batch.writer} comes after batch {newest.number}, the newest that was committed"
+            f"batch {batch.number} of {batch.writer} is older than batch {newest.number}, the newest that was "
+            f"committed{had}"
         )
 
 

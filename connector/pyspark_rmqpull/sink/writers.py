@@ -158,12 +158,19 @@ def _explained(transaction: Transaction, error: RequestRefused) -> RmqpullError:
         return error
     seen = str(error).rstrip(".")
     return CheckpointConflict(
-        f"Micro-batch {transaction.batch_id} does not fit what the broker has of {transaction.writer_id}: {seen}. "
-        "Nothing was written. The checkpoint was restored from a backup, or it is a copy and another query has gone on "
-        "from it. Or the micro-batch was committed before a crash, the sink cannot read the checkpoint, and its rows "
-        "are others each time, as with rand(). Go on with the checkpoint that wrote the newest micro-batch; or with a "
-        "new checkpoint, and startingOffsets behind what is written. With this checkpoint and a new producerGroup the "
-        "query goes on too, but writes all rows since the backup, those that are written already a second time."
+        f"Micro-batch {transaction.batch_id} of {transaction.writer_id} was refused: {seen}. Nothing was written.\n"
+        "Either the checkpoint was restored from a backup; or two queries run on copies of one checkpoint; or the sink "
+        "cannot read the checkpoint, and a micro-batch that runs again after a crash has other rows, as with rand(). "
+        "Do the first of these that fits:\n"
+        "1. If the newest batch went to other topics than this query's: keep this checkpoint and set a new "
+        "producerGroup. Nothing is lost, and nothing comes twice unless something beyond this checkpoint went to this "
+        "query's topics too.\n"
+        "2. If another checkpoint wrote the newest batch and you have it: go on with that. Nothing is lost or written "
+        "twice.\n"
+        "3. If you know what is written: start with a new checkpoint, and with startingOffsets behind that.\n"
+        "4. Otherwise keep this checkpoint and set a new producerGroup. Nothing is lost, but what was written beyond "
+        "this checkpoint comes twice.\n"
+        "Before you run a query on a copy of a checkpoint, give it a producerGroup of its own."
     )
 
 

@@ -61,8 +61,8 @@ def test_what_a_commit_comes_to(
 @pytest.mark.parametrize(
     ("number", "record", "known", "reason"),
     [
-        (6, KNOWN, KNOWN, "batch 6 of query comes after batch 7, the newest that was committed"),
-        (0, None, None, "batch 0 of query comes after batch 7"),
+        (6, KNOWN, KNOWN, "batch 6 of query is older than batch 7, the newest that was committed, with 2 rows for o"),
+        (0, None, None, "batch 0 of query is older than batch 7, the newest that was committed"),
         (
             7,
             described(destination="others"),

@@ -126,9 +126,9 @@ def test_a_batch_that_is_committed_is_done_for_ever(desk: Desk) -> None:
 def test_a_batch_that_is_older_than_the_newest_is_refused_before_it_is_staged(desk: Desk, older: int) -> None:
     desk.topic()
     finish(desk)
-    with pytest.raises(InvalidTransactionId, match=f"batch {older} of query comes after batch 7, the newest"):
+    with pytest.raises(InvalidTransactionId, match=f"batch {older} of query is older than batch 7, the newest"):
         hand_over(desk, b"again", batch=BatchId("query", older))
-    with pytest.raises(InvalidTransactionId, match=f"batch {older} of query comes after batch 7, the newest"):
+    with pytest.raises(InvalidTransactionId, match=f"batch {older} of query is older than batch 7, the newest"):
         finish(desk, ("a", 1), batch=BatchId("query", older))
     assert not desk.state.stages.all()
 

@@ -191,7 +191,7 @@ def test_a_commit_is_compared_with_that_of_the_same_number(broker: RunningBroker
         producer.commit(BATCH, [], record=RECORD._replace(plan=b"another", digest=b"another"))
     assert refusal.value.code == ANOTHER_TRANSACTION
     older = BATCH._replace(batch_id=0)
-    with pytest.raises(RequestRefused, match="comes after batch") as refusal:
+    with pytest.raises(RequestRefused, match="is older than batch") as refusal:
         producer.start_stage(older, "s", 0, *of("orders", b"1"), False, 60_000)()
     assert refusal.value.code == ANOTHER_TRANSACTION
 

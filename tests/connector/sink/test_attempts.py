@@ -134,7 +134,7 @@ def test_a_driver_that_was_replaced_cannot_commit_its_micro_batch_again(
     old, new = (attempt(producer, options, number).run(iter([rows(b"1")])) for number in range(2))
     assert commit(producer, new)
     assert commit(producer, attempt(producer, options, 0, NEXT).run(iter([rows(b"2")])))
-    with pytest.raises(RequestRefused, match="batch 7 of sink/query comes after batch 8"):
+    with pytest.raises(RequestRefused, match="batch 7 of sink/query is older than batch 8"):
         commit(producer, old)
     assert bodies(broker) == [b"1", b"2"]
 

@@ -90,10 +90,11 @@ def test_another_micro_batch_of_the_same_number_ends_the_query_with_what_to_do(p
     with pytest.raises(CheckpointConflict) as ended:
         RmqpullStreamWriter(OPTIONS).commit([staged("a")], 7)
     for told in (
-        "Micro-batch 7",
-        "rmqpull-spark-sink/query: It was planned anew, and the rows differ. Nothing was written.",
-        "startingOffsets",
-        "new producerGroup the query goes on too, but writes all rows since the backup",
+        "Micro-batch 7 of rmqpull-spark-sink/query was refused: It was planned anew, and the rows differ. Nothing was",
+        "\n1. If the newest batch went to other topics than this query's: keep this checkpoint and set a new producerG",
+        "\n2. If another checkpoint wrote the newest batch",
+        "\n3. If you know what is written: start with a new checkpoint, and with startingOffsets",
+        "\n4. Otherwise keep this checkpoint and set a new producerGroup.",
     ):
         assert told in str(ended.value)
 
