@@ -24,20 +24,22 @@ _logger = logging.getLogger(__name__)
 
 
 class GroupProgress:
-    """Commits what Spark has finished. Without a store it does nothing.
+    """Commits what Spark has finished. Without a store it does nothing. ``client_id`` names the query in the log.
 
     Spark tells of the end of a batch only when it has planned the next one, and never of the last; but each planning
     begins with the end of the last finished batch (connectors § 3.4 no. 3, 4), which is what comes here.
     """
 
-    def __init__(self, group: str | None, store: OffsetStore | None, request_timeout_ms: int, clock: Clock) -> None:
+    def __init__(
+        self, group: str | None, store: OffsetStore | None, request_timeout_ms: int, clock: Clock, client_id: str
+    ) -> None:
         self._group = group
         self._store = store
         self._request_timeout_ms = request_timeout_ms
         self._clock = clock
         self._committed: Mapping[MessageQueue, int] = {}
         self._tried: Mapping[MessageQueue, int] = {}
-        self._others = OtherCommits(group)
+        self._others = OtherCommits(group, client_id)
         self._stale_at_ms = 0
         self._retry_at_ms = 0
         self._is_failing = False
@@ -97,8 +99,9 @@ class OtherCommits:
     there may be its own, from before it was started again.
     """
 
-    def __init__(self, group: str | None) -> None:
+    def __init__(self, group: str | None, client_id: str) -> None:
         self._group = group
+        self._client_id = client_id
         self._seen: dict[MessageQueue, int] = {}
         self._is_told = False
 
@@ -114,11 +117,13 @@ class OtherCommits:
     def _tell(self, queue: MessageQueue, offset: int, own_offset: int) -> None:
         self._is_told = True
         _logger.warning(
-            "Somebody else commits to group %s too: queue %s was at offset %d, where this query had set %d. No message "
-            "is lost, since the checkpoint says where a query reads, but the group's offsets tell the progress of "
-            "neither. Give each query and each consumer a consumerGroup of its own, or set commitOffsets to false for "
-            "all but one. (The two sides of a self-join may have a reader each; then this is no mistake.)",
+            "Somebody else commits to group %s too, beside this query (client id %s): queue %s was at offset %d, where "
+            "this query had set %d. No message is lost, since the checkpoint says where a query reads, but the group's "
+            "offsets tell the progress of neither. Give each query and each consumer a consumerGroup of its own, or "
+            "set commitOffsets to false for all but one. (The two sides of a self-join may have a reader each; then "
+            "this is no mistake.)",
             self._group,
+            self._client_id,
             queue,
             offset,
             own_offset,

@@ -102,10 +102,18 @@ def compute_pull_from_where(topic: str, stored: int | None, consume_from_where: 
 
 def _refuse_no_match(option: str, queue: MessageQueue, wanted: AtTime, found: int, bounds: Bounds) -> None:
     if found >= bounds.max_offset:
-        raise OptionError(
+        text = (
             f"No offset matched from request of queue {queue} and timestamp {wanted.timestamp_ms}: option {option} "
-            f"wants messages stored at {wanted} or later, and none in [{bounds.min_offset}, {bounds.max_offset}) was. "
-            "Choose an earlier time, or set startingOffsetsByTimestampStrategy to latest to begin at such queues' end."
+            f"wants messages stored at {wanted} or later, and"
+        )
+        if bounds.min_offset == bounds.max_offset:
+            raise OptionError(
+                f"{text} the queue is empty. Set startingOffsetsByTimestampStrategy to latest to begin at the end of "
+                "such queues."
+            )
+        raise OptionError(
+            f"{text} none in [{bounds.min_offset}, {bounds.max_offset}) was. Choose an earlier time, or set "
+            "startingOffsetsByTimestampStrategy to latest to begin at the end of such queues."
         )
 
 

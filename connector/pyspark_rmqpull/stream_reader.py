@@ -19,6 +19,7 @@ from pyspark_rmqpull.allocation.topics import allocated
 from pyspark_rmqpull.batch_ends import BatchEnds
 from pyspark_rmqpull.batch_sizing import BatchSizing
 from pyspark_rmqpull.client import BrokerClient, connect
+from pyspark_rmqpull.client.signing import client_id_of
 from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.discovery import find_topics
 from pyspark_rmqpull.listing import creation_ids_of, queues_of
@@ -49,7 +50,10 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._sizing = BatchSizing(options.limits)
         group = options.group if options.commit_offsets else None
         store = None if group is None else offset_store(group, self._client)
-        self._progress = GroupProgress(options.consumer_group, store, options.request_timeout_ms, self._clock)
+        client_id = client_id_of(options.connection)
+        self._progress = GroupProgress(
+            options.consumer_group, store, options.request_timeout_ms, self._clock, client_id
+        )
         self._is_first_call = True
         self._is_filter_checked = False
         self._are_sizes_checked = False

@@ -57,7 +57,7 @@ def store() -> FakeStore:
 
 @pytest.fixture
 def progress(store: FakeStore) -> GroupProgress:
-    return GroupProgress("billing", store, REQUEST_TIMEOUT_MS, store)
+    return GroupProgress("billing", store, REQUEST_TIMEOUT_MS, store, "etl@7@rmqpull")
 
 
 def test_each_position_is_committed_once(progress: GroupProgress, store: FakeStore) -> None:
@@ -81,7 +81,7 @@ def test_an_idle_query_commits_again_after_a_while_for_a_reset_may_have_moved_it
 
 
 def test_without_a_store_nothing_happens() -> None:
-    GroupProgress(None, None, REQUEST_TIMEOUT_MS, Clock()).commit(AT_5, is_last=True)
+    GroupProgress(None, None, REQUEST_TIMEOUT_MS, Clock(), "etl@7@rmqpull").commit(AT_5, is_last=True)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_commit_holds_up_planning_for_two_seconds_in_ten_at_most(progress: Gro
 
 
 def test_a_shorter_request_timeout_holds_for_commits_too(store: FakeStore) -> None:
-    GroupProgress("billing", store, 500, store).commit(AT_5)
+    GroupProgress("billing", store, 500, store, "etl@7@rmqpull").commit(AT_5)
     assert store.tries == [500]
 
 
@@ -180,13 +180,13 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_another_query_in_the_group_is_warned_of_once(
     progress: GroupProgress, store: FakeStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    other = GroupProgress("billing", store, REQUEST_TIMEOUT_MS, store)
+    other = GroupProgress("billing", store, REQUEST_TIMEOUT_MS, store, "etl@8@rmqpull")
     for own, others in ((10, 3), (20, 5), (30, 7), (40, 9)):
         progress.commit(at(own))
         other.commit(at(others))
     mine, theirs = warnings(caplog)  # one of each query
-    assert "queue orders/a/0 was at offset 5, where this query had set 20." in mine
-    assert "queue orders/a/0 was at offset 30, where this query had set 5." in theirs
+    assert "etl@7@rmqpull): queue orders/a/0 was at offset 5, where this query had set 20." in mine
+    assert "etl@8@rmqpull): queue orders/a/0 was at offset 30, where this query had set 5." in theirs
     assert "consumerGroup of its own" in mine
 
 
@@ -216,7 +216,7 @@ def test_what_the_group_had_before_the_first_commit_may_be_the_query_s_own(
     """A query that is started again may find its group behind, or ahead when its checkpoint is older."""
     for found in (3, 99):
         store.offsets = {QUEUE: found}
-        again = GroupProgress("billing", store, REQUEST_TIMEOUT_MS, store)
+        again = GroupProgress("billing", store, REQUEST_TIMEOUT_MS, store, "etl@7@rmqpull")
         again.commit(at(50))
         again.commit(at(60))
     assert warnings(caplog) == []

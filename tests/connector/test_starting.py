@@ -103,19 +103,23 @@ def test_times_become_the_first_offset_stored_then_or_later(
 
 
 @pytest.mark.parametrize(
-    ("said", "queue", "timestamp_ms", "range_"),
-    [({A0: AtTime(20)}, A0, 20, "[10, 20)"), ({A1: AtTime(5)}, A1, 5, "[0, 5)"), ({B0: AtTime(0)}, B0, 0, "[7, 7)")],
+    ("said", "queue", "timestamp_ms", "seen_and_advice"),
+    [
+        ({A0: AtTime(20)}, A0, 20, "none in [10, 20) was. Choose an earlier time, or set"),
+        ({A1: AtTime(5)}, A1, 5, "none in [0, 5) was. Choose an earlier time, or set"),
+        ({B0: AtTime(0)}, B0, 0, "the queue is empty. Set"),
+    ],
 )
 def test_a_time_after_every_message_is_refused_with_queue_and_time(
-    said: dict[Place, Position], queue: MessageQueue, timestamp_ms: int, range_: str
+    said: dict[Place, Position], queue: MessageQueue, timestamp_ms: int, seen_and_advice: str
 ) -> None:
     """Acceptance cases 10 and 47."""
     with pytest.raises(OptionError) as refused:
         starts(Starting(wanting(said, "startingOffsetsByTimestamp")))
     assert str(refused.value) == (
         f"No offset matched from request of queue {queue} and timestamp {timestamp_ms}: option "
-        f"startingOffsetsByTimestamp wants messages stored at {AtTime(timestamp_ms)} or later, and none in {range_} "
-        "was. Choose an earlier time, or set startingOffsetsByTimestampStrategy to latest to begin at such queues' end."
+        f"startingOffsetsByTimestamp wants messages stored at {AtTime(timestamp_ms)} or later, and {seen_and_advice} "
+        "startingOffsetsByTimestampStrategy to latest to begin at the end of such queues."
     )
 
 

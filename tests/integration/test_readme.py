@@ -10,14 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
+
+from rmqpull_broker.cli import main
 
 if TYPE_CHECKING:
     from tests.conftest import StartBroker
 
-README = Path(__file__).parents[2] / "README.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+CREATE_TOPICS = re.findall(r"^    rmqpull-broker (topic create .*)$", README, re.MULTILINE)
+INSERTS = re.findall(r"```sql\n([^`]*INSERT INTO[^`]*)```", README)
 
 
 def test_what_is_sent_as_shown_is_read_as_shown(
@@ -27,7 +32,7 @@ def test_what_is_sent_as_shown_is_read_as_shown(
     tmp_path: Path,
 ) -> None:
     send, read, _, tell_lag, write, _ = BLOCKS
-    broker = start_broker({"flights": 8, "departures": 1})
+    broker = start_broker({"flights": 8})
     names: dict[str, Any] = {}
     for block in (send, read):
         shown = block.replace("127.0.0.1:8081", broker.endpoints).replace("awaitTermination", "processAllAvailable")
@@ -39,8 +44,15 @@ def test_what_is_sent_as_shown_is_read_as_shown(
     names["query"].stop()
     assert "queues 8, behind latest 0 (min 0, max 0, avg 0.0), rows lost 0\nsource  queue" in capsys.readouterr().out
     assert sum(progress.numInputRows for progress in names["query"].recentProgress) == 2
+    for command in CREATE_TOPICS:
+        assert CliRunner().invoke(main, [*command.split(), "--endpoints", broker.endpoints]).exit_code == 0
     write = write.replace("127.0.0.1:8081", broker.endpoints).replace("./departures-checkpoint", str(tmp_path))
     exec(write.replace(".start()", ".trigger(availableNow=True).start()"), names)
     names["query"].awaitTermination()
     written = spark.read.format("rmqpull").options(endpoints=broker.endpoints, topic="departures").load()
     assert sorted(row["tags"] for row in written.collect()) == ["AA", "UA"]
+    spark.catalog.dropTempView("departures")
+    (insert,) = INSERTS
+    for statement in insert.replace("127.0.0.1:8081", broker.endpoints).split(";"):
+        spark.sql(statement)
+    assert spark.sql("SELECT body FROM departures WHERE tags IS NULL").collect() == [(b"UA1545",)]

@@ -54,9 +54,9 @@ class MainGroup(LazyGroup):
 def main() -> None:
     """A RocketMQ broker in one process, for tests, demos and development.
 
-    Every command but serve, log and completion asks a running broker, the one at --endpoints (127.0.0.1:8081 unless
-    RMQPULL_ENDPOINTS says otherwise). mqadmin's names for the same things (updateTopic, consumerProgress, ...) are
-    understood as well.
+    Every command but serve, log and completion asks a running broker: the one at 127.0.0.1:8081, unless
+    RMQPULL_ENDPOINTS names another, or --endpoints, which goes behind the command (topic list --endpoints HOST:PORT).
+    mqadmin's names for the same things (updateTopic, consumerProgress, ...) are understood as well.
 
     Exit codes: 0 done; 1 refused, or not found; 2 wrong usage; 3 the broker cannot be reached or does not answer.
     """

@@ -82,7 +82,12 @@ class BrokerProperties:
     broker_permission: int = _property(
         PERM_READ | PERM_WRITE, "bits", "What the broker allows: 4 read, 2 write.", most=7
     )
-    auto_create_topic_enable: bool = _property(True, "", "Whether a send may create its topic from TBW102.")
+    auto_create_topic_enable: bool = _property(
+        True,
+        "",
+        "Whether a `PublishColumns` with `TBW102` as its `default_topic` may create its topic. No other send creates "
+        "one: `SendMessage` to an unknown topic gets TOPIC_NOT_FOUND, as from Apache's proxy.",
+    )
     auto_create_subscription_group: bool = _property(True, "", "Whether a pull or heartbeat may create its group.")
     default_topic_queue_nums: int = _property(
         8, "queues", "Queues of TBW102, at most as many has a created topic.", least=1, most=QUEUES_MAX

@@ -12,15 +12,17 @@ from pyspark_rmqpull import __version__
 from pyspark_rmqpull.connection import Connection, Credentials
 
 
-def headers(connection: Connection) -> tuple[tuple[str, str], ...]:
-    """What identifies this process, names the namespace, and signs the call where there are credentials.
-
-    The server requires the client id, which no two processes may share.
-    """
-    date_time = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+def client_id_of(connection: Connection) -> str:
+    """The client id that the server requires, which no two processes may share."""
     client = "" if connection.client_id is None else f"{connection.client_id}@"
+    return f"{client}{socket.gethostname()}@{os.getpid()}@rmqpull"
+
+
+def headers(connection: Connection) -> tuple[tuple[str, str], ...]:
+    """What identifies this process, names the namespace, and signs the call where there are credentials."""
+    date_time = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     entries = [
-        ("x-mq-client-id", f"{client}{socket.gethostname()}@{os.getpid()}@rmqpull"),
+        ("x-mq-client-id", client_id_of(connection)),
         ("x-mq-language", "PYTHON"),
         ("x-mq-client-version", __version__),
         ("x-mq-protocol", "v2"),

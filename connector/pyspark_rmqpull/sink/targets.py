@@ -12,6 +12,13 @@ from pyspark_rmqpull.sink.options import AT_LEAST_ONCE, EXACTLY_ONCE, ROUND_ROBI
 TRANSACTIONS = "stages"
 """The extension that exactly-once needs."""
 
+_ADVICE = {
+    "TOPIC_NOT_FOUND": "The sink creates no topic. Create it first, as with: rmqpull-broker topic create {topic}",
+    "FORBIDDEN": "Give it write permission, as with: rmqpull-broker topic update {topic} --perm 6",
+    "ILLEGAL_TOPIC": "No topic can have this name. Choose another one.",
+}
+"""What to do about a topic that cannot be written, by the code of the refusal."""
+
 
 class Targets:
     """The topics of a task, each asked about once."""
@@ -28,12 +35,12 @@ class Targets:
             try:
                 self._types[topic] = self._producer.message_types(topic)
             except RequestRefused as refusal:
-                if refusal.code in ("TOPIC_NOT_FOUND", "FORBIDDEN", "ILLEGAL_TOPIC"):
-                    raise OptionError(
-                        f"Topic {topic} cannot be written: {refusal.args[0].rstrip('.')}. The sink creates no topic; "
-                        "create it, or let it be written."
-                    ) from None
-                raise
+                if refusal.code not in _ADVICE:
+                    raise
+                raise OptionError(
+                    f"Topic {topic} cannot be written: {refusal.args[0].rstrip('.')}. "
+                    f"{_ADVICE[refusal.code].format(topic=topic)}"
+                ) from None
             if self._types[topic] == {"TRANSACTION"}:
                 raise OptionError(
                     f"Topic {topic} takes transactional messages alone, whose producers are asked after each of them; "

@@ -21,7 +21,7 @@ QUEUES = [MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2)]
 
 
 def query_of(client: BrokerClient) -> GroupProgress:
-    return GroupProgress("g", RemoteBrokerOffsetStore(lambda _: client, "g"), 60_000, Clock())
+    return GroupProgress("g", RemoteBrokerOffsetStore(lambda _: client, "g"), 60_000, Clock(), "c")
 
 
 def at(offset: int) -> QueueOffsets:

@@ -110,7 +110,11 @@ def test_a_dead_letter_that_is_refused_ends_the_write(producer: FakeProducer) ->
 @pytest.mark.parametrize(
     ("types", "given", "sentence"),
     [
-        ({}, {}, "Topic orders cannot be written: No topic orders. The sink creates no topic"),
+        (
+            {},
+            {},
+            "No topic orders. The sink creates no topic. Create it first, as with: rmqpull-broker topic create orders",
+        ),
         ({"orders": {"TRANSACTION"}}, {}, "Topic orders takes transactional messages alone"),
         ({"orders": {"FIFO"}}, {}, "Topic orders takes FIFO messages alone, which need a column messageGroup."),
         ({"orders": {"DELAY"}}, {}, "Topic orders takes DELAY messages alone, which need a column deliveryTimestamp."),

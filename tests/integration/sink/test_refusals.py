@@ -48,7 +48,7 @@ def refusal(sink: Sink, schema: str, *rows: object, mode: str = "append", **opti
         ("topic STRING", {}, "OptionError: Column body is missing. The sink takes body BINARY or STRING, topic"),
         ("body STRING, topic INT", {}, "OptionError: Column topic is INT; it must be STRING."),
         ("body STRING, value STRING", {}, "OptionError: Column value is nothing that the sink writes."),
-        ("body STRING", {"topic": "order"}, "OptionError: Topic order cannot be written: "),
+        ("body STRING", {"topic": "order"}, "Create it first, as with: rmqpull-broker topic create order"),
         ("body STRING", {"topic": "orders", "keySerializer": "x"}, "OptionError: Unknown option keyserializer."),
         ("body STRING", {"topic": "orders", "consumerGroup": "g"}, "OptionError: Option consumerGroup is for reads"),
         ("body STRING", {"topic": "halves"}, "OptionError: Topic halves takes transactional messages alone"),
@@ -160,9 +160,12 @@ def test_a_topic_that_may_not_be_written_is_named(serve: Serve) -> None:
         put_topic(draft, TopicConfig("orders", 1, 1, perm=PERM_READ, creation_id="x"))
 
     sink.broker.change(only_read)
-    assert "OptionError: Topic orders cannot be written: " in refusal(sink, "body STRING", "x", topic="orders")
-    text = refusal(sink, "topic STRING, body STRING", ("others", "1"), ("orders", "2"))
-    assert "OptionError: Topic orders cannot be written: " in text
+    for text in (
+        refusal(sink, "body STRING", "x", topic="orders"),
+        refusal(sink, "topic STRING, body STRING", ("others", "1"), ("orders", "2")),
+    ):
+        assert "OptionError: Topic orders cannot be written: " in text
+        assert "Give it write permission, as with: rmqpull-broker topic update orders --perm 6" in text
 
 
 SENDS = {"columns,admin,stages": "StageColumns", "columns,admin": "PublishColumns", "none": "SendMessage"}
