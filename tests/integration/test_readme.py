@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-CREATE_TOPICS = re.findall(r"^    rmqpull-broker (topic create .*)$", README, re.MULTILINE)
+CREATE_TOPICS = re.findall(r"^    rmqpull-broker (topic create departures .*)$", README, re.MULTILINE)
 INSERTS = re.findall(r"```sql\n([^`]*INSERT INTO[^`]*)```", README)
 
 
@@ -32,7 +32,7 @@ def test_what_is_sent_as_shown_is_read_as_shown(
     tmp_path: Path,
 ) -> None:
     send, read, _, tell_lag, write, _ = BLOCKS
-    broker = start_broker({"flights": 8})
+    broker = start_broker({"flights": 8}, extensions="columns,admin,stages")
     names: dict[str, Any] = {}
     for block in (send, read):
         shown = block.replace("127.0.0.1:8081", broker.endpoints).replace("awaitTermination", "processAllAvailable")
@@ -45,7 +45,8 @@ def test_what_is_sent_as_shown_is_read_as_shown(
     assert "queues 8, behind latest 0 (min 0, max 0, avg 0.0), rows lost 0\nsource  queue" in capsys.readouterr().out
     assert sum(progress.numInputRows for progress in names["query"].recentProgress) == 2
     for command in CREATE_TOPICS:
-        assert CliRunner().invoke(main, [*command.split(), "--endpoints", broker.endpoints]).exit_code == 0
+        created = CliRunner().invoke(main, [*command.split(), "--endpoints", broker.endpoints])
+        assert created.exit_code == 0, created.output
     write = write.replace("127.0.0.1:8081", broker.endpoints).replace("./departures-checkpoint", str(tmp_path))
     exec(write.replace(".start()", ".trigger(availableNow=True).start()"), names)
     names["query"].awaitTermination()
