@@ -55,7 +55,7 @@ check: set-up ## ruff, mypy --strict, generated modules, dependency rules
 	@echo "check: dependency rules"
 	@"$(PYTHON)" -m pytest --quiet tests/tidy
 
-bench: set-up ## rmqpull beside Kafka, the engine's ceiling and Arrow Flight, into docs/performance.md (about an hour)
+bench: set-up ## rmqpull beside Kafka, the engine's ceiling and Arrow Flight, into docs/performance.md (about half an hour)
 	@$(SPARK_ENV) "$(PYTHON)" bench/suite.py $(ARGS)
 	@"$(PYTHON)" scripts/performance_page.py
 
