@@ -58,8 +58,27 @@ def processes_allowed() -> None:
 LONGEST_FIRST = ("soak", "bench", "integration")
 
 
+RUN_AGAIN = pytest.mark.flaky(
+    reruns=1,
+    only_rerun=[
+        "Python worker failed to connect back\\.",
+        "does not serve PullColumns\\. If it was restarted with other extensions",
+    ],
+)
+"""Only two failures are run again. The first is Spark's own, when a JVM or a Python process stands still for 10 s while
+one starts the other. The second comes when a broker gets the port that an earlier test's broker had: Spark's Python
+workers live on, and remember that one's extensions until they are told so.
+
+Only tests that start processes have the mark. Where several processes share the tests it costs each 40 ms of waiting.
+"""
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take long come first, so that two processes that share all files end at nearly the same time."""
+    for item in items:
+        if item.get_closest_marker("processes"):
+            item.add_marker(RUN_AGAIN)
 
     def place(item: pytest.Item) -> int:
         places = (place for place, folder in enumerate(LONGEST_FIRST) if TESTS / folder in item.path.parents)
