@@ -62,7 +62,7 @@ bench: set-up ## rmqpull beside Kafka, the engine's ceiling and Arrow Flight, in
 bench-quick: set-up ## the most telling of it with smaller sizes (under 5 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" bench/suite.py --quick $(ARGS)
 
-bench-gate: set-up ## whether reads have become slower, by their ratio to the engine's ceiling (about 3 minutes)
+bench-gate: set-up ## whether reads have become slower, by their ratio to the engine's ceiling (about 2 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" bench/gate.py $(ARGS)
 
 bench-stages: set-up ## where the time of a read goes: processor time of each process

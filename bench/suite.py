@@ -85,7 +85,7 @@ def main(quick: bool, works: tuple[str, ...] | None, without_kafka: bool, file: 
     is_whole = file is None and not quick and works is None
     begun = datetime.now(timezone.utc)
     cores = pin_cores()
-    _refuse_a_busy_machine(is_whole, console)
+    refuse_a_busy_machine(is_whole, console)
     file = file or RESULTS / "latest.json"
     file.parent.mkdir(exist_ok=True)
     others = Others()
@@ -106,7 +106,7 @@ def main(quick: bool, works: tuple[str, ...] | None, without_kafka: bool, file: 
     sys.exit(1 if any(comparison.failed for comparison in comparisons) else 0)
 
 
-def _refuse_a_busy_machine(is_kept: bool, console: Console) -> None:
+def refuse_a_busy_machine(is_kept: bool, console: Console) -> None:
     """Exits before a run that is kept when others use the machine; warns before any other run."""
     busy = look_around()
     if busy <= BUSY_CORES_MAX:

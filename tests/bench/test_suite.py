@@ -20,12 +20,12 @@ from artifacts import Artifact
 from comparison import CEILING, KAFKA, OURS, Comparison, comparisons_of
 from latency import percentile
 from probe import JVM, SOURCE, WORKER, descendants, kind_of
-from quiet import tree_cpu_s
+from quiet import BUSY_CORES_MAX, tree_cpu_s
 from ready import published, row_batch, rows_of_a_batch
 from rich.console import Console
 from session import KafkaSource
 from sizes import QUICK, Numbers, chosen
-from suite import measured
+from suite import measured, refuse_a_busy_machine
 from topics import Stage, evenly, newest
 from writing import AT_LEAST_ONCE, writes
 
@@ -171,6 +171,26 @@ def test_processor_time_of_what_a_run_starts_is_its_own_also_when_it_has_ended()
     before_s = tree_cpu_s(os.getpid())
     subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass"], check=True, timeout=60)
     assert tree_cpu_s(os.getpid()) - before_s >= 0.2  # the system counts in ticks of 0.01 s
+
+
+@pytest.mark.parametrize(
+    ("busy_cores", "is_kept", "status", "said"),
+    [
+        (BUSY_CORES_MAX, True, None, ""),
+        (BUSY_CORES_MAX + 0.1, True, 2, "End them and try again"),
+        (BUSY_CORES_MAX + 0.1, False, None, "measured all the same"),
+    ],
+)
+def test_a_run_that_is_kept_is_refused_on_a_busy_machine(
+    busy_cores: float, is_kept: bool, status: int | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("suite.look_around", lambda: busy_cores)
+    output = StringIO()
+    console = Console(file=output, width=200)
+    with pytest.raises(SystemExit) if status else nullcontext() as exit_info:
+        refuse_a_busy_machine(is_kept, console)
+    assert (exit_info.value.code if exit_info else None) == status
+    assert said in output.getvalue()
 
 
 def test_an_artifact_brings_nothing_along_that_spark_has_already() -> None:
