@@ -1,4 +1,4 @@
-"""Packaging of rmqpull: one distribution, three import packages, each in a source root of its own."""
+"""Packaging of rmqpull: one distribution, four import packages, each in a source root of its own."""
 
 from pathlib import Path
 

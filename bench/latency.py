@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame
 from results import Aim
 from topics import BODY, NAME, Stage, Topic
 
-from pyspark_rmqpull.client.channel import channel_of_process
-from pyspark_rmqpull.connection import Connection
+from rmqpull_client.connection import Connection
+from rmqpull_client.transports.grpc.channel import channel_of_process
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
 from rmqpull_proto.rpc import MESSAGING
 

@@ -18,7 +18,8 @@ from ready import published, rows_of_a_batch
 from servers import broker
 from sizes import Sizes
 
-from pyspark_rmqpull.client import Connection, connect
+from rmqpull_client.connection import Connection
+from rmqpull_client.transports.choice import connect
 
 NAME = "rows"
 BODY = "body"

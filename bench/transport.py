@@ -11,10 +11,11 @@ from flight import get
 from servers import Server, peer_server
 from topics import NAME, Stage, Topic, evenly
 
-from pyspark_rmqpull.client import Connection, connect
-from pyspark_rmqpull.model import MessageQueue, QueueRange
 from pyspark_rmqpull.schema import ROW_SCHEMA
 from pyspark_rmqpull.worker import settle
+from rmqpull_client.connection import Connection
+from rmqpull_client.model import MessageQueue, QueueRange
+from rmqpull_client.transports.choice import connect
 from rmqpull_proto.columns import PULL_SCHEMA
 
 FLIGHT = "Arrow Flight"

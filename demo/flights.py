@@ -23,9 +23,10 @@ from processes import Children, ProcessFailed, Signals
 from screen import Screen
 from streaming import Job, Run, Supervisor
 
-from pyspark_rmqpull.client import Connection, connect
-from pyspark_rmqpull.errors import RmqpullError
 from rmqpull_broker.testing import BrokerProcess, BrokerProcessError
+from rmqpull_client.connection import Connection
+from rmqpull_client.errors import RmqpullError
+from rmqpull_client.transports.choice import connect
 
 TOPIC = "flights"
 QUEUES = 8

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from readme_tables import ROOT, table, write_or_check
 
 DOCUMENT = ROOT / "docs" / "acceptance.md"
-SUITES = ("connector", "integration", "soak")
+SUITES = ("client", "connector", "integration", "soak")
 
 CASES: Mapping[int, str] = {
     1: "A query stops in time, also while a pull is parked",

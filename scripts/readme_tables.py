@@ -11,16 +11,16 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from pyspark_rmqpull.option import Option
-from pyspark_rmqpull.options import OPTIONS
+from pyspark_rmqpull.options.declaration import Option
+from pyspark_rmqpull.options.sink import SINK_OPTIONS
+from pyspark_rmqpull.options.source import OPTIONS
 from pyspark_rmqpull.schema import ROW_SCHEMA
-from pyspark_rmqpull.sink.options import SINK_OPTIONS
 from pyspark_rmqpull.sink.schema import ACCEPTED
 from rmqpull_broker.cli import COMMANDS
 from rmqpull_broker.cli.aliases import ALIASES
 from rmqpull_broker.config import SETTINGS
 from rmqpull_broker.core.properties import settable
-from rmqpull_broker.server.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS, STAGE_HANDLERS
+from rmqpull_broker.server.grpc.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS, STAGE_HANDLERS
 from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES
 
 ROOT = Path(__file__).parents[1]

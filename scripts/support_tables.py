@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
+from limit import Limit, amount
 from readme_tables import table, write_or_check
-from support_limits import LIMITS, Limit, amount
+from support_limits import LIMITS
 
 from rmqpull_broker.core import errors
 from rmqpull_broker.core.properties import Declared, declared
-from rmqpull_broker.server.registry import EXTENSIONS, MESSAGING_HANDLERS
+from rmqpull_broker.server.grpc.registry import EXTENSIONS, MESSAGING_HANDLERS
 from rmqpull_proto import rpc
 
 REPOSITORY = Path(__file__).parents[1]

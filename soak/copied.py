@@ -7,8 +7,9 @@ from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import NamedTuple
 
-from rmqpull_broker.core.columns import to_rows
-from rmqpull_broker.core.facts import (
+from rmqpull_broker.core.messages.columns import to_rows
+from rmqpull_broker.core.model import BodyEncoding, MessageQueue, StoredMessage
+from rmqpull_broker.core.state.facts import (
     CallStaged,
     ColumnsStored,
     RowsStored,
@@ -16,8 +17,7 @@ from rmqpull_broker.core.facts import (
     StagesCommitted,
     StagesEnded,
 )
-from rmqpull_broker.core.model import BodyEncoding, MessageQueue, StoredMessage
-from rmqpull_broker.core.stages import Stages
+from rmqpull_broker.core.state.stages import Stages
 from rmqpull_broker.store.inspection import dump
 from rmqpull_broker.store.vfs import OsFileSystem
 from soak.ledger import digest_of

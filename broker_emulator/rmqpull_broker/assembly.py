@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 
 from rmqpull_broker.config import BrokerConfig, ClockSpec, check_properties
-from rmqpull_broker.core.message_ids import MessageIds
+from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.state import BrokerState
+from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clock import Clock, ManualClock, SystemClock
 from rmqpull_broker.store.memory_storage import MemoryStorage

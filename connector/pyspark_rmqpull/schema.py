@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pyspark_rmqpull.errors import OptionError
+from rmqpull_client.errors import OptionError
 
 ROW_SCHEMA = StructType(
     [

@@ -11,18 +11,18 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pyspark_rmqpull.errors import OptionError
-from pyspark_rmqpull.option import Mode, refuse_misplaced
-from pyspark_rmqpull.options import OPTIONS, SourceOptions
+from pyspark_rmqpull.options import sink
+from pyspark_rmqpull.options.declaration import Mode, refuse_misplaced
+from pyspark_rmqpull.options.source import OPTIONS, SourceOptions
 from pyspark_rmqpull.schema import check_schema, row_schema
-from pyspark_rmqpull.sink import options as sink
 from pyspark_rmqpull.sink.schema import check_sink_schema
+from rmqpull_client.errors import OptionError
 
 
 class RmqpullDataSource(DataSource):
     """``spark.readStream.format("rmqpull")`` and ``spark.read.format("rmqpull")``, and the same with write.
 
-    Options are those of :data:`pyspark_rmqpull.options.OPTIONS` and :data:`pyspark_rmqpull.sink.options.OPTIONS`.
+    The options are :data:`pyspark_rmqpull.options.source.OPTIONS` and :data:`pyspark_rmqpull.options.sink.OPTIONS`.
     """
 
     @classmethod
@@ -45,7 +45,7 @@ class RmqpullDataSource(DataSource):
         options = self._source_options(Mode.BATCH)
         check_schema(schema, options.columns)
         # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
-        from pyspark_rmqpull.batch_reader import RmqpullBatchReader
+        from pyspark_rmqpull.reading.batch_reader import RmqpullBatchReader
 
         return RmqpullBatchReader(options, schema)
 
@@ -57,7 +57,7 @@ class RmqpullDataSource(DataSource):
         options = self._source_options(Mode.STREAM)
         check_schema(schema, options.columns)
         # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
-        from pyspark_rmqpull.stream_reader import RmqpullStreamReader
+        from pyspark_rmqpull.reading.stream_reader import RmqpullStreamReader
 
         return RmqpullStreamReader(options, schema)
 
@@ -91,7 +91,7 @@ class RmqpullDataSource(DataSource):
         options = sink.SinkOptions.from_options(self.options)
         check_sink_schema(schema, options)
         # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
-        from pyspark_rmqpull.client.producing import producer_of
         from pyspark_rmqpull.sink.targets import checked
+        from rmqpull_client.transports.grpc.producing import producer_of
 
         return checked(producer_of(options.connection), options, schema.names)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqpull_broker.core.admin.groups import put_group
 from rmqpull_broker.core.errors import BrokerError
-from rmqpull_broker.core.groups import put_group
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rmqpull_broker.core.column_pulling import WAITING_STATUSES
-from rmqpull_broker.core.pull_answers import CLIENT_STATUSES, PULL_ANSWERS, PullAnswer, PullResponse, PullStatus
-from rmqpull_broker.core.pulling import CONSUME_QUEUE_FILE_ENTRIES, IN_DISK, IN_MEMORY, SCAN_ENTRIES
+from rmqpull_broker.core.pulling.answers import CLIENT_STATUSES, PULL_ANSWERS, PullAnswer, PullResponse, PullStatus
+from rmqpull_broker.core.pulling.columns import WAITING_STATUSES
+from rmqpull_broker.core.pulling.messages import CONSUME_QUEUE_FILE_ENTRIES, IN_DISK, IN_MEMORY, SCAN_ENTRIES
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "broker-support.md"

@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
-from pyspark_rmqpull import batch_reader, stream_reader
-from pyspark_rmqpull.client import BrokerClient, QueueRows
-from pyspark_rmqpull.client.port import NO_CREATION_IDS
 from pyspark_rmqpull.clock import Clock
-from pyspark_rmqpull.connection import Connection
-from pyspark_rmqpull.cutting import Part, RangeToCut
-from pyspark_rmqpull.errors import OptionError, RmqpullError
-from pyspark_rmqpull.filters import EVERYTHING, MessageFilter
-from pyspark_rmqpull.flow import Flow
-from pyspark_rmqpull.loss import Loss, OnLoss, refuse
-from pyspark_rmqpull.model import Bounds, MessageQueue, QueueRange, TopicBounds
+from pyspark_rmqpull.reading import batch_reader, stream_reader
+from rmqpull_client.connection import Connection
+from rmqpull_client.cutting import Part, RangeToCut
+from rmqpull_client.errors import OptionError, RmqpullError
+from rmqpull_client.filters import EVERYTHING, MessageFilter
+from rmqpull_client.flow import Flow
+from rmqpull_client.loss import Loss, OnLoss, refuse
+from rmqpull_client.model import Bounds, MessageQueue, QueueRange, TopicBounds
+from rmqpull_client.transports.port import NO_CREATION_IDS, BrokerClient, QueueRows
 
 
 class ListedSizes:

@@ -13,8 +13,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pyspark_rmqpull.errors import OptionError
 from pyspark_rmqpull.schema import ROW_SCHEMA, check_schema, row_schema
+from rmqpull_client.errors import OptionError
 
 
 def columns(**types: DataType) -> StructType:

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from limit import PACKAGE, amount
 from readme_tables import with_tables
-from support_limits import INTERNAL, LIMITS, PACKAGE, amount
+from support_limits import INTERNAL, LIMITS
 from support_tables import DOCUMENT, REASONS, REPOSITORY, TABLES, deviating_properties
 
 from rmqpull_proto import rpc

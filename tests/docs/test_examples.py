@@ -11,11 +11,11 @@ from typing import Any
 import click
 import pytest
 
-from pyspark_rmqpull.errors import OptionError
-from pyspark_rmqpull.offsets import QueueOffsets
-from pyspark_rmqpull.options import SourceOptions
+from pyspark_rmqpull.options.source import SourceOptions
+from pyspark_rmqpull.planning.offsets import QueueOffsets
 from rmqpull_broker.cli import main
 from rmqpull_broker.testing import running_broker
+from rmqpull_client.errors import OptionError
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pyspark_rmqpull.kafka_names import FROM_KAFKA
-from pyspark_rmqpull.options import OPTIONS
+from pyspark_rmqpull.options.kafka_names import FROM_KAFKA
+from pyspark_rmqpull.options.source import OPTIONS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "from-kafka.md").read_text(encoding="utf-8")

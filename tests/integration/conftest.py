@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pyspark_rmqpull.client import connect
-from pyspark_rmqpull.client.channel import channel_of_process
-from pyspark_rmqpull.connection import Connection
+from rmqpull_client.connection import Connection
+from rmqpull_client.transports.choice import connect
+from rmqpull_client.transports.grpc.channel import channel_of_process
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rpc import MESSAGING

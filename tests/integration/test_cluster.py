@@ -22,8 +22,8 @@ from tests.integration.processes import (
     zip_of_connector,
 )
 
-from pyspark_rmqpull.client import connect
-from pyspark_rmqpull.connection import Connection
+from rmqpull_client.connection import Connection
+from rmqpull_client.transports.choice import connect
 
 if TYPE_CHECKING:
     from tests.conftest import StartBroker

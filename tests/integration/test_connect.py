@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from tests.integration.processes import SPARK_BIN, SparkProcesses, free_port, python_without_rmqpull
 
-from pyspark_rmqpull.client import connect
-from pyspark_rmqpull.connection import Connection
+from rmqpull_client.connection import Connection
+from rmqpull_client.transports.choice import connect
 
 if TYPE_CHECKING:
     from tests.conftest import StartBroker

@@ -10,8 +10,8 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
 
-from rmqpull_broker.core.facts import QueuesTrimmed
 from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.state.facts import QueuesTrimmed
 from rmqpull_broker.testing import RunningBroker, running_broker
 
 if TYPE_CHECKING:

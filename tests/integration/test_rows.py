@@ -9,8 +9,8 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.functions import window
 
 from pyspark_rmqpull.schema import ROW_SCHEMA
-from rmqpull_broker.core.facts import RowsStored
 from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.state.facts import RowsStored
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark_rmqpull.client.channel import channel_of_process
-from pyspark_rmqpull.connection import Connection
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_client.connection import Connection
+from rmqpull_client.transports.grpc.channel import channel_of_process
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rpc import MESSAGING

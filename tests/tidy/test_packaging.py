@@ -10,6 +10,8 @@ import pytest
 
 import pyspark_rmqpull
 import rmqpull_broker
+import rmqpull_client
+import rmqpull_proto
 
 HEAVY = ("grpc", "google.protobuf", "numpy", "pandas", "pyarrow", "rmqpull_broker", "rmqpull_proto")
 
@@ -27,7 +29,7 @@ def test_spark_finds_the_data_source_by_listing_modules(tmp_path: Path) -> None:
     listed = in_fresh_interpreter(
         "import json, pkgutil; print(json.dumps([m.name for m in pkgutil.iter_modules()]))", tmp_path
     )
-    assert {"pyspark_rmqpull", "rmqpull_broker", "rmqpull_proto"} <= set(listed)
+    assert {"pyspark_rmqpull", "rmqpull_broker", "rmqpull_client", "rmqpull_proto"} <= set(listed)
 
 
 @pytest.mark.processes
@@ -48,5 +50,6 @@ def test_importing_the_data_source_loads_pyspark_and_nothing_heavy(tmp_path: Pat
     assert loaded == []
 
 
-def test_both_packages_name_the_version_that_is_installed() -> None:
-    assert rmqpull_broker.__version__ == pyspark_rmqpull.__version__ == version("rmqpull")
+def test_all_packages_name_the_version_that_is_installed() -> None:
+    packages = (rmqpull_proto, rmqpull_client, pyspark_rmqpull, rmqpull_broker)
+    assert {package.__version__ for package in packages} == {version("rmqpull")}

@@ -16,10 +16,10 @@ import click
 from rmqpull_broker.cli.commands import Group, as_json
 from rmqpull_broker.cli.failures import Refused
 from rmqpull_broker.cli.output import show_fields, show_json, show_table
-from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored
 from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
 from rmqpull_broker.store.inspection import Damage, LoggedRecord, VerifyReport, dump, verify
-from rmqpull_broker.store.segments import CorruptLog, segment_bases, segment_name
+from rmqpull_broker.store.log.segments import CorruptLog, segment_bases, segment_name
 from rmqpull_broker.store.vfs import DirectoryInUse, FileSystem, OsFileSystem
 
 _DAMAGE_COLUMNS = ("file", "offset", "reason", "effect")

@@ -11,38 +11,38 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.facts import Fact
-from rmqpull_broker.core.holding import HoldingRules
-from rmqpull_broker.core.message_ids import MessageIds
+from rmqpull_broker.core.admin.topics import create_topic
+from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
-from rmqpull_broker.core.ports import Storage
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.queue_selection import QueueSelector
-from rmqpull_broker.core.sending import Sender
-from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.core.topics import create_topic
-from rmqpull_broker.core.transactions import TransactionCheck
-from rmqpull_broker.server import health
-from rmqpull_broker.server.cleaning import Cleaning
-from rmqpull_broker.server.clients import Clients
+from rmqpull_broker.core.pulling.parking import HoldingRules
+from rmqpull_broker.core.sending.queue_selection import QueueSelector
+from rmqpull_broker.core.sending.sending import Sender
+from rmqpull_broker.core.sending.transactions import TransactionCheck
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import Fact
+from rmqpull_broker.core.state.ports import Storage
+from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.server.clients.clients import Clients
 from rmqpull_broker.server.clock import Clock
-from rmqpull_broker.server.codec import orphaned_transaction_to
-from rmqpull_broker.server.connections import CALLS_MAX, OPTIONS
-from rmqpull_broker.server.faults import Faults
-from rmqpull_broker.server.group_commit import GroupCommit
-from rmqpull_broker.server.listening import PortUnavailable, listen
-from rmqpull_broker.server.metrics import Metrics
-from rmqpull_broker.server.parking import Parking
-from rmqpull_broker.server.reflection import enable_reflection
-from rmqpull_broker.server.registry import generic_handlers
-from rmqpull_broker.server.service import Service
-from rmqpull_broker.server.stage_work import StageWork
-from rmqpull_broker.server.time_machine import TimeMachine
-from rmqpull_broker.server.timed_work import TimedWork
+from rmqpull_broker.server.grpc import health
+from rmqpull_broker.server.grpc.connections import CALLS_MAX, OPTIONS
+from rmqpull_broker.server.grpc.listening import PortUnavailable, listen
+from rmqpull_broker.server.grpc.reflection import enable_reflection
+from rmqpull_broker.server.grpc.registry import generic_handlers
+from rmqpull_broker.server.runtime.cleaning import Cleaning
+from rmqpull_broker.server.runtime.faults import Faults
+from rmqpull_broker.server.runtime.group_commit import GroupCommit
+from rmqpull_broker.server.runtime.metrics import Metrics
+from rmqpull_broker.server.runtime.parking import Parking
+from rmqpull_broker.server.runtime.service import Service
+from rmqpull_broker.server.runtime.stage_work import StageWork
+from rmqpull_broker.server.runtime.time_machine import TimeMachine
+from rmqpull_broker.server.runtime.timed_work import TimedWork
+from rmqpull_broker.server.wire.codec import orphaned_transaction_to
 
 if TYPE_CHECKING:
-    from rmqpull_broker.server.exposition import Exposition
+    from rmqpull_broker.server.observability.exposition import Exposition
 
 _logger = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class BrokerServer:
     async def expose_metrics(self, host: str, port: int) -> int:
         """Serves metrics for Prometheus and returns the port, a free one when ``port`` is 0. Raises PortUnavailable."""
         # Loaded only now: most brokers are not watched, and all of them are to start fast.
-        from rmqpull_broker.server.exposition import Exposition
+        from rmqpull_broker.server.observability.exposition import Exposition
 
         exposition = Exposition(self.state, self._storage, self.metrics, self._parking)
         try:

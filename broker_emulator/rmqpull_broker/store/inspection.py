@@ -7,13 +7,13 @@ from contextlib import suppress
 from itertools import zip_longest
 from typing import NamedTuple
 
-from rmqpull_broker.core.facts import Fact
-from rmqpull_broker.store import record
-from rmqpull_broker.store.chunks import HEADER_BYTES, DamagedChunk, checked_message
-from rmqpull_broker.store.queue_files import queue_file_name, queue_file_numbers
-from rmqpull_broker.store.segments import CorruptLog, is_synced_behind, read_frames, segment_bases, segment_name
-from rmqpull_broker.store.snapshot import DamagedSnapshot, decode_snapshot
-from rmqpull_broker.store.snapshots import snapshot_names
+from rmqpull_broker.core.state.facts import Fact
+from rmqpull_broker.store.log import record
+from rmqpull_broker.store.log.segments import CorruptLog, is_synced_behind, read_frames, segment_bases, segment_name
+from rmqpull_broker.store.queues.chunks import HEADER_BYTES, DamagedChunk, checked_message
+from rmqpull_broker.store.queues.queue_files import queue_file_name, queue_file_numbers
+from rmqpull_broker.store.snapshots.snapshot import DamagedSnapshot, decode_snapshot
+from rmqpull_broker.store.snapshots.snapshots import snapshot_names
 from rmqpull_broker.store.vfs import FileSystem
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rmqpull_broker.core.facts import Fact
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.ports import Job, LogRange, Snapshotted
-from rmqpull_broker.core.retention import RetentionLimits
-from rmqpull_broker.store.queues import ConsumeQueues
+from rmqpull_broker.core.state.facts import Fact
+from rmqpull_broker.core.state.ports import Job, LogRange, Snapshotted
+from rmqpull_broker.core.state.retention import RetentionLimits
+from rmqpull_broker.store.queues.queues import ConsumeQueues
 
 
 class MemoryStorage:

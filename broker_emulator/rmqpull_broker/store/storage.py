@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from rmqpull_broker.core.facts import ColumnsStored, Fact, RowsStored
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.ports import Job, LogRange, Snapshotted
-from rmqpull_broker.core.retention import ClosedSegment, RetentionLimits, kept_from
-from rmqpull_broker.core.system_topics import DELAY_TOPICS
-from rmqpull_broker.store.chunks import DamagedChunk, FreshChunk, SavedChunk
-from rmqpull_broker.store.commit_log import SEGMENT_BYTES, CommitLog, Recovery
-from rmqpull_broker.store.queue_files import CACHE_BYTES, FILE_BYTES, QueueFiles
-from rmqpull_broker.store.queues import ConsumeQueues
-from rmqpull_broker.store.rebuilding import rebuilt_rows
-from rmqpull_broker.store.replaying import no_search_for_cycles
-from rmqpull_broker.store.segments import CorruptLog
-from rmqpull_broker.store.snapshot import Snapshot
-from rmqpull_broker.store.snapshots import Snapshots
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
+from rmqpull_broker.core.state.ports import Job, LogRange, Snapshotted
+from rmqpull_broker.core.state.retention import ClosedSegment, RetentionLimits, kept_from
+from rmqpull_broker.core.state.system_topics import DELAY_TOPICS
+from rmqpull_broker.store.log.commit_log import SEGMENT_BYTES, CommitLog, Recovery
+from rmqpull_broker.store.log.replaying import no_search_for_cycles
+from rmqpull_broker.store.log.segments import CorruptLog
+from rmqpull_broker.store.queues.chunks import DamagedChunk, FreshChunk, SavedChunk
+from rmqpull_broker.store.queues.queue_files import CACHE_BYTES, FILE_BYTES, QueueFiles
+from rmqpull_broker.store.queues.queues import ConsumeQueues
+from rmqpull_broker.store.queues.rebuilding import rebuilt_rows
+from rmqpull_broker.store.snapshots.snapshot import Snapshot
+from rmqpull_broker.store.snapshots.snapshots import Snapshots
 from rmqpull_broker.store.vfs import FileSystem
 
 BEHIND_FACTOR = 4

@@ -17,13 +17,13 @@ from typing import Any, Literal, TypeVar
 
 from rmqpull_broker.assembly import new_topics, open_broker
 from rmqpull_broker.config import BROKER_NAMES, Address, BrokerConfig, ClockSpec, TopicSpec, parse_extensions
-from rmqpull_broker.core import columns
-from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.fault_rules import FaultAction, FaultReport, FaultRule
+from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultReport, FaultRule
+from rmqpull_broker.core.admin.topics import delete_topic, put_topic
+from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.core.topics import delete_topic, put_topic
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.server.app import BrokerServer
 
 T = TypeVar("T")

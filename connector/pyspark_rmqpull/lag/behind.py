@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
-from pyspark_rmqpull.errors import OptionError
-from pyspark_rmqpull.model import MessageQueue
-from pyspark_rmqpull.offsets import QueueOffsets, flat
+from pyspark_rmqpull.planning.offsets import QueueOffsets, flat
+from rmqpull_client.errors import OptionError
+from rmqpull_client.model import MessageQueue
 
 TABLE_ROWS_MAX = 20
 """Queues that a printed lag shows, the furthest behind; a terminal has no more."""

@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from pyspark_rmqpull.lag.listener import RmqpullLagListener
-from pyspark_rmqpull.timestamps import parse_timestamp
+from rmqpull_client.timestamps import parse_timestamp
 
 QUEUES_MAX = 10_000
 """Queues with series of their own, the furthest behind; the others are counted by ``rmqpull_queues_left_out``."""

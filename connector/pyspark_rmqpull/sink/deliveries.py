@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from pyspark_rmqpull.client.producing import Producer, Transaction
-from pyspark_rmqpull.errors import RequestRefused, RmqpullError
+from pyspark_rmqpull.options.sink import HASH, ROUND_ROBIN, SinkOptions
 from pyspark_rmqpull.sink.encoding import InvalidRow, plain_rows
-from pyspark_rmqpull.sink.options import HASH, ROUND_ROBIN, SinkOptions
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.topic_parts import CallLimits, Gathered, PartedRows, cut
+from rmqpull_client.errors import RequestRefused, RmqpullError
+from rmqpull_client.transports.grpc.producing import Producer, Transaction
 
 ROWS_PER_CALL_MAX = 10_000
 GATHERED_BYTES_MAX = 32 << 20

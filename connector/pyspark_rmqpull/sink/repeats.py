@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark_rmqpull.errors import OptionError
+from rmqpull_client.errors import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -13,9 +13,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pyspark_rmqpull.errors import OptionError
-from pyspark_rmqpull.kafka_names import COLUMNS_FROM_KAFKA
-from pyspark_rmqpull.sink.options import EXPLICIT, SinkOptions
+from pyspark_rmqpull.options.kafka_names import COLUMNS_FROM_KAFKA
+from pyspark_rmqpull.options.sink import EXPLICIT, SinkOptions
+from rmqpull_client.errors import OptionError
 
 ACCEPTED: dict[str, tuple[DataType, ...]] = {
     "body": (BinaryType(), StringType()),

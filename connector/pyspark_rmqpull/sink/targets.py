@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from pyspark_rmqpull.client.producing import Producer
-from pyspark_rmqpull.errors import OptionError, RequestRefused
-from pyspark_rmqpull.sink.options import AT_LEAST_ONCE, EXACTLY_ONCE, ROUND_ROBIN, SinkOptions
+from pyspark_rmqpull.options.sink import AT_LEAST_ONCE, EXACTLY_ONCE, ROUND_ROBIN, SinkOptions
+from rmqpull_client.errors import OptionError, RequestRefused
+from rmqpull_client.transports.grpc.producing import Producer
 
 TRANSACTIONS = "stages"
 """The extension that exactly-once needs."""

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, NoReturn
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from pyspark_rmqpull.client.producing import Producer, Transaction
-from pyspark_rmqpull.errors import InvalidRowError
+from pyspark_rmqpull.options.sink import EXACTLY_ONCE, FAIL, SKIP, SinkOptions
 from pyspark_rmqpull.sink.commit_record import WrittenRows
 from pyspark_rmqpull.sink.dead_letters import dead_letter
 from pyspark_rmqpull.sink.deliveries import Columns, Delivery, Messages
 from pyspark_rmqpull.sink.encoding import InvalidRow, RowEncoder
-from pyspark_rmqpull.sink.options import EXACTLY_ONCE, FAIL, SKIP, SinkOptions
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.targets import Targets, refuse_unsupported, settled_delivery
 from pyspark_rmqpull.sink.topic_parts import PartedRows
+from rmqpull_client.errors import InvalidRowError
+from rmqpull_client.transports.grpc.producing import Producer, Transaction
 
 if TYPE_CHECKING:
     from pyspark_rmqpull.sink.row_digest import RowDigest

@@ -16,13 +16,19 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from pyspark_rmqpull.client.producing import ANOTHER_TRANSACTION, CommitAnswer, CommitRecord, Transaction, producer_of
-from pyspark_rmqpull.errors import BrokerUnavailable, CheckpointConflict, OptionError, RequestRefused, RmqpullError
+from pyspark_rmqpull.options.sink import EXACTLY_ONCE, SinkOptions
 from pyspark_rmqpull.sink.checkpoint import read_plan, read_query_id
 from pyspark_rmqpull.sink.commit_record import record_of
-from pyspark_rmqpull.sink.options import EXACTLY_ONCE, SinkOptions
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 from pyspark_rmqpull.worker import settle
+from rmqpull_client.errors import BrokerUnavailable, CheckpointConflict, OptionError, RequestRefused, RmqpullError
+from rmqpull_client.transports.grpc.producing import (
+    ANOTHER_TRANSACTION,
+    CommitAnswer,
+    CommitRecord,
+    Transaction,
+    producer_of,
+)
 
 _logger = logging.getLogger(__name__)
 

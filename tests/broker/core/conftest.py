@@ -10,26 +10,26 @@ import pyarrow as pa
 import pytest
 from hypothesis import settings
 
-from rmqpull_broker.core import columns
-from rmqpull_broker.core.channels import ClientChannel
-from rmqpull_broker.core.consumer_registry import ConsumerData, ConsumerRegistry, ConsumeType, MessageModel
-from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.admin.groups import put_group
+from rmqpull_broker.core.admin.topics import create_topic, put_topic
+from rmqpull_broker.core.clients.channels import ClientChannel
+from rmqpull_broker.core.clients.consumer_registry import ConsumerData, ConsumerRegistry, ConsumeType, MessageModel
+from rmqpull_broker.core.clients.subscriptions import FilterTable, subscription_data
 from rmqpull_broker.core.errors import IllegalFilterExpression
-from rmqpull_broker.core.facts import Fact, QueuePart
-from rmqpull_broker.core.filtering import parse_tags
-from rmqpull_broker.core.groups import put_group
-from rmqpull_broker.core.message_ids import MessageIds
+from rmqpull_broker.core.filters.filtering import parse_tags
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.pull_answers import ReadRole
-from rmqpull_broker.core.pull_checks import begin_pull
-from rmqpull_broker.core.pull_request import PullRequest, PullSysFlag, PullVerdict, Surroundings
-from rmqpull_broker.core.queue_selection import QueueSelector
-from rmqpull_broker.core.sending import Published, Sender
-from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.core.subscriptions import FilterTable, subscription_data
-from rmqpull_broker.core.topics import create_topic, put_topic
-from rmqpull_broker.store.queues import ConsumeQueues
+from rmqpull_broker.core.pulling.answers import ReadRole
+from rmqpull_broker.core.pulling.checks import begin_pull
+from rmqpull_broker.core.pulling.request import PullRequest, PullSysFlag, PullVerdict, Surroundings
+from rmqpull_broker.core.sending.queue_selection import QueueSelector
+from rmqpull_broker.core.sending.sending import Published, Sender
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import Fact, QueuePart
+from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.store.queues.queues import ConsumeQueues
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("broker", deadline=None)

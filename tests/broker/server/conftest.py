@@ -15,30 +15,31 @@ from tests.waiting import until
 
 from rmqpull_broker.assembly import new_topics, open_broker
 from rmqpull_broker.config import Address, BrokerConfig, parse_topic
-from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.fault_rules import FaultAction, FaultRule
-from rmqpull_broker.core.groups import put_group
-from rmqpull_broker.core.holding import Holding, ParkedPull
-from rmqpull_broker.core.message_ids import MessageIds
+from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultRule
+from rmqpull_broker.core.admin.groups import put_group
+from rmqpull_broker.core.admin.topics import put_topic
+from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.queue_selection import QueueSelector
-from rmqpull_broker.core.sending import Sender
-from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.core.topics import put_topic
+from rmqpull_broker.core.pulling.parking import Holding, ParkedPull
+from rmqpull_broker.core.sending.queue_selection import QueueSelector
+from rmqpull_broker.core.sending.sending import Sender
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.server.app import BrokerServer
-from rmqpull_broker.server.clients import Clients
+from rmqpull_broker.server.clients.clients import Clients
 from rmqpull_broker.server.clock import ManualClock
-from rmqpull_broker.server.faults import Faults
-from rmqpull_broker.server.group_commit import GroupCommit
-from rmqpull_broker.server.handlers import pull_columns, pull_message
-from rmqpull_broker.server.metrics import Metrics
-from rmqpull_broker.server.parking import Parking
-from rmqpull_broker.server.service import Caller, Service
-from rmqpull_broker.server.stage_work import StageWork
-from rmqpull_broker.server.time_machine import TimeMachine
+from rmqpull_broker.server.handlers.columns import pull_columns
+from rmqpull_broker.server.handlers.v2 import pull_message
+from rmqpull_broker.server.runtime.faults import Faults
+from rmqpull_broker.server.runtime.group_commit import GroupCommit
+from rmqpull_broker.server.runtime.metrics import Metrics
+from rmqpull_broker.server.runtime.parking import Parking
+from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.runtime.stage_work import StageWork
+from rmqpull_broker.server.runtime.time_machine import TimeMachine
 from rmqpull_broker.store.memory_storage import MemoryStorage
-from rmqpull_broker.store.queues import ConsumeQueues
+from rmqpull_broker.store.queues.queues import ConsumeQueues
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2

@@ -8,14 +8,14 @@ from typing import Any
 
 from rmqpull_broker.assembly import open_broker
 from rmqpull_broker.config import Address, BrokerConfig
-from rmqpull_broker.core.channels import ClientChannel
-from rmqpull_broker.core.client_settings import ClientProfile
-from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.facts import RowsStored
+from rmqpull_broker.core.admin.topics import create_topic
+from rmqpull_broker.core.clients.channels import ClientChannel
+from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
-from rmqpull_broker.core.send_back import SendBack
-from rmqpull_broker.core.topics import create_topic
-from rmqpull_broker.core.transactions import half
+from rmqpull_broker.core.sending.send_back import SendBack
+from rmqpull_broker.core.sending.transactions import half
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import RowsStored
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clock import ManualClock
 

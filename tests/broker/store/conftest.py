@@ -11,21 +11,21 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from rmqpull_broker.core import columns
-from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.errors import BrokerError
-from rmqpull_broker.core.facts import Fact
-from rmqpull_broker.core.message_ids import MessageIds
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig
-from rmqpull_broker.core.ports import Job
-from rmqpull_broker.core.queue_selection import QueueSelector
-from rmqpull_broker.core.retention import RetentionLimits
-from rmqpull_broker.core.sending import Published, Sender
-from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.core.system_topics import HALF_TOPIC, STAGE_PREFIX, TIMER_TOPIC
-from rmqpull_broker.core.topics import create_topic
-from rmqpull_broker.core.trimming import Trimming
-from rmqpull_broker.store.commit_log import SEGMENT_BYTES, CommitLog, Recovery
+from rmqpull_broker.core.sending.queue_selection import QueueSelector
+from rmqpull_broker.core.sending.sending import Published, Sender
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import Fact
+from rmqpull_broker.core.state.ports import Job
+from rmqpull_broker.core.state.retention import RetentionLimits
+from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.core.state.system_topics import HALF_TOPIC, STAGE_PREFIX, TIMER_TOPIC
+from rmqpull_broker.core.state.trimming import Trimming
+from rmqpull_broker.store.log.commit_log import SEGMENT_BYTES, CommitLog, Recovery
 from rmqpull_broker.store.storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.vfs import FileSystem
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqpull_broker.core.facts import RowsStored, TopicPut
+from rmqpull_broker.core.state.facts import RowsStored, TopicPut
 from rmqpull_broker.store.inspection import Damage, dump, verify
+from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
-from rmqpull_broker.store.segments import CorruptLog
 from rmqpull_broker.store.storage import StorageOptions
 from rmqpull_broker.store.vfs import OsFileSystem
 

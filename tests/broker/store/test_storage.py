@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from rmqpull_broker.core.bounds import cut_by_bytes
-from rmqpull_broker.core.facts import QueuesTrimmed
+from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.retention import RetentionLimits
-from rmqpull_broker.core.topics import delete_topic
-from rmqpull_broker.store.chunks import SavedChunk
+from rmqpull_broker.core.pulling.bounds import cut_by_bytes
+from rmqpull_broker.core.state.facts import QueuesTrimmed
+from rmqpull_broker.core.state.retention import RetentionLimits
+from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
-from rmqpull_broker.store.segments import CorruptLog
+from rmqpull_broker.store.queues.chunks import SavedChunk
 from rmqpull_broker.store.storage import StorageOptions
 
 if TYPE_CHECKING:

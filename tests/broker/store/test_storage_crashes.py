@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqpull_broker.core import trimming
-from rmqpull_broker.core.delays import deliver_due
+from rmqpull_broker.core.admin.topics import create_topic, delete_topic
 from rmqpull_broker.core.model import Message, TopicConfig, TopicType
-from rmqpull_broker.core.retention import RetentionLimits
-from rmqpull_broker.core.topics import create_topic, delete_topic
-from rmqpull_broker.core.transactions import Resolution, TransactionEnd, end_transaction
+from rmqpull_broker.core.sending.delays import deliver_due
+from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, end_transaction
+from rmqpull_broker.core.state import trimming
+from rmqpull_broker.core.state.retention import RetentionLimits
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import StorageOptions
 

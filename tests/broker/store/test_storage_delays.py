@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_broker.core import timetable, trimming
-from rmqpull_broker.core.delays import delayed, deliver_due
-from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.facts import RowsStored, Settled, StillDelayed, StillWaiting
+from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
-from rmqpull_broker.core.retention import RetentionLimits
-from rmqpull_broker.core.topics import create_topic
-from rmqpull_broker.store import small_facts
+from rmqpull_broker.core.sending.delays import delayed, deliver_due
+from rmqpull_broker.core.state import timetable, trimming
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import RowsStored, Settled, StillDelayed, StillWaiting
+from rmqpull_broker.core.state.retention import RetentionLimits
+from rmqpull_broker.store.log import small_facts
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import StorageOptions
 

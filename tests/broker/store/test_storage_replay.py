@@ -11,21 +11,27 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_broker.core import columns
-from rmqpull_broker.core.consumer_offsets import answer_reset, commit_offsets, report_lost, reset_offsets, update_offset
-from rmqpull_broker.core.delays import deliver_due
-from rmqpull_broker.core.draft import Draft
-from rmqpull_broker.core.facts import BatchId, ColumnsStored, Fact, LostRange, RowsStored
-from rmqpull_broker.core.groups import delete_group, ensure_group
+from rmqpull_broker.core.admin.groups import delete_group, ensure_group
+from rmqpull_broker.core.admin.topics import create_topic, delete_topic
+from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
-from rmqpull_broker.core.ports import Span
-from rmqpull_broker.core.retention import RetentionLimits
-from rmqpull_broker.core.sending import Published, Sender
-from rmqpull_broker.core.staging import CommittedStage, drop, stage, store_next
-from rmqpull_broker.core.staging import commit as commit_stages
-from rmqpull_broker.core.state import BrokerState
-from rmqpull_broker.core.topics import create_topic, delete_topic
-from rmqpull_broker.core.transactions import Resolution, TransactionEnd, check_transactions, end_transaction
+from rmqpull_broker.core.pulling.consumer_offsets import (
+    answer_reset,
+    commit_offsets,
+    report_lost,
+    reset_offsets,
+    update_offset,
+)
+from rmqpull_broker.core.sending.delays import deliver_due
+from rmqpull_broker.core.sending.sending import Published, Sender
+from rmqpull_broker.core.sending.staging import CommittedStage, drop, stage, store_next
+from rmqpull_broker.core.sending.staging import commit as commit_stages
+from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, check_transactions, end_transaction
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import BatchId, ColumnsStored, Fact, LostRange, RowsStored
+from rmqpull_broker.core.state.ports import Span
+from rmqpull_broker.core.state.retention import RetentionLimits
+from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import StorageOptions
 

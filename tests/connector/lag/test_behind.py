@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from pyspark_rmqpull.lag import QueryLag, QueueLag, lag
 from pyspark_rmqpull.lag.behind import TABLE_ROWS_MAX
-from pyspark_rmqpull.model import MessageQueue
-from pyspark_rmqpull.offsets import QueueOffsets
+from pyspark_rmqpull.planning.offsets import QueueOffsets
+from rmqpull_client.model import MessageQueue
 
 A0, A1, B0 = MessageQueue("orders", "a", 0), MessageQueue("orders", "a", 1), MessageQueue("orders", "b", 0)
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from pyspark_rmqpull.client.producing import CommitAnswer, CommitRecord, Parts, Transaction
-from pyspark_rmqpull.errors import RequestRefused, RmqpullError
+from rmqpull_client.errors import RequestRefused, RmqpullError
+from rmqpull_client.transports.grpc.producing import CommitAnswer, CommitRecord, Parts, Transaction
 
 
 class Staged(NamedTuple):

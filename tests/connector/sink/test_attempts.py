@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from pyspark_rmqpull.client.producing import Producer, Transaction, producer_of
-from pyspark_rmqpull.errors import RequestRefused
+from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.commit_record import record_of
-from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_client.errors import RequestRefused
+from rmqpull_client.transports.grpc.producing import Producer, Transaction, producer_of
 
 WAIT_S = 60
 BATCH, NEXT = Transaction("sink/query", 7), Transaction("sink/query", 8)

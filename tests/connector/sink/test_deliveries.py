@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.waiting import wait_until
 
-from pyspark_rmqpull.client.producing import Producer, Transaction
-from pyspark_rmqpull.errors import BrokerUnavailable, RequestRefused, RmqpullError
+from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink import deliveries
 from pyspark_rmqpull.sink.deliveries import Columns, Messages
 from pyspark_rmqpull.sink.encoding import InvalidRow
-from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.topic_parts import PartedRows
+from rmqpull_client.errors import BrokerUnavailable, RequestRefused, RmqpullError
+from rmqpull_client.transports.grpc.producing import Producer, Transaction
 
 if TYPE_CHECKING:
     from tests.connector.sink.conftest import FakeProducer

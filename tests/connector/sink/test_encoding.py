@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.encoding import RowEncoder
-from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.repeats import BATCH_ID, ROW_ID, WRITER_ID
 from pyspark_rmqpull.sink.topic_parts import PartedRows
 from rmqpull_proto import columns as wire

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 import pytest
 
-from pyspark_rmqpull.client.producing import Producer, Transaction
-from pyspark_rmqpull.errors import RequestRefused
+from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.deliveries import GATHERED_BYTES_MAX, ROWS_PER_CALL_MAX
-from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.task import SinkTask
-from rmqpull_broker.core import staging
-from rmqpull_broker.core.facts import BatchId, CallStaged
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.stages import Stages
+from rmqpull_broker.core.sending import staging
+from rmqpull_broker.core.state.facts import BatchId, CallStaged
+from rmqpull_broker.core.state.stages import Stages
+from rmqpull_client.errors import RequestRefused
+from rmqpull_client.transports.grpc.producing import Producer, Transaction
 
 if TYPE_CHECKING:
     from tests.connector.sink.conftest import FakeProducer

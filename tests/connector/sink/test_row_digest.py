@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.commit_record import WrittenRows
-from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.row_digest import RowDigest
 from rmqpull_proto import columns as wire
 

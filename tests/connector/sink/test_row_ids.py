@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.encoding import RowEncoder
-from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.repeats import BATCH_ID, ROW_ID, WRITER_ID
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.topic_parts import PartedRows

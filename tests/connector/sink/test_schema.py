@@ -15,10 +15,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.schema import ROW_SCHEMA
-from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.schema import check_sink_schema
+from rmqpull_client.errors import OptionError
 
 TAKEN = (
     "body BINARY or STRING, topic STRING, tags STRING, keys STRING or ARRAY<STRING>, properties MAP<STRING,STRING>, "

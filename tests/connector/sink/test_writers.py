@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyspark_rmqpull.client.producing import CommitAnswer, CommitRecord, Transaction
-from pyspark_rmqpull.errors import BrokerUnavailable, CheckpointConflict, OptionError, RequestRefused
+from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink import writers
 from pyspark_rmqpull.sink.checkpoint import PLAN_BYTES
 from pyspark_rmqpull.sink.commit_record import WrittenRows
-from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.task import TaskCommit
 from pyspark_rmqpull.sink.writers import RmqpullBatchWriter, RmqpullStreamWriter
+from rmqpull_client.errors import BrokerUnavailable, CheckpointConflict, OptionError, RequestRefused
+from rmqpull_client.transports.grpc.producing import CommitAnswer, CommitRecord, Transaction
 
 if TYPE_CHECKING:
     from tests.connector.sink.conftest import FakeProducer

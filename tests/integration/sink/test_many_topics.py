@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from pyspark_rmqpull.client import connect
-from pyspark_rmqpull.client.producing import Transaction, producer_of
-from pyspark_rmqpull.connection import Connection
+from rmqpull_client.connection import Connection
+from rmqpull_client.transports.choice import connect
+from rmqpull_client.transports.grpc.producing import Transaction, producer_of
 
 if TYPE_CHECKING:
     from tests.conftest import StartBroker

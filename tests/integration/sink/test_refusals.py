@@ -10,9 +10,9 @@ import pytest
 from pyspark.errors import PySparkException
 
 from pyspark_rmqpull.sink.dead_letters import REASON, TOPIC
-from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.admin.topics import put_topic
 from rmqpull_broker.core.model import PERM_READ, TopicConfig, TopicType
-from rmqpull_broker.core.topics import put_topic
+from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.testing import Topics
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
-from pyspark_rmqpull.client.producing import Transaction, producer_of
-from pyspark_rmqpull.errors import OptionError
+from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink import without_repeats
-from pyspark_rmqpull.sink.options import SinkOptions
 from pyspark_rmqpull.sink.task import SinkTask
+from rmqpull_client.errors import OptionError
+from rmqpull_client.transports.grpc.producing import Transaction, producer_of
 
 if TYPE_CHECKING:
     from tests.integration.sink.conftest import Serve, Sink

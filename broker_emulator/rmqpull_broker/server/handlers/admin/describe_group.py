@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rmqpull_broker.core.progress import group_progress
-from rmqpull_broker.server.admin_codec import clients_to, group_to, progress_to
-from rmqpull_broker.server.service import Caller, Service
-from rmqpull_broker.server.status import OK
+from rmqpull_broker.core.pulling.progress import group_progress
+from rmqpull_broker.server.handlers.admin.codec import clients_to, group_to, progress_to
+from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 

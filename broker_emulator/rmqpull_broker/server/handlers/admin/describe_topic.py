@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rmqpull_broker.core.bounds import store_time_ms
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
-from rmqpull_broker.core.progress import groups_on
-from rmqpull_broker.server.admin_codec import topic_to
-from rmqpull_broker.server.service import Caller, Service
-from rmqpull_broker.server.status import OK
+from rmqpull_broker.core.pulling.bounds import store_time_ms
+from rmqpull_broker.core.pulling.progress import groups_on
+from rmqpull_broker.server.handlers.admin.codec import topic_to
+from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 

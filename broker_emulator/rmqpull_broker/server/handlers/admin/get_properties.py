@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rmqpull_broker import __version__
 from rmqpull_broker.core.properties import settable
-from rmqpull_broker.server.service import Caller, Service
-from rmqpull_broker.server.status import OK
+from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 

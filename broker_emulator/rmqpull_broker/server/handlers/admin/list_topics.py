@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rmqpull_broker.core.model import TopicConfig
-from rmqpull_broker.server.admin_codec import topic_to
-from rmqpull_broker.server.service import Caller, Service
-from rmqpull_broker.server.status import OK
+from rmqpull_broker.server.handlers.admin.codec import topic_to
+from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 

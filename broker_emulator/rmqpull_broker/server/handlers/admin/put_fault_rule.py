@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultRule
 from rmqpull_broker.core.errors import BadRequest
-from rmqpull_broker.core.fault_rules import FaultAction, FaultRule
-from rmqpull_broker.server.admin_codec import fault_rule_to
-from rmqpull_broker.server.service import Caller, Service
-from rmqpull_broker.server.status import OK
+from rmqpull_broker.server.handlers.admin.codec import fault_rule_to
+from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 

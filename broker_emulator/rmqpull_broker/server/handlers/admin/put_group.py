@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.admin.groups import put_group
 from rmqpull_broker.core.errors import BadRequest
-from rmqpull_broker.core.groups import put_group
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.properties import NOT_SERVED, changes_nothing
-from rmqpull_broker.server.admin_codec import group_to
-from rmqpull_broker.server.service import Caller, Service
-from rmqpull_broker.server.status import OK
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.server.handlers.admin.codec import group_to
+from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _FIELDS = (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rmqpull_broker.core.draft import Draft
+from rmqpull_broker.core.admin.topics import create_topic, put_topic
 from rmqpull_broker.core.model import TopicConfig
-from rmqpull_broker.core.topics import create_topic, put_topic
-from rmqpull_broker.server.admin_codec import topic_to, topic_type_from
-from rmqpull_broker.server.service import Caller, Service
-from rmqpull_broker.server.status import OK
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.server.handlers.admin.codec import topic_to, topic_type_from
+from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 QUEUE_NUMS_DEFAULT = 8

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rmqpull_broker.core.consumer_offsets import ResetRequest, invoke_reset
-from rmqpull_broker.core.draft import Draft
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.progress import queue_progress
-from rmqpull_broker.server.codec import column_queue_to
-from rmqpull_broker.server.service import Caller, Service
-from rmqpull_broker.server.status import OK
+from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset
+from rmqpull_broker.core.pulling.progress import queue_progress
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.wire.codec import column_queue_to
+from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _TIMES_MS = {rpc.EARLIEST: 0, rpc.LATEST: -1}

@@ -1,0 +1,58 @@
+"""Commands on consumer groups (rocketmq-semantics 3.9.4)."""
+
+from __future__ import annotations
+
+from rmqpull_broker.core.admin.naming import check_group_name, is_creatable_group, is_system_group
+from rmqpull_broker.core.errors import BadRequest, ConsumerGroupNotFound
+from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import GroupDeleted, GroupPut
+
+RETRY_QUEUES_MAX = 1024
+
+
+def ensure_group(draft: Draft, name: str) -> GroupConfig:
+    """The group of that name, created with its defaults when that is allowed.
+
+    Raises IllegalConsumerGroup for a bad name, ConsumerGroupNotFound when ``autoCreateSubscriptionGroup`` is off.
+    """
+    check_group_name(name)
+    group = find_or_create_group(draft, name)
+    if group is None:
+        raise ConsumerGroupNotFound(f"subscription group [{name}] does not exist")
+    return group
+
+
+def find_or_create_group(draft: Draft, name: str) -> GroupConfig | None:
+    """The group of that name as a broker looks it up (findSubscriptionGroupConfig): one that is missing is created.
+
+    None when ``autoCreateSubscriptionGroup`` is off, or no group can have this name.
+    """
+    group = draft.find_group(name)
+    if group is not None or not is_creatable_group(name):
+        return group
+    if not (draft.properties.auto_create_subscription_group or is_system_group(name)):
+        return None
+    group = GroupConfig(name)
+    draft.add(GroupPut(group))
+    return group
+
+
+def put_group(draft: Draft, group: GroupConfig) -> None:
+    """Creates or changes a group, as UPDATE_AND_CREATE_SUBSCRIPTIONGROUP does: under any name (rocketmq-semantics 6.1).
+
+    Raises BadRequest for numbers that make no sense.
+    """
+    if not 0 <= group.retry_queue_nums <= RETRY_QUEUES_MAX:
+        raise BadRequest(f"group {group.name} needs 0 to {RETRY_QUEUES_MAX} retry queues, got {group.retry_queue_nums}")
+    if group.retry_max_times < -1:
+        raise BadRequest(f"group {group.name} has retryMaxTimes {group.retry_max_times}: expected -1 or more")
+    if draft.find_group(group.name) != group:
+        draft.add(GroupPut(group))
+
+
+def delete_group(draft: Draft, name: str) -> None:
+    """Deletes a group with its offsets. Raises ConsumerGroupNotFound."""
+    if draft.find_group(name) is None:
+        raise ConsumerGroupNotFound(f"Group {name} not exist!")
+    draft.add(GroupDeleted(name))

@@ -1,0 +1,280 @@
+"""Who consumes: groups, their members and subscriptions, as heartbeats tell them (rocketmq-semantics 3.6).
+
+Lives in memory alone; clients come back with their heartbeats. Whoever must hear of a change is named in what a method
+returns: sending it is the caller's business.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rmqpull_broker.core.clients.channels import REGISTRATIONS_MAX, ChannelTable, ClientChannel
+from rmqpull_broker.core.clients.subscriptions import FilterData, FilterTable, SubscriptionData
+from rmqpull_broker.core.errors import InternalError, TooManyRequests
+
+COMPENSATED_EXPIRED_TIMEOUT_MS = 600_000
+"""``subscriptionExpiredTimeout``: how long a subscription that only a pull told of is remembered."""
+COMPENSATED_GROUPS_MAX = 10_000
+COMPENSATED_TOPICS_MAX = 1_000
+"""Groups that only pulled, and topics of one of them; beyond it the oldest are forgotten."""
+
+
+class ConsumeType(enum.Enum):
+    """How a consumer gets its messages."""
+
+    ACTIVELY = "CONSUME_ACTIVELY"
+    PASSIVELY = "CONSUME_PASSIVELY"
+    POP = "CONSUME_POP"
+
+
+class MessageModel(enum.Enum):
+    """Whether the members of a group share the messages, or each gets all of them."""
+
+    CLUSTERING = "CLUSTERING"
+    BROADCASTING = "BROADCASTING"
+
+
+class ConsumeFromWhere(enum.Enum):
+    """Where a group without offsets begins; a broker only passes it on."""
+
+    LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
+    FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
+    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+
+
+@dataclass(frozen=True)
+class ConsumerData:
+    """What a client says of itself as a member of one group: an entry of ``consumerDataSet``."""
+
+    group: str
+    subscriptions: tuple[SubscriptionData, ...] = ()
+    consume_type: ConsumeType = ConsumeType.PASSIVELY
+    message_model: MessageModel = MessageModel.CLUSTERING
+    consume_from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
+
+
+@dataclass(frozen=True)
+class ConsumerIdsChanged:
+    """The CHANGE event: each of these channels gets NOTIFY_CONSUMER_IDS_CHANGED, at once and one-way."""
+
+    group: str
+    channels: tuple[ClientChannel, ...]
+
+
+class ConsumerGroupInfo:
+    """One group as its members describe it. The newest heartbeat's word counts for all of them."""
+
+    def __init__(self, group: str, filters: FilterTable) -> None:
+        self.group = group
+        self.consume_type = ConsumeType.PASSIVELY
+        self.message_model = MessageModel.CLUSTERING
+        self.consume_from_where = ConsumeFromWhere.LAST_OFFSET
+        self.subscriptions: dict[str, SubscriptionData] = {}
+        self.members = ChannelTable()
+        self._filters = filters
+
+    @property
+    def channels(self) -> tuple[ClientChannel, ...]:
+        """The members' channels in the order of their registration."""
+        return self.members.all()
+
+    def subscription(self, topic: str) -> SubscriptionData | None:
+        """What the group wants of a topic; None when it does not subscribe to it (rocketmq-semantics 3.1, row 12)."""
+        return self.subscriptions.get(topic)
+
+    def filter_data(self, topic: str) -> FilterData | None:
+        """The compiled filter of a subscription that is not TAG (rocketmq-semantics 3.1, rows 14 and 15)."""
+        return self._filters.get(self.group, topic)
+
+    def describe(self, consumer: ConsumerData) -> None:
+        """Takes over what a member says of the group as a whole."""
+        self.consume_type = consumer.consume_type
+        self.message_model = consumer.message_model
+        self.consume_from_where = consumer.consume_from_where
+
+    def update_subscriptions(self, subscriptions: Iterable[SubscriptionData]) -> bool:
+        """Makes these the group's subscriptions; whether a topic came or went.
+
+        A topic that stays is replaced by a newer version in silence, and an older version changes nothing.
+        """
+        wanted = {subscription.topic: subscription for subscription in subscriptions}
+        is_changed = wanted.keys() != self.subscriptions.keys()
+        kept = {topic: old for topic, old in self.subscriptions.items() if topic in wanted}
+        newer = {
+            topic: new
+            for topic, new in wanted.items()
+            if topic not in kept or new.sub_version > kept[topic].sub_version
+        }
+        self.subscriptions = kept | newer
+        return is_changed
+
+
+class ConsumerRegistry:
+    """All groups that have members, and what pulls told of the others.
+
+    Arguments: the broker's ``notifyConsumerIdsChangedEnable``, and the filters, which outlive their groups.
+    """
+
+    def __init__(self, *, notify_consumer_ids_changed: bool = True, filters: FilterTable | None = None) -> None:
+        self._notifies = notify_consumer_ids_changed
+        self._filters = FilterTable() if filters is None else filters
+        self._groups: dict[str, ConsumerGroupInfo] = {}
+        self._compensated: dict[str, ConsumerGroupInfo] = {}
+        self._registrations = 0
+
+    # --- what others read ------------------------------------------------------------------------------------------
+
+    def consumer_group(self, group: str) -> ConsumerGroupInfo | None:
+        """The group as its heartbeats tell it; None without a member (rocketmq-semantics 3.1, row 9b)."""
+        return self._groups.get(group)
+
+    def consumer_groups(self) -> list[ConsumerGroupInfo]:
+        """Every group that has a member, by name."""
+        return [self._groups[name] for name in sorted(self._groups)]
+
+    def compensated_group(self, group: str) -> ConsumerGroupInfo | None:
+        """The group as its pulls tell it."""
+        return self._compensated.get(group)
+
+    def find_subscription(self, group: str, topic: str) -> SubscriptionData | None:
+        """What the group's heartbeats say of a topic or, when they say nothing, what its pulls said."""
+        infos = (self._groups.get(group), self._compensated.get(group))
+        found = (info.subscription(topic) for info in infos if info is not None)
+        return next((subscription for subscription in found if subscription is not None), None)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nobody and nothing that :meth:`expire` could ever forget."""
+        pulled = any(info.subscriptions for info in self._compensated.values())
+        return not self._groups and not pulled and len(self._filters) == 0
+
+    def members(self, group: str) -> tuple[ClientChannel, ...]:
+        """The channels of a group's members, none of a group that nobody is in."""
+        info = self._groups.get(group)
+        return () if info is None else info.channels
+
+    def client_ids(self, group: str) -> list[str]:
+        """The answer of GET_CONSUMER_LIST_BY_GROUP. Raises InternalError for a group without members."""
+        info = self._groups.get(group)
+        if info is None:
+            raise InternalError(f"no consumer for this group, {group}")
+        return [channel.client_id for channel in info.channels]
+
+    # --- members come and go ---------------------------------------------------------------------------------------
+
+    def register(
+        self,
+        consumer: ConsumerData,
+        channel: ClientChannel,
+        now_ms: int,
+        *,
+        notify: bool = True,
+        without_sub: bool = False,
+    ) -> ConsumerIdsChanged | None:
+        """Takes in one entry of a heartbeat and says who is to be told, if anybody.
+
+        ``notify`` is the group's ``notifyConsumerIdsChangedEnable``; with ``without_sub`` subscriptions and filters
+        stay as they are (rocketmq-semantics 3.7). Raises TooManyRequests for a member too many.
+        """
+        info = self._groups.get(consumer.group) or ConsumerGroupInfo(consumer.group, self._filters)
+        if channel.channel_id not in info.members:
+            self._count_one_more()
+        self._groups[consumer.group] = info
+        info.describe(consumer)
+        is_changed = info.members.refresh(channel, now_ms)
+        if not without_sub:
+            is_changed |= info.update_subscriptions(consumer.subscriptions)
+            self._filters.register(consumer.group, consumer.subscriptions, now_ms)
+        return self._change(info) if is_changed and notify else None
+
+    def unregister(self, group: str, channel_id: str, now_ms: int, *, notify: bool = True) -> ConsumerIdsChanged | None:
+        """A member says that it leaves; the others are told, even if it was none (rocketmq-semantics 6.1)."""
+        info = self._groups.get(group)
+        if info is None:
+            return None
+        self._remove(info, channel_id, now_ms)
+        return self._change(info) if notify else None
+
+    def channel_closed(self, channel_id: str, now_ms: int) -> list[ConsumerIdsChanged]:
+        """A connection was closed, failed or stood idle; whoever is to be told, in every group that it was in.
+
+        The groups' own switches are not asked.
+        """
+        left = [info for info in self._groups.values() if channel_id in info.members]
+        for info in left:
+            self._remove(info, channel_id, now_ms)
+        return [change for info in left if (change := self._change(info)) is not None]
+
+    def expire(self, now_ms: int) -> list[ClientChannel]:
+        """The scan: forgets who has sent no heartbeat for two minutes, and gives the channels that are to be closed.
+
+        It tells nobody by itself. Old compensated subscriptions and long dead filters go as well.
+        """
+        expired: dict[str, ClientChannel] = {}
+        for group, info in list(self._groups.items()):
+            gone = info.members.remove_expired(now_ms)
+            self._registrations -= len(gone)
+            expired.update({channel.channel_id: channel for channel in gone})
+            if not info.members:
+                del self._groups[group]
+        self._expire_compensated(now_ms)
+        self._filters.forget_dead(now_ms)
+        return list(expired.values())
+
+    def _count_one_more(self) -> None:
+        if self._registrations >= REGISTRATIONS_MAX:
+            raise TooManyRequests(f"{REGISTRATIONS_MAX} consumers are registered already; register again later")
+        self._registrations += 1
+
+    def _remove(self, info: ConsumerGroupInfo, channel_id: str, now_ms: int) -> None:
+        self._registrations -= info.members.remove(channel_id)
+        if not info.members:
+            del self._groups[info.group]
+            self._filters.unregister(info.group, now_ms)
+
+    def _change(self, info: ConsumerGroupInfo) -> ConsumerIdsChanged | None:
+        is_told = self._notifies and info.message_model is not MessageModel.BROADCASTING and len(info.members) > 0
+        return ConsumerIdsChanged(info.group, info.channels) if is_told else None
+
+    # --- groups that only pull -------------------------------------------------------------------------------------
+
+    def compensate(
+        self,
+        group: str,
+        consume_type: ConsumeType = ConsumeType.PASSIVELY,
+        message_model: MessageModel = MessageModel.CLUSTERING,
+    ) -> None:
+        """A pull's side effect: remembers how a group consumes that may never send a heartbeat (3.1)."""
+        info = self._compensated.get(group)
+        if info is None:
+            info = self._compensated[group] = ConsumerGroupInfo(group, self._filters)
+            if len(self._compensated) > COMPENSATED_GROUPS_MAX:
+                del self._compensated[next(iter(self._compensated))]
+        info.consume_type, info.message_model = consume_type, message_model
+
+    def compensate_subscription(self, group: str, subscription: SubscriptionData) -> None:
+        """Remembers what a pull with the subscription bit wants of its topic."""
+        if group not in self._compensated:
+            self.compensate(group)
+        info = self._compensated[group]
+        subscriptions = info.subscriptions = _younger(info.subscriptions, subscription.sub_version)
+        subscriptions[subscription.topic] = subscription
+        if len(subscriptions) > COMPENSATED_TOPICS_MAX:
+            del subscriptions[next(iter(subscriptions))]
+
+    def _expire_compensated(self, now_ms: int) -> None:
+        for group, info in list(self._compensated.items()):
+            living = _younger(info.subscriptions, now_ms)
+            if info.subscriptions and not living:
+                del self._compensated[group]
+            info.subscriptions = living
+
+
+def _younger(subscriptions: dict[str, SubscriptionData], now_ms: int) -> dict[str, SubscriptionData]:
+    return {
+        topic: subscription
+        for topic, subscription in subscriptions.items()
+        if now_ms - subscription.sub_version <= COMPENSATED_EXPIRED_TIMEOUT_MS
+    }

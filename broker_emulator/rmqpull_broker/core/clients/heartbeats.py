@@ -1,0 +1,99 @@
+"""HEART_BEAT: a client says which groups it is in (rocketmq-semantics 3.7).
+
+In two steps, because the groups and retry topics that it needs are kept in the commit log and its presence is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from rmqpull_broker.core.admin.groups import ensure_group
+from rmqpull_broker.core.admin.topics import ensure_retry_topic
+from rmqpull_broker.core.clients.channels import ClientChannel
+from rmqpull_broker.core.clients.consumer_registry import ConsumerData, ConsumerIdsChanged, ConsumerRegistry
+from rmqpull_broker.core.clients.producer_registry import ProducerRegistry
+from rmqpull_broker.core.errors import ConsumerGroupNotFound, IllegalConsumerGroup
+from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.system_topics import RETRY_PREFIX
+
+FINGERPRINTS_MAX = 10_000
+"""Groups whose last fingerprint is remembered; beyond it the oldest is forgotten."""
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """What a client sends. ``fingerprint`` other than 0 makes it version 2, which may leave subscriptions out."""
+
+    channel: ClientChannel
+    consumers: tuple[ConsumerData, ...] = ()
+    producer_groups: tuple[str, ...] = ()
+    fingerprint: int = 0
+    without_sub: bool = False
+
+
+@dataclass(frozen=True)
+class HeartbeatAnswer:
+    """``IS_SUB_CHANGE`` of the answer, and whom the broker has to notify."""
+
+    is_sub_change: bool
+    changes: tuple[ConsumerIdsChanged, ...] = ()
+
+
+def draft_groups(draft: Draft, names: Iterable[str], new_creation_id: Callable[[], str]) -> list[GroupConfig]:
+    """Makes sure that groups and their ``%RETRY%`` topics exist, and gives the groups whose members are registered.
+
+    A group that does not exist and may not be created is left out in silence, and so is one with an illegal name.
+    """
+    found = []
+    for name in names:
+        try:
+            group = ensure_group(draft, name)
+        except (ConsumerGroupNotFound, IllegalConsumerGroup):
+            continue
+        ensure_retry_topic(draft, RETRY_PREFIX + name, group.retry_queue_nums, new_creation_id)
+        found.append(group)
+    return found
+
+
+class Heartbeats:
+    """Takes in heartbeats; remembers the fingerprint that each group's clients sent last."""
+
+    def __init__(self, consumers: ConsumerRegistry, producers: ProducerRegistry) -> None:
+        self._consumers = consumers
+        self._producers = producers
+        self._fingerprints: dict[str, int] = {}
+
+    def take(self, heartbeat: Heartbeat, groups: Iterable[GroupConfig], now_ms: int) -> HeartbeatAnswer:
+        """Registers the client in ``groups``, those that :func:`draft_groups` found, and in its producer groups.
+
+        Raises TooManyRequests.
+        """
+        is_version_2 = heartbeat.fingerprint != 0
+        is_sub_change = self._remember_fingerprints(heartbeat)
+        configs = {group.name: group for group in groups}
+        changes = []
+        for consumer in heartbeat.consumers:
+            if consumer.group in configs:
+                change = self._consumers.register(
+                    consumer,
+                    heartbeat.channel,
+                    now_ms,
+                    notify=configs[consumer.group].notify_consumer_ids_changed_enable,
+                    without_sub=is_version_2 and heartbeat.without_sub,
+                )
+                changes += [change] if change is not None else []
+        for group_name in heartbeat.producer_groups:
+            self._producers.register(group_name, heartbeat.channel, now_ms)
+        return HeartbeatAnswer(is_sub_change or not is_version_2, tuple(changes))
+
+    def _remember_fingerprints(self, heartbeat: Heartbeat) -> bool:
+        """Whether a group's last fingerprint was another one; a group's first one is no change."""
+        is_changed = False
+        for consumer in heartbeat.consumers:
+            is_changed |= self._fingerprints.get(consumer.group, heartbeat.fingerprint) != heartbeat.fingerprint
+            self._fingerprints[consumer.group] = heartbeat.fingerprint
+            if len(self._fingerprints) > FINGERPRINTS_MAX:
+                del self._fingerprints[next(iter(self._fingerprints))]
+        return is_changed

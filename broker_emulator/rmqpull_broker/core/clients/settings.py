@@ -1,0 +1,94 @@
+"""What the server tells a client to do, as plain data (rocketmq-semantics 5.7.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rmqpull_broker.core.clients.channels import ClientChannel
+from rmqpull_broker.core.clients.consumer_registry import ConsumerData, ConsumeType
+from rmqpull_broker.core.errors import InternalError
+from rmqpull_broker.core.limits import RECONSUME_TIMES_MAX
+from rmqpull_broker.core.model import GroupConfig
+
+RECEIVE_BATCH_SIZE = 32
+LONG_POLLING_TIMEOUT_MS = 20_000
+PRODUCER_ATTEMPTS_MAX = 3
+RETRY_DELAYS_MS = tuple(
+    1000 * seconds for seconds in (1, 5, 10, 30, *(60 * minutes for minutes in (*range(1, 11), 20, 30)), 3600, 7200)
+)
+"""Apache's CustomizedRetryPolicy: the delay before each further attempt, the last one for all that follow."""
+
+
+@dataclass(frozen=True)
+class ExponentialBackoff:
+    """Delays that grow by a factor, in milliseconds. The Java and Node producers insist on it (5.7.2)."""
+
+    initial_ms: int
+    max_ms: int
+    multiplier: float
+
+
+@dataclass(frozen=True)
+class CustomizedBackoff:
+    """One delay for each further attempt, in milliseconds."""
+
+    next_ms: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PublishingSettings:
+    """What a producer is told. A body size of 0 would forbid every message."""
+
+    max_body_size: int
+    max_attempts: int = PRODUCER_ATTEMPTS_MAX
+    backoff: ExponentialBackoff = ExponentialBackoff(10, 1_000, 2.0)
+    validate_message_type: bool = True
+
+
+@dataclass(frozen=True)
+class SubscriptionSettings:
+    """What a consumer is told."""
+
+    max_attempts: int
+    fifo: bool
+    backoff: CustomizedBackoff = CustomizedBackoff(RETRY_DELAYS_MS)
+    receive_batch_size: int = RECEIVE_BATCH_SIZE
+    long_polling_timeout_ms: int = LONG_POLLING_TIMEOUT_MS
+
+
+def subscription_settings(group: GroupConfig) -> SubscriptionSettings:
+    """What the members of a group are told. The first delivery counts as an attempt."""
+    attempts = min(group.retry_max_times, RECONSUME_TIMES_MAX) + 1
+    return SubscriptionSettings(max_attempts=attempts, fifo=group.consume_message_orderly)
+
+
+CONSUME_TYPES = {
+    "PUSH_CONSUMER": ConsumeType.PASSIVELY,
+    "SIMPLE_CONSUMER": ConsumeType.ACTIVELY,
+    # Apache's proxy refuses this type: it serves no pull RPC (rocketmq-semantics 5.1).
+    "PULL_CONSUMER": ConsumeType.ACTIVELY,
+}
+"""How consumers of ``apache.rocketmq.v2`` consume, by client type; the lite types are not served."""
+
+
+@dataclass(frozen=True)
+class ClientProfile:
+    """What a client of ``apache.rocketmq.v2`` said of itself: a producer of topics, or a consumer in one group."""
+
+    channel: ClientChannel
+    client_type: str
+    topics: tuple[str, ...] = ()
+    consumer: ConsumerData | None = None
+
+    @property
+    def is_recognized(self) -> bool:
+        """Whether heartbeats of this type are taken (rocketmq-semantics 5.10)."""
+        return self.client_type == "PRODUCER" or self.client_type in CONSUME_TYPES
+
+
+def consume_type_of(client_type: str) -> ConsumeType:
+    """How a consumer of this type consumes. Raises InternalError for any other (rocketmq-semantics 5.7)."""
+    try:
+        return CONSUME_TYPES[client_type]
+    except KeyError:
+        raise InternalError(f"Client type is not consumer, type: {client_type}") from None

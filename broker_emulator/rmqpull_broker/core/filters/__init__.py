@@ -1,0 +1,1 @@
+"""Filter expressions, TAG and SQL92, evaluated on columns."""

@@ -1,0 +1,191 @@
+"""Filter expressions, evaluated on columns (rocketmq-semantics 3.12 and, over it, 6.1)."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqpull_broker.core.errors import FilterNotSupported, IllegalFilterExpression
+from rmqpull_broker.core.filters import sql92_grammar
+from rmqpull_broker.core.filters.java_values import NotComparable, trim
+from rmqpull_broker.core.filters.sql92 import Expression, property_names
+from rmqpull_broker.core.messages.property_columns import combinations, property_column
+
+TAG = "TAG"
+SQL92 = "SQL92"
+
+EXPRESSION_LENGTH_MAX = 32_768
+"""Characters of a SQL expression: reading one holds up every other caller."""
+COMPILED_EXPRESSIONS_MAX = 100
+FEW_ROWS = 32
+
+
+class MessageFilter(abc.ABC):
+    """Which messages a pull wants. Filters of equal expressions are equal, so that parked pulls can share a verdict."""
+
+    @property
+    @abc.abstractmethod
+    def keeps_everything(self) -> bool:
+        """Whether no message is ever dropped."""
+
+    @abc.abstractmethod
+    def mask(self, batch: pa.RecordBatch) -> pa.Array | None:
+        """A boolean per row of a batch of ``columns.STORED_SCHEMA``; None says that every row passes."""
+
+    def matches_any(self, batch: pa.RecordBatch) -> bool:
+        """Whether any row passes."""
+        mask = self.mask(batch)
+        return batch.num_rows > 0 if mask is None else bool(pc.any(mask).as_py())
+
+
+@dataclass(frozen=True)
+class TagFilter(MessageFilter):
+    """Keeps messages whose tag is one of ``tags``; ``None`` keeps every message.
+
+    Apache's broker compares 32-bit hashes of tags and its clients compare the strings again; comparing the strings here
+    gives what a client sees in the end, except that a pull of nothing but colliding tags is held or not matched instead
+    of found empty.
+    """
+
+    tags: frozenset[str] | None = None
+
+    @property
+    def keeps_everything(self) -> bool:
+        return self.tags is None
+
+    def mask(self, batch: pa.RecordBatch) -> pa.Array | None:
+        if self.tags is None:
+            return None
+        return pc.is_in(batch.column("tags"), value_set=pa.array(sorted(self.tags), pa.string()))
+
+    def matches_any(self, batch: pa.RecordBatch) -> bool:
+        # An arrival is held against the filter of every parked pull: the few tags of a send compare faster as a set.
+        if self.tags is None or batch.num_rows > FEW_ROWS:
+            return super().matches_any(batch)
+        return not self.tags.isdisjoint(batch.column("tags").to_pylist())
+
+
+@dataclass(frozen=True)
+class SqlFilter(MessageFilter):
+    """Keeps messages for which a SQL92 expression over the properties is TRUE.
+
+    It is evaluated once for each combination of values that the properties it names have in a batch: few distinct
+    values cost little, however many rows there are. ``constants`` are properties that every message has, by name.
+    Raises IllegalFilterExpression when it is made.
+    """
+
+    expression: str
+    constants: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        _compiled(self.expression)
+
+    @property
+    def keeps_everything(self) -> bool:
+        return False
+
+    def mask(self, batch: pa.RecordBatch) -> pa.Array:
+        tree, named = _compiled(self.expression)
+        constants = dict(self.constants)
+        names = [name for name in named if name not in constants]
+        if not names:
+            return pa.repeat(pa.scalar(_is_true(tree, constants)), batch.num_rows)
+        found = combinations([property_column(batch, name) for name in names])
+        verdicts = [_is_true(tree, {**constants, **dict(zip(names, row, strict=True))}) for row in found.rows()]
+        return pa.array(verdicts, pa.bool_()).take(found.row_combinations)
+
+
+def _is_true(tree: Expression, properties: Mapping[str, str | None]) -> bool:
+    try:
+        return tree.evaluate(properties) is True
+    except NotComparable:
+        return False
+
+
+@functools.lru_cache(maxsize=COMPILED_EXPRESSIONS_MAX)
+def _compiled(expression: str) -> tuple[Expression, list[str]]:
+    if len(expression) > EXPRESSION_LENGTH_MAX:
+        seen = f"is {len(expression)} characters long, at most {EXPRESSION_LENGTH_MAX} are served"
+        raise IllegalFilterExpression(f"the filter expression {seen}")
+    tree = sql92_grammar.parse(expression)
+    return tree, property_names(tree)
+
+
+EVERYTHING = TagFilter()
+NOTHING = TagFilter(frozenset())
+
+
+def parse_filter(expression_type: str, expression: str) -> MessageFilter:
+    """The filter of an expression of type ``TAG`` or ``SQL92``, as every edge but the remoting protocol has it.
+
+    Raises IllegalFilterExpression for an expression that cannot be read, and for other types. Stricter than Apache's
+    broker, which answers a malformed SQL expression with every message.
+    """
+    if expression_type == TAG:
+        return parse_tags(expression)
+    if expression_type != SQL92:
+        raise IllegalFilterExpression(f"unknown expression type {expression_type!r}: expected {TAG} or {SQL92}")
+    return SqlFilter(expression)
+
+
+def seeing(message_filter: MessageFilter, constants: Mapping[str, str]) -> MessageFilter:
+    """The filter, to which every message has these properties as well."""
+    if isinstance(message_filter, SqlFilter):
+        return replace(message_filter, constants=tuple(constants.items()))
+    return message_filter
+
+
+def check_filter_supported(expression_type: str, enable_property_filter: bool) -> None:
+    """Raises FilterNotSupported for other types than TAG when ``enablePropertyFilter`` is off (3.1, row 16)."""
+    if expression_type != TAG and not enable_property_filter:
+        raise FilterNotSupported(f"The broker does not support consumer to filter message by {expression_type}")
+
+
+def filter_of_pull_request(
+    expression_type: str | None, expression: str | None, enable_property_filter: bool, *, is_strict: bool = False
+) -> MessageFilter:
+    """The filter of a pull that brings its subscription, as 5.3.3 has it.
+
+    A malformed SQL expression and an unknown type filter nothing, or are refused when ``is_strict``; the type ``""``
+    has no tags and so keeps nothing, unless the expression is ``*`` (rocketmq-semantics 6.1). A retry topic is no
+    exception: that its messages all come is because clients subscribe to it with ``*``. Raises IllegalFilterExpression
+    for ``||`` alone and for an empty expression of another type than TAG, and FilterNotSupported.
+    """
+    if expression_type is None or expression_type == TAG:
+        try:
+            return parse_tags(expression or "")
+        except IllegalFilterExpression:
+            raise _subscription_parse_failed() from None
+    if not expression:
+        raise _subscription_parse_failed()
+    if expression_type == "":
+        return EVERYTHING if expression == "*" else NOTHING
+    check_filter_supported(expression_type, enable_property_filter)
+    try:
+        return parse_filter(expression_type, expression)
+    except IllegalFilterExpression:
+        if is_strict:
+            raise
+        return EVERYTHING
+
+
+def _subscription_parse_failed() -> IllegalFilterExpression:
+    return IllegalFilterExpression("parse the consumer's subscription failed")
+
+
+def parse_tags(expression: str) -> TagFilter:
+    """``""`` and ``*`` keep everything, ``a || b`` keeps two tags; there is no other operator.
+
+    Blanks alone keep nothing. Raises IllegalFilterExpression for ``||`` alone (rocketmq-semantics 3.12.1).
+    """
+    if expression in ("", "*"):
+        return EVERYTHING
+    parts = expression.split("||")
+    if not any(parts):
+        raise IllegalFilterExpression("subString split error")
+    return TagFilter(frozenset(filter(None, map(trim, parts))))

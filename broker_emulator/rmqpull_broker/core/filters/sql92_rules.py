@@ -1,0 +1,166 @@
+"""What the rules of the SQL92 grammar make of their children, with RocketMQ's checks (rocketmq-semantics 3.13.2).
+
+The checks are those of its ``SelectorParser``, ``ComparisonExpression`` and ``ConstantExpression``, and refuse in their
+words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rmqpull_broker.core.filters.java_values import INTEGER_MAX, LONG_MAX, Long, NotComparable, compare
+from rmqpull_broker.core.filters.sql92 import (
+    BooleanCast,
+    Constant,
+    Equal,
+    Expression,
+    In,
+    Logic,
+    Negate,
+    Not,
+    Ordering,
+    Property,
+    Search,
+    refusal,
+)
+
+if TYPE_CHECKING:
+    from lark import Token
+
+
+class Rules:
+    """The rules under their names in the grammar. Every one of them may raise IllegalFilterExpression."""
+
+    def start(self, expression: Expression) -> Expression:
+        return _condition_from(expression)
+
+    def disjunction(self, *operands: Expression) -> Expression:
+        return _chain(True, operands)
+
+    def conjunction(self, *operands: Expression) -> Expression:
+        return _chain(False, operands)
+
+    def equal(self, left: Expression, right: Expression) -> Expression:
+        """Neither side is NULL, and no truth value stands before another constant."""
+        for side in (left, right):
+            if isinstance(side, Constant) and side.value is None:
+                raise refusal(f"'{side}' cannot be compared.")
+        if isinstance(left, Constant) and isinstance(right, Constant) and left.is_boolean and not right.is_boolean:
+            raise refusal(f"'{left}' cannot be compared with '{right}'")
+        return Equal(left, right)
+
+    def not_equal(self, left: Expression, right: Expression) -> Expression:
+        return Not(self.equal(left, right))
+
+    def is_null(self, operand: Expression) -> Expression:
+        return Equal(operand, Constant(None))
+
+    def is_not_null(self, operand: Expression) -> Expression:
+        return Not(self.is_null(operand))
+
+    def ordering(self, left: Expression, symbol: str, right: Expression) -> Expression:
+        """Both sides can be numbers."""
+        for side in (left, right):
+            if side.is_boolean or (isinstance(side, Constant) and isinstance(side.value, str)):
+                raise refusal(f"Value '{side}' cannot be compared.")
+        return Ordering(symbol, left, right)
+
+    def between(self, value: Expression, low: Expression, high: Expression) -> Expression:
+        """Constants are in their order."""
+        if isinstance(low, Constant) and isinstance(high, Constant):
+            _check_bounds(low, high)
+        return Logic(False, [self.ordering(value, ">=", low), self.ordering(value, "<=", high)])
+
+    def not_between(self, value: Expression, low: Expression, high: Expression) -> Expression:
+        """Bounds in the wrong order are fine."""
+        return Logic(True, [self.ordering(value, "<", low), self.ordering(value, ">", high)])
+
+    def is_in(self, operand: Expression, *literals: str) -> Expression:
+        return _in(operand, literals, negated=False)
+
+    def is_not_in(self, operand: Expression, *literals: str) -> Expression:
+        return _in(operand, literals, negated=True)
+
+    def search(self, operand: Expression, keyword: Token, literal: str) -> Expression:
+        return Search(keyword.type, operand, _text(literal), negated=False)
+
+    def search_not(self, operand: Expression, keyword: Token, literal: str) -> Expression:
+        return Search(keyword.type, operand, _text(literal), negated=True)
+
+    def negate(self, operand: Expression) -> Expression:
+        return Negate(operand)
+
+    def negation(self, operand: Expression) -> Expression:
+        return Not(_condition_from(operand))
+
+    def string(self, literal: str) -> Expression:
+        return Constant(_text(literal))
+
+    def decimal(self, literal: str) -> Expression:
+        """32 bits where that is enough, else 64. The ``L`` says nothing."""
+        digits = literal.rstrip("lL")
+        if len(digits) > len(str(LONG_MAX)) or int(digits) > LONG_MAX:
+            raise refusal(f'For input string: "{digits}"')
+        number = int(digits)
+        return Constant(number if number <= INTEGER_MAX else Long(number))
+
+    def floating_point(self, literal: str) -> Expression:
+        """Zero is as little allowed as what is too large."""
+        number = float(literal)
+        if math.isinf(number):
+            raise refusal(f"{literal} is greater than 1.7976931348623157E308")
+        if number == 0.0:
+            raise refusal(f"{literal} is less than 4.9E-324")
+        return Constant(number)
+
+    def true(self) -> Expression:
+        return Constant(True)
+
+    def false(self) -> Expression:
+        return Constant(False)
+
+    def null(self) -> Expression:
+        return Constant(None)
+
+    def property(self, name: str) -> Expression:
+        return Property(str(name))
+
+
+def _condition_from(expression: Expression) -> Expression:
+    """The expression where a truth value must stand."""
+    if expression.is_boolean:
+        return expression
+    if isinstance(expression, Property):
+        return BooleanCast(expression)
+    raise refusal(f"Expression will not result in a boolean value: {expression}")
+
+
+def _chain(decisive: bool, operands: Sequence[Expression]) -> Expression:
+    if len(operands) == 1:
+        return operands[0]
+    return Logic(decisive, list(map(_condition_from, operands)))
+
+
+def _check_bounds(low: Constant, high: Constant) -> None:
+    if low.value is None or high.value is None:
+        raise refusal("Illegal values of between, values can not be null!")
+    try:
+        descends = compare(high.value, low.value) < 0
+    except NotComparable as error:
+        raise refusal(f'For input string: "{error}"') from None
+    if descends:
+        raise refusal(
+            f"Illegal values of between, left value({low.value}) must less than or equal to right value({high.value})"
+        )
+
+
+def _in(operand: Expression, literals: Sequence[str], negated: bool) -> Expression:
+    if not isinstance(operand, Property):
+        raise refusal(f"Expected a property for In expression, got: {operand}")
+    return In(operand, list(map(_text, literals)), negated)
+
+
+def _text(literal: str) -> str:
+    return literal[1:-1].replace("''", "'")

@@ -1,0 +1,1 @@
+"""A message as data: its columns, properties and ids."""

@@ -1,0 +1,1 @@
+"""What a pull finds and answers, parked pulls, and consumer offsets."""

@@ -1,0 +1,94 @@
+"""Where queues are at a time (rocketmq-semantics 3.11), and where so many bytes end (``rmqpull.v1`` CutRanges)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.state.state import BrokerState
+
+
+class BoundaryType(enum.Enum):
+    """Which message a time means that several have, or none (rocketmq-semantics 3.11)."""
+
+    LOWER = "LOWER"
+    UPPER = "UPPER"
+
+
+def offset_at_time(
+    state: BrokerState, queue: MessageQueue, timestamp_ms: int, boundary: BoundaryType = BoundaryType.LOWER
+) -> int:
+    """Looks for a store time (rocketmq-semantics 3.11) by binary search, since store times never fall in a queue.
+
+    LOWER gives the first message stored then or later, the max offset when there is none; UPPER the last one stored
+    then or earlier, the min offset when there is none.
+    """
+    if boundary is BoundaryType.LOWER:
+        return _first_stored_since(state, queue, timestamp_ms)
+    return max(state.bounds(queue).min_offset, _first_stored_since(state, queue, timestamp_ms + 1) - 1)
+
+
+def _first_stored_since(state: BrokerState, queue: MessageQueue, timestamp_ms: int) -> int:
+    low, high = state.store.time_range(queue, timestamp_ms)
+    wanted_us = timestamp_ms * 1000
+    while low < high:
+        middle = (low + high) // 2
+        if _store_time_us(state, queue, middle) < wanted_us:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def store_time_ms(state: BrokerState, queue: MessageQueue, offset: int) -> int:
+    """When the message at ``offset``, which lies within the queue's bounds, was stored (ms since the epoch)."""
+    return _store_time_us(state, queue, offset) // 1000
+
+
+def _store_time_us(state: BrokerState, queue: MessageQueue, offset: int) -> int:
+    row = next(state.store.read(queue, offset, offset + 1))
+    return int(row.column("storeTimestamp").cast(pa.int64())[0].as_py())
+
+
+class Part(NamedTuple):
+    """Messages from where the part before it ends up to ``until_offset``, and their bytes."""
+
+    until_offset: int
+    byte_count: int
+
+
+def cut_by_bytes(
+    state: BrokerState, queue: MessageQueue, from_offset: int, until_offset: int, byte_max: int
+) -> Iterator[Part]:
+    """The parts of ``[from_offset, until_offset)``, each as long as it keeps within ``byte_max`` bytes.
+
+    A message above that is a part of its own. What lies outside the queue is in no part. Rows are read only where
+    their sizes are not known without, or where a cut may come. The queue must not change while parts are taken.
+    """
+    bounds = state.bounds(queue)
+    at = begin = max(from_offset, bounds.min_offset)
+    taken = 0
+    for span in state.store.spans(queue, at, min(until_offset, bounds.max_offset)):
+        if span.byte_count is not None and taken + span.byte_count <= byte_max:
+            taken += span.byte_count
+            at = span.until_offset
+            continue
+        for sizes in map(columns.row_bytes, state.store.read(queue, at, span.until_offset)):
+            if taken + (total := pc.sum(sizes).as_py()) <= byte_max:
+                taken += total
+                at += len(sizes)
+                continue
+            for size in sizes.to_pylist():
+                if taken + size > byte_max and at > begin:
+                    yield Part(at, taken)
+                    begin, taken = at, 0
+                taken += size
+                at += 1
+    if at > begin:
+        yield Part(at, taken)

@@ -1,0 +1,136 @@
+"""Commands on consumer offsets (rocketmq-semantics 3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rmqpull_broker.core.admin.groups import ensure_group
+from rmqpull_broker.core.errors import (
+    BadRequest,
+    ConsumerGroupNotFound,
+    IllegalOffset,
+    IllegalResetOffset,
+    InternalError,
+    NothingToReset,
+    TopicNotFound,
+)
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.pulling.bounds import offset_at_time
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import LostRange, OffsetsCommitted, OffsetsReset, ResetsAnswered, RowsLost
+
+
+def update_offset(draft: Draft, group: str, queue: MessageQueue, offset: int) -> bool:
+    """Sets one consumer offset as UPDATE_CONSUMER_OFFSET does (rocketmq-semantics 3.5.1 and 6.1).
+
+    Smaller offsets, -1 (which then reads as not found) and queue ids that the topic lacks are taken as well. False
+    while a reset is pending, which wins. Raises ConsumerGroupNotFound, also for the empty name, then TopicNotFound.
+    """
+    if not group or draft.find_group(group) is None:
+        raise ConsumerGroupNotFound(f"Group {group} not exist!")
+    if draft.find_topic(queue.topic) is None:
+        raise TopicNotFound(f"Topic {queue.topic} not exist!")
+    if draft.pending_reset(group, queue) is not None:
+        return False
+    draft.add(OffsetsCommitted(group, ((queue, offset),)))
+    return True
+
+
+def commit_offsets(draft: Draft, group: str, offsets: Sequence[tuple[MessageQueue, int]]) -> bool:
+    """Sets consumer offsets of a group, which is created when missing; all of them or none.
+
+    Queues with a pending reset, which wins, are left out; False when there are any. Raises IllegalConsumerGroup,
+    TopicNotFound, BadRequest for a queue that the topic lacks, IllegalOffset for a negative offset.
+    """
+    ensure_group(draft, group)
+    for queue, offset in offsets:
+        draft.require_queue(queue)
+        if offset < 0:
+            raise IllegalOffset(f"offset {offset} of queue {queue} is negative; the smallest is 0")
+    taken = tuple((queue, offset) for queue, offset in offsets if draft.pending_reset(group, queue) is None)
+    if taken:
+        draft.add(OffsetsCommitted(group, taken))
+    return len(taken) == len(offsets)
+
+
+def answer_reset(draft: Draft, group: str, queue: MessageQueue) -> int | None:
+    """The offset that a pull is told by a pending reset, which is settled by that; None when none is pending."""
+    target = draft.pending_reset(group, queue)
+    if target is not None:
+        draft.add(ResetsAnswered(group, (queue,)))
+    return target
+
+
+@dataclass(frozen=True)
+class ResetRequest:
+    """INVOKE_BROKER_TO_RESET_OFFSET: where a group is put on a topic (rocketmq-semantics 3.5.3 and 6.1).
+
+    On ``queue``, or on every queue that consumers see when it is None; then ``offset`` does not count. Without an
+    offset, or with -1, the first message stored at ``timestamp_ms`` or later is meant, by a negative time the end.
+    """
+
+    group: str
+    topic: str
+    queue: MessageQueue | None = None
+    offset: int | None = None
+    timestamp_ms: int = -1
+
+
+def invoke_reset(draft: Draft, request: ResetRequest, *, has_consumers: bool = True) -> list[tuple[MessageQueue, int]]:
+    """Resets a group, all of its queues or none, and says where it stands now. The queue id is not checked.
+
+    Raises TopicNotFound, then ConsumerGroupNotFound, and what :func:`reset_offsets` raises.
+    """
+    topic = draft.find_topic(request.topic)
+    if topic is None:
+        raise TopicNotFound(f"Topic {request.topic} does not exist")
+    if draft.find_group(request.group) is None:
+        raise ConsumerGroupNotFound(f"Group {request.group} does not exist")
+    queues = draft.state.readable_queues(topic) if request.queue is None else [request.queue]
+    offset = None if request.queue is None or request.offset == -1 else request.offset
+    targets = [(queue, _at_time(draft, queue, request.timestamp_ms) if offset is None else offset) for queue in queues]
+    reset_offsets(draft, request.group, targets, has_consumers=has_consumers)
+    return targets
+
+
+def _at_time(draft: Draft, queue: MessageQueue, timestamp_ms: int) -> int:
+    return draft.next_offset(queue) if timestamp_ms < 0 else offset_at_time(draft.state, queue, timestamp_ms)
+
+
+def reset_offsets(
+    draft: Draft, group: str, offsets: Sequence[tuple[MessageQueue, int]], *, has_consumers: bool = True
+) -> None:
+    """Sets a group's offsets from outside (rocketmq-semantics 3.5.3): each lies in [min, max + 1] of its queue.
+
+    Without ``useServerSideResetOffset`` nothing is told to pulls, and ``has_consumers`` must say that somebody of the
+    group is online; its offsets are set here all the same, for clients of gRPC have no command that sets them.
+
+    Raises ConsumerGroupNotFound, TopicNotFound, NothingToReset without queues, IllegalResetOffset, InternalError.
+    """
+    draft.group(group)
+    if not offsets:
+        raise NothingToReset("No queues to reset.")
+    for queue, offset in offsets:
+        draft.topic(queue.topic)
+        first, last = draft.kept_bounds(queue).min_offset, draft.next_offset(queue)
+        if not first <= offset <= last + 1:
+            raise IllegalResetOffset(f"Target offset {offset} not in consume queue range [{first}-{last}]")
+    if draft.properties.use_server_side_reset_offset:
+        draft.add(OffsetsReset(group, tuple(offsets)))
+    elif not has_consumers:
+        raise InternalError(f"THe consumer group {group} not exist")
+    else:
+        draft.add(OffsetsCommitted(group, tuple(offsets)))
+
+
+def report_lost(draft: Draft, query_id: str, batch_id: int, ranges: Sequence[LostRange]) -> None:
+    """Remembers rows that a query could not read. Raises BadRequest, TopicNotFound, IllegalOffset."""
+    if not query_id:
+        raise BadRequest("a report of lost rows needs a query id")
+    for queue, from_offset, until_offset in ranges:
+        draft.require_queue(queue)
+        if not 0 <= from_offset < until_offset:
+            raise IllegalOffset(f"lost range [{from_offset}, {until_offset}) of queue {queue} is empty or negative")
+    if ranges:
+        draft.add(RowsLost(query_id, batch_id, tuple(ranges)))

@@ -1,0 +1,1 @@
+"""How messages become facts: sends, batches, delays, transactions and stages."""

@@ -1,0 +1,184 @@
+"""Delayed messages: they wait in a system queue and are stored again in their own when their time has come.
+
+rocketmq-semantics 3.14: a level's messages wait in SCHEDULE_TOPIC_XXXX, those of an arbitrary time in
+rmq_sys_wheel_timer, on the broker of their own queue. What happens to a message is one row of this table:
+
+    =======================================  =====================================================================
+    the message has                          it is stored
+    =======================================  =====================================================================
+    a DELAY level above 0                    in SCHEDULE_TOPIC_XXXX, queue level - 1; due at store time + delay
+    a delivery time that is not to come      in its own queue, at once
+    a delivery time within the limit         in rmq_sys_wheel_timer; due at the whole second before that time
+    a delivery time beyond the limit         not at all: IllegalDeliveryTime
+    =======================================  =====================================================================
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import replace
+from typing import NamedTuple
+
+from rmqpull_broker.core.errors import Forbidden, IllegalDeliveryTime, IllegalOperation, InternalError
+from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.properties import BrokerProperties, level_delays_ms
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import RowsStored, Settled
+from rmqpull_broker.core.state.pending import DUE_MS, PENDING_MAX, due_ms_of, read_waiting
+from rmqpull_broker.core.state.system_topics import SCHEDULE_TOPIC, TIMER_TOPIC
+
+PRECISION_MS = 1_000
+DELIVERIES_MAX = 1_000
+"""Messages that one command delivers; more are left to the next one, so that nobody waits long behind it."""
+
+
+def delayed(draft: Draft, queue: MessageQueue, message: Message, now_ms: int) -> tuple[MessageQueue, Message]:
+    """Where a message for ``queue`` is to be stored now, and as what: the table of this module.
+
+    Raises IllegalDeliveryTime, and InternalError when the timer is off or too many messages wait.
+    """
+    level = delay_level(message)
+    if level > 0:
+        delays = level_delays_ms(draft.properties.message_delay_level)
+        level = min(level, len(delays))
+        wait_queue = MessageQueue(SCHEDULE_TOPIC, queue.broker_name, level - 1)
+        due_ms = now_ms + delays[level - 1]
+    elif message.delivery_timestamp_ms is not None:
+        check_delivery_time(draft.properties, message.delivery_timestamp_ms, now_ms)
+        if message.delivery_timestamp_ms <= now_ms:
+            return queue, message
+        wait_queue = MessageQueue(TIMER_TOPIC, queue.broker_name, 0)
+        due_ms = timer_out_ms(message.delivery_timestamp_ms)
+    else:
+        return queue, message
+    if len(draft.state.delayed) >= PENDING_MAX:
+        # Not TooManyRequests: Apache's WHEEL_TIMER_FLOW_CONTROL is answered SYSTEM_ERROR (rocketmq-semantics 3.10.1).
+        raise InternalError(f"timer message is under flow control: {PENDING_MAX} messages are delayed already")
+    real = {"REAL_TOPIC": queue.topic, "REAL_QID": str(queue.queue_id), DUE_MS: str(due_ms)}
+    return wait_queue, replace(message, system_properties={**message.system_properties, **real})
+
+
+def check_delivery_time(properties: BrokerProperties, delivery_ms: int, now_ms: int) -> None:
+    """Raises InternalError while the timer is off, IllegalDeliveryTime beyond ``timerMaxDelaySec``."""
+    if not properties.timer_wheel_enable:
+        raise InternalError("accept timer message failed: timerWheelEnable is false")
+    max_ms = properties.timer_max_delay_sec * 1000
+    if delivery_ms - now_ms > max_ms:
+        raise IllegalDeliveryTime(
+            f"timer message illegal, the delay time should not be bigger than the max delay {max_ms}ms; or if set del "
+            "msg, the delay time should be bigger than the current time"
+        )
+
+
+def delay_level(message: Message) -> int:
+    """The level in the DELAY property, however large; 0 for none or one that is no number."""
+    text = message.system_properties.get("DELAY", "0")
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,1000}", text) else 0
+
+
+def timer_out_ms(delivery_ms: int) -> int:
+    """The whole second before a delivery time: up to 1 s early, never late (rocketmq-semantics 3.14.2)."""
+    return (delivery_ms - 1) // PRECISION_MS * PRECISION_MS
+
+
+class Delivered(NamedTuple):
+    """How many messages one command delivered, and how many it dropped because their topic is gone."""
+
+    messages: int
+    dropped: int
+
+
+def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
+    """Stores messages whose time has come in their own queues, oldest first, at most DELIVERIES_MAX of them and about
+    ``pending._READ_BYTES_MAX`` bytes.
+
+    A message keeps its id, its birth and its properties; its store time is ``now_ms``. The copy and the end of its
+    waiting are one group of facts, so it is delivered once, whatever happens in between.
+    """
+    rows: dict[MessageQueue, list[StoredMessage]] = {}
+    settled: dict[MessageQueue, list[tuple[int, int]]] = {}
+    count = dropped = 0
+    due = [entry for entry in draft.state.delayed.due(now_ms, DELIVERIES_MAX) if not draft.is_settled(entry.place)]
+    for waiting, stored in zip(due, read_waiting(draft.state.store, [entry.place for entry in due]), strict=False):
+        settled.setdefault(waiting.place.queue, []).append((waiting.place.queue_offset, waiting.due_ms))
+        queue = real_queue(waiting.place.queue, stored.message)
+        if draft.find_topic(queue.topic) is None:
+            dropped += 1
+            continue
+        of_queue = rows.setdefault(queue, [])
+        offset = draft.next_offset(queue) + len(of_queue)
+        message = _without_wait(stored.message)
+        of_queue.append(StoredMessage(message, offset, now_ms, store_host, stored.reconsume_times))
+        count += 1
+    for queue, stored_rows in rows.items():
+        draft.add(RowsStored(queue, tuple(stored_rows)))
+    for queue, pairs in settled.items():
+        offsets, dues = zip(*pairs, strict=True)
+        draft.add(Settled(queue, offsets, dues))
+    return Delivered(count, dropped)
+
+
+def real_queue(wait_queue: MessageQueue, message: Message) -> MessageQueue:
+    """The queue that a waiting message is meant for, on the broker where it waits."""
+    properties = message.system_properties
+    return MessageQueue(properties["REAL_TOPIC"], wait_queue.broker_name, int(properties["REAL_QID"]))
+
+
+def _without_wait(message: Message) -> Message:
+    """DELAY, REAL_TOPIC and REAL_QID stay (rocketmq-semantics 3.14.1 and 6.1)."""
+    kept = {name: value for name, value in message.system_properties.items() if name != DUE_MS}
+    return replace(message, system_properties=kept)
+
+
+# --- recall ----------------------------------------------------------------------------------------------------------
+
+
+def recall_handle(topic: str, wait_queue: MessageQueue, message: Message) -> str | None:
+    """What a producer recalls a timer message with; None for a message that is not one (rocketmq-semantics 3.14.2)."""
+    if wait_queue.topic != TIMER_TOPIC:
+        return None
+    time_ms = due_ms_of(message) + 1
+    text = f"v1 {topic} {wait_queue.broker_name} {time_ms} {message.msg_id}"
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+class _Handle(NamedTuple):
+    topic: str
+    broker_name: str
+    time_ms: int
+    msg_id: str
+
+
+def _parse_handle(handle: str) -> _Handle:
+    try:
+        version, topic, broker_name, time_ms, msg_id = base64.urlsafe_b64decode(handle.encode()).decode().split(" ")
+        if version == "v1":
+            return _Handle(topic, broker_name, int(time_ms), msg_id)
+    except (ValueError, binascii.Error):
+        pass
+    raise IllegalOperation("recall handle is invalid")
+
+
+def recall(draft: Draft, topic: str, handle: str, now_ms: int) -> str:
+    """Recalls a delayed message and gives its id. As with Apache's broker, one that is gone already is no error.
+
+    The checks of rocketmq-semantics 4.6 in their order: raises Forbidden, TopicNotFound, IllegalOperation.
+    """
+    if not draft.properties.recall_message_enable:
+        raise Forbidden("recall failed, operation is forbidden")
+    draft.topic(topic)
+    wanted = _parse_handle(handle)
+    if wanted.topic != topic:
+        raise IllegalOperation("recall failed, topic not match")
+    if wanted.broker_name not in draft.state.broker_names:
+        raise IllegalOperation("recall failed, broker service not available")
+    if not 0 < wanted.time_ms - now_ms < draft.properties.timer_max_delay_sec * 1000:
+        raise IllegalOperation("recall failed, timestamp invalid")
+    queue, due_ms = MessageQueue(TIMER_TOPIC, wanted.broker_name, 0), wanted.time_ms - 1
+    for place, _ in draft.state.delayed.find(queue, due_ms, wanted.msg_id):
+        (stored,) = read_waiting(draft.state.store, [place])
+        if stored.message.msg_id == wanted.msg_id and not draft.is_settled(place):
+            draft.add(Settled(queue, (place.queue_offset,), (due_ms,)))
+    return wanted.msg_id

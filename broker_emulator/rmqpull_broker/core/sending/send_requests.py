@@ -1,0 +1,107 @@
+"""Sends as a broker takes them over the remoting protocol (rocketmq-semantics 3.10.1): the producer chooses the queue.
+
+Producers of the gRPC protocol come in through ``sending``, whose own rules stand before these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rmqpull_broker.core import limits
+from rmqpull_broker.core.admin.naming import check_topic_spelling
+from rmqpull_broker.core.errors import BadRequest, Forbidden, InternalError
+from rmqpull_broker.core.messages.stored_properties import stored_properties_bytes
+from rmqpull_broker.core.model import PERM_INHERIT, PERM_READ, PERM_WRITE, Message, MessageQueue, TopicConfig
+from rmqpull_broker.core.sending import refusals
+from rmqpull_broker.core.sending.sending import AutoCreation, Sender, check_in_service
+from rmqpull_broker.core.sending.storing import Placed, Sent, store_messages
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.system_topics import RETRY_PREFIX, SEND_FORBIDDEN, TBW102
+
+USUAL_CREATION = AutoCreation(TBW102)
+
+
+@dataclass(frozen=True)
+class SendRequest:
+    """SEND_MESSAGE, or SEND_BATCH_MESSAGE with ``is_batch`` (rocketmq-semantics 4.6).
+
+    ``queue_id`` below 0 leaves the queue to the broker. ``max_reconsume_times`` is None for clients that do not say it.
+    ``producer`` is the producer's address.
+    """
+
+    topic: str
+    broker_name: str
+    queue_id: int = -1
+    creation: AutoCreation = USUAL_CREATION
+    is_batch: bool = False
+    reconsume_times: int = 0
+    max_reconsume_times: int | None = None
+    producer: str = ""
+
+
+def send_request(
+    sender: Sender, draft: Draft, request: SendRequest, messages: Sequence[Message], now_ms: int
+) -> list[Sent]:
+    """Stores messages on the queue that was asked for, and gives them back as stored.
+
+    The rows of rocketmq-semantics 3.10.1 in their order, without those on a slave and on page caches. Raises the
+    BrokerError of the first one; then nothing is stored, and no topic created, which Apache's broker would have kept.
+    """
+    check_in_service(draft, now_ms)
+    topic = _topic(sender, draft, request, now_ms)
+    placed = [Placed(_queue(sender, topic, request), message, request.reconsume_times) for message in messages]
+    if request.is_batch:
+        if request.topic.startswith(RETRY_PREFIX):
+            raise refusals.batch_of_retries(request.topic)
+    else:
+        placed = [_single(sender, draft, request, each, now_ms) for each in placed]
+    for each in placed:
+        if stored_properties_bytes(each.message, draft.properties) > limits.STORED_PROPERTIES_BYTES_MAX:
+            raise refusals.large_stored_properties(draft.properties.max_message_size)
+    return store_messages(draft, placed, now_ms, sender.store_host)
+
+
+def _topic(sender: Sender, draft: Draft, request: SendRequest, now_ms: int) -> TopicConfig:
+    """Rows 1 to 5."""
+    known = draft.find_topic(request.topic)
+    if known is not None and known.order and not draft.properties.broker_permission & PERM_WRITE:
+        raise Forbidden(f"the broker[{sender.store_host}] sending message is forbidden")
+    check_topic_spelling(request.topic)
+    if request.topic in SEND_FORBIDDEN:
+        raise Forbidden(f"Sending message to topic[{request.topic}] is forbidden.")
+    return sender.topic(draft, request.topic, request.creation, now_ms)
+
+
+def _queue(sender: Sender, topic: TopicConfig, request: SendRequest) -> MessageQueue:
+    """Rows 6 and 7."""
+    queue_id = request.queue_id
+    if queue_id >= max(topic.write_queue_nums, topic.read_queue_nums):
+        raise BadRequest(f"request queueId[{queue_id}] is illegal, {described(topic)} Producer: {request.producer}")
+    if queue_id < 0:
+        if not topic.write_queue_nums:
+            raise InternalError(f"topic[{topic.name}] has no write queue to draw")
+        queue_id = sender.selector.draw(topic.write_queue_nums)
+    return MessageQueue(topic.name, request.broker_name, queue_id)
+
+
+def _single(sender: Sender, draft: Draft, request: SendRequest, placed: Placed, now_ms: int) -> Placed:
+    """Row 8, and an id for a message that has none; members of a batch get neither (rocketmq-semantics 6.1)."""
+    if not placed.message.body:
+        raise InternalError("the message has no body")
+    if request.topic.startswith(RETRY_PREFIX):
+        placed = sender.retried(draft, placed, request.max_reconsume_times, now_ms)
+    if placed.message.msg_id:
+        return placed
+    return placed._replace(message=replace(placed.message, msg_id=sender.message_ids.take_one(now_ms)))
+
+
+def described(topic: TopicConfig) -> str:
+    """A topic as Apache's TopicConfig prints itself."""
+    bits = ((PERM_READ, "R"), (PERM_WRITE, "W"), (PERM_INHERIT, "X"))
+    perm = "".join(letter if topic.perm & bit else "-" for bit, letter in bits)
+    return (
+        f"TopicConfig [topicName={topic.name}, readQueueNums={topic.read_queue_nums}, "
+        f"writeQueueNums={topic.write_queue_nums}, perm={perm}, topicFilterType=SINGLE_TAG, topicSysFlag=0, "
+        f"order={str(topic.order).lower()}, attributes={{}}]"
+    )

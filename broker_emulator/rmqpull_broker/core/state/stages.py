@@ -1,0 +1,240 @@
+"""Stages: messages that writers have handed over and nobody has committed yet. Part of the broker's state.
+
+A stage keeps its rows in a queue of a hidden topic, ``%STAGE%`` and its id, so that log, queue files and snapshots hold
+them as they hold all messages; what is said here is where they are meant to go, and which batches are committed.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.state.facts import (
+    BatchId,
+    CallStaged,
+    CommitRecord,
+    Fact,
+    StagedCallStored,
+    StagesCommitted,
+    StagesEnded,
+)
+
+WRITES_REMEMBERED_MAX = 10_000
+"""Committed writes that are no part of a query: beyond it the oldest are forgotten."""
+
+
+CALL_BYTES = 700
+"""About what the broker keeps in memory of a staged call, beside its packed parts."""
+_CALLS_PER_RUN = 128
+
+
+class StagedCall(NamedTuple):
+    """What is kept in memory of a call. Its queues are packed: a call may be meant for thousands of them."""
+
+    sequence: int
+    first_offset: int
+    row_count: int
+    byte_count: int
+    timeout_ms: int
+    packed_parts: bytes
+
+    @property
+    def parts(self) -> list[tuple[MessageQueue, int]]:
+        """The queues that the rows are meant for, in the order of the rows, each with its number of rows."""
+        return [(MessageQueue(*queue), count) for queue, count in json.loads(zlib.decompress(self.packed_parts))]
+
+    @property
+    def state_bytes(self) -> int:
+        """About how much memory it takes."""
+        return CALL_BYTES + len(self.packed_parts)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one attempt of one writer has handed over; of a committed stage, what is still to be stored.
+
+    Its calls stand in runs that later versions of the stage share, so that no fact costs a copy of all calls.
+    """
+
+    batch: BatchId
+    topics: frozenset[str] = frozenset()
+    call_count: int = 0
+    row_count: int = 0
+    byte_count: int = 0
+    state_bytes: int = 0
+    is_committed: bool = False
+    _runs: tuple[dict[int, StagedCall], ...] = ()
+
+    def with_fact(self, fact: CallStaged | StagesCommitted | StagedCallStored) -> Stage:
+        """The stage after a fact of its own."""
+        match fact:
+            case CallStaged():
+                return self._with_call(fact)
+            case StagesCommitted():
+                return replace(self, is_committed=True, _runs=_as_runs(sorted(self.calls())))
+            case StagedCallStored(_, sequence):
+                return self._without_first(sequence)
+
+    def _with_call(self, fact: CallStaged) -> Stage:
+        topics = {queue.topic for queue, _ in fact.parts}
+        call = StagedCall(
+            fact.sequence,
+            fact.first_offset,
+            sum(count for _, count in fact.parts),
+            fact.byte_count,
+            fact.timeout_ms,
+            zlib.compress(json.dumps(fact.parts, separators=(",", ":")).encode(), 1),
+        )
+        runs = self._runs
+        if runs and len(runs[-1]) < _CALLS_PER_RUN:
+            runs = (*runs[:-1], {**runs[-1], call.sequence: call})
+        else:
+            runs = (*runs, {call.sequence: call})
+        return replace(
+            self._changed_by(call, 1), topics=self.topics if topics <= self.topics else self.topics | topics, _runs=runs
+        )
+
+    def _without_first(self, sequence: int) -> Stage:
+        first = self.first_call
+        assert first.sequence == sequence, "calls are stored in their order"
+        run = dict(self._runs[0])
+        del run[sequence]
+        return replace(self._changed_by(first, -1), _runs=(run, *self._runs[1:]) if run else self._runs[1:])
+
+    def _changed_by(self, call: StagedCall, sign: int) -> Stage:
+        return replace(
+            self,
+            call_count=self.call_count + sign,
+            row_count=self.row_count + sign * call.row_count,
+            byte_count=self.byte_count + sign * call.byte_count,
+            state_bytes=self.state_bytes + sign * call.state_bytes,
+        )
+
+    def calls(self) -> Iterator[StagedCall]:
+        """Its calls; those of a committed stage in the order of their numbers, of another as they came."""
+        return (call for run in self._runs for call in run.values())
+
+    @property
+    def first_call(self) -> StagedCall:
+        """The first of :meth:`calls`."""
+        return next(self.calls())
+
+    @property
+    def last_call(self) -> StagedCall:
+        """The last of :meth:`calls`."""
+        run = self._runs[-1]
+        return run[next(reversed(run))]
+
+    def has(self, sequence: int) -> bool:
+        """Whether the call of that number was taken in."""
+        return any(sequence in run for run in self._runs)
+
+    def to_facts(self, stage_id: str) -> Iterator[CallStaged]:
+        """Facts that give a new stage the same calls."""
+        for call in self.calls():
+            parts = tuple(call.parts)
+            yield CallStaged(
+                self.batch, stage_id, call.sequence, call.first_offset, parts, call.timeout_ms, call.byte_count
+            )
+
+
+def _as_runs(calls: Sequence[StagedCall]) -> tuple[dict[int, StagedCall], ...]:
+    starts = range(0, len(calls), _CALLS_PER_RUN)
+    return tuple({call.sequence: call for call in calls[start : start + _CALLS_PER_RUN]} for start in starts)
+
+
+class Committed(NamedTuple):
+    """The newest batch that a query has committed."""
+
+    number: int
+    record: CommitRecord | None
+
+    @staticmethod
+    def after(known: Committed | None, fact: StagesCommitted) -> Committed | None:
+        """What is the newest after a commit; an older batch, or a fact without a record, takes nothing away."""
+        number = fact.batch.number
+        if number is None or (known is not None and number <= known.number):
+            return known
+        return Committed(number, fact.record)
+
+
+class Stages:
+    """All stages by their ids, the committed ones in the order in which they are stored."""
+
+    def __init__(self) -> None:
+        self._stages: dict[str, Stage] = {}
+        self._committing: dict[str, None] = {}
+        self.state_bytes = 0
+        # The newest committed batch of each query, for ever; and committed writes, by age.
+        self._newest: dict[str, Committed] = {}
+        self._writes: dict[str, None] = {}
+
+    def all(self) -> Mapping[str, Stage]:
+        """The stages by their ids."""
+        return self._stages
+
+    def find(self, stage_id: str) -> Stage | None:
+        """The stage of that id."""
+        return self._stages.get(stage_id)
+
+    def has_committed(self, batch: BatchId) -> bool:
+        """Whether a batch, or a newer one of its query, was committed."""
+        if batch.number is None:
+            return batch.writer in self._writes
+        newest = self.newest(batch.writer)
+        return newest is not None and newest.number >= batch.number
+
+    def newest(self, query: str) -> Committed | None:
+        """The newest batch that a query has committed."""
+        return self._newest.get(query)
+
+    def committing(self) -> Iterable[str]:
+        """The ids of committed stages of which something is still to be stored, in the order of their commits."""
+        return self._committing
+
+    def apply(self, fact: CallStaged | StagesCommitted | StagedCallStored | StagesEnded) -> None:
+        """Takes in a kept fact."""
+        match fact:
+            case CallStaged(batch, stage_id):
+                self._put(stage_id, self._stages.get(stage_id, Stage(batch)).with_fact(fact))
+            case StagesCommitted(_, stage_ids):
+                self._remember(fact)
+                for stage_id in stage_ids:
+                    self._put(stage_id, self._stages[stage_id].with_fact(fact))
+                    self._committing[stage_id] = None
+            case StagedCallStored(stage_id):
+                self._put(stage_id, self._stages[stage_id].with_fact(fact))
+            case StagesEnded(stage_ids):
+                for stage_id in stage_ids:
+                    self.state_bytes -= self._stages.pop(stage_id).state_bytes
+                    self._committing.pop(stage_id, None)
+
+    def _put(self, stage_id: str, stage: Stage) -> None:
+        before = self._stages.get(stage_id)
+        self._stages[stage_id] = stage
+        self.state_bytes += stage.state_bytes - (0 if before is None else before.state_bytes)
+
+    def _remember(self, fact: StagesCommitted) -> None:
+        query = fact.batch.writer
+        newest = Committed.after(self._newest.get(query), fact)
+        if fact.batch.number is not None and newest is not None:
+            self._newest[query] = newest
+            return
+        self._writes[query] = None
+        while len(self._writes) > WRITES_REMEMBERED_MAX:
+            del self._writes[next(iter(self._writes))]
+
+    def to_facts(self) -> list[Fact]:
+        """Facts that give an empty state all of this."""
+        facts: list[Fact] = [
+            StagesCommitted(BatchId(query, number), (), record) for query, (number, record) in self._newest.items()
+        ]
+        facts += [StagesCommitted(BatchId(write, None), ()) for write in self._writes]
+        for stage_id, stage in self._stages.items():
+            facts += stage.to_facts(stage_id)
+        facts += [StagesCommitted(self._stages[stage_id].batch, (stage_id,)) for stage_id in self._committing]
+        return facts

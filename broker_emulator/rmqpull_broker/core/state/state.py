@@ -1,0 +1,269 @@
+"""Everything the broker knows: the sum of all facts that the commit log keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rmqpull_broker.core.errors import ConsumerGroupNotFound, OffsetNotFound, TopicNotFound
+from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, TopicConfig
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.state.facts import (
+    CallStaged,
+    ColumnsStored,
+    Fact,
+    GroupDeleted,
+    GroupPut,
+    LostRange,
+    OffsetsCommitted,
+    OffsetsReset,
+    QueuesTrimmed,
+    ResetsAnswered,
+    RowsLost,
+    RowsStored,
+    Settled,
+    StagedCallStored,
+    StagesCommitted,
+    StagesEnded,
+    StillDelayed,
+    StillReset,
+    StillWaiting,
+    TopicDeleted,
+    TopicPut,
+)
+from rmqpull_broker.core.state.pending import Delayed, PendingMessages, Place, Waiting, due_ms_of, next_check_ms
+from rmqpull_broker.core.state.ports import MessageStore
+from rmqpull_broker.core.state.stages import Stages
+from rmqpull_broker.core.state.system_topics import HALF_TOPIC, SCHEDULE_TOPIC, STAGE_PREFIX, TIMER_TOPIC, system_topics
+from rmqpull_broker.core.state.timetable import DelayedMessages
+
+LOST_RANGES_MAX = 100_000
+"""Reports of lost rows that are remembered; beyond it the oldest are forgotten."""
+
+
+class BrokerState:
+    """The broker's memory. Changed by :meth:`apply` alone; everything else only reads.
+
+    Arguments: the consume queues that applied messages go to, the names of the logical brokers that serve them, and
+    the properties that all of these have.
+    """
+
+    def __init__(
+        self, store: MessageStore, broker_names: Sequence[str], properties: BrokerProperties | None = None
+    ) -> None:
+        self.store = store
+        self.broker_names = tuple(sorted(broker_names))
+        self.properties = properties or BrokerProperties()
+        self.system_topics: Mapping[str, TopicConfig] = system_topics(self.properties, self.broker_names)
+        self.topics: dict[str, TopicConfig] = {}
+        self.groups: dict[str, GroupConfig] = {}
+        # The newest store time of all messages; a clock that begins before it would let times fall within a queue.
+        self.newest_store_ms = 0
+        # (group, queue) -> next offset to consume
+        self.consumer_offsets: dict[tuple[str, MessageQueue], int] = {}
+        # (group, queue) -> the offset that the group's next pull is to be told
+        self.resets: dict[tuple[str, MessageQueue], int] = {}
+        self.delayed = DelayedMessages()
+        self.halves = PendingMessages()
+        self.stages = Stages()
+        self._pending: dict[str, DelayedMessages | PendingMessages] = {
+            SCHEDULE_TOPIC: self.delayed,
+            TIMER_TOPIC: self.delayed,
+            HALF_TOPIC: self.halves,
+        }
+        # Insertion order is age. The key makes a repeated report count once.
+        self._lost: dict[tuple[str, int, LostRange], None] = {}
+
+    def apply(self, facts: Iterable[Fact]) -> None:
+        """Takes in facts that the commit log keeps."""
+        for fact in facts:
+            self._apply(fact)
+
+    def _apply(self, fact: Fact) -> None:
+        match fact:
+            case RowsStored() | ColumnsStored():
+                self.store.append(fact)
+                self.newest_store_ms = max(self.newest_store_ms, fact.store_timestamp_ms)
+                if isinstance(fact, RowsStored) and fact.queue.topic in self._pending:
+                    self._wait(fact)
+            case OffsetsCommitted(group, offsets):
+                self._commit(group, offsets)
+            case OffsetsReset(group, offsets):
+                self.consumer_offsets.update({(group, queue): offset for queue, offset in offsets})
+                self._reset(group, offsets)
+            case ResetsAnswered(group, queues):
+                for queue in queues:
+                    self.resets.pop((group, queue), None)
+            case GroupPut(config):
+                self.groups[config.name] = config
+            case GroupDeleted(name):
+                del self.groups[name]
+                self.consumer_offsets = {key: at for key, at in self.consumer_offsets.items() if key[0] != name}
+                self.resets = {key: at for key, at in self.resets.items() if key[0] != name}
+            case TopicPut(topic):
+                self.topics[topic.name] = topic
+            case TopicDeleted(name):
+                self._forget_topic(name)
+            case QueuesTrimmed(min_offsets):
+                for queue, min_offset in min_offsets:
+                    self.store.trim(queue, min_offset)
+                    if queue.topic in self._pending:
+                        self._pending[queue.topic].trim(queue, min_offset)
+            case Settled(queue, queue_offsets, dues):
+                self._pending[queue.topic].settle(queue, queue_offsets, dues)
+            case StillWaiting(queue, entries):
+                for offset, due_ms, msg_id in entries:
+                    self._pending[queue.topic].add(Waiting(Place(queue, offset), due_ms, msg_id))
+            case StillDelayed():
+                self.delayed.restore(fact)
+            case StillReset(group, offsets):
+                self._reset(group, offsets)
+            case RowsLost():
+                self._remember_lost(fact)
+            case CallStaged() | StagesCommitted() | StagedCallStored() | StagesEnded():
+                self.stages.apply(fact)
+                if isinstance(fact, StagesEnded):
+                    self.store.drop({STAGE_PREFIX + stage_id for stage_id in fact.stage_ids})
+
+    def _commit(self, group: str, offsets: Iterable[tuple[MessageQueue, int]]) -> None:
+        """An offset is overwritten whatever it was; a negative one reads as not found (rocketmq-semantics 3.5, 6.1)."""
+        for queue, offset in offsets:
+            if offset >= 0:
+                self.consumer_offsets[group, queue] = offset
+            else:
+                self.consumer_offsets.pop((group, queue), None)
+
+    def _reset(self, group: str, offsets: Iterable[tuple[MessageQueue, int]]) -> None:
+        """A broker that tells no resets may have kept some when it still did: they would hold up commits for ever."""
+        if self.properties.use_server_side_reset_offset:
+            self.resets.update({(group, queue): offset for queue, offset in offsets})
+
+    def _wait(self, stored: RowsStored) -> None:
+        for row in stored.rows:
+            is_half = stored.queue.topic == HALF_TOPIC
+            due_ms = next_check_ms(self.properties, row) if is_half else due_ms_of(row.message)
+            place = Place(stored.queue, row.queue_offset)
+            self._pending[stored.queue.topic].add(Waiting(place, due_ms, row.message.msg_id))
+
+    def _forget_topic(self, name: str) -> None:
+        """A pending reset stays, as Apache's broker leaves it (rocketmq-semantics 6.1, 3.5.4)."""
+        del self.topics[name]
+        self.store.drop({name})
+        self.consumer_offsets = {key: at for key, at in self.consumer_offsets.items() if key[1].topic != name}
+
+    def _remember_lost(self, fact: RowsLost) -> None:
+        self._lost.update({(fact.query_id, fact.batch_id, lost): None for lost in fact.ranges})
+        while len(self._lost) > LOST_RANGES_MAX:
+            del self._lost[next(iter(self._lost))]
+
+    # --- topics and queues ---------------------------------------------------------------------------------------
+
+    def find_topic(self, name: str) -> TopicConfig | None:
+        """The topic of that name, also a system topic."""
+        return self.topics.get(name) or self.system_topics.get(name)
+
+    def topic(self, name: str) -> TopicConfig:
+        """The topic of that name. Raises TopicNotFound."""
+        topic = self.find_topic(name)
+        if topic is None:
+            raise TopicNotFound(f"topic[{name}] not exist, apply first please!")
+        return topic
+
+    def queues(self, topic: TopicConfig, queue_nums: int) -> list[MessageQueue]:
+        """The first ``queue_nums`` queues of a topic on each broker, by broker name, then queue id."""
+        return [
+            MessageQueue(topic.name, broker, number) for broker in self.broker_names for number in range(queue_nums)
+        ]
+
+    def readable_queues(self, topic: TopicConfig) -> list[MessageQueue]:
+        """The queues that consumers see."""
+        return self.queues(topic, topic.read_queue_nums)
+
+    def writable_queues(self, topic: TopicConfig) -> list[MessageQueue]:
+        """The queues that producers see."""
+        return self.queues(topic, topic.write_queue_nums)
+
+    def is_readable(self, topic: TopicConfig, queue: MessageQueue) -> bool:
+        """Whether consumers see this queue of ``topic``."""
+        return queue.broker_name in self.broker_names and 0 <= queue.queue_id < topic.read_queue_nums
+
+    def message_count(self) -> int:
+        """Messages that can be read, over all queues of all topics but the system's own."""
+        queues = (queue for topic in self.topics.values() for queue in self.readable_queues(topic))
+        return sum(last - first for first, last in map(self.bounds, queues))
+
+    def bounds(self, queue: MessageQueue) -> Bounds:
+        """The readable range of a queue."""
+        return self.store.bounds(queue)
+
+    def is_waiting(self, waiting: Waiting | Delayed) -> bool:
+        """Whether a message of a system queue still waits."""
+        if isinstance(waiting, Delayed):
+            return waiting in self.delayed
+        return waiting in self.halves
+
+    def waiting_before(
+        self, min_offsets: Iterable[tuple[MessageQueue, int]]
+    ) -> Iterator[Sequence[Waiting] | Sequence[Delayed]]:
+        """The messages that wait now before these offsets, queue by queue, as they were stored, some at a time."""
+        for queue, min_offset in min_offsets:
+            if queue.topic in self._pending:
+                yield from self._pending[queue.topic].before(queue, min_offset)
+
+    # --- groups and offsets --------------------------------------------------------------------------------------
+
+    def group(self, name: str) -> GroupConfig:
+        """The group of that name. Raises ConsumerGroupNotFound."""
+        group = self.groups.get(name)
+        if group is None:
+            raise ConsumerGroupNotFound(f"Group {name} not exist!")
+        return group
+
+    def consumer_offset(
+        self, group: str, queue: MessageQueue, *, set_zero_if_not_found: bool = True, first_in_memory: bool = True
+    ) -> int:
+        """A group's stored offset, or 0 for a young queue that it never committed (rocketmq-semantics 3.5.2).
+
+        A pending reset wins. ``first_in_memory`` says that the queue's first message lies within 40 % of the memory.
+        Raises OffsetNotFound for a queue never written, for one whose first message is gone or far back, and for any
+        without a stored offset unless ``set_zero_if_not_found``.
+        """
+        key = group, queue
+        stored = self.resets.get(key, self.consumer_offsets.get(key, -1))
+        if stored >= 0:
+            return stored
+        if not set_zero_if_not_found:
+            raise OffsetNotFound("Not found, do not set to zero, maybe this group boot first")
+        bounds = self.bounds(queue)
+        if bounds.min_offset == 0 and bounds.max_offset > 0 and first_in_memory:
+            return 0
+        raise OffsetNotFound("Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first")
+
+    def rows_lost(self, query_id: str) -> dict[MessageQueue, int]:
+        """How many rows a query has reported lost, by queue."""
+        lost: dict[MessageQueue, int] = {}
+        for reporter, _, (queue, from_offset, until_offset) in self._lost:
+            if reporter == query_id:
+                lost[queue] = lost.get(queue, 0) + until_offset - from_offset
+        return lost
+
+    # --- snapshots -----------------------------------------------------------------------------------------------
+
+    def to_facts(self) -> list[Fact]:
+        """Facts that give an empty state everything this one knows, but messages and what is in the store."""
+        facts: list[Fact] = [TopicPut(topic) for topic in self.topics.values()]
+        facts += [GroupPut(group) for group in self.groups.values()]
+        facts += [OffsetsCommitted(group, offsets) for group, offsets in _by_group(self.consumer_offsets)]
+        facts += [StillReset(group, offsets) for group, offsets in _by_group(self.resets)]
+        facts += [*self.delayed.to_facts(), *self.halves.to_facts()]
+        facts += [RowsLost(query_id, batch_id, (lost,)) for query_id, batch_id, lost in self._lost]
+        facts += self.stages.to_facts()
+        return facts
+
+
+def _by_group(
+    offsets: Mapping[tuple[str, MessageQueue], int],
+) -> Iterable[tuple[str, tuple[tuple[MessageQueue, int], ...]]]:
+    by_group: dict[str, list[tuple[MessageQueue, int]]] = {}
+    for (group, queue), offset in offsets.items():
+        by_group.setdefault(group, []).append((queue, offset))
+    return ((group, tuple(of_group)) for group, of_group in by_group.items())

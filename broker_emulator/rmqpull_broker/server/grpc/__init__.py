@@ -1,0 +1,1 @@
+"""gRPC itself: which handler serves which RPC, and how every call enters and leaves."""

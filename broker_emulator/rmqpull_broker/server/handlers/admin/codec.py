@@ -1,0 +1,120 @@
+"""Topics, groups, progress, clients and fault rules as the admin service tells them."""
+
+from __future__ import annotations
+
+from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultReport
+from rmqpull_broker.core.clients.subscriptions import SubscriptionData
+from rmqpull_broker.core.errors import BadRequest
+from rmqpull_broker.core.model import GroupConfig, TopicConfig, TopicType
+from rmqpull_broker.core.pulling.progress import QueueProgress
+from rmqpull_broker.server.clients.clients import Clients
+from rmqpull_broker.server.runtime.faults import Faults
+from rmqpull_broker.server.wire.codec import column_queue_to
+from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
+
+
+def topic_to(topic: TopicConfig, *, is_system: bool) -> rpc.Topic:
+    """A topic of the core as the wire tells it."""
+    return rpc.Topic(
+        name=topic.name,
+        read_queue_nums=topic.read_queue_nums,
+        write_queue_nums=topic.write_queue_nums,
+        perm=topic.perm,
+        message_type=topic.topic_type.value,
+        order=topic.order,
+        creation_id=topic.creation_id,
+        is_system=is_system,
+    )
+
+
+def topic_type_from(name: str) -> TopicType:
+    """A topic's type by its name, in any case. Raises BadRequest for another."""
+    try:
+        return TopicType[name.upper()]
+    except KeyError:
+        types = ", ".join(topic_type.value for topic_type in TopicType)
+        raise BadRequest(f"{name!r} is no message.type: expected one of {types}") from None
+
+
+def group_to(group: GroupConfig) -> rpc.Group:
+    """A group of the core as the wire tells it."""
+    return rpc.Group(
+        name=group.name,
+        consume_enable=group.consume_enable,
+        consume_broadcast_enable=group.consume_broadcast_enable,
+        consume_message_orderly=group.consume_message_orderly,
+        retry_queue_nums=group.retry_queue_nums,
+        retry_max_times=group.retry_max_times,
+        notify_consumer_ids_changed_enable=group.notify_consumer_ids_changed_enable,
+    )
+
+
+def progress_to(progress: QueueProgress) -> rpc.QueueProgress:
+    """A group's place in a queue as the wire tells it."""
+    return rpc.QueueProgress(
+        group=progress.group,
+        queue=column_queue_to(progress.queue),
+        consumer_offset=progress.consumer_offset,
+        min_offset=progress.bounds.min_offset,
+        max_offset=progress.bounds.max_offset,
+        lag=progress.lag,
+    )
+
+
+def fault_rule_to(faults: Faults, report: FaultReport) -> rpc.FaultRule:
+    """A fault rule and what it has done, as the wire tells it."""
+    rule = report.rule
+    return rpc.FaultRule(
+        id=report.rule_id,
+        rpc=rule.rpc,
+        topic=rule.topic,
+        broker_name=rule.broker_name,
+        queue_id=rule.queue_id,
+        client_id=rule.client_id,
+        action=rule.action.name,
+        after=rule.after,
+        times=rule.times,
+        code=rule.code if rule.action is FaultAction.FAIL else None,
+        message=rule.message,
+        delay_ms=rule.delay_ms,
+        struck=report.struck,
+        kept=faults.calls_kept(report.rule_id),
+    )
+
+
+def clients_to(clients: Clients, group: str = "") -> list[rpc.Client]:
+    """The clients that are there, by id; of ``group`` alone when it is named."""
+    memberships = _memberships(clients)
+    return [
+        rpc.Client(
+            client_id=profile.channel.client_id,
+            client_type=profile.client_type,
+            language=profile.channel.language,
+            version=profile.channel.version,
+            last_heartbeat_timestamp_ms=clients.seen_ms(profile.channel.client_id),
+            memberships=memberships.get(profile.channel.client_id, ()),
+        )
+        for profile in clients.profiles()
+        if not group or any(entry.group == group for entry in memberships.get(profile.channel.client_id, ()))
+    ]
+
+
+def _memberships(clients: Clients) -> dict[str, list[rpc.ClientMembership]]:
+    """What each client is a member of, as a consumer and as a producer."""
+    found: dict[str, list[rpc.ClientMembership]] = {}
+    for info in clients.consumers.consumer_groups():
+        membership = rpc.ClientMembership(
+            group=info.group,
+            message_model=info.message_model.value,
+            subscriptions=map(_subscription_to, info.subscriptions.values()),
+        )
+        for channel in info.channels:
+            found.setdefault(channel.client_id, []).append(membership)
+    for group in clients.producers.groups():
+        for channel in clients.producers.channels(group):
+            found.setdefault(channel.client_id, []).append(rpc.ClientMembership(group=group, is_producer=True))
+    return found
+
+
+def _subscription_to(data: SubscriptionData) -> rpc.ClientSubscription:
+    return rpc.ClientSubscription(topic=data.topic, expression_type=data.expression_type, expression=data.expression)

@@ -1,0 +1,1 @@
+"""The RPCs of ``rmqpull.v1.ColumnService``: pulls, publishes and offsets in columns."""

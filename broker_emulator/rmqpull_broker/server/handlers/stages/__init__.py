@@ -1,0 +1,1 @@
+"""The RPCs of ``rmqpull.v1.StageService``: exactly-once writes."""

@@ -1,0 +1,1 @@
+"""The RPCs of ``apache.rocketmq.v2``."""

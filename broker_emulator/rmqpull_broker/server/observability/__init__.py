@@ -1,0 +1,1 @@
+"""Metrics pages and log lines."""

@@ -1,0 +1,174 @@
+"""The broker's metrics for Prometheus: a page that is written when it is asked for, on the event loop, so that what it
+shows is one consistent picture. Loaded only when somebody wants it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from rmqpull_broker.core.state.ports import Storage
+from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.server.runtime.metrics import Histogram, Metrics
+from rmqpull_broker.server.runtime.parking import Parking
+from rmqpull_broker.server.wire.status import code_name
+
+CONNECTIONS_MAX = 32
+REQUEST_BYTES_MAX = 8_192
+REQUEST_TIMEOUT_S = 5.0
+LAG_SERIES_MAX = 10_000
+"""Pairs of group and topic whose lag is shown: those with the most are what anybody looks for."""
+
+_ROWS_BETWEEN_PAUSES = 1_000
+_PREFIX = "rmqpull_broker"
+
+_logger = logging.getLogger(__name__)
+
+
+class Exposition:
+    """A page at ``/metrics``, for one broker."""
+
+    def __init__(self, state: BrokerState, storage: Storage, metrics: Metrics, parking: Parking) -> None:
+        self._state = state
+        self._storage = storage
+        self._metrics = metrics
+        self._parking = parking
+        self._server: asyncio.Server | None = None
+        self._connections = 0
+        self._process = CollectorRegistry()
+        ProcessCollector(registry=self._process)
+
+    async def start(self, host: str, port: int) -> int:
+        """Listens and returns the port, which is a free one when ``port`` is 0. Raises OSError when it cannot."""
+        self._server = await asyncio.start_server(self._answer, host, port, limit=REQUEST_BYTES_MAX)
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    def close(self) -> None:
+        """Listens no more; nobody waits for who is still being answered."""
+        if self._server is not None:
+            self._server.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections += 1
+        try:
+            if self._connections <= CONNECTIONS_MAX:
+                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), REQUEST_TIMEOUT_S)
+                writer.write(await self._response(head))
+                await asyncio.wait_for(writer.drain(), REQUEST_TIMEOUT_S)
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError, OSError) as error:
+            _logger.debug("a request for metrics went wrong: %s", error)
+        finally:
+            self._connections -= 1
+            writer.close()
+
+    async def _response(self, head: bytes) -> bytes:
+        method, path, *_ = [*head.split(b"\r\n", 1)[0].split(), b"", b""]
+        if path.split(b"?")[0] not in (b"/metrics", b"/"):
+            return _http("404 Not Found", "text/plain", b"the metrics are at /metrics\n")
+        if method not in (b"GET", b"HEAD"):
+            return _http("405 Method Not Allowed", "text/plain", b"the metrics are there to be read\n")
+        page = await self.page()
+        return _http("200 OK", CONTENT_TYPE_LATEST, page, with_body=method == b"GET")
+
+    async def page(self) -> bytes:
+        """The metrics in Prometheus' text form."""
+        families = [*self._counters(), *self._gauges(), await self._lag()]
+        return await asyncio.to_thread(self._rendered, families)
+
+    def _rendered(self, families: list[Metric]) -> bytes:
+        registry = CollectorRegistry()
+        registry.register(_Collected(families))
+        return generate_latest(registry) + generate_latest(self._process)
+
+    def _counters(self) -> Iterator[Metric]:
+        counted = self._metrics
+        yield _by_label("messages_in", "Messages stored since the start.", "topic", counted.messages_in)
+        yield _by_label(
+            "bytes_in", "Bytes of the bodies of messages stored since the start.", "topic", counted.bytes_in
+        )
+        yield _by_label("messages_out", "Messages pulled since the start.", "topic", counted.messages_out)
+        yield _by_label("bytes_out", "Bytes of the bodies of messages pulled.", "topic", counted.bytes_out)
+        yield _by_label("pulls", "Looks of pulls into a queue, by what they found.", "status", counted.pulls)
+        calls = CounterMetricFamily(f"{_PREFIX}_calls", "Calls answered, by status code.", labels=("rpc", "code"))
+        for (rpc, code), count in counted.calls.items():
+            calls.add_metric((rpc, code if isinstance(code, str) else code_name(code)), count)
+        yield calls
+        seconds = HistogramMetricFamily(
+            f"{_PREFIX}_call_seconds",
+            "Time from a call to its answer, with the time that pulls are held.",
+            labels=("rpc",),
+        )
+        for rpc, histogram in counted.call_seconds.items():
+            seconds.add_metric((rpc,), _buckets(histogram), histogram.sum)
+        yield seconds
+        for name, doc, histogram in (
+            ("sync_seconds", "Time of a write to the commit log with its sync.", counted.sync_seconds),
+            ("sync_commands", "Commands that one write to the commit log kept together.", counted.group_sizes),
+        ):
+            yield HistogramMetricFamily(f"{_PREFIX}_{name}", doc, _buckets(histogram), histogram.sum)
+        failures = "Writes that the commit log could not keep."
+        yield CounterMetricFamily(f"{_PREFIX}_sync_failures", failures, counted.sync_failures)
+
+    def _gauges(self) -> Iterator[Metric]:
+        for name, doc, value in (
+            ("parked_pulls", "Pulls that wait for messages.", len(self._parking)),
+            ("topics", "Topics, with the system's own.", len(self._state.topics)),
+            ("groups", "Consumer groups.", len(self._state.groups)),
+            ("commit_log_bytes", "Bytes of the commit log, in memory or on the disk.", self._storage.byte_count),
+        ):
+            yield GaugeMetricFamily(f"{_PREFIX}_{name}", doc, value)
+
+    async def _lag(self) -> Metric:
+        """Messages behind each group's offsets. A look at many queues makes pauses, lest it hold everybody up."""
+        lags: Counter[tuple[str, str]] = Counter()
+        for row, ((group, queue), offset) in enumerate(list(self._state.consumer_offsets.items())):
+            lags[group, queue.topic] += max(0, self._state.bounds(queue).max_offset - offset)
+            if row % _ROWS_BETWEEN_PAUSES == _ROWS_BETWEEN_PAUSES - 1:
+                await asyncio.sleep(0)
+        doc = "Messages between a group's offsets and the ends of the queues on which it has any."
+        family = GaugeMetricFamily(f"{_PREFIX}_consumer_lag", doc, labels=("group", "topic"))
+        for labels, lag in lags.most_common(LAG_SERIES_MAX):
+            family.add_metric(labels, lag)
+        return family
+
+
+class _Collected:
+    """Metrics as a registry wants to collect them."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
+
+
+def _by_label(name: str, doc: str, label: str, counts: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(f"{_PREFIX}_{name}", doc, labels=(label,))
+    for value, count in counts.items():
+        family.add_metric((value,), count)
+    return family
+
+
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    """Cumulative counts, as Prometheus wants them."""
+    total, buckets = 0, []
+    for bound, count in zip(
+        [*(str(float(bound)) for bound in histogram.bounds), "+Inf"], histogram.counts, strict=True
+    ):
+        total += count
+        buckets.append((bound, float(total)))
+    return buckets
+
+
+def _http(status: str, content_type: str, body: bytes, *, with_body: bool = True) -> bytes:
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + (body if with_body else b"")

@@ -1,0 +1,1 @@
+"""What runs while the broker serves: group commit, parked pulls, timers, faults and upkeep."""

@@ -1,0 +1,211 @@
+"""Group commit: commands that arrive while the log syncs are drafted together and kept with the next sync."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
+
+from rmqpull_broker.core.errors import BrokerError, ServiceNotAvailable, TooManyRequests
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import Fact
+from rmqpull_broker.core.state.ports import LogRange, Storage
+from rmqpull_broker.core.state.retention import RetentionLimits, limits_of
+from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.core.state.trimming import Trimming
+from rmqpull_broker.server.runtime.upkeep import Upkeep
+
+COMMANDS_WAITING_MAX = 10_000
+BYTES_WAITING_MAX = 256 << 20
+_NOT_AVAILABLE = (
+    "service not available now. It may be caused by one of the following reasons: the broker's disk is full [{}], "
+    "messages are put to the slave, message store has been shut down, etc."
+)
+
+_logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class _Waiting(NamedTuple):
+    command: Callable[[Draft], Any]
+    answer: asyncio.Future[Any]
+    byte_count: int
+    makes_room: bool
+
+
+class GroupCommit:
+    """The one writer of the broker. All methods belong to the event loop; only what the disk does leaves it.
+
+    Arguments: the state that kept facts are applied to, the storage that keeps them, who is told of kept facts, and
+    who is told of each write: how many commands it kept together, how many seconds it took, and the error that made it
+    fail.
+    """
+
+    def __init__(
+        self,
+        state: BrokerState,
+        storage: Storage,
+        kept: Callable[[list[Fact]], None],
+        written: Callable[[int, float, OSError | None], None] = lambda *_: None,
+    ) -> None:
+        self._state = state
+        self._storage = storage
+        self._kept = kept
+        self._written = written
+        self._waiting: list[_Waiting] = []
+        self._bytes_waiting = 0
+        self._writer: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self._expiry = asyncio.Lock()
+        self._size_limit_from = 0
+        self._ends_expiry = False
+        self.upkeep = Upkeep(state, storage, state.properties.flush_interval_commit_log)
+        # The log is used by one thread at a time, and a sync must not hold up the loop.
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit-log")
+
+    async def execute(self, command: Callable[[Draft], T], byte_count: int = 0, *, makes_room: bool = False) -> T:
+        """Runs a command and returns its answer once all of its facts are kept.
+
+        ``byte_count`` is about what the command holds in memory while it waits. A command that ``makes_room`` may store
+        messages even while the storage refuses them. Raises what the command raises, TooManyRequests when too much
+        waits, and ServiceNotAvailable when the log cannot keep it or is closed; then nothing has changed.
+        """
+        if self._is_closed:
+            raise ServiceNotAvailable("the broker stops; ask again when it is back")
+        if len(self._waiting) >= COMMANDS_WAITING_MAX or self._bytes_waiting > BYTES_WAITING_MAX:
+            raise TooManyRequests("too many writes wait for the disk; send again later")
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(command, answer, byte_count, makes_room))
+        self._bytes_waiting += byte_count
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._write())
+        return await answer
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                waiting, self._waiting = self._waiting, []
+                try:
+                    await self._write_together(waiting)
+                except Exception as error:  # noqa: BLE001 (a mistake of ours; nobody may wait for ever because of it)
+                    for entry in waiting:
+                        _fail(entry.answer, error)
+                finally:
+                    self._bytes_waiting -= sum(entry.byte_count for entry in waiting)
+                await self.upkeep.keep_up()
+        finally:
+            self._writer = None
+
+    async def _write_together(self, waiting: list[_Waiting]) -> None:
+        draft, refusal = Draft(self._state), self._storage.refusal
+        answers, refused = [], 0
+        for command, future, _, makes_room in waiting:
+            try:
+                answer = command(draft)
+                if refusal is not None and draft.stores_messages and not makes_room:
+                    refused += 1
+                    raise ServiceNotAvailable(_NOT_AVAILABLE.format(refusal))
+                draft.end_command()
+                answers.append((future, answer))
+            except Exception as error:  # noqa: BLE001 (it belongs to whoever sent the command)
+                draft.drop_command()
+                _fail(future, error)
+        written: LogRange | None = None
+        if draft.groups:
+            began_s = time.perf_counter()
+            try:
+                written = await self._append(draft.groups)
+                self._written(len(draft.groups), time.perf_counter() - began_s, None)
+            except OSError as error:
+                self._not_kept(len(draft.groups), time.perf_counter() - began_s, error)
+                for future, _ in answers:
+                    _fail(future, ServiceNotAvailable(_NOT_AVAILABLE.format(error)))
+                return
+            self._storage.applying(written)
+        # All of them before anybody is told: what is kept must be in the state, whatever goes wrong with the telling.
+        for facts in draft.groups:
+            self._state.apply(facts)
+        if refused:
+            self._not_kept(refused, 0, OSError(refusal))
+        for future, answer in answers:
+            if not future.done():
+                future.set_result(answer)
+        for facts in draft.groups:
+            self._kept(facts)
+
+    def _not_kept(self, count: int, seconds: float, error: OSError) -> None:
+        self._written(count, seconds, error)
+        _logger.error("the commit log could not keep %d writes: %s", count, error)
+
+    async def _append(self, groups: list[list[Fact]]) -> LogRange:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.append, groups)
+
+    async def expire(self, now_ms: int) -> None:
+        """Lets go of the oldest messages, as far as they are too old or too many (fileReservedTime, retentionBytes).
+
+        Delayed and half messages among them are stored again first. Raises ServiceNotAvailable when the log cannot
+        keep these or the new min offsets; then no segment goes.
+        """
+
+        def begin(draft: Draft) -> Trimming | None:
+            min_offsets = self._storage.expire(self._retention_limits(), now_ms)
+            if min_offsets is None:
+                return None
+            trimming = Trimming(self._state, min_offsets)
+            step(draft, trimming)
+            return trimming
+
+        def step(draft: Draft, trimming: Trimming) -> None:
+            trimming.step(draft, now_ms)
+            if not trimming.is_done and (refusal := self._storage.refusal) is not None:
+                raise ServiceNotAvailable(f"too many delayed and half messages wait in what should go, and {refusal}")
+
+        async with self._expiry:
+            trimming = await self.execute(begin, makes_room=True)
+            while trimming is not None and not trimming.is_done:
+                if self._ends_expiry:
+                    return
+                await self.execute(lambda draft: step(draft, trimming), makes_room=True)
+            if trimming is not None:
+                await self.upkeep.run(lambda: self._storage.removal_job(self._state))
+                put_again_bytes = trimming.put_again_bytes
+                self._size_limit_from = self._storage.retained_bytes + put_again_bytes if put_again_bytes else 0
+
+    def end_expiry(self) -> None:
+        """Ends :meth:`expire` after the command that is under way; a million messages may be left to store again."""
+        self._ends_expiry = True
+
+    def _retention_limits(self) -> RetentionLimits:
+        """Without the size until the log has grown by as much as the last pass stored again: more may wait than
+        retentionBytes, and would be stored again in every pass. A log that may not grow is not waited for.
+        """
+        limits = limits_of(self._state.properties)
+        if self._storage.retained_bytes < self._size_limit_from and self._storage.refusal is None:
+            return limits._replace(log_bytes_max=None)
+        return limits
+
+    async def settled(self) -> None:
+        """Returns when nothing waits to be kept."""
+        while self._writer is not None:
+            await asyncio.shield(self._writer)
+
+    async def close(self) -> None:
+        """Waits until everything that was taken in is kept, takes a last snapshot, and closes the storage."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        await self.settled()
+        self._thread.shutdown()
+        await self.upkeep.close()
+        self._storage.close()
+
+
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if future.done():  # the caller went away
+        return
+    future.set_exception(error)
+    if not isinstance(error, BrokerError):
+        _logger.debug("a command failed", exc_info=error)

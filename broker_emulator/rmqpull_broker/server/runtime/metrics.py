@@ -1,0 +1,101 @@
+"""What the broker counts about itself: plain numbers that cost next to nothing. How they are shown is another matter
+(``server.exposition``). All methods belong to the event loop.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqpull_broker.core.pulling.messages import Pulled
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored, TopicDeleted
+from rmqpull_broker.core.state.system_topics import STAGE_PREFIX
+
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+GROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 10_000)
+
+
+class Histogram:
+    """How many observations fell at or below each bound; the last number counts those above all bounds."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        """Counts one observation."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+
+class Metrics:
+    """The counters of one broker since it was started; a replay of the commit log counts nothing.
+
+    Bytes are those of bodies as they are stored.
+    """
+
+    def __init__(self) -> None:
+        self.messages_in: Counter[str] = Counter()
+        self.bytes_in: Counter[str] = Counter()
+        self.messages_out: Counter[str] = Counter()
+        self.bytes_out: Counter[str] = Counter()
+        self.pulls: Counter[str] = Counter()
+        self.calls: Counter[tuple[str, int | str]] = Counter()
+        self.call_seconds: dict[str, Histogram] = {}
+        self.sync_seconds = Histogram(SECONDS)
+        self.group_sizes = Histogram(GROUP_SIZES)
+        self.sync_failures = 0
+
+    def kept(self, facts: Iterable[Fact]) -> None:
+        """Counts messages that were stored, by topic. What is staged counts when it is committed and stored."""
+        for fact in facts:
+            if isinstance(fact, RowsStored):
+                self.messages_in[fact.queue.topic] += len(fact.rows)
+                self.bytes_in[fact.queue.topic] += sum(len(row.message.body) for row in fact.rows)
+            elif isinstance(fact, ColumnsStored):
+                self._count_columns(fact)
+            elif isinstance(fact, TopicDeleted):
+                # Names must not gather for ever.
+                for counter in (self.messages_in, self.bytes_in, self.messages_out, self.bytes_out):
+                    del counter[fact.topic]
+
+    def _count_columns(self, stored: ColumnsStored) -> None:
+        place = 0
+        for topic, parts in groupby(stored.parts, key=lambda part: part.queue.topic):
+            if topic.startswith(STAGE_PREFIX):
+                return
+            count = sum(part.row_count for part in parts)
+            self.messages_in[topic] += count
+            self.bytes_in[topic] += _body_bytes(stored.batch.slice(place, count))
+            place += count
+
+    def pulled(self, topic: str, pulled: Pulled) -> None:
+        """Counts what a pull found in one queue."""
+        self.pulls[pulled.status.name] += 1
+        for batch in pulled.batches:
+            self.messages_out[topic] += batch.num_rows
+            self.bytes_out[topic] += _body_bytes(batch)
+
+    def answered(self, rpc: str, code: int | str, seconds: float) -> None:
+        """Counts a call with the code of its status, or the name of what gRPC said instead."""
+        self.calls[rpc, code] += 1
+        histogram = self.call_seconds.get(rpc)
+        if histogram is None:
+            histogram = self.call_seconds[rpc] = Histogram(SECONDS)
+        histogram.observe(seconds)
+
+    def written(self, command_count: int, seconds: float, error: OSError | None) -> None:
+        """Counts one write to the commit log with its sync, which kept ``command_count`` commands together."""
+        self.sync_seconds.observe(seconds)
+        self.group_sizes.observe(command_count)
+        self.sync_failures += error is not None
+
+
+def _body_bytes(batch: pa.RecordBatch) -> int:
+    return int(pc.sum(pc.binary_length(batch.column("body"))).as_py() or 0)

@@ -1,0 +1,86 @@
+"""What the storage does beside keeping facts: it saves chunks, takes snapshots, and syncs what was only written."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from rmqpull_broker.core.state.ports import Job, Storage
+from rmqpull_broker.core.state.state import BrokerState
+
+_logger = logging.getLogger(__name__)
+
+
+class Upkeep:
+    """Runs the storage's jobs, one at a time, on a thread of their own. All methods belong to the event loop.
+
+    Appended facts that the storage did not sync at once are synced after ``flush_interval_ms`` milliseconds at most,
+    as they pass on this machine: no manual clock holds up the disk.
+    """
+
+    def __init__(self, state: BrokerState, storage: Storage, flush_interval_ms: int) -> None:
+        self._state = state
+        self._storage = storage
+        self._flush_interval_ms = flush_interval_ms
+        self._job: asyncio.Task[None] | None = None
+        self._flush: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="upkeep")
+
+    async def keep_up(self) -> None:
+        """To be called between two writes. Begins what is due; returns late when the storage has fallen behind."""
+        self._sync_later()
+        if self._job is None and (job := self._storage.due_job(self._state)) is not None:
+            self._begin(job)
+        if self._job is not None and self._storage.is_behind:
+            await self._job
+
+    async def run(self, take_job: Callable[[], Job | None]) -> None:
+        """Runs a job that is taken as soon as no other is at work. A failure is logged."""
+        while self._job is not None:
+            await self._job
+        if (job := take_job()) is not None:
+            await self._begin(job)
+
+    def _begin(self, job: Job) -> asyncio.Task[None]:
+        self._job = asyncio.get_running_loop().create_task(self._run(job))
+        return self._job
+
+    async def _run(self, job: Job) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, job.run)
+        except OSError as error:
+            _logger.error("the storage could not save what it should: %s", error)
+        finally:
+            job.finish()
+            self._job = None
+
+    def _sync_later(self) -> None:
+        if self._flush is None and not self._storage.is_synced:
+            self._flush = asyncio.get_running_loop().call_later(self._flush_interval_ms / 1000, self._sync)
+
+    def _sync(self) -> None:
+        synced = asyncio.get_running_loop().run_in_executor(self._thread, self._storage.sync)
+        synced.add_done_callback(self._synced)
+
+    def _synced(self, synced: asyncio.Future[None]) -> None:
+        """Sets the next sync: for what was written meanwhile, or once more for what could not be synced."""
+        self._flush = None
+        if synced.cancelled() or self._is_closed:
+            return
+        if (error := synced.exception()) is not None:
+            _logger.error("the commit log could not be synced; a power cut may lose what was acknowledged: %s", error)
+        self._sync_later()
+
+    async def close(self) -> None:
+        """Takes the last snapshot; nothing may be written any more."""
+        self._is_closed = True
+        if self._flush is not None:
+            self._flush.cancel()
+        while self._job is not None:
+            await self._job
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.leave_mark)
+        await self.run(lambda: self._storage.last_job(self._state))
+        self._thread.shutdown()

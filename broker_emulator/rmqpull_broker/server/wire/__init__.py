@@ -1,0 +1,1 @@
+"""Protobuf messages to and from the core's own types, and status codes."""

@@ -1,0 +1,184 @@
+"""Messages and queues of the wire to and from the core's own (rocketmq-semantics 5.11, 5.12.1)."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Mapping
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from rmqpull_broker.core.admin.naming import in_namespace
+from rmqpull_broker.core.errors import BadRequest
+from rmqpull_broker.core.filters.filtering import SQL92, TAG
+from rmqpull_broker.core.limits import RESERVED_PROPERTY_KEYS
+from rmqpull_broker.core.model import (
+    PERM_READ,
+    PERM_WRITE,
+    SHARDING_KEY,
+    BodyEncoding,
+    Message,
+    MessageQueue,
+    StoredMessage,
+)
+from rmqpull_broker.core.sending import refusals
+from rmqpull_broker.core.sending.sending import RECONSUME_TIME
+from rmqpull_broker.core.sending.transactions import TransactionCheck
+from rmqpull_broker.core.state.facts import BatchId
+from rmqpull_broker.core.state.pending import IMMUNITY
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from rmqpull_proto.rmqpull.v1 import stages_pb2
+
+_ENCODINGS = {
+    v2.Encoding.ENCODING_UNSPECIFIED: BodyEncoding.IDENTITY,
+    v2.Encoding.IDENTITY: BodyEncoding.IDENTITY,
+    v2.Encoding.GZIP: BodyEncoding.GZIP,
+}
+
+
+def name_of(resource: v2.Resource) -> str:
+    """The name of a topic or group within its namespace, wrapped as Apache's proxy does (rocketmq-semantics 5.5)."""
+    return in_namespace(resource.resource_namespace, resource.name)
+
+
+def queue_from(message_queue: v2.MessageQueue, broker_name: str) -> MessageQueue:
+    """The queue that a request names; without a broker it is one of ``broker_name``'s."""
+    return MessageQueue(name_of(message_queue.topic), message_queue.broker.name or broker_name, message_queue.id)
+
+
+def column_queue_from(queue: v1.Queue) -> MessageQueue:
+    """The queue that a request of ``rmqpull.v1`` names; it must name the broker."""
+    if not queue.topic or not queue.broker_name:
+        raise BadRequest("a queue needs its topic and the name of its broker")
+    return MessageQueue(queue.topic, queue.broker_name, queue.queue_id)
+
+
+def column_queue_to(queue: MessageQueue) -> v1.Queue:
+    """A queue as ``rmqpull.v1`` names it."""
+    return v1.Queue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
+
+
+def batch_id_of(transaction: stages_pb2.Transaction) -> BatchId:
+    """What a transaction of the wire names."""
+    return BatchId(transaction.id, transaction.batch_id if transaction.HasField("batch_id") else None)
+
+
+def endpoints_to(host: str, port: int) -> v2.Endpoints:
+    """An address as routes name it."""
+    return v2.Endpoints(scheme=_scheme(host), addresses=[v2.Address(host=host, port=port)])
+
+
+def _scheme(host: str) -> v2.AddressScheme:
+    try:
+        version = ipaddress.ip_address(host).version
+    except ValueError:
+        return v2.AddressScheme.DOMAIN_NAME
+    return v2.AddressScheme.IPv4 if version == 4 else v2.AddressScheme.IPv6
+
+
+def permission_to(perm: int) -> v2.Permission:
+    """What may be done with a queue, from the bits of a permission."""
+    return {
+        0: v2.Permission.NONE,
+        PERM_READ: v2.Permission.READ,
+        PERM_WRITE: v2.Permission.WRITE,
+        PERM_READ | PERM_WRITE: v2.Permission.READ_WRITE,
+    }[perm & (PERM_READ | PERM_WRITE)]
+
+
+def milliseconds_from(timestamp: Timestamp) -> int:
+    """A time of the wire in milliseconds since the epoch. Raises BadRequest outside of the years 1 to 9999."""
+    try:
+        return timestamp.ToMilliseconds()
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+
+
+def expression_type_from(expression: v2.FilterExpression) -> str:
+    """How the broker calls the type of an expression; an unspecified one means TAG."""
+    return SQL92 if expression.type == v2.FilterType.SQL else TAG
+
+
+def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:
+    """A message as its producer sent it. Raises MessageCorrupted for an unknown encoding, and BadRequest."""
+    system = message.system_properties
+    encoding = _ENCODINGS.get(system.body_encoding)
+    if encoding is None:
+        raise refusals.unknown_encoding(system.body_encoding)
+    has_delivery_time = system.HasField("delivery_timestamp")
+    return Message(
+        body=message.body,
+        msg_id=system.message_id,
+        tags=system.tag or None,
+        keys=tuple(system.keys),
+        properties=dict(message.user_properties),
+        message_group=system.message_group or None,
+        delivery_timestamp_ms=milliseconds_from(system.delivery_timestamp) if has_delivery_time else None,
+        born_timestamp_ms=milliseconds_from(system.born_timestamp) if system.HasField("born_timestamp") else now_ms,
+        born_host=system.born_host or peer_host,
+        body_encoding=encoding,
+        trace_context=system.trace_context if system.HasField("trace_context") else None,
+        transactional=system.message_type == v2.MessageType.TRANSACTION,
+        system_properties=_system_properties(message),
+    )
+
+
+def _system_properties(message: v2.Message) -> Mapping[str, str]:
+    """What Apache's proxy tells its broker beside the message (rocketmq-semantics 5.11, "Translation")."""
+    system = message.system_properties
+    properties = {}
+    if system.message_type == v2.MessageType.TRANSACTION:
+        # The proxy knows no producer groups and puts the topic in their place.
+        properties["PGROUP"] = name_of(message.topic)
+        if system.HasField("orphaned_transaction_recovery_duration"):
+            properties[IMMUNITY] = str(system.orphaned_transaction_recovery_duration.seconds)
+    if system.delivery_attempt:
+        properties[RECONSUME_TIME] = str(system.delivery_attempt)
+    return properties
+
+
+def message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
+    """A stored message as a consumer gets it."""
+    message = stored.message
+    system = v2.SystemProperties(
+        tag=message.tags,
+        keys=message.keys,
+        message_id=message.msg_id,
+        body_digest=v2.Digest(type=v2.DigestType.MD5, checksum=hashlib.md5(message.body).hexdigest().upper()),
+        body_encoding=v2.Encoding.IDENTITY if message.body_encoding is BodyEncoding.IDENTITY else v2.Encoding.GZIP,
+        message_type=message.topic_type.value,
+        born_host=message.born_host,
+        store_host=stored.store_host,
+        queue_id=queue.queue_id,
+        queue_offset=stored.queue_offset,
+        delivery_attempt=stored.reconsume_times + 1,
+        message_group=message.message_group,
+        trace_context=message.trace_context,
+    )
+    system.born_timestamp.FromMilliseconds(message.born_timestamp_ms)
+    system.store_timestamp.FromMilliseconds(stored.store_timestamp_ms)
+    if message.delivery_timestamp_ms is not None:
+        system.delivery_timestamp.FromMilliseconds(message.delivery_timestamp_ms)
+    return v2.Message(
+        topic=v2.Resource(name=queue.topic),
+        user_properties=_user_properties(message),
+        system_properties=system,
+        body=message.body,
+    )
+
+
+def orphaned_transaction_to(check: TransactionCheck) -> rpc.TelemetryCommand:
+    """What a producer is asked of a half message that nobody ended (rocketmq-semantics 5.14)."""
+    command = rpc.TelemetryCommand()
+    command.recover_orphaned_transaction_command.message.CopyFrom(message_to(check.stored, check.queue))
+    command.recover_orphaned_transaction_command.transaction_id = check.stored.message.msg_id
+    return command
+
+
+def _user_properties(message: Message) -> Mapping[str, str]:
+    """All that is not reserved, also of RocketMQ's own, as the message group (rocketmq-semantics 5.12.1, 6.2)."""
+    own = {name: value for name, value in message.system_properties.items() if name not in RESERVED_PROPERTY_KEYS}
+    fields = {SHARDING_KEY: message.message_group, "TRACE_CONTEXT": message.trace_context}
+    return {**message.properties, **own, **{name: value for name, value in fields.items() if value is not None}}

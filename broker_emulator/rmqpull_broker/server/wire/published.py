@@ -1,0 +1,47 @@
+"""A published batch of messages: read from an Arrow IPC stream, and checked against the limits of a call."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
+from rmqpull_broker.core.sending.sending import AutoCreation, Published, TopicPart
+from rmqpull_broker.server.wire.limits import PUBLISH_BYTES_MAX, PUBLISH_ROWS_MAX, PUBLISH_TOPICS_MAX
+from rmqpull_proto import columns
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
+from rmqpull_proto.rmqpull.v1 import stages_pb2
+
+
+def published_of(
+    request: rpc.PublishColumnsRequest | stages_pb2.StageColumnsRequest,
+    born_host: str,
+    creation: AutoCreation | None = None,
+) -> Published:
+    """The batch of a request. Raises what :func:`_batch_of` raises, and BadRequest for parts that cannot be."""
+    if request.parts and request.topic:
+        raise BadRequest(f"the batch names topic {request.topic} for all rows, and parts beside it; leave one out")
+    if len(request.parts) > PUBLISH_TOPICS_MAX:
+        raise BadRequest(f"a batch of {len(request.parts)} topics is above the max {PUBLISH_TOPICS_MAX}; split it")
+    parts = [TopicPart(part.topic, part.row_count) for part in request.parts]
+    by_keys = request.queue_selector == rpc.BY_KEYS
+    return Published(request.topic, _batch_of(request.arrow_ipc), born_host, creation, by_keys, parts)
+
+
+def _batch_of(arrow_ipc: bytes) -> pa.RecordBatch:
+    """The one batch of a stream. Raises BadRequest for one above the limits, MessageCorrupted for anything that is not
+    rows of the publish schema.
+    """
+    if len(arrow_ipc) > PUBLISH_BYTES_MAX:
+        raise BadRequest(f"a batch of {len(arrow_ipc)} bytes is above the max {PUBLISH_BYTES_MAX}; split it")
+    try:
+        batches = columns.read_stream(arrow_ipc)
+        for batch in batches:
+            columns.check(batch, columns.PUBLISH_SCHEMA, required=["body"])
+    except ValueError as error:
+        raise MessageCorrupted(f"the batch is not readable: {error}") from None
+    if not batches:
+        raise MessageCorrupted("no message to send")
+    batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    if batch.num_rows > PUBLISH_ROWS_MAX:
+        raise BadRequest(f"a batch of {batch.num_rows} rows is above the max {PUBLISH_ROWS_MAX}; split it")
+    return batch

@@ -1,0 +1,1 @@
+"""The commit log: records, segments and their replay."""

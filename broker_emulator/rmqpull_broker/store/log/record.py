@@ -1,0 +1,205 @@
+"""The bytes of the commit log. Only encodes, decodes and validates; files are the commit log's business.
+
+All numbers are little-endian; every part is padded to 8 bytes, so that Arrow buffers in a mapped file are aligned.
+
+A segment is a header and records, one after the other::
+
+    0        8        12       16
+    +--------+--------+--------+---------------------------
+    | magic  |version |reserved| record, record, …
+    +--------+--------+--------+---------------------------
+
+A record is one group of facts, kept whole or not at all. The checksum covers everything behind itself::
+
+    0        4        8                16               24
+    +--------+--------+----------------+----------------+---------------------
+    | magic  | crc32  | payload length | synced until   | entry, entry, …
+    +--------+--------+----------------+----------------+---------------------
+
+``synced until`` is a log position: everything before it was synced when this record was written. It tells a tail that
+was torn by a power cut from damage to what was acknowledged. A record without entries says nothing else: it is the mark
+that a broker leaves when it stops in order, and when it has started.
+
+An entry is one fact; ``header`` is JSON, ``data`` is empty but for messages and their times::
+
+    0        4        8                16
+    +--------+--------+----------------+---------------+-------------
+    | kind   | header | data length    | header, pad   | data, pad
+    |        | length |                |               |
+    +--------+--------+----------------+---------------+-------------
+
+Data of COLUMNS is one Arrow IPC record batch of ``columns.STORED_SCHEMA``; data of ROWS is described in ``store.rows``,
+that of delayed messages in a snapshot in ``facts.StillDelayed``.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, QueuePart, RowsStored, StillDelayed
+from rmqpull_broker.store.log import format_1, small_facts
+from rmqpull_broker.store.log.rows import LoggedRows, encode_rows
+
+FORMAT_VERSION = 2
+SEGMENT_MAGIC = b"RMQPLOG\x00"
+RECORD_MAGIC = b"RMQR"
+
+_SEGMENT_HEADER = struct.Struct("<8sII")
+_RECORD_HEADER = struct.Struct("<4sIQQ")
+_CHECKED_HEADER = struct.Struct("<QQ")
+_CHECKED_FROM = 8
+_ENTRY_HEADER = struct.Struct("<IIQ")
+
+_unpack_entry, _ENTRY_BYTES = _ENTRY_HEADER.unpack_from, _ENTRY_HEADER.size
+
+SEGMENT_HEADER_BYTES = _SEGMENT_HEADER.size
+RECORD_HEADER_BYTES = _RECORD_HEADER.size
+
+_ROWS, _COLUMNS, _DELAYED = 3, 4, 19
+
+
+class UnknownFormat(Exception):
+    """A segment that another program, or a later version of this one, has written."""
+
+
+def encode_segment_header() -> bytes:
+    """The first bytes of every segment."""
+    return _SEGMENT_HEADER.pack(SEGMENT_MAGIC, FORMAT_VERSION, 0)
+
+
+def is_torn_header(data: memoryview) -> bool:
+    """Whether a segment ends with its header, of which parts are still zero: it was never synced."""
+    header = encode_segment_header()
+    return (
+        len(data) == len(header)
+        and all(byte in (expected, 0) for byte, expected in zip(data, header, strict=True))
+        and bytes(data) != header
+    )
+
+
+def check_segment_header(data: memoryview) -> int:
+    """The format version of the segment that ``data`` begins. Raises UnknownFormat unless it can be read."""
+    if len(data) < SEGMENT_HEADER_BYTES:
+        raise UnknownFormat(f"its {len(data)} bytes are less than a segment's header")
+    magic, version, _ = _SEGMENT_HEADER.unpack_from(data)
+    if magic != SEGMENT_MAGIC:
+        raise UnknownFormat(f"it begins with {bytes(magic)!r} and not with {SEGMENT_MAGIC!r}")
+    if version not in (FORMAT_VERSION, format_1.VERSION):
+        raise UnknownFormat(f"its format version is {version}; this release reads versions 1 and {FORMAT_VERSION}")
+    return int(version)
+
+
+def _padded(data: bytes | pa.Buffer) -> list[bytes | pa.Buffer]:
+    return [data, bytes(-len(data) % 8)]
+
+
+def encode_record(facts: Sequence[Fact], synced_until: int) -> bytes:
+    """One record; ``synced_until`` is the position before which the log is synced as it is written."""
+    parts: list[bytes | pa.Buffer] = []
+    for fact in facts:
+        kind, header, data = _encode(fact)
+        header_bytes = json.dumps(header, separators=(",", ":")).encode()
+        parts.append(_ENTRY_HEADER.pack(kind, len(header_bytes), len(data)))
+        parts += _padded(header_bytes) + _padded(data)
+    length = sum(map(len, parts))
+    checksum = zlib.crc32(_CHECKED_HEADER.pack(length, synced_until))
+    for part in parts:
+        checksum = zlib.crc32(part, checksum)
+    return b"".join([_RECORD_HEADER.pack(RECORD_MAGIC, checksum, length, synced_until), *parts])
+
+
+class Frame(NamedTuple):
+    """A record that passed its checksum."""
+
+    size: int
+    synced_until: int
+    payload: memoryview
+
+
+def read_frame(data: memoryview, start: int) -> Frame | None:
+    """The record that begins at ``start``; None when there is no whole, undamaged one."""
+    if start + RECORD_HEADER_BYTES > len(data):
+        return None
+    magic, checksum, length, synced_until = _RECORD_HEADER.unpack_from(data, start)
+    end = start + RECORD_HEADER_BYTES + length
+    if magic != RECORD_MAGIC or end > len(data):
+        return None
+    if zlib.crc32(data[start + _CHECKED_FROM : end]) != checksum:
+        return None
+    return Frame(RECORD_HEADER_BYTES + length, synced_until, data[start + RECORD_HEADER_BYTES : end])
+
+
+def frame_bytes(data: memoryview, start: int) -> int:
+    """How many bytes the record at ``start`` claims to have; 0 when not even its header is there."""
+    if start + RECORD_HEADER_BYTES > len(data):
+        return 0
+    magic, _, length, _ = _RECORD_HEADER.unpack_from(data, start)
+    return RECORD_HEADER_BYTES + int(length) if magic == RECORD_MAGIC else 0
+
+
+def decode_payload(payload: memoryview, version: int = FORMAT_VERSION) -> Iterator[Fact]:
+    """The facts of a record in a segment of that format, in order. None of them keeps ``payload`` alive."""
+    place = 0
+    while place < len(payload):
+        kind, header_length, data_length = _ENTRY_HEADER.unpack_from(payload, place)
+        place += _ENTRY_HEADER.size
+        header = bytes(payload[place : place + header_length])
+        place += header_length + -header_length % 8
+        data = payload[place : place + data_length]
+        old = format_1.decode_entry(kind, header, data) if version == format_1.VERSION else None
+        yield _decode(kind, header, data) if old is None else old
+        place += data_length + -data_length % 8
+
+
+def lone_rows(payload: memoryview) -> tuple[MessageQueue, bytes] | None:
+    """Queue and rows of a record that holds nothing but one send of single messages, as most do; else None."""
+    if not payload:
+        return None
+    kind, header_length, data_length = _unpack_entry(payload)
+    if kind != _ROWS:
+        return None
+    place = _ENTRY_BYTES + header_length + -header_length % 8
+    if place + data_length + -data_length % 8 != len(payload):
+        return None
+    queue = _queue(bytes(payload[_ENTRY_BYTES : _ENTRY_BYTES + header_length]))
+    return queue, bytes(payload[place : place + data_length])
+
+
+def _encode(fact: Fact) -> tuple[int, Any, bytes | pa.Buffer]:
+    """(kind, header, data) of a fact."""
+    if isinstance(fact, RowsStored):
+        return _ROWS, fact.queue, encode_rows(fact.rows)
+    if isinstance(fact, ColumnsStored):
+        return _COLUMNS, fact.parts, fact.batch.serialize()
+    if isinstance(fact, StillDelayed):
+        return _DELAYED, fact.queue, fact.numbers
+    codec = small_facts.BY_FACT[type(fact)]
+    return codec.kind, codec.to_json(fact), b""
+
+
+def _decode(kind: int, header: bytes, data: memoryview) -> Fact:
+    if kind == _ROWS:
+        return LoggedRows(_queue(header), bytes(data))
+    if kind == _COLUMNS:
+        parts = tuple(QueuePart(MessageQueue(*queue), first, count) for queue, first, count in json.loads(header))
+        return ColumnsStored(parts, pa.ipc.read_record_batch(pa.py_buffer(bytes(data)), columns.STORED_SCHEMA))
+    if kind == _DELAYED:
+        return StillDelayed(_queue(header), bytes(data))
+    if kind not in small_facts.BY_KIND:
+        raise UnknownFormat(f"a record holds a fact of the unknown kind {kind}")
+    return small_facts.BY_KIND[kind].from_json(json.loads(header))
+
+
+@functools.lru_cache(maxsize=4096)
+def _queue(header: bytes) -> MessageQueue:
+    """Most records are single messages of few queues."""
+    return MessageQueue(*json.loads(header))

@@ -1,0 +1,129 @@
+"""Facts without messages as JSON values, in a record's header and in snapshots.
+
+Configurations are objects by field name, so that they may get further fields that older records do not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from rmqpull_broker.core.model import GroupConfig, MessageQueue, TopicConfig, TopicType
+from rmqpull_broker.core.state.facts import (
+    BatchId,
+    CallStaged,
+    CommitRecord,
+    Fact,
+    GroupDeleted,
+    GroupPut,
+    LostRange,
+    OffsetsCommitted,
+    OffsetsReset,
+    QueuesTrimmed,
+    ResetsAnswered,
+    RowsLost,
+    Settled,
+    StagedCallStored,
+    StagesCommitted,
+    StagesEnded,
+    StillReset,
+    StillWaiting,
+    TopicDeleted,
+    TopicPut,
+)
+
+
+class Codec(NamedTuple):
+    """How facts of one type become a JSON value and back; ``kind`` is their number on disk."""
+
+    kind: int
+    fact: type[Fact]
+    to_json: Callable[[Any], Any]
+    from_json: Callable[[Any], Fact]
+
+
+def _topic_to_json(fact: TopicPut) -> dict[str, Any]:
+    return {**asdict(fact.topic), "topic_type": fact.topic.topic_type.value}
+
+
+def _topic_from_json(form: dict[str, Any]) -> TopicPut:
+    return TopicPut(TopicConfig(**{**form, "topic_type": TopicType(form["topic_type"])}))
+
+
+def _offsets_from_json(form: Any) -> tuple[tuple[MessageQueue, int], ...]:
+    return tuple((MessageQueue(*queue), offset) for queue, offset in form)
+
+
+def _lost_from_json(form: Any) -> RowsLost:
+    query_id, batch_id, ranges = form
+    return RowsLost(query_id, batch_id, tuple(LostRange(MessageQueue(*queue), *within) for queue, *within in ranges))
+
+
+def _call_from_json(form: Any) -> CallStaged:
+    batch, stage_id, sequence, first_offset, parts, *others = form
+    return CallStaged(BatchId(*batch), stage_id, sequence, first_offset, _offsets_from_json(parts), *others)
+
+
+def _commit_to_json(fact: StagesCommitted) -> list[Any]:
+    if fact.record is None:
+        return [fact.batch, fact.stage_ids]
+    plan, destination, row_count, digest = fact.record
+    return [fact.batch, fact.stage_ids, [plan.hex(), destination, row_count, digest.hex()]]
+
+
+def _commit_from_json(form: Any) -> StagesCommitted:
+    batch, stage_ids, *records = form  # a fact of an older release has no record
+    record = None
+    for plan, destination, row_count, digest in records:
+        record = CommitRecord(bytes.fromhex(plan), destination, row_count, bytes.fromhex(digest))
+    return StagesCommitted(BatchId(*batch), tuple(stage_ids), record)
+
+
+CODECS = (
+    Codec(1, TopicPut, _topic_to_json, _topic_from_json),
+    Codec(2, GroupPut, lambda f: asdict(f.group), lambda j: GroupPut(GroupConfig(**j))),
+    # 3 and 4 are messages, 19 is StillDelayed: see ``record``.
+    Codec(
+        5,
+        OffsetsCommitted,
+        lambda f: [f.group, f.offsets],
+        lambda j: OffsetsCommitted(j[0], _offsets_from_json(j[1])),
+    ),
+    Codec(6, RowsLost, lambda f: [f.query_id, f.batch_id, f.ranges], _lost_from_json),
+    Codec(7, TopicDeleted, lambda f: f.topic, TopicDeleted),
+    Codec(8, GroupDeleted, lambda f: f.group, GroupDeleted),
+    Codec(9, OffsetsReset, lambda f: [f.group, f.offsets], lambda j: OffsetsReset(j[0], _offsets_from_json(j[1]))),
+    Codec(
+        10,
+        ResetsAnswered,
+        lambda f: [f.group, f.queues],
+        lambda j: ResetsAnswered(j[0], tuple(MessageQueue(*queue) for queue in j[1])),
+    ),
+    Codec(
+        11,
+        Settled,
+        lambda f: [f.queue, f.queue_offsets, *([f.due_ms] if f.due_ms else [])],
+        lambda j: Settled(MessageQueue(*j[0]), *map(tuple, j[1:])),
+    ),
+    Codec(
+        13,
+        StillWaiting,
+        lambda f: [f.queue, f.entries],
+        lambda j: StillWaiting(MessageQueue(*j[0]), tuple((at, due_ms, msg_id) for at, due_ms, msg_id in j[1])),
+    ),
+    Codec(14, StillReset, lambda f: [f.group, f.offsets], lambda j: StillReset(j[0], _offsets_from_json(j[1]))),
+    Codec(
+        15,
+        CallStaged,
+        lambda f: [f.batch, f.stage_id, f.sequence, f.first_offset, f.parts, f.timeout_ms, f.byte_count],
+        _call_from_json,
+    ),
+    Codec(16, StagesCommitted, _commit_to_json, _commit_from_json),
+    Codec(17, StagedCallStored, lambda f: [f.stage_id, f.sequence], lambda j: StagedCallStored(*j)),
+    Codec(18, StagesEnded, lambda f: f.stage_ids, lambda j: StagesEnded(tuple(j))),
+    Codec(12, QueuesTrimmed, lambda f: f.min_offsets, lambda j: QueuesTrimmed(_offsets_from_json(j))),
+)
+
+BY_KIND = {codec.kind: codec for codec in CODECS}
+BY_FACT = {codec.fact: codec for codec in CODECS}

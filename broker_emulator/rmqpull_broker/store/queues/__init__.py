@@ -1,0 +1,1 @@
+"""Consume queues: chunks of rows in columns, in memory and in queue files."""

@@ -1,0 +1,1 @@
+"""Snapshots of the broker's state, which shorten the replay."""

@@ -1,0 +1,1 @@
+"""Consumer offsets set after each finished micro-batch."""

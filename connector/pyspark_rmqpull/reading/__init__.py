@@ -1,0 +1,1 @@
+"""The readers that Spark runs: on the driver, and in tasks."""

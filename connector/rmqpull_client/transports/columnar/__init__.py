@@ -1,0 +1,1 @@
+"""``rmqpull.v1``: whole batches in columns, many queues in one call."""

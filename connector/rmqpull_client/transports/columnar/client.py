@@ -1,0 +1,179 @@
+"""The client for servers with ``rmqpull.v1``: whole batches in columns, many queues in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from rmqpull_client.cutting import Part, RangeToCut
+from rmqpull_client.errors import RequestRefused
+from rmqpull_client.filters import EVERYTHING, MessageFilter
+from rmqpull_client.flow import DEFAULT_FLOW, MIB, Flow
+from rmqpull_client.in_flight import FlowLimits
+from rmqpull_client.loss import Loss, OnLoss, refuse
+from rmqpull_client.model import Bounds, MessageQueue, QueueRange, TopicBounds
+from rmqpull_client.transports.columnar.lane import (
+    PULL_BYTES,
+    ColumnarLane,
+    is_reset,
+    pull_request,
+    queue_to,
+    shared_out,
+)
+from rmqpull_client.transports.grpc.calls import committed_offsets, listed_topics, offsets_at_times
+from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.grpc.cutting import cut_ranges
+from rmqpull_client.transports.grpc.filtering import expression_of, refuse_filter
+from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows
+from rmqpull_client.transports.reading_ahead import ReadAhead
+from rmqpull_client.transports.resets import log_reset
+from rmqpull_proto import columns as wire
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from rmqpull_proto.rpc import COLUMNS
+
+
+class ColumnarClient:
+    """See :class:`rmqpull_client.transports.port.BrokerClient`."""
+
+    def __init__(self, channel: BrokerChannel, flow: Flow = DEFAULT_FLOW) -> None:
+        self._channel = channel
+        self._flow = flow
+
+    def extensions(self) -> Sequence[str]:
+        """What the server offers beside the standard protocol. Raises Unserved when it has nothing to tell."""
+        answer = self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
+        return list(answer.extensions)
+
+    @property
+    def endpoints(self) -> str:
+        """Where the broker is."""
+        return self._channel.endpoints
+
+    def bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
+        """The queues of each topic with their bounds, from one call."""
+        request = v1.QueryBoundsRequest(
+            topics=[v1.TopicBoundsRequest(topic=topic) for topic in topics], query_id=query_id or ""
+        )
+        answer = self._channel.call(COLUMNS.methods["QueryBounds"], request)
+        return {entry.topic: _topic_bounds(entry) for entry in answer.topics if entry.status.code == v2.Code.OK}
+
+    def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
+        """One call for about a thousand parts."""
+        return cut_ranges(self._channel, wanted)
+
+    def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
+        """One call."""
+        ranges = [
+            v1.LostRange(queue=queue_to(loss.queue), from_offset=loss.from_offset, until_offset=loss.until_offset)
+            for loss in losses
+        ]
+        request = v1.ReportRowsLostRequest(query_id=query_id, ranges=ranges)
+        self._channel.call(COLUMNS.methods["ReportRowsLost"], request)
+
+    def topic_names(self) -> list[str]:
+        """All topics, from one call."""
+        return listed_topics(self._channel)
+
+    def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
+        """A pull of an empty range."""
+        request = pull_request(group, [QueueRange(queue, offset, offset)], ["queueOffset"], {}, message_filter)
+        try:
+            answer = self._channel.call(COLUMNS.methods["PullColumns"], request)
+        except RequestRefused as refusal:
+            refuse_filter(message_filter, refusal)
+            raise
+        for result in filter(is_reset, answer.queues):
+            log_reset(group, queue, result.next_offset)
+
+    def wait_for_messages(
+        self,
+        group: str,
+        offsets: Mapping[MessageQueue, int],
+        timeout_ms: int,
+        message_filter: MessageFilter = EVERYTHING,
+    ) -> bool:
+        """A pull over all queues, held by the broker until the first arrival."""
+        request = v1.PullColumnsRequest(
+            group=group,
+            queues=[v1.QueuePull(queue=queue_to(queue), offset=offset) for queue, offset in offsets.items()],
+            filter_expression=expression_of(message_filter),
+            columns=["queueOffset"],
+            max_rows=1,
+            long_polling_timeout_ms=timeout_ms,
+        )
+        try:
+            answer = self._channel.call(COLUMNS.methods["PullColumns"], request, extra_ms=timeout_ms)
+        except RequestRefused as refusal:
+            if refusal.code != "TOO_MANY_REQUESTS":  # so many wait already; that is no reason to end a query
+                raise
+            return True
+        for queue, result in zip(offsets, answer.queues, strict=True):
+            if is_reset(result):
+                log_reset(group, queue, result.next_offset)
+        return any(
+            is_reset(result) or result.next_offset != offset
+            for offset, result in zip(offsets.values(), answer.queues, strict=True)
+        )
+
+    def read(
+        self,
+        group: str,
+        ranges: Sequence[QueueRange],
+        columns: Sequence[str],
+        creation_ids: Mapping[str, str] = NO_CREATION_IDS,
+        message_filter: MessageFilter = EVERYTHING,
+        on_loss: OnLoss = refuse,
+    ) -> Iterator[Sequence[QueueRows]]:
+        """Pulls queues side by side and ahead of Spark, each in pieces of a batch."""
+        size_max = self._flow.pull_threshold_size_for_topic * MIB
+        bytes_max = min(PULL_BYTES, size_max)
+        lanes = [
+            ColumnarLane(self._channel, group, lane, columns, creation_ids, message_filter, bytes_max)
+            for lane in shared_out(ranges)
+        ]
+        for pieces in ReadAhead(lanes, FlowLimits(size_max, bytes_max)):
+            for piece in pieces:
+                for loss in piece.losses:
+                    on_loss(loss)
+            if rows := [entry for piece in pieces for entry in piece.rows]:
+                yield rows
+
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Sets all of the group's offsets or none, in one call, which also tells the previous ones."""
+        entries = [v1.QueueOffset(queue=queue_to(queue), offset=offset) for queue, offset in offsets.items()]
+        request = v1.CommitOffsetsRequest(group=group, offsets=entries)
+        previous = self._channel.call(COLUMNS.methods["CommitOffsets"], request).previous_offsets
+        # An older server tells none.
+        return {queue: offset for queue, offset in zip(offsets, previous, strict=False) if offset >= 0}
+
+    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """The group's offsets; None where the broker has none."""
+        return committed_offsets(self._channel, group, queues)
+
+    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """The first offset of each queue that was stored then or later."""
+        return offsets_at_times(self._channel, timestamps_ms)
+
+    def publish(self, topic: str, batch: pa.RecordBatch) -> None:
+        """One call, kept whole or not at all."""
+        request = v1.PublishColumnsRequest(topic=topic, arrow_ipc=wire.write_stream(batch.schema, [batch]))
+        self._channel.call(COLUMNS.methods["PublishColumns"], request)
+
+    def close(self) -> None:
+        """Lets the connection of this process go."""
+        self._channel.close()
+
+
+def _topic_bounds(entry: v1.TopicBounds) -> TopicBounds:
+    queues = {
+        MessageQueue(entry.topic, queue.broker_name, queue.queue_id): Bounds(queue.min_offset, queue.max_offset)
+        for queue in entry.queues
+    }
+    rows_lost = {
+        MessageQueue(entry.topic, queue.broker_name, queue.queue_id): queue.rows_lost
+        for queue in entry.queues
+        if queue.rows_lost
+    }
+    return TopicBounds(entry.creation_id, queues, rows_lost)

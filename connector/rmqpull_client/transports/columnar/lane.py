@@ -1,0 +1,169 @@
+"""Reading ranges in columns: one pull over one queue or a few small ones after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from rmqpull_client.filters import MessageFilter
+from rmqpull_client.loss import Loss, OnLoss, gone, outside
+from rmqpull_client.model import Bounds, MessageQueue, QueueRange
+from rmqpull_client.transports.grpc.channel import BrokerChannel, Cancellation
+from rmqpull_client.transports.grpc.filtering import expression_of, keep_tagged, travelling
+from rmqpull_client.transports.port import QueueRows
+from rmqpull_client.transports.reading_ahead import LANES_AT_ONCE, Piece
+from rmqpull_client.transports.resets import log_reset
+from rmqpull_proto import columns as wire
+from rmqpull_proto.columns_answer import ColumnsReceived
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from rmqpull_proto.rpc import COLUMNS
+
+PULL_ROWS = 16_384
+PULL_BYTES = 8 << 20
+"""What one answer may bring, or one message that is larger: two of the broker's stored batches, which become two of
+Spark's. A call costs both sides about a millisecond besides its bytes."""
+_PULL = replace(COLUMNS.methods["PullColumns"], response=ColumnsReceived)
+_COMPLETE = (v1.PullStatus.FOUND, v1.PullStatus.NOT_REACHED, v1.PullStatus.NO_MATCHED_MESSAGE)
+"""Answers of pulls that met every message from their offset to the next one."""
+
+
+def shared_out(ranges: Sequence[QueueRange]) -> Iterator[list[QueueRange]]:
+    """The ranges of each lane: each its own, but of very many queues small ones together, as one pull can answer them.
+
+    Then a queue that is slow holds up at most an eighth of the others.
+    """
+    waiting = [entry for entry in ranges if entry.from_offset < entry.until_offset]
+    queues_max = -(-len(waiting) // LANES_AT_ONCE)
+    lane: list[QueueRange] = []
+    for entry in waiting:
+        if lane and (len(lane) == queues_max or sum(other.size for other in lane) + entry.size > PULL_ROWS):
+            yield lane
+            lane = []
+        lane.append(entry)
+    if lane:
+        yield lane
+
+
+@dataclass
+class ColumnarLane:
+    """See :class:`rmqpull_client.transports.reading_ahead.Lane`. ``ranges`` is what is left to read."""
+
+    channel: BrokerChannel
+    group: str
+    ranges: list[QueueRange]
+    columns: Sequence[str]
+    creation_ids: Mapping[str, str]
+    message_filter: MessageFilter
+    bytes_max: int
+    _cancellation: Cancellation = field(default_factory=Cancellation)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every range is read."""
+        return not self.ranges
+
+    def pull(self) -> Piece[list[QueueRows]]:
+        """One pull over what is left."""
+        columns = travelling(self.columns, self.message_filter)
+        request = pull_request(self.group, self.ranges, columns, self.creation_ids, self.message_filter, self.bytes_max)
+        answer = self.channel.start(_PULL, request, self._cancellation)()
+        asked, losses = self.ranges, list[Loss]()
+        is_filtered = not self.message_filter.keeps_everything
+        self.ranges = [
+            QueueRange(entry.queue, at, entry.until_offset)
+            for entry, result in zip(asked, answer.queues, strict=True)
+            if (at := _next_offset(self.group, entry, result, is_filtered, losses.append)) < entry.until_offset
+        ]
+        rows = keep_tagged(_rows(asked, answer), self.message_filter)
+        row_count = sum(batch.num_rows for entry in rows for batch in entry.batches)
+        return Piece(rows, row_count, len(answer.arrow_ipc), losses)
+
+    def cancel(self) -> None:
+        """Ends the pull under way."""
+        self._cancellation.cancel()
+
+
+def queue_to(queue: MessageQueue) -> v1.Queue:
+    """A queue as ``rmqpull.v1`` names it."""
+    return v1.Queue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
+
+
+def is_reset(result: v1.QueuePulled) -> bool:
+    """Whether a queue's result is no answer but the news that its group was reset."""
+    return result.pull_status == v1.PullStatus.OFFSET_RESET
+
+
+def pull_request(
+    group: str,
+    ranges: Sequence[QueueRange],
+    columns: Sequence[str],
+    creation_ids: Mapping[str, str],
+    message_filter: MessageFilter,
+    bytes_max: int = 0,
+) -> v1.PullColumnsRequest:
+    """One pull over ranges; a group, columns, ids of topics and a filter as a client's read has them."""
+    queues = [
+        v1.QueuePull(
+            queue=queue_to(queue),
+            offset=from_offset,
+            until_offset=until_offset,
+            creation_id=creation_ids.get(queue.topic),
+        )
+        for queue, from_offset, until_offset in ranges
+    ]
+    return v1.PullColumnsRequest(
+        group=group,
+        queues=queues,
+        filter_expression=expression_of(message_filter),
+        columns=columns,
+        max_rows=PULL_ROWS,
+        max_bytes=bytes_max or PULL_BYTES,
+    )
+
+
+def _next_offset(group: str, entry: QueueRange, result: v1.QueuePulled, is_filtered: bool, on_loss: OnLoss) -> int:
+    """Where to go on in a range after what one pull found of it."""
+    queue, from_offset, until_offset = entry
+    if is_reset(result):
+        log_reset(group, queue, result.next_offset)
+        return from_offset
+    if result.pull_status == v1.PullStatus.NO_MATCHED_LOGIC_QUEUE:
+        on_loss(gone(entry))
+        return until_offset
+    is_complete = result.pull_status in _COMPLETE
+    bounds = Bounds(result.min_offset, result.max_offset)
+    if not is_complete and (loss := _outside(entry, bounds)) is not None:
+        on_loss(loss)
+        return loss.until_offset
+    missing = result.next_offset - from_offset - result.row_count
+    # Messages that a filter drops are passed over by a pull that is complete; elsewhere they are gone.
+    if missing > 0 and not (is_filtered and is_complete):
+        text = f"{missing} messages of queue {queue} in [{from_offset}, {result.next_offset}) are gone."
+        on_loss(Loss(queue, result.next_offset - missing, result.next_offset, text))
+    return result.next_offset
+
+
+def _outside(entry: QueueRange, bounds: Bounds) -> Loss | None:
+    """The part of a range that is not there: its offsets existed when the batch was planned."""
+    queue, from_offset, until_offset = entry
+    if from_offset < bounds.min_offset:
+        loss = outside(queue, from_offset, bounds)
+        return loss and loss._replace(until_offset=min(bounds.min_offset, until_offset))
+    loss = outside(queue, until_offset, bounds)
+    return loss and loss._replace(from_offset=max(from_offset, bounds.max_offset))
+
+
+def _rows(asked: Sequence[QueueRange], answer: ColumnsReceived) -> list[QueueRows]:
+    """The rows of an answer by queue: the stream has them in the order of the queues."""
+    batches = wire.read_stream(answer.arrow_ipc)
+    if not batches:
+        return []
+    table = pa.Table.from_batches(batches)
+    rows, place = [], 0
+    for entry, result in zip(asked, answer.queues, strict=True):
+        if result.row_count:
+            rows.append(QueueRows(entry.queue, table.slice(place, result.row_count).to_batches()))
+            place += result.row_count
+    return rows

@@ -1,0 +1,1 @@
+"""What all gRPC transports share: channels, endpoints, TLS, signing, retries, namespaces."""

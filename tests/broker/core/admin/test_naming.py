@@ -1,0 +1,117 @@
+"""Legal names (rocketmq-semantics 3.9.2, 5.5, 6.1)."""
+
+import pytest
+
+from rmqpull_broker.core.admin.naming import (
+    check_group_name,
+    check_topic_name,
+    check_topic_spelling,
+    in_namespace,
+    is_creatable_group,
+)
+from rmqpull_broker.core.errors import IllegalConsumerGroup, IllegalTopic
+
+BLANK = "The specified {} is blank."
+CHARACTERS = "The specified {} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
+TOPIC_LENGTH = "The specified topic is longer than topic max length."
+GROUP_LENGTH = "The specified group is longer than group max length."
+SYSTEM_TOPIC = "cannot access system topic"
+SYSTEM_GROUP = "cannot use system consumer group"
+
+
+@pytest.mark.parametrize(
+    "topic", ["orders", "A|b%c_d-9", "t" * 127, "%RETRY%readers", "CID_RMQ_SYS_x", "RMQ_SYS_", "tbw102"]
+)
+def test_topics_that_clients_may_use(topic: str) -> None:
+    check_topic_name(topic)
+
+
+@pytest.mark.parametrize(
+    ("topic", "reason"),
+    [
+        ("", BLANK),
+        (" \t\n", BLANK),
+        ("a b", CHARACTERS),
+        ("a.b", CHARACTERS),
+        ("a/b", CHARACTERS),
+        ("ordérs", CHARACTERS),
+        ("orders\n", CHARACTERS),
+        ("." * 128, CHARACTERS),
+        ("t" * 128, TOPIC_LENGTH),
+        ("%RETRY%" + "g" * 121, TOPIC_LENGTH),
+        ("rmq_sys_wheel_timer", SYSTEM_TOPIC),
+        ("TBW102", SYSTEM_TOPIC),
+        ("BenchmarkTest", SYSTEM_TOPIC),
+        ("SELF_TEST_TOPIC", SYSTEM_TOPIC),
+        ("OFFSET_MOVED_EVENT", SYSTEM_TOPIC),
+        ("SCHEDULE_TOPIC_XXXX", SYSTEM_TOPIC),
+        ("RMQ_SYS_TRACE_TOPIC", SYSTEM_TOPIC),
+        ("RMQ_SYS_TRANS_HALF_TOPIC", SYSTEM_TOPIC),
+        ("RMQ_SYS_TRANS_OP_HALF_TOPIC", SYSTEM_TOPIC),
+        ("TRANS_CHECK_MAX_TIME_TOPIC", SYSTEM_TOPIC),
+    ],
+)
+def test_topics_that_are_refused_for_the_first_rule_they_break(topic: str, reason: str) -> None:
+    with pytest.raises(IllegalTopic) as refusal:
+        check_topic_name(topic)
+    assert str(refusal.value) == reason.format("topic")
+
+
+@pytest.mark.parametrize("group", ["readers", "A|b%c_d-9", "g" * 120, "rmq_sys_x", "TBW102"])
+def test_groups_that_clients_may_use(group: str) -> None:
+    check_group_name(group)
+
+
+@pytest.mark.parametrize(
+    ("group", "reason"),
+    [
+        ("", BLANK),
+        ("  ", BLANK),
+        ("a b", CHARACTERS),
+        ("readers\n", CHARACTERS),
+        ("é" * 121, CHARACTERS),
+        ("g" * 121, GROUP_LENGTH),
+        ("CID_RMQ_SYS_TRANS", SYSTEM_GROUP),
+    ],
+)
+def test_groups_that_are_refused_for_the_first_rule_they_break(group: str, reason: str) -> None:
+    with pytest.raises(IllegalConsumerGroup) as refusal:
+        check_group_name(group)
+    assert str(refusal.value) == reason.format("group")
+
+
+@pytest.mark.parametrize("topic", ["TBW102", "rmq_sys_wheel_timer", "%RETRY%" + "g" * 120, "%DLQ%" + "g" * 122])
+def test_a_broker_takes_the_names_of_system_topics_too(topic: str) -> None:
+    check_topic_spelling(topic)
+
+
+@pytest.mark.parametrize("topic", ["%RETRY%" + "g" * 121, "%DLQ%" + "g" * 123, "a b", ""])
+def test_a_broker_refuses_what_no_topic_is_called(topic: str) -> None:
+    with pytest.raises(IllegalTopic):
+        check_topic_spelling(topic)
+
+
+@pytest.mark.parametrize(
+    ("group", "is_creatable"),
+    [("", True), ("g" * 255, True), ("g" * 256, False), ("CID_RMQ_SYS_x", True), ("a b", False), (" ", False)],
+)
+def test_groups_that_a_broker_makes_by_itself(group: str, is_creatable: bool) -> None:
+    assert is_creatable_group(group) is is_creatable
+
+
+@pytest.mark.parametrize(
+    ("name", "full"),
+    [
+        ("orders", "shop%orders"),
+        ("%RETRY%billing", "%RETRY%shop%billing"),
+        ("%DLQ%billing", "%DLQ%shop%billing"),
+        ("shop%orders", "shop%orders"),
+        ("%RETRY%shop%billing", "%RETRY%shop%billing"),
+        ("TBW102", "TBW102"),
+        ("CID_RMQ_SYS_x", "CID_RMQ_SYS_x"),
+        ("", ""),
+    ],
+)
+def test_a_name_in_a_namespace(name: str, full: str) -> None:
+    assert in_namespace("shop", name) == full
+    assert in_namespace("", name) == name

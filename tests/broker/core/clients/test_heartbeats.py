@@ -1,0 +1,143 @@
+"""HEART_BEAT (rocketmq-semantics 3.7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqpull_broker.core.admin.groups import put_group
+from rmqpull_broker.core.clients import heartbeats
+from rmqpull_broker.core.clients.channels import ClientChannel
+from rmqpull_broker.core.clients.consumer_registry import ConsumerData, ConsumerIdsChanged, ConsumerRegistry
+from rmqpull_broker.core.clients.heartbeats import Heartbeat, HeartbeatAnswer, Heartbeats, draft_groups
+from rmqpull_broker.core.clients.producer_registry import ProducerRegistry
+from rmqpull_broker.core.clients.subscriptions import SubscriptionData
+from rmqpull_broker.core.model import GroupConfig, TopicConfig
+from rmqpull_broker.core.properties import BrokerProperties
+
+if TYPE_CHECKING:
+    from tests.broker.core.conftest import Desk
+
+ANN, BOB = (ClientChannel(f"connection of {name}", name) for name in ("ann", "bob"))
+ORDERS = SubscriptionData("orders", "*", 1)
+
+
+def names(groups: list[GroupConfig]) -> list[str]:
+    return [group.name for group in groups]
+
+
+def test_a_heartbeat_creates_its_group_and_retry_topic_once(desk: Desk) -> None:
+    ids = iter(["first id", "second id"])
+    for _ in range(2):
+        assert names(desk.run(lambda draft: draft_groups(draft, ["readers"], lambda: next(ids)))) == ["readers"]
+    assert desk.state.groups == {"readers": GroupConfig("readers")}
+    assert desk.state.topics["%RETRY%readers"] == TopicConfig("%RETRY%readers", 1, 1, creation_id="first id", perm=6)
+    assert next(ids) == "second id"
+
+
+def test_a_retry_topic_has_as_many_queues_as_its_group_wants(desk: Desk) -> None:
+    desk.run(lambda draft: put_group(draft, GroupConfig("readers", retry_queue_nums=3)))
+    desk.run(lambda draft: draft_groups(draft, ["readers"], lambda: "id"))
+    topic = desk.state.topics["%RETRY%readers"]
+    assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (3, 3, 6)
+
+
+def test_a_group_that_cannot_be_is_skipped_and_the_others_go_on(desk: Desk) -> None:
+    found = desk.run(lambda draft: draft_groups(draft, ["a.b", "readers", ""], lambda: "id"))
+    assert names(found) == ["readers"]
+
+
+def test_without_automatic_creation_only_known_groups_are_registered(desk: Desk) -> None:
+    desk.run(lambda draft: put_group(draft, GroupConfig("known")))
+    desk.state.properties = BrokerProperties(auto_create_subscription_group=False)
+    assert names(desk.run(lambda draft: draft_groups(draft, ["known", "unknown"], lambda: "id"))) == ["known"]
+    assert list(desk.state.groups) == ["known"]
+    assert list(desk.state.topics) == ["%RETRY%known"]
+
+
+class Office:
+    """Takes heartbeats in, with groups as they are configured."""
+
+    def __init__(self) -> None:
+        self.consumers, self.producers = ConsumerRegistry(), ProducerRegistry()
+        self._heartbeats = Heartbeats(self.consumers, self.producers)
+
+    def take(self, heartbeat: Heartbeat, *groups: GroupConfig) -> HeartbeatAnswer:
+        return self._heartbeats.take(heartbeat, groups or [GroupConfig("readers")], 0)
+
+    def beat(self, fingerprint: int, *, without_sub: bool = False, channel: ClientChannel = ANN) -> HeartbeatAnswer:
+        readers = ConsumerData("readers", () if without_sub else (ORDERS,))
+        return self.take(Heartbeat(channel, (readers,), fingerprint=fingerprint, without_sub=without_sub))
+
+    def topics(self) -> list[str]:
+        info = self.consumers.consumer_group("readers")
+        return [] if info is None else list(info.subscriptions)
+
+
+@pytest.fixture
+def office() -> Office:
+    return Office()
+
+
+def test_a_client_is_registered_as_all_that_it_says(office: Office) -> None:
+    readers, others = ConsumerData("readers", (ORDERS,)), ConsumerData("others", (ORDERS,))
+    heartbeat = Heartbeat(ANN, (readers, others), producer_groups=("orders", "clicks"))
+    answer = office.take(heartbeat, GroupConfig("readers"), GroupConfig("others"))
+    changes = ConsumerIdsChanged("readers", (ANN,)), ConsumerIdsChanged("others", (ANN,))
+    assert answer == HeartbeatAnswer(is_sub_change=True, changes=changes)
+    assert office.producers.groups() == ["clicks", "orders"]
+
+
+def test_a_group_that_was_not_found_is_not_registered(office: Office) -> None:
+    heartbeat = Heartbeat(ANN, (ConsumerData("unknown"), ConsumerData("readers")))
+    assert [change.group for change in office.take(heartbeat).changes] == ["readers"]
+    assert [info.group for info in office.consumers.consumer_groups()] == ["readers"]
+
+
+def test_a_group_may_not_want_to_be_told(office: Office) -> None:
+    quiet = GroupConfig("readers", notify_consumer_ids_changed_enable=False)
+    assert office.take(Heartbeat(ANN, (ConsumerData("readers"),)), quiet).changes == ()
+
+
+@pytest.mark.parametrize(
+    ("fingerprints", "is_sub_change"),
+    [
+        ([0], [True]),
+        ([0, 0], [True, True]),
+        ([5], [False]),
+        ([5, 5], [False, False]),
+        ([5, 6, 6], [False, True, False]),
+        ([0, 5, 5], [True, True, False]),
+        ([5, 0, 5], [False, True, True]),
+    ],
+)
+def test_a_changed_fingerprint_asks_for_the_full_data(
+    office: Office, fingerprints: list[int], is_sub_change: list[bool]
+) -> None:
+    assert [office.beat(fingerprint).is_sub_change for fingerprint in fingerprints] == is_sub_change
+
+
+def test_the_groups_last_fingerprint_may_be_anothers(office: Office) -> None:
+    office.beat(5, channel=ANN)
+    assert office.beat(6, channel=BOB).is_sub_change
+    assert office.beat(5, channel=ANN, without_sub=True).is_sub_change
+
+
+def test_version_2_may_leave_subscriptions_out(office: Office) -> None:
+    office.beat(5)
+    office.beat(5, without_sub=True)
+    assert office.topics() == ["orders"]
+
+
+def test_version_1_may_not(office: Office) -> None:
+    office.beat(0)
+    office.beat(0, without_sub=True)
+    assert office.topics() == []
+
+
+def test_fingerprints_have_a_limit(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "FINGERPRINTS_MAX", 1)
+    office.beat(5)
+    office.take(Heartbeat(ANN, (ConsumerData("others"),), fingerprint=5))
+    assert not office.beat(6).is_sub_change  # the group's first fingerprint, as far as anybody remembers

@@ -1,0 +1,120 @@
+"""Queue locks as stories and as properties (rocketmq-semantics 3.8)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqpull_broker.core.clients import queue_locks
+from rmqpull_broker.core.clients.queue_locks import QueueLock, QueueLocks
+from rmqpull_broker.core.errors import TooManyRequests
+from rmqpull_broker.core.model import MessageQueue
+
+FIRST, SECOND, THIRD = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(3))
+
+
+def test_a_free_queue_is_locked_and_a_held_one_is_left_out() -> None:
+    locks = QueueLocks()
+    assert locks.lock_batch("readers", "ann", [FIRST, SECOND], 0) == {FIRST, SECOND}
+    assert locks.lock_batch("readers", "bob", [SECOND, THIRD], 1) == {THIRD}
+    assert locks.lock_batch("readers", "bob", [FIRST], 2) == frozenset()
+
+
+def test_groups_lock_apart_from_each_other_and_so_do_brokers() -> None:
+    locks = QueueLocks()
+    elsewhere = FIRST._replace(broker_name="broker-b")
+    assert locks.lock_batch("readers", "ann", [FIRST], 0) == {FIRST}
+    assert locks.lock_batch("others", "bob", [FIRST], 0) == {FIRST}
+    assert locks.lock_batch("readers", "bob", [elsewhere], 0) == {elsewhere}
+
+
+@pytest.mark.parametrize(("now_ms", "is_free"), [(0, False), (59_999, False), (60_000, False), (60_001, True)])
+def test_a_lock_that_is_not_renewed_lives_for_a_minute(now_ms: int, is_free: bool) -> None:
+    locks = QueueLocks()
+    locks.lock_batch("readers", "ann", [FIRST], 0)
+    assert locks.holds_any("readers", now_ms) is not is_free
+    assert (locks.lock_batch("readers", "bob", [FIRST], now_ms) == {FIRST}) is is_free
+
+
+def test_locking_again_renews() -> None:
+    locks = QueueLocks()
+    locks.lock_batch("readers", "ann", [FIRST], 0)
+    assert locks.lock_batch("readers", "ann", [FIRST], 50_000) == {FIRST}
+    assert locks.lock_batch("readers", "bob", [FIRST], 110_000) == frozenset()
+    assert locks.held("readers", 110_000) == {FIRST: QueueLock("ann", 50_000)}
+
+
+def test_an_expired_lock_is_its_owners_again_unless_somebody_was_faster() -> None:
+    locks = QueueLocks()
+    locks.lock_batch("readers", "ann", [FIRST, SECOND], 0)
+    assert locks.lock_batch("readers", "bob", [FIRST], 60_001) == {FIRST}
+    assert locks.lock_batch("readers", "ann", [FIRST, SECOND], 60_002) == {SECOND}
+
+
+def test_only_the_owner_unlocks() -> None:
+    locks = QueueLocks()
+    locks.lock_batch("readers", "ann", [FIRST, SECOND], 0)
+    locks.unlock_batch("readers", "bob", [FIRST, SECOND])
+    locks.unlock_batch("readers", "ann", [SECOND, THIRD])
+    assert locks.held("readers", 1) == {FIRST: QueueLock("ann", 0)}
+
+
+def test_unlocking_what_nobody_locked_is_no_error() -> None:
+    locks = QueueLocks()
+    locks.unlock_batch("readers", "ann", [FIRST])
+    assert locks.groups() == []
+
+
+def test_a_group_consumes_in_order_while_it_holds_any_lock() -> None:
+    locks = QueueLocks()
+    assert not locks.holds_any("readers", 0)
+    locks.lock_batch("readers", "ann", [FIRST], 0)
+    locks.lock_batch("readers", "bob", [SECOND], 30_000)
+    assert locks.holds_any("readers", 90_000)
+    assert not locks.holds_any("others", 0)
+    locks.unlock_batch("readers", "bob", [SECOND])
+    assert not locks.holds_any("readers", 90_000)
+
+
+def test_locks_have_a_limit_that_expired_ones_do_not_count_against(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_locks, "LOCKS_MAX", 2)
+    locks = QueueLocks()
+    locks.lock_batch("readers", "ann", [FIRST], 0)
+    locks.lock_batch("others", "ann", [FIRST], 30_000)
+    with pytest.raises(TooManyRequests, match="2 queues are locked already"):
+        locks.lock_batch("readers", "bob", [SECOND], 60_000)
+    assert locks.lock_batch("others", "ann", [FIRST], 60_000) == {FIRST}
+    assert locks.lock_batch("others", "bob", [SECOND], 60_001) == {SECOND}
+    assert locks.groups() == ["others"]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["lock", "unlock"]),
+        st.sampled_from(["ann", "bob", "eve"]),
+        st.sets(st.sampled_from([FIRST, SECOND, THIRD])),
+        st.integers(0, 70_000),
+    ),
+    max_size=20,
+)
+
+
+@given(STEPS)
+def test_a_queue_never_has_two_holders(steps: list[tuple[str, str, set[MessageQueue], int]]) -> None:
+    """Held against the plainest model: who said last, and when, that a queue is his."""
+    locks = QueueLocks()
+    model: dict[MessageQueue, tuple[str, int]] = {}
+    now_ms = 0
+    for verb, client_id, queues, passed_ms in steps:
+        now_ms += passed_ms
+        mine = {queue for queue in queues if model.get(queue, (client_id, 0))[0] == client_id}
+        stale = {queue for queue in queues if queue in model and now_ms - model[queue][1] > 60_000}
+        if verb == "lock":
+            assert locks.lock_batch("readers", client_id, queues, now_ms) == mine | stale
+            model.update(dict.fromkeys(mine | stale, (client_id, now_ms)))
+        else:
+            locks.unlock_batch("readers", client_id, queues)
+            model = {queue: holder for queue, holder in model.items() if queue not in mine}
+        held = {queue: lock.client_id for queue, lock in locks.held("readers", now_ms).items()}
+        assert held == {queue: holder for queue, (holder, at_ms) in model.items() if now_ms - at_ms <= 60_000}

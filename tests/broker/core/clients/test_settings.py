@@ -1,0 +1,69 @@
+"""What clients are told (rocketmq-semantics 5.7.1)."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqpull_broker.core.clients.channels import ClientChannel
+from rmqpull_broker.core.clients.consumer_registry import ConsumeType
+from rmqpull_broker.core.clients.settings import (
+    RETRY_DELAYS_MS,
+    ClientProfile,
+    CustomizedBackoff,
+    ExponentialBackoff,
+    PublishingSettings,
+    consume_type_of,
+    subscription_settings,
+)
+from rmqpull_broker.core.errors import InternalError
+from rmqpull_broker.core.model import GroupConfig
+
+
+def test_a_producer_tries_three_times_and_ever_more_slowly() -> None:
+    told = PublishingSettings(max_body_size=4_194_304)
+    assert (told.max_attempts, told.backoff) == (3, ExponentialBackoff(10, 1_000, 2.0))
+    assert told.validate_message_type
+
+
+@pytest.mark.parametrize(("retry_max_times", "max_attempts"), [(16, 17), (0, 1), (3, 4)])
+def test_a_consumers_first_attempt_counts(retry_max_times: int, max_attempts: int) -> None:
+    assert subscription_settings(GroupConfig("g", retry_max_times=retry_max_times)).max_attempts == max_attempts
+
+
+@pytest.mark.parametrize("orderly", [True, False])
+def test_a_group_that_consumes_in_order_is_fifo(orderly: bool) -> None:
+    assert subscription_settings(GroupConfig("g", consume_message_orderly=orderly)).fifo is orderly
+
+
+@pytest.mark.proves("Retry policy that consumers are told")
+def test_a_consumer_is_told_what_makes_it_go() -> None:
+    told = subscription_settings(GroupConfig("g"))
+    assert (told.receive_batch_size, told.long_polling_timeout_ms) == (32, 20_000)
+    assert told.backoff == CustomizedBackoff(RETRY_DELAYS_MS)
+
+
+def test_the_delays_are_those_of_the_delay_levels() -> None:
+    minutes = [60 * n for n in range(1, 11)]
+    assert [ms // 1000 for ms in RETRY_DELAYS_MS] == [1, 5, 10, 30, *minutes, 1200, 1800, 3600, 7200]
+
+
+@pytest.mark.parametrize(
+    ("client_type", "consume_type"),
+    [
+        ("PUSH_CONSUMER", ConsumeType.PASSIVELY),
+        ("SIMPLE_CONSUMER", ConsumeType.ACTIVELY),
+        ("PULL_CONSUMER", ConsumeType.ACTIVELY),
+    ],
+)
+def test_consumers_are_recognized(client_type: str, consume_type: ConsumeType) -> None:
+    assert consume_type_of(client_type) is consume_type
+    assert ClientProfile(ClientChannel("c", "c"), client_type).is_recognized
+
+
+@pytest.mark.parametrize(
+    "client_type", ["PRODUCER", "LITE_PUSH_CONSUMER", "LITE_SIMPLE_CONSUMER", "CLIENT_TYPE_UNSPECIFIED", "99"]
+)
+def test_other_types_do_not_consume(client_type: str) -> None:
+    with pytest.raises(InternalError, match=f"Client type is not consumer, type: {client_type}"):
+        consume_type_of(client_type)
+    assert ClientProfile(ClientChannel("c", "c"), client_type).is_recognized is (client_type == "PRODUCER")

@@ -1,0 +1,114 @@
+"""All properties of a message in one map, as remoting consumers see them, and the size of its record
+(rocketmq-semantics 3.10.1, 4.7, 4.8, 6.1).
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.messages.stored_properties import record_bytes, stored_properties, stored_properties_bytes
+from rmqpull_broker.core.model import Message, StoredMessage
+from rmqpull_broker.core.properties import BrokerProperties
+
+OF_THE_BROKER = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster"}
+
+
+def test_a_bare_message_has_its_id_and_what_the_broker_adds() -> None:
+    assert stored_properties(Message(b"x", "ID"), BrokerProperties()) == {"UNIQ_KEY": "ID", **OF_THE_BROKER}
+    assert stored_properties(Message(b"x", ""), BrokerProperties()) == OF_THE_BROKER
+
+
+def test_every_field_has_its_name() -> None:
+    fields = Message(b"x", "ID", "red", ("k1", "k2"), {"a": "b"}, "group", 5, trace_context="trace")
+    message = replace(fields, system_properties={"WAIT": "true"})
+    broker = BrokerProperties(region_id="R", trace_on=False, broker_cluster_name="C")
+    assert stored_properties(message, broker) == {
+        "a": "b",
+        "WAIT": "true",
+        "TAGS": "red",
+        "KEYS": "k1 k2",
+        "UNIQ_KEY": "ID",
+        "__SHARDINGKEY": "group",
+        "TRACE_CONTEXT": "trace",
+        "TIMER_DELIVER_MS": "5",
+        "MSG_REGION": "R",
+        "TRACE_ON": "false",
+        "CLUSTER": "C",
+    }
+
+
+def test_the_properties_string_counts_bytes_and_two_separators_each() -> None:
+    bare = stored_properties_bytes(Message(b"x", "ID"), BrokerProperties())
+    assert stored_properties_bytes(Message(b"x", "ID", properties={"a": "é"}), BrokerProperties()) == bare + 5
+
+
+# --- the size of a record ---------------------------------------------------------------------------------------------
+
+BARE = 91 + len("t") + 1 + len("MSG_REGION\1DefaultRegion\2TRACE_ON\1true\2CLUSTER\1DefaultCluster\2")
+"""Of a message of topic ``t`` with a body of one byte and nothing else."""
+
+
+def sizes_of(*rows: StoredMessage, topic: str = "t") -> list[int]:
+    sizes: list[int] = record_bytes(columns.from_rows(rows), topic, BrokerProperties()).to_pylist()
+    return sizes
+
+
+def stored(store_host: str = "10.0.0.1:8081", **fields: Any) -> StoredMessage:
+    return StoredMessage(Message(**{"body": b"x", "msg_id": "", "born_host": "10.0.0.2", **fields}), 0, 0, store_host)
+
+
+@pytest.mark.parametrize(
+    ("fields", "more"),
+    [
+        ({}, 0),
+        ({"body": bytes(100)}, 99),
+        ({"msg_id": "ID"}, len("UNIQ_KEY\1ID\2")),
+        ({"tags": "red"}, len("TAGS\1red\2")),
+        ({"keys": ("k1", "k2")}, len("KEYS\1k1 k2\2")),
+        ({"properties": {"a": "\u00e9", "b": ""}}, len("a\1..\2b\1\2")),
+        ({"system_properties": {"PGROUP": "p"}}, len("PGROUP\1p\2")),
+        ({"message_group": "g"}, len("__SHARDINGKEY\1g\2")),
+        ({"message_group": "g", "properties": {"__SHARDINGKEY": "ggg"}}, len("__SHARDINGKEY\1g\2")),
+        ({"properties": {"__SHARDINGKEY": "ggg"}}, len("__SHARDINGKEY\1ggg\2")),
+        ({"trace_context": "t", "properties": {"TRACE_CONTEXT": "ttt"}}, len("TRACE_CONTEXT\1t\2")),
+        ({"delivery_timestamp_ms": 1_700_000_000_000}, len("TIMER_DELIVER_MS\0011700000000000\2")),
+        ({"born_host": "::1"}, 12),
+        ({"born_host": "::1", "store_host": "[::1]:8081"}, 24),
+    ],
+)
+def test_a_record_takes_what_the_layout_says(fields: dict[str, Any], more: int) -> None:
+    assert sizes_of(stored(**fields)) == [BARE + more]
+
+
+@pytest.mark.parametrize(("length", "more"), [(127, 126), (128, 128), (255, 255)])
+def test_a_topic_of_more_than_127_bytes_has_a_longer_length_field(length: int, more: int) -> None:
+    assert sizes_of(stored(), topic="t" * length) == [BARE + more]
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=5)
+MESSAGES = st.builds(
+    stored,
+    body=st.binary(min_size=1, max_size=5),
+    msg_id=TEXTS.filter(bool),
+    tags=st.none() | TEXTS,
+    keys=st.lists(TEXTS.filter(bool), max_size=3).map(tuple),
+    properties=st.dictionaries(TEXTS | st.sampled_from(["__SHARDINGKEY", "TRACE_CONTEXT"]), TEXTS, max_size=3),
+    system_properties=st.dictionaries(st.sampled_from(["PGROUP", "DELAY"]), TEXTS),
+    message_group=st.none() | TEXTS,
+    trace_context=st.none() | TEXTS,
+    delivery_timestamp_ms=st.none() | st.integers(-(10**13), 10**13),
+)
+
+
+@given(st.lists(MESSAGES, min_size=1, max_size=6), st.data())
+def test_a_record_is_the_fixed_part_the_body_the_topic_and_the_properties_string(
+    rows: list[StoredMessage], data: st.DataObject
+) -> None:
+    start = data.draw(st.integers(0, len(rows) - 1))
+    sizes = record_bytes(columns.from_rows(rows).slice(start), "orders", BrokerProperties()).to_pylist()
+    messages = [row.message for row in rows[start:]]
+    assert sizes == [91 + 6 + len(each.body) + stored_properties_bytes(each, BrokerProperties()) for each in messages]

@@ -1,0 +1,308 @@
+"""What a pull finds: the decision table, the limits of a batch and the scan (rocketmq-semantics 3.2, rmqpull.v1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqpull_broker.core.filters.filtering import EVERYTHING, TagFilter, parse_tags
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.model import Bounds, MessageQueue
+from rmqpull_broker.core.pulling import messages as pulling
+from rmqpull_broker.core.pulling.answers import PullStatus, ReadRole
+from rmqpull_broker.core.pulling.messages import IN_DISK, IN_MEMORY, Pulled, TransferLimits, look_up, pull_messages
+
+if TYPE_CHECKING:
+    from tests.broker.core.conftest import Desk
+
+RED = parse_tags("red")
+
+
+def pull(desk: Desk, offset: int, batch_size: int = 32, tag_filter: TagFilter = EVERYTHING) -> Pulled:
+    return pull_messages(desk.state, desk.queue(), offset, batch_size, tag_filter)
+
+
+def offsets(pulled: Pulled) -> list[int]:
+    return [row.queue_offset for row in columns.to_rows(pulled.batches)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "bounds", "status", "next_offset", "response", "waits"),
+    [
+        (0, Bounds(0, 0), "NO_MESSAGE_IN_QUEUE", 0, 19, True),
+        (1, Bounds(0, 0), "NO_MESSAGE_IN_QUEUE", 0, 21, False),
+        (-1, Bounds(0, 0), "NO_MESSAGE_IN_QUEUE", 0, 21, False),
+        (4, Bounds(5, 9), "OFFSET_TOO_SMALL", 5, 21, False),
+        (-1, Bounds(0, 9), "OFFSET_TOO_SMALL", 0, 21, False),
+        (9, Bounds(5, 9), "OFFSET_OVERFLOW_ONE", 9, 19, True),
+        (9, Bounds(9, 9), "OFFSET_OVERFLOW_ONE", 9, 19, True),
+        (8, Bounds(9, 9), "OFFSET_TOO_SMALL", 9, 21, False),
+        (10, Bounds(5, 9), "OFFSET_OVERFLOW_BADLY", 9, 21, False),
+        (10, Bounds(0, 9), "OFFSET_OVERFLOW_BADLY", 9, 21, False),
+    ],
+)
+def test_an_offset_without_a_message_is_answered_by_the_decision_table(
+    offset: int, bounds: Bounds, status: str, next_offset: int, response: int, waits: bool
+) -> None:
+    found = look_up(offset, bounds)
+    assert found is not None
+    assert (found.status.name, found.offset, found.next_offset, found.bounds) == (status, offset, next_offset, bounds)
+    assert (found.response, found.waits, found.row_count) == (response, waits, 0)
+
+
+@pytest.mark.parametrize("offset", [5, 8])
+def test_an_offset_with_a_message_is_scanned(offset: int) -> None:
+    assert look_up(offset, Bounds(5, 9)) is None
+
+
+@pytest.mark.parametrize(
+    ("offset", "tag_filter", "status", "found", "next_offset"),
+    [
+        (0, EVERYTHING, "FOUND", [0, 1, 2, 3], 4),
+        (3, EVERYTHING, "FOUND", [3], 4),
+        (0, RED, "FOUND", [0, 2], 4),
+        (1, RED, "FOUND", [2], 4),
+        (3, RED, "NO_MATCHED_MESSAGE", [], 4),
+        (0, parse_tags("green"), "NO_MATCHED_MESSAGE", [], 4),
+        (4, RED, "OFFSET_OVERFLOW_ONE", [], 4),
+        (9, RED, "OFFSET_OVERFLOW_BADLY", [], 4),
+        (-1, RED, "OFFSET_TOO_SMALL", [], 0),
+    ],
+)
+def test_a_pull_finds_what_matches_and_moves_on(
+    desk: Desk, offset: int, tag_filter: TagFilter, status: str, found: list[int], next_offset: int
+) -> None:
+    desk.topic()
+    desk.fill([b"a", b"b", b"c", b"d"], ["red", "blue", "red", None])
+    pulled = pull(desk, offset, tag_filter=tag_filter)
+    assert (pulled.status.name, offsets(pulled), pulled.next_offset) == (status, found, next_offset)
+    assert (pulled.offset, pulled.bounds, pulled.row_count) == (offset, (0, 4), len(found))
+    assert pulled.waits == (status == "OFFSET_OVERFLOW_ONE")
+
+
+def test_a_queue_never_written_has_no_message(desk: Desk) -> None:
+    desk.topic()
+    assert pull(desk, 0).status is PullStatus.NO_MESSAGE_IN_QUEUE
+
+
+@pytest.mark.parametrize(("batch_size", "count"), [(1, 1), (31, 31), (32, 32), (33, 32), (1_000, 32), (0, 1), (-1, 1)])
+@pytest.mark.parametrize("tag_filter", [EVERYTHING, RED])
+def test_at_most_32_messages_and_at_least_one(desk: Desk, tag_filter: TagFilter, batch_size: int, count: int) -> None:
+    desk.topic()
+    desk.fill([b"x"] * 40, ["red"] * 40)
+    pulled = pull(desk, 3, batch_size, tag_filter)
+    assert offsets(pulled) == list(range(3, 3 + count))
+    assert pulled.next_offset == 3 + count
+
+
+def test_the_byte_limit_counts_stored_records_and_not_bodies(desk: Desk) -> None:
+    # 32 bodies of 8,192 bytes would fill 262,144 bytes exactly.
+    desk.topic()
+    desk.fill([bytes(8_192)] * 40)
+    assert len(offsets(pull(desk, 0))) == 31
+
+
+KIB = 1024
+AROUND_BODY = (
+    91 + len("orders") + len("UNIQ_KEY\1\2MSG_REGION\1DefaultRegion\2TRACE_ON\1true\2CLUSTER\1DefaultCluster\2") + 34
+)
+"""Bytes of the record of a message of these tests beside its body; its id has 34 characters."""
+
+
+def fill_records(desk: Desk, sizes: list[int]) -> None:
+    """Publishes messages whose records have these sizes."""
+    desk.fill([bytes(size - AROUND_BODY) for size in sizes])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    [
+        ([256 * KIB, KIB], 1),
+        ([255 * KIB, KIB, KIB], 2),
+        ([255 * KIB, KIB + 1], 1),
+        ([KIB, 255 * KIB, KIB], 2),
+        ([KIB, 256 * KIB], 1),
+        ([300 * KIB, KIB], 1),
+        ([4096 * KIB, 4096 * KIB], 1),
+        ([KIB, 300 * KIB], 1),
+    ],
+)
+def test_records_of_at_most_256_kib_but_the_first_always_fits(desk: Desk, sizes: list[int], count: int) -> None:
+    desk.topic()
+    fill_records(desk, sizes)
+    pulled = pull(desk, 0)
+    assert (len(offsets(pulled)), pulled.next_offset) == (count, count)
+
+
+def test_whether_the_batch_is_full_is_asked_before_the_filter(desk: Desk) -> None:
+    desk.topic()
+    desk.fill([b"a", bytes(256 * KIB), b"c"], ["red", "blue", "red"])
+    pulled = pull(desk, 0, tag_filter=RED)
+    assert (offsets(pulled), pulled.next_offset) == ([0], 1)
+
+
+def test_what_the_filter_drops_fills_nothing(desk: Desk) -> None:
+    desk.topic()
+    desk.fill([bytes(300 * KIB), b"b", b"c"], ["blue", "red", "blue"])
+    pulled = pull(desk, 0, tag_filter=RED)
+    assert (offsets(pulled), pulled.next_offset) == ([1], 3)
+
+
+@pytest.mark.parametrize(
+    ("red_at", "status", "next_offset"),
+    [(799, "FOUND", 800), (800, "NO_MATCHED_MESSAGE", 800), (0, "FOUND", 800)],
+)
+def test_one_pull_looks_at_800_messages(desk: Desk, red_at: int, status: str, next_offset: int) -> None:
+    desk.topic()
+    desk.fill([b"x"] * 1_000, ["red" if offset == red_at else "blue" for offset in range(1_000)])
+    pulled = pull(desk, 0, tag_filter=RED)
+    assert (pulled.status.name, pulled.next_offset) == (status, next_offset)
+    assert offsets(pulled) == ([red_at] if status == "FOUND" else [])
+
+
+def test_pulls_that_match_nothing_get_to_the_end_and_wait_there(desk: Desk) -> None:
+    desk.topic()
+    desk.fill([b"x"] * 1_700, ["blue"] * 1_700)
+    seen = [pull(desk, 0, tag_filter=RED)]
+    while not seen[-1].waits:
+        seen.append(pull(desk, seen[-1].next_offset, tag_filter=RED))
+    assert [pulled.next_offset for pulled in seen] == [800, 1_600, 1_700, 1_700]
+    assert seen[-1].status is PullStatus.OFFSET_OVERFLOW_ONE
+
+
+def test_a_pull_reads_over_the_borders_of_chunks(desk: Desk) -> None:
+    desk.topic()
+    for size in (20, 5, 1):  # falling sizes are not merged
+        desk.fill([b"x"] * size, ["red", *["blue"] * (size - 1)])
+    pulled = pull(desk, 1)
+    assert (offsets(pulled), pulled.next_offset) == (list(range(1, 26)), 26)
+    pulled = pull(desk, 1, batch_size=1, tag_filter=RED)
+    assert (offsets(pulled), pulled.next_offset) == ([20], 21)
+
+
+@pytest.mark.parametrize(
+    ("limits", "sizes", "count"),
+    [
+        (IN_MEMORY, [KIB] * 40, 32),
+        (IN_DISK, [KIB] * 40, 8),
+        (IN_DISK, [64 * KIB, KIB], 1),
+        (IN_DISK, [63 * KIB, KIB, KIB], 2),
+        (IN_DISK, [63 * KIB, KIB + 1], 1),
+        (IN_DISK, [300 * KIB, KIB], 1),
+    ],
+)
+def test_messages_that_lie_far_back_come_in_smaller_batches(
+    desk: Desk, limits: TransferLimits, sizes: list[int], count: int
+) -> None:
+    desk.topic()
+    fill_records(desk, sizes)
+    pulled = pull_messages(desk.state, desk.queue(), 0, 1_000, EVERYTHING, limits)
+    assert offsets(pulled) == list(range(count))
+
+
+@pytest.mark.parametrize(
+    ("max_msg_nums", "next_offset"), [(1, 800), (800, 800), (801, 801), (900, 900), (2_000, 1_000)]
+)
+def test_who_wants_more_than_800_messages_is_looked_at_as_many_for(
+    desk: Desk, max_msg_nums: int, next_offset: int
+) -> None:
+    desk.topic()
+    desk.fill([b"x"] * 1_000, ["blue"] * 1_000)
+    assert pull(desk, 0, max_msg_nums, RED).next_offset == next_offset
+
+
+@pytest.mark.parametrize("tag_filter", [EVERYTHING, RED])
+def test_one_pull_looks_into_one_file_of_the_consume_queue(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, tag_filter: TagFilter
+) -> None:
+    monkeypatch.setattr(pulling, "CONSUME_QUEUE_FILE_ENTRIES", 10)
+    desk.topic()
+    desk.fill([b"x"] * 25, ["red"] * 25)
+    assert [pull(desk, offset, tag_filter=tag_filter).next_offset for offset in (0, 9, 10, 20)] == [10, 10, 20, 25]
+
+
+# --- a store that cannot read everything ------------------------------------------------------------------------------
+
+
+def without(desk: Desk, monkeypatch: pytest.MonkeyPatch, *gone: range) -> None:
+    """From now on these offsets cannot be read any more, though the bounds hold them."""
+    read = desk.state.store.read
+
+    def read_what_is_left(queue: MessageQueue, from_offset: int, until_offset: int) -> list[pa.RecordBatch]:
+        left = [at for at in range(from_offset, until_offset) if not any(at in lost for lost in gone)]
+        return [slice_ for at in left for slice_ in read(queue, at, at + 1)]
+
+    monkeypatch.setattr(desk.state.store, "read", read_what_is_left)
+
+
+@pytest.mark.parametrize(
+    ("gone", "offset", "tag_filter", "answer"),
+    [
+        ((range(6),), 0, EVERYTHING, ("OFFSET_FOUND_NULL", [], 300_000)),
+        ((range(3, 6),), 3, RED, ("OFFSET_FOUND_NULL", [], 300_000)),
+        ((range(2),), 0, EVERYTHING, ("FOUND", [2, 3, 4, 5], 6)),
+        ((range(2, 4),), 0, EVERYTHING, ("FOUND", [0, 1, 4, 5], 6)),
+        ((range(2),), 0, parse_tags("green"), ("MESSAGE_WAS_REMOVING", [], 6)),
+        ((range(2, 4),), 1, parse_tags("green"), ("MESSAGE_WAS_REMOVING", [], 6)),
+        ((range(2, 4),), 4, parse_tags("green"), ("NO_MATCHED_MESSAGE", [], 6)),
+    ],
+)
+def test_messages_that_are_gone_in_between_are_passed_over(
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    gone: tuple[range, ...],
+    offset: int,
+    tag_filter: TagFilter,
+    answer: tuple[str, list[int], int],
+) -> None:
+    desk.topic()
+    desk.fill([b"x"] * 6, ["red"] * 6)
+    without(desk, monkeypatch, *gone)
+    pulled = pull(desk, offset, tag_filter=tag_filter)
+    assert (pulled.status.name, offsets(pulled), pulled.next_offset) == answer
+
+
+@pytest.mark.parametrize(
+    ("offset", "bounds", "next_offset"),
+    [(1, Bounds(0, 0), 1), (4, Bounds(5, 9), 4), (9, Bounds(5, 9), 9), (10, Bounds(5, 9), 10)],
+)
+def test_a_slave_corrects_no_offset(offset: int, bounds: Bounds, next_offset: int) -> None:
+    found = look_up(offset, bounds, ReadRole(is_slave=True))
+    assert found is not None
+    assert found.next_offset == next_offset
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["red", "blue"]), st.integers(1, 9)), min_size=1, max_size=60),
+    st.sampled_from([EVERYTHING, RED]),
+    st.integers(-1, 9),
+    st.integers(1, 9),
+    st.integers(1, 3_000),
+)
+def test_following_next_offset_reads_every_matching_message_once_within_the_limits(
+    new_desk: type[Desk],
+    messages: list[tuple[str, int]],
+    tag_filter: TagFilter,
+    max_msg_nums: int,
+    count_max: int,
+    byte_max: int,
+) -> None:
+    desk = new_desk()
+    desk.topic()
+    desk.fill([bytes(size) for _, size in messages], [tag for tag, _ in messages])
+    read: list[int] = []
+    next_offset = 0
+    while next_offset < len(messages):
+        limits = TransferLimits(count_max, byte_max)
+        pulled = pull_messages(desk.state, desk.queue(), next_offset, max_msg_nums, tag_filter, limits)
+        sizes = [len(row.message.body) + AROUND_BODY + len("TAGS\1\2red") for row in columns.to_rows(pulled.batches)]
+        assert len(sizes) <= max(1, min(max_msg_nums, count_max))
+        assert sum(sizes) <= byte_max or len(sizes) == 1
+        assert pulled.next_offset > next_offset
+        next_offset = pulled.next_offset
+        read += offsets(pulled)
+    assert read == [at for at, (tag, _) in enumerate(messages) if tag_filter is EVERYTHING or tag == "red"]

@@ -1,0 +1,316 @@
+"""Parked pulls (rocketmq-semantics 3.4), with the time as a number."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqpull_broker.core.errors import TooManyRequests
+from rmqpull_broker.core.filters.filtering import EVERYTHING, TagFilter
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.pulling import parking as holding
+from rmqpull_broker.core.pulling.parking import Holding, HoldingRules, ParkedPull
+
+FIRST, SECOND = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
+NOW_MS = 0
+
+
+def tagged(tag: str) -> TagFilter:
+    return TagFilter(frozenset({tag}))
+
+
+def arrivals(*tags: str | None) -> pa.RecordBatch:
+    return pa.record_batch({"tags": pa.array(tags, pa.string())})
+
+
+def test_an_arrival_wakes_those_that_wait_for_its_queue_and_tag() -> None:
+    parked = Holding()
+    everything = parked.park(ParkedPull([FIRST], EVERYTHING, 100), NOW_MS)
+    reds = parked.park(ParkedPull([FIRST], tagged("red"), 100), NOW_MS)
+    parked.park(ParkedPull([FIRST], tagged("blue"), 100), NOW_MS)
+    parked.park(ParkedPull([SECOND], EVERYTHING, 100), NOW_MS)
+    assert parked.arrived(FIRST, arrivals("green", "red", None), NOW_MS) == [everything, reds]
+
+
+def test_an_arrival_that_matches_nothing_wakes_nobody() -> None:
+    parked = Holding()
+    parked.park(ParkedPull([FIRST], tagged("red"), 100), NOW_MS)
+    assert parked.arrived(FIRST, arrivals("green", None), NOW_MS) == []
+    assert parked.arrived(SECOND, arrivals("red"), NOW_MS) == []
+    assert len(parked) == 1
+
+
+def test_one_pull_waits_for_many_queues() -> None:
+    parked = Holding()
+    ticket = parked.park(ParkedPull([FIRST, SECOND], EVERYTHING, 100), NOW_MS)
+    assert parked.arrived(SECOND, arrivals("red"), NOW_MS) == parked.arrived(FIRST, arrivals("red"), NOW_MS) == [ticket]
+
+
+def test_the_same_pull_may_wait_twice() -> None:
+    parked = Holding()
+    pull = ParkedPull([FIRST], EVERYTHING, 100)
+    tickets = [parked.park(pull, NOW_MS), parked.park(pull, NOW_MS)]
+    assert parked.arrived(FIRST, arrivals("red"), NOW_MS) == parked.all() == tickets
+
+
+def test_a_pull_expires_when_its_deadline_is_reached_and_not_before() -> None:
+    parked = Holding()
+    late = parked.park(ParkedPull([FIRST], EVERYTHING, 200), NOW_MS)
+    soon = parked.park(ParkedPull([FIRST], EVERYTHING, 100), NOW_MS)
+    assert parked.next_due_ms() == 100
+    assert parked.due(99) == []
+    assert parked.due(100) == [soon]
+    assert parked.next_due_ms() == 200
+    assert parked.due(1_000) == [late]
+
+
+def test_a_removed_pull_is_neither_woken_nor_expired() -> None:
+    parked = Holding()
+    gone = parked.park(ParkedPull([FIRST, SECOND], EVERYTHING, 100), NOW_MS)
+    stays = parked.park(ParkedPull([SECOND], EVERYTHING, 100), NOW_MS)
+    parked.remove(gone)
+    parked.remove(gone)
+    assert not parked.waits_for(FIRST)
+    assert parked.arrived(FIRST, arrivals("red"), NOW_MS) == []
+    assert parked.arrived(SECOND, arrivals("red"), NOW_MS) == [stays]
+    assert parked.due(100) == [stays]
+
+
+def test_there_is_no_deadline_while_nothing_waits() -> None:
+    parked = Holding()
+    assert parked.next_due_ms() is None
+    parked.remove(parked.park(ParkedPull([FIRST], EVERYTHING, 100), NOW_MS))
+    assert len(parked) == 0
+    assert parked.next_due_ms() is None
+
+
+def test_a_pull_that_names_a_queue_twice_is_removed_like_any_other() -> None:
+    parked = Holding()
+    ticket = parked.park(ParkedPull([FIRST, FIRST], EVERYTHING, 100), NOW_MS)
+    assert parked.arrived(FIRST, arrivals("red"), NOW_MS) == [ticket]
+    parked.remove(ticket)
+    assert not parked.waits_for(FIRST)
+
+
+def test_answered_pulls_leave_no_trace_however_many_there_were() -> None:
+    parked = Holding()
+    stays = parked.park(ParkedPull([FIRST], EVERYTHING, 500), NOW_MS)
+    for _ in range(1_000):
+        parked.remove(parked.park(ParkedPull([FIRST], EVERYTHING, 1_000_000), NOW_MS))
+    assert len(parked._deadlines) < 100
+    assert parked.all() == parked.due(500) == [stays]
+
+
+def test_deadlines_keep_their_order_when_most_pulls_are_answered() -> None:
+    parked = Holding()
+    deadlines = {
+        parked.park(ParkedPull([FIRST], EVERYTHING, turn * 7_919 % 1_000), NOW_MS): turn * 7_919 % 1_000
+        for turn in range(500)
+    }
+    for ticket in range(400):
+        parked.remove(ticket)
+    for now_ms in range(1_000):
+        assert parked.due(now_ms) == [t for t in range(400, 500) if deadlines[t] == now_ms]
+
+
+def test_too_many_parked_pulls_are_refused_until_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holding, "PARKED_PULLS_MAX", 2)
+    parked = Holding()
+    pull = ParkedPull([FIRST], EVERYTHING, 100)
+    tickets = [parked.park(pull, NOW_MS), parked.park(pull, NOW_MS)]
+    with pytest.raises(TooManyRequests):
+        parked.park(pull, NOW_MS)
+    parked.remove(tickets[0])
+    assert parked.park(pull, NOW_MS) not in tickets
+
+
+# --- checks every five seconds ----------------------------------------------------------------------------------------
+
+BEGIN_MS = 300  # checks come at 5_300, 10_300, ...
+FAR_MS = 60_000
+
+
+def test_a_pull_that_an_arrival_passed_over_is_woken_by_the_next_check() -> None:
+    parked = Holding(BEGIN_MS)
+    behind = parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
+    parked.park(ParkedPull([SECOND], tagged("red"), FAR_MS), 400)
+    assert parked.next_due_ms() == FAR_MS
+    assert parked.arrived(FIRST, arrivals("blue"), 1_000) == []
+    assert parked.next_due_ms() == 5_300
+    assert parked.due(5_299) == []
+    assert parked.due(5_300) == [behind]
+    parked.remove(behind)
+    assert parked.next_due_ms() == FAR_MS
+
+
+def test_a_pull_that_was_parked_after_the_arrival_is_not_behind() -> None:
+    parked = Holding(BEGIN_MS)
+    behind = parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
+    parked.arrived(FIRST, arrivals("blue"), 1_000)
+    parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 2_000)
+    assert parked.due(5_300) == [behind]
+
+
+def test_a_check_is_not_put_off_by_further_arrivals() -> None:
+    parked = Holding(BEGIN_MS)
+    tickets = [parked.park(ParkedPull([queue], tagged("red"), FAR_MS), 400) for queue in (FIRST, SECOND)]
+    parked.arrived(FIRST, arrivals("blue"), 1_000)
+    parked.arrived(SECOND, arrivals("blue"), 5_300)
+    assert parked.due(5_300) == tickets
+    assert parked.due(10_300) == []
+
+
+def test_an_arrival_at_the_time_of_a_check_waits_for_the_next_one() -> None:
+    parked = Holding(BEGIN_MS)
+    parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
+    parked.arrived(FIRST, arrivals("blue"), 5_300)
+    assert parked.next_due_ms() == 10_300
+
+
+def test_a_pull_that_left_while_it_was_behind_is_not_looked_for() -> None:
+    parked = Holding(BEGIN_MS)
+    gone = parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
+    stays = parked.park(ParkedPull([SECOND], tagged("red"), FAR_MS), 400)
+    parked.arrived(FIRST, arrivals("blue"), 1_000)
+    parked.remove(gone)
+    assert (parked.next_due_ms(), parked.due(5_300), parked.all()) == (FAR_MS, [], [stays])
+
+
+@pytest.mark.parametrize(
+    ("parked_at_ms", "timeout_ms", "answered_at_ms"),
+    [
+        (300, 15_000, 15_300),  # the check that finds the time just passed
+        (301, 15_000, 20_300),
+        (5_299, 15_000, 20_300),
+        (400, 0, 5_300),  # held all the same (rocketmq-semantics 6.1)
+        (5_300, 0, 10_300),
+    ],
+)
+def test_a_time_out_on_the_grid_is_seen_by_checks_alone(
+    parked_at_ms: int, timeout_ms: int, answered_at_ms: int
+) -> None:
+    parked = Holding(BEGIN_MS)
+    ticket = parked.park(ParkedPull([FIRST], EVERYTHING, parked_at_ms + timeout_ms, on_grid=True), parked_at_ms)
+    assert parked.next_due_ms() == answered_at_ms
+    assert parked.due(answered_at_ms - 1) == []
+    assert parked.due(answered_at_ms) == [ticket]
+
+
+def test_without_long_polling_only_checks_wake_and_they_come_as_often_as_a_pull_is_held() -> None:
+    rules = HoldingRules(long_polling_enable=False, short_polling_time_mills=700)
+    assert [rules.timeout_ms(asked_ms) for asked_ms in (0, 20_000)] == [700, 700]
+    parked = Holding(BEGIN_MS, rules)
+    ticket = parked.park(ParkedPull([FIRST], EVERYTHING, FAR_MS), 400)
+    assert parked.arrived(FIRST, arrivals("red"), 500) == []
+    assert parked.next_due_ms() == 1_000
+    assert parked.due(1_000) == [ticket]
+
+
+def test_a_pull_is_held_as_long_as_it_asks() -> None:
+    assert HoldingRules().timeout_ms(20_000) == 20_000
+
+
+# --- changes other than arrivals --------------------------------------------------------------------------------------
+
+
+def test_whoever_waits_for_a_changed_queue_is_woken() -> None:
+    parked = Holding()
+    tickets = [parked.park(ParkedPull([FIRST], tag_filter, 100), NOW_MS) for tag_filter in (EVERYTHING, tagged("red"))]
+    other = parked.park(ParkedPull([SECOND, MessageQueue("bills", "broker-a", 0)], EVERYTHING, 100), NOW_MS)
+    assert parked.changed([FIRST]) == tickets
+    assert parked.changed([MessageQueue("orders", "broker-b", 0)]) == []
+    assert parked.changed(parked.queues_of("orders")) == [*tickets, other]
+    assert parked.queues_of("unknown") == []
+
+
+def test_a_change_for_one_group_wakes_that_group_alone() -> None:
+    parked = Holding()
+    mine, _ = [parked.park(ParkedPull([FIRST], EVERYTHING, 100, group=group), NOW_MS) for group in ("mine", "other")]
+    assert parked.changed([FIRST], "mine") == [mine]
+    assert parked.changed([FIRST], "nobody") == []
+
+
+def test_an_arrival_is_judged_once_for_each_different_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = []
+
+    def judge(tag_filter: TagFilter, batch: pa.RecordBatch) -> bool:
+        judged.append(tag_filter)
+        return tag_filter == tagged("red")
+
+    monkeypatch.setattr(TagFilter, "matches_any", judge)
+    parked = Holding()
+    tickets = [parked.park(ParkedPull([FIRST], tagged(tag), 100), NOW_MS) for tag in ("red", "blue", "red", "blue")]
+    assert parked.arrived(FIRST, arrivals("red"), NOW_MS) == [tickets[0], tickets[2]]
+    assert judged == [tagged("red"), tagged("blue")]
+
+
+# --- against a model that has nothing clever --------------------------------------------------------------------------
+
+
+class Model:
+    """The rules of holding, as a list that is looked through from end to end."""
+
+    def __init__(self) -> None:
+        self.pulls: dict[int, tuple[ParkedPull, int]] = {}
+        self.behind: dict[int, int] = {}
+        """Tickets of pulls that an arrival passed over, with the time of the check that wakes them."""
+
+    def arrived(self, queue: MessageQueue, tag: str, now_ms: int) -> set[int]:
+        concerned = {ticket: pull for ticket, (pull, _) in self.pulls.items() if queue in pull.queues}
+        woken = {ticket for ticket, pull in concerned.items() if pull.tag_filter in (EVERYTHING, tagged(tag))}
+        for ticket in concerned.keys() - woken:
+            self.behind.setdefault(ticket, (now_ms // 5_000 + 1) * 5_000)
+        return woken
+
+    def due(self, now_ms: int) -> set[int]:
+        times_out = {ticket for ticket, (_, due_ms) in self.pulls.items() if due_ms <= now_ms}
+        return times_out | {ticket for ticket, check_ms in self.behind.items() if check_ms <= now_ms}
+
+    def remove(self, ticket: int) -> None:
+        self.pulls.pop(ticket, None)
+        self.behind.pop(ticket, None)
+
+
+def on_grid_ms(now_ms: int, deadline_ms: int) -> int:
+    return next(check for check in range(0, 10**6, 5_000) if check > now_ms and check >= deadline_ms)
+
+
+queues = st.lists(st.sampled_from([FIRST, SECOND]), min_size=1, max_size=2)
+filters = st.sampled_from([EVERYTHING, tagged("red"), tagged("blue")])
+steps = st.one_of(
+    st.tuples(st.just("park"), queues, filters, st.integers(0, 20_000), st.booleans()),
+    st.tuples(st.just("arrive"), st.sampled_from([FIRST, SECOND]), st.sampled_from(["red", "green"])),
+    st.tuples(st.just("pass"), st.integers(0, 6_000)),
+    st.tuples(st.just("leave"), st.integers(0, 20)),
+)
+
+
+@given(st.lists(steps, max_size=40))
+def test_holding_does_what_a_simple_model_does(story: list[Any]) -> None:
+    parked, model, now_ms = Holding(), Model(), 0
+    for name, *details in story:
+        woken: set[int] = set()
+        if name == "park":
+            waits_for, tag_filter, timeout_ms, on_grid = details
+            pull = ParkedPull(waits_for, tag_filter, now_ms + timeout_ms, on_grid)
+            due_ms = on_grid_ms(now_ms, pull.deadline_ms) if on_grid else pull.deadline_ms
+            model.pulls[parked.park(pull, now_ms)] = (pull, due_ms)
+        elif name == "arrive":
+            woken = set(parked.arrived(details[0], arrivals(details[1]), now_ms))
+            assert woken == model.arrived(details[0], details[1], now_ms)
+        elif name == "leave":
+            woken = {details[0]}
+        else:
+            now_ms += details[0]
+            woken = set(parked.due(now_ms))
+            assert woken == model.due(now_ms)
+        for ticket in woken:
+            parked.remove(ticket)
+            model.remove(ticket)
+        assert set(parked.all()) == set(model.pulls)
+        # It may be asked too early, for a pull that was behind and has left, and never too late.
+        next_ms = parked.next_due_ms()
+        first_ms = min([due_ms for _, due_ms in model.pulls.values()] + [*model.behind.values()], default=None)
+        assert next_ms == first_ms or (next_ms is not None and first_ms is not None and next_ms <= first_ms)

@@ -1,0 +1,156 @@
+"""Which commits of a query's batch are new, done already, or refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from rmqpull_broker.core.errors import BadRequest, InvalidTransactionId
+from rmqpull_broker.core.sending.commits import Outcome, check, judge
+from rmqpull_broker.core.sending.sending import Published
+from rmqpull_broker.core.sending.staging import CommittedStage, commit, stage, store_next
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import BatchId, CommitRecord
+from rmqpull_broker.core.state.stages import Committed
+from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.store.queues.queues import ConsumeQueues
+
+if TYPE_CHECKING:
+    from tests.broker.core.conftest import Desk
+
+KNOWN = CommitRecord(b"plan", "orders", 2, b"digest")
+NEWEST = Committed(7, KNOWN)
+
+
+def described(
+    plan: bytes = b"plan", destination: str = "orders", rows: int = 2, digest: bytes = b"digest"
+) -> CommitRecord:
+    return CommitRecord(plan, destination, rows, digest)
+
+
+@pytest.mark.parametrize(
+    ("number", "record", "newest", "outcome"),
+    [
+        (0, KNOWN, None, Outcome.NEW),
+        (0, None, None, Outcome.NEW),
+        (8, KNOWN, NEWEST, Outcome.NEW),
+        (9, None, NEWEST, Outcome.NEW),
+        # Written by a client, or kept by a broker, that knew no records.
+        (7, None, NEWEST, Outcome.UNCOMPARED),
+        (7, KNOWN, Committed(7, None), Outcome.UNCOMPARED),
+        (7, None, Committed(7, None), Outcome.UNCOMPARED),
+        # The same plan: whatever rows there are now.
+        (7, KNOWN, NEWEST, Outcome.DONE),
+        (7, described(rows=3), NEWEST, Outcome.DONE),
+        (7, described(digest=b"another"), NEWEST, Outcome.DONE),
+        # Another plan, or one that is not known: the same rows.
+        (7, described(plan=b"another"), NEWEST, Outcome.DONE),
+        (7, described(plan=b""), NEWEST, Outcome.DONE),
+        (7, KNOWN, Committed(7, described(plan=b"")), Outcome.DONE),
+        (7, described(plan=b""), Committed(7, described(plan=b"")), Outcome.DONE),
+    ],
+)
+def test_what_a_commit_comes_to(
+    number: int, record: CommitRecord | None, newest: Committed | None, outcome: Outcome
+) -> None:
+    assert judge(BatchId("query", number), record, newest) is outcome
+
+
+@pytest.mark.parametrize(
+    ("number", "record", "known", "reason"),
+    [
+        (6, KNOWN, KNOWN, "batch 6 of query is older than batch 7, the newest that was committed, with 2 rows for o"),
+        (0, None, None, "batch 0 of query is older than batch 7, the newest that was committed"),
+        (
+            7,
+            described(destination="others"),
+            KNOWN,
+            "with 2 rows for orders, and comes now with 2 rows for others; the topics",
+        ),
+        (7, described(destination="", rows=0), KNOWN, "comes now with 0 rows for no topic; the topics differ"),
+        (
+            7,
+            described(b"another", rows=4),
+            KNOWN,
+            "with 4 rows for orders; it was planned anew, and the number of rows",
+        ),
+        (7, described(b"another", digest=b"another"), KNOWN, "it was planned anew, and the rows differ"),
+        (7, described(b"", digest=b"another"), KNOWN, "the plan of the batch is not known, and the rows differ"),
+        (7, described(rows=1), described(b""), "the plan of the batch is not known, and the number of rows differs"),
+        # Two plans that are not known are not the same.
+        (7, described(b"", digest=b"another"), described(b""), "the plan of the batch is not known"),
+    ],
+)
+def test_what_is_refused(number: int, record: CommitRecord | None, known: CommitRecord | None, reason: str) -> None:
+    with pytest.raises(InvalidTransactionId) as refusal:
+        judge(BatchId("query", number), record, Committed(7, known))
+    assert reason in str(refusal.value)
+
+
+def test_what_one_record_may_take_is_limited() -> None:
+    check(described(bytes(64), "x" * 1_024, 0, bytes(64)))
+    for record, reason in (
+        (described(bytes(65)), "the plan of the record has 65 bytes"),
+        (described(digest=bytes(65)), "the digest of the record has 65 bytes"),
+        (described(destination="x" * 1_025), "has 1025 characters"),
+        (described(rows=-1), "row_count -1"),
+    ):
+        with pytest.raises(BadRequest, match=reason):
+            check(record)
+
+
+# --- on a broker's state ----------------------------------------------------------------------------------------------
+
+BATCH = BatchId("query", 7)
+
+
+def hand_over(desk: Desk, stage_id: str, sequence: int = 0) -> None:
+    rows = Published("orders", pa.record_batch({"body": [b"1"]}), "client")
+    desk.run(lambda draft: stage(draft, desk.sender, BATCH, stage_id, sequence, rows, 1))
+
+
+@pytest.fixture
+def staged(desk: Desk) -> Desk:
+    """Two attempts, a and b, have staged a call each."""
+    desk.topic()
+    hand_over(desk, "a")
+    hand_over(desk, "b")
+    return desk
+
+
+def test_another_batch_under_a_committed_number_is_refused_and_changes_nothing(staged: Desk) -> None:
+    assert staged.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 1)], KNOWN)) is Outcome.NEW
+    another = described(b"another", rows=3)
+    with pytest.raises(InvalidTransactionId, match="was committed before with 2 rows for orders"):
+        staged.run(lambda draft: commit(draft, BATCH, [CommittedStage("b", 1)], another))
+    again = staged.run(lambda draft: commit(draft, BATCH, [], described(b"another")))
+    assert again is Outcome.DONE
+    restored = BrokerState(ConsumeQueues(), ["broker-a"])
+    restored.apply(staged.state.to_facts())
+    assert restored.stages.newest("query") == NEWEST
+    assert list(restored.stages.committing()) == ["a"]
+
+
+def test_of_two_batches_of_one_number_the_first_commit_wins_also_within_one_draft(staged: Desk) -> None:
+    draft = Draft(staged.state)
+    assert commit(draft, BATCH, [CommittedStage("a", 1)], KNOWN) is Outcome.NEW
+    draft.end_command()
+    with pytest.raises(InvalidTransactionId, match="the topics differ"):
+        commit(draft, BATCH, [CommittedStage("b", 1)], described(destination="others"))
+    draft.drop_command()
+    assert commit(draft, BATCH, [CommittedStage("b", 1)], KNOWN) is Outcome.DONE
+
+
+def test_the_rows_of_a_commit_become_readable_call_by_call(desk: Desk) -> None:
+    """None before it, a part while it is stored, and all at its end: what docs/writing.md says that readers see."""
+    desk.topic()
+    for sequence in range(3):
+        hand_over(desk, "a", sequence)
+    seen = [len(desk.rows(desk.queue()))]
+    desk.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 3)], KNOWN))
+    for _ in range(3):
+        seen.append(len(desk.rows(desk.queue())))
+        desk.run(lambda draft: store_next(draft, desk.sender, "a", 1))
+    assert [*seen, len(desk.rows(desk.queue()))] == [0, 0, 1, 2, 3]

@@ -1,0 +1,258 @@
+"""A delayed message: where it waits, when it comes, and how it is called back."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqpull_broker.core.admin.topics import delete_topic
+from rmqpull_broker.core.errors import BrokerError, Forbidden, IllegalDeliveryTime, IllegalOperation, TopicNotFound
+from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.sending import delays
+from rmqpull_broker.core.sending.delays import (
+    Delivered,
+    delayed,
+    deliver_due,
+    recall,
+    recall_handle,
+    timer_out_ms,
+)
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import RowsStored
+
+if TYPE_CHECKING:
+    from tests.broker.core.conftest import Desk
+
+NOW = 10_000
+SCHEDULE = MessageQueue("SCHEDULE_TOPIC_XXXX", "broker-a", 0)
+TIMER = MessageQueue("rmq_sys_wheel_timer", "broker-a", 0)
+DAY_MS = 86_400_000
+
+
+def at(delivery_ms: int, msg_id: str = "ID") -> Message:
+    return Message(b"x", msg_id, delivery_timestamp_ms=delivery_ms)
+
+
+def of_level(level: str) -> Message:
+    return Message(b"x", "ID", system_properties={"DELAY": level})
+
+
+def store(desk: Desk, message: Message, now_ms: int = NOW) -> StoredMessage:
+    def command(draft: Draft) -> StoredMessage:
+        queue, waiting = delayed(draft, desk.queue(), message, now_ms)
+        stored = StoredMessage(waiting, draft.next_offset(queue), now_ms, "store")
+        draft.add(RowsStored(queue, (stored,)))
+        return stored
+
+    return desk.run(command)
+
+
+def deliver(desk: Desk, now_ms: int) -> Delivered:
+    return desk.run(lambda draft: deliver_due(draft, now_ms, "store"))
+
+
+def with_properties(desk: Desk, **values: object) -> Desk:
+    desk.state.properties = BrokerProperties(**values)  # type: ignore[arg-type]
+    return desk
+
+
+@pytest.mark.parametrize(
+    ("message", "wait_queue", "due_ms"),
+    [
+        (of_level("1"), SCHEDULE, NOW + 1_000),
+        (of_level("3"), SCHEDULE._replace(queue_id=2), NOW + 10_000),
+        (of_level("18"), SCHEDULE._replace(queue_id=17), NOW + 7_200_000),
+        (of_level("99"), SCHEDULE._replace(queue_id=17), NOW + 7_200_000),
+        (of_level("9" * 20), SCHEDULE._replace(queue_id=17), NOW + 7_200_000),
+        (at(12_345), TIMER, 12_000),
+        (at(12_000), TIMER, 11_000),
+        (at(NOW + 1), TIMER, NOW),
+        (at(NOW + 3 * DAY_MS), TIMER, NOW + 3 * DAY_MS - 1_000),
+    ],
+)
+def test_a_delayed_message_waits_in_a_system_queue(
+    desk: Desk, message: Message, wait_queue: MessageQueue, due_ms: int
+) -> None:
+    desk.topic()
+    store(desk, message)
+    (waiting,) = desk.state.delayed
+    assert (waiting.place.queue, waiting.due_ms) == (wait_queue, due_ms)
+    assert desk.rows(desk.queue()) == []
+    assert (
+        desk.rows(wait_queue)[0].message.system_properties.items() >= {"REAL_TOPIC": "orders", "REAL_QID": "0"}.items()
+    )
+
+
+@pytest.mark.parametrize(
+    "message", [of_level("0"), of_level("-1"), of_level("late"), at(NOW), at(-5), Message(b"x", "ID")]
+)
+def test_others_are_stored_at_once(desk: Desk, message: Message) -> None:
+    desk.topic()
+    store(desk, message)
+    assert [row.message for row in desk.rows(desk.queue())] == [message]
+
+
+def test_a_level_wins_over_a_time(desk: Desk) -> None:
+    desk.topic()
+    store(desk, Message(b"x", "ID", delivery_timestamp_ms=NOW - 1, system_properties={"DELAY": "1"}))
+    assert [waiting.due_ms for waiting in desk.state.delayed] == [NOW + 1_000]
+
+
+def test_a_time_beyond_three_days_is_refused(desk: Desk) -> None:
+    desk.topic()
+    with pytest.raises(IllegalDeliveryTime, match="should not be bigger than the max delay 259200000ms"):
+        store(desk, at(NOW + 3 * DAY_MS + 1))
+
+
+def test_without_the_timer_wheel_a_time_is_refused(desk: Desk) -> None:
+    with_properties(desk, timer_wheel_enable=False).topic()
+    with pytest.raises(BrokerError, match="timerWheelEnable is false"):
+        store(desk, at(NOW + 1))
+
+
+@pytest.mark.parametrize(("delivery_ms", "out_ms"), [(1, 0), (999, 0), (1_000, 0), (1_001, 1_000), (2_000, 1_000)])
+def test_a_time_is_floored_to_the_whole_second_before_it(delivery_ms: int, out_ms: int) -> None:
+    assert timer_out_ms(delivery_ms) == out_ms
+
+
+def test_a_message_comes_when_its_time_has_come_and_not_before(desk: Desk) -> None:
+    desk.topic()
+    sent = store(desk, of_level("1"))
+    assert deliver(desk, NOW + 999) == (0, 0)
+    assert deliver(desk, NOW + 1_000) == (1, 0)
+    (row,) = desk.rows(desk.queue())
+    assert (row.message.body, row.message.msg_id, row.store_timestamp_ms) == (b"x", sent.message.msg_id, NOW + 1_000)
+    assert row.message.system_properties == {"DELAY": "1", "REAL_TOPIC": "orders", "REAL_QID": "0"}
+    assert deliver(desk, NOW + 9_999) == (0, 0)
+    assert len(desk.state.delayed) == 0
+
+
+def test_messages_come_in_the_order_of_their_times(desk: Desk) -> None:
+    desk.topic()
+    for number, delay_ms in enumerate((9_000, 3_000, 6_000, 3_000)):
+        store(desk, at(NOW + delay_ms, str(number)))
+    deliver(desk, NOW + 20_000)
+    assert [row.message.msg_id for row in desk.rows(desk.queue())] == ["1", "3", "2", "0"]
+    assert [row.queue_offset for row in desk.rows(desk.queue())] == [0, 1, 2, 3]
+
+
+def test_one_command_delivers_so_many_and_leaves_the_rest(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmqpull_broker.core.sending.delays.DELIVERIES_MAX", 2)
+    desk.topic()
+    for number in range(3):
+        store(desk, at(NOW + 1, str(number)))
+    assert [deliver(desk, NOW + 1).messages for _ in range(3)] == [2, 1, 0]
+
+
+def test_two_deliveries_in_one_draft_deliver_once(desk: Desk) -> None:
+    desk.topic()
+    store(desk, of_level("1"))
+    draft = Draft(desk.state)
+    delivered = []
+    for _ in range(2):
+        delivered.append(deliver_due(draft, NOW + 5_000, "store").messages)
+        draft.end_command()
+    assert delivered == [1, 0]
+
+
+@pytest.mark.proves("A delayed message whose topic was deleted")
+def test_messages_of_a_topic_that_is_gone_are_dropped(desk: Desk) -> None:
+    desk.topic()
+    store(desk, of_level("1"))
+    desk.run(lambda draft: delete_topic(draft, "orders"))
+    assert deliver(desk, NOW + 1_000) == (0, 1)
+    assert len(desk.state.delayed) == 0
+
+
+# --- recall ----------------------------------------------------------------------------------------------------------
+
+
+def handle_of(*words: object) -> str:
+    return base64.urlsafe_b64encode(" ".join(map(str, words)).encode()).decode()
+
+
+def test_a_recalled_message_never_comes(desk: Desk) -> None:
+    desk.topic()
+    waiting = store(desk, at(NOW + 5_000, "ID1")).message
+    store(desk, at(NOW + 5_000, "ID2"))
+    handle = recall_handle("orders", TIMER, waiting)
+    assert handle == handle_of("v1", "orders", "broker-a", NOW + 4_001, "ID1")
+    assert desk.run(lambda draft: recall(draft, "orders", handle, NOW)) == "ID1"
+    deliver(desk, NOW + 5_000)
+    assert [row.message.msg_id for row in desk.rows(desk.queue())] == ["ID2"]
+
+
+def test_a_level_has_no_handle(desk: Desk) -> None:
+    desk.topic()
+    assert recall_handle("orders", SCHEDULE, store(desk, of_level("1")).message) is None
+
+
+def test_recalling_what_is_not_there_is_no_error(desk: Desk) -> None:
+    desk.topic()
+    handle = handle_of("v1", "orders", "broker-a", NOW + 1, "unknown")
+    assert desk.run(lambda draft: recall(draft, "orders", handle, NOW)) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("topic", "handle", "error", "sentence"),
+    [
+        ("unknown", "", TopicNotFound, "not exist"),
+        ("orders", "?", IllegalOperation, "recall handle is invalid"),
+        ("orders", handle_of("v2", "orders", "broker-a", NOW + 1, "ID"), IllegalOperation, "handle is invalid"),
+        ("orders", handle_of("v1", "orders", "broker-a", "soon", "ID"), IllegalOperation, "handle is invalid"),
+        ("orders", handle_of("v1", "others", "broker-a", NOW + 1, "ID"), IllegalOperation, "topic not match"),
+        ("orders", handle_of("v1", "orders", "broker-z", NOW + 1, "ID"), IllegalOperation, "service not available"),
+        ("orders", handle_of("v1", "orders", "broker-a", NOW, "ID"), IllegalOperation, "timestamp invalid"),
+        (
+            "orders",
+            handle_of("v1", "orders", "broker-a", NOW + 3 * DAY_MS, "ID"),
+            IllegalOperation,
+            "timestamp invalid",
+        ),
+    ],
+)
+def test_a_recall_is_refused(desk: Desk, topic: str, handle: str, error: type[BrokerError], sentence: str) -> None:
+    desk.topic()
+    with pytest.raises(error, match=sentence):
+        desk.run(lambda draft: recall(draft, topic, handle, NOW))
+
+
+@pytest.mark.proves("Recalls when `recallMessageEnable` is off")
+def test_recall_can_be_switched_off(desk: Desk) -> None:
+    with_properties(desk, recall_message_enable=False)
+    with pytest.raises(Forbidden, match="recall failed, operation is forbidden"):
+        desk.run(lambda draft: recall(draft, "orders", "", NOW))
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("properties", "waiting", "delay_ms", "code", "v2_code"),
+    [
+        ({}, 2, 1_000, 1, "INTERNAL_SERVER_ERROR"),  # WHEEL_TIMER_FLOW_CONTROL
+        ({"timer_wheel_enable": False}, 0, 1_000, 1, "INTERNAL_SERVER_ERROR"),  # WHEEL_TIMER_NOT_ENABLE
+        ({"timer_max_delay_sec": 5}, 0, 5_001, 13, "ILLEGAL_DELIVERY_TIME"),  # WHEEL_TIMER_MSG_ILLEGAL
+        ({"timer_wheel_enable": False}, 2, 1_000, 1, "INTERNAL_SERVER_ERROR"),
+        ({"timer_max_delay_sec": 5}, 2, 5_001, 13, "ILLEGAL_DELIVERY_TIME"),
+    ],
+)
+def test_what_the_timer_does_not_take_has_apaches_code(
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    properties: dict[str, object],
+    waiting: int,
+    delay_ms: int,
+    code: int,
+    v2_code: str,
+) -> None:
+    desk.topic()
+    for number in range(waiting):
+        store(desk, at(NOW + 1_000, f"{number}"))
+    monkeypatch.setattr(delays, "PENDING_MAX", 2)
+    with pytest.raises(BrokerError) as refused:
+        store(with_properties(desk, **properties), at(NOW + delay_ms))
+    assert (refused.value.response_code, refused.value.code) == (code, v2_code)

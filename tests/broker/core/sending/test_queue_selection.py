@@ -1,0 +1,104 @@
+"""Which queue a message goes to (rocketmq-semantics 5.11)."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqpull_broker.core.sending import queue_selection
+from rmqpull_broker.core.sending.queue_selection import QueueSelector, by_message_group, consistent_hash, java_hash
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("hello", 99_162_322),
+        ("order-1", -1_207_111_310),
+        ("été", 227_742),
+        ("😀", 1_772_899),
+        ("polygenelubricants", -(1 << 31)),
+        ("Aa", 2_112),
+        ("BB", 2_112),
+    ],
+)
+def test_java_hash_is_that_of_java(text: str, value: int) -> None:
+    assert java_hash(text) == value
+
+
+BUCKETS = (1, 2, 3, 4, 8, 16, 100, 1024)
+
+
+@pytest.mark.parametrize(
+    ("value", "chosen"),
+    [
+        (0, (0, 0, 0, 0, 0, 0, 0, 0)),
+        (1, (0, 0, 0, 0, 6, 6, 55, 549)),
+        (-1, (0, 1, 2, 2, 7, 10, 92, 313)),
+        (99_162_322, (0, 0, 0, 3, 4, 8, 65, 577)),
+        (-1_207_111_310, (0, 0, 0, 3, 3, 3, 3, 489)),
+        (-1_207_111_309, (0, 0, 2, 2, 2, 11, 46, 184)),
+        (-147_170_163, (0, 1, 1, 1, 7, 7, 46, 815)),
+        (-(1 << 31), (0, 1, 2, 2, 2, 2, 58, 185)),
+        ((1 << 31) - 1, (0, 0, 0, 0, 0, 9, 56, 231)),
+        ((1 << 63) - 1, (0, 0, 2, 2, 7, 8, 97, 972)),
+        # The two values of a Java int whose first draw overflows Guava's.
+        (975_451_704, (0, 0, 0, 0, 0, 0, 0, 0)),
+        (1_950_903_408, (0, 0, 0, 0, 0, 0, 0, 0)),
+    ],
+)
+def test_consistent_hash_is_that_of_guava(value: int, chosen: tuple[int, ...]) -> None:
+    """The table was printed by ``Hashing.consistentHash(long, int)`` of Guava 32.0.1-jre on Java 17."""
+    assert tuple(consistent_hash(value, buckets) for buckets in BUCKETS) == chosen
+
+
+def test_consistent_hash_agrees_with_guava_on_390_000_more() -> None:
+    """The sum was printed by the same loop in Java, with Guava 32.0.1-jre."""
+    total = 0
+    for value in range(-5_000, 5_000):
+        for buckets in range(1, 40):
+            total = (total * 31 + consistent_hash(value * 429_497, buckets)) % 1_000_000_007
+    assert total == 379_734_029
+
+
+@given(st.integers(-(1 << 31), (1 << 31) - 1), st.integers(1, 1_023))
+def test_one_more_queue_moves_a_group_only_to_the_new_queue(value: int, buckets: int) -> None:
+    assert consistent_hash(value, buckets + 1) in (consistent_hash(value, buckets), buckets)
+
+
+@given(st.lists(st.sampled_from(["hello", "order-1", "order-2", "été", "a"])), st.integers(1, 20))
+def test_each_row_goes_to_the_queue_of_its_group(groups: list[str], queue_count: int) -> None:
+    chosen = by_message_group(pa.array(groups, pa.string()), queue_count).to_pylist()
+    assert chosen == [consistent_hash(java_hash(group), queue_count) for group in groups]
+
+
+def test_topics_take_their_turns_apart() -> None:
+    selector = QueueSelector()
+    assert [selector.in_turn("a", 3, 1) for _ in range(4)] == [0, 1, 2, 0]
+    assert selector.in_turn("b", 3, 1) == 0
+    assert selector.in_turn("a", 3, 1) == 1
+
+
+@given(st.lists(st.integers(0, 20)), st.integers(1, 7))
+def test_many_rows_take_as_many_turns_as_single_sends(row_counts: list[int], queue_count: int) -> None:
+    together, one_by_one = QueueSelector(), QueueSelector()
+    for row_count in row_counts:
+        first = together.in_turn("orders", queue_count, row_count)
+        expected = [one_by_one.in_turn("orders", queue_count, 1) for _ in range(row_count)]
+        assert [(first + row) % queue_count for row in range(row_count)] == expected
+
+
+def test_the_oldest_turn_is_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_selection, "TURNS_MAX", 2)
+    selector = QueueSelector()
+    for topic in ("a", "b", "a", "c"):
+        selector.in_turn(topic, 3, 1)
+    assert [selector.in_turn(topic, 3, 1) for topic in ("b", "c", "a")] == [1, 1, 0]
+
+
+@given(st.lists(st.tuples(st.integers(1, 8), st.integers(0, 20))))
+def test_a_turn_is_one_of_the_queues_however_their_number_changes(sends: list[tuple[int, int]]) -> None:
+    selector = QueueSelector()
+    for queue_count, row_count in sends:
+        assert 0 <= selector.in_turn("orders", queue_count, row_count) < queue_count

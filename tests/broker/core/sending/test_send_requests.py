@@ -1,0 +1,255 @@
+"""Sends as a broker takes them over the remoting protocol: each row of rocketmq-semantics 3.10.1."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqpull_broker.core.admin.groups import put_group
+from rmqpull_broker.core.admin.topics import put_topic
+from rmqpull_broker.core.errors import BrokerError
+from rmqpull_broker.core.model import PERM_READ, GroupConfig, Message, MessageQueue, TopicConfig
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.sending.queue_selection import QueueSelector
+from rmqpull_broker.core.sending.send_requests import SendRequest, send_request
+from rmqpull_broker.core.sending.sending import AutoCreation
+from rmqpull_broker.core.sending.storing import Sent
+
+if TYPE_CHECKING:
+    from tests.broker.core.conftest import Desk
+
+ORDERS = SendRequest("orders", "broker-a", queue_id=0, producer="10.0.0.1:5")
+HELLO = Message(b"hello", "ID")
+
+
+def send(desk: Desk, request: SendRequest, *messages: Message) -> list[Sent]:
+    return desk.run(lambda draft: send_request(desk.sender, draft, request, messages or (HELLO,), desk.now_ms))
+
+
+def put(desk: Desk, name: str = "orders", read: int = 2, write: int = 2, perm: int = 6, order: bool = False) -> None:
+    desk.run(lambda draft: put_topic(draft, TopicConfig(name, read, write, creation_id=name, perm=perm, order=order)))
+
+
+def with_properties(desk: Desk, **values: object) -> Desk:
+    desk.state.properties = BrokerProperties(**values)  # type: ignore[arg-type]
+    return desk
+
+
+READ_ONLY = {"broker_permission": PERM_READ}
+TOPIC_TEXT = (
+    "TopicConfig [topicName=orders, readQueueNums=2, writeQueueNums=1, perm=RW-, topicFilterType=SINGLE_TAG, "
+    "topicSysFlag=0, order=false, attributes={}]"
+)
+ILLEGAL = (
+    "the message is illegal, maybe msg body or properties length not matched. msg body length limit 4194304B, "
+    "msg properties length limit 32KB."
+)
+
+
+@pytest.mark.parametrize(
+    ("properties", "request_", "message", "response_code", "remark"),
+    [
+        (
+            {"start_accept_send_request_time_stamp": 86_400_123},
+            replace(ORDERS, topic=" "),
+            HELLO,
+            1,
+            "broker unable to service, until 1970-01-02 00:00:00,123",
+        ),
+        (
+            READ_ONLY,
+            replace(ORDERS, topic="queue"),
+            HELLO,
+            16,
+            "the broker[127.0.0.1:8081] sending message is forbidden",
+        ),
+        ({}, replace(ORDERS, topic=""), HELLO, 29, "The specified topic is blank."),
+        ({}, replace(ORDERS, topic="t" * 128), HELLO, 29, "The specified topic is longer than topic max length."),
+        (
+            {},
+            replace(ORDERS, topic="%RETRY%" + "g" * 121),
+            HELLO,
+            29,
+            "The specified topic is longer than topic max length.",
+        ),
+        (
+            {},
+            replace(ORDERS, topic="SCHEDULE_TOPIC_XXXX"),
+            HELLO,
+            16,
+            "Sending message to topic[SCHEDULE_TOPIC_XXXX] is forbidden.",
+        ),
+        (
+            {"auto_create_topic_enable": False},
+            replace(ORDERS, topic="new"),
+            HELLO,
+            17,
+            "topic[new] not exist, apply first please!",
+        ),
+        (
+            {},
+            replace(ORDERS, topic="new", creation=AutoCreation("orders")),
+            HELLO,
+            17,
+            "topic[new] not exist, apply first please!",
+        ),
+        (
+            {},
+            replace(ORDERS, queue_id=2),
+            HELLO,
+            29,
+            f"request queueId[2] is illegal, {TOPIC_TEXT} Producer: 10.0.0.1:5",
+        ),
+        (
+            {},
+            replace(ORDERS, topic="new", queue_id=-1, creation=AutoCreation("TBW102", 0)),
+            HELLO,
+            1,
+            "topic[new] has no write queue to draw",
+        ),
+        (
+            {"auto_create_subscription_group": False},
+            replace(ORDERS, topic="%RETRY%readers"),
+            HELLO,
+            26,
+            "subscription group not exist, readers ",
+        ),
+        (
+            {},
+            replace(ORDERS, topic="%RETRY%readers", is_batch=True),
+            HELLO,
+            13,
+            "batch request does not support retry group %RETRY%readers",
+        ),
+        (
+            {"reject_transaction_message": True},
+            ORDERS,
+            replace(HELLO, transactional=True),
+            16,
+            "the broker[broker-a] sending transaction message is forbidden",
+        ),
+        ({}, ORDERS, replace(HELLO, body=b""), 1, "the message has no body"),
+        ({}, ORDERS, replace(HELLO, body=bytes(4_194_305)), 13, ILLEGAL),
+        ({"max_message_size": 4}, ORDERS, HELLO, 13, ILLEGAL.replace("4194304", "4")),
+        ({}, ORDERS, replace(HELLO, properties={"a": "v" * 32_700}), 13, ILLEGAL),
+    ],
+)
+def test_a_send_is_refused_by_the_rows_of_the_table(
+    desk: Desk,
+    properties: dict[str, object],
+    request_: SendRequest,
+    message: Message,
+    response_code: int,
+    remark: str,
+) -> None:
+    with_properties(desk, **properties)
+    desk.state.system_topics = type(desk.state)(desk.state.store, ["broker-a"], desk.state.properties).system_topics
+    put(desk, write=1)
+    put(desk, "queue", order=True)
+    topics = dict(desk.state.topics)
+    with pytest.raises(BrokerError) as refusal:
+        send(desk, request_, message)
+    assert (refusal.value.response_code, str(refusal.value)) == (response_code, remark)
+    assert desk.state.topics == topics
+    assert desk.state.bounds(desk.queue()).max_offset == 0
+
+
+@pytest.mark.parametrize("queue_id", [0, 1, 2])
+def test_a_queue_is_taken_that_producers_or_consumers_see(desk: Desk, queue_id: int) -> None:
+    put(desk, read=1, write=3)
+    assert send(desk, replace(ORDERS, queue_id=queue_id))[0].queue == desk.queue(queue_id)
+    put(desk, read=3, write=1)
+    assert send(desk, replace(ORDERS, queue_id=queue_id))[0].queue == desk.queue(queue_id)
+
+
+def test_a_queue_below_0_is_drawn_among_those_that_producers_see(desk: Desk) -> None:
+    put(desk, read=8, write=3)
+    desk.sender = replace(desk.sender, selector=QueueSelector(lambda count: count - 1))
+    assert send(desk, replace(ORDERS, queue_id=-1))[0].queue == desk.queue(2)
+
+
+@pytest.mark.parametrize("perm", [0, PERM_READ])
+def test_the_topics_own_permission_is_not_looked_at(desk: Desk, perm: int) -> None:
+    put(desk, perm=perm)
+    assert len(send(desk, ORDERS)) == 1
+
+
+def test_a_broker_that_may_not_be_written_to_refuses_order_topics_alone(desk: Desk) -> None:
+    with_properties(desk, **READ_ONLY)
+    put(desk)
+    assert len(send(desk, ORDERS)) == 1
+
+
+@pytest.mark.parametrize(
+    ("creation", "queues"),
+    [
+        (AutoCreation("TBW102"), 4),
+        (AutoCreation("TBW102", 3), 3),
+        (AutoCreation("TBW102", 99), 8),
+        (AutoCreation("DefaultCluster", 99), 16),
+        (AutoCreation("broker-a"), 1),
+    ],
+)
+def test_a_send_creates_its_topic_after_the_default_topic(desk: Desk, creation: AutoCreation, queues: int) -> None:
+    send(desk, replace(ORDERS, topic="new", creation=creation))
+    topic = desk.state.topic("new")
+    assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (queues, queues, 6)
+    assert topic.creation_id
+
+
+def test_a_topic_is_not_created_after_one_that_may_not_be_inherited(desk: Desk) -> None:
+    put(desk, perm=6)
+    with pytest.raises(BrokerError, match="not exist"):
+        send(desk, replace(ORDERS, topic="new", creation=AutoCreation("orders")))
+    put(desk, perm=7, write=5)
+    send(desk, replace(ORDERS, topic="new", creation=AutoCreation("orders", 9)))
+    assert (desk.state.topic("new").write_queue_nums, desk.state.topic("new").perm) == (5, 6)
+
+
+def test_a_retry_topic_is_created_by_a_send_even_so(desk: Desk) -> None:
+    send(desk, replace(ORDERS, topic="%RETRY%readers", creation=AutoCreation("none")))
+    topic = desk.state.topic("%RETRY%readers")
+    assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
+
+
+@pytest.mark.parametrize(
+    ("times", "asked_max", "topic"),
+    [
+        (3, None, "%RETRY%readers"),
+        (4, None, "%DLQ%readers"),
+        (4, 4, "%RETRY%readers"),
+        (5, 4, "%DLQ%readers"),
+        (0, 0, "%RETRY%readers"),
+    ],
+)
+def test_a_retry_is_a_dead_letter_when_it_passes_the_groups_or_the_producers_limit(
+    desk: Desk, times: int, asked_max: int | None, topic: str
+) -> None:
+    desk.run(lambda draft: put_group(draft, GroupConfig("readers", retry_max_times=3)))
+    request = replace(ORDERS, topic="%RETRY%readers", reconsume_times=times, max_reconsume_times=asked_max)
+    ((queue, row),) = send(desk, request)
+    assert (queue, row.reconsume_times) == (MessageQueue(topic, "broker-a", 0), times)
+
+
+def test_a_single_message_gets_an_id_and_a_member_of_a_batch_gets_none(desk: Desk) -> None:
+    put(desk)
+    nameless = Message(b"x", "")
+    assert len(send(desk, ORDERS, nameless)[0].row.message.msg_id) == 34
+    sent = send(desk, replace(ORDERS, is_batch=True), nameless, HELLO)
+    assert [(each.row.message.msg_id, each.row.queue_offset) for each in sent] == [("", 1), ("ID", 2)]
+
+
+def test_the_producers_own_system_properties_are_kept(desk: Desk) -> None:
+    put(desk)
+    ((_, row),) = send(desk, ORDERS, replace(HELLO, system_properties={"WAIT": "true"}))
+    assert row.message.system_properties == {"WAIT": "true"}
+
+
+def test_properties_of_32767_bytes_are_the_most(desk: Desk) -> None:
+    put(desk)
+    used = len("a..UNIQ_KEY.ID.MSG_REGION.DefaultRegion.TRACE_ON.true.CLUSTER.DefaultCluster.")
+    send(desk, ORDERS, replace(HELLO, properties={"a": "v" * (32_767 - used)}))
+    with pytest.raises(BrokerError, match="properties length limit 32KB"):
+        send(desk, ORDERS, replace(HELLO, properties={"a": "v" * (32_768 - used)}))

@@ -1,0 +1,80 @@
+"""What writers may stage: so many rows and bytes for each stage, and for all of them so much memory of the broker."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.broker.core.sending.test_staging import BATCH, WRITE, finish, hand_over
+
+from rmqpull_broker.core.errors import TooManyRequests
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.sending.staging import drop
+from rmqpull_broker.core.state.facts import CallStaged
+from rmqpull_broker.core.state.stages import CALL_BYTES, Stages
+
+if TYPE_CHECKING:
+    from tests.broker.core.conftest import Desk
+
+
+def test_open_stages_are_limited(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.topic()
+    monkeypatch.setattr("rmqpull_broker.core.sending.staging.STAGES_MAX", 1)
+    hand_over(desk, b"1")
+    hand_over(desk, b"2", sequence=1)
+    with pytest.raises(TooManyRequests, match="stage b of transaction write cannot be opened: 1 stages are open"):
+        hand_over(desk, b"3", stage_id="b", batch=WRITE)
+
+
+@pytest.mark.parametrize(("name", "what", "limit"), [("STAGE_ROWS_MAX", "rows", 4), ("STAGE_BYTES_MAX", "bytes", 40)])
+def test_a_stage_is_limited_by_its_rows_and_bytes_and_not_by_its_calls(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str, what: str, limit: int
+) -> None:
+    desk.topic()
+    monkeypatch.setattr(f"rmqpull_broker.core.sending.staging.{name}", limit)
+    hand_over(desk, b"x" * 10, b"x" * 10)
+    hand_over(desk, b"x" * 10, sequence=1)
+    staged, added = limit * 3 // 4, limit // 2
+    sentence = (
+        f"stage a of transaction query has {staged} {what}, and {added} more would exceed the max of {limit} for one "
+        "stage.*write with more tasks"
+    )
+    with pytest.raises(TooManyRequests, match=sentence):
+        hand_over(desk, b"x" * 10, b"x" * 10, sequence=2)
+    assert hand_over(desk, b"x" * 10, sequence=3)
+    assert hand_over(desk, b"x" * 10, sequence=3)  # a call that comes again adds nothing
+    assert hand_over(desk, b"x" * 10, b"x" * 10, stage_id="b")
+
+
+def test_what_the_broker_notes_of_all_stages_is_limited_by_its_memory(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.topic()
+    hand_over(desk, b"1")
+    monkeypatch.setattr("rmqpull_broker.core.sending.staging.STATE_BYTES_MAX", 3 * CALL_BYTES)
+    hand_over(desk, b"2", stage_id="b", batch=WRITE)
+    with pytest.raises(TooManyRequests, match=r"stage a of transaction query takes no more.*raise batchBytes"):
+        hand_over(desk, b"3", sequence=1)
+    finish(desk, ("a", 1))
+    assert hand_over(desk, b"3", stage_id="b", sequence=1, batch=WRITE)
+    desk.run(lambda draft: drop(draft, WRITE))
+    assert desk.state.stages.state_bytes == 0
+
+
+@pytest.mark.parametrize(("call_count", "topic_count"), [(3_000, 1), (100, 40)])
+def test_the_notes_on_a_call_take_no_more_memory_than_is_counted(call_count: int, topic_count: int) -> None:
+    queues = [(MessageQueue(f"topic-{at // 4}", "broker-a", at % 4), 1_000 + at) for at in range(4 * topic_count)]
+    stages = Stages()
+    tracemalloc.start()
+    try:
+        for number in range(call_count):
+            stages.apply(CallStaged(BATCH, "a", number << 20, number * 10_000, tuple(queues), 600_000, 4_000_000))
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used <= stages.state_bytes
+    stage = stages.all()["a"]
+    assert stage.call_count == call_count
+    assert stage.topics == {queue.topic for queue, _ in queues}
+    assert stage.first_call.parts == queues

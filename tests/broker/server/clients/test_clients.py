@@ -1,0 +1,182 @@
+"""Clients that come, say that they are there, are reached, and go (rocketmq-semantics 5.7, 5.10, 5.14, 5.16)."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqpull_broker.core.clients.channels import ClientChannel
+from rmqpull_broker.core.clients.consumer_registry import ConsumerData
+from rmqpull_broker.core.clients.settings import ClientProfile
+from rmqpull_broker.core.clients.subscriptions import SubscriptionData
+from rmqpull_broker.core.errors import TooManyRequests, UnrecognizedClientType
+from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.server.clients import clients as limits
+from rmqpull_broker.server.clients.clients import Clients
+from rmqpull_broker.server.clients.telemetry_stream import COMMANDS_WAITING_MAX
+from rmqpull_broker.server.clock import ManualClock
+
+READERS = GroupConfig("readers")
+TWO_MINUTES_MS = 120_000
+
+
+def producer(client_id: str, *topics: str) -> ClientProfile:
+    return ClientProfile(ClientChannel(client_id, client_id), "PRODUCER", topics)
+
+
+def consumer(client_id: str, client_type: str = "PUSH_CONSUMER") -> ClientProfile:
+    data = ConsumerData("readers", (SubscriptionData("orders", "*", 0),))
+    return ClientProfile(ClientChannel(client_id, client_id), client_type, consumer=data)
+
+
+def members(clients: Clients, group: str = "readers") -> list[str]:
+    info = clients.consumers.consumer_group(group)
+    return [] if info is None else [channel.client_id for channel in info.channels]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1_000_000)
+
+
+@pytest.fixture
+def clients(clock: ManualClock) -> Clients:
+    return Clients(clock)
+
+
+def test_a_client_is_known_by_its_settings_alone(clients: Clients) -> None:
+    with pytest.raises(UnrecognizedClientType, match=r"^cannot find client settings for this client$"):
+        clients.profile("ann")
+    clients.introduce(producer("ann"), [])
+    assert clients.profile("ann") == producer("ann")
+    assert clients.profiles() == [producer("ann")]
+
+
+def test_a_client_of_another_type_is_not_recognized(clients: Clients) -> None:
+    clients.introduce(ClientProfile(ClientChannel("ann", "ann"), "LITE_PUSH_CONSUMER", ("orders",)), [])
+    with pytest.raises(UnrecognizedClientType, match=r"^LITE_PUSH_CONSUMER$"):
+        clients.profile("ann")
+
+
+def test_newer_settings_replace_older_ones(clients: Clients) -> None:
+    clients.introduce(producer("ann", "orders"), [])
+    clients.introduce(producer("ann", "orders", "clicks"), [])
+    assert clients.profile("ann").topics == ("orders", "clicks")
+    assert clients.producers.groups() == ["clicks", "orders"]
+
+
+def test_a_consumer_whose_group_is_not_there_is_known_but_no_member(clients: Clients) -> None:
+    clients.introduce(consumer("ann"), [])
+    clients.refresh(clients.profile("ann"), None)
+    assert members(clients) == []
+
+
+def test_heartbeats_keep_a_client_and_its_subscriptions(clients: Clients, clock: ManualClock) -> None:
+    clients.introduce(consumer("ann"), [READERS])
+    clients.introduce(producer("bob", "orders"), [])
+    for _ in range(30):
+        clock.advance(10_000)
+        clients.refresh(clients.profile("ann"), READERS)
+        clients.refresh(clients.profile("bob"), None)
+    info = clients.consumers.consumer_group("readers")
+    assert info is not None
+    assert (members(clients), list(info.subscriptions)) == (["ann"], ["orders"])
+    assert clients.producers.groups() == ["orders"]
+
+
+def test_a_heartbeat_may_name_another_group(clients: Clients) -> None:
+    clients.introduce(consumer("ann"), [READERS])
+    clients.refresh(clients.profile("ann"), GroupConfig("others"))
+    assert members(clients) == members(clients, "others") == ["ann"]
+
+
+def test_silence_for_two_minutes_is_noticed_at_the_next_look(clients: Clients, clock: ManualClock) -> None:
+    clients.introduce(consumer("ann"), [READERS])
+    clients.introduce(producer("bob", "orders"), [])
+    stream = clients.open_stream("ann")
+    clock.advance(TWO_MINUTES_MS)
+    assert len(clients.profiles()) == 2
+    assert stream.takes_commands
+    clock.advance(10_000)
+    assert (clients.profiles(), members(clients), clients.producers.groups()) == ([], [], [])
+    assert not stream.takes_commands
+
+
+def test_nobody_is_looked_for_after_the_end(clients: Clients, clock: ManualClock) -> None:
+    clients.introduce(consumer("ann"), [READERS])
+    clients.close()
+    clock.advance(10 * TWO_MINUTES_MS)
+    assert members(clients) == ["ann"]
+
+
+@pytest.mark.proves("NotifyClientTermination")
+def test_a_client_that_says_good_bye_is_forgotten_everywhere(clients: Clients) -> None:
+    clients.introduce(consumer("ann"), [READERS])
+    clients.refresh(clients.profile("ann"), GroupConfig("others"))
+    clients.introduce(consumer("bob"), [READERS])
+    clients.introduce(producer("eve", "orders", "clicks"), [])
+    clients.terminate("ann", READERS)
+    clients.terminate("eve", None)
+    assert (members(clients), members(clients, "others"), clients.producers.groups()) == (["bob"], [], [])
+    assert [profile.channel.client_id for profile in clients.profiles()] == ["bob"]
+
+
+def test_clients_have_a_limit_and_leaving_makes_room(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CLIENTS_MAX", 1)
+    clients.introduce(producer("ann"), [])
+    with pytest.raises(TooManyRequests, match="1 clients are connected already"):
+        clients.introduce(producer("bob"), [])
+    clients.introduce(producer("ann"), [])
+    clients.terminate("ann", None)
+    clients.introduce(producer("bob"), [])
+    assert [profile.channel.client_id for profile in clients.profiles()] == ["bob"]
+
+
+def test_nobody_is_looked_for_when_nobody_is_there(clients: Clients, clock: ManualClock) -> None:
+    assert clock.next_due_ms() is None
+    clients.introduce(consumer("ann"), [READERS])
+    assert clock.next_due_ms() == 10_000
+    clock.advance(TWO_MINUTES_MS + 10_000)
+    assert clock.next_due_ms() is None
+    clients.introduce(producer("ann", "orders"), [])
+    assert clock.next_due_ms() == TWO_MINUTES_MS + 20_000
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+def test_commands_reach_the_newest_stream_of_a_client(clients: Clients) -> None:
+    assert not clients.send("ann", "nobody listens")
+    older, newer = clients.open_stream("ann"), clients.open_stream("ann")
+    assert clients.send("ann", "hello")
+    clients.close_stream(older)  # which is not the one that counts
+    assert clients.send("ann", "hello again")
+    clients.close_stream(newer)
+    assert not clients.send("ann", "nobody listens any more")
+
+
+def test_streams_have_a_limit_and_closing_makes_room(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "TELEMETRY_STREAMS_MAX", 1)
+    stream = clients.open_stream("ann")
+    with pytest.raises(TooManyRequests, match="1 telemetry streams"):
+        clients.open_stream("ann")
+    clients.close_stream(stream)
+    clients.open_stream("bob")
+    assert clients.send("bob", "hello")
+
+
+def test_producers_of_a_topic_are_asked_in_turn_as_long_as_they_listen(clients: Clients) -> None:
+    for client_id in ("ann", "bob", "eve"):
+        clients.introduce(producer(client_id, "orders"), [])
+    assert clients.one_of_producers("orders") is None
+    streams = {client_id: clients.open_stream(client_id) for client_id in ("ann", "bob")}
+    assert {clients.one_of_producers("orders") for _ in range(6)} == {"ann", "bob"}
+    for _ in range(COMMANDS_WAITING_MAX):
+        streams["ann"].offer("ignored")
+    assert {clients.one_of_producers("orders") for _ in range(6)} == {"bob"}
+    assert clients.one_of_producers("clicks") is None
+
+
+def test_a_client_without_stream_stays_a_member(clients: Clients) -> None:
+    clients.introduce(consumer("ann"), [READERS])
+    clients.close_stream(clients.open_stream("ann"))
+    assert members(clients) == ["ann"]

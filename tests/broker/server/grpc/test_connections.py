@@ -1,0 +1,45 @@
+"""Limits of connections: what is let in, and what must not be cut off."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from rmqpull_broker.core.pulling.parking import PARKED_PULLS_MAX
+from rmqpull_broker.server.grpc.connections import CALLS_MAX, OPTIONS, PENDING_CALLS_MAX, STREAMS_PER_CONNECTION_MAX
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+
+if TYPE_CHECKING:
+    from tests.broker.server.conftest import Play, Stage
+
+BURST = 4_000
+"""Above the 3,000 waiting calls at which gRPC by itself would cancel every further one."""
+
+
+def test_each_option_is_given_once() -> None:
+    names = [name for name, _ in OPTIONS]
+    assert len(names) == len(set(names))
+
+
+def test_whoever_may_park_may_also_come_in() -> None:
+    assert CALLS_MAX > PARKED_PULLS_MAX
+    assert STREAMS_PER_CONNECTION_MAX <= PENDING_CALLS_MAX < CALLS_MAX
+
+
+def test_nothing_ends_a_connection_that_is_in_use() -> None:
+    options = dict(OPTIONS)
+    # An age limit would cut off parked pulls and Telemetry; so would a limit to pings on silent streams.
+    assert "grpc.max_connection_age_ms" not in options
+    assert options["grpc.http2.max_pings_without_data"] == 0
+    assert options["grpc.keepalive_time_ms"] < options["grpc.max_connection_idle_ms"]
+
+
+def test_a_burst_of_calls_is_answered_to_the_last(play: Play) -> None:
+    route = service.QueryRouteRequest(topic=v2.Resource(name="orders"))
+
+    async def story(stage: Stage) -> None:
+        answers = await asyncio.gather(*(stage.call(route) for _ in range(BURST)))
+        assert {answer.status.code for [answer] in answers} == {v2.Code.OK}
+
+    play(story)

@@ -1,0 +1,87 @@
+"""The one way in and out of all handlers: what is logged of a call, and what never is."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from rmqpull_broker.server.grpc import entrance
+from rmqpull_broker.server.observability.logs import JsonFormatter
+from rmqpull_proto import rpc
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+
+if TYPE_CHECKING:
+    from tests.broker.conftest import Client, Connect
+    from tests.broker.server.conftest import Parkings
+
+    from rmqpull_broker.testing import RunningBroker
+
+SINGLE = v2.MessageQueue(topic=v2.Resource(name="single"))
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[object, ...]]:
+    names = ("rpc", "client_id", "topic", "code")
+    return [tuple(vars(line)[name] for name in names) for line in caplog.records if line.name.endswith("access")]
+
+
+def test_every_call_is_in_the_access_log_for_who_wants_it(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "rmqpull_broker"):
+        client.pull(SINGLE, 0)
+        client.call("QueryRoute", service.QueryRouteRequest(topic=v2.Resource(name="unknown")))
+        client.send_bodies("single", b"a body that nobody else is to read", b"x")
+        client.channel.close()
+    assert logged(caplog) == [
+        ("PullMessage", "tester", "single", "MESSAGE_NOT_FOUND"),
+        ("QueryRoute", "tester", "unknown", "TOPIC_NOT_FOUND"),
+        ("SendMessage", "tester", "single", "OK"),
+    ]
+    assert "nobody else" not in "".join(map(JsonFormatter().format, caplog.records))
+
+
+def test_without_debug_nothing_is_logged_of_calls(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        client.send_bodies("single", b"x")
+    assert not caplog.records
+
+
+def test_a_caller_that_went_away_is_logged_as_such(
+    client: Client, parkings: Parkings, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, "rmqpull_broker"):
+        pull = client.start_pull(SINGLE, 0, wait_ms=60_000)
+        parkings.await_parked()
+        pull.cancel()
+        parkings.await_left()
+        client.pull(SINGLE, 0)
+    assert ("PullMessage", "tester", "single", "CANCELLED") in logged(caplog)
+
+
+def test_credentials_are_never_logged(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
+    method = rpc.MESSAGING.methods["QueryRoute"]
+    credentials = (("authorization", "MQv2-HMAC-SHA1 Credential=hush"), ("x-mq-session-token", "hush"))
+    with caplog.at_level(logging.DEBUG, "rmqpull_broker"), grpc.insecure_channel(broker.endpoints) as channel:
+        call = channel.unary_unary(method.path, method.request.SerializeToString, method.response.FromString)
+        call(service.QueryRouteRequest(topic=SINGLE.topic), timeout=60, metadata=credentials)
+    assert logged(caplog) == [("QueryRoute", "", "single", "CLIENT_ID_REQUIRED")]
+    assert "hush" not in "".join(map(JsonFormatter().format, caplog.records))
+
+
+def test_a_failure_of_ours_is_logged_with_who_asked_for_what(
+    connect: Connect, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("rmqpull_broker.server.handlers.v2.pull_message.pull_messages", lambda *_: 1 // 0)
+    assert connect(broker.endpoints, "unlucky").pull(SINGLE, 0).code == "INTERNAL_SERVER_ERROR"
+    [line] = caplog.records
+    assert (vars(line)["rpc"], vars(line)["client_id"], vars(line)["topic"]) == ("PullMessage", "unlucky", "single")
+    assert line.exc_info
+
+
+@pytest.mark.parametrize(
+    ("peer", "host"), [("ipv4:127.0.0.1:50123", "127.0.0.1"), ("ipv6:%5B::1%5D:50123", "::1"), ("ipv6:[::1]:5", "::1")]
+)
+def test_a_peers_address_is_read_in_every_notation(peer: str, host: str) -> None:
+    assert entrance._peer_host(peer) == host

@@ -1,0 +1,292 @@
+"""Telemetry over gRPC: settings go in and come back, and how a stream ends (rocketmq-semantics 5.7)."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.state.facts import GroupPut
+from rmqpull_broker.server.clients import clients, telemetry_stream
+from rmqpull_broker.server.handlers.v2 import telemetry
+from rmqpull_broker.server.wire import limits
+from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+
+if TYPE_CHECKING:
+    from tests.broker.conftest import Client, Connect
+    from tests.broker.server.conftest import Edge, Introduce, SettingsOf
+
+FAILED = "process client telemetryCommand failed. "
+
+
+def told(client: Client, settings: v2.Settings) -> v2.Settings:
+    """What the server answers to settings; the answer is one that every official client takes."""
+    conversation = client.converse("Telemetry")
+    conversation.say(service.TelemetryCommand(settings=settings))
+    answer = conversation.hear()
+    conversation.cancel()
+    assert answer.status.code == v2.Code.OK
+    assert answer.settings.WhichOneof("pub_sub") == settings.WhichOneof("pub_sub")
+    assert not answer.settings.metric.on
+    return answer.settings  # type: ignore[no-any-return]
+
+
+def ending(client: Client, *commands: service.TelemetryCommand) -> tuple[str, str]:
+    """How a stream of these commands ends."""
+    conversation = client.converse("Telemetry")
+    for command in commands:
+        conversation.say(command)
+    return conversation.outcome()
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("topics", [["orders"], ["orders", "unknown"], []])
+def test_a_producer_is_told_how_to_send(client: Client, settings_of: SettingsOf, topics: list[str]) -> None:
+    settings = told(client, settings_of("PRODUCER", *topics))
+    assert [topic.name for topic in settings.publishing.topics] == topics
+    assert (settings.publishing.max_body_size, settings.publishing.validate_message_type) == (4_194_304, True)
+    policy = settings.backoff_policy
+    backoff = policy.exponential_backoff
+    assert policy.WhichOneof("strategy") == "exponential_backoff"
+    assert (policy.max_attempts, backoff.initial.ToMilliseconds(), backoff.max.ToMilliseconds()) == (3, 10, 1000)
+    assert backoff.multiplier == 2
+
+
+@pytest.mark.parametrize("client_type", ["PUSH_CONSUMER", "SIMPLE_CONSUMER", "PULL_CONSUMER"])
+def test_a_consumer_is_told_how_to_receive(client: Client, settings_of: SettingsOf, client_type: str) -> None:
+    settings = told(client, settings_of(client_type, "orders", group="readers"))
+    subscription, policy = settings.subscription, settings.backoff_policy
+    assert (subscription.group.name, subscription.receive_batch_size, subscription.fifo) == ("readers", 32, False)
+    assert subscription.long_polling_timeout.seconds == 20
+    assert policy.max_attempts == 17
+    assert [delay.seconds for delay in policy.customized_backoff.next][:5] == [1, 5, 10, 30, 60]
+    assert len(policy.customized_backoff.next) == 18
+
+
+def test_the_servers_word_replaces_the_clients(client: Client, settings_of: SettingsOf) -> None:
+    settings = settings_of("PUSH_CONSUMER", "orders", group="readers")
+    settings.subscription.fifo = True
+    settings.backoff_policy.exponential_backoff.multiplier = 9
+    settings.metric.on = True
+    settings.user_agent.version = "5.2.0"
+    answered = told(client, settings)
+    assert not answered.subscription.fifo
+    assert answered.backoff_policy.WhichOneof("strategy") == "customized_backoff"
+    assert answered.user_agent.version == "5.2.0"
+
+
+def test_every_settings_command_is_answered_and_the_stream_stays_open(
+    client: Client, settings_of: SettingsOf, introduce: Introduce
+) -> None:
+    conversation = introduce(client, "PRODUCER", "orders")
+    conversation.say(service.TelemetryCommand(settings=settings_of("PRODUCER", "orders", "clicks")))
+    assert len(conversation.hear().settings.publishing.topics) == 2
+    conversation.say(service.TelemetryCommand(thread_stack_trace=service.ThreadStackTrace(nonce="?")))
+    conversation.say(service.TelemetryCommand())
+    conversation.end()
+    assert conversation.outcome() == ("OK", "")
+
+
+def test_a_consumers_settings_make_its_group_and_retry_topic(client: Client, introduce: Introduce) -> None:
+    introduce(client, "PUSH_CONSUMER", "orders", group="readers")
+    resource = v2.Resource(name="%RETRY%readers")
+    assert client.code("QueryRoute", service.QueryRouteRequest(topic=resource)) == "OK"
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_settings_must_say_what_the_client_is(client: Client) -> None:
+    code, details = ending(client, service.TelemetryCommand(settings=v2.Settings()))
+    assert (code, details) == ("INVALID_ARGUMENT", "there is no publishing or subscription data in settings")
+
+
+@pytest.mark.parametrize(
+    ("client_type", "topic", "group", "code", "reason"),
+    [
+        ("PRODUCER", "a.b", "", "INVALID_ARGUMENT", "The specified topic contains illegal characters"),
+        ("PRODUCER", "TBW102", "", "INVALID_ARGUMENT", "cannot access system topic"),
+        ("PUSH_CONSUMER", "orders", "a.b", "INVALID_ARGUMENT", "The specified group contains illegal characters"),
+        ("PUSH_CONSUMER", "orders", "CID_RMQ_SYS_X", "INVALID_ARGUMENT", "cannot use system consumer group"),
+        (
+            "LITE_PUSH_CONSUMER",
+            "orders",
+            "readers",
+            "INTERNAL",
+            "Client type is not consumer, type: LITE_PUSH",
+        ),
+        ("LITE_SIMPLE_CONSUMER", "orders", "readers", "INTERNAL", "Client type is not consumer"),
+        ("PRODUCER", "orders", "readers", "INTERNAL", "Client type is not consumer, type: PRODUCER"),
+    ],
+)
+def test_bad_settings_end_the_stream(
+    client: Client, settings_of: SettingsOf, client_type: str, topic: str, group: str, code: str, reason: str
+) -> None:
+    settings = settings_of(client_type, topic, group=group)
+    seen, details = ending(client, service.TelemetryCommand(settings=settings))
+    assert (seen, details[: len(FAILED + reason)]) == (code, FAILED + reason)
+
+
+def test_bars_alone_are_no_filter_and_malformed_sql_is_left_to_the_pull(
+    client: Client, settings_of: SettingsOf
+) -> None:
+    bars = v2.FilterExpression(type=v2.FilterType.TAG, expression="||")
+    settings = settings_of("PUSH_CONSUMER", "orders", group="readers", expression=bars)
+    outcome = ending(client, service.TelemetryCommand(settings=settings))
+    assert outcome == ("INVALID_ARGUMENT", f"{FAILED}expression format is not correct")
+    malformed = v2.FilterExpression(type=v2.FilterType.SQL, expression="a =")
+    told(client, settings_of("PUSH_CONSUMER", "orders", group="readers", expression=malformed))
+
+
+def test_an_unknown_client_type_is_named_by_its_number(client: Client, settings_of: SettingsOf) -> None:
+    settings = settings_of("PUSH_CONSUMER", "orders", group="readers")
+    settings.client_type = 99
+    _, details = ending(client, service.TelemetryCommand(settings=settings))
+    assert details == f"{FAILED}Client type is not consumer, type: 99"
+
+
+def test_a_client_without_id_is_told_so_and_its_stream_ends(broker: RunningBroker, connect: Connect) -> None:
+    conversation = connect(broker.endpoints, client_id="").converse("Telemetry")
+    assert conversation.hear().status.code == v2.Code.CLIENT_ID_REQUIRED
+    assert conversation.outcome() == ("OK", "")
+
+
+def test_settings_have_limits(client: Client, settings_of: SettingsOf) -> None:
+    many = settings_of("PRODUCER", *(f"topic-{number}" for number in range(limits.SUBSCRIPTIONS_MAX + 1)))
+    chatty = settings_of("PRODUCER", "orders")
+    chatty.client_properties.update({str(number): "" for number in range(33)})
+    heavy = settings_of("PRODUCER", "orders")
+    heavy.user_agent.platform = "x" * limits.SETTINGS_BYTES_MAX
+    reasons = [ending(client, service.TelemetryCommand(settings=settings)) for settings in (many, chatty, heavy)]
+    assert [code for code, _ in reasons] == ["INVALID_ARGUMENT"] * 3
+    said = ("1001 topics are above the max 1000", "33 client properties", "bytes are above the max 262144")
+    assert all(part in details for part, (_, details) in zip(said, reasons, strict=True))
+
+
+@pytest.mark.parametrize("limit", ["CLIENTS_MAX", "TELEMETRY_STREAMS_MAX"])
+def test_clients_and_streams_have_limits(
+    limit: str,
+    broker: RunningBroker,
+    connect: Connect,
+    introduce: Introduce,
+    settings_of: SettingsOf,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clients, limit, 1)
+    introduce(connect(broker.endpoints, "first"), "PRODUCER", "orders")
+    second = connect(broker.endpoints, "second")
+    code, details = ending(second, service.TelemetryCommand(settings=settings_of("PRODUCER", "orders")))
+    assert (code, "1 " in details, "come back later" in details) == ("INVALID_ARGUMENT", True, True)
+
+
+def test_a_mistake_of_ours_ends_the_stream_as_internal(
+    client: Client, settings_of: SettingsOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry, "_copy", lambda _: 1 // 0)
+    code, details = ending(client, service.TelemetryCommand(settings=settings_of("PRODUCER", "orders")))
+    assert (code, details) == ("INTERNAL", "ZeroDivisionError: integer division or modulo by zero")
+
+
+def test_a_client_that_goes_away_leaves_no_stream(
+    client: Client, introduce: Introduce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: queue.SimpleQueue[str] = queue.SimpleQueue()
+    close_stream = clients.Clients.close_stream
+
+    def close_and_tell(self: clients.Clients, stream: telemetry_stream.TelemetryStream) -> None:
+        close_stream(self, stream)
+        left.put(stream.client_id)
+
+    monkeypatch.setattr(clients.Clients, "close_stream", close_and_tell)
+    introduce(client, "PRODUCER", "orders").cancel()
+    assert left.get(timeout=60) == "tester"
+
+
+def test_a_stopping_broker_ends_its_streams(connect: Connect, introduce: Introduce) -> None:
+    with running_broker(topics={"orders": 1}) as broker:
+        conversation = introduce(connect(broker.endpoints), "PRODUCER", "orders")
+    assert conversation.outcome() == ("OK", "")
+
+
+def test_response_headers_come_before_anything_is_said(client: Client) -> None:
+    conversation = client.converse("Telemetry")
+    conversation.await_headers()
+    conversation.end()
+    assert conversation.outcome() == ("OK", "")
+
+
+# --- without gRPC: what a running broker has no switch for ------------------------------------------------------------
+
+
+async def said(*settings: v2.Settings) -> AsyncIterator[service.TelemetryCommand]:
+    for part in settings:
+        yield service.TelemetryCommand(settings=part)
+
+
+def answers(edge: Edge, *settings: v2.Settings) -> list[v2.Settings]:
+    async def converse() -> list[v2.Settings]:
+        responses = telemetry.answer(edge.service, said(*settings), edge.caller())
+        answered = [response.settings async for response in responses]
+        await edge.group_commit.close()
+        return answered
+
+    return asyncio.run(converse())
+
+
+def test_a_group_that_consumes_in_order_is_told_so(new_edge: type[Edge], settings_of: SettingsOf) -> None:
+    edge = new_edge()
+    edge.state.apply([GroupPut(GroupConfig("readers", consume_message_orderly=True, retry_max_times=4))])
+    (answered,) = answers(edge, settings_of("PUSH_CONSUMER", "orders", group="readers"))
+    assert answered.subscription.fifo
+    assert answered.backoff_policy.max_attempts == 5
+
+
+def test_what_the_client_said_is_registered(new_edge: type[Edge], settings_of: SettingsOf) -> None:
+    edge = new_edge()
+    reds = v2.FilterExpression(type=v2.FilterType.TAG, expression="red || blue")
+    answers(edge, settings_of("PULL_CONSUMER", "orders", group="readers", expression=reds))
+    info = edge.clients.consumers.consumer_group("readers")
+    assert info is not None
+    assert [(c.client_id, c.language, c.version) for c in info.channels] == [("tester", "PYTHON", "5.1.2")]
+    subscription = info.subscription("orders")
+    assert subscription is not None
+    assert subscription.tags == {"red", "blue"}
+    assert (subscription.expression_type, subscription.sub_version) == ("TAG", edge.clock.wall_ms())
+
+
+def test_a_producer_is_one_of_a_group_per_topic(new_edge: type[Edge], settings_of: SettingsOf) -> None:
+    edge = new_edge()
+    answers(edge, settings_of("PRODUCER", "orders", "clicks", "orders"))
+    assert edge.clients.producers.groups() == ["clicks", "orders"]
+
+
+def test_a_group_that_may_not_be_created_leaves_the_client_its_own_settings(
+    new_edge: type[Edge], settings_of: SettingsOf
+) -> None:
+    edge = new_edge(properties=BrokerProperties(auto_create_subscription_group=False))
+    settings = settings_of("SIMPLE_CONSUMER", "orders", group="readers")
+    settings.subscription.long_polling_timeout.FromSeconds(5)
+    own = v2.Settings()
+    own.CopyFrom(settings)
+    own.backoff_policy.max_attempts = 2
+    filled, kept = answers(edge, settings, own)
+    assert (filled.subscription.long_polling_timeout.seconds, filled.subscription.receive_batch_size) == (5, 32)
+    assert (filled.backoff_policy.max_attempts, kept.backoff_policy.max_attempts) == (17, 2)
+    assert edge.clients.consumers.consumer_group("readers") is None
+
+
+def test_a_client_that_does_not_read_its_answers_is_cut_off(
+    new_edge: type[Edge], settings_of: SettingsOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry_stream, "COMMANDS_WAITING_MAX", 0)
+    with pytest.raises(Exception, match="the answers to earlier settings were not read yet"):
+        answers(new_edge(), settings_of("PRODUCER", "orders"))

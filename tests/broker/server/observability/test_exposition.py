@@ -1,0 +1,183 @@
+"""The page of metrics: what is on it, and how it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.state.facts import OffsetsCommitted, RowsStored
+from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.grpc.listening import PortUnavailable
+from rmqpull_broker.server.observability import exposition
+from rmqpull_broker.server.observability.exposition import Exposition
+from rmqpull_broker.server.runtime.metrics import Metrics
+from rmqpull_broker.server.runtime.parking import Parking
+from rmqpull_broker.store.memory_storage import MemoryStorage
+from rmqpull_broker.store.queues.queues import ConsumeQueues
+
+if TYPE_CHECKING:
+    from tests.broker.server.conftest import Play, Stage
+
+
+class Watched:
+    """A broker's state with an exposition, and nothing else of a broker."""
+
+    def __init__(self) -> None:
+        self.state = BrokerState(ConsumeQueues(), ("broker-a",), BrokerProperties())
+        self.metrics = Metrics()
+        parking = Parking(self.state.store, ManualClock())
+        self.exposition = Exposition(self.state, MemoryStorage(), self.metrics, parking)
+
+    def store(self, topic: str, count: int) -> None:
+        message = Message(b"x", "m")
+        rows = tuple(StoredMessage(message, offset, 0, "here") for offset in range(count))
+        self.state.apply([RowsStored(MessageQueue(topic, "broker-a", 0), rows)])
+
+    def commit(self, group: str, topic: str, offset: int) -> None:
+        self.state.apply([OffsetsCommitted(group, ((MessageQueue(topic, "broker-a", 0), offset),))])
+
+    def samples(self) -> dict[tuple[str, ...], float]:
+        """What the page says, by name and the values of the labels, which come in the order of their names."""
+        page = asyncio.run(self.exposition.page()).decode()
+        families = list(text_string_to_metric_families(page))
+        assert all(family.documentation for family in families)
+        return {
+            (
+                sample.name.removeprefix("rmqpull_broker_"),
+                *(value for _, value in sorted(sample.labels.items())),
+            ): sample.value
+            for family in families
+            for sample in family.samples
+        }
+
+
+def test_counters_are_shown_under_their_labels() -> None:
+    watched = Watched()
+    watched.metrics.messages_in["orders"] = 3
+    watched.metrics.bytes_out["bills"] = 7
+    watched.metrics.pulls["FOUND"] = 2
+    watched.metrics.answered("SendMessage", 20_000, 0.001)
+    watched.metrics.answered("SendMessage", "CANCELLED", 400)
+    samples = watched.samples()
+    assert samples["messages_in_total", "orders"] == 3
+    assert samples["bytes_out_total", "bills"] == 7
+    assert samples["pulls_total", "FOUND"] == 2
+    assert samples["calls_total", "OK", "SendMessage"] == samples["calls_total", "CANCELLED", "SendMessage"] == 1
+
+
+def test_histograms_are_cumulative() -> None:
+    watched = Watched()
+    for command_count in (1, 2, 20_000):
+        watched.metrics.written(command_count, 0.001, None)
+    watched.metrics.answered("SendMessage", 20_000, 0.3)
+    samples = watched.samples()
+    buckets = [samples["sync_commands_bucket", bound] for bound in ("1.0", "2.0", "10000.0", "+Inf")]
+    assert buckets == [1, 2, 2, 3]
+    assert (samples["sync_commands_count",], samples["sync_commands_sum",]) == (3, 20_003)
+    assert samples["call_seconds_bucket", "0.25", "SendMessage"] == 0
+    assert samples["call_seconds_bucket", "0.5", "SendMessage"] == 1
+
+
+def test_lag_is_what_lies_between_a_groups_offsets_and_the_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exposition, "_ROWS_BETWEEN_PAUSES", 1)
+    watched = Watched()
+    watched.store("orders", 10)
+    watched.commit("near", "orders", 9)
+    watched.commit("far", "orders", 2)
+    watched.commit("beyond", "orders", 12)
+    watched.commit("far", "unwritten", 0)
+    lags = {key[1:]: value for key, value in watched.samples().items() if key[0] == "consumer_lag"}
+    assert lags == {("near", "orders"): 1, ("far", "orders"): 8, ("beyond", "orders"): 0, ("far", "unwritten"): 0}
+
+
+def test_the_most_lag_is_shown_when_there_is_too_much_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exposition, "LAG_SERIES_MAX", 1)
+    watched = Watched()
+    watched.store("orders", 10)
+    for group, offset in (("near", 9), ("far", 2)):
+        watched.commit(group, "orders", offset)
+    assert [key[1:] for key in watched.samples() if key[0] == "consumer_lag"] == [("far", "orders")]
+
+
+def test_gauges_follow_the_broker(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        page = (await get(stage, "/metrics")).decode()
+        topics = len(stage.server.state.topics)
+        for line in ("parked_pulls 0.0", "groups 0.0", f"topics {topics}.0", "commit_log_bytes "):
+            assert f"\nrmqpull_broker_{line}" in page
+        assert "\nprocess_resident_memory_bytes " in page
+
+    play(story)
+
+
+async def converse(port: int, request: bytes) -> bytes:
+    """What a request is answered: nothing when the connection is closed, in whichever way."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(request)
+        return await reader.read()
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+async def get(stage: Stage, path: str) -> bytes:
+    port = await stage.server.expose_metrics("127.0.0.1", 0)
+    return await converse(port, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "with_body"),
+    [
+        (b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", b"200 OK", True),
+        (b"GET /metrics?name[]=up HTTP/1.1\r\n\r\n", b"200 OK", True),
+        (b"GET / HTTP/1.0\r\n\r\n", b"200 OK", True),
+        (b"HEAD /metrics HTTP/1.1\r\n\r\n", b"200 OK", False),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", b"405 Method Not Allowed", True),
+        (b"GET /admin HTTP/1.1\r\n\r\n", b"404 Not Found", True),
+        (b"\r\n\r\n", b"404 Not Found", True),
+    ],
+)
+def test_the_page_is_asked_for_by_http(play: Play, request_: bytes, status: bytes, with_body: bool) -> None:
+    async def story(stage: Stage) -> None:
+        port = await stage.server.expose_metrics("127.0.0.1", 0)
+        head, _, body = (await converse(port, request_)).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 " + status + b"\r\n")
+        assert bool(body) is with_body
+        if with_body:
+            assert f"Content-Length: {len(body)}".encode() in head
+
+    play(story)
+
+
+def test_a_request_without_end_is_cut_off(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        port = await stage.server.expose_metrics("127.0.0.1", 0)
+        assert await converse(port, b"GET /" + b"x" * 2 * exposition.REQUEST_BYTES_MAX) == b""
+
+    play(story)
+
+
+def test_more_connections_than_there_is_room_for_are_closed(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exposition, "CONNECTIONS_MAX", 0)
+
+    async def story(stage: Stage) -> None:
+        assert await get(stage, "/metrics") == b""
+
+    play(story)
+
+
+def test_an_address_that_is_taken_is_named(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        port = await stage.server.expose_metrics("127.0.0.1", 0)
+        with pytest.raises(PortUnavailable, match=f"127.0.0.1:{port} for metrics: Address already in use"):
+            await stage.server.expose_metrics("127.0.0.1", port)
+
+    play(story)

@@ -1,0 +1,240 @@
+"""Retention by the clock, on a broker that serves: what was acknowledged and not delivered is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.waiting import until
+
+from rmqpull_broker.core.admin.topics import create_topic
+from rmqpull_broker.core.errors import ServiceNotAvailable
+from rmqpull_broker.core.messages.ids import MessageIds
+from rmqpull_broker.core.model import Bounds, Message, MessageQueue, TopicConfig, TopicType
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.sending.queue_selection import QueueSelector
+from rmqpull_broker.core.sending.sending import Sender
+from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, end_transaction
+from rmqpull_broker.core.state import trimming
+from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.runtime.cleaning import Cleaning
+from rmqpull_broker.server.runtime.group_commit import GroupCommit
+from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from rmqpull_broker.store.storage import DiskStorage, StorageOptions
+from rmqpull_broker.testing import RunningBroker, running_broker
+
+HOUR_MS = 3_600_000
+TOPICS: Any = {"later": (1, TopicType.DELAY), "payments": (1, TopicType.TRANSACTION), "orders": 1}
+LATER = MessageQueue("later", "broker-a", 0)
+TIMER = MessageQueue("rmq_sys_wheel_timer", "broker-a", 0)
+
+Start = Callable[..., AbstractContextManager[RunningBroker]]
+
+
+@pytest.fixture(params=["memory", "disk"])
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
+    """Starts a broker that keeps messages for an hour, on a manual clock."""
+
+    def started(**properties: Any) -> AbstractContextManager[RunningBroker]:
+        data_dir = None if request.param == "memory" else str(tmp_path)
+        limits = BrokerProperties(file_reserved_time=1, **properties)
+        return running_broker(TOPICS, data_dir=data_dir, clock="manual", properties=limits)
+
+    return started
+
+
+def send_due_in(broker: RunningBroker, ms: int, body: bytes = b"x") -> None:
+    broker.send("later", Message(body, "", delivery_timestamp_ms=broker.clock.now_ms() + ms))
+
+
+def bodies(broker: RunningBroker, topic: str) -> list[bytes]:
+    return [row.message.body for row in broker.messages(topic)]
+
+
+def test_a_delayed_message_comes_although_it_waits_for_longer_than_messages_are_kept(start: Start) -> None:
+    with start() as broker:
+        due_ms = broker.clock.now_ms() + 2 * HOUR_MS
+        broker.send("orders", b"old")
+        send_due_in(broker, 2 * HOUR_MS)
+        broker.clock.advance(minutes=61)
+        assert bodies(broker, "orders") == []
+        broker.clock.advance(minutes=58, seconds=58)
+        assert bodies(broker, "later") == []
+        broker.clock.advance(seconds=2)
+        (row,) = broker.messages("later")
+        assert due_ms - 1_000 <= row.store_timestamp_ms <= due_ms
+        broker.clock.advance(minutes=30)
+        assert bodies(broker, "later") == [b"x"]
+
+
+def test_a_half_message_can_be_committed_although_it_waits_for_longer_than_messages_are_kept(start: Start) -> None:
+    with start(transaction_time_out=2 * HOUR_MS) as broker:
+        half = Message(b"paid", "ID", transactional=True, system_properties={"PGROUP": "payments"})
+        broker.send("payments", half)
+        broker.clock.advance(minutes=61)
+        end = TransactionEnd("ID", "payments", Resolution.COMMIT)
+        now_ms = broker.clock.now_ms()
+        broker.change(lambda draft: end_transaction(draft, end, now_ms, "store"))
+        assert bodies(broker, "payments") == [b"paid"]
+
+
+def test_a_half_message_that_nobody_ends_is_given_up_at_its_check(start: Start) -> None:
+    given_up = MessageQueue("TRANS_CHECK_MAX_TIME_TOPIC", "broker-a", 0)
+    with start(transaction_time_out=2 * HOUR_MS) as broker:
+        half = Message(b"paid", "ID", transactional=True, system_properties={"PGROUP": "payments"})
+        broker.send("payments", half)
+        broker.clock.advance(minutes=119)
+        assert broker.look(lambda state: (len(state.halves), state.bounds(given_up).max_offset)) == (1, 0)
+        broker.clock.advance(minutes=2)
+        assert broker.look(lambda state: (len(state.halves), state.bounds(given_up).max_offset)) == (0, 1)
+
+
+def test_more_waiting_bytes_than_retention_leaves_are_kept_and_not_stored_again_in_every_pass(start: Start) -> None:
+    with start(retention_bytes=10_000, mapped_file_size_commit_log=4_096) as broker:
+        for number in range(30):
+            send_due_in(broker, HOUR_MS // 2, b"%02d" % number * 500)
+        broker.clock.advance(minutes=29)
+        assert broker.look(lambda state: (len(state.delayed), state.bounds(TIMER).max_offset <= 90)) == (30, True)
+        broker.clock.advance(minutes=1)
+        assert broker.look(lambda state: (len(state.delayed), state.bounds(LATER).max_offset)) == (0, 30)
+
+
+def test_a_message_that_waits_for_half_a_day_pins_no_disk(tmp_path: Path) -> None:
+    limits = BrokerProperties(file_reserved_time=1, mapped_file_size_commit_log=64 << 10)
+    with running_broker(TOPICS, data_dir=str(tmp_path), clock="manual", properties=limits) as broker:
+        send_due_in(broker, 12 * HOUR_MS, b"last")
+        for _ in range(6):
+            assert bodies(broker, "later") == []
+            broker.send("orders", *[bytes(10_000)] * 100)
+            broker.clock.advance(hours=2)
+            assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 1_000_000
+        assert bodies(broker, "later") == [b"last"]
+
+
+class FullDisk(MemoryFileSystem):
+    """A disk on which so many bytes are free, whatever is written."""
+
+    free = 1 << 30
+
+    def free_bytes(self) -> int:
+        return self.free
+
+
+class Full:
+    """A broker whose disk is full, and whose messages are old: some can be read, some wait."""
+
+    def __init__(self, waiting: int) -> None:
+        self.disk = FullDisk()
+        storage = DiskStorage(self.disk, StorageOptions(segment_bytes=2_000))
+        self.state = BrokerState(storage.store, ["broker-a"])
+        storage.recover(self.state)
+        self.group_commit = GroupCommit(self.state, storage, lambda facts: None)
+        self.sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "host")
+        self.waiting = waiting
+
+    async def fill(self) -> None:
+        later = TopicConfig("later", 1, 1, TopicType.DELAY)
+        await self.group_commit.execute(lambda draft: create_topic(draft, later))
+        message = Message(bytes(1_000), "ID", delivery_timestamp_ms=1_000 + 2 * HOUR_MS)
+        for _ in range(self.waiting):
+            await self.group_commit.execute(lambda draft: self.sender.send(draft, "later", [message], 1_000))
+        self.disk.free = 1 << 20
+
+    def logs(self) -> list[str]:
+        return [name for name in self.disk.names() if name.endswith(".log")]
+
+
+def test_a_full_disk_lets_old_messages_go_although_some_of_them_wait() -> None:
+    async def story() -> None:
+        full = Full(waiting=9)
+        await full.fill()
+        before = full.logs()
+        for _ in range(20):
+            await full.group_commit.expire(1_000 + 100 * HOUR_MS)
+        assert len(full.state.delayed) == 9
+        assert not set(before) & set(full.logs())
+        await full.group_commit.close()
+
+    asyncio.run(story())
+
+
+def test_a_full_disk_lets_messages_above_the_size_limit_go_although_a_pass_stored_as_much_again() -> None:
+    async def story() -> None:
+        full = Full(waiting=9)
+        full.state.properties = BrokerProperties(retention_bytes=10_000)
+        await full.fill()
+        full.disk.free = 1 << 30
+        await full.group_commit.expire(2_000)
+        await full.group_commit.execute(lambda draft: create_topic(draft, TopicConfig("orders", 1, 1)))
+        message = Message(bytes(1_000), "ID")
+        for _ in range(5):
+            await full.group_commit.execute(lambda draft: full.sender.send(draft, "orders", [message], 2_000))
+        full.disk.free = 1 << 20
+        for _ in range(20):
+            await full.group_commit.expire(3_000)
+        orders = full.state.bounds(MessageQueue("orders", "broker-a", 0))
+        assert (len(full.state.delayed), orders) == (9, Bounds(5, 5))
+        await full.group_commit.close()
+
+    asyncio.run(story())
+
+
+def test_what_cannot_be_stored_again_keeps_its_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trimming, "PUT_AGAIN_MAX", 1)
+
+    async def story() -> None:
+        full = Full(waiting=9)
+        await full.fill()
+        before, places = full.logs(), [*full.state.delayed]
+        with pytest.raises(ServiceNotAvailable, match="too many delayed and half messages wait in what should go"):
+            await full.group_commit.expire(1_000 + 100 * HOUR_MS)
+        assert (full.logs(), [*full.state.delayed]) == (before, places)
+        full.disk.free = 1 << 30
+        await full.group_commit.expire(1_000 + 100 * HOUR_MS)
+        assert not set(before) & set(full.logs())
+        assert len(full.state.delayed) == 9
+        await full.group_commit.close()
+
+    asyncio.run(story())
+
+
+def test_a_write_that_fails_loses_nothing_that_waits() -> None:
+    async def story() -> None:
+        full = Full(waiting=9)
+        await full.fill()
+        full.disk.free, before = 1 << 30, full.logs()
+        full.disk.fail_next.add("write")
+        with pytest.raises(ServiceNotAvailable):
+            await full.group_commit.expire(1_000 + 100 * HOUR_MS)
+        assert full.logs() == before
+        await full.group_commit.expire(1_000 + 100 * HOUR_MS)
+        assert len(full.state.delayed) == 9
+        assert not set(before) & set(full.logs())
+        await full.group_commit.close()
+
+    asyncio.run(story())
+
+
+def test_a_broker_that_stops_does_not_wait_for_a_whole_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trimming, "PUT_AGAIN_MAX", 1)
+
+    async def story() -> None:
+        full = Full(waiting=9)
+        await full.fill()
+        full.disk.free, before = 1 << 30, full.logs()
+        clock = ManualClock(1_000 + 100 * HOUR_MS)
+        cleaning = Cleaning(full.group_commit, clock)
+        cleaning.start()
+        clock.advance(10_000)
+        await until(lambda: full.state.bounds(TIMER).max_offset > 9, "begun")
+        await cleaning.stop()
+        assert full.state.bounds(TIMER).max_offset < 18
+        assert (len(full.state.delayed), set(before) <= set(full.logs())) == (9, True)
+        await full.group_commit.close()
+
+    asyncio.run(story())

@@ -1,0 +1,265 @@
+"""Calls that go wrong on demand: what a client sees, and what was done all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultRule, Target
+from rmqpull_broker.core.errors import BadRequest
+from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.runtime import faults as faults_module
+from rmqpull_broker.server.runtime.faults import Faults, targets_of
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+
+if TYPE_CHECKING:
+    from tests.broker.server.conftest import Play, Stage
+
+ORDERS = v2.Resource(name="orders")
+QUEUE = v2.MessageQueue(topic=ORDERS, id=1)
+ROUTE = service.QueryRouteRequest(topic=ORDERS)
+PULL = service.PullMessageRequest(group=v2.Resource(name="g"), message_queue=QUEUE, batch_size=32)
+SEND = service.SendMessageRequest(
+    messages=[v2.Message(topic=ORDERS, body=b"x", system_properties=v2.SystemProperties(message_id="m"))]
+)
+
+
+def test_the_next_calls_fail_with_a_code_and_a_sentence(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        stage.add("QueryRoute", FaultAction.FAIL, times=2, code="TOO_MANY_REQUESTS", message="not today")
+        [refused] = await stage.call(ROUTE)
+        assert (refused.status.code, refused.status.message) == (v2.Code.TOO_MANY_REQUESTS, "not today")
+        assert [await stage.code(ROUTE) for _ in range(2)] == ["TOO_MANY_REQUESTS", "OK"]
+        assert [(report.struck, report.left) for report in stage.faults.reports()] == [(2, 0)]
+
+    play(story)
+
+
+def test_a_fault_without_a_sentence_names_its_rule(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        rule_id = stage.add("PullMessage", FaultAction.FAIL)
+        [refused] = await stage.call(PULL)
+        assert refused.status.code == v2.Code.INTERNAL_SERVER_ERROR
+        assert refused.status.message == f"fault rule {rule_id} says so"
+
+    play(story)
+
+
+def test_a_rule_strikes_by_topic_queue_and_client(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        other = service.PullMessageRequest(group=PULL.group, message_queue=v2.MessageQueue(topic=ORDERS, id=0))
+        stage.add("PullMessage", FaultAction.FAIL, times=None, topic="orders", queue_id=1, client_id="unlucky")
+        assert await stage.code(PULL, "unlucky") == "INTERNAL_SERVER_ERROR"
+        assert await stage.code(PULL, "lucky") == "MESSAGE_NOT_FOUND"
+        assert await stage.code(other, "unlucky") == "MESSAGE_NOT_FOUND"
+
+    play(story)
+
+
+def test_an_answer_that_is_lost_leaves_its_command_done(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        stage.add("SendMessage", FaultAction.FAIL, after=True, code="PROXY_TIMEOUT")
+        assert [await stage.code(SEND) for _ in range(2)] == ["PROXY_TIMEOUT", "OK"]
+        assert stage.metrics.messages_in["orders"] == 2
+
+    play(story)
+
+
+def test_a_fault_before_the_command_leaves_it_undone(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        stage.add("SendMessage", FaultAction.FAIL)
+        assert [await stage.code(SEND) for _ in range(2)] == ["INTERNAL_SERVER_ERROR", "OK"]
+        assert stage.metrics.messages_in["orders"] == 1
+
+    play(story)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("request_", [ROUTE, PULL], ids=["unary", "stream"])
+@pytest.mark.proves("DISCONNECT")
+def test_a_cut_connection_gives_unavailable_and_no_answer(request_: Any, after: bool, play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        stage.add("*", FaultAction.DISCONNECT, after=after)
+        with pytest.raises(grpc.aio.AioRpcError, match="cut the connection") as refused:
+            await stage.call(request_)
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert await stage.code(request_) in ("OK", "MESSAGE_NOT_FOUND")
+
+    play(story)
+
+
+def test_a_delayed_call_goes_on_when_its_time_has_passed(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        rule_id = stage.add("QueryRoute", FaultAction.DELAY, delay_ms=3_600_000)
+        call = stage.call(ROUTE)
+        await stage.kept(rule_id)
+        stage.clock.advance(3_599_999)
+        assert stage.faults.calls_kept(rule_id) == 1
+        stage.clock.advance(1)
+        assert (await call)[0].status.code == v2.Code.OK
+        assert stage.faults.calls_kept(rule_id) == 0
+
+    play(story)
+
+
+def test_a_dropped_call_meets_its_deadline_and_leaves_nothing_behind(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        rule_id = stage.add("QueryRoute", FaultAction.DROP)
+        with pytest.raises(grpc.aio.AioRpcError) as dropped:
+            await stage.call(ROUTE, timeout=0.05)
+        assert dropped.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        await stage.kept(rule_id, 0)
+        assert stage.metrics.calls["QueryRoute", "CANCELLED"] == 1
+
+    play(story)
+
+
+def test_held_calls_go_on_when_they_are_released_the_oldest_first(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        rule_id = stage.add("QueryRoute", FaultAction.HOLD, times=3)
+        calls = []
+        for held in range(1, 4):
+            calls.append(stage.call(ROUTE))
+            await stage.kept(rule_id, held)
+        stage.faults.release(rule_id, 1)
+        await calls[0]
+        assert not calls[1].done()
+        assert not calls[2].done()
+        stage.faults.release(rule_id)
+        await asyncio.gather(*calls)
+
+    play(story)
+
+
+def test_a_removed_rule_lets_its_calls_go_and_strikes_no_more(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        rule_id = stage.add("*", FaultAction.HOLD, times=None)
+        call = stage.call(ROUTE)
+        await stage.kept(rule_id)
+        stage.faults.clear()
+        await call
+        assert await stage.code(ROUTE) == "OK"
+        assert stage.faults.reports() == []
+
+    play(story)
+
+
+def test_release_and_removal_leave_dropped_calls_dropped(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        rule_id = stage.add("QueryRoute", FaultAction.DROP)
+        call = stage.call(ROUTE)
+        await stage.kept(rule_id)
+        stage.faults.remove(rule_id)
+        assert await stage.code(ROUTE) == "OK"
+        assert not call.done()
+        stage.faults.close()
+        with pytest.raises(grpc.aio.AioRpcError, match="the broker stops"):
+            await call
+
+    play(story)
+
+
+def test_a_stopping_broker_keeps_no_call_back(play: Play) -> None:
+    async def story(stage: Stage) -> None:
+        rule_id = stage.add("*", FaultAction.HOLD, times=None)
+        call = stage.call(PULL)
+        await stage.kept(rule_id)
+        stage.faults.close()
+        stage.faults.close()
+        for late in (call, stage.call(ROUTE)):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await late
+            assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+
+    play(story)
+
+
+def test_no_more_calls_are_kept_back_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch, play: Play) -> None:
+    monkeypatch.setattr(faults_module, "CALLS_KEPT_MAX", 1)
+
+    async def story(stage: Stage) -> None:
+        rule_id = stage.add("*", FaultAction.HOLD, times=None)
+        call = stage.call(ROUTE)
+        await stage.kept(rule_id)
+        assert await stage.code(ROUTE) == "TOO_MANY_REQUESTS"
+        stage.faults.remove(rule_id)
+        await call
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("rule", "sentence"),
+    [
+        (FaultRule("PullMesage", FaultAction.DROP), "no RPC 'PullMesage' can go wrong: expected \\* or one of"),
+        (FaultRule("*", FaultAction.FAIL, code="BROKEN"), "'BROKEN' is no code"),
+        (FaultRule("*", FaultAction.FAIL, times=0), "at least 1 call"),
+    ],
+)
+def test_a_rule_that_can_never_strike_is_refused(rule: FaultRule, sentence: str) -> None:
+    faults = Faults(ManualClock())
+    with pytest.raises(BadRequest, match=sentence):
+        faults.add(rule)
+
+
+def test_whoever_looks_after_the_broker_is_spared() -> None:
+    faults = Faults(ManualClock())
+    faults.add(FaultRule("*", FaultAction.DROP, times=None))
+    assert faults.strikes("QueryRoute", "", ROUTE).before is not None
+    assert faults.strikes("DeleteFaultRules", "", ROUTE) == (None, None)
+
+
+def test_an_unknown_rule_is_neither_released_nor_removed() -> None:
+    faults = Faults(ManualClock())
+    for act in (faults.release, faults.remove):
+        with pytest.raises(BadRequest, match="no fault rule 1"):
+            act(1)
+
+
+@pytest.mark.parametrize(
+    ("request_", "targets"),
+    [
+        (ROUTE, [Target("orders")]),
+        (PULL, [Target("orders", None, 1)]),
+        (SEND, [Target("orders")]),
+        (
+            service.SendMessageRequest(
+                messages=[v2.Message(topic=v2.Resource(name="a", resource_namespace="ns"), user_properties={"k": "v"})]
+            ),
+            [Target("ns%a")],
+        ),
+        (
+            service.UpdateOffsetRequest(message_queue=v2.MessageQueue(topic=ORDERS, broker=v2.Broker(name="broker-b"))),
+            [Target("orders", "broker-b", 0)],
+        ),
+        (
+            v1.PullColumnsRequest(
+                queues=[v1.QueuePull(queue=v1.Queue(topic=topic, broker_name="b", queue_id=2)) for topic in "xy"]
+            ),
+            [Target("x", "b", 2), Target("y", "b", 2)],
+        ),
+        (v1.PublishColumnsRequest(topic="orders", arrow_ipc=b"x"), [Target("orders")]),
+        (v1.QueryBoundsRequest(topics=[v1.TopicBoundsRequest(topic="orders")]), [Target("orders")]),
+        (
+            v1.CommitOffsetsRequest(offsets=[v1.QueueOffset(queue=v1.Queue(topic="orders", broker_name="b"))]),
+            [Target("orders", "b", 0)],
+        ),
+        (
+            v1.ReportRowsLostRequest(ranges=[v1.LostRange(queue=v1.Queue(topic="orders", broker_name="b"))]),
+            [Target("orders", "b", 0)],
+        ),
+        (
+            v1.CutRangesRequest(ranges=[v1.RangeToCut(queue=v1.Queue(topic="orders", broker_name="b"))]),
+            [Target("orders", "b", 0)],
+        ),
+        (v1.DescribeServerRequest(), []),
+    ],
+    ids=lambda value: value.DESCRIPTOR.name if hasattr(value, "DESCRIPTOR") else "",
+)
+def test_the_queues_of_a_request_are_found_wherever_it_names_them(request_: Any, targets: list[Target]) -> None:
+    assert list(targets_of(request_)) == targets

@@ -1,0 +1,254 @@
+"""Group commit: what is kept together, what a failing log fails, and who waits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from rmqpull_broker.core.admin.groups import ensure_group
+from rmqpull_broker.core.admin.topics import create_topic
+from rmqpull_broker.core.errors import ConsumerGroupNotFound, ServiceNotAvailable, TooManyRequests
+from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.pulling.consumer_offsets import update_offset
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import Fact, RowsStored
+from rmqpull_broker.core.state.ports import LogRange
+from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.server.runtime import group_commit
+from rmqpull_broker.server.runtime.group_commit import GroupCommit
+from rmqpull_broker.store.memory_storage import MemoryStorage
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+async def settle() -> None:
+    """Lets everything that can run run."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+class FakeStorage(MemoryStorage):
+    """Keeps groups in memory. While ``gate`` is closed an append waits; ``failures`` are raised, one per append."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.appends: list[list[list[Fact]]] = []
+        self.failures: list[Exception] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.is_closed = False
+        self.byte_count = 0
+
+    def append(self, groups: Sequence[Sequence[Fact]]) -> LogRange:
+        self.gate.wait(60)
+        if self.failures:
+            raise self.failures.pop()
+        self.appends.append([list(group) for group in groups])
+        return super().append(groups)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Desk:
+    """A group commit with everything around it."""
+
+    def __init__(self) -> None:
+        self.log = FakeStorage()
+        self.state = BrokerState(self.log.store, ["broker-a"])
+        self.kept: list[Fact] = []
+        self.group_commit = GroupCommit(self.state, self.log, self.kept.extend)
+
+    def send(self, body: bytes) -> asyncio.Task[int]:
+        """Starts to store one message; the answer is the offset it got."""
+
+        def command(draft: Draft) -> int:
+            offset = draft.next_offset(QUEUE)
+            draft.add(RowsStored(QUEUE, (StoredMessage(Message(body, "m"), offset, 0, "here"),)))
+            return offset
+
+        return asyncio.ensure_future(self.group_commit.execute(command))
+
+    async def send_while_the_log_is_busy(self, *bodies: bytes) -> list[asyncio.Task[int]]:
+        """The first send goes to the log, which holds it back, and the others wait behind it."""
+        self.log.gate.clear()
+        first = self.send(bodies[0])
+        await settle()
+        others = [self.send(body) for body in bodies[1:]]
+        await settle()
+        return [first, *others]
+
+    @property
+    def bodies(self) -> list[list[bytes]]:
+        """The bodies that the log keeps, by append."""
+        return [
+            [
+                row.message.body
+                for group in groups
+                for fact in group
+                if isinstance(fact, RowsStored)
+                for row in fact.rows
+            ]
+            for groups in self.log.appends
+        ]
+
+
+def with_desk(story: Callable[[Desk], Awaitable[None]]) -> None:
+    """Plays a story and closes the group commit after it."""
+
+    async def play() -> None:
+        desk = Desk()
+        await story(desk)
+        await desk.group_commit.close()
+        assert desk.log.is_closed
+
+    asyncio.run(play())
+
+
+def refuse(draft: Draft) -> None:
+    create_topic(draft, TopicConfig("half", 1, 1, TopicType.NORMAL, "id"))
+    update_offset(draft, "nobody", QUEUE, 1)
+
+
+def test_commands_that_arrive_during_an_append_are_kept_with_one_append() -> None:
+    async def story(desk: Desk) -> None:
+        sends = await desk.send_while_the_log_is_busy(b"1", b"2", b"3", b"4")
+        desk.log.gate.set()
+        assert await asyncio.gather(*sends) == [0, 1, 2, 3]
+        assert desk.bodies == [[b"1"], [b"2", b"3", b"4"]]
+
+    with_desk(story)
+
+
+def test_nothing_is_visible_before_it_is_kept() -> None:
+    async def story(desk: Desk) -> None:
+        (send,) = await desk.send_while_the_log_is_busy(b"1")
+        assert (desk.state.bounds(QUEUE), desk.kept, send.done()) == ((0, 0), [], False)
+        desk.log.gate.set()
+        await send
+        assert desk.state.bounds(QUEUE) == (0, 1)
+        assert len(desk.kept) == 1
+
+    with_desk(story)
+
+
+def test_a_failing_log_fails_exactly_its_commands_and_spends_no_offset() -> None:
+    async def story(desk: Desk) -> None:
+        first, second, third = await desk.send_while_the_log_is_busy(b"1", b"2", b"3")
+        desk.log.failures = [OSError("disk full")]
+        desk.log.gate.set()
+        with pytest.raises(ServiceNotAvailable, match="disk full"):
+            await first
+        assert [await second, await third] == [0, 1]
+        assert desk.bodies == [[b"2", b"3"]]
+        assert desk.state.bounds(QUEUE) == (0, 2)
+
+    with_desk(story)
+
+
+def test_a_mistake_in_the_log_leaves_nobody_waiting_and_the_writer_at_work() -> None:
+    async def story(desk: Desk) -> None:
+        desk.log.failures = [ZeroDivisionError("a mistake of ours")]
+        with pytest.raises(ZeroDivisionError):
+            await desk.send(b"1")
+        assert await desk.send(b"2") == 0
+
+    with_desk(story)
+
+
+def test_a_refused_command_fails_alone_and_leaves_nothing_behind() -> None:
+    async def story(desk: Desk) -> None:
+        first, second = await desk.send_while_the_log_is_busy(b"1", b"2")
+        refused = asyncio.ensure_future(desk.group_commit.execute(refuse))
+        third = desk.send(b"3")
+        desk.log.gate.set()
+        with pytest.raises(ConsumerGroupNotFound):
+            await refused
+        assert [await first, await second, await third] == [0, 1, 2]
+        assert "half" not in desk.state.topics
+
+    with_desk(story)
+
+
+def test_a_command_without_facts_needs_no_append() -> None:
+    async def story(desk: Desk) -> None:
+        assert await desk.group_commit.execute(lambda draft: "answer") == "answer"
+        assert desk.log.appends == []
+
+    with_desk(story)
+
+
+def test_a_caller_that_went_away_holds_up_nobody() -> None:
+    async def story(desk: Desk) -> None:
+        first, second, third = await desk.send_while_the_log_is_busy(b"1", b"2", b"3")
+        first.cancel()
+        second.cancel()
+        await asyncio.wait([first, second])
+        desk.log.gate.set()
+        # Whether a cancelled write is kept is open; that the offsets fit what is kept is not.
+        offset = await third
+        assert [body for kept_together in desk.bodies for body in kept_together][offset] == b"3"
+        assert desk.state.bounds(QUEUE) == (0, offset + 1)
+
+    with_desk(story)
+
+
+def test_a_caller_that_went_away_before_a_failure_is_no_trouble() -> None:
+    async def story(desk: Desk) -> None:
+        first, second = await desk.send_while_the_log_is_busy(b"1", b"2")
+        first.cancel()
+        await asyncio.wait([first])
+        desk.log.failures = [OSError("disk full")]
+        desk.log.gate.set()
+        assert await second == 0
+
+    with_desk(story)
+
+
+@pytest.mark.parametrize(("limit", "value"), [("COMMANDS_WAITING_MAX", 2), ("BYTES_WAITING_MAX", 100)])
+def test_too_much_waiting_is_refused_until_it_is_kept(monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
+    monkeypatch.setattr(group_commit, limit, value)
+
+    def command(_: Draft) -> int:
+        return 0
+
+    async def story(desk: Desk) -> None:
+        sends: list[asyncio.Task[Any]] = list(await desk.send_while_the_log_is_busy(b"1"))
+        sends += [asyncio.ensure_future(desk.group_commit.execute(command, 51)) for _ in range(2)]
+        await settle()
+        with pytest.raises(TooManyRequests):
+            await desk.group_commit.execute(command, 51)
+        desk.log.gate.set()
+        await asyncio.gather(*sends)
+        assert await desk.group_commit.execute(command, 51) == 0
+
+    with_desk(story)
+
+
+def test_a_failed_write_no_longer_counts_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "BYTES_WAITING_MAX", 100)
+
+    async def story(desk: Desk) -> None:
+        for error in (OSError("disk full"), ZeroDivisionError("a mistake of ours")):
+            desk.log.failures = [error]
+            with pytest.raises((ServiceNotAvailable, ZeroDivisionError)):
+                await desk.group_commit.execute(lambda draft: ensure_group(draft, "g"), 101)
+        await desk.group_commit.execute(lambda draft: ensure_group(draft, "g"), 101)
+
+    with_desk(story)
+
+
+def test_closing_waits_for_what_was_taken_in() -> None:
+    async def story(desk: Desk) -> None:
+        sends = await desk.send_while_the_log_is_busy(b"1", b"2")
+        closing = asyncio.ensure_future(desk.group_commit.close())
+        desk.log.gate.set()
+        await closing
+        assert await asyncio.gather(*sends) == [0, 1]
+        assert desk.bodies == [[b"1"], [b"2"]]
+
+    with_desk(story)

@@ -1,0 +1,106 @@
+"""What the broker counts, from facts and from whole calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.pulling.answers import PullStatus
+from rmqpull_broker.core.pulling.messages import Pulled
+from rmqpull_broker.core.state.facts import ColumnsStored, GroupDeleted, QueuePart, RowsStored, TopicDeleted
+from rmqpull_broker.server.runtime.metrics import Histogram, Metrics
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+
+if TYPE_CHECKING:
+    from tests.broker.server.conftest import Play, Stage
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+def rows(*bodies: bytes) -> tuple[StoredMessage, ...]:
+    return tuple(StoredMessage(Message(body, "m"), offset, 0, "here") for offset, body in enumerate(bodies))
+
+
+def batch(*bodies: bytes) -> pa.RecordBatch:
+    return columns.from_rows(rows(*bodies))
+
+
+@pytest.mark.parametrize(
+    ("value", "counts"),
+    [(0, [1, 0, 0]), (1, [1, 0, 0]), (1.5, [0, 1, 0]), (2, [0, 1, 0]), (3, [0, 0, 1])],
+)
+def test_a_bound_belongs_to_what_is_below_it(value: float, counts: list[int]) -> None:
+    histogram = Histogram((1, 2))
+    histogram.observe(value)
+    assert (histogram.counts, histogram.sum) == (counts, value)
+
+
+def test_stored_messages_are_counted_by_topic_in_either_form() -> None:
+    metrics = Metrics()
+    metrics.kept([RowsStored(QUEUE, rows(b"a", b"bcd")), GroupDeleted("g")])
+    metrics.kept([ColumnsStored((QueuePart(QUEUE, 2, 2),), batch(b"", b"ef"))])
+    bills = QUEUE._replace(topic="bills")
+    metrics.kept([RowsStored(bills, rows(b"x"))])
+    metrics.kept([ColumnsStored((QueuePart(QUEUE, 4, 2), QueuePart(bills, 1, 1)), batch(b"g", b"h", b"ijk"))])
+    assert (metrics.messages_in, metrics.bytes_in) == ({"orders": 6, "bills": 2}, {"orders": 8, "bills": 4})
+
+
+def test_what_is_staged_counts_when_it_is_stored_and_leaves_no_name_behind() -> None:
+    metrics = Metrics()
+    metrics.kept([ColumnsStored((QueuePart(QUEUE._replace(topic="%STAGE%a"), 0, 2),), batch(b"", b"ef"))])
+    assert (metrics.messages_in, metrics.bytes_in) == ({}, {})
+
+
+def test_pulled_messages_are_counted_by_topic_and_looks_by_status() -> None:
+    metrics = Metrics()
+    whole = batch(b"a", b"bcd", b"ef")
+    metrics.pulled("orders", Pulled(PullStatus.FOUND, 0, 3, Bounds(0, 3), [whole.slice(0, 1), whole.slice(2)]))
+    metrics.pulled("orders", Pulled(PullStatus.OFFSET_OVERFLOW_ONE, 3, 3, Bounds(0, 3)))
+    assert metrics.pulls == {"FOUND": 1, "OFFSET_OVERFLOW_ONE": 1}
+    assert (metrics.messages_out, metrics.bytes_out) == ({"orders": 2}, {"orders": 3})
+
+
+def test_a_deleted_topic_is_forgotten() -> None:
+    metrics = Metrics()
+    metrics.kept([RowsStored(QUEUE, rows(b"a")), TopicDeleted("orders"), TopicDeleted("unknown")])
+    assert (metrics.messages_in, metrics.bytes_in) == ({}, {})
+
+
+def test_writes_are_counted_with_their_size_and_time() -> None:
+    metrics = Metrics()
+    metrics.written(3, 0.002, None)
+    metrics.written(100, 0.004, OSError("no space left"))
+    assert (metrics.sync_seconds.sum, metrics.group_sizes.sum, metrics.sync_failures) == (0.006, 103, 1)
+
+
+def test_every_call_is_counted_with_its_code(play: Play) -> None:
+    orders = v2.Resource(name="orders")
+    pull = service.PullMessageRequest(
+        group=v2.Resource(name="g"), message_queue=v2.MessageQueue(topic=orders), batch_size=32
+    )
+    body = v2.Message(topic=orders, body=b"12345", system_properties=v2.SystemProperties(message_id="m"))
+
+    async def story(stage: Stage) -> None:
+        await stage.code(service.SendMessageRequest(messages=[body, body]))
+        await stage.code(service.QueryRouteRequest(topic=v2.Resource(name="unknown")))
+        for queue_id in (0, 1):
+            pull.message_queue.id = queue_id
+            await stage.code(pull)
+        metrics = stage.metrics
+        assert metrics.calls == {
+            ("SendMessage", v2.Code.OK): 1,
+            ("QueryRoute", v2.Code.TOPIC_NOT_FOUND): 1,
+            ("PullMessage", v2.Code.OK): 1,
+            ("PullMessage", v2.Code.MESSAGE_NOT_FOUND): 1,
+        }
+        assert [sum(metrics.call_seconds[name].counts) for name in ("SendMessage", "PullMessage")] == [1, 2]
+        assert (metrics.bytes_in, metrics.bytes_out) == ({"orders": 10}, {"orders": 10})
+        assert metrics.pulls == {"FOUND": 1, "NO_MESSAGE_IN_QUEUE": 1}
+        assert metrics.sync_failures == 0
+
+    play(story)

@@ -1,0 +1,327 @@
+"""Parked pulls as coroutines: who is woken, by what, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+
+import pytest
+
+from rmqpull_broker.core.errors import IllegalPollingTime
+from rmqpull_broker.core.filters.filtering import EVERYTHING, TagFilter
+from rmqpull_broker.core.messages.ids import MessageIds
+from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig
+from rmqpull_broker.core.pulling.parking import LONG_POLLING, HoldingRules, ParkedPull
+from rmqpull_broker.core.sending.queue_selection import QueueSelector
+from rmqpull_broker.core.sending.sending import Sender
+from rmqpull_broker.core.state.facts import (
+    Fact,
+    GroupPut,
+    OffsetsCommitted,
+    OffsetsReset,
+    QueuesTrimmed,
+    RowsStored,
+    TopicDeleted,
+    TopicPut,
+)
+from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.server.clients.clients import Clients
+from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.runtime.faults import Faults
+from rmqpull_broker.server.runtime.group_commit import GroupCommit
+from rmqpull_broker.server.runtime.metrics import Metrics
+from rmqpull_broker.server.runtime.parking import RELEASED_IN_A_TURN, Parking
+from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.runtime.stage_work import StageWork
+from rmqpull_broker.server.runtime.time_machine import TimeMachine
+from rmqpull_broker.store.memory_storage import MemoryStorage
+from rmqpull_broker.store.queues.queues import ConsumeQueues
+
+QUEUE, OTHER = (MessageQueue("orders", "broker-a", queue_id) for queue_id in (0, 1))
+NEVER_MS = 10**12
+WANTED = TagFilter(frozenset({"wanted"}))
+
+
+class Lot:
+    """A parking on a clock that stands at 1 000 ms, and was started 1 000 ms before."""
+
+    def __init__(self, rules: HoldingRules = LONG_POLLING) -> None:
+        self.clock = ManualClock()
+        self.store = ConsumeQueues()
+        self.parking = Parking(self.store, self.clock, rules)
+        self.clock.advance(1_000)
+
+    def park(
+        self, *queues: MessageQueue, tag_filter: TagFilter = EVERYTHING, until_ms: int = NEVER_MS
+    ) -> asyncio.Task[bool]:
+        return asyncio.ensure_future(
+            self.parking.wait(ParkedPull(queues or (QUEUE,), tag_filter, until_ms, group="readers"))
+        )
+
+    def parked(self) -> list[ParkedPull]:
+        """A list that gets every pull that is parked from now on."""
+        pulls: list[ParkedPull] = []
+        park = self.parking._holding.park
+
+        def park_and_tell(pull: ParkedPull, now_ms: int) -> int:
+            pulls.append(pull)
+            return park(pull, now_ms)
+
+        self.parking._holding.park = park_and_tell  # type: ignore[method-assign]
+        return pulls
+
+    async def settle(self) -> None:
+        """Lets everything that can run run."""
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    def arrive(self, queue: MessageQueue = QUEUE, tag: str | None = None) -> None:
+        """A message is stored and its fact kept."""
+        offset = self.store.bounds(queue).max_offset
+        fact = RowsStored(queue, (StoredMessage(Message(b"x", "m", tags=tag), offset, 0, "here"),))
+        self.store.append(fact)
+        facts: list[Fact] = [fact, GroupPut(GroupConfig("g"))]
+        self.parking.kept(facts)
+
+
+def in_lot(story: Callable[[Lot], Awaitable[None]]) -> None:
+    async def play() -> None:
+        await story(Lot())
+
+    asyncio.run(play())
+
+
+def test_an_arrival_wakes_those_whom_it_concerns_and_nobody_else() -> None:
+    async def story(lot: Lot) -> None:
+        concerned = [lot.park(), lot.park(OTHER, QUEUE), lot.park(tag_filter=WANTED)]
+        others = [lot.park(OTHER), lot.park(tag_filter=TagFilter(frozenset({"foreign"})))]
+        await lot.settle()
+        lot.arrive(tag="wanted")
+        await asyncio.gather(*concerned)
+        assert not any(other.done() for other in others)
+        assert len(lot.parking) == len(others)
+        lot.parking.close()
+        await asyncio.gather(*others)
+
+    in_lot(story)
+
+
+def test_a_pull_leaves_when_its_time_is_over() -> None:
+    async def story(lot: Lot) -> None:
+        late, early = lot.park(until_ms=5_000), lot.park(until_ms=2_000)
+        await lot.settle()
+        lot.clock.advance(1_000)
+        await early
+        assert (late.done(), len(lot.parking)) == (False, 1)
+        lot.clock.advance(3_000)
+        await late
+        assert len(lot.parking) == 0
+
+    in_lot(story)
+
+
+def test_an_earlier_deadline_sets_the_timer_anew() -> None:
+    async def story(lot: Lot) -> None:
+        late = lot.park(until_ms=9_000)
+        await lot.settle()
+        early = lot.park(until_ms=2_000)
+        await lot.settle()
+        lot.clock.advance(1_000)
+        await early
+        assert not late.done()
+        lot.clock.advance(7_000)
+        await late
+
+    in_lot(story)
+
+
+def test_a_pull_that_arrivals_passed_over_is_run_again_after_five_seconds_at_most() -> None:
+    async def story(lot: Lot) -> None:
+        pull = lot.park(tag_filter=WANTED)
+        await lot.settle()
+        lot.arrive(tag="foreign")
+        lot.clock.advance(3_999)
+        await lot.settle()
+        assert not pull.done()
+        lot.clock.advance(1)
+        await pull
+
+    in_lot(story)
+
+
+def test_changed_bounds_wake_whoever_waits_for_the_queue() -> None:
+    async def story(lot: Lot) -> None:
+        concerned, other = lot.park(tag_filter=WANTED), lot.park(OTHER)
+        await lot.settle()
+        lot.parking.changed([QUEUE])
+        await concerned
+        assert not other.done()
+        lot.parking.topic_changed(OTHER.topic)
+        await other
+
+    in_lot(story)
+
+
+@pytest.mark.parametrize(
+    ("fact", "wakes"),
+    [
+        (QueuesTrimmed(((QUEUE, 5),)), True),
+        (QueuesTrimmed(((OTHER, 5),)), False),
+        (OffsetsReset("readers", ((QUEUE, 0),)), True),
+        (OffsetsReset("others", ((QUEUE, 0),)), False),
+        (TopicDeleted("orders"), True),
+        (TopicDeleted("bills"), False),
+        (TopicPut(TopicConfig("orders", 8, 8)), True),
+        (OffsetsCommitted("g", ((QUEUE, 5),)), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_happens_to_a_queue_wakes_whoever_waits_for_it(fact: Fact, wakes: bool) -> None:
+    async def story(lot: Lot) -> None:
+        pull = lot.park(tag_filter=WANTED)
+        await lot.settle()
+        lot.parking.kept([fact])
+        await lot.settle()
+        assert pull.done() is wakes
+        lot.parking.close()
+        await pull
+
+    in_lot(story)
+
+
+def test_a_cancelled_pull_is_forgotten() -> None:
+    async def story(lot: Lot) -> None:
+        pull = lot.park()
+        await lot.settle()
+        assert len(lot.parking) == 1
+        pull.cancel()
+        await asyncio.wait([pull])
+        assert len(lot.parking) == 0
+        lot.arrive()
+
+    in_lot(story)
+
+
+def test_an_arrival_and_a_cancellation_at_once_are_no_trouble() -> None:
+    async def story(lot: Lot) -> None:
+        pull = lot.park()
+        await lot.settle()
+        lot.arrive()
+        pull.cancel()
+        lot.arrive()
+        await asyncio.wait([pull])
+        assert len(lot.parking) == 0
+
+    in_lot(story)
+
+
+def test_a_closed_parking_answers_everybody_and_parks_nobody() -> None:
+    async def story(lot: Lot) -> None:
+        pulls = [lot.park(), lot.park(OTHER, until_ms=2000)]
+        await lot.settle()
+        lot.parking.close()
+        assert await asyncio.gather(*pulls, lot.park()) == [False] * 3  # none is to be run again
+        assert len(lot.parking) == 0
+
+    in_lot(story)
+
+
+def test_a_parking_that_closes_leaves_the_loop_its_turns() -> None:
+    """So that ten thousand answers do not hold up what else is to be finished."""
+
+    async def story(lot: Lot) -> None:
+        pulls = [lot.park() for _ in range(5 * RELEASED_IN_A_TURN)]
+        await lot.settle()
+        lot.parking.close()
+        answered = [0]
+        while answered[-1] < len(pulls) and len(answered) < 100:
+            await asyncio.sleep(0)
+            answered.append(sum(pull.done() for pull in pulls))
+        assert answered[-1] == len(pulls)
+        assert max(later - earlier for earlier, later in pairwise(answered)) == RELEASED_IN_A_TURN
+
+    in_lot(story)
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "remaining_ms", "deadline_ms"),
+    [
+        (20_000, None, 21_000),
+        (20_000, 60_000, 21_000),
+        (20_000, 10_000, 10_950),  # an answer shortly before the caller gives up
+        (300_000, None, 301_000),
+        (20_000, 31_535_999 * 60_000, 21_000),  # the Java client's sixty years (rocketmq-semantics 6.3)
+        (20_000, 10, None),
+        (0, None, None),
+        (-1, None, None),
+    ],
+)
+@pytest.mark.proves("A held pull that finds nothing")
+def test_a_hold_ends_with_its_time_out_or_shortly_before_its_caller_would(
+    timeout_ms: int, remaining_ms: int | None, deadline_ms: int | None
+) -> None:
+    async def story(lot: Lot) -> None:
+        parked = lot.parked()
+        caller = Caller("here", "tester", remaining_ms)
+        hold = asyncio.ensure_future(service_of(lot).hold([QUEUE], EVERYTHING, timeout_ms, caller))
+        await lot.settle()
+        lot.parking.close()
+        await hold
+        assert [pull.deadline_ms for pull in parked] == ([] if deadline_ms is None else [deadline_ms])
+
+    in_lot(story)
+
+
+@pytest.mark.parametrize(("timeout_ms", "answered_ms"), [(0, 5_000), (15_000, 20_000)])
+def test_a_hold_on_apaches_grid_ends_with_a_check(timeout_ms: int, answered_ms: int) -> None:
+    async def story(lot: Lot) -> None:
+        caller = Caller("here", "tester", remaining_ms=30_000)
+        hold = asyncio.ensure_future(service_of(lot).hold([QUEUE], EVERYTHING, timeout_ms, caller, on_grid=True))
+        await lot.settle()
+        lot.clock.advance(answered_ms - 1_001)
+        await lot.settle()
+        assert not hold.done()
+        lot.clock.advance(1)
+        await hold
+
+    in_lot(story)
+
+
+def test_without_long_polling_a_hold_lasts_as_long_as_the_broker_says() -> None:
+    async def story() -> None:
+        lot = Lot(HoldingRules(long_polling_enable=False))
+        hold = asyncio.ensure_future(service_of(lot).hold([QUEUE], EVERYTHING, 20_000, Caller("here", "tester", None)))
+        await lot.settle()
+        lot.clock.advance(999)
+        await lot.settle()
+        assert not hold.done()
+        lot.clock.advance(1)
+        await hold
+
+    asyncio.run(story())
+
+
+def test_nobody_asks_to_wait_longer_than_five_minutes() -> None:
+    Service.check_polling_time(300_000)
+    with pytest.raises(IllegalPollingTime, match="300000 ms"):
+        Service.check_polling_time(300_001)
+
+
+def service_of(lot: Lot) -> Service:
+    state = BrokerState(lot.store, "broker-a")
+    group_commit = GroupCommit(state, MemoryStorage(), lot.parking.kept)
+    sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "here")
+    return Service(
+        state,
+        group_commit,
+        lot.parking,
+        sender,
+        lot.clock,
+        Faults(lot.clock),
+        Metrics(),
+        ("127.0.0.1", 8081),
+        Clients(lot.clock),
+        TimeMachine(lot.clock, group_commit.settled),
+        StageWork(state, group_commit, lot.clock, sender),
+    )

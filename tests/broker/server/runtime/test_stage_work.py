@@ -1,0 +1,292 @@
+"""What the broker does for stages by itself, whoever has gone meanwhile: each story moves a clock that stands still."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import pyarrow as pa
+import pytest
+from tests.waiting import until
+
+from rmqpull_broker.core.admin.topics import create_topic
+from rmqpull_broker.core.errors import ServiceNotAvailable
+from rmqpull_broker.core.messages.ids import MessageIds
+from rmqpull_broker.core.model import MessageQueue, TopicConfig
+from rmqpull_broker.core.sending.queue_selection import QueueSelector
+from rmqpull_broker.core.sending.sending import Published, Sender
+from rmqpull_broker.core.sending.staging import CommittedStage, commit, stage
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import BatchId, CallStaged, Fact, QueuePart, StagesCommitted
+from rmqpull_broker.core.state.ports import LogRange
+from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.runtime.group_commit import GroupCommit
+from rmqpull_broker.server.runtime.stage_work import RETRY_MS, TIMEOUT_MS, StageWork
+from rmqpull_broker.store.memory_storage import MemoryStorage
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+BATCH, WRITE = BatchId("query", 7), BatchId("write", None)
+
+
+class Log(MemoryStorage):
+    """Keeps nothing; fails as often as it is told to, and counts the attempts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures = 0
+        self.appends = 0
+
+    def append(self, groups: Sequence[Sequence[Fact]]) -> LogRange:
+        self.appends += 1
+        if self.failures:
+            self.failures -= 1
+            raise OSError("no space left on device")
+        return super().append(groups)
+
+
+class DamagedSender(Sender):
+    """Fails while it has a ``damage``, for rows that say so."""
+
+    damage: Exception | None = None
+
+    def store(
+        self, draft: Draft, queues: Sequence[tuple[MessageQueue, int]], batch: pa.RecordBatch, now_ms: int
+    ) -> tuple[QueuePart, ...]:
+        if self.damage is not None and b"damaged" in batch.column("body").to_pylist():
+            raise self.damage
+        return super().store(draft, queues, batch, now_ms)
+
+
+class Broker:
+    """A topic, a clock, and writers that hand over and go."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(1_000_000)
+        self.log = Log()
+        self.state = BrokerState(self.log.store, ["broker-a"])
+        self.sender = DamagedSender(QueueSelector(), MessageIds(bytes(6), 1), "store")
+        self.group_commit = GroupCommit(self.state, self.log, lambda facts: self.work.kept(facts))
+        self.begin()
+
+    def begin(self) -> None:
+        """Gives the broker another life, with what the state knows."""
+        self.work = StageWork(self.state, self.group_commit, self.clock, self.sender)
+
+    async def topic(self) -> None:
+        await self.group_commit.execute(lambda draft: create_topic(draft, TopicConfig("orders", 1, 1)))
+
+    async def hand_over(self, *bodies: bytes, batch: BatchId = BATCH, stage_id: str = "a", timeout_ms: int = 0) -> None:
+        """Stages each body in a call of its own."""
+
+        def command(draft: Draft, sequence: int, body: bytes) -> None:
+            published = Published("orders", pa.record_batch({"body": [body]}), "client")
+            stage(draft, self.sender, batch, stage_id, sequence, published, self.clock.wall_ms(), timeout_ms)
+
+        for sequence, body in enumerate(bodies):
+            await self.group_commit.execute(partial(command, sequence=sequence, body=body))
+
+    async def commit(self, call_count: int, batch: BatchId = BATCH, stage_id: str = "a") -> None:
+        """Commits, and waits for nothing."""
+        await self.group_commit.execute(lambda draft: commit(draft, batch, [CommittedStage(stage_id, call_count)]))
+
+    async def advance(self, ms: int = 0) -> int:
+        """Lets time pass and gives how many messages can be read then."""
+        self.clock.advance(ms)
+        await self.group_commit.settled()
+        await until(lambda: not self.work.is_busy, "done with its work")
+        await self.group_commit.settled()
+        return self.state.bounds(QUEUE).max_offset
+
+    @property
+    def bodies(self) -> list[bytes]:
+        batches = self.state.store.read(QUEUE, *self.state.bounds(QUEUE))
+        return [body for batch in batches for body in batch.column("body").to_pylist()]
+
+    @property
+    def stages(self) -> list[str]:
+        return list(self.state.stages.all())
+
+
+def play(story: Callable[[Broker], Awaitable[None]]) -> None:
+    async def run() -> None:
+        broker = Broker()
+        await broker.topic()
+        await story(broker)
+        await broker.work.stop()
+        await broker.group_commit.close()
+
+    asyncio.run(run())
+
+
+def test_a_commit_is_stored_though_nobody_waits_for_it() -> None:
+    """Its caller is killed before the answer: the call is cancelled, and what it asked for is kept."""
+
+    async def story(broker: Broker) -> None:
+        await broker.hand_over(b"1", b"2")
+        await broker.commit(2)
+        assert await broker.advance() == 2
+        assert broker.stages == []
+
+    play(story)
+
+
+def test_a_caller_that_goes_while_calls_are_stored_stops_nothing() -> None:
+    async def story(broker: Broker) -> None:
+        await broker.hand_over(*(b"%d" % number for number in range(5)))
+        await broker.commit(5)
+        waiting = asyncio.ensure_future(broker.work.stored(BATCH))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        assert await broker.advance() == 5
+
+    play(story)
+
+
+def test_a_stage_whose_writer_went_before_the_answer_has_its_timeout() -> None:
+    """Also one that never called again: the fact alone counts."""
+
+    async def story(broker: Broker) -> None:
+        await broker.hand_over(b"1", timeout_ms=5_000)
+        await broker.advance(4_999)
+        assert broker.stages == ["a"]
+        await broker.advance(1)
+        assert broker.stages == []
+
+    play(story)
+
+
+def test_after_a_restart_each_stage_has_the_timeout_that_its_writer_gave() -> None:
+    async def story(broker: Broker) -> None:
+        await broker.hand_over(b"1", timeout_ms=5_000)
+        await broker.hand_over(b"2", stage_id="b", batch=WRITE)
+        await broker.work.stop()
+        broker.clock.advance(60_000)
+        broker.begin()
+        broker.work.start()
+        await broker.advance(4_999)
+        assert broker.stages == ["a", "b"]
+        await broker.advance(1)
+        assert broker.stages == ["b"]
+        await broker.advance(TIMEOUT_MS - 5_000)
+        assert broker.stages == []
+
+    play(story)
+
+
+def test_a_restart_goes_on_with_what_is_committed_and_half_stored() -> None:
+    async def story(broker: Broker) -> None:
+        await broker.hand_over(b"1", b"2", b"3")
+        await broker.work.stop()
+        await broker.commit(3)
+        assert await broker.advance(60_000) == 0
+        with pytest.raises(ServiceNotAvailable, match="the broker stops"):
+            await broker.work.stored(BATCH)
+        broker.begin()
+        broker.work.start()
+        assert await broker.advance() == 3
+
+    play(story)
+
+
+def test_a_full_disk_delays_a_commit_and_tells_who_waits() -> None:
+    async def story(broker: Broker) -> None:
+        await broker.hand_over(b"1", b"2")
+        await broker.work.stop()
+        await broker.commit(2)
+        broker.begin()
+        broker.log.failures = 1
+        waiting = asyncio.ensure_future(broker.work.stored(BATCH))
+        assert await broker.advance() == 0
+        with pytest.raises(ServiceNotAvailable, match="no space left"):
+            await waiting
+        assert await broker.advance(RETRY_MS - 1) == 0
+        assert await broker.advance(1) == 2
+        await broker.work.stored(BATCH)
+
+    play(story)
+
+
+def test_rows_that_cannot_be_stored_hold_up_their_own_writer_alone() -> None:
+    """Such as those of a chunk that is damaged, for good or for a while."""
+
+    async def story(broker: Broker) -> None:
+        await broker.hand_over(b"1", b"damaged", b"3")
+        await broker.hand_over(b"4", stage_id="b", batch=BatchId("query", 8))
+        await broker.hand_over(b"5", b"6", stage_id="c", batch=WRITE)
+        broker.sender.damage = OSError("a chunk is damaged")
+        await broker.commit(3)
+        await broker.commit(1, BatchId("query", 8), "b")
+        await broker.commit(2, WRITE, "c")
+        waiting = [asyncio.ensure_future(broker.work.stored(batch)) for batch in (BATCH, BatchId("query", 8), WRITE)]
+        assert await broker.advance() == 3
+        assert broker.bodies == [b"1", b"5", b"6"]
+        await waiting[2]
+        for told in waiting[:2]:
+            with pytest.raises(ServiceNotAvailable, match=r"could not be stored yet, .* a chunk is damaged"):
+                await told
+        broker.sender.damage = None
+        await broker.advance(RETRY_MS)
+        assert broker.bodies == [b"1", b"5", b"6", b"damaged", b"3", b"4"]
+
+    play(story)
+
+
+def test_what_cannot_be_dropped_is_tried_again_but_not_at_once() -> None:
+    async def story(broker: Broker) -> None:
+        await broker.hand_over(b"1", timeout_ms=5_000)
+        broker.log.failures, before = 2, broker.log.appends
+        await broker.advance(5_000)
+        await broker.advance(RETRY_MS - 1)
+        assert (broker.log.appends - before, broker.stages) == (1, ["a"])
+        await broker.advance(1)
+        await broker.advance(RETRY_MS)
+        assert (broker.log.appends - before, broker.stages) == (3, [])
+
+    play(story)
+
+
+def test_a_kept_transaction_is_not_dropped_with_others_that_are_overdue() -> None:
+    """It is kept while the disk writes that the first is dropped."""
+
+    async def story(broker: Broker) -> None:
+        await broker.hand_over(b"1", timeout_ms=5_000)
+        await broker.hand_over(b"2", stage_id="b", batch=WRITE, timeout_ms=5_000)
+        broker.clock.advance(5_000)
+        await asyncio.sleep(0)  # the first drop is on its way to the disk
+        broker.work.keep(WRITE, 5_000)
+        await broker.advance()
+        assert broker.stages == ["b"]
+        await broker.advance(5_000)
+        assert broker.stages == []
+
+    play(story)
+
+
+def test_transactions_that_nobody_knows_are_not_kept_in_mind() -> None:
+    async def story(broker: Broker) -> None:
+        await broker.hand_over(b"1", timeout_ms=5_000)
+        appends = broker.log.appends
+        for number in range(20_000):
+            broker.work.keep(BatchId(f"unknown {number}", None), 1)
+        await broker.advance(1)
+        assert broker.log.appends == appends
+        await broker.hand_over(b"2", stage_id="b", batch=WRITE)
+        assert broker.stages == ["a", "b"]
+
+    play(story)
+
+
+def test_a_zombie_that_stages_after_the_commit_is_told_so_and_leaves_nothing() -> None:
+    async def story(broker: Broker) -> None:
+        await broker.hand_over(b"1")
+        await broker.commit(1)
+        facts: list[Fact] = []
+        broker.group_commit = GroupCommit(broker.state, broker.log, facts.extend)
+        await broker.hand_over(b"late", stage_id="zombie")
+        assert [fact for fact in facts if isinstance(fact, (CallStaged, StagesCommitted))] == []
+        await broker.advance()
+        assert broker.stages == []
+
+    play(story)

@@ -1,0 +1,342 @@
+"""What goes on beside the writes: jobs one at a time, back-pressure, late syncs, retention, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from rmqpull_broker.core.errors import ServiceNotAvailable
+from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import Fact, QueuesTrimmed, ResetsAnswered, RowsStored, TopicDeleted, TopicPut
+from rmqpull_broker.core.state.ports import Job, LogRange, Snapshotted
+from rmqpull_broker.core.state.retention import RetentionLimits
+from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.runtime.cleaning import INTERVAL_MS, Cleaning
+from rmqpull_broker.server.runtime.group_commit import GroupCommit
+from rmqpull_broker.store.memory_storage import MemoryStorage
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+LONG_MS = (1 << 31) - 1
+
+
+class GatedJob:
+    """Waits for its gate, and fails if it is told to."""
+
+    def __init__(self, failure: OSError | None = None) -> None:
+        self.gate = threading.Event()
+        self._is_finished = False
+        self._failure = failure
+
+    def run(self) -> None:
+        assert self.gate.wait(60)
+        if self._failure is not None:
+            raise self._failure
+
+    def finish(self) -> None:
+        self._is_finished = True
+
+    def is_finished(self) -> bool:
+        return self._is_finished
+
+
+class BusyStorage(MemoryStorage):
+    """Has as many jobs as it is given, and tells what happened."""
+
+    is_behind = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs: list[GatedJob] = []
+        self.removals: list[GatedJob] = []
+        self.min_offsets: list[tuple[MessageQueue, int]] | None = None
+        self.limits: list[tuple[RetentionLimits, int]] = []
+        self.events: list[str] = []
+        self.syncs = threading.Semaphore(0)
+        self.is_synced = True
+        self.sync_failures = 0
+        self.is_full = False
+
+    def append(self, groups: Sequence[Sequence[Fact]]) -> LogRange:
+        self.events.append("append")
+        if self.is_full:
+            raise OSError("No space left on device")
+        return super().append(groups)
+
+    def due_job(self, state: Snapshotted) -> Job | None:
+        return self.jobs.pop(0) if self.jobs else None
+
+    def last_job(self, state: Snapshotted) -> Job | None:
+        self.events.append("last job")
+        return None
+
+    def removal_job(self, state: Snapshotted) -> Job | None:
+        return self.removals.pop(0) if self.removals else None
+
+    def expire(self, limits: RetentionLimits, now_ms: int) -> list[tuple[MessageQueue, int]] | None:
+        self.limits.append((limits, now_ms))
+        return self.min_offsets
+
+    def sync(self) -> None:
+        if self.sync_failures:
+            self.sync_failures -= 1
+            raise OSError("the disk is out of order")
+        self.is_synced = True
+        self.syncs.release()
+
+    def leave_mark(self) -> None:
+        self.events.append("mark")
+
+    def close(self) -> None:
+        self.events.append("close")
+
+
+class Desk:
+    """A group commit over a busy storage."""
+
+    def __init__(self, properties: BrokerProperties | None = None) -> None:
+        self.storage = BusyStorage()
+        self.state = BrokerState(self.storage.store, ["broker-a"], properties)
+        self.kept: list[Fact] = []
+        self.writes: list[tuple[int, str | None]] = []
+        self.group_commit = GroupCommit(self.state, self.storage, self.kept.extend, self._written)
+
+    def _written(self, command_count: int, seconds: float, error: OSError | None) -> None:
+        self.writes.append((command_count, None if error is None else str(error)))
+
+    async def send(self) -> int:
+        def command(draft: Draft) -> int:
+            offset = draft.next_offset(QUEUE)
+            draft.add(RowsStored(QUEUE, (StoredMessage(Message(b"x", "m"), offset, 0, "here"),)))
+            return offset
+
+        return await self.group_commit.execute(command)
+
+
+async def settle() -> None:
+    """Lets everything that can run run."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Lets everything run until a thread has done its part; a minute is never needed."""
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + 60
+    for _ in iter(condition, True):
+        assert loop.time() < give_up
+        await asyncio.sleep(0)
+
+
+def play(story: Callable[[Desk], Awaitable[None]], properties: BrokerProperties | None = None) -> Desk:
+    """Plays a story and closes the group commit after it."""
+
+    async def whole() -> Desk:
+        desk = Desk(properties)
+        await story(desk)
+        await desk.group_commit.close()
+        return desk
+
+    return asyncio.run(whole())
+
+
+def test_writes_go_on_beside_a_job_and_the_next_job_waits_for_it() -> None:
+    async def story(desk: Desk) -> None:
+        first, second = GatedJob(), GatedJob()
+        desk.storage.jobs = [first, second]
+        assert [await desk.send(), await desk.send(), await desk.send()] == [0, 1, 2]
+        assert desk.storage.jobs == [second]
+        assert not first.is_finished()
+        first.gate.set()
+        await until(lambda: first.is_finished())
+        await desk.send()
+        await settle()
+        assert desk.storage.jobs == []
+        second.gate.set()
+
+    play(story)
+
+
+def test_writes_wait_for_the_job_when_the_storage_is_behind() -> None:
+    async def story(desk: Desk) -> None:
+        job = GatedJob()
+        desk.storage.jobs, desk.storage.is_behind = [job], True
+        await desk.send()
+        waiting = asyncio.ensure_future(desk.send())
+        await settle()
+        assert desk.storage.events == ["append"]
+        job.gate.set()
+        assert await waiting == 1
+        assert job.is_finished()
+
+    play(story)
+
+
+def test_a_failed_job_is_finished_and_hinders_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(desk: Desk) -> None:
+        job = GatedJob(OSError("no space left on device"))
+        job.gate.set()
+        desk.storage.jobs, desk.storage.is_behind = [job], True
+        assert [await desk.send(), await desk.send()] == [0, 1]
+        assert job.is_finished()
+
+    play(story)
+    assert "could not save what it should: no space left" in caplog.text
+
+
+def test_messages_that_find_no_room_are_refused_and_hold_up_nothing_that_makes_room(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(desk: Desk) -> None:
+        desk.storage.refusal, desk.storage.min_offsets = "nothing is free", []
+        refused, _, _ = await asyncio.gather(
+            desk.send(),
+            desk.group_commit.expire(7),
+            desk.group_commit.execute(lambda draft: draft.add(ResetsAnswered("readers", (QUEUE,)))),
+            return_exceptions=True,
+        )
+        assert isinstance(refused, ServiceNotAvailable)
+        assert "service not available now" in str(refused)
+        assert "disk is full [nothing is free]" in str(refused)
+        assert desk.kept == [QueuesTrimmed(()), ResetsAnswered("readers", (QUEUE,))]
+        assert desk.writes == [(2, None), (1, "nothing is free")]
+        desk.storage.refusal = None
+        assert await desk.send() == 0
+
+    play(story)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the commit log could not keep 1 writes: nothing is free"
+    ]
+
+
+def test_what_was_only_written_is_synced_once_within_the_interval() -> None:
+    async def story(desk: Desk) -> None:
+        desk.storage.is_synced = False
+        await desk.send()
+        await desk.send()
+        await until(lambda: desk.storage.syncs.acquire(blocking=False))
+        assert not desk.storage.syncs.acquire(blocking=False)
+
+    play(story, BrokerProperties(flush_interval_commit_log=1))
+
+
+def test_a_failed_sync_is_tried_again_without_another_write(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(desk: Desk) -> None:
+        desk.storage.is_synced = False
+        desk.storage.sync_failures = 2
+        await desk.send()
+        await until(lambda: desk.storage.syncs.acquire(blocking=False))
+
+    play(story, BrokerProperties(flush_interval_commit_log=1))
+    assert [record.getMessage() for record in caplog.records] == 2 * [
+        "the commit log could not be synced; a power cut may lose what was acknowledged: the disk is out of order"
+    ]
+
+
+def test_a_sync_that_is_not_due_yet_is_not_waited_for_at_the_end() -> None:
+    async def story(desk: Desk) -> None:
+        desk.storage.is_synced = False
+        await desk.send()
+
+    desk = play(story, BrokerProperties(flush_interval_commit_log=LONG_MS))
+    assert not desk.storage.syncs.acquire(blocking=False)
+
+
+def test_the_end_waits_for_the_job_leaves_a_mark_and_takes_a_last_snapshot() -> None:
+    async def story(desk: Desk) -> None:
+        job = GatedJob()
+        desk.storage.jobs = [job]
+        await desk.send()
+        closing = asyncio.ensure_future(desk.group_commit.close())
+        await settle()
+        assert desk.storage.events == ["append"]
+        job.gate.set()
+        await closing
+        assert job.is_finished()
+
+    assert play(story).storage.events == ["append", "mark", "last job", "close"]
+
+
+# --- retention ---------------------------------------------------------------------------------------------------
+
+
+def test_min_offsets_are_kept_before_anything_is_removed() -> None:
+    async def story(desk: Desk) -> None:
+        for _ in range(3):
+            await desk.send()
+        removal = GatedJob()
+        desk.storage.removals, desk.storage.min_offsets = [removal], [(QUEUE, 2)]
+        expiring = asyncio.ensure_future(desk.group_commit.expire(7))
+        await settle()
+        await until(lambda: desk.state.bounds(QUEUE).min_offset > 0)
+        assert desk.kept[-1] == QueuesTrimmed(((QUEUE, 2),))
+        assert not removal.is_finished()
+        removal.gate.set()
+        await expiring
+        assert removal.is_finished()
+        assert desk.storage.limits == [(RetentionLimits(72 * 3_600_000), 7)]
+
+    play(story)
+
+
+def test_queues_that_begin_anew_in_the_same_write_are_left_alone() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.group_commit.execute(lambda draft: draft.add(TopicPut(TopicConfig("orders", 1, 1))))
+        await desk.send()
+        desk.storage.min_offsets = [(QUEUE, 1)]
+        desk.kept.clear()
+
+        def begin_anew(draft: Draft) -> None:
+            draft.add(TopicDeleted("orders"))
+            draft.add(TopicPut(TopicConfig("orders", 1, 1)))
+
+        await asyncio.gather(desk.group_commit.execute(begin_anew), desk.send(), desk.group_commit.expire(7))
+        assert desk.kept[-1] == QueuesTrimmed(())
+        assert desk.state.bounds(QUEUE) == (0, 1)
+
+    play(story)
+
+
+def test_when_nothing_is_old_nothing_is_written() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.group_commit.expire(7)
+        assert desk.storage.events == []
+
+    play(story)
+
+
+def test_old_messages_are_looked_for_every_ten_seconds() -> None:
+    async def story(desk: Desk) -> None:
+        clock = ManualClock(1_000)
+        cleaning = Cleaning(desk.group_commit, clock)
+        cleaning.start()
+        for number in range(1, 4):
+            clock.advance(INTERVAL_MS)
+            await until(lambda number=number: len(desk.storage.limits) == number)  # type: ignore[misc]
+            await settle()
+        await cleaning.stop()
+        clock.advance(INTERVAL_MS)
+        await settle()
+        assert [now_ms for _, now_ms in desk.storage.limits] == [11_000, 21_000, 31_000]
+
+    play(story)
+
+
+def test_a_full_disk_does_not_end_the_looking(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(desk: Desk) -> None:
+        clock = ManualClock()
+        cleaning = Cleaning(desk.group_commit, clock)
+        cleaning.start()
+        desk.storage.min_offsets, desk.storage.is_full = [], True
+        clock.advance(INTERVAL_MS)
+        await until(lambda: "could not be let go" in caplog.text)
+        clock.advance(INTERVAL_MS)
+        await until(lambda: len(desk.storage.limits) == 2)
+        await cleaning.stop()
+
+    play(story)

@@ -1,0 +1,109 @@
+"""How a broker stops: who is answered, who is cut off, and that nobody is waited for without end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from tests.waiting import until
+
+from rmqpull_broker.server import app
+from rmqpull_broker.server.handlers.columns import pull_columns
+from rmqpull_broker.server.handlers.v2 import pull_message
+from rmqpull_broker.server.runtime.service import Service
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+
+if TYPE_CHECKING:
+    from tests.broker.server.conftest import Play, Stage
+
+WAIT_MS = 250_000
+
+Endless = Callable[["Stage"], Awaitable["asyncio.Task[list[Any]]"]]
+
+
+def standard_pull() -> service.PullMessageRequest:
+    queue = v2.MessageQueue(topic=v2.Resource(name="orders"), id=0)
+    request = service.PullMessageRequest(group=v2.Resource(name="g"), message_queue=queue, batch_size=1)
+    request.filter_expression.expression = "*"
+    request.long_polling_timeout.FromMilliseconds(WAIT_MS)
+    return request
+
+
+def columnar_pull() -> v1.PullColumnsRequest:
+    queue = v1.QueuePull(queue=v1.Queue(topic="orders", broker_name="broker-a"))
+    return v1.PullColumnsRequest(group="g", queues=[queue], long_polling_timeout_ms=WAIT_MS)
+
+
+@pytest.mark.parametrize(
+    ("request_", "handler", "begins", "code"),
+    [
+        (standard_pull(), pull_message, "begin_pull", v2.Code.MESSAGE_NOT_FOUND),
+        (columnar_pull(), pull_columns, "begin_columns", v2.Code.OK),
+    ],
+    ids=["standard", "columnar"],
+)
+def test_a_parked_pull_is_answered_with_what_it_found_and_not_run_again(
+    play: Play, monkeypatch: pytest.MonkeyPatch, request_: Any, handler: Any, begins: str, code: int
+) -> None:
+    runs: list[object] = []
+    begin = getattr(handler, begins)
+
+    def run(*given: Any, **named: Any) -> Any:
+        runs.append(given)
+        return begin(*given, **named)
+
+    monkeypatch.setattr(handler, begins, run)
+
+    async def story(stage: Stage) -> None:
+        pull = stage.call(request_)
+        await stage.parked(1)
+        before = len(runs)
+        assert await stage.server.stop()
+        first, *_ = await pull
+        assert (first.status.code, len(runs)) == (code, before)
+
+    play(story)
+
+
+@pytest.fixture
+def endless(monkeypatch: pytest.MonkeyPatch) -> Endless:
+    """Starts a pull that nothing ends, and returns when it is under way. Nobody waits long for it."""
+    held: list[object] = []
+
+    async def hold(*_: Any, **__: Any) -> bool:
+        held.append(None)
+        return bool(await asyncio.get_running_loop().create_future())
+
+    async def start(stage: Stage) -> asyncio.Task[list[Any]]:
+        pull = stage.call(columnar_pull())
+        await until(lambda: bool(held), "held")
+        return pull
+
+    monkeypatch.setattr(app, "STOP_GRACE_S", 0.01)
+    monkeypatch.setattr(Service, "hold", hold)
+    return start
+
+
+def test_a_call_that_does_not_end_is_cancelled(play: Play, endless: Endless) -> None:
+    async def story(stage: Stage) -> None:
+        pull = await endless(stage)
+        assert await stage.server.stop()
+        with pytest.raises(grpc.RpcError) as ended:
+            await pull
+        assert ended.value.code() is grpc.StatusCode.UNAVAILABLE
+
+    play(story)
+
+
+def test_a_process_that_ends_leaves_such_calls_as_they_are(play: Play, endless: Endless) -> None:
+    async def story(stage: Stage) -> None:
+        pull = await endless(stage)
+        assert not await stage.server.stop(cancels=False)
+        assert not pull.done()
+
+    play(story)

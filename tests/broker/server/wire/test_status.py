@@ -1,0 +1,22 @@
+"""Refusals as codes of the wire."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqpull_broker.core import errors
+from rmqpull_broker.server.wire.status import status_of
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+
+REFUSALS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.BrokerError)]
+
+
+@pytest.mark.parametrize("kind", REFUSALS, ids=lambda kind: kind.__name__)
+def test_every_refusal_has_a_code_of_the_wire(kind: type[errors.BrokerError]) -> None:
+    status = status_of(kind("why"))
+    assert (v2.Code.Name(status.code), status.message) == (kind.code, "why")
+
+
+def test_what_is_no_refusal_is_a_mistake_of_the_server() -> None:
+    status = status_of(KeyError("x"))
+    assert (v2.Code.Name(status.code), status.message) == ("INTERNAL_SERVER_ERROR", "KeyError: 'x'")

@@ -1,0 +1,113 @@
+"""Queue files and the cache before them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.model import Message, StoredMessage
+from rmqpull_broker.store.memory_vfs import MemoryFileSystem
+from rmqpull_broker.store.queues.chunks import HEADER_BYTES, DamagedChunk, Location, encode_chunk
+from rmqpull_broker.store.queues.queue_files import ChunkCache, QueueFiles, queue_file_name
+
+
+def chunk(number: int, row_count: int = 3) -> pa.RecordBatch:
+    rows = [StoredMessage(Message(b"%d %d" % (number, row), "ID"), row, 5, "host") for row in range(row_count)]
+    return columns.from_rows(rows)
+
+
+BYTES = sum(map(len, encode_chunk(chunk(0))[0]))
+
+
+@pytest.fixture
+def disk() -> MemoryFileSystem:
+    return MemoryFileSystem()
+
+
+def test_chunks_come_back_from_where_they_were_saved(disk: MemoryFileSystem) -> None:
+    files = QueueFiles(disk)
+    locations = [files.save(chunk(number)) for number in range(3)]
+    assert [location.place for location in locations] == [0, BYTES, 2 * BYTES]
+    for number, location in enumerate(locations):
+        assert files.load(location) == chunk(number)
+    files.close()
+
+
+def test_a_full_file_is_synced_and_followed_by_another(disk: MemoryFileSystem) -> None:
+    files = QueueFiles(disk, file_bytes=BYTES + 1)
+    locations = [files.save(chunk(number)) for number in range(3)]
+    assert [location.file_number for location in locations] == [0, 0, 1]
+    assert list(disk.synced.values()) == [2 * BYTES, 0]
+    files.sync()
+    assert list(disk.synced.values()) == [2 * BYTES, BYTES]
+
+
+def test_no_process_writes_on_the_file_of_another(disk: MemoryFileSystem) -> None:
+    first = QueueFiles(disk).save(chunk(0))
+    files = QueueFiles(disk)
+    second = files.save(chunk(1))
+    assert (first.file_number, second.file_number) == (0, 1)
+    assert files.load(first) == chunk(0)
+
+
+@pytest.mark.parametrize("failing", ["write", "sync"])
+def test_after_a_failure_a_new_file_is_begun(disk: MemoryFileSystem, failing: str) -> None:
+    files = QueueFiles(disk)
+    first = files.save(chunk(0))
+    disk.fail_next = {failing}
+    with pytest.raises(OSError, match="failed"):
+        files.save(chunk(1)) if failing == "write" else files.sync()
+    second = files.save(chunk(2))
+    assert second.file_number == 1
+    assert [files.load(location) for location in (first, second)] == [chunk(0), chunk(2)]
+
+
+def test_every_flipped_bit_and_every_cut_is_noticed(disk: MemoryFileSystem) -> None:
+    location = QueueFiles(disk).save(chunk(0))
+    data = disk.files[queue_file_name(0)]
+    message_bytes = chunk(0).serialize().size
+    for bit in range(8 * (HEADER_BYTES + message_bytes)):
+        data[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(DamagedChunk):
+            QueueFiles(disk).load(location)
+        data[bit // 8] ^= 1 << bit % 8
+    for size in range(HEADER_BYTES + message_bytes):
+        cut = MemoryFileSystem({queue_file_name(0): bytes(data[:size])})
+        with pytest.raises(DamagedChunk):
+            QueueFiles(cut).load(location)
+
+
+def test_another_chunk_in_the_place_of_the_right_one_is_noticed(disk: MemoryFileSystem) -> None:
+    location = QueueFiles(disk).save(chunk(0))
+    disk.remove(queue_file_name(0))
+    QueueFiles(disk).save(chunk(1))
+    with pytest.raises(DamagedChunk, match="another chunk is there"):
+        QueueFiles(disk).load(location)
+
+
+def test_files_that_nobody_refers_to_are_removed(disk: MemoryFileSystem) -> None:
+    files = QueueFiles(disk, file_bytes=1)
+    locations = [files.save(chunk(number)) for number in range(4)]
+    assert [files.load(location) for location in locations]
+    files.remove_all_but({1})
+    assert disk.names() == [queue_file_name(1), queue_file_name(3)]  # the last one is being written
+    files.close()
+    files.remove_all_but(set())
+    assert disk.names() == []
+
+
+def test_the_cache_is_bounded_and_keeps_what_was_used_last() -> None:
+    def at(place: int) -> Location:
+        return Location(0, place, 10, 0)
+
+    cache = ChunkCache(25)
+    cache.put(at(0), chunk(0))
+    cache.put(at(1), chunk(1))
+    assert cache.get(at(0)) == chunk(0)
+    cache.put(at(2), chunk(2))
+    assert [cache.get(at(place)) is not None for place in range(3)] == [True, False, True]
+    large = Location(1, 0, 1_000, 0)
+    cache.put(large, chunk(3))
+    assert cache.get(large) == chunk(3)
+    assert cache.get(at(0)) is None

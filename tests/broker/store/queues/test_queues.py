@@ -1,0 +1,102 @@
+"""All consume queues together."""
+
+import random
+
+import pytest
+
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.state.facts import ColumnsStored, QueuePart, RowsStored
+from rmqpull_broker.core.state.retention import RetentionLimits
+from rmqpull_broker.store.queues.queues import ConsumeQueues
+
+FIRST, SECOND = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
+
+
+def row(offset: int, body: bytes) -> StoredMessage:
+    return StoredMessage(Message(body, "ID"), offset, 5, "host")
+
+
+@pytest.fixture
+def queues() -> ConsumeQueues:
+    """Two queues, filled by single rows and then by one batch."""
+    filled = ConsumeQueues()
+    filled.append(RowsStored(FIRST, (row(0, b"a"), row(1, b"b"))))
+    batch = columns.from_rows([row(2, b"c"), row(0, b"d"), row(1, b"e")])
+    filled.append(ColumnsStored((QueuePart(FIRST, 2, 1), QueuePart(SECOND, 0, 2)), batch))
+    return filled
+
+
+def test_each_queue_gets_its_part_of_a_batch(queues: ConsumeQueues) -> None:
+    assert columns.to_rows(queues.read(FIRST, 0, 3)) == [row(0, b"a"), row(1, b"b"), row(2, b"c")]
+    assert columns.to_rows(queues.read(SECOND, 0, 2)) == [row(0, b"d"), row(1, b"e")]
+
+
+def test_queues_that_differ_in_any_part_of_their_name_are_others(queues: ConsumeQueues) -> None:
+    assert [queues.bounds(queue) for queue in (FIRST, SECOND)] == [Bounds(0, 3), Bounds(0, 2)]
+    for other in (MessageQueue("orders", "broker-b", 0), MessageQueue("invoices", "broker-a", 0)):
+        assert queues.bounds(other) == Bounds(0, 0)
+
+
+def test_in_memory_chunks_go_when_all_of_them_is_too_old() -> None:
+    queues = ConsumeQueues()
+    for number, queue in enumerate((FIRST, SECOND, FIRST)):
+        rows = [StoredMessage(Message(b"x", "ID"), number // 2 * 5_000 + n, number, "host") for n in range(5_000)]
+        queues.append(ColumnsStored((QueuePart(queue, rows[0].queue_offset, 5_000),), columns.from_rows(rows)))
+    assert queues.expired(RetentionLimits(10), now_ms=10) == []
+    assert queues.expired(RetentionLimits(10), now_ms=11) == [(FIRST, 5_000)]
+    assert queues.expired(RetentionLimits(10), now_ms=12) == [(FIRST, 5_000), (SECOND, 5_000)]
+    most = queues.unsaved_bytes * 2 // 3
+    assert queues.expired(RetentionLimits(10, most), now_ms=0) == [(FIRST, 5_000)]
+    queues.trim(FIRST, 5_000)
+    assert queues.unsaved_bytes <= most
+    assert queues.expired(RetentionLimits(10, most), now_ms=0) == []
+
+
+def test_in_memory_single_messages_go_as_well(queues: ConsumeQueues) -> None:
+    assert queues.expired(RetentionLimits(0), now_ms=5) == []
+    assert queues.expired(RetentionLimits(0), now_ms=6) == [(FIRST, 3), (SECOND, 2)]
+    for queue, end in ((FIRST, 3), (SECOND, 2)):
+        queues.trim(queue, end)
+    assert queues.unsaved_bytes == 0
+    assert queues.bounds(FIRST) == Bounds(3, 3)
+
+
+def delayed_rows(count: int) -> list[StoredMessage]:
+    """Messages whose ids and bodies of 100 bytes cannot be compressed."""
+    dice = random.Random(7)
+    properties = {"REAL_TOPIC": "later", "REAL_QID": "0"}
+    return [
+        StoredMessage(
+            Message(
+                dice.randbytes(100),
+                dice.randbytes(16).hex(),
+                system_properties={**properties, "TIMER_OUT_MS": str(dice.randrange(1 << 37))},
+                born_host="10.0.0.1:54321",
+            ),
+            offset,
+            5,
+            "127.0.0.1:8081",
+        )
+        for offset in range(count)
+    ]
+
+
+def test_in_memory_delayed_messages_take_a_hundred_bytes_beside_their_bodies() -> None:
+    queues, timer, count = ConsumeQueues(), MessageQueue("rmq_sys_wheel_timer", "broker-a", 0), 16_384
+    rows = delayed_rows(count)
+    for begin in range(0, count, 32):
+        queues.append(RowsStored(timer, tuple(rows[begin : begin + 32])))
+    assert queues.unsaved_bytes < count * 170
+    assert columns.to_rows(queues.read(timer, 8_000, 8_400)) == rows[8_000:8_400]
+    assert columns.to_rows(queues.read(timer, 0, count)) == rows
+    queues.trim(timer, 8_192)
+    assert 0 < queues.unsaved_bytes < count * 90
+    queues.trim(timer, count)
+    assert queues.unsaved_bytes == 0
+
+
+def test_what_others_read_is_not_compressed() -> None:
+    queues, count = ConsumeQueues(), 8_192
+    queues.append(RowsStored(FIRST, tuple(delayed_rows(count))))
+    assert queues.unsaved_bytes > count * 250

@@ -1,0 +1,21 @@
+"""The notation of the tables of rocketmq-semantics ch. 2: ``a0`` is queue 0 of broker a, a blank is between queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rmqpull_client.allocation.strategy import Strategy
+from rmqpull_client.model import MessageQueue
+
+
+def queues(count: int, brokers: str = "a") -> list[MessageQueue]:
+    return [MessageQueue("orders", broker, queue_id) for broker in brokers for queue_id in range(count)]
+
+
+def written(share: Sequence[MessageQueue]) -> str:
+    return " ".join(f"{queue.broker_name}{queue.queue_id}" for queue in share)
+
+
+def shares(strategy: Strategy, owned: Sequence[MessageQueue], consumers: Sequence[str]) -> list[str]:
+    """What each consumer gets when it asks."""
+    return [written(strategy.allocate(consumer, owned, consumers)) for consumer in consumers]

@@ -1,0 +1,44 @@
+"""CONFIG: the table of rocketmq-semantics 2.4, executed against RocketMQ's own class."""
+
+from __future__ import annotations
+
+import pytest
+from tests.client.allocation.tables import queues, written
+
+from rmqpull_client.allocation.by_config import ByConfig
+from rmqpull_client.model import MessageQueue
+
+ALL = queues(4, "b")
+ELSEWHERE = [MessageQueue("orders", "zz", 9)]
+
+
+@pytest.mark.parametrize(
+    ("configured", "consumer", "owned", "consumers", "expected"),
+    [
+        (ALL, "A", ALL, "AB", "b0 b1 b2 b3"),
+        (ALL, "B", ALL, "AB", "b0 b1 b2 b3"),
+        (ALL[2:3], "A", ALL, "AB", "b2"),
+        (ELSEWHERE, "A", ALL, "AB", "zz9"),
+        ([], "A", ALL, "AB", ""),
+        (ALL[:1], "X", ALL, "AB", "b0"),
+        (ALL[:1], "", ALL, "AB", "b0"),
+        (ALL[:1], "", [], "", "b0"),
+        (None, "A", ALL, "AB", ""),
+        (ALL[:2], "B", ALL, "AB", "b0 b1"),
+        (ALL[3:], "A", [], "", "b3"),
+    ],
+)
+def test_a_consumer_gets_its_list_whatever_else_is_said(
+    configured: list[MessageQueue] | None,
+    consumer: str,
+    owned: list[MessageQueue],
+    consumers: str,
+    expected: str,
+) -> None:
+    strategy = ByConfig({} if configured is None else {consumer: configured})
+    assert written(strategy.allocate(consumer, owned, consumers)) == expected
+
+
+def test_each_consumer_has_a_list_of_its_own() -> None:
+    strategy = ByConfig({"A": ALL[:1], "B": ALL[1:]})
+    assert strategy.shares(ALL, "ABC") == {"A": ALL[:1], "B": ALL[1:], "C": []}

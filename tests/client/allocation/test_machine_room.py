@@ -1,0 +1,139 @@
+"""Rooms: the tables of rocketmq-semantics 2.5 and 2.6, executed against RocketMQ's own classes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.client.allocation.tables import queues, shares
+
+from rmqpull_client.allocation.averaging import Averagely, AveragelyByCircle
+from rmqpull_client.allocation.machine_room import ByMachineRoom, MachineRoomNearby, MachineRoomResolver
+from rmqpull_client.allocation.strategy import Strategy
+from rmqpull_client.model import MessageQueue
+
+
+def in_room(broker_name: str, count: int) -> list[MessageQueue]:
+    return [MessageQueue("orders", broker_name, queue_id) for queue_id in range(count)]
+
+
+def in_short(share: str) -> str:
+    """``r1-0`` as the tables write it, for queue 0 of room 1."""
+    return re.sub(r"room(\d)@broker-[a-z]", r"r\1-", share)
+
+
+TWO_ROOMS = in_room("room1@broker-a", 5) + in_room("room2@broker-b", 5)
+
+
+@pytest.mark.parametrize(
+    ("consumeridcs", "consumers", "expected"),
+    [
+        ("room1", "A", ["r1-0 r1-1 r1-2 r1-3 r1-4"]),
+        ("room1", "AB", ["r1-0 r1-1 r1-4", "r1-2 r1-3"]),
+        ("room1 room2", "AB", ["r1-0 r1-1 r1-2 r1-3 r1-4", "r2-0 r2-1 r2-2 r2-3 r2-4"]),
+        ("room1 room2", "ABC", ["r1-0 r1-1 r1-2 r2-4", "r1-3 r1-4 r2-0", "r2-1 r2-2 r2-3"]),
+        ("room2", "ABC", ["r2-0 r2-3", "r2-1 r2-4", "r2-2"]),
+        ("room1", "ABCDEF", ["r1-0", "r1-1", "r1-2", "r1-3", "r1-4", ""]),
+        ("room9", "AB", ["", ""]),
+    ],
+)
+def test_a_machine_room_gives_out_its_rooms_and_the_remainder_at_the_end(
+    consumeridcs: str, consumers: str, expected: list[str]
+) -> None:
+    strategy = ByMachineRoom(frozenset(consumeridcs.split()))
+    assert [in_short(share) for share in shares(strategy, TWO_ROOMS, consumers)] == expected
+
+
+def test_a_machine_room_leaves_out_brokers_without_a_room() -> None:
+    assert shares(ByMachineRoom(frozenset({"room1"})), queues(4), "AB") == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("broker_name", "is_in_room"),
+    [
+        ("room1@q", True),
+        ("room1@y@z", False),
+        ("room1@q@", True),  # Java's split drops empty parts at the end
+        ("room1@", False),
+        ("room1", False),
+        ("@", False),
+        ("", False),
+    ],
+)
+def test_a_broker_is_in_a_room_when_its_name_has_two_parts(broker_name: str, is_in_room: bool) -> None:
+    queue = MessageQueue("orders", broker_name, 1)
+    assert ByMachineRoom(frozenset({"room1"})).allocate("A", [queue], "A") == [queue] * is_in_room
+
+
+def test_a_machine_room_passes_over_a_broker_whose_name_has_three_parts() -> None:
+    """Row 8 of the table: also where its first part is a room that is read."""
+    owned = [MessageQueue("orders", "x@y@z", 0), MessageQueue("orders", "room1@q", 1)]
+    assert shares(ByMachineRoom(frozenset({"room1", "x"})), owned, "A") == ["room1@q1"]
+
+
+def test_a_machine_room_gives_nothing_to_a_stranger() -> None:
+    """Row 10 of the table."""
+    assert ByMachineRoom(frozenset({"room1"})).allocate("X", TWO_ROOMS, "AB") == []
+
+
+def in_rooms(**counts: int) -> list[MessageQueue]:
+    """So many queues of a broker in each room; the tables write the room instead of the broker."""
+    return [queue for room, count in counts.items() for queue in in_room(f"{room}@", count)]
+
+
+def nearby(consumers: str, inner: Strategy, **counts: int) -> list[str]:
+    found = shares(MachineRoomNearby(inner, MachineRoomResolver()), in_rooms(**counts), consumers.split())
+    return [share.replace("@", "-") for share in found]
+
+
+AVG = Averagely()
+
+
+@pytest.mark.parametrize(
+    ("consumers", "inner", "more", "expected"),
+    [
+        ("r1@A r2@B", AVG, {}, ["r1-0 r1-1 r1-2 r1-3", "r2-0 r2-1 r2-2 r2-3"]),
+        ("r1@A r1@B r2@C", AVG, {}, ["r1-0 r1-1", "r1-2 r1-3", "r2-0 r2-1 r2-2 r2-3"]),
+        ("r1@A r1@B", AVG, {}, ["r1-0 r1-1 r2-0 r2-1", "r1-2 r1-3 r2-2 r2-3"]),
+        ("r1@A r1@B r1@C", AVG, {}, ["r1-0 r1-1 r2-0 r2-1", "r1-2 r2-2", "r1-3 r2-3"]),
+        ("r3@A r3@B", AVG, {}, ["r1-0 r1-1 r2-0 r2-1", "r1-2 r1-3 r2-2 r2-3"]),
+        ("r1@A r3@B", AVG, {}, ["r1-0 r1-1 r1-2 r1-3 r2-0 r2-1", "r2-2 r2-3"]),
+        (
+            "r1@A r1@B r1@C r1@D r1@E r2@F",
+            AVG,
+            {},
+            ["r1-0", "r1-1", "r1-2", "r1-3", "", "r2-0 r2-1 r2-2 r2-3"],
+        ),
+        ("r1@A r1@B r2@C", AveragelyByCircle(), {}, ["r1-0 r1-2", "r1-1 r1-3", "r2-0 r2-1 r2-2 r2-3"]),
+        ("r1@A r2@B", AVG, {"r3": 3}, ["r1-0 r1-1 r1-2 r1-3 r3-0 r3-1", "r2-0 r2-1 r2-2 r2-3 r3-2"]),
+    ],
+)
+def test_nearby_serves_its_own_room_and_those_that_are_deserted(
+    consumers: str, inner: Strategy, more: dict[str, int], expected: list[str]
+) -> None:
+    assert nearby(consumers, inner, r1=4, r2=4, **more) == expected
+
+
+NEARBY = MachineRoomNearby(AVG, MachineRoomResolver())
+
+
+def test_nearby_gives_nothing_to_a_stranger() -> None:
+    assert NEARBY.allocate("r1@X", in_rooms(r1=4), ["r1@A"]) == []
+
+
+def test_nearby_refuses_a_queue_without_a_room_in_the_words_of_rocketmq() -> None:
+    words = "Machine room is null for mq MessageQueue [topic=orders, brokerName=a, queueId=0]"
+    with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
+        NEARBY.allocate("r1@A", queues(1), ["r1@A"])
+
+
+def test_nearby_refuses_a_consumer_without_a_room_in_the_words_of_rocketmq() -> None:
+    with pytest.raises(ValueError, match=r"^Machine room is null for consumer id A$"):
+        NEARBY.allocate("A", in_rooms(r1=1), ["A"])
+
+
+def test_rooms_come_from_tables_where_there_are_some() -> None:
+    resolver = MachineRoomResolver({"a": "r1", "b": "r2"}, {"A": "r2", "B": "r1"})
+    assert shares(MachineRoomNearby(AVG, resolver), queues(2, "ab"), "AB") == ["b0 b1", "a0 a1"]
+    assert resolver.room_of_queue(MessageQueue("orders", "r1@c", 0)) is None
+    assert resolver.room_of_consumer("r1@C") is None

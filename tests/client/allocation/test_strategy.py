@@ -1,0 +1,105 @@
+"""What all strategies share (rocketmq-semantics 2.1), and the properties that RocketMQ's own tests check (2.8)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.client.allocation.tables import queues
+
+from rmqpull_client.allocation.averaging import Averagely, AveragelyByCircle
+from rmqpull_client.allocation.consistent_hash import ConsistentHash
+from rmqpull_client.allocation.machine_room import ByMachineRoom, MachineRoomNearby, MachineRoomResolver
+from rmqpull_client.allocation.strategy import Strategy, consumer_ids
+from rmqpull_client.model import MessageQueue
+
+NEARBY = MachineRoomNearby(Averagely(), MachineRoomResolver())
+CHECKING = [Averagely(), AveragelyByCircle(), ConsistentHash(), ByMachineRoom(frozenset({"r1"})), NEARBY]
+ROOMS = ("r1", "r2", "r3")
+
+
+@pytest.mark.parametrize("strategy", CHECKING, ids=lambda strategy: type(strategy).__name__)
+@pytest.mark.parametrize(
+    ("consumer", "owned", "consumers", "refusal"),
+    [
+        ("", queues(1), "A", "currentCID is empty"),
+        ("A", [], "A", "mqAll is null or mqAll empty"),
+        ("A", queues(1), "", "cidAll is null or cidAll empty"),
+        ("", [], "", "currentCID is empty"),
+        ("A", [], "", "mqAll is null or mqAll empty"),
+    ],
+)
+def test_empty_arguments_are_refused_in_the_words_and_the_order_of_rocketmq(
+    strategy: Strategy, consumer: str, owned: list[MessageQueue], consumers: str, refusal: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(refusal)}$"):
+        strategy.allocate(consumer, owned, consumers)
+
+
+@pytest.mark.parametrize("strategy", CHECKING, ids=lambda strategy: type(strategy).__name__)
+def test_a_consumer_that_is_not_in_the_group_gets_nothing(strategy: Strategy) -> None:
+    assert strategy.allocate("Z", queues(4), "AB") == []
+
+
+def test_consumer_ids_sort_as_their_numbers() -> None:
+    for count in range(1, 1201):
+        ids = consumer_ids(count)
+        assert len(set(ids)) == count
+        assert sorted(ids) == sorted(ids, key=int) == list(ids)
+
+
+in_rooms = st.lists(
+    st.builds(MessageQueue, st.just("orders"), st.sampled_from([f"{room}@a" for room in ROOMS]), st.integers(0, 30)),
+    min_size=1,
+    unique=True,
+).map(sorted)
+consumers_in_rooms = st.lists(
+    st.sampled_from([f"{room}@{number}" for room in (*ROOMS, "r4") for number in range(6)]), min_size=1, unique=True
+).map(sorted)
+ALLOCATING_ALL = [
+    Averagely(),
+    AveragelyByCircle(),
+    ConsistentHash(3),
+    ByMachineRoom(frozenset(ROOMS)),
+    NEARBY,
+    MachineRoomNearby(ConsistentHash(), MachineRoomResolver()),
+]
+
+
+@pytest.mark.parametrize("strategy", ALLOCATING_ALL, ids=lambda strategy: type(strategy).__name__)
+@given(owned=in_rooms, consumers=consumers_in_rooms)
+def test_each_queue_goes_to_one_consumer_whichever_way_it_is_asked(
+    strategy: Strategy, owned: list[MessageQueue], consumers: list[str]
+) -> None:
+    given_out = [queue for share in strategy.shares(owned, consumers).values() for queue in share]
+    asked_for = [queue for consumer in consumers for queue in strategy.allocate(consumer, owned, consumers)]
+    assert Counter(given_out) == Counter(asked_for) == Counter(owned)
+
+
+@given(owned=in_rooms, consumers=consumers_in_rooms)
+def test_nearby_nobody_serves_a_room_that_has_consumers_of_its_own(
+    owned: list[MessageQueue], consumers: list[str]
+) -> None:
+    inhabited = {consumer.split("@")[0] for consumer in consumers}
+    for consumer, share in NEARBY.shares(owned, consumers).items():
+        rooms = {queue.broker_name.split("@")[0] for queue in share}
+        assert rooms & inhabited <= {consumer.split("@")[0]}
+
+
+@given(
+    owned=in_rooms,
+    consumers=consumers_in_rooms.filter(lambda consumers: len(consumers) > 1),
+    place=st.integers(0, 23),
+    nodes=st.sampled_from([3, 10]),
+)
+def test_when_a_consumer_leaves_or_comes_a_consistent_hash_moves_only_its_queues(
+    owned: list[MessageQueue], consumers: list[str], place: int, nodes: int
+) -> None:
+    one = consumers[place % len(consumers)]
+    others = [consumer for consumer in consumers if consumer != one]
+    with_it = ConsistentHash(nodes).shares(owned, consumers)
+    without_it = ConsistentHash(nodes).shares(owned, others)
+    assert all(set(with_it[consumer]) == set(without_it[consumer]) - set(with_it[one]) for consumer in others)

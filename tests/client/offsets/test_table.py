@@ -1,0 +1,85 @@
+"""The file of a broadcasting group: what RocketMQ writes is read, and what is written RocketMQ reads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqpull_client.model import MessageQueue
+from rmqpull_client.offsets.table import format_offset_table, parse_offset_table
+
+WRITTEN_BY_ROCKETMQ = Path(__file__).parent / "offset_files" / "rocketmq-5.3.3.json"
+"""By LocalFileOffsetStore of Apache's Java client 5.3.3, with fastjson 1.2.83."""
+
+OFFSETS = {
+    MessageQueue("%RETRY%x", 'b"r', 2): 3,
+    MessageQueue("orders", "broker-a", 0): 12,
+    MessageQueue("orders", "broker-a", 1): 72,
+}
+
+QUEUES = st.builds(MessageQueue, st.text(), st.text(), st.integers(0, 2**31 - 1))
+
+
+def test_what_rocketmq_wrote_is_read_and_written_to_the_byte() -> None:
+    text = WRITTEN_BY_ROCKETMQ.read_text(encoding="utf-8")
+    assert parse_offset_table(text) == OFFSETS
+    assert format_offset_table(OFFSETS) == text
+
+
+def test_no_offsets_are_written_as_rocketmq_does() -> None:
+    assert format_offset_table({}) == '{\n\t"offsetTable":{}\n}'
+
+
+@given(st.dictionaries(QUEUES, st.integers(0, 2**63 - 1), max_size=5))
+def test_what_is_written_is_read(offsets: dict[MessageQueue, int]) -> None:
+    assert parse_offset_table(format_offset_table(offsets)) == offsets
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}:7}}',
+        ' { "offsetTable" : { { "topic" : "t" , "queueId" : 1 , "brokerName" : "b" } : 7 } } \n',
+        '{"dataVersion":{"counter":3},"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}:7},"more":[1]}',
+    ],
+)
+def test_blanks_order_and_other_fields_do_not_matter(text: str) -> None:
+    assert parse_offset_table(text) == {MessageQueue("t", "b", 1): 7}
+
+
+def test_a_table_may_be_missing() -> None:
+    assert parse_offset_table("{}") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "character 0 is '', where '{' is expected"),
+        ('{"offsetTable":{', "Expecting value"),
+        ('{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}:7', "character 60 is '', where ',' is expected"),
+        ('{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}}}', "where ':' is expected"),
+        ('{"offsetTable":{"t":7}}', "'t' stands where a queue is expected"),
+        ('{"offsetTable":{{"brokerName":"b","topic":"t"}:7}}', "where a queue and its offset are expected"),
+        ('{"offsetTable":{{"brokerName":"b","queueId":true,"topic":"t"}:7}}', "where a queue and its offset are"),
+        ('{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}:7.0}}', "has 7.0, where"),
+        ('{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}:9223372036854775808}}', "where a queue and its"),
+        ("{} {}", "something follows it at character 3"),
+        ('{"more":' + "[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_anything_else_is_refused_with_what_is_wrong(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(complaint)):
+        parse_offset_table(text)
+
+
+@given(st.text())
+def test_no_text_does_worse_than_being_refused(text: str) -> None:
+    try:
+        offsets = parse_offset_table('{"offsetTable":{' + text)
+    except ValueError:
+        return
+    assert all(isinstance(queue, MessageQueue) for queue in offsets)

@@ -1,0 +1,273 @@
+"""Calls with a deadline, while the broker is there, away, and back again."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+
+from rmqpull_broker.testing import running_broker
+from rmqpull_client.connection import Connection
+from rmqpull_client.errors import BrokerUnavailable, RequestRefused
+from rmqpull_client.transports.choice import connect
+from rmqpull_client.transports.grpc import channel as channel_module
+from rmqpull_client.transports.grpc.channel import BrokerChannel, Unserved, channel_of_process
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from rmqpull_proto.rpc import COLUMNS, MESSAGING, Method
+
+if TYPE_CHECKING:
+    from tests.conftest import StartBroker
+
+ROUTE, PULL = MESSAGING.methods["QueryRoute"], MESSAGING.methods["PullMessage"]
+NOBODY = "127.0.0.1:1"  # a port that no broker gets
+WAIT_S = 60
+
+Ask = Callable[[BrokerChannel], Any]
+
+
+def route(topic: str = "orders") -> service.QueryRouteRequest:
+    return service.QueryRouteRequest(topic=v2.Resource(name=topic))
+
+
+def by_call(channel: BrokerChannel) -> Any:
+    return channel.call(ROUTE, route())
+
+
+def by_start(channel: BrokerChannel) -> Any:
+    return channel.start(ROUTE, route())()
+
+
+def by_start_stream(channel: BrokerChannel) -> Any:
+    return channel.start_stream(PULL, service.PullMessageRequest())()
+
+
+@pytest.fixture
+def channel() -> Iterator[BrokerChannel]:
+    with running_broker({"orders": 1}) as broker:
+        opened = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S))
+        yield opened
+        opened.close()
+
+
+@pytest.mark.parametrize("ask", [by_call, by_start])
+def test_an_answer_comes(channel: BrokerChannel, ask: Ask) -> None:
+    assert [queue.topic.name for queue in ask(channel).message_queues] == ["orders"]
+
+
+def test_the_client_id_stands_before_what_tells_processes_apart() -> None:
+    with running_broker({"orders": 1}) as broker:
+        whole_id = f"10.0.0.1@DEFAULT@{socket.gethostname()}@{os.getpid()}@rmqpull"
+        broker.faults.fail("QueryRoute", "FORBIDDEN", client_id=whole_id)
+        opened = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S, client_id="10.0.0.1@DEFAULT"))
+        with pytest.raises(RequestRefused, match="FORBIDDEN"):
+            by_call(opened)
+        opened.close()
+
+
+def test_a_status_that_is_not_ok_is_a_refusal_with_its_code(channel: BrokerChannel) -> None:
+    for ask in (channel.call, lambda method, request: channel.start(method, request)()):
+        with pytest.raises(RequestRefused, match="answered QueryRoute with TOPIC_NOT_FOUND") as refused:
+            ask(ROUTE, route("no-such-topic"))
+        assert refused.value.code == "TOPIC_NOT_FOUND"
+
+
+def test_a_method_that_the_server_lacks_is_named() -> None:
+    with running_broker(extensions="none") as broker:
+        standard = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S))
+        with pytest.raises(Unserved, match=f"The server at {broker.endpoints} does not serve DescribeServer"):
+            standard.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
+        standard.close()
+
+
+@pytest.mark.parametrize("ask", [by_call, by_start, by_start_stream])
+def test_when_nobody_answers_the_endpoints_and_the_time_are_named(ask: Ask) -> None:
+    channel = BrokerChannel(Connection(NOBODY, 100))
+    with pytest.raises(BrokerUnavailable, match=f"No broker answered .* at {NOBODY} within 100 ms"):
+        ask(channel)
+    channel.close()
+
+
+def test_connecting_to_nobody_says_so() -> None:
+    with pytest.raises(BrokerUnavailable, match=NOBODY):
+        connect(Connection(NOBODY, 100))
+
+
+class Absence(grpc.RpcError):
+    """Nobody answers: a call takes all of its time and fails."""
+
+    def __init__(self, code: grpc.StatusCode) -> None:
+        self._code = code
+
+    def code(self) -> grpc.StatusCode:
+        return self._code
+
+    def details(self) -> str:
+        return "nobody there"
+
+
+class Clock:
+    """Time that passes only where it is said to."""
+
+    now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    ticking = Clock()
+    monkeypatch.setattr(channel_module, "time", ticking)
+    return ticking
+
+
+class AbsentBroker(BrokerChannel):
+    """A channel to nobody. Calls fail after their time, or at once with ``fails_at_once``."""
+
+    def __init__(self, clock: Clock, *, fails_at_once: bool) -> None:
+        super().__init__(Connection(NOBODY, 1000))
+        self._clock = clock
+        self._fails_at_once = fails_at_once
+
+    def _start(self, address: str, method: Method, request: Any, timeout_s: float) -> Any:
+        yield self._fail(timeout_s)
+
+    def _fail(self, timeout_s: float) -> Any:
+        if self._fails_at_once:
+            raise Absence(grpc.StatusCode.UNAVAILABLE)
+        self._clock.sleep(timeout_s)
+        raise Absence(grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+@pytest.mark.parametrize("ask", [by_call, by_start, by_start_stream])
+@pytest.mark.parametrize("fails_at_once", [True, False])
+def test_all_tries_together_take_no_longer_than_the_request_timeout(
+    clock: Clock, ask: Ask, fails_at_once: bool
+) -> None:
+    with pytest.raises(BrokerUnavailable):
+        ask(AbsentBroker(clock, fails_at_once=fails_at_once))
+    assert clock.now_s <= 1.0
+
+
+def test_an_answer_that_is_fetched_late_still_gets_its_second_try(clock: Clock) -> None:
+    channel = AbsentBroker(clock, fails_at_once=True)
+    answer = channel.start(ROUTE, route())
+    clock.sleep(3600)
+    with pytest.raises(BrokerUnavailable):
+        answer()
+    assert clock.now_s > 3600
+
+
+def test_a_broker_that_is_busy_is_asked_again(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [v2.Status(code=v2.Code.TOO_MANY_REQUESTS)] * 2 + [v2.Status(code=v2.Code.OK)]
+    channel = BrokerChannel(Connection(NOBODY, 10_000))
+
+    def start(*_: Any) -> Any:
+        return iter([SimpleNamespace(status=answers.pop(0))])
+
+    monkeypatch.setattr(channel, "_start", start)
+    assert by_start(channel).status.code == v2.Code.OK
+    assert answers == []
+
+
+@pytest.mark.parametrize("ask", [by_call, by_start])
+def test_a_call_outlasts_a_restart_of_the_broker(start_broker: StartBroker, tmp_path: Path, ask: Ask) -> None:
+    broker = start_broker({"orders": 1}, tmp_path)
+    channel = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S))
+    assert ask(channel).message_queues
+    broker.kill()
+    answers: list[Any] = []
+    asking = threading.Thread(target=lambda: answers.append(ask(channel)), daemon=True)
+    asking.start()
+    broker.start()
+    asking.join(WAIT_S)
+    assert [answer.message_queues[0].topic.name for answer in answers] == ["orders"]
+    channel.close()
+
+
+def test_an_answer_under_way_outlasts_a_restart_of_the_broker(start_broker: StartBroker, tmp_path: Path) -> None:
+    broker = start_broker({"orders": 1}, tmp_path)
+    channel = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S))
+    parked = v1.PullColumnsRequest(
+        group="g",
+        queues=[v1.QueuePull(queue=v1.Queue(topic="orders", broker_name="broker-a"))],
+        long_polling_timeout_ms=1,
+    )
+    assert channel.call(COLUMNS.methods["PullColumns"], parked).queues
+    parked.long_polling_timeout_ms = 30_000
+    answer = channel.start(COLUMNS.methods["PullColumns"], parked)
+    broker.restart()
+    parked.long_polling_timeout_ms = 1
+    assert len(answer().queues) == 1
+    channel.close()
+
+
+def test_a_process_has_one_channel_for_each_endpoint_and_timeout() -> None:
+    assert channel_of_process(Connection(NOBODY, 5)) is channel_of_process(Connection(NOBODY, 5))
+    assert channel_of_process(Connection(NOBODY, 5)) is not channel_of_process(Connection(NOBODY, 6))
+    assert channel_of_process(Connection(NOBODY, 5)) is not channel_of_process(Connection("127.0.0.1:2", 5))
+
+
+FORK = """
+import os, sys
+from pyspark_rmqpull.client import connect
+from rmqpull_client.transports.grpc.channel import channel_of_process
+from rmqpull_client.connection import Connection
+
+endpoints = sys.argv[1]
+parents = channel_of_process(Connection(endpoints, 60_000))
+assert "orders" in connect(Connection(endpoints, 60_000)).bounds(["orders"])
+child = os.fork()
+if child == 0:
+    assert channel_of_process(Connection(endpoints, 60_000)) is not parents
+    os._exit(0 if "orders" in connect(Connection(endpoints, 60_000)).bounds(["orders"]) else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert channel_of_process(Connection(endpoints, 60_000)) is parents
+assert "orders" in connect(Connection(endpoints, 60_000)).bounds(["orders"])
+print("both")
+"""
+
+
+@pytest.mark.processes
+def test_a_forked_process_makes_its_own_channel() -> None:
+    with running_broker({"orders": 1}) as broker:
+        command = [sys.executable, "-c", FORK, broker.endpoints]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert (ran.stdout, ran.returncode) == ("both\n", 0), ran.stderr
+
+
+def test_a_broker_that_restarts_in_good_order_is_not_noticed(start_broker: StartBroker, tmp_path: Path) -> None:
+    """Calls that meet a broker on its way down are cancelled, not refused."""
+    broker = start_broker({"orders": 4}, data_dir=tmp_path)
+    client = connect(Connection(broker.endpoints, 60_000))
+    stop = threading.Event()
+
+    def ask() -> int:
+        asked = 0
+        while not stop.is_set():
+            assert len(client.bounds(["orders"])["orders"].queues) == 4
+            asked += 1
+        return asked
+
+    with ThreadPoolExecutor() as threads:
+        askers = [threads.submit(ask) for _ in range(4)]
+        for _ in range(4):
+            broker.stop()
+            broker.start()
+        stop.set()
+        assert all(asker.result() for asker in askers)

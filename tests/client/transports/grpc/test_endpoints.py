@@ -1,0 +1,170 @@
+"""Several proxies of one cluster: who is away is passed over, and who answered is asked on."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_client.connection import Connection, Tls
+from rmqpull_client.errors import BrokerUnavailable
+from rmqpull_client.transports.choice import connect
+from rmqpull_client.transports.grpc import channel as channel_module
+from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from rmqpull_proto.rpc import MESSAGING
+
+NOBODY, NOBODY_ELSE = "127.0.0.1:1", "127.0.0.1:2"  # ports that no broker gets
+ROUTE, PULL = MESSAGING.methods["QueryRoute"], MESSAGING.methods["PullMessage"]
+LONG_MS = 60_000
+
+Ask = Callable[[BrokerChannel], Any]
+
+
+def by_call(channel: BrokerChannel) -> Any:
+    return channel.call(ROUTE, service.QueryRouteRequest(topic=v2.Resource(name="orders"))).status.message
+
+
+def by_start(channel: BrokerChannel) -> Any:
+    return channel.start(ROUTE, service.QueryRouteRequest(topic=v2.Resource(name="orders")))().status.message
+
+
+def by_start_stream(channel: BrokerChannel) -> Any:
+    queue = v2.MessageQueue(topic=v2.Resource(name="orders"), broker=v2.Broker(name="broker-a"))
+    request = service.PullMessageRequest(group=v2.Resource(name="g"), message_queue=queue, batch_size=1)
+    return channel.start_stream(PULL, request)()[0].status.message
+
+
+asked_in_every_way = pytest.mark.parametrize("ask", [by_call, by_start, by_start_stream])
+
+
+@pytest.fixture
+def broker() -> Iterator[RunningBroker]:
+    with running_broker({"orders": 1}) as running:
+        yield running
+
+
+@pytest.fixture
+def mute() -> Iterator[str]:
+    """Takes connections and never says a word, as a host that hangs."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+@asked_in_every_way
+def test_who_is_away_is_passed_over(broker: RunningBroker, ask: Ask) -> None:
+    with closing(BrokerChannel(Connection(f"{NOBODY};{broker.endpoints}", LONG_MS, request_retries=0))) as channel:
+        assert ask(channel) == ask(channel)
+
+
+@asked_in_every_way
+def test_who_hangs_is_passed_over_within_the_request_timeout(broker: RunningBroker, mute: str, ask: Ask) -> None:
+    with closing(BrokerChannel(Connection(f"{mute};{broker.endpoints}", 2_000, request_retries=0))) as channel:
+        ask(channel)
+
+
+def test_who_answered_is_asked_on(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    with closing(BrokerChannel(Connection(f"{NOBODY};{broker.endpoints};{NOBODY_ELSE}", LONG_MS))) as channel:
+        start = channel._start
+
+        def noted(address: str, *rest: Any) -> Any:
+            asked.append(address)
+            return start(address, *rest)
+
+        monkeypatch.setattr(channel, "_start", noted)
+        by_call(channel)
+        by_call(channel)
+    assert asked == [NOBODY, broker.endpoints, broker.endpoints]
+
+
+@asked_in_every_way
+def test_who_goes_away_later_is_passed_over_too(broker: RunningBroker, ask: Ask) -> None:
+    with running_broker({"orders": 1}) as first:
+        channel = BrokerChannel(Connection(f"{first.endpoints};{broker.endpoints}", LONG_MS, request_retries=0))
+        ask(channel)
+    with closing(channel):
+        ask(channel)
+
+
+def test_an_answer_under_way_at_one_that_went_away_comes_from_the_other(broker: RunningBroker) -> None:
+    request = service.QueryRouteRequest(topic=v2.Resource(name="orders"))
+    with closing(BrokerChannel(Connection(f"{NOBODY};{broker.endpoints}", LONG_MS, request_retries=0))) as channel:
+        answers = [channel.start(ROUTE, request) for _ in range(3)]
+        assert all(answer().message_queues for answer in answers)
+
+
+@asked_in_every_way
+def test_when_nobody_answers_all_are_named_with_what_was_seen(ask: Ask) -> None:
+    with closing(BrokerChannel(Connection(f"{NOBODY};{NOBODY_ELSE}", 300))) as channel:
+        text = r"No broker answered \w+ at 127\.0\.0\.1:1;127\.0\.0\.1:2 within 300 ms \("
+        with pytest.raises(BrokerUnavailable, match=text) as away:
+            ask(channel)
+    assert re.search(r"127\.0\.0\.1:1: .*Connection refused.*; 127\.0\.0\.1:2: .*Connection refused", str(away.value))
+
+
+def test_one_whose_tls_is_not_trusted_is_passed_over_and_one_that_is_away_waited_for(broker: RunningBroker) -> None:
+    channel = BrokerChannel(Connection(f"{broker.endpoints};{NOBODY}", 300, tls=Tls()))
+    with closing(channel), pytest.raises(BrokerUnavailable, match="within 300 ms") as away:
+        by_call(channel)
+    assert re.search(f"{broker.endpoints}: .*WRONG_VERSION_NUMBER.*{NOBODY}: .*Connection refused", str(away.value))
+
+
+def test_a_client_of_several_endpoints_takes_their_list(broker: RunningBroker) -> None:
+    with closing(connect(f"{NOBODY};{broker.endpoints}")) as client:
+        assert list(client.bounds(["orders"])) == ["orders"]
+        assert client.endpoints == f"{NOBODY};{broker.endpoints}"
+
+
+class Pauses:
+    """Stands for the time: it passes only in pauses, which are counted."""
+
+    def __init__(self) -> None:
+        self.taken: list[float] = []
+
+    def monotonic(self) -> float:
+        return sum(self.taken)
+
+    def sleep(self, seconds: float) -> None:
+        self.taken.append(seconds)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
+    counted = Pauses()
+    monkeypatch.setattr(channel_module, "time", counted)
+    monkeypatch.setattr("random.uniform", lambda least, most: most)
+    return counted
+
+
+@pytest.mark.parametrize(
+    ("retries", "interval_ms", "expected_s"),
+    [
+        (0, 50, []),
+        (1, 50, [0.05]),
+        (7, 50, [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]),
+        (2, 3_000, [3.0, 3.0]),
+    ],
+)
+@pytest.mark.parametrize("endpoints", [NOBODY, f"{NOBODY};{NOBODY_ELSE}"])
+def test_a_request_is_repeated_so_often_with_pauses_that_double(
+    pauses: Pauses, endpoints: str, retries: int, interval_ms: int, expected_s: list[float]
+) -> None:
+    connection = Connection(endpoints, LONG_MS, request_retries=retries, request_retry_interval_ms=interval_ms)
+    text = f"asked {retries + 1} times, with requestRetries {retries} "
+    with closing(BrokerChannel(connection)) as channel, pytest.raises(BrokerUnavailable, match=text):
+        by_call(channel)
+    assert pauses.taken == expected_s
+
+
+def test_without_a_number_the_time_is_the_limit(pauses: Pauses) -> None:
+    channel = BrokerChannel(Connection(NOBODY, LONG_MS))
+    with closing(channel), pytest.raises(BrokerUnavailable, match="within 60000 ms"):
+        by_call(channel)
+    assert 58 < sum(pauses.taken) < 60

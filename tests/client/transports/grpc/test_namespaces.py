@@ -1,0 +1,112 @@
+"""A namespace is a part of names on the broker, and of none in the connector, whatever the server speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyspark_rmqpull.planning.discovery import find_topics
+from pyspark_rmqpull.planning.selection import TopicSelection
+from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_client.connection import Connection
+from rmqpull_client.errors import OptionError
+from rmqpull_client.model import Bounds, MessageQueue, QueueRange
+from rmqpull_client.transports.choice import connect
+from rmqpull_client.transports.grpc.namespaces import entering
+from rmqpull_client.transports.port import BrokerClient
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+
+if TYPE_CHECKING:
+    from tests.conftest import StartProxy
+
+TIMEOUT_MS = 60_000
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+@pytest.fixture
+def broker(extensions: str) -> Iterator[RunningBroker]:
+    """A topic inside of the namespace and one of the same name outside."""
+    topics = {"shop%orders": 1, "orders": 1, "elsewhere": 1, "other%orders": 1, "shop%bills": 1}
+    with running_broker(topics, extensions=f"{extensions},admin" if extensions == "columns" else "admin") as running:
+        running.send("shop%orders", b"inside", b"too")
+        running.send("orders", b"outside")
+        yield running
+
+
+@pytest.fixture
+def inside(broker: RunningBroker) -> Iterator[BrokerClient]:
+    client = connect(Connection(broker.endpoints, TIMEOUT_MS, namespace="shop"))
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def outside(broker: RunningBroker) -> Iterator[BrokerClient]:
+    client = connect(Connection(broker.endpoints, TIMEOUT_MS))
+    yield client
+    client.close()
+
+
+def bodies(client: BrokerClient, group: str, queue: MessageQueue, until: int) -> list[bytes]:
+    pulled = client.read(group, [QueueRange(queue, 0, until)], ["body"])
+    return [body for rows in pulled for entry in rows for batch in entry.batches for body in batch["body"].to_pylist()]
+
+
+def test_plain_names_reach_the_topics_of_the_namespace(inside: BrokerClient, outside: BrokerClient) -> None:
+    assert inside.bounds(["orders", "elsewhere"])["orders"].queues == {QUEUE: Bounds(0, 2)}
+    assert bodies(inside, "g", QUEUE, 2) == [b"inside", b"too"]
+    assert bodies(outside, "g", QUEUE, 1) == [b"outside"]
+    assert list(inside.bounds(["elsewhere"])) == []
+
+
+def test_groups_are_those_of_the_namespace(inside: BrokerClient, outside: BrokerClient) -> None:
+    bodies(inside, "g", QUEUE, 2)
+    inside.commit("g", {QUEUE: 2})
+    assert inside.committed("g", [QUEUE]) == {QUEUE: 2}
+    assert outside.committed("shop%g", [MessageQueue("shop%orders", "broker-a", 0)]) == {
+        MessageQueue("shop%orders", "broker-a", 0): 2
+    }
+
+
+def test_times_and_waits_are_those_of_the_namespace(inside: BrokerClient) -> None:
+    assert inside.offsets_at({QUEUE: 0}) == {QUEUE: 0}
+    assert inside.wait_for_messages("g", {QUEUE: 1}, 1)
+    assert not inside.wait_for_messages("g", {QUEUE: 2}, 1)
+
+
+def test_a_list_of_topics_is_that_of_the_namespace(inside: BrokerClient, outside: BrokerClient) -> None:
+    assert sorted(inside.topic_names()) == ["bills", "orders"]
+    assert {"orders", "shop%orders", "other%orders"} < set(outside.topic_names())
+
+
+def test_a_topic_that_is_missing_is_missed_in_the_namespace(inside: BrokerClient) -> None:
+    with pytest.raises(OptionError, match=r"Topic elsewhere does not exist at .*, namespace shop,"):
+        find_topics(inside, TopicSelection(("elsewhere",), None, frozenset()), (), None)
+
+
+def test_the_header_names_it(broker: RunningBroker, start_proxy: StartProxy) -> None:
+    proxy = start_proxy(broker.endpoints)
+    for namespace in ("shop", ""):
+        client = connect(Connection(proxy.endpoints, TIMEOUT_MS, namespace=namespace))
+        assert QUEUE in client.bounds(["orders"])["orders"].queues
+        client.close()
+        assert {headers.get("x-mq-namespace", "") for headers in proxy.seen} == {namespace}
+        proxy.seen.clear()
+
+
+def test_a_request_is_not_changed_by_being_sent() -> None:
+    asked = v1.PullColumnsRequest(group="g", queues=[v1.QueuePull(queue=v1.Queue(topic="orders"))])
+    sent = entering("shop", asked)
+    assert (sent.group, sent.queues[0].queue.topic) == ("shop%g", "shop%orders")
+    assert (asked.group, asked.queues[0].queue.topic) == ("g", "orders")
+
+
+def test_the_standard_protocol_has_a_field_for_it() -> None:
+    asked = service.PullMessageRequest()
+    asked.group.name, asked.message_queue.topic.name = "g", "orders"
+    sent = entering("shop", asked)
+    for resource, name in ((sent.group, "g"), (sent.message_queue.topic, "orders")):
+        assert (resource.resource_namespace, resource.name) == ("shop", name)

@@ -1,0 +1,212 @@
+"""Sends over the wire to all three kinds of server, and transactions where there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+
+import pyarrow as pa
+import pytest
+
+from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.testing import RunningBroker, Topics, running_broker
+from rmqpull_client.connection import Connection
+from rmqpull_client.errors import BrokerUnavailable, RequestRefused
+from rmqpull_client.transports.grpc.channel import channel_of_process
+from rmqpull_client.transports.grpc.producing import (
+    ANOTHER_TRANSACTION,
+    CommitRecord,
+    Parts,
+    Producer,
+    Transaction,
+    producer_of,
+)
+
+BATCH = Transaction("query", 7)
+RECORD = CommitRecord(b"plan", "orders", 1, b"digest")
+EVERYTHING = "columns,admin,stages"
+TOPICS: Topics = {
+    "orders": 2,
+    "late": (1, TopicType.DELAY),
+    "groups": (4, TopicType.FIFO),
+    "halves": (1, TopicType.TRANSACTION),
+}
+
+
+@pytest.fixture
+def broker(extensions: str) -> Iterator[RunningBroker]:
+    with running_broker(TOPICS, extensions=extensions) as running:
+        yield running
+
+
+@pytest.fixture
+def producer(broker: RunningBroker) -> Iterator[Producer]:
+    connection = Connection(broker.endpoints, 60_000)
+    yield producer_of(connection)
+    channel_of_process(connection).close()
+
+
+def bodies(broker: RunningBroker, topic: str = "orders") -> list[bytes]:
+    return [row.message.body for row in broker.messages(topic)]
+
+
+def rows(*texts: bytes) -> pa.RecordBatch:
+    return pa.record_batch({"body": list(texts)})
+
+
+def of(topic: str, *texts: bytes) -> tuple[Parts, pa.RecordBatch]:
+    """A batch of one topic."""
+    return [(topic, len(texts))], rows(*texts)
+
+
+every_kind = pytest.mark.parametrize("extensions", [EVERYTHING, "columns,admin", "none"])
+with_stages = pytest.mark.parametrize("extensions", [EVERYTHING])
+
+
+@every_kind
+def test_a_server_says_what_it_has(producer: Producer, extensions: str) -> None:
+    assert producer.extensions == (frozenset() if extensions == "none" else frozenset(extensions.split(",")))
+
+
+@every_kind
+def test_topics_say_what_they_take(producer: Producer) -> None:
+    kinds = {name: set(producer.message_types(name)) for name in TOPICS}
+    assert kinds == {"orders": {"NORMAL"}, "late": {"DELAY"}, "groups": {"FIFO"}, "halves": {"TRANSACTION"}}
+
+
+@every_kind
+def test_a_topic_that_is_missing_or_may_not_be_written_is_refused(broker: RunningBroker, producer: Producer) -> None:
+    with pytest.raises(RequestRefused) as refused:
+        producer.message_types("order")
+    assert refused.value.code == "TOPIC_NOT_FOUND"
+
+
+@every_kind
+def test_a_message_of_the_standard_protocol_has_all_that_its_row_has(broker: RunningBroker, producer: Producer) -> None:
+    row = {"body": b"x", "tags": "paid", "keys": ["a", "b"], "properties": [("own", "1")], "bodyEncoding": 1}
+    producer.start_send("orders", row)()
+    (message,) = (row.message for row in broker.messages("orders"))
+    assert (message.body, message.tags, list(message.keys)) == (b"x", "paid", ["a", "b"])
+    assert dict(message.properties) == {"own": "1"}
+
+
+@every_kind
+def test_groups_and_delivery_times_make_messages_of_their_types(broker: RunningBroker, producer: Producer) -> None:
+    past_us = int((datetime.now(timezone.utc) - timedelta(hours=1)).timestamp() * 1_000_000)
+    producer.start_send("groups", {"body": b"x", "messageGroup": "g"})()
+    producer.start_send("late", {"body": b"x", "deliveryTimestamp": past_us})()
+    assert [row.message.message_group for row in broker.messages("groups")] == ["g"]
+    assert bodies(broker, "late") == [b"x"]
+    with pytest.raises(RequestRefused) as refused:
+        producer.start_send("groups", {"body": b"x"})()
+    assert refused.value.code == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
+
+
+@pytest.mark.parametrize("extensions", [EVERYTHING, "columns,admin"])
+def test_a_batch_in_columns_is_there_when_it_is_answered(broker: RunningBroker, producer: Producer) -> None:
+    producer.start_publish(*of("orders", b"1", b"2", b"3"), by_keys=False)()
+    assert sorted(bodies(broker)) == [b"1", b"2", b"3"]
+
+
+@with_stages
+def test_a_call_may_have_several_topics(broker: RunningBroker, producer: Producer) -> None:
+    broker.create_topic("paid")
+    parts = [("orders", 2), ("paid", 1)]
+    assert producer.topics_per_call_max == 1_000
+    producer.start_publish(parts, rows(b"1", b"2", b"3"), by_keys=False)()
+    producer.start_stage(BATCH, "s", 0, parts, rows(b"4", b"5", b"6"), False, 60_000)()
+    producer.commit(BATCH, [("s", 1)], 0)
+    assert sorted(bodies(broker)) == [b"1", b"2", b"4", b"5"]
+    assert sorted(bodies(broker, "paid")) == [b"3", b"6"]
+
+
+@pytest.mark.parametrize("extensions", ["none"])
+def test_a_server_that_says_nothing_of_topics_gets_one_in_a_call(producer: Producer) -> None:
+    assert producer.topics_per_call_max == 1
+
+
+@with_stages
+def test_a_stage_is_seen_when_it_is_committed_and_once(broker: RunningBroker, producer: Producer) -> None:
+    answers = [
+        producer.start_stage(BATCH, "s", place, *of("orders", b"%d" % place), False, 60_000)() for place in (5, 0)
+    ]
+    assert [answer.is_committed for answer in answers] == [False, False]
+    assert bodies(broker) == []
+    for _ in range(2):
+        producer.commit(BATCH, [("s", 2)], 0)
+    assert sorted(bodies(broker)) == [b"0", b"5"]
+    assert producer.start_stage(BATCH, "t", 0, *of("orders", b"x"), False, 60_000)().is_committed
+
+
+@pytest.mark.parametrize("extensions", ["columns,admin", "none"])
+def test_a_server_without_transactions_is_said_to_lack_them(producer: Producer) -> None:
+    with pytest.raises(RequestRefused, match=r"does not serve DropStages\..* it lacks rmqpull.v1.StageService"):
+        producer.drop(BATCH)
+
+
+@with_stages
+def test_what_is_given_up_cannot_be_committed(broker: RunningBroker, producer: Producer) -> None:
+    producer.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
+    producer.keep(BATCH, 60_000)
+    producer.drop(BATCH)
+    with pytest.raises(RequestRefused, match="stage s is not there"):
+        producer.commit(BATCH, [("s", 1)], 0)
+    assert bodies(broker) == []
+
+
+@with_stages
+def test_a_commit_that_takes_longer_than_a_request_may_is_asked_for_again(broker: RunningBroker) -> None:
+    hasty = producer_of(Connection(broker.endpoints, 500, request_retries=0))
+    hasty.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
+    broker.faults.drop("CommitStages", times=1)
+    with pytest.raises(BrokerUnavailable):
+        hasty.commit(BATCH, [("s", 1)], 0)
+    broker.faults.drop("CommitStages", times=2)
+    hasty.commit(BATCH, [("s", 1)], 60_000)
+    assert bodies(broker) == [b"1"]
+
+
+@with_stages
+def test_a_commit_that_the_server_cannot_settle_now_is_asked_for_again_and_at_last_not_known(
+    broker: RunningBroker, producer: Producer
+) -> None:
+    """As when the disk is full while the rows of a committed transaction are stored."""
+    producer.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
+    broker.faults.fail("CommitStages", "INTERNAL_SERVER_ERROR", times=1, after=True)
+    with pytest.raises(BrokerUnavailable, match="answered CommitStages with INTERNAL_SERVER_ERROR"):
+        producer.commit(BATCH, [("s", 1)])
+    broker.faults.fail("CommitStages", "INTERNAL_SERVER_ERROR", times=2)
+    assert producer.commit(BATCH, [("s", 1)], 60_000, RECORD) == (True, False)  # the first commit had no record
+    assert bodies(broker) == [b"1"]
+    broker.faults.fail("CommitStages", "FORBIDDEN", times=1)
+    with pytest.raises(RequestRefused, match="FORBIDDEN"):
+        producer.commit(BATCH, [("s", 1)], 60_000)
+
+
+@with_stages
+def test_a_commit_is_compared_with_that_of_the_same_number(broker: RunningBroker, producer: Producer) -> None:
+    assert producer.commit(BATCH, [], record=RECORD) == (False, False)
+    assert producer.commit(BATCH, [], record=RECORD) == (True, True)
+    with pytest.raises(RequestRefused, match="it was planned anew, and the rows differ") as refusal:
+        producer.commit(BATCH, [], record=RECORD._replace(plan=b"another", digest=b"another"))
+    assert refusal.value.code == ANOTHER_TRANSACTION
+    older = BATCH._replace(batch_id=0)
+    with pytest.raises(RequestRefused, match="is older than batch") as refusal:
+        producer.start_stage(older, "s", 0, *of("orders", b"1"), False, 60_000)()
+    assert refusal.value.code == ANOTHER_TRANSACTION
+
+
+@pytest.mark.parametrize("extensions", [EVERYTHING, "columns,admin", "none"])
+def test_names_are_those_of_the_namespace(extensions: str) -> None:
+    with running_broker({"shop%orders": 1, "orders": 1}, extensions=extensions) as broker:
+        producer = producer_of(Connection(broker.endpoints, 60_000, namespace="shop"))
+        assert producer.message_types("orders") == {"NORMAL"}
+        producer.start_send("orders", {"body": b"1"})()
+        if "columns" in extensions:
+            producer.start_publish(*of("orders", b"2"), by_keys=False)()
+        if "stages" in extensions:
+            producer.start_stage(BATCH, "s", 0, *of("orders", b"3"), False, 60_000)()
+            producer.commit(BATCH, [("s", 1)])
+        wanted = {EVERYTHING: [b"1", b"2", b"3"], "columns,admin": [b"1", b"2"], "none": [b"1"]}
+        assert bodies(broker, "shop%orders") == wanted[extensions]
+        assert bodies(broker) == []

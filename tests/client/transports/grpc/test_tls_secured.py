@@ -1,0 +1,186 @@
+"""TLS and signatures, against a proxy that checks them before it passes calls on to a broker of either kind."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqpull_broker.testing import running_broker
+from rmqpull_client.connection import Connection, Credentials, Tls
+from rmqpull_client.errors import BrokerUnavailable, HandshakeFailed, OptionError, RequestRefused, RmqpullError
+from rmqpull_client.model import MessageQueue, QueueRange
+from rmqpull_client.transports.choice import connect
+from rmqpull_client.transports.grpc.channel import channel_of_process
+from rmqpull_client.transports.grpc.signing import authorization
+from rmqpull_client.transports.port import BrokerClient
+
+if TYPE_CHECKING:
+    from tests.conftest import Authority, StartProxy
+
+KEYS = {"reader": "s3cr3t-of-the-tests"}
+CREDENTIALS = Credentials("reader", KEYS["reader"])
+QUEUE = MessageQueue("orders", "broker-a", 0)
+LONG_MS, SHORT_MS = 60_000, 1_000
+
+Open = Callable[[Connection], BrokerClient]
+
+
+@pytest.fixture
+def target(extensions: str) -> Iterator[str]:
+    """A broker with three messages, behind the proxies."""
+    with running_broker({"orders": 1}, extensions=extensions) as broker:
+        broker.send("orders", b"one", b"two", b"three")
+        yield broker.endpoints
+
+
+@pytest.fixture
+def opened() -> Iterator[Open]:
+    """Connects; the connections are closed before their proxies end."""
+    with ExitStack() as stack:
+
+        def connecting(connection: Connection) -> BrokerClient:
+            stack.callback(channel_of_process(connection).close)
+            return connect(connection)
+
+        yield connecting
+
+
+def bodies(client: BrokerClient) -> list[bytes]:
+    answers = client.read("g", [QueueRange(QUEUE, 0, 3)], ["body"])
+    return [body for rows in answers for entry in rows for batch in entry.batches for body in batch["body"].to_pylist()]
+
+
+def use_everything(client: BrokerClient) -> None:
+    assert client.bounds(["orders"])["orders"].queues[QUEUE] == (0, 3)
+    assert bodies(client) == [b"one", b"two", b"three"]
+    assert client.offsets_at({QUEUE: 0}) == {QUEUE: 0}
+    assert client.wait_for_messages("g", {QUEUE: 0}, 1)
+    client.commit("g", {QUEUE: 2})
+    assert client.committed("g", [QUEUE]) == {QUEUE: 2}
+
+
+def test_every_call_is_signed_and_encrypted(
+    target: str, authority: Authority, start_proxy: StartProxy, opened: Open
+) -> None:
+    proxy = start_proxy(target, KEYS, authority.issue("server", "127.0.0.1"))
+    client = opened(Connection(proxy.endpoints, LONG_MS, credentials=CREDENTIALS, tls=Tls(str(authority.ca_file))))
+    use_everything(client)
+    assert all(CREDENTIALS.secret_key not in str(headers) for headers in proxy.seen)
+
+
+def test_a_signature_is_that_of_the_official_client() -> None:
+    official = pytest.importorskip("rocketmq.v5.util.signature").Signature
+    signed = official.sign("secret", "20260301T120000Z")
+    expected = f"MQv2-HMAC-SHA1 Credential=key, SignedHeaders=x-mq-date-time, Signature={signed}"
+    assert authorization(Credentials("key", "secret"), "20260301T120000Z").lower() == expected.lower()
+
+
+@pytest.mark.parametrize(
+    ("credentials", "complaint"),
+    [
+        (Credentials("reader", "wrong-s3cr3t"), "UNAUTHORIZED: check signature failed."),
+        (Credentials("stranger", "wrong-s3cr3t"), "UNAUTHORIZED: User:stranger is not found."),
+        (None, "UNAUTHORIZED: authentication header is incorrect."),
+    ],
+)
+def test_wrong_keys_are_refused_by_the_first_call(
+    target: str, start_proxy: StartProxy, opened: Open, credentials: Credentials | None, complaint: str
+) -> None:
+    proxy = start_proxy(target, KEYS)
+    with pytest.raises(RequestRefused, match=complaint) as refused:
+        opened(Connection(proxy.endpoints, LONG_MS, credentials=credentials)).bounds(["orders"])
+    assert "Check options accessKey and secretKey" in str(refused.value)
+    assert "s3cr3t" not in str(refused.value)
+    assert len(proxy.seen) == 1
+
+
+def test_a_server_that_asks_for_a_certificate_gets_one(
+    target: str, authority: Authority, start_proxy: StartProxy, opened: Open
+) -> None:
+    proxy = start_proxy(target, certificate=authority.issue("server", "127.0.0.1"), asks_certificate=True)
+    cert_file, key_file = map(str, authority.issue("client"))
+    tls = Tls(str(authority.ca_file), cert_file, key_file)
+    assert bodies(opened(Connection(proxy.endpoints, LONG_MS, tls=tls))) == [b"one", b"two", b"three"]
+    with pytest.raises(BrokerUnavailable, match="asks for a certificate of clients, set tlsCertFile and tlsKeyFile"):
+        opened(Connection(proxy.endpoints, SHORT_MS, tls=Tls(str(authority.ca_file))))
+
+
+def refusal(connection: Connection, opened: Open) -> RmqpullError:
+    with pytest.raises(RmqpullError) as refused:
+        opened(connection)
+    assert connection.endpoints in str(refused.value)
+    return refused.value
+
+
+def test_a_server_that_is_not_trusted_is_refused_at_once(
+    target: str, authority: Authority, start_proxy: StartProxy, opened: Open
+) -> None:
+    trusted = Tls(str(authority.ca_file))
+    cases = [
+        (authority.issue("server", "127.0.0.1"), Tls(), "Check option tlsCaFile: the authority that signed"),
+        (authority.issue("old", "127.0.0.1", is_expired=True), trusted, "Have the server's certificate renewed."),
+        (authority.issue("other", "broker.example"), trusted, "endpoints must name it as that does."),
+        (None, trusted, "The server does not speak TLS there: set tlsEnabled to false"),
+    ]
+    for certificate, tls, advice in cases:
+        proxy = start_proxy(target, certificate=certificate)
+        error = refusal(Connection(proxy.endpoints, LONG_MS, tls=tls), opened)
+        assert isinstance(error, HandshakeFailed)
+        assert str(error).startswith(f"No TLS connection to {proxy.endpoints} for DescribeServer: ")
+        assert str(error).endswith(advice) or advice in str(error)
+        assert proxy.seen == []
+
+
+def test_plain_text_to_a_server_that_speaks_tls_ends_with_the_request_timeout(
+    target: str, authority: Authority, start_proxy: StartProxy, opened: Open
+) -> None:
+    proxy = start_proxy(target, certificate=authority.issue("server", "127.0.0.1"))
+    error = refusal(Connection(proxy.endpoints, SHORT_MS, credentials=CREDENTIALS), opened)
+    assert isinstance(error, BrokerUnavailable)
+    assert str(error).endswith("If the server speaks TLS, set tlsEnabled.")
+
+
+def test_a_connection_that_was_refused_reads_its_certificates_anew(
+    target: str, authority: Authority, start_proxy: StartProxy, opened: Open, tmp_path: Path
+) -> None:
+    proxy = start_proxy(target, certificate=authority.issue("server", "127.0.0.1"))
+    ca_file = tmp_path / "ca.pem"
+    stranger, _ = authority.issue("stranger")
+    ca_file.write_bytes(stranger.read_bytes())
+    connection = Connection(proxy.endpoints, LONG_MS, tls=Tls(str(ca_file)))
+    assert isinstance(refusal(connection, opened), HandshakeFailed)
+    ca_file.write_bytes(authority.ca_file.read_bytes())
+    assert len(bodies(opened(connection))) == 3
+
+
+def test_a_file_that_cannot_be_used_is_named_with_its_option_and_host(
+    authority: Authority, opened: Open, tmp_path: Path
+) -> None:
+    cert_file, key_file = authority.issue("client")
+    other_key = authority.issue("another")[1]
+    nonsense, nothing, encrypted = (tmp_path / name for name in ("nonsense.pem", "nothing.pem", "encrypted.key"))
+    nonsense.write_bytes(b"\xff nonsense")
+    encrypted.write_bytes(authority.encrypted(key_file))
+    cases = [
+        (Tls(str(nothing)), "tlsCaFile", nothing, "cannot be read on host"),
+        (Tls(str(tmp_path)), "tlsCaFile", tmp_path, "cannot be read on host"),
+        (Tls(str(nonsense)), "tlsCaFile", nonsense, "has no certificate in PEM form"),
+        (Tls(str(key_file)), "tlsCaFile", key_file, "has no certificate in PEM form"),
+        (Tls(None, str(nothing), str(key_file)), "tlsCertFile", nothing, "cannot be read on host"),
+        (Tls(None, str(cert_file), str(nothing)), "tlsKeyFile", nothing, "cannot be read on host"),
+        (Tls(None, str(nonsense), str(key_file)), "tlsCertFile", nonsense, "has no certificate in PEM form"),
+        (Tls(None, str(cert_file), str(nonsense)), "tlsKeyFile", nonsense, "has no private key in PEM form"),
+        (Tls(None, str(cert_file), str(other_key)), "tlsKeyFile", other_key, "is not the key of the certificate in"),
+        (Tls(None, str(cert_file), str(encrypted)), "tlsKeyFile", encrypted, "is encrypted, and nobody is there"),
+    ]
+    for tls, option, path, what in cases:
+        with pytest.raises(OptionError) as refused:
+            opened(Connection("127.0.0.1:1", LONG_MS, tls=tls))
+        assert re.match(f"Option {option} is '{re.escape(str(path))}', which .*{what}", str(refused.value)), refused
+        assert socket.gethostname() in str(refused.value)

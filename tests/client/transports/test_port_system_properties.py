@@ -1,0 +1,79 @@
+"""RocketMQ's own properties that have no column: the same from both transports, as far as the standard one has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmqpull_broker.core.model import TopicType
+from rmqpull_broker.testing import running_broker
+from rmqpull_client.connection import Connection
+from rmqpull_client.model import MessageQueue, QueueRange
+from rmqpull_client.transports.choice import connect
+from rmqpull_client.transports.grpc.channel import channel_of_process
+from rmqpull_client.transports.standard.rows import rows_to_batch
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from rmqpull_proto.rpc import MESSAGING
+
+if TYPE_CHECKING:
+    from tests.client.conftest import Serve
+
+ORDERS = MessageQueue("orders", "broker-a", 0)
+
+
+ORDERS_V2 = v2.Resource(name="orders")
+
+
+def send(endpoints: str, properties: dict[str, str], system: v2.SystemProperties) -> service.SendMessageResponse:
+    message = v2.Message(topic=ORDERS_V2, body=b"x", user_properties=properties, system_properties=system)
+    message.system_properties.message_id = "m"
+    request = service.SendMessageRequest(messages=[message])
+    answer: service.SendMessageResponse = call(endpoints, "SendMessage", request)
+    return answer
+
+
+def call(endpoints: str, method: str, request: Any) -> Any:
+    return channel_of_process(Connection(endpoints, 60_000)).call(MESSAGING.methods[method], request)
+
+
+def maps(endpoints: str, count: int) -> list[tuple[dict[str, str], dict[str, str]]]:
+    """``properties`` and ``systemProperties`` of each row."""
+    client = connect(Connection(endpoints, 60_000))
+    pulled = client.read("readers", [QueueRange(ORDERS, 0, count)], ["properties", "systemProperties"])
+    rows = [row for answer in pulled for entry in answer for batch in entry.batches for row in batch.to_pylist()]
+    client.close()
+    return [(dict(row["properties"]), dict(row["systemProperties"])) for row in rows]
+
+
+def test_what_both_transports_have_they_give_alike(serve: Serve) -> None:
+    """connectors § 4, case 44: no property is an empty map, never null."""
+    endpoints = serve().endpoints
+    send(endpoints, {}, v2.SystemProperties())
+    send(endpoints, {"colour": "red"}, v2.SystemProperties(trace_context="00-4bf9-01", tag="paid", keys=["k"]))
+    assert maps(endpoints, 2) == [({}, {}), ({"colour": "red"}, {"TRACE_CONTEXT": "00-4bf9-01"})]
+
+
+def test_a_committed_transaction(extensions: str) -> None:
+    """The standard protocol withholds reserved names, such as PGROUP (rocketmq-semantics 5.11, 5.12.1)."""
+    transaction = v2.SystemProperties(message_type=v2.MessageType.TRANSACTION)
+    transaction.orphaned_transaction_recovery_duration.seconds = 77
+    with running_broker({"orders": (1, TopicType.TRANSACTION)}, extensions=extensions) as broker:
+        entry = send(broker.endpoints, {"colour": "red"}, transaction).entries[0]
+        end = service.EndTransactionRequest(
+            topic=ORDERS_V2,
+            message_id=entry.message_id,
+            transaction_id=entry.transaction_id,
+            resolution=v2.TransactionResolution.COMMIT,
+        )
+        call(broker.endpoints, "EndTransaction", end)
+        [(properties, system_properties)] = maps(broker.endpoints, 1)
+    assert properties == {"colour": "red"}
+    withheld = {"PGROUP": "orders"} if extensions == "columns" else {}
+    assert system_properties == {"CHECK_IMMUNITY_TIME_IN_SECONDS": "77", **withheld}
+
+
+def test_dead_letters_tell_where_they_come_from() -> None:
+    origin = v2.DeadLetterQueue(topic="orders", message_id="m-7")
+    message = v2.Message(system_properties=v2.SystemProperties(dead_letter_queue=origin))
+    [row] = rows_to_batch([message], ["systemProperties"]).to_pylist()
+    assert dict(row["systemProperties"]) == {"DLQ_ORIGIN_TOPIC": "orders", "DLQ_ORIGIN_MESSAGE_ID": "m-7"}

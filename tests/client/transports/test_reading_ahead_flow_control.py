@@ -1,0 +1,250 @@
+"""Reads that pull ahead, against brokers that are slow, busy, stalled or away for a while."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from tests.client.transports.test_port import GROUP, everything, numbered, queue, rows
+
+from rmqpull_broker.testing import RunningBroker, running_broker
+from rmqpull_client.connection import Connection
+from rmqpull_client.filters import MessageFilter
+from rmqpull_client.flow import MIB, Flow
+from rmqpull_client.in_flight import InFlight
+from rmqpull_client.model import MessageQueue, QueueRange
+from rmqpull_client.transports.choice import connect
+from rmqpull_client.transports.port import QueueRows
+
+if TYPE_CHECKING:
+    from tests.client.conftest import Serve
+    from tests.conftest import StartBroker
+
+WAIT_S = 60
+BIG = 4_000_000
+
+
+@pytest.fixture
+def pull(extensions: str) -> str:
+    """The call by which tasks read."""
+    return {"columns": "PullColumns", "none": "PullMessage"}[extensions]
+
+
+def numbers(answers: Iterator[Sequence[QueueRows]]) -> Iterator[tuple[MessageQueue, int]]:
+    for answer in answers:
+        for entry in answer:
+            for batch in entry.batches:
+                for offset in batch.column("queueOffset").to_pylist():
+                    yield entry.queue, offset
+
+
+def all_of(ranges: Sequence[QueueRange]) -> list[tuple[MessageQueue, int]]:
+    return [(entry.queue, offset) for entry in ranges for offset in range(entry.from_offset, entry.until_offset)]
+
+
+def await_kept(broker: RunningBroker, rule_id: int, calls: int = 1) -> None:
+    """Returns when a rule keeps back so many calls; ``pause`` is no time that is waited for."""
+    pause = threading.Event()
+    for _ in range(WAIT_S * 100):
+        if broker.faults.kept(rule_id) >= calls:
+            return
+        pause.wait(0.01)
+    raise AssertionError(f"rule {rule_id} never kept {calls} calls")
+
+
+def test_a_queue_that_is_slow_does_not_hold_up_the_others_of_its_task(serve: Serve, pull: str) -> None:
+    served = serve(3, numbered(6_000))
+    ranges = everything(served.client)
+    held = served.broker.faults.hold(pull, times=None, topic="orders", queue_id=0)
+    found = numbers(served.client.read(GROUP, ranges, ["queueOffset"]))
+    others = [entry for entry in ranges if entry.queue != queue(0)]
+    assert sorted(next(found) for _ in all_of(others)) == all_of(others)
+    served.broker.faults.remove(held)
+    assert list(found) == all_of([entry for entry in ranges if entry.queue == queue(0)])
+
+
+def test_what_an_earlier_range_pulled_ahead_is_never_served_for_another(serve: Serve) -> None:
+    """Acceptance case 29 of connectors § 4."""
+    client = serve(2, numbered(20_000), Flow(pull_batch_size=32)).client
+    earlier = client.read(GROUP, everything(client), ["queueOffset"])
+    next(iter(earlier))
+    later = [QueueRange(queue(1), 100, 4_100)]
+    assert list(numbers(client.read(GROUP, later, ["queueOffset"]))) == all_of(later)
+    del earlier
+    assert list(numbers(client.read(GROUP, later, ["queueOffset"]))) == all_of(later)
+
+
+def test_a_read_that_is_given_up_leaves_no_call_behind(serve: Serve, pull: str) -> None:
+    """Spark drops the iterator when a LIMIT is reached, and when the task fails."""
+    served = serve(2, numbered(30_000))
+    held = served.broker.faults.hold(pull, times=None, topic="orders", queue_id=0)
+    answers = served.client.read(GROUP, everything(served.client), ["queueOffset"])
+    next(iter(answers))
+    await_kept(served.broker, held)
+    del answers
+    gc.collect()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("rmqpull-pull")]
+
+
+def test_a_stalled_broker_is_waited_for(serve: Serve, pull: str) -> None:
+    served = serve(2, numbered(3_000))
+    ranges = everything(served.client)
+    held = served.broker.faults.hold(pull, times=None)
+    with ThreadPoolExecutor(1) as threads:
+        reading = threads.submit(lambda: list(numbers(served.client.read(GROUP, ranges, ["queueOffset"]))))
+        await_kept(served.broker, held, 2)
+        served.broker.faults.remove(held)
+        assert sorted(reading.result(WAIT_S)) == all_of(ranges)
+
+
+@pytest.mark.parametrize(
+    "strike",
+    [
+        lambda broker, rpc: broker.faults.disconnect(rpc, times=2),
+        lambda broker, rpc: broker.faults.fail(rpc, "TOO_MANY_REQUESTS", times=2),
+        lambda broker, rpc: broker.faults.delay(rpc, 5, times=2),
+    ],
+    ids=["disconnects", "is busy", "is slow"],
+)
+def test_a_pull_that_goes_wrong_for_a_while_is_made_again(
+    serve: Serve, pull: str, strike: Callable[[RunningBroker, str], int]
+) -> None:
+    served = serve(2, numbered(2_000))
+    ranges = everything(served.client)
+    strike(served.broker, pull)
+    assert sorted(numbers(served.client.read(GROUP, ranges, ["queueOffset"]))) == all_of(ranges)
+    assert [report.struck for report in served.broker.faults.reports()] == [2]
+
+
+def test_a_filter_that_matches_nothing_for_many_pulls_ends(serve: Serve, pull: str) -> None:
+    served = serve(1, numbered(5_000), Flow(pull_batch_size=32))
+    counted = served.broker.faults.delay(pull, 1, times=None)
+    wanted = QueueRange(queue(), 0, 5_000)
+    assert list(served.client.read(GROUP, [wanted], ["queueOffset"], message_filter=MessageFilter("nobody"))) == []
+    [report] = [report for report in served.broker.faults.reports() if report.rule_id == counted]
+    assert 1 <= report.struck <= 5_000 // 32 + 1  # goes on behind what was passed over, and comes to an end
+
+
+@pytest.mark.parametrize("ends_in_good_order", [False, True])
+def test_a_broker_that_is_away_in_the_middle_of_a_read_is_not_noticed(
+    start_broker: StartBroker, extensions: str, tmp_path: Path, ends_in_good_order: bool
+) -> None:
+    broker = start_broker({"orders": 2}, tmp_path)
+    publisher = connect(Connection(broker.endpoints, 1000 * WAIT_S))
+    for first in range(0, 8_000, 1_000):
+        publisher.publish(
+            "orders", pa.record_batch({"body": pa.array([b"%1000d" % (first + n) for n in range(1_000)])})
+        )
+    publisher.close()
+    broker.extensions = extensions
+    broker.restart()
+    client = connect(Connection(broker.endpoints, 1000 * WAIT_S), Flow(pull_threshold_size_for_topic=1))
+    ranges = everything(client)
+    found = numbers(client.read(GROUP, ranges, ["queueOffset", "body"]))
+    read = [next(found)]
+    (broker.stop if ends_in_good_order else broker.kill)()
+    starting = threading.Thread(target=broker.start)
+    starting.start()
+    read += found
+    starting.join(WAIT_S)
+    assert sorted(read) == all_of(ranges)
+    assert [offset for mine, offset in read if mine == queue(1)] == list(range(len(read) // 2))
+    client.close()
+
+
+def test_a_broker_that_is_away_is_waited_for_whatever_it_is_asked(
+    start_broker: StartBroker, extensions: str, tmp_path: Path
+) -> None:
+    """Planning, commits and reads: see connectors § 3.1, complaint 9."""
+    broker = start_broker({"orders": 2}, tmp_path, extensions)
+    client = connect(Connection(broker.endpoints, 1000 * WAIT_S))
+    offsets = {queue(0): 0, queue(1): 0}
+    asked: list[tuple[Callable[[], object], object]] = [
+        (lambda: client.bounds(["orders"])["orders"].queues.keys(), offsets.keys()),
+        (lambda: client.commit(GROUP, offsets) is not None, True),
+        (partial(client.committed, "others", list(offsets)), dict.fromkeys(offsets)),
+        (partial(client.offsets_at, offsets), offsets),
+    ]
+    broker.kill()
+    with ThreadPoolExecutor(len(asked)) as threads:
+        answers = [threads.submit(ask) for ask, _ in asked]
+        broker.start()
+        assert [answer.result() for answer in answers] == [expected for _, expected in asked]
+    client.close()
+
+
+@pytest.mark.parametrize("size_mib", [1, 8, 20])
+def test_large_bodies_are_pulled_ahead_no_further_than_the_limit(
+    serve: Serve, size_mib: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most, arrive = [0], InFlight.arrive
+
+    def arrive_and_tell(counted: InFlight, lane: int, messages: int, byte_count: int) -> None:
+        arrive(counted, lane, messages, byte_count)
+        most[0] = max(most[0], counted.byte_count)
+
+    monkeypatch.setattr(InFlight, "arrive", arrive_and_tell)
+    served = serve(3, flow=Flow(pull_threshold_size_for_topic=size_mib))
+    served.broker.send("orders", *(bytes([number]) * BIG for number in range(18)))
+    answers = served.client.read(GROUP, everything(served.client), ["body"])
+    sizes = [
+        len(body)
+        for answer in answers
+        for entry in answer
+        for batch in entry.batches
+        for body in batch.column("body").to_pylist()
+    ]
+    assert sizes == [BIG] * 18
+    # A pull may bring one message that is larger than what it was taken for, at most one for each queue.
+    assert BIG <= most[0] <= size_mib * MIB + 3 * BIG
+
+
+READ_AND_MEASURE = """
+import hashlib, resource, sys
+from pyspark_rmqpull.client import connect
+from rmqpull_client.connection import Connection
+from rmqpull_client.flow import Flow
+from rmqpull_client.model import QueueRange
+
+client = connect(Connection(sys.argv[1], 60_000), Flow(pull_threshold_size_for_topic=16))
+ranges = [QueueRange(q, *bounds) for q, bounds in client.bounds(["orders"])["orders"].queues.items()]
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+digests = set()
+for answer in client.read("g", ranges, ["body"]):
+    for entry in answer:
+        for batch in entry.batches:
+            for body in batch.column("body"):
+                digests.add(hashlib.sha512(body.as_buffer()).hexdigest())  # takes longer than a pull
+print(len(digests), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+@pytest.mark.processes
+def test_a_process_that_reads_large_bodies_does_not_grow_with_them(extensions: str, tmp_path: Path) -> None:
+    count = 45
+    with running_broker({"orders": 3}, data_dir=str(tmp_path), extensions=extensions) as broker:
+        for number in range(count):
+            broker.send("orders", bytes([number]) * BIG)
+        command = [sys.executable, "-c", READ_AND_MEASURE, broker.endpoints]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
+    assert ran.returncode == 0, ran.stderr
+    read, grown_mib = map(int, ran.stdout.split())
+    assert read == count
+    assert grown_mib < count * BIG // MIB // 2
+
+
+def test_small_queues_share_pulls_when_there_are_very_many(serve: Serve, pull: str, extensions: str) -> None:
+    served = serve(64, numbered(640))
+    counted = served.broker.faults.delay(pull, 1, times=None)
+    assert sum(map(len, rows(served.client, everything(served.client), "queueOffset").values())) == 640
+    [report] = [report for report in served.broker.faults.reports() if report.rule_id == counted]
+    assert report.struck == {"columns": 8, "none": 64}[extensions]

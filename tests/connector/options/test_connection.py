@@ -1,0 +1,116 @@
+"""How the broker is reached: which options belong together, and that keys are never shown."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from pyspark_rmqpull.options.source import SourceOptions
+from rmqpull_client.connection import Connection, Credentials, Tls
+from rmqpull_client.errors import OptionError
+
+NEEDED = {"endpoints": "a:8081", "topic": "flights"}
+SECRET = "s3cr3t-of-the-tests"
+KEYS = {"accessKey": "reader", "secretKey": SECRET}
+
+
+def connection(**given: str) -> Connection:
+    return SourceOptions.from_options(NEEDED | given).connection
+
+
+def refusal(**given: str) -> str:
+    with pytest.raises(OptionError) as refused:
+        SourceOptions.from_options(NEEDED | given)
+    assert SECRET not in str(refused.value)
+    return str(refused.value)
+
+
+def test_an_endpoint_alone_is_a_plain_connection() -> None:
+    assert connection() == Connection("a:8081", 10_000, None, 50, "", None, None, None)
+
+
+def test_every_option_reaches_the_connection() -> None:
+    given = {
+        **KEYS,
+        "endpoints": "a:8081;b:8082",
+        "namespace": "shop",
+        "tlsEnabled": "TRUE",
+        "tlsCaFile": "/ca.pem",
+        "tlsCertFile": "/client.pem",
+        "tlsKeyFile": "/client.key",
+        "requestTimeoutMs": "7",
+        "requestRetries": "0",
+        "requestRetryIntervalMs": "9",
+    }
+    assert connection(**given) == Connection(
+        "a:8081;b:8082", 7, 0, 9, "shop", Credentials("reader", SECRET), Tls("/ca.pem", "/client.pem", "/client.key")
+    )
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "addresses"),
+    [
+        ("a:1", ("a:1",)),
+        ("a:1;b:2", ("a:1", "b:2")),
+        (" a:1 , [::1]:2", ("a:1", "[::1]:2")),
+        ("b:1;a:1;b:1", ("b:1", "a:1")),
+    ],
+)
+def test_endpoints_come_with_semicolons_or_commas_and_keep_their_order(
+    endpoints: str, addresses: tuple[str, ...]
+) -> None:
+    assert connection(endpoints=endpoints).addresses == addresses
+    assert Connection(endpoints).addresses == addresses
+
+
+@pytest.mark.parametrize("endpoints", ["a:1;", "a:1;;b:1", "a:1 b:1", "a;b:1", "a:1;http://b:1"])
+def test_one_bad_address_is_enough_for_a_refusal(endpoints: str) -> None:
+    assert "with semicolons between" in refusal(endpoints=endpoints)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"accessKey": "a"}, "Option accessKey means nothing without secretKey. Set both, or none."),
+        ({"SECRETKEY": SECRET}, "Option secretKey means nothing without accessKey. Set both, or none."),
+        ({"tlsCaFile": "/ca"}, "Option tlsCaFile means nothing without TLS. Set tlsEnabled to true, or leave it out."),
+        ({"tlsCaFile": "/ca", "tlsEnabled": "false"}, "Option tlsCaFile means nothing without TLS. "),
+        ({"tlsCertFile": "/c", "tlsKeyFile": "/k"}, "Option tlsCertFile means nothing without TLS. "),
+        ({"tlsCertFile": "/c", "tlsEnabled": "true"}, "Option tlsCertFile means nothing without tlsKeyFile. "),
+        ({"tlsKeyFile": "/k", "tlsEnabled": "true"}, "Option tlsKeyFile means nothing without tlsCertFile. "),
+        ({"tlsCaFile": " ", "tlsEnabled": "true"}, "Option tlsCaFile is ' '. Expected the path of a file."),
+        ({"tlsEnabled": "yes"}, "Option tlsEnabled is 'yes'. Expected true or false."),
+        ({"namespace": "a%b"}, "Option namespace is 'a%b'. Expected 1 to 120 of the characters"),
+        ({"namespace": ""}, "Option namespace is ''. Expected 1 to 120 of the characters"),
+        ({"requestRetries": "-1"}, "Option requestRetries is '-1'. Expected an integer from 0 to 1000000."),
+        ({"requestRetryIntervalMs": "0"}, "Option requestRetryIntervalMs is '0'. Expected an integer from 1 to 60000."),
+        *[
+            (
+                KEYS | {"accessKey": bad},
+                "Option accessKey is set to something that is not shown here. Expected printable",
+            )
+            for bad in ("", "a b", "a,b", "a/b", "a\nb", "ä")
+        ],
+        *[
+            (KEYS | {"secretKey": bad}, "Option secretKey is set to something that is not shown here. Expected a key")
+            for bad in ("", f"{SECRET}\n", f" {SECRET}")
+        ],
+    ],
+)
+def test_what_cannot_work_is_refused_with_advice(given: dict[str, str], sentence: str) -> None:
+    assert refusal(**given).startswith(sentence)
+
+
+def test_keys_are_shown_by_nothing_that_holds_them() -> None:
+    options = SourceOptions.from_options(NEEDED | KEYS)
+    assert options.secret_key == SECRET
+    for holder in (options, options.connection, options.connection.credentials):
+        assert SECRET not in repr(holder)
+        assert "reader" not in repr(holder)
+
+
+def test_a_connection_is_a_key_also_after_its_way_to_a_task() -> None:
+    made = connection(**KEYS, tlsEnabled="true", tlsCaFile="/ca.pem")
+    assert {made: "channel"}[pickle.loads(pickle.dumps(made))] == "channel"
+    assert made != connection(accessKey="reader", secretKey="another", tlsEnabled="true", tlsCaFile="/ca.pem")

@@ -1,0 +1,95 @@
+"""The options of the sink: what is taken, what is refused, and in which words."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from pyspark_rmqpull.options.declaration import refuse_misplaced
+from pyspark_rmqpull.options.sink import OPTIONS, SinkOptions
+from pyspark_rmqpull.options.source import OPTIONS as SOURCE_OPTIONS
+from rmqpull_client.connection import Connection
+from rmqpull_client.errors import OptionError
+
+NEEDED = {"endpoints": "127.0.0.1:8081"}
+
+
+def refusal(**given: str) -> str:
+    with pytest.raises(OptionError) as refused:
+        SinkOptions.from_options(NEEDED | given)
+    return str(refused.value)
+
+
+def test_what_is_not_given_has_a_default() -> None:
+    assert SinkOptions.from_options(NEEDED) == SinkOptions(
+        connection=Connection("127.0.0.1:8081"),
+        topic=None,
+        delivery=None,
+        producer_group="rmqpull-spark-sink",
+        queue_selector="roundRobin",
+        on_invalid_row="fail",
+        dead_letter_topic=None,
+        max_message_size=4 << 20,
+        compress_msg_body_over_howmuch=4096,
+        compress_type="ZLIB",
+        batch_bytes=4 << 20,
+        in_flight=8,
+        transaction_timeout_ms=600_000,
+    )
+
+
+def test_sends_have_limits_of_their_own() -> None:
+    given = NEEDED | {"requestTimeoutMs": "1", "sendMsgTimeout": "3000", "retryTimesWhenSendFailed": "2"}
+    connection = SinkOptions.from_options(given).connection
+    assert (connection.request_timeout_ms, connection.request_retries) == (3000, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("topic", "a b", "Option topic is 'a b'. Expected 1 to 127 of the characters"),
+        ("topic", "a,b", "Option topic is 'a,b'. Expected 1 to 127 of the characters"),
+        ("delivery", "exactly", "Option delivery is 'exactly'. Did you mean exactly-once?"),
+        ("producerGroup", "", "Option producerGroup is ''. Expected 1 to 120"),
+        ("queueSelector", "random", "Option queueSelector is 'random'. Expected roundRobin, hash or explicit."),
+        ("onInvalidRow", "ignore", "Option onInvalidRow is 'ignore'. Expected fail, skip or deadLetter."),
+        ("maxMessageSize", "0", "Option maxMessageSize is '0'. Expected an integer from 1"),
+        ("compressType", "SNAPPY", "Option compressType is 'SNAPPY'. Expected ZLIB, LZ4 or ZSTD."),
+        ("batchBytes", "1", "Option batchBytes is '1'. Expected an integer from 1024"),
+        ("inFlight", "0", "Option inFlight is '0'. Expected an integer from 1"),
+        ("transactionTimeoutMs", "1", "Option transactionTimeoutMs is '1'. Expected an integer from 10000"),
+        ("valueSerializer", "x", "Unknown option valueSerializer. There are: endpoints, "),  # connectors § 4, case 68
+        ("compresType", "LZ4", "Unknown option compresType. Did you mean compressType?"),
+        ("path", "orders", "A path was given, 'orders', which means nothing here. Use option topic."),
+        ("accessKey", "key", "Option accessKey means nothing without secretKey."),
+        ("deadLetterTopic", "dead", "Option onInvalidRow is fail and deadLetterTopic is dead."),
+        ("onInvalidRow", "deadLetter", "Option onInvalidRow is deadLetter and deadLetterTopic is not set."),
+    ],
+)
+def test_what_makes_no_sense_is_refused(name: str, value: str, sentence: str) -> None:
+    assert sentence in refusal(**{name: value})
+
+
+def test_words_are_taken_in_any_case_and_names_as_spark_spells_them() -> None:
+    given = {"endpoints": "a:1", "queueselector": "HASH", "checkpointlocation": "/tmp", "queryname": "q"}
+    assert SinkOptions.from_options(given).queue_selector == "hash"
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "name", "sentence"),
+    [
+        (OPTIONS, SOURCE_OPTIONS, "consumergroup", "Option consumerGroup is for reads. Leave it out."),
+        (SOURCE_OPTIONS, OPTIONS, "producerGroup", "Option producerGroup is for reads. Leave it out."),
+    ],
+)
+def test_an_option_of_the_other_side_is_named(own: tuple, others: tuple, name: str, sentence: str) -> None:  # type: ignore[type-arg]
+    refuse_misplaced(own, others, {"topic": "t", "unknown": "x"}, "reads")
+    with pytest.raises(OptionError, match=sentence):
+        refuse_misplaced(own, others, {"topic": "t", name: "x"}, "reads")
+
+
+def test_a_secret_is_shown_nowhere() -> None:
+    options = SinkOptions.from_options(NEEDED | {"accessKey": "who", "secretKey": "s3cr3t"})
+    assert "s3cr3t" not in repr(options)
+    assert pickle.loads(pickle.dumps(options)) == options

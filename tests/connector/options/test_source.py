@@ -1,0 +1,350 @@
+"""The options of the source: what is taken, what is refused, and in which words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from pyspark_rmqpull.options.declaration import Mode
+from pyspark_rmqpull.options.source import DERIVED_GROUP, SourceOptions
+from pyspark_rmqpull.planning.positions import EVERYTHING, AtTime, Positions
+from pyspark_rmqpull.planning.selection import TopicSelection
+from pyspark_rmqpull.planning.starting import CONSUME_FROM_FIRST_OFFSET, CONSUME_FROM_LAST_OFFSET
+from rmqpull_client.errors import OptionError
+from rmqpull_client.model import MessageQueue
+
+NEEDED = {"endpoints": "127.0.0.1:8081", "topic": "flights"}
+
+
+def refusal(**given: str) -> str:
+    with pytest.raises(OptionError) as refused:
+        SourceOptions.from_options(given)
+    return str(refused.value)
+
+
+def test_what_is_not_given_has_a_default() -> None:
+    assert SourceOptions.from_options(NEEDED) == SourceOptions(
+        endpoints="127.0.0.1:8081",
+        access_key=None,
+        secret_key=None,
+        namespace=None,
+        tls_enabled=False,
+        tls_ca_file=None,
+        tls_cert_file=None,
+        tls_key_file=None,
+        request_timeout_ms=10_000,
+        request_retries=None,
+        request_retry_interval_ms=50,
+        topic=("flights",),
+        topic_pattern=None,
+        assign=None,
+        wait_for_topic=0,
+        columns=None,
+        bodies="unpacked",
+        filter_expression="*",
+        filter_type="TAG",
+        consumer_group=None,
+        commit_offsets=True,
+        message_model="CLUSTERING",
+        client_id=None,
+        local_offset_store_dir="~/.rocketmq_offsets",
+        starting_offsets=None,
+        starting_offsets_default=None,
+        starting_timestamp=None,
+        starting_offsets_by_timestamp=None,
+        starting_offsets_by_timestamp_strategy="error",
+        consume_from_where=CONSUME_FROM_LAST_OFFSET,
+        consume_timestamp=None,
+        ending_offsets=None,
+        ending_timestamp=None,
+        ending_offsets_by_timestamp=None,
+        fail_on_data_loss=True,
+        max_offsets_per_trigger=None,
+        min_offsets_per_trigger=None,
+        max_trigger_delay=900_000,
+        max_bytes_per_trigger=None,
+        num_partitions=None,
+        allocate_strategy="AVG",
+        consumer_ids=None,
+        message_queue_list=None,
+        consumeridcs=None,
+        allocate_message_queue_strategy="AVG",
+        machine_room_resolver=None,
+        virtual_node_cnt=10,
+        min_partitions=None,
+        max_records_per_partition=None,
+        max_bytes_per_partition=None,
+        idle_wait_ms=500,
+        pull_batch_size=32,
+        pull_threshold_for_queue=1_000,
+        pull_threshold_size_for_queue=100,
+        pull_threshold_size_for_topic=64,
+        long_polling_timeout_ms=20_000,
+    )
+
+
+def test_every_option_is_read() -> None:
+    # Options of allocation exclude each other: see allocation/test_choice.py; limits: see test_admission_options.py.
+    given = NEEDED | {
+        "columns": "body, tags",
+        "bodies": "RAWIFDAMAGED",
+        "filterExpression": "size > 3",
+        "filterType": "sql92",
+        "consumerGroup": "billing",
+        "startingOffsets": '{"flights":{"broker-a":{"0":12}}}',
+        "startingOffsetsDefault": "earliest",
+        "startingTimestamp": "1970-01-01T00:00:00.005Z",
+        "startingOffsetsByTimestamp": '{"flights":5}',
+        "startingOffsetsByTimestampStrategy": "Latest",
+        "consumeFromWhere": "consume_from_first_offset",
+        "consumeTimestamp": "7",
+        "endingOffsets": '{"flights":{"broker-a":{"0":13}}}',
+        "endingTimestamp": "6",
+        "endingOffsetsByTimestamp": '{"flights":"6"}',
+        "failOnDataLoss": "False",
+        "maxOffsetsPerTrigger": "100",
+        "numPartitions": "4",
+        "allocateStrategy": "avg_by_circle",
+        "minPartitions": "8",
+        "maxRecordsPerPartition": "1000",
+        "idleWaitMs": "0",
+        "requestTimeoutMs": "3000",
+        "pullBatchSize": "1024",
+    }
+    assert SourceOptions.from_options(given) == replace(
+        SourceOptions.from_options(NEEDED),
+        columns=("body", "tags"),
+        bodies="rawIfDamaged",
+        filter_expression="size > 3",
+        filter_type="SQL92",
+        consumer_group="billing",
+        starting_offsets=Positions({MessageQueue("flights", "broker-a", 0): 12}),
+        starting_offsets_default=Positions({EVERYTHING: "earliest"}),
+        starting_timestamp=Positions({EVERYTHING: AtTime(5)}),
+        starting_offsets_by_timestamp=Positions({("flights",): AtTime(5)}),
+        starting_offsets_by_timestamp_strategy="latest",
+        consume_from_where=CONSUME_FROM_FIRST_OFFSET,
+        consume_timestamp=7,
+        ending_offsets=Positions({MessageQueue("flights", "broker-a", 0): 13}),
+        ending_timestamp=Positions({EVERYTHING: AtTime(6)}),
+        ending_offsets_by_timestamp=Positions({("flights",): AtTime(6)}),
+        fail_on_data_loss=False,
+        max_offsets_per_trigger=100,
+        num_partitions=4,
+        allocate_strategy="AVG_BY_CIRCLE",
+        min_partitions=8,
+        max_records_per_partition=1000,
+        idle_wait_ms=0,
+        request_timeout_ms=3000,
+        pull_batch_size=1024,
+    )
+
+
+@pytest.mark.parametrize("name", ["maxoffsetspertrigger", "MAXOFFSETSPERTRIGGER", "maxOffsetsPerTrigger"])
+def test_names_come_in_any_case(name: str) -> None:
+    """Acceptance case 37."""
+    assert SourceOptions.from_options(NEEDED | {name: "7"}).max_offsets_per_trigger == 7
+
+
+def test_a_topic_keeps_its_case() -> None:
+    """Acceptance case 37."""
+    assert SourceOptions.from_options(NEEDED | {"topic": "Flights"}).topic == ("Flights",)
+
+
+@pytest.mark.parametrize("name", ["checkpointLocation", "checkpointlocation", "queryName", "queryname"])
+def test_what_spark_adds_passes(name: str) -> None:
+    assert SourceOptions.from_options(NEEDED | {name: "anything"}) == SourceOptions.from_options(NEEDED)
+
+
+def test_an_empty_path_passes() -> None:
+    assert SourceOptions.from_options(NEEDED | {"path": ""}) == SourceOptions.from_options(NEEDED)
+
+
+def test_a_path_is_refused() -> None:
+    assert refusal(**NEEDED, path="orders") == (
+        "A path was given, 'orders', which means nothing here. Use option topic."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("maxOffsetPerTrigger", "maxOffsetsPerTrigger"),
+        ("maxoffsetpertrigger", "maxOffsetsPerTrigger"),
+        ("endpoint", "endpoints"),
+        ("topics", "topic"),
+        ("startingOffset", "startingOffsets"),
+        ("numPartition", "numPartitions"),
+        ("allocationStrategy", "allocateStrategy"),
+        ("minPartition", "minPartitions"),
+        ("maxRowsPerPartition", "maxRecordsPerPartition"),
+        ("virtualNodes", "virtualNodeCnt"),
+        ("consumer_group", "consumerGroup"),
+        ("requestTimeout", "requestTimeoutMs"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_nearest_known_one(name: str, nearest: str) -> None:
+    assert refusal(**NEEDED, **{name: "1"}) == f"Unknown option {name}. Did you mean {nearest}?"
+
+
+def test_an_unknown_option_near_to_none_is_refused_with_all_known_ones() -> None:
+    assert refusal(**NEEDED, **{"kafka.xyz": "1"}).startswith(
+        "Unknown option kafka.xyz. There are: endpoints, accessKey, "
+    )
+
+
+@pytest.mark.parametrize("name", ["endpoints", "topic"])
+def test_a_missing_option_is_named(name: str) -> None:
+    """Acceptance cases 35 and 52."""
+    rest = {other: value for other, value in NEEDED.items() if other != name}
+    assert refusal(**rest).startswith(f"Option {name} is missing. ")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "named"),
+    [
+        (("topic", "topicPattern"), "Options topic and topicPattern exclude each other."),
+        (("topic", "assign"), "Options topic and assign exclude each other."),
+        (("assign", "TOPICPATTERN"), "Options topicPattern and assign exclude each other."),
+        (("topic", "topicPattern", "assign"), "Options topic and topicPattern and assign exclude each other."),
+    ],
+)
+def test_only_one_choice_of_topics_is_taken(chosen: tuple[str, ...], named: str) -> None:
+    """Acceptance cases 35 and 52."""
+    given = {"endpoints": "127.0.0.1:8081"} | dict.fromkeys(chosen, "flights")
+    assert refusal(**given) == f"{named} Give one of topic, topicPattern, assign."
+
+
+HOST_PORT = "Expected HOST:PORT, such as 127.0.0.1:8081, or several of them with semicolons between."
+NAMES = "Expected names with commas between, each 1 to 127 of the characters a-z A-Z 0-9 _ - % |."
+INT64_MAX = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("endpoints", "", HOST_PORT),
+        ("endpoints", "localhost", HOST_PORT),
+        ("endpoints", ":8081", HOST_PORT),
+        ("endpoints", "localhost:", HOST_PORT),
+        ("endpoints", "localhost:0", HOST_PORT),
+        ("endpoints", "localhost:65536", HOST_PORT),
+        ("endpoints", "http://localhost:8081", HOST_PORT),
+        ("topic", "", NAMES),
+        ("topic", "a,,b", NAMES),
+        ("topic", "a;b", NAMES),
+        ("topic", "x" * 128, NAMES),
+        ("topic", "a, b,a", "It names 'a' twice. Name each topic once."),
+        ("consumerGroup", "", "Expected 1 to 120 of the characters a-z A-Z 0-9 _ - % |."),
+        ("consumerGroup", "my group", "Expected 1 to 120 of the characters a-z A-Z 0-9 _ - % |."),
+        ("consumerGroup", "x" * 121, "Expected 1 to 120 of the characters a-z A-Z 0-9 _ - % |."),
+        ("maxOffsetsPerTrigger", "0", f"Expected an integer from 1 to {INT64_MAX}."),
+        ("maxOffsetsPerTrigger", "-1", f"Expected an integer from 1 to {INT64_MAX}."),
+        ("maxOffsetsPerTrigger", "1.0", f"Expected an integer from 1 to {INT64_MAX}."),
+        ("maxOffsetsPerTrigger", "", f"Expected an integer from 1 to {INT64_MAX}."),
+        ("maxOffsetsPerTrigger", "1e6", f"Expected an integer from 1 to {INT64_MAX}."),
+        ("maxOffsetsPerTrigger", "9223372036854775808", f"Expected an integer from 1 to {INT64_MAX}."),
+        ("bodies", "zip", "Expected unpacked, rawIfDamaged or raw."),
+        ("failOnDataLoss", "no", "Expected true or false."),
+        ("numPartitions", "0", "Expected an integer from 1 to 10000."),
+        ("numPartitions", "10001", "Expected an integer from 1 to 10000."),
+        *[("minPartitions", bad, "Expected an integer from 1 to 10000.") for bad in ("a", "1.0", "0", "-1", "10001")],
+        ("maxRecordsPerPartition", "0", f"Expected an integer from 1 to {INT64_MAX}."),
+        ("virtualNodeCnt", "0", "Expected an integer from 1 to 1000."),
+        ("virtualNodeCnt", "1001", "Expected an integer from 1 to 1000."),
+        (
+            "allocateStrategy",
+            "AVG_CIRCLE",
+            "Did you mean AVG_BY_CIRCLE? Expected AVG, AVG_BY_CIRCLE, CONFIG, MACHINE_ROOM, MACHINE_ROOM_NEARBY, "
+            "CONSISTENT_HASH or BACKLOG.",
+        ),
+        (
+            "allocateMessageQueueStrategy",
+            "CONFIG",
+            "Expected AVG, AVG_BY_CIRCLE or CONSISTENT_HASH.",
+        ),
+        ("idleWaitMs", "-1", "Expected an integer from 0 to 60000."),
+        ("idleWaitMs", "60001", "Expected an integer from 0 to 60000."),
+        ("requestTimeoutMs", "0", "Expected an integer from 1 to 3600000."),
+        ("requestTimeoutMs", "10s", "Expected an integer from 1 to 3600000."),
+        ("startingOffsetsByTimestampStrategy", "earliest", "Expected error or latest."),
+        (
+            "consumeFromWhere",
+            "earliest",
+            "Expected CONSUME_FROM_LAST_OFFSET, CONSUME_FROM_FIRST_OFFSET or CONSUME_FROM_TIMESTAMP.",
+        ),
+        ("startingOffsetsDefault", "7", "Expected 'earliest', 'latest' or 'group'."),
+        ("pullBatchSize", "0", "Expected an integer from 1 to 1024."),
+        ("pullBatchSize", "1025", "Expected an integer from 1 to 1024."),
+    ],
+)
+def test_a_bad_value_is_refused_with_what_was_expected(name: str, value: str, expected: str) -> None:
+    """Acceptance cases 32, 35 and 52: also empty values."""
+    assert refusal(**(NEEDED | {name: value})) == f"Option {name} is {value!r}. {expected}"
+
+
+def test_bad_starting_offsets_are_refused_in_one_sentence_that_shows_them() -> None:
+    text = refusal(**NEEDED, startingOffsets="newest")
+    assert re.match(r"Option startingOffsets is 'newest'\. It is neither a word it knows nor JSON", text)
+
+
+@pytest.mark.parametrize("value", ["127.0.0.1:8081", "broker.example.com:65535", "[::1]:8081", " localhost:1 "])
+def test_endpoints_are_a_host_and_a_port(value: str) -> None:
+    assert SourceOptions.from_options(NEEDED | {"endpoints": value}).endpoints == value.strip()
+
+
+def test_the_largest_limit_is_the_largest_long_of_spark() -> None:
+    given = NEEDED | {"maxOffsetsPerTrigger": str(INT64_MAX)}
+    assert SourceOptions.from_options(given).max_offsets_per_trigger == INT64_MAX
+
+
+def test_a_query_without_a_group_pulls_in_a_derived_name() -> None:
+    assert SourceOptions.from_options(NEEDED).pull_group == DERIVED_GROUP
+    assert SourceOptions.from_options(NEEDED | {"consumerGroup": "billing"}).pull_group == "billing"
+
+
+@pytest.mark.parametrize(
+    ("mode", "name", "value"),
+    [
+        (Mode.STREAM, "endingOffsets", "latest"),
+        (Mode.STREAM, "endingTimestamp", "2026-03-01"),
+        (Mode.STREAM, "endingOffsetsByTimestamp", "{}"),
+        (Mode.BATCH, "maxOffsetsPerTrigger", "5"),
+        (Mode.BATCH, "minOffsetsPerTrigger", "5"),
+        (Mode.BATCH, "maxBytesPerTrigger", "5"),
+        (Mode.BATCH, "idleWaitMs", "0"),
+        (Mode.BATCH, "commitOffsets", "false"),
+    ],
+)
+def test_an_option_of_the_other_mode_is_refused_as_soon_as_the_mode_is_known(mode: Mode, name: str, value: str) -> None:
+    """Acceptance case 35; what ``load()`` sees does not tell the modes apart."""
+    given = NEEDED | {name: value}
+    SourceOptions.from_options(given)
+    with pytest.raises(OptionError) as refused:
+        SourceOptions.from_options(given, mode)
+    modes = ("batch read", "stream") if mode is Mode.STREAM else ("stream", "batch read")
+    assert str(refused.value) == f"Option {name} is for a {modes[0]}, and this is a {modes[1]}. Remove it."
+
+
+def test_sql92_needs_an_expression() -> None:
+    assert refusal(**NEEDED, filterType="SQL92") == (
+        "Option filterType is SQL92 without an expression. Set option filterExpression."
+    )
+
+
+def test_an_unknown_filter_type_is_refused() -> None:
+    assert refusal(**NEEDED, filterType="REGEX") == "Option filterType is 'REGEX'. Expected TAG or SQL92."
+
+
+@pytest.mark.parametrize(
+    ("given", "selection"),
+    [
+        ({"topic": "a, b"}, TopicSelection(names=("a", "b"))),
+        ({"topicPattern": "a.*"}, TopicSelection(pattern="a.*")),
+        ({"assign": '{"a":{"x":[3]}}'}, TopicSelection(queues=frozenset({MessageQueue("a", "x", 3)}))),
+    ],
+)
+def test_topics_are_chosen_in_three_ways(given: dict[str, str], selection: TopicSelection) -> None:
+    assert SourceOptions.from_options({"endpoints": "127.0.0.1:8081"} | given).selection == selection

@@ -1,0 +1,139 @@
+"""When micro-batches run and how far they go, one after the other, by a clock that is handed in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyspark_rmqpull.planning.admission import INT64_MAX, Limits
+from pyspark_rmqpull.planning.batch_sizing import BatchSizing
+from rmqpull_client.model import MessageQueue
+
+if TYPE_CHECKING:
+    from tests.connector.conftest import ListedSizes
+
+
+def queues(*offsets: int) -> dict[MessageQueue, int]:
+    return {MessageQueue("orders", "a", queue_id): offset for queue_id, offset in enumerate(offsets)}
+
+
+class Story:
+    """A query over queues that only grow, each message of one byte."""
+
+    def __init__(self, listed_sizes: type[ListedSizes], limits: Limits, *starts: int) -> None:
+        self._sizing = BatchSizing(limits)
+        self._listed_sizes = listed_sizes
+        self.starts = queues(*starts)
+        self.ends = self.starts
+        self.now_ms = 1_000_000
+
+    def after(self, passed_ms: int, *ends: int) -> int | list[int]:
+        """How many of each queue a batch takes then, or for how long it is put off."""
+        self.now_ms += passed_ms
+        self.ends = queues(*ends)
+        if delay_ms := self._sizing.delay_ms(self.starts, self.ends, self.now_ms):
+            return delay_ms
+        cutter = self._listed_sizes({queue: [1] * end for queue, end in self.ends.items()})
+        reached = self._sizing.admit(self.starts, self.ends, cutter, self.now_ms)
+        taken = [end - self.starts[queue] for queue, end in reached.items()]
+        self.starts = reached
+        return taken
+
+
+MIN_15 = Limits(rows_min=15, delay_max_ms=5_000)
+
+
+def test_case_15_a_batch_waits_for_enough_messages_or_for_the_delay(listed_sizes: type[ListedSizes]) -> None:
+    story = Story(listed_sizes, MIN_15, 0, 0, 0)
+    assert story.after(0, 5, 3, 1) == [5, 3, 1]  # the first one always runs
+    assert story.after(1_000, 7, 5, 3) == 4_000
+    assert story.after(1_000, 11, 9, 7) == [6, 6, 6]
+    assert story.after(4_000, 15, 12, 10) == 1_000
+    assert story.after(999, 15, 12, 10) == 1
+    assert story.after(1, 15, 12, 10) == [4, 3, 3]
+
+
+def test_case_16_min_max_and_delay_together(listed_sizes: type[ListedSizes]) -> None:
+    story = Story(listed_sizes, Limits(rows_min=15, rows_max=20, delay_max_ms=5_000), 0, 0, 0)
+    assert story.after(0, 12, 9, 9) == [8, 6, 6]  # the first one always runs
+    assert story.after(100, 12, 9, 9) == 4_900
+    assert story.after(100, 24, 19, 14) == [8, 7, 4]  # 19 of 20, by rounding
+    assert story.after(100, 24, 19, 14) == [8, 6, 4]  # what was left is enough
+    assert story.after(100, 27, 20, 15) == 4_900
+    assert story.after(4_900, 27, 20, 15) == [3, 1, 1]
+
+
+def test_an_expired_delay_without_messages_does_not_begin_anew(listed_sizes: type[ListedSizes]) -> None:
+    """Unlike Kafka's (connectors § 2.4): what comes after it runs at once."""
+    story = Story(listed_sizes, MIN_15, 0)
+    assert story.after(0, 1) == [1]
+    assert story.after(6_000, 1) == [0]
+    assert story.after(1, 2) == [1]
+    assert story.after(1, 3) == 4_999
+
+
+def test_a_first_look_without_messages_leaves_the_next_one_the_first(listed_sizes: type[ListedSizes]) -> None:
+    story = Story(listed_sizes, MIN_15, 0)
+    assert story.after(0, 0) == [0]
+    assert story.after(1, 1) == [1]
+
+
+def test_a_new_queue_counts_from_where_it_begins(listed_sizes: type[ListedSizes]) -> None:
+    """Unlike Kafka's, which counts from 0 (connectors § 2.4): retention is no backlog."""
+    story = Story(listed_sizes, MIN_15, 0)
+    assert story.after(0, 1) == [1]
+    story.starts |= {MessageQueue("orders", "a", 1): 1_000}
+    assert story.after(1_000, 1, 1_014) == 4_000
+    assert story.after(0, 1, 1_015) == [0, 15]
+
+
+def test_no_minimum_is_never_a_delay(listed_sizes: type[ListedSizes]) -> None:
+    story = Story(listed_sizes, Limits(rows_max=2, delay_max_ms=5_000), 0)
+    assert [story.after(0, 3), story.after(0, 3), story.after(0, 3)] == [[2], [1], [0]]
+
+
+def test_a_minimum_that_no_batch_may_have_in_bytes_still_moves_on(listed_sizes: type[ListedSizes]) -> None:
+    story = Story(listed_sizes, Limits(rows_min=15, delay_max_ms=5_000, bytes_max=4), 0)
+    assert story.after(0, 20) == [4]
+    assert story.after(1, 20) == [4]  # 16 wait
+    assert story.after(1, 20) == 4_999
+    assert story.after(4_999, 20) == [4]
+
+
+def test_both_limits_hold(listed_sizes: type[ListedSizes]) -> None:
+    assert Story(listed_sizes, Limits(rows_max=10, bytes_max=4), 0).after(0, 100) == [4]
+    assert Story(listed_sizes, Limits(rows_max=4, bytes_max=10), 0).after(0, 100) == [4]
+
+
+def test_case_17_the_largest_limits_take_everything(listed_sizes: type[ListedSizes]) -> None:
+    story = Story(listed_sizes, Limits(INT64_MAX, None, 1, INT64_MAX), 0, 0)
+    assert story.after(0, 101, 11) == [101, 11]
+
+
+def test_queues_take_turns_when_there_is_room_for_one(listed_sizes: type[ListedSizes]) -> None:
+    story = Story(listed_sizes, Limits(bytes_max=1), 0, 0, 0)
+    taken = [story.after(0, 2, 2, 2) for _ in range(6)]
+    assert taken == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+
+
+@given(
+    rows_min=st.integers(1, 20),
+    delay_max_ms=st.integers(1, 50),
+    steps=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 8)), max_size=40),
+)
+def test_nothing_waits_longer_than_the_delay_after_the_last_batch(
+    listed_sizes: type[ListedSizes], rows_min: int, delay_max_ms: int, steps: list[tuple[int, int]]
+) -> None:
+    story = Story(listed_sizes, Limits(rows_min=rows_min, delay_max_ms=delay_max_ms), 0)
+    end, taken, ran_ms = 0, 0, None
+    for passed_ms, arrived in steps:
+        end += arrived
+        found = story.after(passed_ms, end)
+        waiting = end - taken
+        may_wait = ran_ms is not None and waiting < rows_min and story.now_ms < ran_ms + delay_max_ms
+        assert isinstance(found, int) == may_wait
+        if not isinstance(found, int):
+            assert found == [waiting]
+            taken, ran_ms = end, story.now_ms if waiting else ran_ms

@@ -1,0 +1,122 @@
+"""The position of a query as JSON: the same text for the same position, and readable for ever."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyspark_rmqpull.planning.offsets import QueueOffsets
+from rmqpull_client.errors import OptionError
+from rmqpull_client.model import MessageQueue
+
+CHECKPOINTS = Path(__file__).with_name("checkpoints")
+VERSION_1 = CHECKPOINTS / "offset-version-1.json"
+LOGGED = sorted(CHECKPOINTS.glob("version-1-*/offsets/*"))
+
+A0, A2, A10, B0 = (
+    MessageQueue("orders", broker, queue_id) for broker, queue_id in (("a", 0), ("a", 2), ("a", 10), ("b", 0))
+)
+
+names = st.text("abc-_%|", min_size=1, max_size=3)
+queues = st.builds(MessageQueue, names, names, st.integers(0, 2**31 - 1))
+positions = st.dictionaries(queues, st.integers(0, 2**63 - 1), max_size=12)
+source_offsets = st.builds(QueueOffsets, positions, positions, st.dictionaries(names, names))
+
+
+@given(source_offsets)
+def test_what_is_written_is_read_back(offset: QueueOffsets) -> None:
+    """Acceptance case 60."""
+    assert QueueOffsets.from_json(json.loads(json.dumps(offset.to_json()))) == offset
+
+
+@given(source_offsets, st.randoms())
+def test_equal_positions_are_equal_texts(offset: QueueOffsets, chance: Any) -> None:
+    def shuffled(entries: Any) -> dict[Any, Any]:
+        items = list(entries.items())
+        chance.shuffle(items)
+        return dict(items)
+
+    same = QueueOffsets(shuffled(offset.offsets), shuffled(offset.starts), shuffled(offset.creation_ids))
+    assert json.dumps(same.to_json()) == json.dumps(offset.to_json())
+
+
+def test_queues_are_in_the_order_of_their_numbers() -> None:
+    """Acceptance case 60."""
+    offset = QueueOffsets({B0: 1, A10: 2, A2: 3, A0: 4})
+    assert json.dumps(offset.to_json()) == (
+        '{"offsets": {"orders": {"a": {"0": 4, "2": 3, "10": 2}, "b": {"0": 1}}}, "version": 1}'
+    )
+
+
+def test_what_is_empty_is_left_out() -> None:
+    assert QueueOffsets().to_json() == {"version": 1}
+    assert QueueOffsets.from_json({"version": 1}).is_initial
+    assert not QueueOffsets({A0: 0}).is_initial
+
+
+def test_a_checkpoint_of_version_1_is_read() -> None:
+    assert QueueOffsets.from_json(json.loads(VERSION_1.read_text())) == QueueOffsets(
+        offsets={
+            MessageQueue("flights", "broker-a", 0): 12,
+            MessageQueue("flights", "broker-a", 10): 7,
+            MessageQueue("flights", "broker-b", 0): 9223372036854775807,
+        },
+        starts={MessageQueue("flights", "broker-a", 0): 10, MessageQueue("flights", "broker-a", 10): 7},
+        creation_ids={"flights": "9f0c5a6b7d8e1234"},
+    )
+
+
+def test_a_checkpoint_of_version_1_is_written_as_it_was_read() -> None:
+    written = VERSION_1.read_text().strip()
+    assert json.dumps(QueueOffsets.from_json(json.loads(written)).to_json(), separators=(",", ":")) == written
+
+
+@pytest.mark.parametrize("log", LOGGED, ids=lambda log: "/".join(log.parts[-3::2]))
+def test_what_a_query_has_logged_is_written_so_still(log: Path) -> None:
+    """Spark compares texts: another one for the same position would be news (connectors § 4, cases 23 and 33)."""
+    _, _, logged = log.read_text().splitlines()
+    assert json.dumps(QueueOffsets.from_json(json.loads(logged)).to_json()) == logged
+
+
+def test_queries_have_logged_every_part_of_an_offset() -> None:
+    parts = [set(json.loads(log.read_text().splitlines()[2])) for log in LOGGED]
+    always, sometimes = set.intersection(*parts), set.union(*parts)
+    assert always == {"creationIds", "offsets", "version"}
+    assert sometimes - always == {"queryId", "starts"}
+
+
+def test_a_newer_version_is_refused_with_what_to_install() -> None:
+    """Acceptance case 23."""
+    with pytest.raises(OptionError, match="offsets of version 2; this release reads up to version 1"):
+        QueueOffsets.from_json({"version": 2, "offsets": "in a form of the future"})
+
+
+@pytest.mark.parametrize("form", [None, 5, [], "latest", {}, {"offsets": {}}, {"version": "1"}])
+def test_what_is_no_offset_of_ours_is_refused(form: Any) -> None:
+    with pytest.raises(OptionError, match="which is no offset of rmqpull"):
+        QueueOffsets.from_json(form)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"offsets": 5},
+        {"offsets": []},
+        {"offsets": {"orders": 5}},
+        {"offsets": {"orders": {"a": 5}}},
+        {"offsets": {"orders": {"a": {"x": 5}}}},
+        {"offsets": {"orders": {"a": {"0": None}}}},
+        {"offsets": {"orders": {"a": {"0": "five"}}}},
+        {"offsets": {}, "starts": {"orders": {"a": {"0": []}}}},
+        {"offsets": {}, "creationIds": 5},
+    ],
+)
+def test_damaged_offsets_are_refused_and_shown(damage: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="The checkpoint holds damaged offsets of rmqpull") as refused:
+        QueueOffsets.from_json({"version": 1, **damage})
+    assert repr({"version": 1, **damage}) in str(refused.value)

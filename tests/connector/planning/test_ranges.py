@@ -1,0 +1,145 @@
+"""What each task of a micro-batch reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyspark_rmqpull.planning.offsets import QueueOffsets
+from pyspark_rmqpull.planning.ranges import assign_ranges, ranges_between
+from rmqpull_client.allocation.averaging import Averagely, AveragelyByCircle
+from rmqpull_client.allocation.consistent_hash import ConsistentHash
+from rmqpull_client.allocation.machine_room import ByMachineRoom
+from rmqpull_client.allocation.strategy import Allocation, Strategy, consumer_ids
+from rmqpull_client.errors import OptionError
+from rmqpull_client.model import MessageQueue, QueueRange
+
+
+def queue(queue_id: int, topic: str = "orders") -> MessageQueue:
+    return MessageQueue(topic, "a", queue_id)
+
+
+def ranges(*sizes: int, topic: str = "orders") -> list[QueueRange]:
+    """One range per queue, each as long as said."""
+    return [QueueRange(queue(queue_id, topic), 100, 100 + size) for queue_id, size in enumerate(sizes)]
+
+
+AVG = Averagely()
+
+
+def among(count: int | None, strategy: Strategy | None = AVG) -> Allocation:
+    """An allocation among so many consumers."""
+    return Allocation("AVG" if strategy else "BACKLOG", strategy, consumer_ids(count) if count else None)
+
+
+def queue_ids(tasks: list[tuple[QueueRange, ...]]) -> list[list[int]]:
+    return [[entry.queue.queue_id for entry in mine] for mine in tasks]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        pytest.param(
+            QueueOffsets({queue(0): 3, queue(1): 5}),
+            QueueOffsets({queue(0): 7, queue(1): 5}),
+            [(0, 3, 7), (1, 5, 5)],
+            id="from one end to the next",
+        ),
+        pytest.param(
+            QueueOffsets(),
+            QueueOffsets({queue(0): 7}, starts={queue(0): 2}),
+            [(0, 2, 7)],
+            id="the first batch begins where its end says",
+        ),
+        pytest.param(
+            QueueOffsets({queue(0): 3}),
+            QueueOffsets({queue(0): 4, queue(1): 9}, starts={queue(1): 6}),
+            [(0, 3, 4), (1, 6, 9)],
+            id="a new queue begins where the end says",
+        ),
+        pytest.param(
+            QueueOffsets({queue(0): 3}, starts={queue(0): 1}),
+            QueueOffsets({queue(0): 4}),
+            [(0, 3, 4)],
+            id="the starts of an earlier batch are over",
+        ),
+        pytest.param(QueueOffsets(), QueueOffsets(), [], id="no queue at all"),
+    ],
+)
+def test_ranges_between_two_offsets(start: QueueOffsets, end: QueueOffsets, expected: list[tuple[int, ...]]) -> None:
+    assert ranges_between(start, end) == {
+        queue(queue_id): QueueRange(queue(queue_id), first, until) for queue_id, first, until in expected
+    }
+
+
+@pytest.mark.parametrize(
+    ("sizes", "partition_count", "expected"),
+    [
+        pytest.param((1, 1, 1), None, [[0], [1], [2]], id="unset: one for each queue"),
+        pytest.param((1, 1, 1, 1, 1), 2, [[0, 1, 2], [3, 4]], id="contiguous blocks"),
+        pytest.param((1, 1, 1, 1, 1, 1, 1, 1), 3, [[0, 1, 2], [3, 4, 5], [6, 7]], id="as RocketMQ's table"),
+        pytest.param((0, 0, 1, 1), 2, [[2, 3]], id="idle queues are allocated too, and make no task"),
+        pytest.param((1, 0, 0, 1), 2, [[0], [3]], id="an idle queue keeps its place"),
+        pytest.param((1, 1), 5, [[0], [1]], id="more consumers than queues"),
+        pytest.param((0, 0), 2, [], id="nothing new"),
+        pytest.param((), None, [], id="no queue"),
+    ],
+)
+def test_tasks_of_one_topic(sizes: tuple[int, ...], partition_count: int | None, expected: list[list[int]]) -> None:
+    assert queue_ids(assign_ranges(ranges(*sizes), among(partition_count))) == expected
+
+
+def test_each_topic_is_allocated_by_itself() -> None:
+    tasks = assign_ranges(ranges(1, 1, 1, topic="wide") + ranges(1, topic="narrow"), among(2))
+    assert [[(entry.queue.topic, entry.queue.queue_id) for entry in mine] for mine in tasks] == [
+        [("narrow", 0), ("wide", 0), ("wide", 1)],
+        [("wide", 2)],
+    ]
+
+
+def test_more_than_ten_consumers_keep_the_order_of_queues() -> None:
+    assert queue_ids(assign_ranges(ranges(*[1] * 24), among(12))) == [
+        [2 * number, 2 * number + 1] for number in range(12)
+    ]
+
+
+positions = st.dictionaries(
+    st.builds(MessageQueue, st.sampled_from(["x", "y"]), st.sampled_from("ab"), st.integers(0, 20)),
+    st.tuples(st.integers(0, 9), st.integers(0, 9)),
+)
+
+
+def test_what_waits_is_balanced_over_all_topics() -> None:
+    tasks = assign_ranges(ranges(6, 1, 0, topic="wide") + ranges(5, topic="narrow"), among(2, None))
+    assert [[(entry.queue.topic, entry.queue.queue_id) for entry in mine] for mine in tasks] == [
+        [("wide", 0)],
+        [("narrow", 0), ("wide", 1)],
+    ]
+
+
+def test_messages_of_a_queue_that_nobody_gets_any_more_are_not_skipped() -> None:
+    nobody = among(2, ByMachineRoom(frozenset({"r1"})))
+    assert assign_ranges(ranges(0, 0), nobody) == []
+    with pytest.raises(OptionError, match=r"^The query reads orders/a/1 already, which allocateStrategy"):
+        assign_ranges(ranges(0, 1), nobody)
+
+
+@pytest.mark.parametrize("strategy", [Averagely(), AveragelyByCircle(), ConsistentHash(), None])
+@given(sizes=positions, count=st.none() | st.integers(1, 30), data=st.data())
+def test_every_range_is_read_exactly_once_and_planned_the_same_each_time(
+    strategy: Strategy | None, sizes: dict[MessageQueue, tuple[int, int]], count: int | None, data: st.DataObject
+) -> None:
+    start = QueueOffsets({q: first for q, (first, _) in sizes.items()})
+    end = QueueOffsets({q: first + size for q, (first, size) in sizes.items()})
+    planned = ranges_between(start, end)
+    tasks = assign_ranges(planned.values(), among(count, strategy))
+    assert Counter(entry for mine in tasks for entry in mine) == Counter(
+        entry for entry in planned.values() if entry.from_offset < entry.until_offset
+    )
+    assert all(tasks)
+    assert count is None or len(tasks) <= count
+    # Spark plans each batch several times (connectors § 3.4 no. 10).
+    assert assign_ranges(data.draw(st.permutations(list(planned.values()))), among(count, strategy)) == tasks

@@ -1,0 +1,63 @@
+"""A topic that is to come is waited for, within limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyspark_rmqpull.reading.waiting import wait_for_topic
+from rmqpull_client.errors import BrokerUnavailable, TopicMissing
+
+if TYPE_CHECKING:
+    from tests.connector.conftest import ManualClock
+
+
+class Looks:
+    """Misses the topic so often before it is there."""
+
+    def __init__(self, misses: int) -> None:
+        self.misses = misses
+        self.count = 0
+
+    def __call__(self) -> str:
+        self.count += 1
+        if self.count <= self.misses:
+            raise TopicMissing("Topic orders does not exist.")
+        return "found"
+
+
+def test_a_topic_that_is_there_is_not_waited_for(clock: ManualClock) -> None:
+    assert wait_for_topic(Looks(0), 1_000, clock) == "found"
+    assert clock.slept_ms == []
+
+
+def test_it_is_looked_for_again_and_again(clock: ManualClock) -> None:
+    assert wait_for_topic(Looks(3), 10_000, clock) == "found"
+    assert clock.slept_ms == [500, 500, 500]
+
+
+def test_the_last_look_is_at_the_end_of_the_time(clock: ManualClock) -> None:
+    looks = Looks(99)
+    with pytest.raises(TopicMissing) as missing:
+        wait_for_topic(looks, 1_200, clock)
+    assert str(missing.value) == (
+        "Topic orders does not exist. It was waited for during 1200 ms, as option waitForTopic says."
+    )
+    assert clock.slept_ms == [500, 500, 200]
+    assert looks.count == 4
+
+
+def test_without_time_it_is_missed_at_once(clock: ManualClock) -> None:
+    with pytest.raises(TopicMissing, match=r"^Topic orders does not exist\.$"):
+        wait_for_topic(Looks(1), 0, clock)
+    assert clock.slept_ms == []
+
+
+def test_another_failure_is_no_reason_to_wait(clock: ManualClock) -> None:
+    def look() -> None:
+        raise BrokerUnavailable("nobody there")
+
+    with pytest.raises(BrokerUnavailable):
+        wait_for_topic(look, 1_000, clock)
+    assert clock.slept_ms == []
