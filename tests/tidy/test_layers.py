@@ -1,20 +1,26 @@
-"""Who may import whom: the architecture as one table, held against every import of the three packages."""
+"""Who may import whom: the architecture as one table of folders, held against every import of the four packages."""
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-SOURCE_ROOTS = ("connector", "broker_emulator", "proto")
+SOURCE_ROOTS = {
+    "rmqpull_proto": "proto",
+    "rmqpull_client": "connector",
+    "pyspark_rmqpull": "connector",
+    "rmqpull_broker": "broker_emulator",
+}
 
 
 class Layer(NamedTuple):
-    """What the modules of one place import. Patterns: `a.b` stands for `a.b` and all that is in it."""
+    """What the modules of one folder import. Patterns: `a.b` stands for `a.b` and all that is in it."""
 
     places: str  # paths below a source root
     may: str  # outside the standard library: nothing but this
@@ -27,73 +33,113 @@ EFFECTS = (  # what a core that is handed its time and returns its effects has n
     "os io fcntl mmap shutil tempfile pathlib logging"
 )
 FILES = "os fcntl shutil tempfile pathlib"
-STORE_NEEDS = ("model", "facts", "ports", "errors", "columns", "retention", "stages", "system_topics")
-CORE_FOR_STORE = " ".join(f"rmqpull_broker.core.{module}" for module in STORE_NEEDS)
-SERVER = (
-    "rmqpull_broker.server rmqpull_broker.core rmqpull_broker.config rmqpull_broker.__version__ "
-    "rmqpull_proto grpc grpc_health grpc_reflection google.protobuf prometheus_client pyarrow"
+
+
+def of_core(*folders: str) -> str:
+    """The core's root modules and some of its folders."""
+    roots = ("model", "errors", "limits", "properties")
+    return " ".join(f"rmqpull_broker.core.{module}" for module in (*roots, *folders))
+
+
+def of_server(*folders: str) -> str:
+    """What all of the server may import, and some of its folders."""
+    return " ".join(
+        (
+            *(f"rmqpull_broker.server.{folder}" for folder in ("clock", "wire", *folders)),
+            "rmqpull_broker.core rmqpull_broker.config rmqpull_broker.__version__",
+            "rmqpull_proto grpc grpc_health grpc_reflection google.protobuf prometheus_client pyarrow",
+        )
+    )
+
+
+VFS = "rmqpull_broker.store.vfs"
+FOR_STORE = of_core("state", "messages.columns")
+# The client without a connection. Spark loads no more on its look-up of data sources.
+CLIENT = "rmqpull_client"
+CONNECTIONS = " ".join(f"rmqpull_client.transports.{part}" for part in ("grpc", "columnar", "standard", "choice"))
+SPARK_PURE = "pyspark_rmqpull.options pyspark_rmqpull.planning pyspark_rmqpull.json_text"
+IN_TASKS = "pyspark pyarrow rmqpull_proto.columns"
+LOOK_UP = (
+    f"{CLIENT} {SPARK_PURE} pyspark_rmqpull.source pyspark_rmqpull.schema pyspark_rmqpull.sink.schema "
+    "pyspark_rmqpull.sink.repeats pyspark"
 )
-PURE_MODULES = (
-    *(
-        "model",
-        "offsets",
-        "planning",
-        "errors",
-        "kafka_names",
-        "json_text",
-        "allocation",
-        "admission",
-        "batch_ends",
-        "batch_sizing",
-        "cutting",
-        "loss",
-        "splitting",
-    ),
-    *("option", "options", "position_options", "allocation_options", "positions", "timestamps", "starting", "ending"),
-    *("filters", "selection", "connection", "namespace", "flow", "in_flight", "consumer_group", "offset_table"),
-    *(f"{part}_options" for part in ("connection", "selection", "progress", "admission", "flow")),
-)
-PURE = " ".join(f"pyspark_rmqpull.{m}" for m in PURE_MODULES)
-PURE_PLACES = " ".join(f"pyspark_rmqpull/{m}.py pyspark_rmqpull/{m}/*" for m in PURE_MODULES)
 
 # The first row that names a module's place holds for it.
 LAYERS = (
-    Layer("rmqpull_broker/core/*", "rmqpull_broker.core pyarrow lark", never=EFFECTS),
-    Layer("rmqpull_broker/store/vfs.py", f"rmqpull_broker.store {CORE_FOR_STORE}"),
-    Layer("rmqpull_broker/store/*", f"rmqpull_broker.store {CORE_FOR_STORE} pyarrow", never=FILES),
+    # The wire: all that client and broker share.
+    Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc grpc_tools pyarrow"),
+    # RocketMQ without Spark.
+    Layer("rmqpull_client/transports/port.py rmqpull_client/__init__.py", CLIENT, CONNECTIONS, f"{CLIENT} pyarrow"),
+    Layer("rmqpull_client/transports/*", f"{CLIENT} rmqpull_proto grpc google.protobuf pyarrow"),
+    Layer("rmqpull_client/*", CLIENT, never=CONNECTIONS),
+    # Spark. What it imports on its first look-up comes first: a failure there hides every Python data source.
     Layer(
-        "rmqpull_broker/server/codec.py rmqpull_broker/server/admin_codec.py rmqpull_broker/server/status.py "
-        "rmqpull_broker/server/health.py "
-        "rmqpull_broker/server/handlers/*",
-        SERVER,
+        "pyspark_rmqpull/__init__.py pyspark_rmqpull/source.py pyspark_rmqpull/schema.py "
+        "pyspark_rmqpull/sink/__init__.py pyspark_rmqpull/sink/schema.py pyspark_rmqpull/sink/repeats.py",
+        LOOK_UP,
+        never=CONNECTIONS,
+        lazily=f"pyspark_rmqpull {CLIENT}",
     ),
-    Layer("rmqpull_broker/server/*", SERVER, never="*_pb2"),
+    Layer("pyspark_rmqpull/planning/*", f"{CLIENT} pyspark_rmqpull.planning pyspark_rmqpull.json_text", CONNECTIONS),
+    Layer("pyspark_rmqpull/options/*", f"{CLIENT} {SPARK_PURE}", CONNECTIONS),
+    Layer(
+        "pyspark_rmqpull/progress/*",
+        f"{CLIENT} pyspark_rmqpull.progress pyspark_rmqpull.planning pyspark_rmqpull.clock",
+    ),
+    Layer(
+        "pyspark_rmqpull/reading/*",
+        f"{CLIENT} pyspark_rmqpull pyspark pyarrow rmqpull_proto.columns",
+        "pyspark_rmqpull.sink",
+    ),
+    Layer(
+        "pyspark_rmqpull/sink/*",
+        f"{CLIENT} pyspark_rmqpull pyspark pyarrow numpy rmqpull_proto.columns",
+        "pyspark_rmqpull.reading",
+    ),
+    Layer("pyspark_rmqpull/lag/behind.py", f"{CLIENT} {SPARK_PURE}", CONNECTIONS),
+    Layer("pyspark_rmqpull/lag/*", f"{CLIENT} pyspark_rmqpull.lag pyspark prometheus_client", CONNECTIONS),
+    Layer("pyspark_rmqpull/*", f"{CLIENT} rmqpull_proto.large_messages"),
+    # The broker's rules.
+    Layer("rmqpull_broker/core/messages/*", f"{of_core('messages')} pyarrow", EFFECTS),
+    Layer("rmqpull_broker/core/state/*", f"{of_core('state', 'messages')} pyarrow", EFFECTS),
+    Layer("rmqpull_broker/core/filters/*", f"{of_core('filters', 'messages')} pyarrow lark", EFFECTS),
+    Layer("rmqpull_broker/core/admin/*", of_core("admin", "state", "messages"), EFFECTS),
+    Layer("rmqpull_broker/core/clients/*", of_core("clients", "admin", "filters", "state", "messages"), EFFECTS),
+    Layer("rmqpull_broker/core/sending/*", f"{of_core('sending', 'admin', 'state', 'messages')} pyarrow", EFFECTS),
+    Layer(
+        "rmqpull_broker/core/pulling/*",
+        f"{of_core('pulling', 'clients', 'admin', 'filters', 'state', 'messages')} pyarrow",
+        EFFECTS,
+    ),
+    Layer("rmqpull_broker/core/*", of_core(), EFFECTS),
+    # Its disk.
+    Layer("rmqpull_broker/store/vfs.py", "rmqpull_broker.store.vfs"),
+    Layer(
+        "rmqpull_broker/store/log/*", f"rmqpull_broker.store.log rmqpull_broker.store.vfs {FOR_STORE} pyarrow", FILES
+    ),
+    Layer(
+        "rmqpull_broker/store/queues/*",
+        f"rmqpull_broker.store {FOR_STORE} pyarrow",
+        f"{FILES} rmqpull_broker.store.snapshots",
+    ),
+    Layer("rmqpull_broker/store/*", f"rmqpull_broker.store {FOR_STORE} pyarrow", FILES),
+    # Its edges.
+    Layer("rmqpull_broker/server/wire/*", of_server()),
+    Layer("rmqpull_broker/server/clients/*", of_server("clients"), "*_pb2"),
+    Layer("rmqpull_broker/server/runtime/*", of_server("runtime", "clients"), "*_pb2"),
+    Layer("rmqpull_broker/server/observability/*", of_server("observability", "runtime"), "*_pb2"),
+    *(
+        Layer(f"rmqpull_broker/server/handlers/{service}/*", of_server(f"handlers.{service}", "runtime", "clients"))
+        for service in ("v2", "columns", "stages", "admin")
+    ),
+    Layer("rmqpull_broker/server/grpc/health.py", of_server("grpc")),
+    Layer("rmqpull_broker/server/grpc/*", of_server("grpc", "handlers", "runtime"), "*_pb2"),
+    Layer("rmqpull_broker/server/*", of_server("grpc", "runtime", "clients", "observability"), "*_pb2"),
     Layer("rmqpull_broker/testcontainers.py", "rmqpull_broker.config testcontainers docker typing_extensions"),
     # What asks a running broker knows its wire, and what opens one is loaded only when it is called.
     Layer("rmqpull_broker/cli/*", "rmqpull_broker rmqpull_proto click rich grpc pyarrow"),
     # The composition roots choose a store, a clock and a port; whoever embeds the broker comes in here.
-    Layer("rmqpull_broker/*", "rmqpull_broker click rich grpc pyarrow tomli tomllib pytest", never="*_pb2"),
-    Layer(f"{PURE_PLACES} pyspark_rmqpull/lag/behind.py", PURE),
-    Layer("pyspark_rmqpull/lag/prometheus.py", f"{PURE} pyspark_rmqpull.lag prometheus_client"),
-    Layer("pyspark_rmqpull/lag/*", f"{PURE} pyspark_rmqpull.lag pyspark"),
-    # Spark imports these on its first look-up, and a failure there hides every Python data source of the session.
-    Layer(
-        "pyspark_rmqpull/__init__.py pyspark_rmqpull/source.py pyspark_rmqpull/schema.py "
-        "pyspark_rmqpull/sink/__init__.py pyspark_rmqpull/sink/options.py pyspark_rmqpull/sink/schema.py "
-        "pyspark_rmqpull/sink/repeats.py",
-        f"{PURE} pyspark_rmqpull.source pyspark_rmqpull.schema pyspark_rmqpull.sink.options "
-        "pyspark_rmqpull.sink.schema pyspark_rmqpull.sink.repeats pyspark",
-        lazily="pyspark_rmqpull",
-    ),
-    Layer("pyspark_rmqpull/client/*", "pyspark_rmqpull rmqpull_proto grpc google.protobuf pyarrow"),
-    Layer("pyspark_rmqpull/sink/row_digest.py", "pyspark_rmqpull.sink pyarrow numpy"),
-    Layer(
-        "pyspark_rmqpull/bodies.py pyspark_rmqpull/columns.py pyspark_rmqpull/sink/*",
-        "pyspark_rmqpull pyspark pyarrow rmqpull_proto.columns",
-    ),
-    Layer("pyspark_rmqpull/worker.py", "rmqpull_proto.large_messages"),
-    Layer("pyspark_rmqpull/*", "pyspark_rmqpull pyspark pyarrow"),
-    Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc grpc_tools pyarrow"),
+    Layer("rmqpull_broker/*", "rmqpull_broker click rich grpc pyarrow tomli tomllib pytest", "*_pb2"),
 )
 
 
@@ -117,25 +163,87 @@ def violations(place: str, source: str) -> list[str]:
     layer = next(layer for layer in LAYERS if any(fnmatchcase(place, p) for p in layer.places.split()))
 
     def allowed(name: str, lazy: bool) -> bool:
+        if lazy and covers(layer.lazily, name):
+            return True
         if covers(layer.never, name):
             return False
-        return name.split(".")[0] in sys.stdlib_module_names or covers(f"{layer.may} {layer.lazily * lazy}", name)
+        return name.split(".")[0] in sys.stdlib_module_names or covers(layer.may, name)
 
     return [f"{place} imports {name}" for name, lazy in imports(ast.parse(source)) if not allowed(name, lazy)]
 
 
-@pytest.mark.parametrize("root", SOURCE_ROOTS)
-def test_imports_point_inwards(root: str) -> None:
-    folder = REPOSITORY / root
-    modules = [m for m in folder.rglob("*.py") if not m.stem.endswith(("_pb2", "_pb2_grpc"))]
-    found = [v for m in modules for v in violations(m.relative_to(folder).as_posix(), m.read_text(encoding="utf-8"))]
-    assert modules, f"no modules under {root}"
+def modules_of(package: str) -> dict[str, Path]:
+    """The modules of a package that are not generated, by their dotted names."""
+    root = REPOSITORY / SOURCE_ROOTS[package]
+    written = (m for m in (root / package).rglob("*.py") if not m.stem.endswith(("_pb2", "_pb2_grpc")))
+    return {".".join(m.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): m for m in written}
+
+
+@pytest.mark.parametrize("package", SOURCE_ROOTS)
+def test_imports_point_inwards(package: str) -> None:
+    root = REPOSITORY / SOURCE_ROOTS[package]
+    modules = modules_of(package).values()
+    found = [v for m in modules for v in violations(m.relative_to(root).as_posix(), m.read_text(encoding="utf-8"))]
+    assert modules, f"no modules of {package}"
     assert found == []
 
 
-CORE, STORE, SERVER_EDGE, ROOT = (f"rmqpull_broker/{p}.py" for p in ("core/a", "store/a", "server/a", "assembly"))
-READER, OFFSETS, SOURCE, CLIENT = (
-    f"pyspark_rmqpull/{p}.py" for p in ("stream_reader", "offsets", "source", "client/columnar")
+def graph_of(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """Which modules each module imports, lazily or for types alone too."""
+
+    def module_of(name: str) -> str:
+        while name and name not in sources:
+            name = name.rpartition(".")[0]
+        return name
+
+    return {
+        module: {module_of(name) for name, _ in imports(ast.parse(source))} - {"", module}
+        for module, source in sources.items()
+    }
+
+
+def sibling_folders(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Which folders import which of the folders beside them."""
+    found: dict[str, set[str]] = {}
+    for module, imported in graph.items():
+        for other in imported:
+            mine, theirs = module.split("."), other.split(".")
+            depth = next((n for n, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), None)
+            if depth is not None and len(mine) > depth + 1 and len(theirs) > depth + 1:
+                found.setdefault(".".join(mine[: depth + 1]), set()).add(".".join(theirs[: depth + 1]))
+    return found
+
+
+def circle_in(graph: Mapping[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1]
+        return circle
+    return []
+
+
+def test_no_modules_and_no_folders_import_each_other_in_a_circle() -> None:
+    sources = {n: m.read_text(encoding="utf-8") for p in SOURCE_ROOTS for n, m in modules_of(p).items()}
+    graph = graph_of(sources)
+    assert circle_in(graph) == []
+    assert circle_in(sibling_folders(graph)) == []
+
+
+def test_a_circle_is_found() -> None:
+    graph = graph_of({"a.b.c": "import a.d.e", "a.d.e": "", "a.d.f": "def g() -> None:\n    from a.b import c"})
+    assert circle_in(graph) == []
+    assert set(circle_in(sibling_folders(graph))) == {"a.b", "a.d"}
+    assert set(circle_in(graph_of({"a": "import b", "b": "from a import c"}))) == {"a", "b"}
+
+
+CORE, STORE, SERVER, ROOT = (f"rmqpull_broker/{p}.py" for p in ("core/state/a", "store/a", "server/a", "assembly"))
+READER, OFFSETS, SOURCE, CHANNEL, FILTERS = (
+    "pyspark_rmqpull/reading/stream_reader.py",
+    "pyspark_rmqpull/planning/offsets.py",
+    "pyspark_rmqpull/source.py",
+    "rmqpull_client/transports/grpc/channel.py",
+    "rmqpull_client/filters.py",
 )
 
 
@@ -143,23 +251,33 @@ READER, OFFSETS, SOURCE, CLIENT = (
     ("line", "bad", "good"),
     [
         ("import rmqpull_broker.testing", READER, ROOT),
-        ("from pyspark_rmqpull.offsets import QueueOffsets", ROOT, READER),
+        ("from pyspark_rmqpull.planning.offsets import QueueOffsets", ROOT, READER),
+        ("from pyspark_rmqpull.planning.offsets import QueueOffsets", CHANNEL, READER),
+        ("import pyspark", CHANNEL, READER),
+        ("import pyspark", FILTERS, SOURCE),
         ("import time", CORE, STORE),
         ("from os import path", CORE, ROOT),
-        ("from rmqpull_broker.store import commit_log", CORE, STORE),
-        ("import grpc", CORE, SERVER_EDGE),
+        ("from rmqpull_broker.store.log import commit_log", CORE, STORE),
+        ("from rmqpull_broker.core.sending import sending", CORE, SERVER),
+        ("import grpc", CORE, SERVER),
         ("import pathlib", STORE, "rmqpull_broker/store/vfs.py"),
-        ("from rmqpull_broker.core import pulling", STORE, SERVER_EDGE),
-        ("from rmqpull_broker.server import status", STORE, SERVER_EDGE),
-        ("from rmqpull_broker.store.vfs import Memory", SERVER_EDGE, ROOT),
-        ("import rmqpull_broker", SERVER_EDGE, ROOT),
-        ("from rmqpull_proto.v2 import service_pb2", SERVER_EDGE, "rmqpull_broker/server/handlers/send_message.py"),
-        ("import grpc.aio", READER, CLIENT),
+        ("from rmqpull_broker.core.pulling import messages", STORE, SERVER),
+        ("from rmqpull_broker.server.wire import status", STORE, SERVER),
+        ("from rmqpull_broker.store.vfs import Memory", SERVER, ROOT),
+        ("import rmqpull_broker", SERVER, ROOT),
+        ("from rmqpull_proto.v2 import service_pb2", SERVER, "rmqpull_broker/server/handlers/v2/send_message.py"),
+        (
+            "from rmqpull_broker.server.handlers.v2 import send_message",
+            "rmqpull_broker/server/handlers/columns/a.py",
+            "rmqpull_broker/server/grpc/registry.py",
+        ),
+        ("import grpc.aio", READER, CHANNEL),
         ("import pyspark", OFFSETS, SOURCE),
         ("import pyarrow as pa", OFFSETS, READER),
-        ("from pyspark_rmqpull.client import connect", OFFSETS, READER),
-        ("import rmqpull_proto", READER, CLIENT),
-        ("from pyspark_rmqpull.stream_reader import Reader", SOURCE, READER),
+        ("from pyspark_rmqpull.options import source", OFFSETS, READER),
+        ("from rmqpull_client.transports.choice import connect", OFFSETS, READER),
+        ("import rmqpull_proto", READER, CHANNEL),
+        ("from pyspark_rmqpull.reading.stream_reader import Reader", SOURCE, READER),
         ("def f() -> None:\n    import pyarrow", SOURCE, READER),
     ],
 )
@@ -169,11 +287,11 @@ def test_an_import_is_refused_in_the_wrong_place_only(line: str, bad: str, good:
 
 
 def test_a_lazy_import_keeps_the_look_up_light() -> None:
-    lazy = "def reader() -> None:\n    from pyspark_rmqpull.stream_reader import Reader"
+    lazy = "def reader() -> None:\n    from pyspark_rmqpull.reading.stream_reader import Reader"
     assert violations(SOURCE, lazy) == []
 
 
-@pytest.mark.parametrize("place", [CORE, STORE, SERVER_EDGE, ROOT, READER, OFFSETS, SOURCE, CLIENT])
+@pytest.mark.parametrize("place", [CORE, STORE, SERVER, ROOT, READER, OFFSETS, SOURCE, CHANNEL, FILTERS])
 @pytest.mark.parametrize(
     "line", ["from . import x", "from .x import y", "import connector", "import proto.rmqpull_proto"]
 )
