@@ -39,6 +39,6 @@ def amount(value: int, unit: str) -> str:
 ONE_AT_A_TIME = "ours: it is taken in at one go, and nobody else is served meanwhile"
 MEMORY = "ours: memory is bounded"
 WAITS = "ours: every wait has an end"
-APACHES = "Apache's (5.11)"
+APACHES = "Apache's (rules 5.11)"
 PROPERTIES_TOO_LARGE = "MESSAGE_PROPERTIES_TOO_LARGE"
 STREAM_ENDS = "the stream ends with INVALID_ARGUMENT"

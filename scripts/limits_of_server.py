@@ -59,21 +59,21 @@ LIMITS_OF_SERVER = {
             "core.clients.channels:CHANNEL_EXPIRED_TIMEOUT_MS",
             "ms",
             "it is forgotten",
-            "Apache's (3.6)",
+            "Apache's (rules 3.6)",
         ),
         Limit(
             "attempts that producers are told to make",
             "core.clients.settings:PRODUCER_ATTEMPTS_MAX",
             "",
             "the send fails",
-            "Apache's (5.7.1)",
+            "Apache's (rules 5.7.1)",
         ),
         Limit(
             "what pulls told of a group that sends no heartbeats",
             "core.clients.consumer_registry:COMPENSATED_EXPIRED_TIMEOUT_MS",
             "ms",
             "it is forgotten",
-            "Apache's (3.6)",
+            "Apache's (rules 3.6)",
         ),
         Limit(
             "groups known by pulls alone",
@@ -112,7 +112,7 @@ LIMITS_OF_SERVER = {
             "core.clients.queue_locks:LOCK_MAX_LIVE_TIME_MS",
             "ms",
             "anybody may take it",
-            "Apache's (3.8)",
+            "Apache's (rules 3.8)",
         ),
         Limit(
             "calls at a time on one connection",

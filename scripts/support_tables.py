@@ -29,7 +29,7 @@ PROTOS = REPOSITORY / "proto" / "rmqpull_proto" / "rmqpull" / "v1"
 
 
 class Apache(NamedTuple):
-    """Whether Apache's proxy 5.3.3 serves a method (rocketmq-semantics 5.1), and why it is otherwise here."""
+    """Whether Apache's proxy 5.3.3 serves a method (rules 5.1), and why it is otherwise here."""
 
     serves: bool
     note: str = "-"

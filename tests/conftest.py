@@ -176,7 +176,7 @@ class Authority:
 
 
 class SignatureCheck(grpc.GenericRpcHandler):  # type: ignore[type-arg]
-    """Passes calls on to a server, but refuses those whose signature is wrong (rocketmq-semantics 5.3)."""
+    """Passes calls on to a server, but refuses those whose signature is wrong (rules 5.3)."""
 
     METHODS: ClassVar = {m.path: m for service in (MESSAGING, COLUMNS, ADMIN, STAGES) for m in service.methods.values()}
 

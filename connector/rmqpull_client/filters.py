@@ -1,4 +1,4 @@
-"""Which messages a query wants: an expression that the broker evaluates (rocketmq-semantics 3.12)."""
+"""Which messages a query wants: an expression that the broker evaluates (rules 3.12)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MessageFilter:
     def tags(self) -> frozenset[str]:
         """The tags of a TAG expression; a message with another tag or none is dropped by the client as well.
 
-        Brokers compare hashes of tags, so the string decides (rocketmq-semantics 1.7.2). Empty means no check.
+        Brokers compare hashes of tags, so the string decides (rules 1.7.2). Empty means no check.
         """
         if self.keeps_everything or self.expression_type != TAG:
             return frozenset()

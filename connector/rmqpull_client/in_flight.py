@@ -14,7 +14,7 @@ class FlowLimits:
     """``bytes_max`` holds for all lanes together, and a pull counts as ``bytes_per_pull`` until its answer is there.
 
     ``lane_messages_max`` and ``lane_bytes_max`` of one lane may be exceeded by one pull, as RocketMQ's thresholds of a
-    queue may (rocketmq-semantics 1.7); None is no limit of its own.
+    queue may (rules 1.6); None is no limit of its own.
     """
 
     bytes_max: int

@@ -34,7 +34,7 @@ def parse_timestamp(text: str) -> int:
 
 
 def parse_consume_timestamp(text: str) -> int:
-    """RocketMQ's ``yyyyMMddHHmmss`` in the time zone of the driver (rocketmq-semantics 1.2.1), or as
+    """RocketMQ's ``yyyyMMddHHmmss`` in the time zone of the driver (rules 1.2.1), or as
     :func:`parse_timestamp`. Raises ValueError."""
     text = text.strip()
     if not re.fullmatch("[0-9]{14}", text):

@@ -169,7 +169,7 @@ def test_a_reset_of_its_group_does_not_move_a_running_query(
 def test_a_reset_stands_until_the_next_pull_has_been_told(
     queries: Queries, spark: SparkSession, orders: RunningBroker
 ) -> None:
-    """Commits are taken and ignored until then (rocketmq-semantics 3.5.1, row 6)."""
+    """Commits are taken and ignored until then (rules 3.5.1, row 6)."""
     orders.send("orders", *numbered(0, 6))
     stream = reading(spark, orders)
     queries.run(stream)

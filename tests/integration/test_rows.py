@@ -77,7 +77,7 @@ def test_a_row_has_all_that_its_message_has_and_nulls_for_the_rest(queries: Quer
 
 
 def test_an_empty_body_is_empty(queries: Queries, extensions: str) -> None:
-    """connectors § 4, case 30. Brokers refuse them (rocketmq-semantics 3.10.1), but may have stored some once."""
+    """connectors § 4, case 30. Brokers refuse them (rules 3.10.1), but may have stored some once."""
     with running_broker({"orders": 1}, extensions=extensions) as broker:
         [stored] = broker.send("orders", b"x")
         empty = replace(stored, message=replace(stored.message, body=b""), queue_offset=1)

@@ -1,4 +1,4 @@
-"""``rmqpull-broker lock``: queue locks of consumer groups (rocketmq-semantics 3.8)."""
+"""``rmqpull-broker lock``: queue locks of consumer groups (rules 3.8)."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def _row(topic: rpc.Topic) -> dict[str, Any]:
 
 
 def perm_text(perm: int) -> str:
-    """A permission as RocketMQ writes it: 6 is ``RW-`` (rocketmq-semantics 3.9.1)."""
+    """A permission as RocketMQ writes it: 6 is ``RW-`` (rules 3.9.1)."""
     return "".join(letter if perm & bit else "-" for letter, bit in (("R", 4), ("W", 2), ("X", 1)))
 
 

@@ -25,8 +25,8 @@ from typing import ClassVar
 class BrokerError(Exception):
     """A request that is answered with a code and a sentence instead of a result.
 
-    ``code`` is the name of a value of ``apache.rocketmq.v2.Code`` (rocketmq-semantics 5.4), made from the class's own;
-    ``response_code`` is what a broker answers over the remoting protocol (rocketmq-semantics 3.1, 3.10.1).
+    ``code`` is the name of a value of ``apache.rocketmq.v2.Code`` (rules 5.4), made from the class's own;
+    ``response_code`` is what a broker answers over the remoting protocol (rules 3.1, 3.10.1).
     """
 
     code: ClassVar[str] = "INTERNAL_SERVER_ERROR"
@@ -166,7 +166,7 @@ class MessagePropertiesTooLarge(BrokerError):
 
 
 class ForbiddenType(enum.IntEnum):
-    """What forbids a pull: ``forbiddenType`` of its answer (rocketmq-semantics 3.1)."""
+    """What forbids a pull: ``forbiddenType`` of its answer (rules 3.1)."""
 
     BROKER = 1
     GROUP = 2

@@ -1,9 +1,9 @@
-"""What a message may be: limits and reserved names (rocketmq-semantics 5.5, 5.11). Imports nothing of the project."""
+"""What a message may be: limits and reserved names (rules 5.5, 5.11). Imports nothing of the project."""
 
 from __future__ import annotations
 
 QUEUES_MAX = 1024
-"""Queues of one topic; Apache's BenchmarkTest, the widest of its own topics, has as many (rocketmq-semantics 3.9.2)."""
+"""Queues of one topic; Apache's BenchmarkTest, the widest of its own topics, has as many (rules 3.9.2)."""
 
 BODY_BYTES_MAX = 4_194_304
 USER_PROPERTIES_MAX = 128
@@ -14,7 +14,7 @@ DELAY_MS_MAX = 86_400_000
 RECOVERY_S_MAX = 3_600
 """How long a half message may be spared from checks."""
 STORED_PROPERTIES_BYTES_MAX = 32_767
-"""Everything that RocketMQ stores as a property, ids and traces included (rocketmq-semantics 3.10.1)."""
+"""Everything that RocketMQ stores as a property, ids and traces included (rules 3.10.1)."""
 
 RECONSUME_TIMES_MAX = 2**31 - 2
 """How often a message is counted as tried again: its next attempt still has a number in the protocol's 32 bits."""

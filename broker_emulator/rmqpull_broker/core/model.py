@@ -19,10 +19,10 @@ class TopicType(enum.Enum):
 
 
 class BodyEncoding(enum.IntEnum):
-    """How a body is packed. The broker never packs or unpacks one (rocketmq-semantics 3.10.2).
+    """How a body is packed. The broker never packs or unpacks one (rules 3.10.2).
 
-    The first numbers are those of ``apache.rocketmq.v2.Encoding``, which has one word for all that is packed. The
-    numbers from 256 on are what RocketMQ has in a message's system flag (4.7): bit 0, and the type in bits 8 to 10.
+    The first numbers are those of ``apache.rocketmq.v2.Encoding``, which has one word for every kind of packing. The
+    numbers of 256 and more are the bits of RocketMQ's system flag (rules 4.7): bit 0, and the type in bits 8 to 10.
     """
 
     IDENTITY = 1
@@ -58,12 +58,12 @@ SHARDING_KEY = "__SHARDINGKEY"
 PERM_READ = 4
 PERM_WRITE = 2
 PERM_INHERIT = 1
-"""Bits of a permission (rocketmq-semantics 3.9.1)."""
+"""Bits of a permission (rules 3.9.1)."""
 
 
 @dataclass(frozen=True)
 class TopicConfig:
-    """A topic, which has the same queues on every broker (rocketmq-semantics 3.9.1).
+    """A topic, which has the same queues on every broker (rules 3.9.1).
 
     Producers see the queues below ``write_queue_nums``, consumers those below ``read_queue_nums``. ``creation_id`` is
     given anew at every creation, so a re-created topic is told from its predecessor.
@@ -90,7 +90,7 @@ class TopicConfig:
 
 @dataclass(frozen=True)
 class GroupConfig:
-    """A subscription group (rocketmq-semantics 3.9.4)."""
+    """A subscription group (rules 3.9.4)."""
 
     name: str
     consume_enable: bool = True
@@ -124,7 +124,7 @@ class Message:
 
     @property
     def topic_type(self) -> TopicType:
-        """The topic type that this message needs, read from its properties (rocketmq-semantics 5.11, check 15)."""
+        """The topic type that this message needs, read from its properties (rules 5.11, check 15)."""
         if self.transactional:
             return TopicType.TRANSACTION
         if self.delivery_timestamp_ms is not None or "DELAY" in self.system_properties:

@@ -1,4 +1,4 @@
-"""The broker's properties under Apache's names and with its defaults (rocketmq-semantics 3.9.5): one declaration each.
+"""The broker's properties under Apache's names and with its defaults (rules 3.9.5): one declaration each.
 
 A field in snake_case is Apache's camelCase name: ``auto_create_topic_enable`` is ``autoCreateTopicEnable``.
 """

@@ -26,7 +26,7 @@ class Clock(Protocol):
 
     def wall_ms(self) -> int:
         """Time since the epoch, which messages are stamped with. It never steps back: store times must not fall within
-        a queue, for they are searched by halving (rocketmq-semantics 3.11).
+        a queue, for they are searched by halving (rules 3.11).
         """
 
     def passing_ms(self) -> int:

@@ -141,7 +141,7 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def resource_name(length_max: int) -> Callable[[str], str]:
-    """A parser of RocketMQ's names of at most ``length_max`` characters (rocketmq-semantics 3.10.1)."""
+    """A parser of RocketMQ's names of at most ``length_max`` characters (rules 3.9.2, 5.5)."""
 
     def parse(text: str) -> str:
         if not _NAME.fullmatch(text) or len(text) > length_max:

@@ -16,7 +16,7 @@ CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
 CONSUME_FROM_TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
 RETRY_TOPIC_PREFIX = "%RETRY%"
 CONSUME_TIMESTAMP_AGO_MS = 30 * 60 * 1000
-"""How long before now a group begins whose ``consumeTimestamp`` is not set (rocketmq-semantics 1.2.1)."""
+"""How long before now a group begins whose ``consumeTimestamp`` is not set (rules 1.2.1)."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class Starting:
 
 
 def compute_pull_from_where(topic: str, stored: int | None, consume_from_where: str, since: AtTime) -> Position:
-    """Where a consumer begins, by the group's stored offset: RocketMQ's table (rocketmq-semantics 1.10).
+    """Where a consumer begins, by the group's stored offset: RocketMQ's table (rules 1.10).
 
-    Where the table says 0 it is the earliest here: a pull there is repaired to the min offset (1.8).
+    Where the table says 0 it is the earliest here: a pull there is repaired to the min offset (rules 1.8).
     """
     if stored is not None and stored >= 0:
         return stored

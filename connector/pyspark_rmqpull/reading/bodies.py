@@ -1,4 +1,4 @@
-"""Packed bodies, unpacked: the broker never does it, its consumers do (rocketmq-semantics 3.10.2, 4.7)."""
+"""Packed bodies, unpacked: the broker never does it, its consumers do (rules 3.10.2, 4.7)."""
 
 from __future__ import annotations
 

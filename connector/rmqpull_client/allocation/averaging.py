@@ -11,7 +11,7 @@ from rmqpull_client.model import MessageQueue
 
 @dataclass(frozen=True)
 class Averagely(Strategy):
-    """``AllocateMessageQueueAveragely``: contiguous blocks, the first ones longer by one (rocketmq-semantics 2.2)."""
+    """``AllocateMessageQueueAveragely``: contiguous blocks, the first ones longer by one (rules 2.2)."""
 
     def shares(self, queues: Sequence[MessageQueue], consumers: Sequence[str]) -> Shares:
         share, rest = divmod(len(queues), len(consumers))
@@ -24,7 +24,7 @@ class Averagely(Strategy):
 
 @dataclass(frozen=True)
 class AveragelyByCircle(Strategy):
-    """``AllocateMessageQueueAveragelyByCircle``: one queue after the other to each in turn (rocketmq-semantics 2.3)."""
+    """``AllocateMessageQueueAveragelyByCircle``: one queue after the other to each in turn (rules 2.3)."""
 
     def shares(self, queues: Sequence[MessageQueue], consumers: Sequence[str]) -> Shares:
         return {consumer: list(queues[index :: len(consumers)]) for index, consumer in enumerate(consumers)}

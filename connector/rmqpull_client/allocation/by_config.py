@@ -11,7 +11,7 @@ from rmqpull_client.model import MessageQueue
 
 @dataclass(frozen=True)
 class ByConfig(Strategy):
-    """``AllocateMessageQueueByConfig`` (rocketmq-semantics 2.4): a list for each consumer, since in RocketMQ each
+    """``AllocateMessageQueueByConfig`` (rules 2.4): a list for each consumer, since in RocketMQ each
     process has a strategy of its own."""
 
     message_queue_list: Mapping[str, Sequence[MessageQueue]]

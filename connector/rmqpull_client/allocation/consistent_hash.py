@@ -14,7 +14,7 @@ from rmqpull_client.model import MessageQueue
 
 @dataclass(frozen=True)
 class ConsistentHash(Strategy):
-    """``AllocateMessageQueueConsistentHash`` (rocketmq-semantics 2.7), each consumer ``virtual_node_cnt`` times in the
+    """``AllocateMessageQueueConsistentHash`` (rules 2.7), each consumer ``virtual_node_cnt`` times in the
     ring. Raises ValueError for a negative number, in RocketMQ's words."""
 
     virtual_node_cnt: int = 10

@@ -12,7 +12,7 @@ from rmqpull_client.model import MessageQueue
 
 @dataclass(frozen=True)
 class ByMachineRoom(Strategy):
-    """``AllocateMessageQueueByMachineRoom`` (rocketmq-semantics 2.5): the queues of some rooms, the rest to nobody.
+    """``AllocateMessageQueueByMachineRoom`` (rules 2.5): the queues of some rooms, the rest to nobody.
 
     A broker's room is the part of its name before ``@``. What is left of an even division is given out at the end,
     one queue each to the first consumers.
@@ -62,7 +62,7 @@ def _room(name: str, table: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True)
 class MachineRoomNearby(Strategy):
-    """``AllocateMachineRoomNearby`` (rocketmq-semantics 2.6): own room first, by another strategy within the room.
+    """``AllocateMachineRoomNearby`` (rules 2.6): own room first, by another strategy within the room.
 
     A room without consumers is served by all of them; one with consumers by nobody else.
     """

@@ -24,7 +24,7 @@ class Strategy(ABC):
     ) -> list[MessageQueue]:
         """The queues of one consumer, as RocketMQ asks; one that is not among ``consumers`` gets nothing.
 
-        Raises ValueError for the empty arguments that RocketMQ refuses, in its words and order (2.1).
+        Raises ValueError for the empty arguments that RocketMQ refuses, in its words and order (rules 2.1).
         """
         for value, refusal in (
             (consumer_id, "currentCID is empty"),

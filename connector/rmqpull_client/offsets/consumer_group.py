@@ -12,7 +12,7 @@ from rmqpull_client.model import MessageQueue
 CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
 """Values of option ``messageModel``, which are RocketMQ's: offsets on the broker, or in a file of the client."""
 LOCAL_OFFSET_STORE_DIR = "~/.rocketmq_offsets"
-"""RocketMQ's own (rocketmq-semantics 1.11)."""
+"""RocketMQ's own (rules 1.11)."""
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ def _backup(path: Path) -> Path:
 def _read(path: Path) -> dict[MessageQueue, int]:
     """The offsets in a file. Raises FileNotFoundError also for an empty one, OSError, and ValueError for another form.
 
-    RocketMQ takes an empty file for none (rocketmq-semantics 1.11).
+    RocketMQ takes an empty file for none (rules 1.11).
     """
     with path.open("rb") as file:
         content = file.read(FILE_BYTES_MAX + 1)

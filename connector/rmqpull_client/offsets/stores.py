@@ -1,4 +1,4 @@
-"""Where a group's offsets are kept: on the broker, or in the file of a broadcasting group (rocketmq-semantics 1.11)."""
+"""Where a group's offsets are kept: on the broker, or in the file of a broadcasting group (rules 1.11)."""
 
 from __future__ import annotations
 

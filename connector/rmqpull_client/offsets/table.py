@@ -1,6 +1,6 @@
 """The text in which RocketMQ's clients keep a broadcasting group's offsets: a JSON object whose keys are queues.
 
-No JSON parser reads it, for in JSON only texts are keys (rocketmq-semantics 1.11)::
+No JSON parser reads it, for in JSON only texts are keys (rules 1.11)::
 
     {"offsetTable": {{"brokerName": "broker-a", "queueId": 0, "topic": "orders"}: 12}}
 """

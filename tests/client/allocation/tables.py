@@ -1,4 +1,4 @@
-"""The notation of the tables of rocketmq-semantics ch. 2: ``a0`` is queue 0 of broker a, a blank is between queues."""
+"""The notation of the tables of rules 2: ``a0`` is queue 0 of broker a, a blank is between queues."""
 
 from __future__ import annotations
 

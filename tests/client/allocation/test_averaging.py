@@ -1,4 +1,4 @@
-"""AVG and AVG_BY_CIRCLE: the tables of rocketmq-semantics 2.2 and 2.3, executed against RocketMQ's own classes."""
+"""AVG and AVG_BY_CIRCLE: the tables of rules 2.2, 2.3, executed against RocketMQ's own classes."""
 
 from __future__ import annotations
 

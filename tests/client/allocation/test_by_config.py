@@ -1,4 +1,4 @@
-"""CONFIG: the table of rocketmq-semantics 2.4, executed against RocketMQ's own class."""
+"""CONFIG: the table of rules 2.4, executed against RocketMQ's own class."""
 
 from __future__ import annotations
 

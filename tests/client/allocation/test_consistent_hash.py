@@ -1,4 +1,4 @@
-"""CONSISTENT_HASH: the vectors of rocketmq-semantics 2.7, executed against RocketMQ's own class."""
+"""CONSISTENT_HASH: the vectors of rules 2.7, executed against RocketMQ's own class."""
 
 from __future__ import annotations
 

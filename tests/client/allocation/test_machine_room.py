@@ -1,4 +1,4 @@
-"""Rooms: the tables of rocketmq-semantics 2.5 and 2.6, executed against RocketMQ's own classes."""
+"""Rooms: the tables of rules 2.5, 2.6, executed against RocketMQ's own classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all strategies share (rocketmq-semantics 2.1), and the properties that RocketMQ's own tests check (2.8)."""
+"""What all strategies share (rules 2.1), and the properties that RocketMQ's own tests check (rules 2.8)."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def test_a_commit_tells_what_the_group_had_before(serve: Serve, extensions: str)
     before = client.commit(GROUP, {queue(2): 1, queue(0): 7})
     if extensions == "columns":
         assert before == {queue(0): 4}
-    else:  # the questions travel beside the commits, and a young queue is at 0 (rocketmq-semantics 3.5.2)
+    else:  # the questions travel beside the commits, and a young queue is at 0 (rules 3.5.2)
         assert before in [{queue(0): had, queue(2): young} for had in (4, 7) for young in (0, 1)]
 
 
@@ -197,7 +197,7 @@ def test_a_queue_without_an_offset_has_none(serve: Serve) -> None:
 
 
 def test_a_time_is_the_first_message_stored_then_or_later(serve: Serve) -> None:
-    """Acceptance cases 5 and 6: the search is by the broker's time (rocketmq-semantics 3.11)."""
+    """Acceptance cases 5 and 6: the search is by the broker's time (rules 3.11)."""
     served = serve(queues=3)
     served.send(*(b"%d" % number for number in range(60)))
     found = rows(served.client, everything(served.client), "storeTimestamp")

@@ -54,7 +54,7 @@ def test_what_both_transports_have_they_give_alike(serve: Serve) -> None:
 
 
 def test_a_committed_transaction(extensions: str) -> None:
-    """The standard protocol withholds reserved names, such as PGROUP (rocketmq-semantics 5.11, 5.12.1)."""
+    """The standard protocol withholds reserved names, such as PGROUP (rules 5.11, 5.12.1)."""
     transaction = v2.SystemProperties(message_type=v2.MessageType.TRANSACTION)
     transaction.orphaned_transaction_recovery_duration.seconds = 77
     with running_broker({"orders": (1, TopicType.TRANSACTION)}, extensions=extensions) as broker:

@@ -141,7 +141,7 @@ def test_a_time_after_every_message_is_refused_with_queue_and_time(
     ],
 )
 def test_a_group_begins_as_rocketmq_s_table_says(where: str, stored: int | None, topic: str, begin: Position) -> None:
-    """rocketmq-semantics 1.10."""
+    """The table of rules 1.10."""
     assert compute_pull_from_where(topic, stored, where, SINCE) == begin
 
 
@@ -151,7 +151,7 @@ def test_a_group_begins_as_rocketmq_s_table_says(where: str, stored: int | None,
         (CONSUME_FROM_LAST_OFFSET, {A0: 12, A1: 0, B0: 7}, [12, 0, 7]),
         (CONSUME_FROM_LAST_OFFSET, {A0: 12}, [12, 5, 7]),
         (CONSUME_FROM_FIRST_OFFSET, {A0: 12}, [12, 0, 7]),
-        # A group's time never fails: RocketMQ searches and takes the end where nothing is (3.11).
+        # A group's time never fails: RocketMQ searches and takes the end where nothing is (rules 3.11).
         (CONSUME_FROM_TIMESTAMP, {}, [10, 5, 7]),
     ],
 )

@@ -1,4 +1,4 @@
-"""Commands on consumer groups (rocketmq-semantics 3.9.4)."""
+"""Commands on consumer groups (rules 3.9.4)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def find_or_create_group(draft: Draft, name: str) -> GroupConfig | None:
 
 
 def put_group(draft: Draft, group: GroupConfig) -> None:
-    """Creates or changes a group, as UPDATE_AND_CREATE_SUBSCRIPTIONGROUP does: under any name (rocketmq-semantics 6.1).
+    """Creates or changes a group, as UPDATE_AND_CREATE_SUBSCRIPTIONGROUP does: under any name (rules 6.1).
 
     Raises BadRequest for numbers that make no sense.
     """

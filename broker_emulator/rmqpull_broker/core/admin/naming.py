@@ -1,4 +1,4 @@
-"""Legal names of topics and consumer groups (rocketmq-semantics 3.9.2, 5.5 and, over them, 6.1)."""
+"""Legal names of topics and consumer groups (rules 3.9.2, 5.5, 6.1)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def in_namespace(namespace: str, name: str) -> str:
 
 
 def is_creatable_group(group: str) -> bool:
-    """Whether a broker makes a group of this name by itself; the empty name is one (rocketmq-semantics 6.1)."""
+    """Whether a broker makes a group of this name by itself; the empty name is one (rules 6.1)."""
     return len(group) <= CREATED_GROUP_LENGTH_MAX and (not group or _LEGAL.fullmatch(group) is not None)
 
 

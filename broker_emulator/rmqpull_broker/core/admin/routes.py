@@ -1,4 +1,4 @@
-"""What a route says of a topic's queues (rocketmq-semantics 5.8)."""
+"""What a route says of a topic's queues (rules 5.8)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _permissions(topic: TopicConfig, broker_permission: int) -> Iterator[int]:
 
 
 def assigned_queue_ids(topic: TopicConfig, broker_permission: int, *, fifo: bool) -> list[int]:
-    """The queues of one broker that every member of a group is told to receive from (rocketmq-semantics 5.9).
+    """The queues of one broker that every member of a group is told to receive from (rules 5.9).
 
     Queue id -1 stands for all of them; a FIFO group gets each by its id. Empty when there is nothing to read.
     """

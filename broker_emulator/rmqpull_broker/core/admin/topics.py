@@ -1,4 +1,4 @@
-"""Commands on topics (rocketmq-semantics 3.9)."""
+"""Commands on topics (rules 3.9)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def put_topic(draft: Draft, topic: TopicConfig) -> TopicConfig:
     """Creates or changes a topic, as UPDATE_AND_CREATE_TOPIC does, and gives it back as it is now.
 
     A change keeps the topic's creation id and its messages, also those of queues that it no longer has. Raises
-    IllegalTopic and BadRequest (rocketmq-semantics 3.9.3).
+    IllegalTopic and BadRequest (rules 3.9.3).
     """
     check_topic_spelling(topic.name)
     _refuse_system_topic(draft, topic.name)
@@ -61,7 +61,7 @@ def delete_topic(draft: Draft, name: str) -> None:
 def create_on_send(
     draft: Draft, name: str, default_topic: str, queue_nums: int, new_id: Callable[[], str]
 ) -> TopicConfig | None:
-    """The topic that a send to an unknown topic creates, or None (rocketmq-semantics 3.9.3, createTopicInSendMessage).
+    """The topic that a send to an unknown topic creates, or None (rules 3.9.3, createTopicInSendMessage).
 
     ``default_topic`` is the topic whose permission is inherited, normally TBW102; ``queue_nums`` what the client asks;
     ``new_id`` gives the creation id.

@@ -1,4 +1,4 @@
-"""The connections of clients, by which a broker knows who is there (rocketmq-semantics 3.6)."""
+"""The connections of clients, by which a broker knows who is there (rules 3.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who consumes: groups, their members and subscriptions, as heartbeats tell them (rocketmq-semantics 3.6).
+"""Who consumes: groups, their members and subscriptions, as heartbeats tell them (rules 3.6).
 
 Lives in memory alone; clients come back with their heartbeats. Whoever must hear of a change is named in what a method
 returns: sending it is the caller's business.
@@ -81,11 +81,11 @@ class ConsumerGroupInfo:
         return self.members.all()
 
     def subscription(self, topic: str) -> SubscriptionData | None:
-        """What the group wants of a topic; None when it does not subscribe to it (rocketmq-semantics 3.1, row 12)."""
+        """What the group wants of a topic; None when it does not subscribe to it (rules 3.1, row 12)."""
         return self.subscriptions.get(topic)
 
     def filter_data(self, topic: str) -> FilterData | None:
-        """The compiled filter of a subscription that is not TAG (rocketmq-semantics 3.1, rows 14 and 15)."""
+        """The compiled filter of a subscription that is not TAG (rules 3.1, rows 14 and 15)."""
         return self._filters.get(self.group, topic)
 
     def describe(self, consumer: ConsumerData) -> None:
@@ -127,7 +127,7 @@ class ConsumerRegistry:
     # --- what others read ------------------------------------------------------------------------------------------
 
     def consumer_group(self, group: str) -> ConsumerGroupInfo | None:
-        """The group as its heartbeats tell it; None without a member (rocketmq-semantics 3.1, row 9b)."""
+        """The group as its heartbeats tell it; None without a member (rules 3.1, row 9b)."""
         return self._groups.get(group)
 
     def consumer_groups(self) -> list[ConsumerGroupInfo]:
@@ -176,7 +176,7 @@ class ConsumerRegistry:
         """Takes in one entry of a heartbeat and says who is to be told, if anybody.
 
         ``notify`` is the group's ``notifyConsumerIdsChangedEnable``; with ``without_sub`` subscriptions and filters
-        stay as they are (rocketmq-semantics 3.7). Raises TooManyRequests for a member too many.
+        stay as they are (rules 3.7). Raises TooManyRequests for a member too many.
         """
         info = self._groups.get(consumer.group) or ConsumerGroupInfo(consumer.group, self._filters)
         if channel.channel_id not in info.members:
@@ -190,7 +190,7 @@ class ConsumerRegistry:
         return self._change(info) if is_changed and notify else None
 
     def unregister(self, group: str, channel_id: str, now_ms: int, *, notify: bool = True) -> ConsumerIdsChanged | None:
-        """A member says that it leaves; the others are told, even if it was none (rocketmq-semantics 6.1)."""
+        """A member says that it leaves; the others are told, even if it was none (rules 6.1)."""
         info = self._groups.get(group)
         if info is None:
             return None
@@ -246,7 +246,7 @@ class ConsumerRegistry:
         consume_type: ConsumeType = ConsumeType.PASSIVELY,
         message_model: MessageModel = MessageModel.CLUSTERING,
     ) -> None:
-        """A pull's side effect: remembers how a group consumes that may never send a heartbeat (3.1)."""
+        """A pull's side effect: remembers how a group consumes that may never send a heartbeat (rules 3.1)."""
         info = self._compensated.get(group)
         if info is None:
             info = self._compensated[group] = ConsumerGroupInfo(group, self._filters)

@@ -1,4 +1,4 @@
-"""HEART_BEAT: a client says which groups it is in (rocketmq-semantics 3.7).
+"""HEART_BEAT: a client says which groups it is in (rules 3.7).
 
 In two steps, because the groups and retry topics that it needs are kept in the commit log and its presence is not.
 """

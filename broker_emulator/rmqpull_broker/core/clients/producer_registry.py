@@ -1,6 +1,6 @@
-"""Who produces: groups of producers and their channels (rocketmq-semantics 3.7, 3.15). Lives in memory alone.
+"""Who produces: groups of producers and their channels (rules 3.7, 3.15). Lives in memory alone.
 
-A producer that speaks ``apache.rocketmq.v2`` is in one group per topic, named after it (rocketmq-semantics 5.7).
+A producer that speaks ``apache.rocketmq.v2`` is in one group per topic, named after it (rules 5.7).
 """
 
 from __future__ import annotations

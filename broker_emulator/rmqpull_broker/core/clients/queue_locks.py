@@ -1,4 +1,4 @@
-"""Locks on message queues, by which one member of an ordered group keeps the others away (rocketmq-semantics 3.8)."""
+"""Locks on message queues, by which one member of an ordered group keeps the others away (rules 3.8)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class QueueLocks:
             self._groups.pop(group, None)
 
     def holds_any(self, group: str, now_ms: int) -> bool:
-        """Whether anybody holds a queue for the group, which then consumes in order (rocketmq-semantics 3.10.3)."""
+        """Whether anybody holds a queue for the group, which then consumes in order (rules 3.10.3)."""
         return any(not lock.is_expired(now_ms) for lock in self._groups.get(group, {}).values())
 
     def held(self, group: str, now_ms: int) -> dict[MessageQueue, QueueLock]:

@@ -1,4 +1,4 @@
-"""What the server tells a client to do, as plain data (rocketmq-semantics 5.7.1)."""
+"""What the server tells a client to do, as plain data (rules 5.7.1)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RETRY_DELAYS_MS = tuple(
 
 @dataclass(frozen=True)
 class ExponentialBackoff:
-    """Delays that grow by a factor, in milliseconds. The Java and Node producers insist on it (5.7.2)."""
+    """Delays that grow by a factor, in milliseconds. The Java and Node producers insist on it (rules 5.7.2)."""
 
     initial_ms: int
     max_ms: int
@@ -65,7 +65,7 @@ def subscription_settings(group: GroupConfig) -> SubscriptionSettings:
 CONSUME_TYPES = {
     "PUSH_CONSUMER": ConsumeType.PASSIVELY,
     "SIMPLE_CONSUMER": ConsumeType.ACTIVELY,
-    # Apache's proxy refuses this type: it serves no pull RPC (rocketmq-semantics 5.1).
+    # Apache's proxy refuses this type: it serves no pull RPC (rules 5.1).
     "PULL_CONSUMER": ConsumeType.ACTIVELY,
 }
 """How consumers of ``apache.rocketmq.v2`` consume, by client type; the lite types are not served."""
@@ -82,12 +82,12 @@ class ClientProfile:
 
     @property
     def is_recognized(self) -> bool:
-        """Whether heartbeats of this type are taken (rocketmq-semantics 5.10)."""
+        """Whether heartbeats of this type are taken (rules 5.10)."""
         return self.client_type == "PRODUCER" or self.client_type in CONSUME_TYPES
 
 
 def consume_type_of(client_type: str) -> ConsumeType:
-    """How a consumer of this type consumes. Raises InternalError for any other (rocketmq-semantics 5.7)."""
+    """How a consumer of this type consumes. Raises InternalError for any other (rules 5.7)."""
     try:
         return CONSUME_TYPES[client_type]
     except KeyError:

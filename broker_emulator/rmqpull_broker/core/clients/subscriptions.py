@@ -1,4 +1,4 @@
-"""What consumers subscribe to, and the filters that a broker keeps for them (rocketmq-semantics 3.6, 3.12, 6.1)."""
+"""What consumers subscribe to, and the filters that a broker keeps for them (rules 3.6, 3.12, 6.1)."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ class FilterTable:
         return sum(map(len, self._groups.values()))
 
     def get(self, group: str, topic: str) -> FilterData | None:
-        """The filter, dead or alive; without one a pull is told FILTER_DATA_NOT_EXIST (rocketmq-semantics 3.1)."""
+        """The filter, dead or alive; without one a pull is told FILTER_DATA_NOT_EXIST (rules 3.1)."""
         return self._groups.get(group, {}).get(topic)
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> None:
         """Takes in all subscriptions of a group's heartbeat; filters of topics that it lacks die.
 
-        An empty expression changes nothing, so a newer pull finds an old filter (row 15); a newer malformed one removes
-        the filter (row 14, rocketmq-semantics 6.1).
+        An empty expression changes nothing, so a newer pull finds an old filter (rules 3.1, row 15). A newer malformed
+        one removes the filter (rules 3.1, row 14, 6.1).
         """
         topics = set()
         for subscription in subscriptions:

@@ -1,4 +1,4 @@
-"""Filter expressions, evaluated on columns (rocketmq-semantics 3.12 and, over it, 6.1)."""
+"""Filter expressions, evaluated on columns (rules 3.12, 6.1)."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def seeing(message_filter: MessageFilter, constants: Mapping[str, str]) -> Messa
 
 
 def check_filter_supported(expression_type: str, enable_property_filter: bool) -> None:
-    """Raises FilterNotSupported for other types than TAG when ``enablePropertyFilter`` is off (3.1, row 16)."""
+    """Raises FilterNotSupported for other types than TAG when ``enablePropertyFilter`` is off (rules 3.1, row 16)."""
     if expression_type != TAG and not enable_property_filter:
         raise FilterNotSupported(f"The broker does not support consumer to filter message by {expression_type}")
 
@@ -152,7 +152,7 @@ def filter_of_pull_request(
     """The filter of a pull that brings its subscription, as 5.3.3 has it.
 
     A malformed SQL expression and an unknown type filter nothing, or are refused when ``is_strict``; the type ``""``
-    has no tags and so keeps nothing, unless the expression is ``*`` (rocketmq-semantics 6.1). A retry topic is no
+    has no tags and so keeps nothing, unless the expression is ``*`` (rules 6.1). A retry topic is no
     exception: that its messages all come is because clients subscribe to it with ``*``. Raises IllegalFilterExpression
     for ``||`` alone and for an empty expression of another type than TAG, and FilterNotSupported.
     """
@@ -181,7 +181,7 @@ def _subscription_parse_failed() -> IllegalFilterExpression:
 def parse_tags(expression: str) -> TagFilter:
     """``""`` and ``*`` keep everything, ``a || b`` keeps two tags; there is no other operator.
 
-    Blanks alone keep nothing. Raises IllegalFilterExpression for ``||`` alone (rocketmq-semantics 3.12.1).
+    Blanks alone keep nothing. Raises IllegalFilterExpression for ``||`` alone (rules 3.12.1).
     """
     if expression in ("", "*"):
         return EVERYTHING

@@ -1,7 +1,7 @@
 """Java's numbers and truth values, as filter expressions read them from property texts and compare them.
 
 The rules are those of ``Integer.valueOf``, ``Long.valueOf``, ``Double.valueOf``, ``Boolean.valueOf`` and of
-``ComparisonExpression`` over them (rocketmq-semantics 3.13.3). A Java ``Integer`` is an ``int``, a ``Long`` is a
+``ComparisonExpression`` over them (rules 3.13.3). A Java ``Integer`` is an ``int``, a ``Long`` is a
 :class:`Long`, a ``Double`` is a ``float``.
 """
 

@@ -1,4 +1,4 @@
-"""SQL92 filter expressions as trees that evaluate themselves (rocketmq-semantics 3.13.2, 3.13.3).
+"""SQL92 filter expressions as trees that evaluate themselves (rules 3.13.2, 3.13.3).
 
 Three-valued: None is null, "unknown". What Java would throw is ``java_values.NotComparable``.
 """

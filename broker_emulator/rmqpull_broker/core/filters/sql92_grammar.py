@@ -1,4 +1,4 @@
-"""The grammar of SQL92 filter expressions (rocketmq-semantics 3.13.1, 3.13.2); its rules act in ``sql92_rules``."""
+"""The grammar of SQL92 filter expressions (rules 3.13.1, 3.13.2); its rules act in ``sql92_rules``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules of the SQL92 grammar make of their children, with RocketMQ's checks (rocketmq-semantics 3.13.2).
+"""What the rules of the SQL92 grammar make of their children, with RocketMQ's checks (rules 3.13.2).
 
 The checks are those of its ``SelectorParser``, ``ComparisonExpression`` and ``ConstantExpression``, and refuse in their
 words.

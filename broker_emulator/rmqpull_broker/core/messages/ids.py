@@ -1,4 +1,4 @@
-"""Ids for messages that come without one: the clients' own form (rocketmq-semantics 5.17), made a batch at a time."""
+"""Ids for messages that come without one: the clients' own form (rules 5.17), made a batch at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Message properties as columns: what filter expressions see of stored messages (rocketmq-semantics 3.12.2, 5.11)."""
+"""Message properties as columns: what filter expressions see of stored messages (rules 3.12.2, 5.11)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SYSTEM_COLUMNS: dict[str, Callable[[pa.RecordBatch], pa.Array]] = {
 def property_column(batch: pa.RecordBatch, name: str) -> pa.Array:
     """The texts of one property, user's or RocketMQ's own, in the rows of a stored batch; null where it is missing.
 
-    An empty text counts as missing (rocketmq-semantics 4.8, 6.1).
+    An empty text counts as missing (rules 4.8, 6.1).
     """
     in_column = _SYSTEM_COLUMNS.get(name)
     if in_column:

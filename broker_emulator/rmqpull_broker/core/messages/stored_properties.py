@@ -1,5 +1,5 @@
-"""A message as RocketMQ stores it: all its properties in one map (rocketmq-semantics 3.10.1, 4.8, 6.1), and the size of
-its record (4.7), which the byte limit of a pull counts (3.2.2).
+"""A message as RocketMQ stores it: all its properties in one map (rules 3.10.1, 4.8, 6.1), and the size of
+its record (rules 4.7), which the byte limit of a pull counts (rules 3.2.2).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def stored_properties(message: Message, broker: BrokerProperties) -> dict[str, s
 
 
 def stored_properties_bytes(message: Message, broker: BrokerProperties) -> int:
-    """Length of the properties string: each name and value ends with one byte (rocketmq-semantics 4.8)."""
+    """Length of the properties string: each name and value ends with one byte (rules 4.8)."""
     return sum(_entry_bytes(name, value) for name, value in stored_properties(message, broker).items())
 
 

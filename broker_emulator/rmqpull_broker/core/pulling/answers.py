@@ -1,4 +1,4 @@
-"""What a pull can find, and what each finding is answered over every protocol: one table (rocketmq-semantics 3.3, 1.7).
+"""What a pull can find, and what each finding is answered over every protocol: one table (rules 3.3, 1.7.1).
 
 The edges, the tests and the documentation read it.
 """
@@ -13,7 +13,7 @@ MASTER_ID = 0
 
 
 class PullStatus(enum.Enum):
-    """What a look into a queue found, in RocketMQ's names (rocketmq-semantics 3.2.1)."""
+    """What a look into a queue found, in RocketMQ's names (rules 3.2.1)."""
 
     FOUND = enum.auto()
     NO_MATCHED_MESSAGE = enum.auto()
@@ -39,7 +39,7 @@ class PullResponse(enum.IntEnum):
 
 
 class ClientStatus(NamedTuple):
-    """What a code makes of a pull: the client's PullStatus (rocketmq-semantics 1.7.1), and the code of v2's answer."""
+    """What a code makes of a pull: the client's PullStatus (rules 1.7.1), and the code of v2's answer."""
 
     pull_status: str
     v2_code: str
@@ -103,7 +103,7 @@ class ReadRole:
     which_broker_when_consume_slowly: int = 1
 
     def corrected(self, offset: int, next_offset: int) -> int:
-        """A wrong offset put right, by a broker that may do so (``nextOffsetCorrection``, rocketmq-semantics 3.2.1)."""
+        """A wrong offset put right, by a broker that may do so (``nextOffsetCorrection``, rules 3.2.1)."""
         return offset if self.is_slave and not self.offset_check_in_slave else next_offset
 
 
@@ -118,9 +118,9 @@ class Suggestion(NamedTuple):
 
 
 def suggest(status: PullStatus, offset: int, role: ReadRole = MASTER, *, from_slave: bool = False) -> Suggestion:
-    """A status as this replica answers it (rocketmq-semantics 3.3.1, 3.3.2).
+    """A status as this replica answers it (rules 3.3.1, 3.3.2).
 
-    ``from_slave`` is suggestPullingFromSlave: what was scanned last lies beyond 40 % of the memory (3.2.3).
+    ``from_slave`` is suggestPullingFromSlave: what was scanned last lies beyond 40 % of the memory (rules 3.2.3).
     """
     response, which = response_of(status, offset), MASTER_ID
     if role.slave_read_enable:

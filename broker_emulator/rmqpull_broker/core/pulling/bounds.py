@@ -1,4 +1,4 @@
-"""Where queues are at a time (rocketmq-semantics 3.11), and where so many bytes end (``rmqpull.v1`` CutRanges)."""
+"""Where queues are at a time (rules 3.11), and where so many bytes end (``rmqpull.v1`` CutRanges)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqpull_broker.core.state.state import BrokerState
 
 
 class BoundaryType(enum.Enum):
-    """Which message a time means that several have, or none (rocketmq-semantics 3.11)."""
+    """Which message a time means that several have, or none (rules 3.11)."""
 
     LOWER = "LOWER"
     UPPER = "UPPER"
@@ -24,7 +24,7 @@ class BoundaryType(enum.Enum):
 def offset_at_time(
     state: BrokerState, queue: MessageQueue, timestamp_ms: int, boundary: BoundaryType = BoundaryType.LOWER
 ) -> int:
-    """Looks for a store time (rocketmq-semantics 3.11) by binary search, since store times never fall in a queue.
+    """Looks for a store time (rules 3.11) by binary search, since store times never fall in a queue.
 
     LOWER gives the first message stored then or later, the max offset when there is none; UPPER the last one stored
     then or earlier, the min offset when there is none.

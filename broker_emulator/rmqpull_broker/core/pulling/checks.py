@@ -1,4 +1,4 @@
-"""The checks before a pull reads the store, in the order in which RocketMQ makes them (rocketmq-semantics 3.1).
+"""The checks before a pull reads the store, in the order in which RocketMQ makes them (rules 3.1).
 
 They read state, registry and request, and change nothing: what a pull brings about beside its answer - a group made
 anew, a subscription that is remembered, a reset that is used up - goes to the draft as facts or out with the verdict.
@@ -81,7 +81,7 @@ def check_pull(
 
 
 class _Checking:
-    """One pull under check, and what is known of it so far. Each method is a row of rocketmq-semantics 3.1."""
+    """One pull under check, and what is known of it so far. Each method is a row of rules 3.1."""
 
     group: GroupConfig
     topic: TopicConfig
@@ -301,7 +301,7 @@ CHECKS: dict[str, Callable[[_Checking], None]] = {
     "20": _Checking.broadcast_progress_is_answered,
     "21": _Checking.store_is_readable,
 }
-"""By their row in rocketmq-semantics 3.1; ``0`` stands before all of them."""
+"""By their row in rules 3.1; ``0`` stands before all of them."""
 FIRST_ROW_OF_TOPIC = "5"
 
 
@@ -314,10 +314,10 @@ def begin_pull(
     *,
     is_first_run: bool = True,
 ) -> PullVerdict:
-    """The checks, and then the commit that comes with a pull (rocketmq-semantics 3.1.2).
+    """The checks, and then the commit that comes with a pull (rules 3.1.2).
 
-    It is committed whatever the store will answer, also when that is OFFSET_RESET (6.1), but neither by a refused pull
-    nor by the run after a hold.
+    It commits whatever the store will answer, OFFSET_RESET included (rules 6.1). A refused pull does not commit, and
+    neither does the run after a hold.
     """
     verdict = check_pull(draft, registry, request, now_ms, surroundings)
     if verdict.refusal is None and is_first_run and request.commits:

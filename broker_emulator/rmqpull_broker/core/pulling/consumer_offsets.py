@@ -1,4 +1,4 @@
-"""Commands on consumer offsets (rocketmq-semantics 3.5)."""
+"""Commands on consumer offsets (rules 3.5)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rmqpull_broker.core.state.facts import LostRange, OffsetsCommitted, Offsets
 
 
 def update_offset(draft: Draft, group: str, queue: MessageQueue, offset: int) -> bool:
-    """Sets one consumer offset as UPDATE_CONSUMER_OFFSET does (rocketmq-semantics 3.5.1 and 6.1).
+    """Sets one consumer offset as UPDATE_CONSUMER_OFFSET does (rules 3.5.1, 6.1).
 
     Smaller offsets, -1 (which then reads as not found) and queue ids that the topic lacks are taken as well. False
     while a reset is pending, which wins. Raises ConsumerGroupNotFound, also for the empty name, then TopicNotFound.
@@ -64,7 +64,7 @@ def answer_reset(draft: Draft, group: str, queue: MessageQueue) -> int | None:
 
 @dataclass(frozen=True)
 class ResetRequest:
-    """INVOKE_BROKER_TO_RESET_OFFSET: where a group is put on a topic (rocketmq-semantics 3.5.3 and 6.1).
+    """INVOKE_BROKER_TO_RESET_OFFSET: where a group is put on a topic (rules 3.5.3, 6.1).
 
     On ``queue``, or on every queue that consumers see when it is None; then ``offset`` does not count. Without an
     offset, or with -1, the first message stored at ``timestamp_ms`` or later is meant, by a negative time the end.
@@ -101,7 +101,7 @@ def _at_time(draft: Draft, queue: MessageQueue, timestamp_ms: int) -> int:
 def reset_offsets(
     draft: Draft, group: str, offsets: Sequence[tuple[MessageQueue, int]], *, has_consumers: bool = True
 ) -> None:
-    """Sets a group's offsets from outside (rocketmq-semantics 3.5.3): each lies in [min, max + 1] of its queue.
+    """Sets a group's offsets from outside (rules 3.5.3): each lies in [min, max + 1] of its queue.
 
     Without ``useServerSideResetOffset`` nothing is told to pulls, and ``has_consumers`` must say that somebody of the
     group is online; its offsets are set here all the same, for clients of gRPC have no command that sets them.

@@ -1,4 +1,4 @@
-"""What a pull finds: the decision table, then the messages that pass filter and limits (rocketmq-semantics 3.2).
+"""What a pull finds: the decision table, then the messages that pass filter and limits (rules 3.2).
 
 Reads state and changes nothing. Whether an empty answer is given or held is the caller's business.
 """
@@ -63,12 +63,12 @@ class Pulled:
 
     @property
     def waits(self) -> bool:
-        """Whether such a pull is held until something arrives (rocketmq-semantics 3.3)."""
+        """Whether such a pull is held until something arrives (rules 3.3)."""
         return self.response is PullResponse.PULL_NOT_FOUND
 
 
 def look_up(offset: int, bounds: Bounds, role: ReadRole = MASTER) -> Pulled | None:
-    """Rows 3 to 6 of the decision table (rocketmq-semantics 3.2.1); None when there is something to scan.
+    """Rows 3 to 6 of the decision table (rules 3.2.1); None when there is something to scan.
 
     Row 2, a missing queue, does not occur in the store: looking a queue up makes it.
     """
@@ -92,7 +92,7 @@ def pull_messages(
     limits: TransferLimits = IN_MEMORY,
     role: ReadRole = MASTER,
 ) -> Pulled:
-    """A standard pull (rocketmq-semantics 3.2.2): 0 and negative ``max_msg_nums`` bring one message.
+    """A standard pull (rules 3.2.2): 0 and negative ``max_msg_nums`` bring one message.
 
     Entries that the filter drops are behind the reader all the same.
     """
@@ -129,7 +129,7 @@ def first_offset(scanned: pa.RecordBatch) -> int:
 
 
 def found_status(batches: Sequence[pa.RecordBatch], was_removed: bool) -> PullStatus:
-    """Rows 8 to 10 of the decision table (rocketmq-semantics 3.2.1): how a scan ended."""
+    """Rows 8 to 10 of the decision table (rules 3.2.1): how a scan ended."""
     if batches:
         return PullStatus.FOUND
     return PullStatus.MESSAGE_WAS_REMOVING if was_removed else PullStatus.NO_MATCHED_MESSAGE

@@ -1,4 +1,4 @@
-"""Parked pulls: who waits for which queues, until when, and what wakes them (rocketmq-semantics 3.4, 6.1).
+"""Parked pulls: who waits for which queues, until when, and what wakes them (rules 3.4, 6.1).
 
 Knows neither clock nor tasks: the caller brings the time, gives each pull a ticket, and answers the tickets that come
 back.
@@ -52,7 +52,7 @@ class ParkedPull:
     """A pull that found nothing at its offsets and waits until ``deadline_ms``.
 
     Apache looks at time-outs during checks alone; ``on_grid`` says that this pull wants it so: it is answered at the
-    first check that finds its deadline passed, and never before the next one (rocketmq-semantics 6.1). ``group`` is
+    first check that finds its deadline passed, and never before the next one (rules 6.1). ``group`` is
     the consumer group that pulls.
     """
 

@@ -1,4 +1,4 @@
-"""Where consumer groups stand (rocketmq-semantics 3.5)."""
+"""Where consumer groups stand (rules 3.5)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """PULL_MESSAGE as a client sends it, whatever the protocol, what it meets at its broker, and what is found of it before
-the store is read (rocketmq-semantics 1.6.1, 3.1, 4.5).
+the store is read (rules 1.6.1, 3.1, 4.5).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of a batch in columns before it is stored (rocketmq-semantics 5.11, rows 4 to 15).
+"""Checks of a batch in columns before it is stored (rules 5.11, rows 4 to 15).
 
 Messages are judged one after another, as if each had been sent by itself: a batch with several faults is refused for
 the first message that has one, and for the first rule that this message breaks. Each rule looks at whole columns all

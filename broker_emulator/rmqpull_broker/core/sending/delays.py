@@ -1,6 +1,6 @@
 """Delayed messages: they wait in a system queue and are stored again in their own when their time has come.
 
-rocketmq-semantics 3.14: a level's messages wait in SCHEDULE_TOPIC_XXXX, those of an arbitrary time in
+rules 3.14: a level's messages wait in SCHEDULE_TOPIC_XXXX, those of an arbitrary time in
 rmq_sys_wheel_timer, on the broker of their own queue. What happens to a message is one row of this table:
 
     =======================================  =====================================================================
@@ -54,7 +54,7 @@ def delayed(draft: Draft, queue: MessageQueue, message: Message, now_ms: int) ->
     else:
         return queue, message
     if len(draft.state.delayed) >= PENDING_MAX:
-        # Not TooManyRequests: Apache's WHEEL_TIMER_FLOW_CONTROL is answered SYSTEM_ERROR (rocketmq-semantics 3.10.1).
+        # Not TooManyRequests: Apache's WHEEL_TIMER_FLOW_CONTROL is answered SYSTEM_ERROR (rules 3.10.1).
         raise InternalError(f"timer message is under flow control: {PENDING_MAX} messages are delayed already")
     real = {"REAL_TOPIC": queue.topic, "REAL_QID": str(queue.queue_id), DUE_MS: str(due_ms)}
     return wait_queue, replace(message, system_properties={**message.system_properties, **real})
@@ -79,7 +79,7 @@ def delay_level(message: Message) -> int:
 
 
 def timer_out_ms(delivery_ms: int) -> int:
-    """The whole second before a delivery time: up to 1 s early, never late (rocketmq-semantics 3.14.2)."""
+    """The whole second before a delivery time: up to 1 s early, never late (rules 3.14.2)."""
     return (delivery_ms - 1) // PRECISION_MS * PRECISION_MS
 
 
@@ -127,7 +127,7 @@ def real_queue(wait_queue: MessageQueue, message: Message) -> MessageQueue:
 
 
 def _without_wait(message: Message) -> Message:
-    """DELAY, REAL_TOPIC and REAL_QID stay (rocketmq-semantics 3.14.1 and 6.1)."""
+    """DELAY, REAL_TOPIC and REAL_QID stay (rules 3.14.1, 6.1)."""
     kept = {name: value for name, value in message.system_properties.items() if name != DUE_MS}
     return replace(message, system_properties=kept)
 
@@ -136,7 +136,7 @@ def _without_wait(message: Message) -> Message:
 
 
 def recall_handle(topic: str, wait_queue: MessageQueue, message: Message) -> str | None:
-    """What a producer recalls a timer message with; None for a message that is not one (rocketmq-semantics 3.14.2)."""
+    """What a producer recalls a timer message with; None for a message that is not one (rules 3.14.2)."""
     if wait_queue.topic != TIMER_TOPIC:
         return None
     time_ms = due_ms_of(message) + 1
@@ -164,7 +164,7 @@ def _parse_handle(handle: str) -> _Handle:
 def recall(draft: Draft, topic: str, handle: str, now_ms: int) -> str:
     """Recalls a delayed message and gives its id. As with Apache's broker, one that is gone already is no error.
 
-    The checks of rocketmq-semantics 4.6 in their order: raises Forbidden, TopicNotFound, IllegalOperation.
+    The checks of rules 4.6 in their order: raises Forbidden, TopicNotFound, IllegalOperation.
     """
     if not draft.properties.recall_message_enable:
         raise Forbidden("recall failed, operation is forbidden")

@@ -1,4 +1,4 @@
-"""Which queue a message goes to: in turn, or by its message group (rocketmq-semantics 5.11, "Queue")."""
+"""Which queue a message goes to: in turn, or by its message group (rules 5.11, "Queue")."""
 
 from __future__ import annotations
 

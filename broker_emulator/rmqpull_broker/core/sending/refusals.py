@@ -116,7 +116,7 @@ def long_recovery() -> BadRequest:
 
 
 def large_stored_properties(body_bytes_max: int = limits.BODY_BYTES_MAX) -> MessagePropertiesTooLarge:
-    """Everything stored beside the body above the store's limit (rocketmq-semantics 3.10.1)."""
+    """Everything stored beside the body above the store's limit (rules 3.10.1)."""
     return MessagePropertiesTooLarge(_illegal_message(body_bytes_max))
 
 

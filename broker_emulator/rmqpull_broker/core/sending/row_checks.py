@@ -1,4 +1,4 @@
-"""Checks of single messages before they are stored (rocketmq-semantics 5.11, rows 4 to 15): no Arrow for a single send.
+"""Checks of single messages before they are stored (rules 5.11, rows 4 to 15): no Arrow for a single send.
 
 The rules and their order are those of ``column_checks``, and each message is judged by all of them before the next one.
 """

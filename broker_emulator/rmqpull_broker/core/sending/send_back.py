@@ -1,4 +1,4 @@
-"""Messages that could not be consumed: tried again after a delay, given up at last (rocketmq-semantics 3.10.3, 1.14).
+"""Messages that could not be consumed: tried again after a delay, given up at last (rules 3.10.3, 1.14).
 
 A group's retries are in ``%RETRY%group``, what it gave up is in ``%DLQ%group``. A message that is returned goes
 
@@ -36,7 +36,7 @@ FIRST_LEVEL = 3
 
 @dataclass(frozen=True)
 class SendBack:
-    """CONSUMER_SEND_MSG_BACK: a consumer returns a message of ``queue`` (rocketmq-semantics 4.5).
+    """CONSUMER_SEND_MSG_BACK: a consumer returns a message of ``queue`` (rules 4.5).
 
     ``max_reconsume_times`` is None for clients that do not say it; then the group's own number holds.
     """
@@ -54,7 +54,7 @@ def returned(
     """What a returned message becomes and where it is meant to go; None when it is dropped.
 
     ``draw`` gives a random number below its argument; ``new_id`` names a topic that must be made. The rows of
-    rocketmq-semantics 3.10.3 in their order: raises ConsumerGroupNotFound, Forbidden, InternalError.
+    rules 3.10.3 in their order: raises ConsumerGroupNotFound, Forbidden, InternalError.
     """
     group = _group(draft, request.group)
     if not draft.properties.broker_permission & PERM_WRITE:
@@ -127,6 +127,6 @@ def _copy(message: Message, topic: str, level: int) -> Message:
     """A returned message as it is stored again: the first topic and id stay with it, whatever it goes through."""
     properties = {"RETRY_TOPIC": topic, "ORIGIN_MESSAGE_ID": message.msg_id, **message.system_properties}
     properties.update(WAIT="false", DELAY=str(level))
-    # A level wins over a delivery time (rocketmq-semantics 3.14.2).
+    # A level wins over a delivery time (rules 3.14.2).
     delivery_ms = None if level > 0 else message.delivery_timestamp_ms
     return replace(message, delivery_timestamp_ms=delivery_ms, system_properties=properties)

@@ -1,4 +1,4 @@
-"""Sends as a broker takes them over the remoting protocol (rocketmq-semantics 3.10.1): the producer chooses the queue.
+"""Sends as a broker takes them over the remoting protocol (rules 3.10.1): the producer chooses the queue.
 
 Producers of the gRPC protocol come in through ``sending``, whose own rules stand before these.
 """
@@ -24,7 +24,7 @@ USUAL_CREATION = AutoCreation(TBW102)
 
 @dataclass(frozen=True)
 class SendRequest:
-    """SEND_MESSAGE, or SEND_BATCH_MESSAGE with ``is_batch`` (rocketmq-semantics 4.6).
+    """SEND_MESSAGE, or SEND_BATCH_MESSAGE with ``is_batch`` (rules 4.6).
 
     ``queue_id`` below 0 leaves the queue to the broker. ``max_reconsume_times`` is None for clients that do not say it.
     ``producer`` is the producer's address.
@@ -45,7 +45,7 @@ def send_request(
 ) -> list[Sent]:
     """Stores messages on the queue that was asked for, and gives them back as stored.
 
-    The rows of rocketmq-semantics 3.10.1 in their order, without those on a slave and on page caches. Raises the
+    The rows of rules 3.10.1 in their order, without those on a slave and on page caches. Raises the
     BrokerError of the first one; then nothing is stored, and no topic created, which Apache's broker would have kept.
     """
     check_in_service(draft, now_ms)
@@ -86,7 +86,7 @@ def _queue(sender: Sender, topic: TopicConfig, request: SendRequest) -> MessageQ
 
 
 def _single(sender: Sender, draft: Draft, request: SendRequest, placed: Placed, now_ms: int) -> Placed:
-    """Row 8, and an id for a message that has none; members of a batch get neither (rocketmq-semantics 6.1)."""
+    """Row 8, and an id for a message that has none; members of a batch get neither (rules 6.1)."""
     if not placed.message.body:
         raise InternalError("the message has no body")
     if request.topic.startswith(RETRY_PREFIX):

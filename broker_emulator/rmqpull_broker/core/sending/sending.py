@@ -1,4 +1,4 @@
-"""How messages become facts: checked, given a queue, an offset and a store time (rocketmq-semantics 3.10, 5.11).
+"""How messages become facts: checked, given a queue, an offset and a store time (rules 3.10, 5.11).
 
 Single sends and batches in columns share every rule and differ in the form in which they are judged and kept: a single
 message costs no Arrow, a row of a batch costs no Python object, unless it has to wait for its delivery time.
@@ -44,12 +44,12 @@ from rmqpull_broker.core.state.system_topics import DLQ_PREFIX, RETRY_PREFIX
 
 RECONSUME_TIME = "RECONSUME_TIME"
 DEFAULT_TOPIC_QUEUE_NUMS = 4
-"""Queues that clients ask for when their send creates the topic (rocketmq-semantics 1.18)."""
+"""Queues that clients ask for when their send creates the topic (rules 1.18)."""
 
 
 @dataclass(frozen=True)
 class AutoCreation:
-    """What a send asks for when its topic is unknown (rocketmq-semantics 3.9.3)."""
+    """What a send asks for when its topic is unknown (rules 3.9.3)."""
 
     default_topic: str
     queue_nums: int = DEFAULT_TOPIC_QUEUE_NUMS
@@ -88,7 +88,7 @@ class PlacedBatch(NamedTuple):
 class Sender:
     """Stores messages for one broker: whose turn it is, new ids, and the address that stored messages carry.
 
-    ``consumes_in_order`` tells whether a group holds a queue lock at a time (rocketmq-semantics 3.8).
+    ``consumes_in_order`` tells whether a group holds a queue lock at a time (rules 3.8).
     """
 
     selector: QueueSelector
@@ -101,7 +101,7 @@ class Sender:
         the others together on the queue whose turn it is.
 
         Gives them back as stored, in their order. Raises the BrokerError of the first rule that a message breaks; then
-        nothing is stored. The rules are those of rocketmq-semantics 5.11 and, after them, of 3.10.1.
+        nothing is stored. It is checked by rules 5.11, then by rules 3.10.1.
         """
         check_topic_name(topic_name)
         judged = check_rows(messages, now_ms)
@@ -220,7 +220,7 @@ class Sender:
         return parts
 
     def topic(self, draft: Draft, name: str, creation: AutoCreation | None, now_ms: int) -> TopicConfig:
-        """The topic of a send, created when that is asked for and allowed (rocketmq-semantics 3.10.1, rows 4 and 5).
+        """The topic of a send, created when that is asked for and allowed (rules 3.10.1, rows 4 and 5).
 
         Raises TopicNotFound.
         """
@@ -276,7 +276,7 @@ def _check_parts(parts: Sequence[TopicPart], row_count: int) -> None:
 def _with_group(message: Message) -> Message:
     """The message with its group in one place: RocketMQ keeps one value, the user's where no other is.
 
-    The user's chooses no queue, since Apache's proxy looks at the message group alone (rocketmq-semantics 5.11).
+    The user's chooses no queue, since Apache's proxy looks at the message group alone (rules 5.11).
     """
     if SHARDING_KEY not in message.properties:
         return message
@@ -285,7 +285,7 @@ def _with_group(message: Message) -> Message:
 
 
 def check_in_service(draft: Draft, now_ms: int) -> None:
-    """Raises InternalError before ``startAcceptSendRequestTimeStamp`` (rocketmq-semantics 3.10.1, row 0)."""
+    """Raises InternalError before ``startAcceptSendRequestTimeStamp`` (rules 3.10.1, row 0)."""
     start_ms = draft.properties.start_accept_send_request_time_stamp
     if now_ms < start_ms:
         raise InternalError(f"broker unable to service, until {_time_text(start_ms)}")
@@ -301,7 +301,7 @@ def _is_typed(topic: TopicConfig) -> bool:
 
 
 def _writable_count(draft: Draft, topic: TopicConfig) -> int:
-    """How many queues producers see on all brokers. Raises Forbidden without any (rocketmq-semantics 5.11, row 16)."""
+    """How many queues producers see on all brokers. Raises Forbidden without any (rules 5.11, row 16)."""
     count = topic.write_queue_nums * len(draft.state.broker_names)
     if not (count and topic.perm & draft.properties.broker_permission & PERM_WRITE):
         raise Forbidden("no writable queue")
@@ -315,7 +315,7 @@ def _queue_at(draft: Draft, topic: TopicConfig, index: int) -> MessageQueue:
 
 
 def _as_retry(placed: Sequence[Placed]) -> list[Placed]:
-    """A retry as its producer counts it, in RECONSUME_TIME, which is not stored (rocketmq-semantics 5.11)."""
+    """A retry as its producer counts it, in RECONSUME_TIME, which is not stored (rules 5.11)."""
     if len(placed) > 1:
         raise refusals.batch_of_retries(placed[0].queue.topic)
     [(queue, message, _)] = placed

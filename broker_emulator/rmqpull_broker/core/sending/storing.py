@@ -1,4 +1,4 @@
-"""Where checked messages go, and the facts that put them there (rocketmq-semantics 3.10, 3.14, 3.15)."""
+"""Where checked messages go, and the facts that put them there (rules 3.10, 3.14, 3.15)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sent(NamedTuple):
 def destination(draft: Draft, placed: Placed, now_ms: int) -> tuple[MessageQueue, Message]:
     """Where a message is stored, and as what: half and delayed ones wait in a system queue.
 
-    A message that is tried again waits for its delay, whatever it was at first (rocketmq-semantics 3.15).
+    A message that is tried again waits for its delay, whatever it was at first (rules 3.15).
     """
     queue, message, reconsume_times = placed
     if message.transactional and not (reconsume_times and "DELAY" in message.system_properties):

@@ -1,4 +1,4 @@
-"""Transactional messages: half messages, their end, and the check of those that nobody ended (rocketmq-semantics 3.15).
+"""Transactional messages: half messages, their end, and the check of those that nobody ended (rules 3.15).
 
 A half message waits in RMQ_SYS_TRANS_HALF_TOPIC on the broker of its own queue, where no consumer sees it:
 
@@ -80,7 +80,7 @@ def half(draft: Draft, queue: MessageQueue, message: Message) -> tuple[MessageQu
 def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: str) -> StoredMessage | None:
     """Commits or rolls back a half message, and gives the committed one as stored.
 
-    The rows of rocketmq-semantics 3.15 in their order; UNKNOWN changes nothing. Raises WrongTransaction for a half
+    The rows of rules 3.15 in their order; UNKNOWN changes nothing. Raises WrongTransaction for a half
     message that is not found, of another producer group or at another offset, IllegalOperation past its immunity.
     """
     if end.resolution is Resolution.UNKNOWN:

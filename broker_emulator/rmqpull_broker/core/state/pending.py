@@ -31,7 +31,7 @@ def due_ms_of(message: Message) -> int:
 
 def next_check_ms(properties: BrokerProperties, stored: StoredMessage) -> int:
     """From when on a half message's producer may be asked: when its immunity is over, and after a check at the next
-    look (rocketmq-semantics 3.15).
+    look (rules 3.15).
     """
     message = stored.message
     if CHECK_TIMES in message.system_properties:

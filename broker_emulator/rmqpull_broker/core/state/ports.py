@@ -23,7 +23,7 @@ class MessageStore(Protocol):
     """The consume queues: messages by queue and offset, derived from facts."""
 
     def bounds(self, queue: MessageQueue) -> Bounds:
-        """The readable range; ``(0, 0)`` for a queue never written (rocketmq-semantics 3.2.1)."""
+        """The readable range; ``(0, 0)`` for a queue never written (rules 3.2.1)."""
 
     def read(self, queue: MessageQueue, from_offset: int, until_offset: int) -> Iterator[pa.RecordBatch]:
         """The rows of ``[from_offset, until_offset)``, which must lie within the bounds, as slices in order.

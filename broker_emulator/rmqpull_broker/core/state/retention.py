@@ -1,6 +1,6 @@
 """What is old enough to go: segments of the commit log, by time (fileReservedTime) and by size (retentionBytes).
 
-As in Apache's broker, whole segments go, and never the one that is being written (rocketmq-semantics 3.2.1: a consumer
+As in Apache's broker, whole segments go, and never the one that is being written (rules 3.2.1: a consumer
 behind what is left is answered OFFSET_TOO_SMALL with the min offset). What still waits in them is stored again first:
 see ``trimming``.
 """

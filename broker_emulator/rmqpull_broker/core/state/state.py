@@ -125,7 +125,7 @@ class BrokerState:
                     self.store.drop({STAGE_PREFIX + stage_id for stage_id in fact.stage_ids})
 
     def _commit(self, group: str, offsets: Iterable[tuple[MessageQueue, int]]) -> None:
-        """An offset is overwritten whatever it was; a negative one reads as not found (rocketmq-semantics 3.5, 6.1)."""
+        """An offset is overwritten whatever it was; a negative one reads as not found (rules 3.5, 6.1)."""
         for queue, offset in offsets:
             if offset >= 0:
                 self.consumer_offsets[group, queue] = offset
@@ -145,7 +145,7 @@ class BrokerState:
             self._pending[stored.queue.topic].add(Waiting(place, due_ms, row.message.msg_id))
 
     def _forget_topic(self, name: str) -> None:
-        """A pending reset stays, as Apache's broker leaves it (rocketmq-semantics 6.1, 3.5.4)."""
+        """A pending reset stays, as Apache's broker leaves it (rules 6.1, 3.5.4)."""
         del self.topics[name]
         self.store.drop({name})
         self.consumer_offsets = {key: at for key, at in self.consumer_offsets.items() if key[1].topic != name}
@@ -221,7 +221,7 @@ class BrokerState:
     def consumer_offset(
         self, group: str, queue: MessageQueue, *, set_zero_if_not_found: bool = True, first_in_memory: bool = True
     ) -> int:
-        """A group's stored offset, or 0 for a young queue that it never committed (rocketmq-semantics 3.5.2).
+        """A group's stored offset, or 0 for a young queue that it never committed (rules 3.5.2).
 
         A pending reset wins. ``first_in_memory`` says that the queue's first message lies within 40 % of the memory.
         Raises OffsetNotFound for a queue never written, for one whose first message is gone or far back, and for any

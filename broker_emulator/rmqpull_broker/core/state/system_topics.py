@@ -1,4 +1,4 @@
-"""The topics that a broker has from its start (rocketmq-semantics 3.9.2)."""
+"""The topics that a broker has from its start (rules 3.9.2)."""
 
 from __future__ import annotations
 

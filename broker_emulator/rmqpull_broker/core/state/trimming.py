@@ -1,7 +1,7 @@
 """Queues begin later: what retention lets go leaves them, and what still waits there is stored again.
 
 A delayed or half message is kept however old it is, as by Apache's timer, which puts a message again before its file is
-deleted; and it pins no segment. A half message ends by the limits of its checks alone (rocketmq-semantics 3.15).
+deleted; and it pins no segment. A half message ends by the limits of its checks alone (rules 3.15).
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Clients:
     def profile(self, client_id: str) -> ClientProfile:
         """What the client said of itself.
 
-        Raises UnrecognizedClientType for a client without settings, or of a type that is not served (5.10).
+        Raises UnrecognizedClientType for a client without settings, or of a type that is not served (rules 5.10).
         """
         if client_id not in self._profiles:
             raise UnrecognizedClientType("cannot find client settings for this client")
@@ -145,7 +145,7 @@ class Clients:
         return stream is not None and stream.offer(command)
 
     def one_of_producers(self, topic: str) -> str | None:
-        """The client id of one reachable producer of a topic, each in its turn; None without one (5.14)."""
+        """The client id of one reachable producer of a topic, each in its turn; None without one (rules 5.14)."""
         producer = self.producers.next_producer(topic, self._is_reachable)
         return None if producer is None else producer.client_id
 

@@ -160,7 +160,7 @@ def _caller(context: Context) -> Caller:
     metadata = dict(context.invocation_metadata() or ())
     client_id = metadata.get("x-mq-client-id", "")
     remaining_s: float | None = context.time_remaining()
-    # A deadline may lie decades away; as a Python int it cannot overflow (rocketmq-semantics 6.3).
+    # A deadline may lie decades away; as a Python int it cannot overflow (rules 6.3).
     remaining_ms = None if remaining_s is None else int(remaining_s * 1000)
     language, version = (str(metadata.get(f"x-mq-{name}", "")) for name in ("language", "client-version"))
     return Caller(_peer_host(context.peer()), str(client_id), remaining_ms, language, version)

@@ -43,7 +43,7 @@ class Caller:
     version: str = ""
 
     def require_client_id(self) -> None:
-        """Raises ClientIdRequired without ``x-mq-client-id`` (rocketmq-semantics 5.2)."""
+        """Raises ClientIdRequired without ``x-mq-client-id`` (rules 5.2)."""
         if not self.client_id:
             raise ClientIdRequired("client id cannot be empty")
 
@@ -88,7 +88,7 @@ class Service:
         return self.clock.wall_ms()
 
     async def groups_with_retry_topic(self, groups: Iterable[str]) -> list[GroupConfig]:
-        """Consumer groups as a heartbeat needs them; those that may not be created are left out (3.7)."""
+        """Consumer groups as a heartbeat needs them; those that may not be created are left out (rules 3.7)."""
         return await self.group_commit.execute(lambda draft: draft_groups(draft, groups, self._new_creation_id))
 
     def _new_creation_id(self) -> str:

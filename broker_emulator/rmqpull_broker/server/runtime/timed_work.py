@@ -14,7 +14,7 @@ from rmqpull_broker.server.runtime.alarm import Alarm
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 
 RETRY_MS = 100
-"""After a delivery that failed: as long as Apache's ScheduleMessageService waits (rocketmq-semantics 3.14.1)."""
+"""After a delivery that failed: as long as Apache's ScheduleMessageService waits (rules 3.14.1)."""
 
 _logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Messages and queues of the wire to and from the core's own (rocketmq-semantics 5.11, 5.12.1)."""
+"""Messages and queues of the wire to and from the core's own (rules 5.11, 5.12.1)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ENCODINGS = {
 
 
 def name_of(resource: v2.Resource) -> str:
-    """The name of a topic or group within its namespace, wrapped as Apache's proxy does (rocketmq-semantics 5.5)."""
+    """The name of a topic or group within its namespace, wrapped as Apache's proxy does (rules 5.5)."""
     return in_namespace(resource.resource_namespace, resource.name)
 
 
@@ -126,7 +126,7 @@ def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:
 
 
 def _system_properties(message: v2.Message) -> Mapping[str, str]:
-    """What Apache's proxy tells its broker beside the message (rocketmq-semantics 5.11, "Translation")."""
+    """What Apache's proxy tells its broker beside the message (rules 5.11, "Translation")."""
     system = message.system_properties
     properties = {}
     if system.message_type == v2.MessageType.TRANSACTION:
@@ -170,7 +170,7 @@ def message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
 
 
 def orphaned_transaction_to(check: TransactionCheck) -> rpc.TelemetryCommand:
-    """What a producer is asked of a half message that nobody ended (rocketmq-semantics 5.14)."""
+    """What a producer is asked of a half message that nobody ended (rules 5.14)."""
     command = rpc.TelemetryCommand()
     command.recover_orphaned_transaction_command.message.CopyFrom(message_to(check.stored, check.queue))
     command.recover_orphaned_transaction_command.transaction_id = check.stored.message.msg_id
@@ -178,7 +178,7 @@ def orphaned_transaction_to(check: TransactionCheck) -> rpc.TelemetryCommand:
 
 
 def _user_properties(message: Message) -> Mapping[str, str]:
-    """All that is not reserved, also of RocketMQ's own, as the message group (rocketmq-semantics 5.12.1, 6.2)."""
+    """All that is not reserved, also of RocketMQ's own, as the message group (rules 5.12.1, 6.2)."""
     own = {name: value for name, value in message.system_properties.items() if name not in RESERVED_PROPERTY_KEYS}
     fields = {SHARDING_KEY: message.message_group, "TRACE_CONTEXT": message.trace_context}
     return {**message.properties, **own, **{name: value for name, value in fields.items() if value is not None}}

@@ -1,4 +1,4 @@
-"""Filters on the wire, and the second look at tags that a client owes (rocketmq-semantics 1.7.2)."""
+"""Filters on the wire, and the second look at tags that a client owes (rules 1.7.2)."""
 
 from __future__ import annotations
 

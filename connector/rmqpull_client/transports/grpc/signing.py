@@ -1,4 +1,4 @@
-"""The headers of each call, with its signature (rocketmq-semantics 5.2, 5.3)."""
+"""The headers of each call, with its signature (rules 5.2, 5.3)."""
 
 from __future__ import annotations
 

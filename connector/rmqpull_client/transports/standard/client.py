@@ -78,7 +78,7 @@ class StandardClient:
         queues = [
             MessageQueue(topic, queue.broker.name, queue.id)
             for queue in route.message_queues
-            # Only masters, whose id is 0, and only what may be read (rocketmq-semantics 5.8).
+            # Only masters, whose id is 0, and only what may be read (rules 5.8).
             if queue.broker.id == 0 and queue.permission in (v2.Permission.READ, v2.Permission.READ_WRITE)
         ]
         lows = self._query_offsets(queues, v2.QueryOffsetPolicy.BEGINNING)
@@ -203,7 +203,7 @@ class StandardClient:
         except RequestRefused as refusal:
             if refusal.code != "CONSUMER_GROUP_NOT_FOUND":
                 raise
-            # Only a pull makes a group (rocketmq-semantics 6.1), and a query that found nothing has not pulled.
+            # Only a pull makes a group (rules 6.1), and a query that found nothing has not pulled.
             queue, offset = next(iter(offsets.items()))
             self._pull_one(group, queue, offset, EVERYTHING)
             return self._update_offsets(group, offsets)

@@ -127,6 +127,6 @@ def refuse_pull(endpoints: str, status: v2.Status) -> None:
 
 
 def is_of_missing_queue(status: v2.Status) -> bool:
-    """Whether a pull was refused since its topic or its queue does not exist (rocketmq-semantics 3.1, rows 6 and 8)."""
+    """Whether a pull was refused since its topic or its queue does not exist (rules 3.1, rows 5 and 8)."""
     is_beyond = status.code == v2.Code.BAD_REQUEST and status.message.startswith("queueId[")
     return is_beyond or status.code == v2.Code.TOPIC_NOT_FOUND

@@ -13,7 +13,7 @@ from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 _ROCKETMQS_OWN = frozenset(
     ("CHECK_IMMUNITY_TIME_IN_SECONDS", "TRANSACTION_CHECK_TIMES", "__transactionId__", "TRACE_CONTEXT")
 )
-"""What RocketMQ itself writes and does not reserve, so that it comes among the user's properties (5.11, 5.12.1)."""
+"""Properties that RocketMQ writes but does not reserve. They come among the user's properties (rules 5.11, 5.12.1)."""
 
 
 def rows_to_batch(messages: Sequence[v2.Message], columns: Sequence[str]) -> pa.RecordBatch:
@@ -44,13 +44,13 @@ def _keys(message: v2.Message) -> list[str] | None:
 
 
 def _properties(message: v2.Message) -> list[tuple[str, str]]:
-    # A message group comes among the user's properties as well (rocketmq-semantics 6.2); it has a column of its own.
+    # A message group comes among the user's properties as well (rules 6.2); it has a column of its own.
     foreign = _ROCKETMQS_OWN | {"__SHARDINGKEY"}
     return [(name, value) for name, value in message.user_properties.items() if name not in foreign]
 
 
 def _system_properties(message: v2.Message) -> list[tuple[str, str]]:
-    """Those that the protocol has: it withholds the reserved ones that have no field (rocketmq-semantics 5.12.1)."""
+    """Those that the protocol has: it withholds the reserved ones that have no field (rules 5.12.1)."""
     system = message.system_properties
     own = {name: value for name, value in message.user_properties.items() if name in _ROCKETMQS_OWN}
     if system.HasField("trace_context"):
@@ -62,7 +62,7 @@ def _system_properties(message: v2.Message) -> list[tuple[str, str]]:
 
 
 def _reconsume_times(message: v2.Message) -> int:
-    # The first delivery is attempt 1 (rocketmq-semantics 5.12.1).
+    # The first delivery is attempt 1 (rules 5.12.1).
     return max(0, message.system_properties.delivery_attempt - 1)
 
 

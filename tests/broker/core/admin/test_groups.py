@@ -1,4 +1,4 @@
-"""Subscription groups (rocketmq-semantics 3.9.4 and 6.1)."""
+"""Subscription groups (rules 3.9.4, 6.1)."""
 
 from __future__ import annotations
 

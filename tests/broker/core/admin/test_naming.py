@@ -1,4 +1,4 @@
-"""Legal names (rocketmq-semantics 3.9.2, 5.5, 6.1)."""
+"""Legal names (rules 3.9.2, 5.5, 6.1)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Routes and assignments as tables (rocketmq-semantics 5.8, 5.9)."""
+"""Routes and assignments as tables (rules 5.8, 5.9)."""
 
 from __future__ import annotations
 

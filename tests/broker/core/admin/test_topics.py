@@ -1,4 +1,4 @@
-"""Topics that come, change and go while messages are sent to them (rocketmq-semantics 3.9)."""
+"""Topics that come, change and go while messages are sent to them (rules 3.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who consumes, as stories (rocketmq-semantics 3.6)."""
+"""Who consumes, as stories (rules 3.6)."""
 
 from __future__ import annotations
 

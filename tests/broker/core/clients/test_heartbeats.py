@@ -1,4 +1,4 @@
-"""HEART_BEAT (rocketmq-semantics 3.7)."""
+"""HEART_BEAT (rules 3.7)."""
 
 from __future__ import annotations
 

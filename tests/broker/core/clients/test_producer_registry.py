@@ -1,4 +1,4 @@
-"""Who produces, as stories (rocketmq-semantics 3.7, 5.7)."""
+"""Who produces, as stories (rules 3.7, 5.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queue locks as stories and as properties (rocketmq-semantics 3.8)."""
+"""Queue locks as stories and as properties (rules 3.8)."""
 
 from __future__ import annotations
 

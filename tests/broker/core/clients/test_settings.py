@@ -1,4 +1,4 @@
-"""What clients are told (rocketmq-semantics 5.7.1)."""
+"""What clients are told (rules 5.7.1)."""
 
 from __future__ import annotations
 

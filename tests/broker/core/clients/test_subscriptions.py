@@ -1,4 +1,4 @@
-"""Subscriptions, and the filters that a broker keeps for them (rocketmq-semantics 3.6, 6.1)."""
+"""Subscriptions, and the filters that a broker keeps for them (rules 3.6, 6.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filter expressions over columns (rocketmq-semantics 3.12 and, over it, 6.1)."""
+"""Filter expressions over columns (rules 3.12, 6.1)."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""Java's way to read and compare values (rocketmq-semantics 3.13.3), as OpenJDK 17 answers."""
+"""Java's way to read and compare values (rules 3.13.3), as OpenJDK 17 answers."""
 
 import math
 from collections.abc import Callable

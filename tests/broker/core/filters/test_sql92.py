@@ -30,7 +30,7 @@ PROPERTIES = {
 }
 """x and y are missing."""
 
-# rocketmq-semantics 3.13.4, and over it 6.1; the row without an expression is the empty text.
+# rules 3.13.4, 6.1; the row without an expression is the empty text.
 REFERENCE = """
 T  a > 3
 T  a >= 5

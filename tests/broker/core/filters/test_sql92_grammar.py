@@ -1,4 +1,4 @@
-"""How SQL92 expressions are read (rocketmq-semantics 3.13.1, 3.13.2), and in which words they are refused."""
+"""How SQL92 expressions are read (rules 3.13.1, 3.13.2), and in which words they are refused."""
 
 import pytest
 from hypothesis import given

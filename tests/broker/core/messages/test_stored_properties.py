@@ -1,5 +1,5 @@
 """All properties of a message in one map, as remoting consumers see them, and the size of its record
-(rocketmq-semantics 3.10.1, 4.7, 4.8, 6.1).
+(rules 3.10.1, 4.7, 4.8, 6.1).
 """
 
 from dataclasses import replace

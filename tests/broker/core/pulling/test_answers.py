@@ -1,4 +1,4 @@
-"""What each finding is answered (rocketmq-semantics 3.3, 1.7.1), and where a client is sent next (3.3.2)."""
+"""What each finding is answered (rules 3.3, 1.7.1), and where a client is sent next (rules 3.3.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks before a pull reads the store: every row of rocketmq-semantics 3.1, and their order."""
+"""The checks before a pull reads the store: every row of rules 3.1, and their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pull reads with, who may pull, and what it brings about beside its answer (rocketmq-semantics 3.1, 6.1)."""
+"""What a pull reads with, who may pull, and what it brings about beside its answer (rules 3.1, 6.1)."""
 
 from __future__ import annotations
 

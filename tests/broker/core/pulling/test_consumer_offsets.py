@@ -1,4 +1,4 @@
-"""Consumer offsets: commits, queries, resets and what becomes of them (rocketmq-semantics 3.5 and, over it, 6.1)."""
+"""Consumer offsets: commits, queries, resets and what becomes of them (rules 3.5, 6.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pull finds: the decision table, the limits of a batch and the scan (rocketmq-semantics 3.2, rmqpull.v1)."""
+"""What a pull finds: the decision table, the limits of a batch and the scan (rules 3.2, rmqpull.v1)."""
 
 from __future__ import annotations
 

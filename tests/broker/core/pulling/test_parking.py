@@ -1,4 +1,4 @@
-"""Parked pulls (rocketmq-semantics 3.4), with the time as a number."""
+"""Parked pulls (rules 3.4), with the time as a number."""
 
 from typing import Any
 
@@ -184,7 +184,7 @@ def test_a_pull_that_left_while_it_was_behind_is_not_looked_for() -> None:
         (300, 15_000, 15_300),  # the check that finds the time just passed
         (301, 15_000, 20_300),
         (5_299, 15_000, 20_300),
-        (400, 0, 5_300),  # held all the same (rocketmq-semantics 6.1)
+        (400, 0, 5_300),  # held all the same (rules 6.1)
         (5_300, 0, 10_300),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a message may be (rocketmq-semantics 5.5; 5.11, rows 4 to 15), judged as a row and as columns alike."""
+"""What a message may be (rules 5.5, 5.11, rows 4 to 15), judged as a row and as columns alike."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Which queue a message goes to (rocketmq-semantics 5.11)."""
+"""Which queue a message goes to (rules 5.11)."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""Messages that could not be consumed: retries and dead letters (rocketmq-semantics 1.14, 3.10.3, 6.1)."""
+"""Messages that could not be consumed: retries and dead letters (rules 1.14, 3.10.3, 6.1)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ RETRIES = [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18]
 
 
 def test_sixteen_retries_wait_longer_and_longer_and_the_next_is_a_dead_letter(consumer: Desk) -> None:
-    """The levels of rocketmq-semantics 1.14: 10 s, 30 s, 1 m ... 2 h."""
+    """The levels of rules 1.14: 10 s, 30 s, 1 m ... 2 h."""
     levels = []
     queue, offset = ORDERS, 0
     for _ in range(16):

@@ -1,4 +1,4 @@
-"""Sends as a broker takes them over the remoting protocol: each row of rocketmq-semantics 3.10.1."""
+"""Sends as a broker takes them over the remoting protocol: each row of rules 3.10.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From messages to queues and offsets (rocketmq-semantics 3.10, 5.11)."""
+"""From messages to queues and offsets (rules 3.10, 5.11)."""
 
 from __future__ import annotations
 

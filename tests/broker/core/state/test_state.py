@@ -1,4 +1,4 @@
-"""What the broker knows (rocketmq-semantics 3.5)."""
+"""What the broker knows (rules 3.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that come, say that they are there, are reached, and go (rocketmq-semantics 5.7, 5.10, 5.14, 5.16)."""
+"""Clients that come, say that they are there, are reached, and go (rules 5.7, 5.10, 5.14, 5.16)."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ def test_a_parking_that_closes_leaves_the_loop_its_turns() -> None:
         (20_000, 60_000, 21_000),
         (20_000, 10_000, 10_950),  # an answer shortly before the caller gives up
         (300_000, None, 301_000),
-        (20_000, 31_535_999 * 60_000, 21_000),  # the Java client's sixty years (rocketmq-semantics 6.3)
+        (20_000, 31_535_999 * 60_000, 21_000),  # the Java client's sixty years (rules 6.3)
         (20_000, 10, None),
         (0, None, None),
         (-1, None, None),

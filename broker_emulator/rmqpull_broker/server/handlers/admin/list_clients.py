@@ -1,4 +1,4 @@
-"""ListClients: who sent settings or heartbeats and has not gone silent (rocketmq-semantics 3.6)."""
+"""ListClients: who sent settings or heartbeats and has not gone silent (rules 3.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListLocks: queue locks that are in force (rocketmq-semantics 3.8)."""
+"""ListLocks: queue locks that are in force (rules 3.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LockQueues: takes or renews queue locks, as LOCK_BATCH_MQ does (rocketmq-semantics 3.8)."""
+"""LockQueues: takes or renews queue locks, as LOCK_BATCH_MQ does (rules 3.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PutGroup: creates or changes a consumer group, as UPDATE_AND_CREATE_SUBSCRIPTIONGROUP does (3.9.4)."""
+"""PutGroup: creates or changes a consumer group, as UPDATE_AND_CREATE_SUBSCRIPTIONGROUP does (rules 3.9.4)."""
 
 from __future__ import annotations
 

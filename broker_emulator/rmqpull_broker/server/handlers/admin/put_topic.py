@@ -1,4 +1,4 @@
-"""PutTopic: creates or changes a topic, as UPDATE_AND_CREATE_TOPIC does (rocketmq-semantics 3.9.3)."""
+"""PutTopic: creates or changes a topic, as UPDATE_AND_CREATE_TOPIC does (rules 3.9.3)."""
 
 from __future__ import annotations
 

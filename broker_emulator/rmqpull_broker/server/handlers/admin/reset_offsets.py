@@ -1,4 +1,4 @@
-"""ResetOffsets: moves a group, as INVOKE_BROKER_TO_RESET_OFFSET does (rocketmq-semantics 3.5.3)."""
+"""ResetOffsets: moves a group, as INVOKE_BROKER_TO_RESET_OFFSET does (rules 3.5.3)."""
 
 from __future__ import annotations
 

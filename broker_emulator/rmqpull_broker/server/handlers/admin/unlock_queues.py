@@ -1,4 +1,4 @@
-"""UnlockQueues: gives up queue locks, as UNLOCK_BATCH_MQ does (rocketmq-semantics 3.8)."""
+"""UnlockQueues: gives up queue locks, as UNLOCK_BATCH_MQ does (rules 3.8)."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ async def answer(service: Service, request: rpc.PullColumnsRequest, caller: Call
     results, message_filter = await _run(service, asked, is_first_run=True)
     if (request.suspend if request.HasField("suspend") else timeout_ms > 0) and waits(results):
         queues = [pull.queue for pull in asked.pulls]
-        # With the suspend bit a time-out of 0 lasts until the next check (rocketmq-semantics 6.1).
+        # With the suspend bit a time-out of 0 lasts until the next check (rules 6.1).
         on_grid = timeout_ms <= 0
         if await service.hold(queues, message_filter, timeout_ms, caller, group=request.group, on_grid=on_grid):
             results, _ = await _run(service, asked, is_first_run=False)

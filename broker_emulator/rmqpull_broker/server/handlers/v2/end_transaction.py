@@ -1,4 +1,4 @@
-"""EndTransaction: a producer's word on its half message (rocketmq-semantics 5.14, 3.15)."""
+"""EndTransaction: a producer's word on its half message (rules 5.14, 3.15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GetOffset: a group's consumer offset on one queue (rocketmq-semantics 3.5.2 and 6.1)."""
+"""GetOffset: a group's consumer offset on one queue (rules 3.5.2, 6.1)."""
 
 from __future__ import annotations
 

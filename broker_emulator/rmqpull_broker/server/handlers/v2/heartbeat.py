@@ -1,4 +1,4 @@
-"""Heartbeat: a client that sent its settings says that it is still there (rocketmq-semantics 5.10)."""
+"""Heartbeat: a client that sent its settings says that it is still there (rules 5.10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NotifyClientTermination: a client says good-bye (rocketmq-semantics 5.16)."""
+"""NotifyClientTermination: a client says good-bye (rules 5.16)."""
 
 from __future__ import annotations
 

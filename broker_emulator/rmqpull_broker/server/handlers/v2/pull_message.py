@@ -1,4 +1,4 @@
-"""PullMessage: reads one queue from an offset, and waits when nothing is there (rocketmq-semantics 3.1 to 3.4).
+"""PullMessage: reads one queue from an offset, and waits when nothing is there (rules 3.1 to 3.4).
 
 The answer is a stream: one status, the messages, and the offset of the next pull. Which code each result has is said
 by ``core.pull_answers``, for v2 has no words for most of them; the status message is the result's own name.

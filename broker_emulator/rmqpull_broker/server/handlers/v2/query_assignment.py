@@ -1,4 +1,4 @@
-"""QueryAssignment: which queues a consumer receives from; every member of a group is told the same (5.9)."""
+"""QueryAssignment: which queues a consumer receives from; every member of a group is told the same (rules 5.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""QueryOffset: where a queue begins, where it ends, and which offset a store time has (rocketmq-semantics 3.11)."""
+"""QueryOffset: where a queue begins, where it ends, and which offset a store time has (rules 3.11)."""
 
 from __future__ import annotations
 

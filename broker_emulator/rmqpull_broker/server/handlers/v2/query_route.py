@@ -1,4 +1,4 @@
-"""QueryRoute: the queues of a topic and where they are served (rocketmq-semantics 5.8)."""
+"""QueryRoute: the queues of a topic and where they are served (rules 5.8)."""
 
 from __future__ import annotations
 

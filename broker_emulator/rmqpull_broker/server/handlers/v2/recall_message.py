@@ -1,4 +1,4 @@
-"""RecallMessage: takes a delayed message back before it is delivered (rocketmq-semantics 5.15, 4.6)."""
+"""RecallMessage: takes a delayed message back before it is delivered (rules 5.15, 4.6)."""
 
 from __future__ import annotations
 

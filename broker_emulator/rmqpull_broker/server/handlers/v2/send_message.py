@@ -1,4 +1,4 @@
-"""SendMessage: one message, or several of one topic that go to one queue (rocketmq-semantics 5.11)."""
+"""SendMessage: one message, or several of one topic that go to one queue (rules 5.11)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def answer(service: Service, request: rpc.SendMessageRequest, caller: Call
         rpc.SendResultEntry(
             status=OK,
             message_id=row.message.msg_id,
-            # Also for ordinary messages (rocketmq-semantics 6.2).
+            # Also for ordinary messages (rules 6.2).
             transaction_id=row.message.msg_id,
             # That of the queue where a delayed or half message waits.
             offset=row.queue_offset,

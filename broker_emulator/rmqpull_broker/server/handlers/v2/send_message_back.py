@@ -1,4 +1,4 @@
-"""SendMessageBack: a consumer returns a message that it could not consume (rocketmq-semantics 3.10.3)."""
+"""SendMessageBack: a consumer returns a message that it could not consume (rules 3.10.3)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Telemetry: a client's settings and the server's answer, and afterwards the server's commands (5.7).
+"""Telemetry: a client's settings and the server's answer, and afterwards the server's commands (rules 5.7).
 
-Every settings command is answered with status OK and settings, as all official clients insist (5.7.2). A refusal ends
-the stream with an error of gRPC.
+The server answers every settings command with status OK and settings, as all official clients insist (rules 5.7.2). A
+refusal ends the stream with an error of gRPC.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""UpdateOffset: sets a group's consumer offset on one queue (rocketmq-semantics 3.5.1)."""
+"""UpdateOffset: sets a group's consumer offset on one queue (rules 3.5.1)."""
 
 from __future__ import annotations
 

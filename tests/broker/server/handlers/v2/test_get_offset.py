@@ -1,4 +1,4 @@
-"""GetOffset over gRPC (rocketmq-semantics 3.5.2 and 6.1)."""
+"""GetOffset over gRPC (rules 3.5.2, 6.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heartbeat over gRPC (rocketmq-semantics 5.10)."""
+"""Heartbeat over gRPC (rules 5.10)."""
 
 from __future__ import annotations
 

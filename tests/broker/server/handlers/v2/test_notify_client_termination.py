@@ -1,4 +1,4 @@
-"""NotifyClientTermination over gRPC (rocketmq-semantics 5.16)."""
+"""NotifyClientTermination over gRPC (rules 5.16)."""
 
 from __future__ import annotations
 

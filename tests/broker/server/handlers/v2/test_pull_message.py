@@ -1,4 +1,4 @@
-"""PullMessage over gRPC (rocketmq-semantics 3.1 to 3.4): what is found, and how a pull waits."""
+"""PullMessage over gRPC (rules 3.1 to 3.4): what is found, and how a pull waits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_message_comes_back_as_it_was_sent(client: Client) -> None:
     sent.system_properties.born_timestamp.FromMilliseconds(1_700_000_000_123)
     client.send(sent)
     (got,) = client.pull(SINGLE, 0).messages
-    # What is not reserved stands among the user's properties too (rocketmq-semantics 5.12.1).
+    # What is not reserved stands among the user's properties too (rules 5.12.1).
     properties = {**sent.user_properties, "TRACE_CONTEXT": "trace"}
     assert (got.topic, got.body, dict(got.user_properties)) == (sent.topic, sent.body, properties)
     for field in ("message_id", "tag", "keys", "body_encoding", "born_host", "trace_context", "born_timestamp"):

@@ -1,5 +1,5 @@
 """Pulls at both edges while topics, groups and offsets change: what is checked, told, committed and held, and what the
-run after a hold finds (rocketmq-semantics 3.1 to 3.5 and, over them, 6.1).
+run after a hold finds (rules 3.1 to 3.5, 6.1).
 """
 
 from __future__ import annotations

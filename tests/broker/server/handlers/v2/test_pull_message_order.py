@@ -1,4 +1,4 @@
-"""The order of a pull's checks at both edges: of two faults, the first one in rocketmq-semantics 3.1 is answered.
+"""The order of a pull's checks at both edges: of two faults, the first one in rules 3.1 is answered.
 
 ``core/test_pull_checks`` has every row; here are those that a client of gRPC can meet. Row 3 creates a missing group,
 so a pull that fails further down leaves it behind.

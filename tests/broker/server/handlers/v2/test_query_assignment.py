@@ -1,4 +1,4 @@
-"""QueryAssignment (rocketmq-semantics 5.9)."""
+"""QueryAssignment (rules 5.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""QueryOffset over gRPC: BEGINNING, END and TIMESTAMP (rocketmq-semantics 3.11)."""
+"""QueryOffset over gRPC: BEGINNING, END and TIMESTAMP (rules 3.11)."""
 
 from __future__ import annotations
 

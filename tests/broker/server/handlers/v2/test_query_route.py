@@ -1,4 +1,4 @@
-"""QueryRoute over gRPC (rocketmq-semantics 5.8)."""
+"""QueryRoute over gRPC (rules 5.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SendMessage over gRPC (rocketmq-semantics 5.11)."""
+"""SendMessage over gRPC (rules 5.11)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_an_answer_has_one_entry_per_message_with_id_and_offset(client: Client) 
     answer = client.send(message(msg_id="a"), message(msg_id="b"))
     assert [(entry.message_id, entry.offset) for entry in answer.entries] == [("a", 0), ("b", 1)]
     assert {entry.status.code for entry in answer.entries} == {v2.Code.OK}
-    # Also for ordinary messages (rocketmq-semantics 6.2).
+    # Also for ordinary messages (rules 6.2).
     assert [entry.transaction_id for entry in answer.entries] == ["a", "b"]
 
 

@@ -1,4 +1,4 @@
-"""SendMessageBack over gRPC (rocketmq-semantics 3.10.3)."""
+"""SendMessageBack over gRPC (rules 3.10.3)."""
 
 from __future__ import annotations
 

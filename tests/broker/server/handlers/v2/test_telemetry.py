@@ -1,4 +1,4 @@
-"""Telemetry over gRPC: settings go in and come back, and how a stream ends (rocketmq-semantics 5.7)."""
+"""Telemetry over gRPC: settings go in and come back, and how a stream ends (rules 5.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UpdateOffset over gRPC (rocketmq-semantics 3.5.1 and 6.1)."""
+"""UpdateOffset over gRPC (rules 3.5.1, 6.1)."""
 
 from __future__ import annotations
 
