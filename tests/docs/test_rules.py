@@ -1,0 +1,222 @@
+"""docs/rules: code and tests cite its sections, as in "rules 3.10.1", and every section states a rule that is cited."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import re
+import tokenize
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "rules"
+SUFFIXES = {".md", ".proto", ".py", ".toml", ".yaml", ".yml"}
+GENERATED = {"build", "__pycache__", "node_modules"}
+SENTENCE_WORDS = 8
+
+Number = tuple[int, ...]
+
+_NUMBER = r"[0-9](?:\.[0-9]+){1,3}(?![\w]|\.[0-9])"
+_ROWS = r'(?:, (?:rows?|check) [0-9]+[a-z]?(?:(?: to | and |, )[0-9]+[a-z]?(?![\w.]))*|, "\w+")?'
+_CITATION = re.compile(rf"\b[Rr]ules ([0-9](?![\w.])|{_NUMBER}){_ROWS}((?:(?:, | and | to ){_NUMBER}{_ROWS})*)")
+_NEXT = re.compile(rf"(, | and | to )({_NUMBER}){_ROWS}")
+_REFERENCE = re.compile(rf"\(({_NUMBER})(?=[;,)])")
+_HEADING = re.compile(r"^(#+) ([0-9](?:\.[0-9]+)*)(?= )", re.MULTILINE)
+
+ODD = {
+    "the name that the rules had elsewhere": re.compile("rocketmq" + "-semantics"),
+    "a rule of its own": re.compile(r"\b[Rr]ule [0-9]\.[0-9]"),
+    "a section sign or a word between": re.compile(r"\b[Rr]ules (?:§|ch\.|chapter|sections?|no\.) ?[0-9]"),
+    "no space between": re.compile(r"\b[Rr]ules[-/:§][0-9]\.[0-9]"),
+}
+_BARE = re.compile(rf"\((?:see )?{_NUMBER}{_ROWS}(?:(?:, |; | and | to ){_NUMBER}{_ROWS})*\)")
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks and the comment signs after them, which may part a citation."""
+    return re.sub(r"\s+(?:# ?)?", " ", text)
+
+
+def number_of(text: str) -> Number:
+    return tuple(map(int, text.split(".")))
+
+
+def cited_in(text: str, known: Iterable[Number] = ()) -> set[Number]:
+    """The sections that a text cites. "3.1 to 3.4" cites what ``known`` has between them, too."""
+    cited = set[Number]()
+    for citation in _CITATION.finditer(one_line(text)):
+        last = number_of(citation[1])
+        cited.add(last)
+        for join, number in _NEXT.findall(citation[2]):
+            first, last = last, number_of(number)
+            cited.add(last)
+            if join == " to ":
+                cited.update(each for each in known if len(each) == len(last) and first < each < last)
+    return cited
+
+
+def sections_in(page: str) -> dict[Number, str]:
+    """What stands below each heading of a page, up to the next one."""
+    headings = list(_HEADING.finditer(page))
+    ends = [heading.start() for heading in headings[1:]] + [len(page)]
+    return {number_of(it[2]): page[it.end() : end].partition("\n")[2] for it, end in zip(headings, ends, strict=True)}
+
+
+def says_something(body: str) -> bool:
+    """Whether there is a table with a row, or a sentence of some length."""
+    lines = body.splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    sentences = re.split(r"[.:](?:\s|$)", one_line(" ".join(line for line in lines if not line.startswith("|"))))
+    return len(rows) > 2 or any(len(sentence.split()) >= SENTENCE_WORDS for sentence in sentences)
+
+
+def odd_in(text: str) -> list[str]:
+    """Citations in another form than "rules 3.10.1"."""
+    return [found[0] for form in ODD.values() for found in form.finditer(one_line(text))]
+
+
+def bare_in(source: str) -> list[str]:
+    """Numbers in parentheses without "rules" before them, in comments and texts of a Python file."""
+    return [found[0] for text in _prose(source) for found in _BARE.finditer(one_line(text))]
+
+
+def _prose(source: str) -> Iterator[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    yield "\n".join(token.string for token in tokens if token.type == tokenize.COMMENT)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def orphans(sections: Iterable[Number], cited: set[Number]) -> list[Number]:
+    """Sections that nothing cites. A section leads to those below it, so it stays when one of them is cited."""
+    reached = {number[:depth] for number in cited for depth in range(1, len(number) + 1)}
+    return sorted(set(sections) - reached)
+
+
+def files() -> Iterator[Path]:
+    """Every file that people write, but for this one and the pages of rules."""
+    for folder, names, file_names in os.walk(ROOT):
+        names[:] = [name for name in names if name not in GENERATED and name[0] != "." and Path(folder, name) != PAGES]
+        paths = (Path(folder, name) for name in file_names)
+        yield from (path for path in paths if path.suffix in SUFFIXES and path != Path(__file__))
+
+
+SECTIONS: Mapping[Number, str] = {
+    number: body
+    for page in sorted(PAGES.glob("[0-9]*.md"))
+    for number, body in sections_in(page.read_text(encoding="utf-8")).items()
+}
+TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in files()}
+CITED = {name: cited_in(text, SECTIONS) for name, text in TEXTS.items()}
+
+
+def test_every_cited_section_exists() -> None:
+    missing = {name: sorted(cited - SECTIONS.keys()) for name, cited in CITED.items() if cited - SECTIONS.keys()}
+    assert missing == {}
+
+
+def test_every_section_is_cited() -> None:
+    assert orphans(SECTIONS, set().union(*CITED.values())) == []
+
+
+@pytest.mark.parametrize("number", SECTIONS, ids=lambda number: ".".join(map(str, number)))
+def test_every_section_says_something(number: Number) -> None:
+    assert says_something(SECTIONS[number])
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.glob("[0-9]*.md")), ids=lambda page: page.name)
+def test_a_page_has_its_chapter_in_order(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    numbers = [number_of(number) for _, number in _HEADING.findall(text)]
+    assert numbers == sorted(set(numbers))
+    assert {number[0] for number in numbers} == {int(page.name[0])}
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.name)
+def test_pages_refer_to_sections_that_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = {number_of(number) for number in _REFERENCE.findall(one_line(text))} | cited_in(text, SECTIONS)
+    assert sorted(named - SECTIONS.keys()) == []
+
+
+def test_the_index_names_every_page() -> None:
+    index = (PAGES / "README.md").read_text(encoding="utf-8")
+    linked = re.findall(r"\[([\w.-]+)\]\(\1\)", index)
+    assert sorted(linked) == sorted(page.name for page in PAGES.glob("[0-9]*.md"))
+
+
+def test_citations_have_one_form() -> None:
+    odd = {name: odd_in(text) + (bare_in(text) if name.endswith(".py") else []) for name, text in TEXTS.items()}
+    assert {name: found for name, found in odd.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "cited"),
+    [
+        ("(rules 3.10.1)", {(3, 10, 1)}),
+        ("Rules 3.13.1, 3.13.2: tokens", {(3, 13, 1), (3, 13, 2)}),
+        ("(rules 3.1, row 9a, 6.1)", {(3, 1), (6, 1)}),
+        ("rules 5.11, rows 4 to 15, and 16 s", {(5, 11)}),
+        ("rules 3.1, rows 14 and 15, 3.3", {(3, 1), (3, 3)}),
+        ('rules 5.11, "Queue", 5.12', {(5, 11), (5, 12)}),
+        ("rules 2.2 and 2.3", {(2, 2), (2, 3)}),
+        ("rules 3.1 to 3.4 of 2 s", {(3, 1), (3, 2), (3, 4)}),
+        ("(rules 3.5,\n    6.1)", {(3, 5), (6, 1)}),
+        ("# see rules\n    # 3.5", {(3, 5)}),
+        ("rules 2 in whole", {(2,)}),
+        ("rules 3.1, 15 s later", {(3, 1)}),
+        ("the rules of 3.1; its rules", set()),
+        ("rules 3.1.", {(3, 1)}),
+        ("5.3.3 rules 12 brokers", set()),
+    ],
+)
+def test_citations_are_read(text: str, cited: set[Number]) -> None:
+    assert cited_in(text, [(3, 1), (3, 1, 2), (3, 2), (3, 4)]) == cited
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["rocketmq" + "-semantics 3.1", "rule 3.1", "rules § 3.1", "rules ch. 3", "rules section 3.1", "rules-3.1"],
+)
+def test_odd_citations_are_found(text: str) -> None:
+    assert odd_in(f"as it was ({text})") != []
+    assert odd_in("as it is (rules 3.1)") == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ('"""Looks (3.1, row 16)."""', ["(3.1, row 16)"]),
+        ("x = f(3.1)  # see (6.1)", ["(6.1)"]),
+        ('LIMIT = "Apache\'s (5.11)"', ["(5.11)"]),
+        ('"""Looks (rules 3.1)."""\nx = f(3.1)', []),
+    ],
+)
+def test_bare_numbers_are_found(source: str, found: list[str]) -> None:
+    assert bare_in(source) == found
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("", False),
+        ("\n\n", False),
+        ("Of use.", False),
+        ("A topic has queues, and each of them has offsets.", True),
+        ("| a | b |\n| --- | --- |", False),
+        ("| a | b |\n| --- | --- |\n| 1 | 2 |", True),
+    ],
+)
+def test_an_empty_section_is_found(body: str, says: bool) -> None:
+    page = f"# 3 Broker\n\n## 3.1 Pulls\n{body}\n## 3.2 Next\n"
+    assert says_something(sections_in(page)[3, 1]) is says
+
+
+def test_a_section_that_nothing_cites_is_found() -> None:
+    sections = [(3,), (3, 1), (3, 1, 1), (3, 2), (6,)]
+    assert orphans(sections, {(3, 1, 1)}) == [(3, 2), (6,)]
