@@ -1,4 +1,4 @@
-"""The row of the source (architecture § 5), and what a user may ask for instead of all of it."""
+"""The row of the source (rules 9.3), and what a user may ask for instead of all of it."""
 
 from __future__ import annotations
 

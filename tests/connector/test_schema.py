@@ -28,7 +28,7 @@ def refusal(schema: StructType) -> str:
 
 
 def test_the_row_is_that_of_the_architecture() -> None:
-    """connectors § 4, case 38; ``systemProperties`` is never in the default row."""
+    """Acceptance case 38; ``systemProperties`` is never in the default row."""
     assert [f"{field.name} {field.dataType.simpleString()}" for field in ROW_SCHEMA] == [
         "topic string",
         "brokerName string",

@@ -20,7 +20,7 @@ OF_KAFKA = """
     includeHeaders kafkaConsumer.pollTimeoutMs fetchOffset.numRetries fetchOffset.retryIntervalMs groupIdPrefix
     kafka.group.id kafka.isolation.level
 """
-"""The options that Spark documents for reading from Kafka (connectors § 1.1)."""
+"""The options that Spark documents for reading from Kafka (rules 8.1)."""
 
 
 def section(title: str) -> str:

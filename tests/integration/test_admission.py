@@ -181,7 +181,7 @@ def fits(held: Sequence[int], most: int) -> bool:
 def test_batches_keep_within_bytes_and_a_message_above_goes_alone(
     queries: Queries, uneven: RunningBroker, three: Topic
 ) -> None:
-    """connectors § 4.5: a message larger than maxBytesPerTrigger must still move on."""
+    """A message larger than maxBytesPerTrigger must still be read."""
     run = queries.run(queries.stream(three, maxBytesPerTrigger="30"))
     held = sizes(iter(run.batches.values()))
     assert all(fits(batch, 30) for batch in held)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def test_nothing_is_lost_over_a_restart_that_goes_back_to_an_older_offset(
     queries: Queries, topic: Topic, tmp_path: Path
 ) -> None:
-    """Connectors § 4, case 40: with a sink of the JVM's, here the one of ``foreach``."""
+    """Acceptance case 40: with a sink of the JVM's, here the one of ``foreach``."""
     given = tmp_path / "given"
     given.mkdir()
     sent = [f"{number:02d}" for number in range(12)]

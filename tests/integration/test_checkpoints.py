@@ -40,7 +40,7 @@ def place(kept: Path, here: Path, creation_id: str) -> None:
 def test_a_query_goes_on_where_its_checkpoint_is(
     queries: Queries, extensions: str, name: str, options: dict[str, str], batches: dict[int, tuple[int, int]]
 ) -> None:
-    """connectors § 4, cases 23 and 33."""
+    """Acceptance cases 23 and 33."""
     with running_broker({"flights": 2}, extensions=extensions) as broker:
         place(CHECKPOINTS / name, queries.checkpoint, broker.look(lambda state: state.topic("flights").creation_id))
         broker.send("flights", *(b"%d" % number for number in range(10)))

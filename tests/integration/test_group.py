@@ -76,7 +76,7 @@ def test_a_batch_that_fails_is_not_committed_until_it_is_done(
 def test_a_refused_commit_is_tried_again_and_complete_at_the_end(
     queries: Queries, spark: SparkSession, orders: RunningBroker, extensions: str
 ) -> None:
-    """connectors § 4.5: the group's offsets equal the finished batch after AvailableNow."""
+    """After AvailableNow the group's offsets are those of the last batch (rules 7.2)."""
     orders.send("orders", *numbered(0, 12))
     rule = orders.faults.fail(COMMIT[extensions], "INTERNAL_SERVER_ERROR", times=4)
     assert len(queries.run(reading(spark, orders, maxOffsetsPerTrigger="3")).rows) == 12
@@ -103,7 +103,7 @@ def test_a_query_outlasts_commits_that_nobody_answers_and_its_group_catches_up(
 def test_once_leaves_its_batch_to_the_next_run(
     queries: Queries, spark: SparkSession, orders: RunningBroker, tmp_path: Path
 ) -> None:
-    """Spark tells nothing of the last batch of ``Trigger.Once`` (connectors § 3.4, no. 3 and 4)."""
+    """Spark tells nothing of the last batch of ``Trigger.Once`` (rules 7.2)."""
     stream = reading(spark, orders)
     found = []
     for first in (0, 3):
@@ -124,7 +124,7 @@ def groups(broker: RunningBroker) -> set[str]:
 def test_a_group_that_is_not_to_follow_is_the_name_in_which_is_pulled_and_no_more(
     queries: Queries, spark: SparkSession, orders: RunningBroker
 ) -> None:
-    """connectors § 4, case 26."""
+    """Acceptance case 26."""
     orders.send("orders", *numbered(0, 6))
     run = queries.run(reading(spark, orders, commitOffsets="false", maxOffsetsPerTrigger="3"))
     assert run.bodies == numbered(0, 6)
@@ -135,7 +135,7 @@ def test_a_group_that_is_not_to_follow_is_the_name_in_which_is_pulled_and_no_mor
 def test_without_a_group_a_derived_one_pulls_and_nothing_is_committed(
     queries: Queries, spark: SparkSession, orders: RunningBroker
 ) -> None:
-    """connectors § 4, case 26."""
+    """Acceptance case 26."""
     orders.send("orders", *numbered(0, 3))
     given = {"endpoints": orders.endpoints, "topic": "orders", "startingOffsets": "earliest"}
     queries.run(spark.readStream.format("rmqpull").options(**given).load())
@@ -280,7 +280,7 @@ QUEUES_0_AND_2 = json.dumps({"orders": {"broker-a": [0, 2]}})
 def test_assigned_queues_from_their_ends(
     queries: Queries, spark: SparkSession, orders: RunningBroker, fail_on_data_loss: str
 ) -> None:
-    """connectors § 4, case 2."""
+    """Acceptance case 2."""
     orders.send("orders", *numbered(0, 6))
     stream = reading(spark, orders, assign=QUEUES_0_AND_2, startingOffsets="latest", failOnDataLoss=fail_on_data_loss)
     run = queries.start(stream)
@@ -294,7 +294,7 @@ def test_assigned_queues_from_their_ends(
 def test_assigned_queues_from_their_begin_and_after_a_restart(
     queries: Queries, spark: SparkSession, orders: RunningBroker
 ) -> None:
-    """connectors § 4, case 3."""
+    """Acceptance case 3."""
     orders.send("orders", *numbered(0, 6))
     stream = reading(spark, orders, assign=QUEUES_0_AND_2)
     run = queries.start(stream)

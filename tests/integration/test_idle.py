@@ -31,7 +31,7 @@ def calls(broker: RunningBroker, *rpcs: str) -> int:
 def test_a_query_stops_while_its_pull_is_parked_and_asks_for_nothing_meanwhile(
     queries: Queries, topic: Topic, timeless: RunningBroker, extensions: str
 ) -> None:
-    """Acceptance case 1 of connectors § 4, with a pull that would last longer than any test."""
+    """Acceptance case 1, with a pull that would last longer than any test."""
     idle = replace(topic, name="idle", endpoints=timeless.endpoints)
     looks = {"columns": "QueryBounds", "none": "QueryRoute"}[extensions]
     parked = {"columns": 1, "none": QUEUES}[extensions]

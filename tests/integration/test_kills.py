@@ -95,7 +95,7 @@ def test_a_python_worker_that_is_killed_in_mid_read_costs_no_row(
 
 
 def test_a_batch_that_is_planned_is_read_as_planned(queries: Queries, served: RunningBroker, extensions: str) -> None:
-    """Whatever came since, and whatever the options say now (connectors § 3.1 no. 18)."""
+    """Whatever came since, and whatever the options say now (docs/from-kafka.md, known complaints)."""
 
     def fail(_: int) -> None:
         raise RuntimeError("the sink broke")

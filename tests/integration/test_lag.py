@@ -41,7 +41,7 @@ def told(spark: SparkSession) -> Iterator[Told]:
 
 
 def test_a_limited_query_is_behind_and_catches_up(queries: Queries, topic: Topic, told: Told) -> None:
-    """connectors § 4, case 34: with limit 1 the lag is above 0."""
+    """Acceptance case 34: with limit 1 the lag is above 0."""
     topic.send(*[b"x"] * 9)
     run = queries.run(queries.stream(topic, maxOffsetsPerTrigger="3"))
     batches = [found for found in told.all_of_them() if found.batch_id is not None]
@@ -54,7 +54,7 @@ def test_a_limited_query_is_behind_and_catches_up(queries: Queries, topic: Topic
 
 
 def test_a_query_without_a_limit_is_not_behind(queries: Queries, topic: Topic) -> None:
-    """connectors § 4, case 34: what comes after a batch was planned is not in its lag."""
+    """Acceptance case 34: what comes after a batch was planned is not in its lag."""
     topic.send(*[b"x"] * 6)
     run = queries.start(queries.stream(topic), lambda batch_id: topic.send(b"later") if batch_id == 0 else None)
     run.query.processAllAvailable()

@@ -184,7 +184,7 @@ def cut_between_batches(broker: RunningBroker) -> None:
 def test_available_now_is_told_when_what_it_planned_is_gone(
     queries: Queries, aging: RunningBroker, change: Callable[[RunningBroker], None], sentence: str
 ) -> None:
-    """connectors § 4, cases 12 and 13."""
+    """Acceptance cases 12 and 13."""
     send(aging, 0, 9)
     taken: list[int] = []
 

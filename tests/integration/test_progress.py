@@ -21,7 +21,7 @@ def numbered(first: int, until: int) -> list[bytes]:
 def test_available_now_reads_in_limited_batches_and_leaves_what_comes_later_for_the_next_run(
     queries: Queries, topic: Topic
 ) -> None:
-    """connectors § 4, cases 11 and 19: the input rows that Spark counts are those that were read."""
+    """Acceptance cases 11 and 19: the input rows that Spark counts are those that were read."""
     topic.send(*numbered(0, 12))
     ends = topic.ends()
 

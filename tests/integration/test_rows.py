@@ -43,7 +43,7 @@ def full_message(topic: Topic) -> v2.Message:
 
 
 def test_a_row_has_all_that_its_message_has_and_nulls_for_the_rest(queries: Queries, topic: Topic) -> None:
-    """connectors § 4, cases 30, 38 and 44: what is not there is null, but no property is an empty map."""
+    """Acceptance cases 30, 38 and 44: what is not there is null, but no property is an empty map."""
     topic.send_message(full_message(topic))
     topic.send(b"plain")
     stream = queries.stream(topic)
@@ -77,7 +77,7 @@ def test_a_row_has_all_that_its_message_has_and_nulls_for_the_rest(queries: Quer
 
 
 def test_an_empty_body_is_empty(queries: Queries, extensions: str) -> None:
-    """connectors § 4, case 30. Brokers refuse them (rules 3.10.1), but may have stored some once."""
+    """Acceptance case 30. Brokers refuse them (rules 3.10.1), but may have stored some once."""
     with running_broker({"orders": 1}, extensions=extensions) as broker:
         [stored] = broker.send("orders", b"x")
         empty = replace(stored, message=replace(stored.message, body=b""), queue_offset=1)
@@ -113,7 +113,7 @@ def test_a_view_selects_columns(spark: SparkSession, topic: Topic) -> None:
 
 
 def test_times_are_event_times(queries: Queries, topic: Topic) -> None:
-    """connectors § 4, case 24: a window closes when the watermark of ``bornTimestamp`` is behind it."""
+    """Acceptance case 24: a window closes when the watermark of ``bornTimestamp`` is behind it."""
     for second in (1, 2, 61, 200):
         message = v2.Message(topic=v2.Resource(name=topic.name), body=b"x")
         message.system_properties.message_id = "m"

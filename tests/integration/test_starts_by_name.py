@@ -1,4 +1,4 @@
-"""A topic by name, by pattern or by queue from each kind of start, while queues are added (connectors § 2.6, § 2.7)."""
+"""A topic by name, by pattern or by queue from each kind of start, while queues are added (rules 8.6, 8.7)."""
 
 from __future__ import annotations
 

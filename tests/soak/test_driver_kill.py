@@ -18,7 +18,7 @@ def send(broker: RunningBroker, first: int, until: int) -> None:
 
 
 def test_the_next_driver_reads_what_the_killed_one_planned(tmp_path: Path, children: Children) -> None:
-    """Though messages came meanwhile, and ``maxOffsetsPerTrigger`` has changed (connectors § 3.1 no. 18)."""
+    """Though messages came, and ``maxOffsetsPerTrigger`` has changed (docs/from-kafka.md, known complaints)."""
     with running_broker({"orders": 2}) as broker:
         send(broker, 0, 30)
         held = broker.faults.hold("PullColumns", times=None)

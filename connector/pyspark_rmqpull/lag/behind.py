@@ -1,7 +1,7 @@
 """How far a query is behind the ends of its queues, from what Spark tells of its newest micro-batch.
 
-Spark's Python sources have no metrics (connectors § 3.4 no. 13); the numbers are those of Kafka's source
-(connectors § 2.9), from ``sources[].endOffset`` and ``sources[].latestOffset``, which this connector writes.
+Spark's Python sources have no metrics (rules 7.8); the numbers are those of Kafka's source
+(rules 8.8), from ``sources[].endOffset`` and ``sources[].latestOffset``, which this connector writes.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def limit_rows(
     """The end of each queue when about ``rows_max`` rows are admitted over all of them.
 
     Each queue gets its share of the limit in proportion to what waits in it, at least one row so that none starves
-    (``KafkaMicroBatchStream.rateLimit``, connectors § 2.4). Rounding makes the sum approximate; integers do not
+    (``KafkaMicroBatchStream.rateLimit``, rules 8.4). Rounding makes the sum approximate; integers do not
     overflow here.
     """
     waiting = {queue: end - starts[queue] for queue, end in ends.items() if end > starts[queue]}

@@ -1,6 +1,6 @@
 """The size of one micro-batch after the other: what a query remembers from one to the next for its limits.
 
-All of it is lost with the process: a query that is restarted runs at once, as Kafka's source does (connectors § 2.4).
+All of it is lost with the process: a query that is restarted runs at once, as Kafka's source does (rules 8.4).
 """
 
 from __future__ import annotations

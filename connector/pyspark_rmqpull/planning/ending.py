@@ -13,7 +13,7 @@ from rmqpull_client.offsets.consumer_group import OffsetLookUp
 def resolve_ends(wanted: Ranked, bounds: Mapping[MessageQueue, Bounds], ask: OffsetLookUp) -> dict[MessageQueue, int]:
     """The offset before which each queue is read to: of a time, that of the first message stored then or later.
 
-    A queue without such a message is read to its end (connectors § 2.6). Raises OptionError for a queue or an offset
+    A queue without such a message is read to its end (rules 8.6). Raises OptionError for a queue or an offset
     that does not exist, and what asking the broker raises.
     """
     wanted.refuse_unknown(bounds)

@@ -1,4 +1,4 @@
-"""Whether messages that the query has not read yet are gone, seen when a micro-batch is planned (connectors § 2.3)."""
+"""Whether messages that the query has not read yet are gone, seen when a micro-batch is planned (rules 8.3)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def resume(
 def refuse_cut_plan(planned: Mapping[MessageQueue, int], ends: Mapping[MessageQueue, int]) -> None:
     """Raises DataLoss for a queue that ends before where it was planned to be read to.
 
-    AvailableNow plans once (connectors § 2.5): without this the batch that gets there would fail in its tasks.
+    AvailableNow plans once (rules 8.5): without this the batch that gets there would fail in its tasks.
     """
     for queue, until_offset in sorted(planned.items()):
         end = ends.get(queue, until_offset)

@@ -12,7 +12,7 @@ sorted, numbers are plain integers. The form, with what is optional in brackets:
 ``creationIds`` tells a topic from one that was deleted and created again; ``queryId``, with ``failOnDataLoss=false``,
 is the name under which lost rows are reported. ``starts`` holds, in the offset that ends a
 micro-batch, where that batch began on queues which the offset before it does not name: all of them in the first batch,
-new ones later. Spark keeps no initial offset for Python sources (connectors § 3.4 no. 1), so a resolved start is safe
+new ones later. Spark keeps no initial offset for Python sources (rules 7.1), so a resolved start is safe
 only in there. The offset before the first batch is ``{"version": 1}``.
 """
 

@@ -14,7 +14,7 @@ from rmqpull_client.model import MessageQueue, QueueRange
 def ranges_between(start: QueueOffsets, end: QueueOffsets) -> dict[MessageQueue, QueueRange]:
     """The range of every queue that ``end`` names, empty ranges included.
 
-    A pure function of the two, for Spark plans the same batch several times (connectors § 3.4 no. 10). A queue begins
+    A pure function of the two, for Spark plans the same batch several times (rules 7.3). A queue begins
     where ``end`` says that this batch began on it, else where ``start`` stands.
     """
     return {

@@ -1,4 +1,4 @@
-"""Cuts what tasks read into smaller parts, as Spark's Kafka source cuts offset ranges (connectors § 2.2), and by bytes.
+"""Cuts what tasks read into smaller parts, as Spark's Kafka source cuts offset ranges (rules 8.2), and by bytes.
 
 A partition is a sequence of ranges; its parts, one after the other, are the same messages in the same order.
 """

@@ -27,7 +27,7 @@ class GroupProgress:
     """Commits what Spark has finished. Without a store it does nothing. ``client_id`` names the query in the log.
 
     Spark tells of the end of a batch only when it has planned the next one, and never of the last; but each planning
-    begins with the end of the last finished batch (connectors § 3.4 no. 3, 4), which is what comes here.
+    begins with the end of the last finished batch (rules 7.2), which is what comes here.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ _OF_QUEUE: dict[str, pa.DataType] = {"topic": pa.string(), "brokerName": pa.stri
 class RowColumns:
     """Makes Spark's batches from pulled rows.
 
-    Spark takes a batch only when its Arrow schema is exactly that of the first one (connectors § 3.4 no. 20).
+    Spark takes a batch only when its Arrow schema is exactly that of the first one (rules 7.9).
     """
 
     def __init__(self, schema: StructType, bodies: str = BODIES_UNPACKED) -> None:

@@ -1,4 +1,4 @@
-"""The columns that the sink takes (architecture § 5), checked when a write is planned."""
+"""The columns that the sink takes (rules 9.3), checked when a write is planned."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Hands over the rows of one task. Raises RmqpullError."""
         context = _context()
-        # The writer is told neither (connectors § 3.4 no. 17).
+        # The writer is told neither (rules 7.10).
         query_id = context.getLocalProperty("sql.streaming.queryId")
         batch_id = context.getLocalProperty("streaming.sql.batchId")
         assert query_id is not None, "Spark tells a task its query"

@@ -25,7 +25,7 @@ LANES_AT_ONCE = 8
 """Lanes that a task pulls at the same time."""
 BATCH_ROWS = 10_000
 BATCH_BYTES = 4 << 20
-"""One Arrow batch as Spark takes it (architecture § 4), or one message that is larger."""
+"""One Arrow batch as Spark takes it (rules 9.2), or one message that is larger."""
 
 
 @dataclass(frozen=True)

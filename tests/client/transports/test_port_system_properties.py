@@ -46,7 +46,7 @@ def maps(endpoints: str, count: int) -> list[tuple[dict[str, str], dict[str, str
 
 
 def test_what_both_transports_have_they_give_alike(serve: Serve) -> None:
-    """connectors § 4, case 44: no property is an empty map, never null."""
+    """Acceptance case 44: no property is an empty map, never null."""
     endpoints = serve().endpoints
     send(endpoints, {}, v2.SystemProperties())
     send(endpoints, {"colour": "red"}, v2.SystemProperties(trace_context="00-4bf9-01", tag="paid", keys=["k"]))

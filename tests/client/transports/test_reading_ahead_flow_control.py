@@ -73,7 +73,7 @@ def test_a_queue_that_is_slow_does_not_hold_up_the_others_of_its_task(serve: Ser
 
 
 def test_what_an_earlier_range_pulled_ahead_is_never_served_for_another(serve: Serve) -> None:
-    """Acceptance case 29 of connectors § 4."""
+    """Acceptance case 29."""
     client = serve(2, numbered(20_000), Flow(pull_batch_size=32)).client
     earlier = client.read(GROUP, everything(client), ["queueOffset"])
     next(iter(earlier))
@@ -164,7 +164,7 @@ def test_a_broker_that_is_away_in_the_middle_of_a_read_is_not_noticed(
 def test_a_broker_that_is_away_is_waited_for_whatever_it_is_asked(
     start_broker: StartBroker, extensions: str, tmp_path: Path
 ) -> None:
-    """Planning, commits and reads: see connectors § 3.1, complaint 9."""
+    """Planning, commits and reads. Kafka's driver waits for ever (docs/from-kafka.md, known complaints)."""
     broker = start_broker({"orders": 2}, tmp_path, extensions)
     client = connect(Connection(broker.endpoints, 1000 * WAIT_S))
     offsets = {queue(0): 0, queue(1): 0}

@@ -45,7 +45,7 @@ def progress(*sources: Any) -> dict[str, Any]:
     ],
 )
 def test_the_numbers_are_those_of_kafkas_source(written: Any, end: Any, latest: Any, numbers: Any) -> None:
-    """connectors § 4, case 34."""
+    """Acceptance case 34."""
     found = lag(progress(source(written(offsets(*end)), written(offsets(*latest)))))
     names = ("minOffsetsBehindLatest", "maxOffsetsBehindLatest", "avgOffsetsBehindLatest")
     assert found.metrics == dict(zip(names, numbers, strict=True))
@@ -60,7 +60,7 @@ def test_the_numbers_are_those_of_kafkas_source(written: Any, end: Any, latest: 
     ],
 )
 def test_offsets_that_are_not_there_give_no_numbers(end: Any, latest: Any) -> None:
-    """connectors § 4, case 34: null offsets."""
+    """Acceptance case 34: null offsets."""
     found = lag(progress(source(end, latest)))
     assert (found.metrics, found.queues, found.offsets_behind_latest, found.rows_lost) == ({}, (), 0, 0)
 

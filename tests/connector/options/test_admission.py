@@ -84,7 +84,7 @@ def test_a_size_is_spelled_as_spark_does(size: str, in_bytes: int) -> None:
 
 
 def test_more_messages_at_least_than_at_most_are_refused() -> None:
-    """connectors § 4, case 35."""
+    """Acceptance case 35."""
     assert refusal(minOffsetsPerTrigger="20", maxOffsetsPerTrigger="15") == (
         "Option minOffsetsPerTrigger is 20, more than maxOffsetsPerTrigger, which is 15: no micro-batch could be both. "
         "Lower the one or raise the other."

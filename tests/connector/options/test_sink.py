@@ -59,7 +59,7 @@ def test_sends_have_limits_of_their_own() -> None:
         ("batchBytes", "1", "Option batchBytes is '1'. Expected an integer from 1024"),
         ("inFlight", "0", "Option inFlight is '0'. Expected an integer from 1"),
         ("transactionTimeoutMs", "1", "Option transactionTimeoutMs is '1'. Expected an integer from 10000"),
-        ("valueSerializer", "x", "Unknown option valueSerializer. There are: endpoints, "),  # connectors § 4, case 68
+        ("valueSerializer", "x", "Unknown option valueSerializer. There are: endpoints, "),  # acceptance case 68
         ("compresType", "LZ4", "Unknown option compresType. Did you mean compressType?"),
         ("path", "orders", "A path was given, 'orders', which means nothing here. Use option topic."),
         ("accessKey", "key", "Option accessKey means nothing without secretKey."),

@@ -1,4 +1,4 @@
-"""Shares of ``maxOffsetsPerTrigger``, with Kafka's own vectors (connectors § 2.4), and of ``maxBytesPerTrigger``."""
+"""Shares of ``maxOffsetsPerTrigger``, with Kafka's own vectors (rules 8.4), and of ``maxBytesPerTrigger``."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_queues_that_were_passed_over_come_first(
 
 
 def test_a_message_above_the_limit_waits_for_its_turn_and_goes_alone(listed_sizes: type[ListedSizes]) -> None:
-    """connectors § 4.5: a message larger than maxBytesPerTrigger must still move on."""
+    """A message larger than maxBytesPerTrigger must still be read."""
     sizes = [[1] * 5, [1000, 1], [1] * 5]
     assert admit(listed_sizes, sizes, 4) == ([2, 0, 2], [1])
     assert admit(listed_sizes, sizes, 4, [2, 0, 2], passed_over=[1]) == ([2, 1, 2], [0, 2])

@@ -66,7 +66,7 @@ def test_case_16_min_max_and_delay_together(listed_sizes: type[ListedSizes]) -> 
 
 
 def test_an_expired_delay_without_messages_does_not_begin_anew(listed_sizes: type[ListedSizes]) -> None:
-    """Unlike Kafka's (connectors § 2.4): what comes after it runs at once."""
+    """Unlike Kafka's (rules 8.4): what comes after it runs at once."""
     story = Story(listed_sizes, MIN_15, 0)
     assert story.after(0, 1) == [1]
     assert story.after(6_000, 1) == [0]
@@ -81,7 +81,7 @@ def test_a_first_look_without_messages_leaves_the_next_one_the_first(listed_size
 
 
 def test_a_new_queue_counts_from_where_it_begins(listed_sizes: type[ListedSizes]) -> None:
-    """Unlike Kafka's, which counts from 0 (connectors § 2.4): retention is no backlog."""
+    """Unlike Kafka's, which counts from 0 (rules 8.4): retention is no backlog."""
     story = Story(listed_sizes, MIN_15, 0)
     assert story.after(0, 1) == [1]
     story.starts |= {MessageQueue("orders", "a", 1): 1_000}

@@ -78,7 +78,7 @@ def test_a_checkpoint_of_version_1_is_written_as_it_was_read() -> None:
 
 @pytest.mark.parametrize("log", LOGGED, ids=lambda log: "/".join(log.parts[-3::2]))
 def test_what_a_query_has_logged_is_written_so_still(log: Path) -> None:
-    """Spark compares texts: another one for the same position would be news (connectors § 4, cases 23 and 33)."""
+    """Spark compares texts: another one for the same position would be news (acceptance cases 23 and 33)."""
     _, _, logged = log.read_text().splitlines()
     assert json.dumps(QueueOffsets.from_json(json.loads(logged)).to_json()) == logged
 

@@ -1,4 +1,4 @@
-"""What options may say of begins and ends, and which of them counts (connectors § 2.6)."""
+"""What options may say of begins and ends, and which of them counts (rules 8.6)."""
 
 from __future__ import annotations
 

@@ -141,5 +141,5 @@ def test_every_range_is_read_exactly_once_and_planned_the_same_each_time(
     )
     assert all(tasks)
     assert count is None or len(tasks) <= count
-    # Spark plans each batch several times (connectors § 3.4 no. 10).
+    # Spark plans each batch several times (rules 7.3).
     assert assign_ranges(data.draw(st.permutations(list(planned.values()))), among(count, strategy)) == tasks

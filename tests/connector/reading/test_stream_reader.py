@@ -151,7 +151,7 @@ def test_available_now_keeps_the_ends_of_its_first_batch(broker: FakeClient) -> 
 
 
 def test_available_now_is_told_when_what_it_planned_is_gone(broker: FakeClient) -> None:
-    """connectors § 4, cases 12 and 13: a queue vanishes between batches, or ends before its planned end."""
+    """Acceptance cases 12 and 13: a queue vanishes between batches, or ends before its planned end."""
     stream = reader(maxOffsetsPerTrigger="2")
     stream.prepareForTriggerAvailableNow()
     first = stream.latestOffset(stream.initialOffset(), ReadMaxRows(2))

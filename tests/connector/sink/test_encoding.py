@@ -70,14 +70,14 @@ def test_keys_are_a_list_or_text_with_blanks_between(given: list[Any], keys: lis
 
 
 def test_the_option_s_topic_wins_over_the_column_s() -> None:
-    """connectors § 4, case 64."""
+    """Acceptance case 64."""
     parts, invalid = encoder(topic="orders").encode(batch(topic=pa.array(["a", None])))
     assert [(part.topic, part.rows.num_rows) for part in parts.by_topic()] == [("orders", 2)]
     assert not invalid
 
 
 def test_rows_of_several_topics_keep_their_order_in_each() -> None:
-    """connectors § 4, case 62."""
+    """Acceptance case 62."""
     rows = batch(topic=["b", "a", "b", "a"], body=[b"1", b"2", b"3", b"4"])
     parts, _ = encoder().encode(rows)
     assert [(part.topic, part.rows.column("body").to_pylist()) for part in parts.by_topic()] == [
@@ -148,7 +148,7 @@ def test_nothing_is_compressed_when_that_is_not_wanted() -> None:
         ({"body": [b"x", None]}, "its body is null"),
         ({"body": [b"x", b""]}, "its body is empty"),
         ({"body": [b"x", b"12345"]}, "its body has more than maxMessageSize=4 bytes"),
-        ({"topic": ["orders", None]}, "its topic is null"),  # connectors § 4, case 73
+        ({"topic": ["orders", None]}, "its topic is null"),  # acceptance case 73
         ({"topic": ["orders", ""]}, "its topic is null"),
         ({"topic": not_utf8("orders")}, "its topic is not UTF-8"),
         ({"tags": not_utf8("paid")}, "its tags is not UTF-8"),

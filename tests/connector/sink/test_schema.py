@@ -1,4 +1,4 @@
-"""The columns that the sink takes, and what it says of others (connectors § 4, cases 65 and 66)."""
+"""The columns that the sink takes, and what it says of others (acceptance cases 65 and 66)."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def refusal(sink: Sink, schema: str, *rows: object, mode: str = "append", **opti
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
 def test_a_write_is_refused_when_it_is_planned(serve: Serve, schema: str, given: dict[str, str], sentence: str) -> None:
-    """connectors § 4, cases 65, 66, 67 and 68."""
+    """Acceptance cases 65, 66, 67 and 68."""
     sink = serve(TOPICS)
     assert sentence in refusal(sink, schema, **given)
 
@@ -92,7 +92,7 @@ def test_a_view_with_options_for_reading_alone_takes_no_inserts(serve: Serve) ->
     ],
 )
 def test_save_modes_other_than_append_are_refused(serve: Serve, mode: str, sentence: str) -> None:
-    """connectors § 4, case 75."""
+    """Acceptance case 75."""
     assert sentence in refusal(serve(), "body STRING", "x", mode=mode, topic="orders")
 
 
@@ -129,7 +129,7 @@ FAR = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=3)
 def test_a_bad_row_ends_the_write_and_is_named(
     serve: Serve, extensions: str, schema: str, row: tuple[object, ...], sentence: str
 ) -> None:
-    """connectors § 4, cases 67 and 73."""
+    """Acceptance cases 67 and 73."""
     sink = serve(TOPICS)
     good = ("others", "good", *[None] * (len(row) - 2))
     assert sentence in refusal(sink, schema, good, row, maxMessageSize="4")

@@ -1,4 +1,4 @@
-"""What is written is read back, from every kind of server (connectors § 4.4)."""
+"""What is written is read back, from every kind of server (docs/acceptance.md)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def own(properties: dict[str, str]) -> dict[str, str]:
 
 
 def test_each_row_says_its_topic(serve: Serve) -> None:
-    """connectors § 4, case 62."""
+    """Acceptance case 62."""
     sink = serve({"orders": 1, "payments": 1})
     rows = [("orders", "1"), ("payments", "2"), ("orders", "3")]
     sink.write(sink.rows("topic STRING, body STRING", *rows))
@@ -38,7 +38,7 @@ def test_each_row_says_its_topic(serve: Serve) -> None:
 
 
 def test_the_option_says_the_topic(serve: Serve) -> None:
-    """connectors § 4, cases 63 and 64."""
+    """Acceptance cases 63 and 64."""
     sink = serve({"orders": 1, "payments": 1})
     sink.write(sink.rows("body STRING", ("1",)), topic="orders")
     sink.write(sink.rows("topic STRING, body STRING", ("payments", "2"), (None, "3")), topic="orders")
@@ -47,7 +47,7 @@ def test_the_option_says_the_topic(serve: Serve) -> None:
 
 @pytest.mark.parametrize("body", [b"\x00\xff", "é"])
 def test_all_columns_are_read_back(serve: Serve, body: bytes | str) -> None:
-    """connectors § 4, case 71: one property, several, none."""
+    """Acceptance case 71: one property, several, none."""
     sink = serve()
     kind = "STRING" if isinstance(body, str) else "BINARY"
     rows = [
@@ -66,7 +66,7 @@ def test_all_columns_are_read_back(serve: Serve, body: bytes | str) -> None:
 
 
 def test_a_stream_is_written_and_its_progress_says_how_much(serve: Serve) -> None:
-    """connectors § 4, case 69; and 62 and 63 for streams."""
+    """Acceptance case 69; and 62 and 63 for streams."""
     sink = serve({"orders": 3, "copies": 2, "others": 1})
     sink.broker.send("orders", b"1", b"2", b"3", b"4")
     rows = sink.stream("orders").selectExpr("body", "IF(body = '2', 'others', 'copies') AS topic")
@@ -80,7 +80,7 @@ def test_a_stream_is_written_and_its_progress_says_how_much(serve: Serve) -> Non
 
 @ONE_OF_EACH
 def test_a_skipped_row_counts_in_the_progress_too(serve: Serve) -> None:
-    """connectors § 4, case 69: Spark counts what it gives to the sink, and a Python sink cannot correct it."""
+    """Acceptance case 69: Spark counts what it gives to the sink, and a Python sink cannot correct it."""
     sink = serve({"orders": 1, "copies": 1})
     sink.broker.send("orders", b"1", b"2", b"3")
     rows = sink.stream("orders").selectExpr("IF(body = '2', NULL, body) AS body")
@@ -126,7 +126,7 @@ LARGE, LARGE_COUNT = 100_000, 1_500
 
 @ONE_OF_EACH
 def test_many_large_rows_pass_through_little_memory(serve: Serve) -> None:
-    """connectors § 4, case 70: a task of 143 MiB takes less than half of it."""
+    """Acceptance case 70: a task of 143 MiB takes less than half of it."""
     sink = serve({"orders": 2})
     rows = sink.spark.range(0, LARGE_COUNT, 1, 1).selectExpr(f"repeat(CAST(id % 10 AS STRING), {LARGE}) AS body")
     options = {"topic": "orders", "batchBytes": "65536", "inFlight": "2", "compressMsgBodyOverHowmuch": "0"}
@@ -153,7 +153,7 @@ def test_large_bodies_travel_compressed_and_are_read_unpacked(serve: Serve) -> N
 
 @EXTENDED
 def test_a_row_may_name_its_queue_before_its_group(serve: Serve) -> None:
-    """connectors § 4, case 72: a queue that is named, then the message group, then the queues in turn."""
+    """Acceptance case 72: a queue that is named, then the message group, then the queues in turn."""
     sink = serve({"orders": (3, TopicType.FIFO)}, brokers=["broker-a", "broker-b"])
     rows = [(f"{n}", f"g{n}", "broker-b", 2) for n in range(5)] + [("in group", "g", None, None)] * 5
     columns = "body STRING, messageGroup STRING, brokerName STRING, queueId INT"
@@ -164,7 +164,7 @@ def test_a_row_may_name_its_queue_before_its_group(serve: Serve) -> None:
 
 
 def test_queues_are_taken_in_turn_and_columns_of_queues_mean_nothing_unless_asked_for(serve: Serve) -> None:
-    """connectors § 4, case 72."""
+    """Acceptance case 72."""
     sink = serve({"orders": 4})
     rows = [("x", "broker-a", 0)] * 8
     sink.write(sink.rows("body STRING, brokerName STRING, queueId INT", *rows), topic="orders")
@@ -196,7 +196,7 @@ def test_a_message_group_keeps_its_order(serve: Serve) -> None:
 
 
 def test_expressions_over_the_whole_row_are_written(serve: Serve) -> None:
-    """connectors § 4, case 74."""
+    """Acceptance case 74."""
     sink = serve()
     sink.write(sink.rows("a INT, b STRING", (1, "x")).select(to_json(struct("*")).alias("body")), topic="orders")
     assert sink.bodies("orders") == [b'{"a":1,"b":"x"}']
