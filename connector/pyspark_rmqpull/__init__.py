@@ -1,7 +1,7 @@
 """RocketMQ for Apache Spark: ``spark.readStream.format("rmqpull")``.
 
-Spark imports every top-level ``pyspark_*`` package and registers its ``DefaultSource``. If one such import fails, no
-Python data source of the session is found; so nothing here imports more than pyspark and the standard library.
+Spark imports every top-level ``pyspark_*`` package and registers its ``DefaultSource``. If one such import fails, Spark
+finds no Python data source at all (rules 7.11). So this package imports only pyspark and the standard library.
 """
 
 from pyspark_rmqpull.source import RmqpullDataSource as DefaultSource

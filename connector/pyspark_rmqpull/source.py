@@ -33,7 +33,7 @@ class RmqpullDataSource(DataSource):
     def schema(self) -> StructType:
         """The row schema. Spark asks for it in ``load()``, so bad options are refused there, before any work.
 
-        Whether the query is a stream or a batch read Spark does not say here.
+        Spark does not say here whether the query is a stream or a batch (rules 7.7).
         """
         return row_schema(self._source_options().columns)
 

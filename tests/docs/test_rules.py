@@ -29,6 +29,7 @@ _HEADING = re.compile(r"^(#+) ([0-9](?:\.[0-9]+)*)(?= )", re.MULTILINE)
 
 ODD = {
     "the name that the rules had elsewhere": re.compile("rocketmq" + "-semantics"),
+    "a document that is not here": re.compile(r"\b[Cc]onnectors (?:§ ?)?[0-9]|\b[Aa]rchitecture (?:§ ?)?[0-9]"),
     "a rule of its own": re.compile(r"\b[Rr]ule [0-9]\.[0-9]"),
     "a section sign or a word between": re.compile(r"\b[Rr]ules (?:§|ch\.|chapter|sections?|no\.) ?[0-9]"),
     "no space between": re.compile(r"\b[Rr]ules[-/:§][0-9]\.[0-9]"),
@@ -181,7 +182,16 @@ def test_citations_are_read(text: str, cited: set[Number]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["rocketmq" + "-semantics 3.1", "rule 3.1", "rules § 3.1", "rules ch. 3", "rules section 3.1", "rules-3.1"],
+    [
+        "rocketmq" + "-semantics 3.1",
+        "connectors § 3.4 no. 1",
+        "architecture § 4",
+        "rule 3.1",
+        "rules § 3.1",
+        "rules ch. 3",
+        "rules section 3.1",
+        "rules-3.1",
+    ],
 )
 def test_odd_citations_are_found(text: str) -> None:
     assert odd_in(f"as it was ({text})") != []

@@ -66,7 +66,7 @@ def read_options(declared: Sequence[Option], options: Mapping[str, str]) -> dict
 
 
 def refuse_unknown(declared: Sequence[Option], options: Mapping[str, str]) -> None:
-    """Raises OptionError for an option that is not declared and that Spark has not added, with the nearest name."""
+    """Raises OptionError, with the nearest name, for an option that neither this source nor Spark has (rules 7.7)."""
     known = {option.name.lower(): option.name for option in declared}
     for name, value in options.items():
         if name.lower() == "path" and value:

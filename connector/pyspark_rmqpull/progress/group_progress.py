@@ -45,7 +45,7 @@ class GroupProgress:
         self._is_failing = False
 
     def commit(self, finished: QueueOffsets, *, is_last: bool = False) -> None:
-        """Sets the group's offsets, unless they are set already. Never raises: a query must not fail for it.
+        """Sets the group's offsets, unless they are set already. Never raises, which would end the query (rules 7.6).
 
         ``is_last`` says that nobody will try again after this: it takes the time that it needs.
         """

@@ -60,7 +60,7 @@ class RmqpullBatchReader(DataSourceReader):
             asked = min(starts)  # any queue will do
             client.check_filter(options.pull_group, asked, starts[asked], options.message_filter)
         ranges = [QueueRange(queue, starts[queue], end) for queue, end in ends.items()]
-        # Spark would ask for a task without a partition if there were none.
+        # Spark would ask for a task without a partition if there were none (rules 7.9).
         return tasks_of(ranges, creation_ids_of(topics), options, lambda: client, query_id) or [
             QueueRangesPartition(())
         ]

@@ -42,7 +42,7 @@ _logger = logging.getLogger(__name__)
 
 
 class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One query's view of its topics. Spark builds it in the driver, and once more to be sent to tasks."""
+    """One query's view of its topics. Spark makes one for the driver and one for the tasks (rules 7.3)."""
 
     def __init__(self, options: SourceOptions, schema: StructType, clock: Clock | None = None) -> None:
         self._options = options
@@ -72,19 +72,19 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return connect(replace(options.connection, request_timeout_ms=timeout_ms), options.flow)
 
     def initialOffset(self) -> dict[str, Any]:
-        """The offset before the first batch: it names no queue, since Spark would not keep it (see ``offsets``)."""
+        """The offset before the first batch: it names no queue, since Spark would not keep it (rules 7.1)."""
         return QueueOffsets().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """``maxOffsetsPerTrigger``, and for other limits one without effect: Spark knows none that has them all.
 
-        Its Once trigger asks for everything instead, and then no limit counts.
+        Its Once trigger asks for everything instead, and then no limit counts (rules 7.4).
         """
         limits = self._options.limits
         return ReadMaxRows(limits.rows_max or INT64_MAX) if limits.is_limited else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """From now on batches end where the topic ends when the first of them is planned."""
+        """Batches end where the topic ends when the first of them is planned (rules 7.4)."""
         self._batch_ends.is_available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _may_wait(self) -> bool:
-        """Whether the query goes on for ever: waiting holds up its other sources."""
+        """Whether the query goes on for ever: waiting holds up its other sources (rules 7.5)."""
         return not self._is_first_call and not self._batch_ends.is_available_now
 
     def _await_news(self, finished: QueueOffsets, begin: QueueOffsets, gives_up_ms: int) -> QueueOffsets | None:
@@ -244,7 +244,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._batch_ends.reachable(begin.offsets, self._newest, may_lose=self._losses is not None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The topics' ends as last seen, and rows lost, for ``sources[].latestOffset`` of the query's progress."""
+        """The topics' ends as last seen, and rows lost: ``sources[].latestOffset`` in the progress (rules 7.8)."""
         if not self._newest:
             return None
         lost = {"rowsLost": nested(self._rows_lost)} if self._rows_lost else {}
@@ -263,4 +263,4 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(partition, self._options, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: Spark says this when it has planned the next batch, which began with committing the same end."""
+        """Nothing: Spark calls this after it has planned the next batch, which committed the same end (rules 7.2)."""

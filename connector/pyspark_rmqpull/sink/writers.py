@@ -34,7 +34,7 @@ _logger = logging.getLogger(__name__)
 
 
 class RmqpullBatchWriter(DataSourceArrowWriter):
-    """One batch write, under an id of its own. Spark makes it once and sends it to the tasks."""
+    """One batch write, under an id of its own. Spark makes it once and sends it to the tasks (rules 7.10)."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""The client for servers with ``rmqpull.v1``: whole batches in columns, many queues in one call."""
+"""The client for servers with ``rmqpull.v1``: whole batches in columns (rules 9.1), many queues in one call."""
 
 from __future__ import annotations
 
