@@ -17,7 +17,7 @@ from rmqpull_broker.testing import running_broker
 if TYPE_CHECKING:
     from tests.integration.conftest import Queries
 
-CHECKPOINTS = Path(__file__).parents[1] / "connector" / "checkpoints"
+CHECKPOINTS = Path(__file__).parents[1] / "connector" / "planning" / "checkpoints"
 CREATION_ID = "dd7603eda464e0f3"
 
 
