@@ -21,7 +21,9 @@ SENTENCE_WORDS = 8
 Number = tuple[int, ...]
 
 _NUMBER = r"[0-9](?:\.[0-9]+){1,3}(?![\w]|\.[0-9])"
-_ROWS = r'(?:, (?:rows?|check) [0-9]+[a-z]?(?:(?: to | and |, )[0-9]+[a-z]?(?![\w.]))*|, "\w+")?'
+_ROW = "[0-9]+[a-z]?"
+_AND = "(?: to | and |, )"
+_ROWS = rf'(?:, (?:rows?|check) {_ROW}(?:{_AND}{_ROW}(?![\w.]))*|, "\w+")?'
 _CITATION = re.compile(rf"\b[Rr]ules ([0-9](?![\w.])|{_NUMBER}){_ROWS}((?:(?:, | and | to ){_NUMBER}{_ROWS})*)")
 _NEXT = re.compile(rf"(, | and | to )({_NUMBER}){_ROWS}")
 _REFERENCE = re.compile(rf"\(({_NUMBER})(?=[;,)])")
@@ -60,6 +62,12 @@ def cited_in(text: str, known: Iterable[Number] = ()) -> set[Number]:
     return cited
 
 
+def rows_in(text: str) -> set[tuple[Number, str]]:
+    """The rows of tables that a text cites, each with its section; of "rows 4 to 15" the two that are named."""
+    rows = re.findall(rf"({_NUMBER}), (?:rows?|check) ({_ROW}(?:{_AND}{_ROW}(?![\w.]))*)", one_line(text))
+    return {(number_of(number), row) for number, several in rows for row in re.findall(_ROW, several)}
+
+
 def sections_in(page: str) -> dict[Number, str]:
     """What stands below each heading of a page, up to the next one."""
     headings = list(_HEADING.finditer(page))
@@ -73,6 +81,11 @@ def says_something(body: str) -> bool:
     rows = [line for line in lines if line.startswith("|")]
     sentences = re.split(r"[.:](?:\s|$)", one_line(" ".join(line for line in lines if not line.startswith("|"))))
     return len(rows) > 2 or any(len(sentence.split()) >= SENTENCE_WORDS for sentence in sentences)
+
+
+def has_row(body: str, row: str) -> bool:
+    """Whether a table of the section has a row of this number."""
+    return re.search(rf"^\| {row} \|", body, re.MULTILINE) is not None
 
 
 def odd_in(text: str) -> list[str]:
@@ -119,6 +132,15 @@ CITED = {name: cited_in(text, SECTIONS) for name, text in TEXTS.items()}
 def test_every_cited_section_exists() -> None:
     missing = {name: sorted(cited - SECTIONS.keys()) for name, cited in CITED.items() if cited - SECTIONS.keys()}
     assert missing == {}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, text in TEXTS.items() if rows_in(text)] + [page.name for page in PAGES.glob("[0-9]*.md")]
+)
+def test_every_cited_row_exists(name: str) -> None:
+    text = TEXTS.get(name) or (PAGES / name).read_text(encoding="utf-8")
+    missing = {(number, row) for number, row in rows_in(text) if not has_row(SECTIONS.get(number, ""), row)}
+    assert missing == set()
 
 
 def test_every_section_is_cited() -> None:
@@ -178,6 +200,19 @@ def test_citations_have_one_form() -> None:
 )
 def test_citations_are_read(text: str, cited: set[Number]) -> None:
     assert cited_in(text, [(3, 1), (3, 1, 2), (3, 2), (3, 4)]) == cited
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("rules 3.1, rows 14 and 15, 3.3", {((3, 1), "14"), ((3, 1), "15")}),
+        ("rules 3.1, row 9a, 6.1", {((3, 1), "9a")}),
+        ("rules 3.1, 15 s", set()),
+    ],
+)
+def test_cited_rows_are_read(text: str, rows: set[tuple[Number, str]]) -> None:
+    assert rows_in(text) == rows
+    assert [has_row("| row | a |\n| 9a | x |", row) for row in ("9a", "9", "x")] == [True, False, False]
 
 
 @pytest.mark.parametrize(
