@@ -1,4 +1,4 @@
-"""The tables of the README and of the broker's manual, made from the one declaration of each option, flag and method.
+"""The tables of docs/options.md and of the broker's manual, made from the one declaration of each option, flag and method.
 
 usage: python scripts/readme_tables.py           writes them between their markers
        python scripts/readme_tables.py --check   exits 1 when one of them differs
@@ -122,7 +122,7 @@ def methods() -> str:
 
 
 TABLES: Mapping[str, Mapping[str, Callable[[], str]]] = {
-    "README.md": {
+    "docs/options.md": {
         "source-options": source_options,
         "row-columns": row_columns,
         "sink-options": sink_options,

@@ -1,6 +1,6 @@
-"""The README's Python is run as it stands, but for the port and for waiting without an end.
+"""The examples of the README and of the guides run as they are shown, except for the port and the endless wait.
 
-Runs once: the README starts the broker with all that it offers, and sends in columns.
+Runs once: the README starts the broker with all extensions, and publishes in columns.
 """
 
 from __future__ import annotations
@@ -19,10 +19,18 @@ from rmqpull_broker.cli import main
 if TYPE_CHECKING:
     from tests.conftest import StartBroker
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+ROOT = Path(__file__).parents[2]
+README, READING, WRITING = (
+    (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/reading.md", "docs/writing.md")
+)
+
+
+def python_blocks(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+
+
 CREATE_TOPICS = re.findall(r"^    rmqpull-broker (topic create departures .*)$", README, re.MULTILINE)
-INSERTS = re.findall(r"```sql\n([^`]*INSERT INTO[^`]*)```", README)
+INSERTS = re.findall(r"```sql\n([^`]*INSERT INTO[^`]*)```", WRITING)
 
 
 def test_what_is_sent_as_shown_is_read_as_shown(
@@ -31,7 +39,8 @@ def test_what_is_sent_as_shown_is_read_as_shown(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    send, read, _, tell_lag, write, _ = BLOCKS
+    send, read, write, _ = python_blocks(README)
+    (tell_lag,) = (block for block in python_blocks(READING) if "LagCollector" in block)
     broker = start_broker({"flights": 8}, extensions="columns,admin,stages")
     names: dict[str, Any] = {}
     for block in (send, read):
