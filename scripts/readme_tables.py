@@ -1,4 +1,4 @@
-"""The tables of docs/options.md and of the broker's manual, made from the one declaration of each option, flag and method.
+"""The tables of docs/options.md and docs/broker.md, made from the declarations of options, flags and methods.
 
 usage: python scripts/readme_tables.py           writes them between their markers
        python scripts/readme_tables.py --check   exits 1 when one of them differs
