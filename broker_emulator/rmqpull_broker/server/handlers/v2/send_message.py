@@ -1,4 +1,4 @@
-"""SendMessage: one message, or several of one topic that go to one queue (rules 5.11)."""
+"""SendMessage: one message, or several of one topic (rules 5.11)."""
 
 from __future__ import annotations
 
