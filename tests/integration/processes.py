@@ -17,6 +17,7 @@ from pathlib import Path
 import pyspark
 
 import pyspark_rmqpull
+import rmqpull_client
 import rmqpull_proto
 
 SPARK_BIN = Path(pyspark.__file__).parent / "bin"
@@ -134,7 +135,7 @@ def python_without_rmqpull(folder: Path) -> str:
 def zip_of_connector(file: Path) -> None:
     """The two packages that a Spark application needs, as a zip that Python imports from."""
     with zipfile.ZipFile(file, "w") as archive:
-        for package in (pyspark_rmqpull, rmqpull_proto):
+        for package in (pyspark_rmqpull, rmqpull_client, rmqpull_proto):
             root = Path(str(package.__file__)).parent
             for module in sorted(root.rglob("*.py")):
                 archive.write(module, Path(root.name) / module.relative_to(root))
