@@ -133,7 +133,7 @@ def python_without_rmqpull(folder: Path) -> str:
 
 
 def zip_of_connector(file: Path) -> None:
-    """The two packages that a Spark application needs, as a zip that Python imports from."""
+    """The three packages that a Spark application needs, as a zip that Python imports from."""
     with zipfile.ZipFile(file, "w") as archive:
         for package in (pyspark_rmqpull, rmqpull_client, rmqpull_proto):
             root = Path(str(package.__file__)).parent
