@@ -15,6 +15,10 @@ def test_every_case_has_a_test() -> None:
     assert sorted(CASES.keys() - proofs().keys()) == []
 
 
+def test_a_test_names_no_other_case() -> None:
+    assert sorted(proofs().keys() - CASES.keys()) == []
+
+
 def test_limits_are_those_of_cases() -> None:
     assert LIMITED.keys() <= CASES.keys()
 
