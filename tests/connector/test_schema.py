@@ -27,7 +27,7 @@ def refusal(schema: StructType) -> str:
     return str(refused.value)
 
 
-def test_the_row_is_that_of_the_architecture() -> None:
+def test_the_default_row_has_these_columns() -> None:
     """Acceptance case 38; ``systemProperties`` is never in the default row."""
     assert [f"{field.name} {field.dataType.simpleString()}" for field in ROW_SCHEMA] == [
         "topic string",
