@@ -36,7 +36,7 @@ ODD = {
     "a section sign or a word between": re.compile(r"\b[Rr]ules (?:§|ch\.|chapter|sections?|no\.) ?[0-9]"),
     "no space between": re.compile(r"\b[Rr]ules[-/:§][0-9]\.[0-9]"),
 }
-_BARE = re.compile(rf"\((?:see )?{_NUMBER}{_ROWS}(?:(?:, |; | and | to ){_NUMBER}{_ROWS})*\)")
+_BARE = re.compile(rf"(?<![0-9] )\((?:see )?{_NUMBER}{_ROWS}(?:(?:, |; | and | to ){_NUMBER}{_ROWS})*\)")
 
 
 def one_line(text: str) -> str:
@@ -248,6 +248,10 @@ def test_odd_citations_are_found(text: str) -> None:
 def test_bare_numbers_are_found(source: str, found: list[str]) -> None:
     assert bare_in(source, is_python=True) == found
     assert bare_in("as it was (3.1)", is_python=False) == ["(3.1)"]
+
+
+def test_a_ratio_is_no_number_of_a_rule() -> None:
+    assert bare_in("| on disk | 731 (1.97) | 253 (1.75) |", is_python=False) == []
 
 
 @pytest.mark.parametrize(
