@@ -153,7 +153,7 @@ LIMITS_OF_CALLS = {
         ),
         Limit(
             "parts in one answer of CutRanges",
-            "server.handlers.columns.cut_ranges:PARTS_MAX",
+            "server.handlers.columns.bounds:PARTS_MAX",
             "parts",
             "the answer says which ranges have more",
             MEMORY,

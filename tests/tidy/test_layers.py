@@ -128,9 +128,10 @@ LAYERS = (
     Layer("rmqpull_broker/server/clients/*", of_server("clients"), "*_pb2"),
     Layer("rmqpull_broker/server/runtime/*", of_server("runtime", "clients"), "*_pb2"),
     Layer("rmqpull_broker/server/observability/*", of_server("observability", "runtime"), "*_pb2"),
+    # No handler imports another one: what several of them need is in their codec.
     *(
-        Layer(f"rmqpull_broker/server/handlers/{service}/*", of_server(f"handlers.{service}", "runtime", "clients"))
-        for service in ("v2", "columns", "stages", "admin")
+        Layer(f"rmqpull_broker/server/handlers/{folder}/*", of_server(f"handlers.{folder}.codec", "runtime", "clients"))
+        for folder in ("v2", "columns", "stages", "admin")
     ),
     Layer("rmqpull_broker/server/grpc/health.py", of_server("grpc")),
     Layer("rmqpull_broker/server/grpc/*", of_server("grpc", "handlers", "runtime"), "*_pb2"),
@@ -265,10 +266,15 @@ READER, OFFSETS, SOURCE, CHANNEL, FILTERS = (
         ("from rmqpull_broker.server.wire import status", STORE, SERVER),
         ("from rmqpull_broker.store.vfs import Memory", SERVER, ROOT),
         ("import rmqpull_broker", SERVER, ROOT),
-        ("from rmqpull_proto.v2 import service_pb2", SERVER, "rmqpull_broker/server/handlers/v2/send_message.py"),
+        ("from rmqpull_proto.v2 import service_pb2", SERVER, "rmqpull_broker/server/handlers/v2/sending.py"),
         (
-            "from rmqpull_broker.server.handlers.v2 import send_message",
+            "from rmqpull_broker.server.handlers.v2 import sending",
             "rmqpull_broker/server/handlers/columns/a.py",
+            "rmqpull_broker/server/grpc/registry.py",
+        ),
+        (
+            "from rmqpull_broker.server.handlers.admin import topics",
+            "rmqpull_broker/server/handlers/admin/groups.py",
             "rmqpull_broker/server/grpc/registry.py",
         ),
         ("import grpc.aio", READER, CHANNEL),

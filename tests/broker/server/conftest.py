@@ -29,8 +29,8 @@ from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clients.clients import Clients
 from rmqpull_broker.server.clock import ManualClock
-from rmqpull_broker.server.handlers.columns import pull_columns
-from rmqpull_broker.server.handlers.v2 import pull_message
+from rmqpull_broker.server.handlers.columns.pulling import pull_columns
+from rmqpull_broker.server.handlers.v2.pulling import pull_message
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
@@ -281,7 +281,7 @@ class Scene:
             filter_expression=v2.FilterExpression(expression=options.get("tags", "*")),
         )
         request.long_polling_timeout.FromMilliseconds(wait_ms)
-        parts = [part async for part in pull_message.answer(self.edge.service, request, self.edge.caller())]
+        parts = [part async for part in pull_message(self.edge.service, request, self.edge.caller())]
         status, found = parts[0].status, [part.message.system_properties.queue_offset for part in parts[1:-1]]
         return v2.Code.Name(status.code), status.message, parts[-1].next_offset, found
 
@@ -298,7 +298,7 @@ class Scene:
             long_polling_timeout_ms=wait_ms,
             **request_fields,
         )
-        answer = await pull_columns.answer(self.edge.service, request, self.edge.caller())
+        answer = await pull_columns(self.edge.service, request, self.edge.caller())
         return [(v1.PullStatus.Name(q.pull_status), q.row_count, q.next_offset) for q in answer.response.queues]
 
     async def held(self, pull: Awaitable[Any]) -> asyncio.Task[Any]:

@@ -11,8 +11,8 @@ import pytest
 from tests.waiting import until
 
 from rmqpull_broker.server import app
-from rmqpull_broker.server.handlers.columns import pull_columns
-from rmqpull_broker.server.handlers.v2 import pull_message
+from rmqpull_broker.server.handlers.columns import pulling as column_pulling
+from rmqpull_broker.server.handlers.v2 import pulling
 from rmqpull_broker.server.runtime.service import Service
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
@@ -40,24 +40,24 @@ def columnar_pull() -> v1.PullColumnsRequest:
 
 
 @pytest.mark.parametrize(
-    ("request_", "handler", "begins", "code"),
+    ("request_", "handlers", "begins", "code"),
     [
-        (standard_pull(), pull_message, "begin_pull", v2.Code.MESSAGE_NOT_FOUND),
-        (columnar_pull(), pull_columns, "begin_columns", v2.Code.OK),
+        (standard_pull(), pulling, "begin_pull", v2.Code.MESSAGE_NOT_FOUND),
+        (columnar_pull(), column_pulling, "begin_columns", v2.Code.OK),
     ],
     ids=["standard", "columnar"],
 )
 def test_a_parked_pull_is_answered_with_what_it_found_and_not_run_again(
-    play: Play, monkeypatch: pytest.MonkeyPatch, request_: Any, handler: Any, begins: str, code: int
+    play: Play, monkeypatch: pytest.MonkeyPatch, request_: Any, handlers: Any, begins: str, code: int
 ) -> None:
     runs: list[object] = []
-    begin = getattr(handler, begins)
+    begin = getattr(handlers, begins)
 
     def run(*given: Any, **named: Any) -> Any:
         runs.append(given)
         return begin(*given, **named)
 
-    monkeypatch.setattr(handler, begins, run)
+    monkeypatch.setattr(handlers, begins, run)
 
     async def story(stage: Stage) -> None:
         pull = stage.call(request_)

@@ -1,6 +1,6 @@
-"""Which handler serves which RPC.
+"""The table of all RPCs: which function answers which.
 
-A method without a handler is answered UNIMPLEMENTED by gRPC itself.
+A method that is not in the table gets UNIMPLEMENTED from gRPC itself.
 """
 
 from __future__ import annotations
@@ -11,115 +11,73 @@ from typing import Any
 import grpc
 
 from rmqpull_broker.server.grpc.entrance import Handler, method_handler
-from rmqpull_broker.server.handlers.admin import (
-    advance_clock,
-    delete_fault_rules,
-    delete_group,
-    delete_topic,
-    describe_group,
-    describe_topic,
-    expire_now,
-    get_clock,
-    get_properties,
-    list_clients,
-    list_fault_rules,
-    list_groups,
-    list_locks,
-    list_topics,
-    lock_queues,
-    put_fault_rule,
-    put_group,
-    put_topic,
-    query_lag,
-    release_fault,
-    reset_offsets,
-    unlock_queues,
-)
-from rmqpull_broker.server.handlers.columns import (
-    commit_offsets,
-    cut_ranges,
-    describe_server,
-    publish_columns,
-    pull_columns,
-    query_bounds,
-    report_rows_lost,
-)
-from rmqpull_broker.server.handlers.stages import commit_stages, drop_stages, keep_stages, stage_columns
-from rmqpull_broker.server.handlers.v2 import (
-    end_transaction,
-    get_offset,
-    heartbeat,
-    notify_client_termination,
-    pull_message,
-    query_assignment,
-    query_offset,
-    query_route,
-    recall_message,
-    send_message,
-    send_message_back,
-    telemetry,
-    update_offset,
-)
+from rmqpull_broker.server.handlers.admin import broker, fault_rules, groups, topics
+from rmqpull_broker.server.handlers.admin import clients as admin_clients
+from rmqpull_broker.server.handlers.admin import offsets as admin_offsets
+from rmqpull_broker.server.handlers.columns import bounds, publishing, server
+from rmqpull_broker.server.handlers.columns import offsets as column_offsets
+from rmqpull_broker.server.handlers.columns import pulling as column_pulling
+from rmqpull_broker.server.handlers.stages import stages
+from rmqpull_broker.server.handlers.v2 import clients, offsets, pulling, routes, sending, telemetry
 from rmqpull_broker.server.runtime.service import Service
 from rmqpull_proto import rpc
 
 MESSAGING_HANDLERS: Mapping[str, Handler] = {
-    "QueryRoute": query_route.answer,
-    "QueryAssignment": query_assignment.answer,
-    "Telemetry": telemetry.answer,
-    "Heartbeat": heartbeat.answer,
-    "NotifyClientTermination": notify_client_termination.answer,
-    "SendMessage": send_message.answer,
-    "EndTransaction": end_transaction.answer,
-    "RecallMessage": recall_message.answer,
-    "PullMessage": pull_message.answer,
-    "UpdateOffset": update_offset.answer,
-    "GetOffset": get_offset.answer,
-    "QueryOffset": query_offset.answer,
+    "QueryRoute": routes.query_route,
+    "QueryAssignment": routes.query_assignment,
+    "Telemetry": telemetry.telemetry,
+    "Heartbeat": clients.heartbeat,
+    "NotifyClientTermination": clients.notify_client_termination,
+    "SendMessage": sending.send_message,
+    "EndTransaction": sending.end_transaction,
+    "RecallMessage": sending.recall_message,
+    "PullMessage": pulling.pull_message,
+    "UpdateOffset": offsets.update_offset,
+    "GetOffset": offsets.get_offset,
+    "QueryOffset": offsets.query_offset,
 }
 
 COLUMN_HANDLERS: Mapping[str, Handler] = {
-    "DescribeServer": describe_server.answer,
-    "PublishColumns": publish_columns.answer,
-    "PullColumns": pull_columns.answer,
-    "QueryBounds": query_bounds.answer,
-    "CutRanges": cut_ranges.answer,
-    "CommitOffsets": commit_offsets.answer,
-    "ReportRowsLost": report_rows_lost.answer,
-    "SendMessageBack": send_message_back.answer,
+    "DescribeServer": server.describe_server,
+    "PublishColumns": publishing.publish_columns,
+    "PullColumns": column_pulling.pull_columns,
+    "QueryBounds": bounds.query_bounds,
+    "CutRanges": bounds.cut_ranges,
+    "CommitOffsets": column_offsets.commit_offsets,
+    "ReportRowsLost": column_offsets.report_rows_lost,
+    "SendMessageBack": publishing.send_message_back,
 }
 
-
 STAGE_HANDLERS: Mapping[str, Handler] = {
-    "StageColumns": stage_columns.answer,
-    "KeepStages": keep_stages.answer,
-    "CommitStages": commit_stages.answer,
-    "DropStages": drop_stages.answer,
+    "StageColumns": stages.stage_columns,
+    "KeepStages": stages.keep_stages,
+    "CommitStages": stages.commit_stages,
+    "DropStages": stages.drop_stages,
 }
 
 ADMIN_HANDLERS: Mapping[str, Handler] = {
-    "PutTopic": put_topic.answer,
-    "ListTopics": list_topics.answer,
-    "DescribeTopic": describe_topic.answer,
-    "DeleteTopic": delete_topic.answer,
-    "PutGroup": put_group.answer,
-    "ListGroups": list_groups.answer,
-    "DescribeGroup": describe_group.answer,
-    "DeleteGroup": delete_group.answer,
-    "ResetOffsets": reset_offsets.answer,
-    "QueryLag": query_lag.answer,
-    "ListClients": list_clients.answer,
-    "ListLocks": list_locks.answer,
-    "LockQueues": lock_queues.answer,
-    "UnlockQueues": unlock_queues.answer,
-    "PutFaultRule": put_fault_rule.answer,
-    "ListFaultRules": list_fault_rules.answer,
-    "DeleteFaultRules": delete_fault_rules.answer,
-    "ReleaseFault": release_fault.answer,
-    "GetClock": get_clock.answer,
-    "AdvanceClock": advance_clock.answer,
-    "ExpireNow": expire_now.answer,
-    "GetProperties": get_properties.answer,
+    "PutTopic": topics.put_topic,
+    "ListTopics": topics.list_topics,
+    "DescribeTopic": topics.describe_topic,
+    "DeleteTopic": topics.delete_topic,
+    "PutGroup": groups.put_group,
+    "ListGroups": groups.list_groups,
+    "DescribeGroup": groups.describe_group,
+    "DeleteGroup": groups.delete_group,
+    "ResetOffsets": admin_offsets.reset_offsets,
+    "QueryLag": groups.query_lag,
+    "ListClients": admin_clients.list_clients,
+    "ListLocks": admin_clients.list_locks,
+    "LockQueues": admin_clients.lock_queues,
+    "UnlockQueues": admin_clients.unlock_queues,
+    "PutFaultRule": fault_rules.put_fault_rule,
+    "ListFaultRules": fault_rules.list_fault_rules,
+    "DeleteFaultRules": fault_rules.delete_fault_rules,
+    "ReleaseFault": fault_rules.release_fault,
+    "GetClock": broker.get_clock,
+    "AdvanceClock": broker.advance_clock,
+    "ExpireNow": broker.expire_now,
+    "GetProperties": broker.get_properties,
 }
 
 EXTENSIONS: Mapping[str, tuple[rpc.Service, Mapping[str, Handler]]] = {
@@ -127,11 +85,11 @@ EXTENSIONS: Mapping[str, tuple[rpc.Service, Mapping[str, Handler]]] = {
     "admin": (rpc.ADMIN, ADMIN_HANDLERS),
     "stages": (rpc.STAGES, STAGE_HANDLERS),
 }
-"""What can be served beside the standard service, by the names that DescribeServer tells."""
+"""The services that can be added to the standard one, by the names that DescribeServer uses."""
 
 
 def generic_handlers(service: Service) -> dict[str, grpc.GenericRpcHandler[Any, Any]]:
-    """What a gRPC server registers, by the services' full names: the standard one, and the extensions asked for."""
+    """The handlers of the standard service and of the enabled extensions, by full service name."""
     served = [(rpc.MESSAGING, MESSAGING_HANDLERS), *(EXTENSIONS[name] for name in sorted(service.extensions))]
     return {described.name: _generic_handler(service, described, handlers) for described, handlers in served}
 

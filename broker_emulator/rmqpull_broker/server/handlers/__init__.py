@@ -1,1 +1,1 @@
-"""One module per RPC, each with one ``answer`` coroutine; ``server.registry`` says which service it belongs to."""
+"""One coroutine per RPC, named after it; one folder per service. ``grpc.registry`` is the table of all RPCs."""

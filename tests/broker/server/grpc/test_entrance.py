@@ -73,7 +73,7 @@ def test_credentials_are_never_logged(broker: RunningBroker, caplog: pytest.LogC
 def test_a_failure_of_ours_is_logged_with_who_asked_for_what(
     connect: Connect, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("rmqpull_broker.server.handlers.v2.pull_message.pull_messages", lambda *_: 1 // 0)
+    monkeypatch.setattr("rmqpull_broker.server.handlers.v2.pulling.pull_messages", lambda *_: 1 // 0)
     assert connect(broker.endpoints, "unlucky").pull(SINGLE, 0).code == "INTERNAL_SERVER_ERROR"
     [line] = caplog.records
     assert (vars(line)["rpc"], vars(line)["client_id"], vars(line)["topic"]) == ("PullMessage", "unlucky", "single")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from rmqpull_broker.server.grpc import registry
-from rmqpull_broker.server.handlers.columns import cut_ranges
+from rmqpull_broker.server.handlers.columns import bounds
 from rmqpull_client.cutting import Part, RangeToCut
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue
@@ -63,7 +63,7 @@ def test_a_server_that_cannot_is_found_out_by_asking_for_nothing(served: Served)
 def test_what_one_answer_does_not_hold_is_asked_for_again(
     served: Served, monkeypatch: pytest.MonkeyPatch, parts_max: int
 ) -> None:
-    monkeypatch.setattr(cut_ranges, "PARTS_MAX", 3)
+    monkeypatch.setattr(bounds, "PARTS_MAX", 3)
     each = RangeToCut(queue(), 0, 10, 1, parts_max)
     ten = [Part(offset, 10) for offset in range(1, 11)]
     assert served.client.cut_ranges([each, each._replace(from_offset=8)]) == [ten[: parts_max or 10], ten[8:]]

@@ -1,1 +1,1 @@
-"""One module per RPC of the admin service, as for the other services."""
+"""The RPCs of ``rmqpull.v1.AdminService``: topics, groups, offsets, clients, fault rules and the clock."""

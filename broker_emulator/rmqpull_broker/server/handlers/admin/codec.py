@@ -1,4 +1,4 @@
-"""Topics, groups, progress, clients and fault rules as the admin service tells them."""
+"""Topics, groups, progress, clients and fault rules as messages of the admin service."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 
 def topic_to(topic: TopicConfig, *, is_system: bool) -> rpc.Topic:
-    """A topic of the core as the wire tells it."""
+    """Converts a topic."""
     return rpc.Topic(
         name=topic.name,
         read_queue_nums=topic.read_queue_nums,
@@ -28,16 +28,16 @@ def topic_to(topic: TopicConfig, *, is_system: bool) -> rpc.Topic:
 
 
 def topic_type_from(name: str) -> TopicType:
-    """A topic's type by its name, in any case. Raises BadRequest for another."""
+    """Parses the name of a topic type, in upper or lower case. Raises BadRequest for an unknown one."""
     try:
         return TopicType[name.upper()]
     except KeyError:
         types = ", ".join(topic_type.value for topic_type in TopicType)
-        raise BadRequest(f"{name!r} is no message.type: expected one of {types}") from None
+        raise BadRequest(f"unknown message.type {name!r}: use one of {types}") from None
 
 
 def group_to(group: GroupConfig) -> rpc.Group:
-    """A group of the core as the wire tells it."""
+    """Converts a group."""
     return rpc.Group(
         name=group.name,
         consume_enable=group.consume_enable,
@@ -50,7 +50,7 @@ def group_to(group: GroupConfig) -> rpc.Group:
 
 
 def progress_to(progress: QueueProgress) -> rpc.QueueProgress:
-    """A group's place in a queue as the wire tells it."""
+    """Converts a group's progress in a queue."""
     return rpc.QueueProgress(
         group=progress.group,
         queue=column_queue_to(progress.queue),
@@ -62,7 +62,7 @@ def progress_to(progress: QueueProgress) -> rpc.QueueProgress:
 
 
 def fault_rule_to(faults: Faults, report: FaultReport) -> rpc.FaultRule:
-    """A fault rule and what it has done, as the wire tells it."""
+    """Converts a fault rule, with the number of its faults so far."""
     rule = report.rule
     return rpc.FaultRule(
         id=report.rule_id,
@@ -83,7 +83,7 @@ def fault_rule_to(faults: Faults, report: FaultReport) -> rpc.FaultRule:
 
 
 def clients_to(clients: Clients, group: str = "") -> list[rpc.Client]:
-    """The clients that are there, by id; of ``group`` alone when it is named."""
+    """Lists the registered clients by id; with ``group``, only its members."""
     memberships = _memberships(clients)
     return [
         rpc.Client(
@@ -100,7 +100,7 @@ def clients_to(clients: Clients, group: str = "") -> list[rpc.Client]:
 
 
 def _memberships(clients: Clients) -> dict[str, list[rpc.ClientMembership]]:
-    """What each client is a member of, as a consumer and as a producer."""
+    """The groups of each client, as a consumer and as a producer."""
     found: dict[str, list[rpc.ClientMembership]] = {}
     for info in clients.consumers.consumer_groups():
         membership = rpc.ClientMembership(

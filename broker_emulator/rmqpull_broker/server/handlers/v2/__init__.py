@@ -1,1 +1,1 @@
-"""The RPCs of ``apache.rocketmq.v2``."""
+"""The RPCs of ``apache.rocketmq.v2.MessagingService``, RocketMQ's own."""

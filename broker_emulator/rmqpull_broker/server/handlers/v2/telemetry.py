@@ -1,7 +1,7 @@
-"""Telemetry: a client's settings and the server's answer, and afterwards the server's commands (rules 5.7).
+"""Telemetry: a stream on which a client sends its settings, and the server sends settings and commands (rules 5.7).
 
-The server answers every settings command with status OK and settings, as all official clients insist (rules 5.7.2). A
-refusal ends the stream with an error of gRPC.
+Every settings command gets status OK and settings, which all official clients require (rules 5.7.2). A refusal ends the
+stream with a gRPC error.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 
 
-async def answer(
+async def telemetry(
     service: Service, requests: AsyncIterator[rpc.TelemetryCommand], caller: Caller
 ) -> AsyncIterator[rpc.TelemetryCommand]:
-    """Stays open until the client closes its side, was silent for two minutes, or the broker stops."""
+    """Telemetry: stays open until the client closes it or is silent for two minutes, or the broker stops."""
     try:
         caller.require_client_id()
     except ClientIdRequired as error:
@@ -63,20 +63,20 @@ async def answer(
 async def _read(
     service: Service, requests: AsyncIterator[rpc.TelemetryCommand], caller: Caller, stream: TelemetryStream
 ) -> None:
-    """Answers settings. Everything else that a client may send replies to commands that this broker never gives."""
+    """Answers settings. Ignores the rest: responses to commands that this broker never sends."""
     try:
         async for request in requests:
             if request.WhichOneof("command") == "settings":
                 settings = await _take_settings(service, request.settings, caller)
                 if not stream.offer(rpc.TelemetryCommand(status=OK, settings=settings)):
-                    raise TooManyRequests("the answers to earlier settings were not read yet")
+                    raise TooManyRequests("the client has not read the responses to earlier settings")
         stream.end()
-    except Exception as error:  # noqa: BLE001 (it ends the stream, where it is told and, if it is a mistake, logged)
+    except Exception as error:  # noqa: BLE001 (it ends the stream, which reports it to the client and logs a bug)
         stream.end(error)
 
 
 async def _take_settings(service: Service, settings: v2.Settings, caller: Caller) -> v2.Settings:
-    """Registers the client and gives the settings that it is to use. Raises BrokerError."""
+    """Registers the client. Returns the settings that it must use. Raises BrokerError."""
     if settings.WhichOneof("pub_sub") is None:
         raise BadRequest("there is no publishing or subscription data in settings")
     try:
@@ -88,11 +88,11 @@ async def _take_settings(service: Service, settings: v2.Settings, caller: Caller
     except BrokerError as error:
         raise type(error)(f"process client telemetryCommand failed. {error}") from error
     if profile.consumer is None:
-        return _told_producer(settings, PublishingSettings(service.state.properties.max_message_size))
-    return _told_consumer(settings, groups)
+        return _answer_producer(settings, PublishingSettings(service.state.properties.max_message_size))
+    return _answer_consumer(settings, groups)
 
 
-# --- what the client says ---------------------------------------------------------------------------------------------
+# --- the client's settings --------------------------------------------------------------------------------------------
 
 
 def _profile_from(settings: v2.Settings, caller: Caller, now_ms: int) -> ClientProfile:
@@ -138,47 +138,47 @@ def _subscription(entry: v2.SubscriptionEntry, now_ms: int) -> SubscriptionData:
         raise IllegalFilterExpression("expression format is not correct") from None
 
 
-# --- what it is told --------------------------------------------------------------------------------------------------
+# --- the server's settings --------------------------------------------------------------------------------------------
 
 
-def _told_producer(settings: v2.Settings, told: PublishingSettings) -> v2.Settings:
-    answered = _copy(settings)
-    _set_backoff(answered, told.max_attempts, told.backoff)
-    answered.publishing.validate_message_type = told.validate_message_type
-    answered.publishing.max_body_size = told.max_body_size
-    return answered
+def _answer_producer(settings: v2.Settings, publishing: PublishingSettings) -> v2.Settings:
+    response = _copy(settings)
+    _set_backoff(response, publishing.max_attempts, publishing.backoff)
+    response.publishing.validate_message_type = publishing.validate_message_type
+    response.publishing.max_body_size = publishing.max_body_size
+    return response
 
 
-def _told_consumer(settings: v2.Settings, groups: Iterable[GroupConfig]) -> v2.Settings:
-    """A client whose group could not be made keeps its own settings; the defaults fill their gaps."""
+def _answer_consumer(settings: v2.Settings, groups: Iterable[GroupConfig]) -> v2.Settings:
+    """A client whose group could not be created keeps its own settings; defaults fill the rest."""
     for group in groups:
-        answered = _copy(settings)
-        _set_subscription(answered, subscription_settings(group))
-        return answered
-    answered = v2.Settings()
-    _set_subscription(answered, subscription_settings(GroupConfig("")))
+        response = _copy(settings)
+        _set_subscription(response, subscription_settings(group))
+        return response
+    response = v2.Settings()
+    _set_subscription(response, subscription_settings(GroupConfig("")))
     if settings.HasField("backoff_policy"):
-        answered.ClearField("backoff_policy")
-    answered.MergeFrom(_copy(settings))
-    return answered
+        response.ClearField("backoff_policy")
+    response.MergeFrom(_copy(settings))
+    return response
 
 
 def _copy(settings: v2.Settings) -> v2.Settings:
-    answered = v2.Settings()
-    answered.CopyFrom(settings)
-    answered.metric.CopyFrom(v2.Metric(on=False))
-    return answered
+    response = v2.Settings()
+    response.CopyFrom(settings)
+    response.metric.CopyFrom(v2.Metric(on=False))
+    return response
 
 
-def _set_subscription(answered: v2.Settings, told: SubscriptionSettings) -> None:
-    _set_backoff(answered, told.max_attempts, told.backoff)
-    answered.subscription.fifo = told.fifo
-    answered.subscription.receive_batch_size = told.receive_batch_size
-    answered.subscription.long_polling_timeout.FromMilliseconds(told.long_polling_timeout_ms)
+def _set_subscription(response: v2.Settings, subscription: SubscriptionSettings) -> None:
+    _set_backoff(response, subscription.max_attempts, subscription.backoff)
+    response.subscription.fifo = subscription.fifo
+    response.subscription.receive_batch_size = subscription.receive_batch_size
+    response.subscription.long_polling_timeout.FromMilliseconds(subscription.long_polling_timeout_ms)
 
 
-def _set_backoff(answered: v2.Settings, max_attempts: int, backoff: ExponentialBackoff | CustomizedBackoff) -> None:
-    policy = answered.backoff_policy
+def _set_backoff(response: v2.Settings, max_attempts: int, backoff: ExponentialBackoff | CustomizedBackoff) -> None:
+    policy = response.backoff_policy
     policy.Clear()
     policy.max_attempts = max_attempts
     if isinstance(backoff, ExponentialBackoff):

@@ -13,7 +13,7 @@ from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.facts import GroupPut
 from rmqpull_broker.server.clients import clients, telemetry_stream
-from rmqpull_broker.server.handlers.v2 import telemetry
+from rmqpull_broker.server.handlers.v2.telemetry import telemetry
 from rmqpull_broker.server.wire import limits
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -191,7 +191,7 @@ def test_clients_and_streams_have_limits(
 def test_a_mistake_of_ours_ends_the_stream_as_internal(
     client: Client, settings_of: SettingsOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telemetry, "_copy", lambda _: 1 // 0)
+    monkeypatch.setattr("rmqpull_broker.server.handlers.v2.telemetry._copy", lambda _: 1 // 0)
     code, details = ending(client, service.TelemetryCommand(settings=settings_of("PRODUCER", "orders")))
     assert (code, details) == ("INTERNAL", "ZeroDivisionError: integer division or modulo by zero")
 
@@ -234,7 +234,7 @@ async def said(*settings: v2.Settings) -> AsyncIterator[service.TelemetryCommand
 
 def answers(edge: Edge, *settings: v2.Settings) -> list[v2.Settings]:
     async def converse() -> list[v2.Settings]:
-        responses = telemetry.answer(edge.service, said(*settings), edge.caller())
+        responses = telemetry(edge.service, said(*settings), edge.caller())
         answered = [response.settings async for response in responses]
         await edge.group_commit.close()
         return answered
@@ -288,5 +288,5 @@ def test_a_client_that_does_not_read_its_answers_is_cut_off(
     new_edge: type[Edge], settings_of: SettingsOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(telemetry_stream, "COMMANDS_WAITING_MAX", 0)
-    with pytest.raises(Exception, match="the answers to earlier settings were not read yet"):
+    with pytest.raises(Exception, match="the client has not read the responses to earlier settings"):
         answers(new_edge(), settings_of("PRODUCER", "orders"))

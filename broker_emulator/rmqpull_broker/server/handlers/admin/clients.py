@@ -1,0 +1,53 @@
+"""ListClients, ListLocks, LockQueues and UnlockQueues."""
+
+from __future__ import annotations
+
+from rmqpull_broker.core.errors import BadRequest
+from rmqpull_broker.server.handlers.admin.codec import clients_to
+from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.wire.codec import column_queue_from, column_queue_to
+from rmqpull_broker.server.wire.status import OK
+from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
+
+
+async def list_clients(service: Service, request: rpc.ListClientsRequest, caller: Caller) -> rpc.ListClientsResponse:
+    """ListClients: returns the clients whose settings or heartbeats have not expired (rules 3.6).
+
+    A group without members has no clients, whether the group exists or not.
+    """
+    return rpc.ListClientsResponse(status=OK, clients=clients_to(service.clients, request.group))
+
+
+async def list_locks(service: Service, request: rpc.ListLocksRequest, caller: Caller) -> rpc.ListLocksResponse:
+    """ListLocks: returns the queue locks that have not expired, by group and queue (rules 3.8)."""
+    locks, now_ms = service.clients.locks, service.clock_ms()
+    listed = [
+        rpc.QueueLock(
+            group=group,
+            queue=column_queue_to(queue),
+            client_id=lock.client_id,
+            last_update_timestamp_ms=lock.last_update_ms,
+        )
+        for group in ([request.group] if request.group else locks.groups())
+        for queue, lock in sorted(locks.held(group, now_ms).items())
+    ]
+    return rpc.ListLocksResponse(status=OK, locks=listed)
+
+
+async def lock_queues(service: Service, request: rpc.LockQueuesRequest, caller: Caller) -> rpc.LockQueuesResponse:
+    """LockQueues: acquires or renews queue locks, as LOCK_BATCH_MQ does (rules 3.8).
+
+    Answers OK also when another client has locked all of the queues; the response lists the locked ones.
+    """
+    if not request.group or not request.client_id:
+        raise BadRequest("a lock needs a group and a client id")
+    queues = [column_queue_from(queue) for queue in request.queues]
+    locked = service.clients.locks.lock_batch(request.group, request.client_id, queues, service.clock_ms())
+    return rpc.LockQueuesResponse(status=OK, locked=map(column_queue_to, sorted(locked)))
+
+
+async def unlock_queues(service: Service, request: rpc.UnlockQueuesRequest, caller: Caller) -> rpc.UnlockQueuesResponse:
+    """UnlockQueues: releases queue locks, as UNLOCK_BATCH_MQ does; skips those of other clients (rules 3.8)."""
+    queues = [column_queue_from(queue) for queue in request.queues]
+    service.clients.locks.unlock_batch(request.group, request.client_id, queues)
+    return rpc.UnlockQueuesResponse(status=OK)

@@ -1,0 +1,110 @@
+"""PutGroup, ListGroups, DescribeGroup, DeleteGroup and QueryLag."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rmqpull_broker.core.admin import groups
+from rmqpull_broker.core.errors import BadRequest
+from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.properties import NOT_SERVED, changes_nothing
+from rmqpull_broker.core.pulling.progress import group_progress
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.server.handlers.admin.codec import clients_to, group_to, progress_to
+from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.wire.status import OK
+from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
+
+_FIELDS = (
+    "consume_enable",
+    "consume_broadcast_enable",
+    "consume_message_orderly",
+    "retry_queue_nums",
+    "retry_max_times",
+)
+
+_BROADCASTING = f"broadcasting consumers pull over {NOT_SERVED}"
+_NOTICES = f"members hear of joins and leaves over {NOT_SERVED}"
+
+
+async def put_group(service: Service, request: rpc.PutGroupRequest, caller: Caller) -> rpc.PutGroupResponse:
+    """PutGroup: creates or changes a consumer group, as UPDATE_AND_CREATE_SUBSCRIPTIONGROUP does (rules 3.9.4).
+
+    A field that the request leaves out keeps its value; a new group gets RocketMQ's default.
+    """
+    _refuse_settings_without_effect(request)
+    given = {name: getattr(request, name) for name in _FIELDS if request.HasField(name)}
+
+    def put(draft: Draft) -> tuple[GroupConfig, bool]:
+        existing = draft.group(request.name) if request.mode == rpc.UPDATE else draft.find_group(request.name)
+        kept = None if request.mode == rpc.CREATE else existing
+        group = replace(kept or GroupConfig(request.name), **given)
+        if request.mode == rpc.CREATE and existing not in (None, group):
+            raise BadRequest(f"group {request.name} exists with another configuration; update it, or ask for the same")
+        groups.put_group(draft, group)
+        return group, existing is None
+
+    group, created = await service.group_commit.execute(put)
+    return rpc.PutGroupResponse(status=OK, group=group_to(group), created=created)
+
+
+def _refuse_settings_without_effect(request: rpc.PutGroupRequest) -> None:
+    """Raises BadRequest for settings that this broker ignores. Groups in older data directories may have them."""
+    if request.HasField("notify_consumer_ids_changed_enable"):
+        raise BadRequest(changes_nothing("notifyConsumerIdsChangedEnable (--notify, --no-notify)", _NOTICES))
+    if request.HasField("consume_broadcast_enable") and not request.consume_broadcast_enable:
+        raise BadRequest(changes_nothing("consumeBroadcastEnable=false (--no-broadcast)", _BROADCASTING))
+
+
+async def list_groups(service: Service, request: rpc.ListGroupsRequest, caller: Caller) -> rpc.ListGroupsResponse:
+    """ListGroups: returns all groups by name, also those created on first use, with their clients and lag."""
+    lags: dict[str, int] = {}
+    for progress in group_progress(service.state, (), ()):
+        lags[progress.group] = lags.get(progress.group, 0) + progress.lag
+    summaries = [
+        rpc.GroupSummary(
+            group=group_to(service.state.groups[name]),
+            client_count=len(service.clients.consumers.members(name)),
+            lag=lags.get(name, 0),
+        )
+        for name in sorted(service.state.groups)
+    ]
+    return rpc.ListGroupsResponse(status=OK, groups=summaries)
+
+
+async def describe_group(
+    service: Service, request: rpc.DescribeGroupRequest, caller: Caller
+) -> rpc.DescribeGroupResponse:
+    """DescribeGroup: returns a group's configuration, its clients, and its progress.
+
+    The progress has all queues of each topic on which the group has an offset.
+    """
+    group = service.state.group(request.name)
+    progress = group_progress(service.state, (group.name,), ())
+    info = service.clients.consumers.consumer_group(group.name)
+    return rpc.DescribeGroupResponse(
+        status=OK,
+        group=group_to(group),
+        message_model="" if info is None else info.message_model.value,
+        clients=clients_to(service.clients, group.name),
+        progress=map(progress_to, progress),
+    )
+
+
+async def delete_group(service: Service, request: rpc.DeleteGroupRequest, caller: Caller) -> rpc.DeleteGroupResponse:
+    """DeleteGroup: deletes a consumer group and all of its consumer offsets. Answers when that is stored."""
+    await service.group_commit.execute(lambda draft: groups.delete_group(draft, request.name))
+    return rpc.DeleteGroupResponse(status=OK)
+
+
+async def query_lag(service: Service, request: rpc.QueryLagRequest, caller: Caller) -> rpc.QueryLagResponse:
+    """QueryLag: returns how far groups are behind, queue by queue.
+
+    Refuses the name of a group or topic that does not exist: an empty response would look like no lag.
+    """
+    for name in request.groups:
+        service.state.group(name)
+    for name in request.topics:
+        service.state.topic(name)
+    progress = group_progress(service.state, set(request.groups), set(request.topics))
+    return rpc.QueryLagResponse(status=OK, progress=map(progress_to, progress))

@@ -1,0 +1,76 @@
+"""StageColumns, KeepStages, CommitStages and DropStages: transactions that are written exactly once."""
+
+from __future__ import annotations
+
+from rmqpull_broker.core.sending import staging
+from rmqpull_broker.core.sending.commits import Outcome
+from rmqpull_broker.core.state.facts import CommitRecord
+from rmqpull_broker.server.runtime.service import Caller, Service
+from rmqpull_broker.server.wire.codec import batch_id_of
+from rmqpull_broker.server.wire.published import published_of
+from rmqpull_broker.server.wire.status import OK
+from rmqpull_proto.rmqpull.v1 import stages_pb2 as rpc
+
+
+async def stage_columns(service: Service, request: rpc.StageColumnsRequest, caller: Caller) -> rpc.StageColumnsResponse:
+    """StageColumns: stores a batch of messages that nobody can read until its stage is committed.
+
+    Answers when the batch is stored.
+    """
+    batch = batch_id_of(request.transaction)
+    service.stage_work.check(request.timeout_ms)
+    published = published_of(request, caller.host)
+    is_staged = await service.group_commit.execute(
+        lambda draft: staging.stage(
+            draft,
+            service.sender,
+            batch,
+            request.stage_id,
+            request.sequence,
+            published,
+            service.clock_ms(),
+            request.timeout_ms,
+        ),
+        len(request.arrow_ipc),
+    )
+    service.stage_work.keep(batch, request.timeout_ms)
+    return rpc.StageColumnsResponse(status=OK, is_committed=not is_staged)
+
+
+async def keep_stages(service: Service, request: rpc.KeepStagesRequest, caller: Caller) -> rpc.KeepStagesResponse:
+    """KeepStages: restarts the timeout of a transaction's stages.
+
+    Answers OK also when the transaction has no stages, or none any more: its commit finds out.
+    """
+    service.stage_work.check(request.timeout_ms)
+    service.stage_work.keep(batch_id_of(request.transaction), request.timeout_ms)
+    return rpc.KeepStagesResponse(status=OK)
+
+
+async def commit_stages(service: Service, request: rpc.CommitStagesRequest, caller: Caller) -> rpc.CommitStagesResponse:
+    """CommitStages: makes the messages of a transaction readable, all of them or none, and once.
+
+    Answers when all of them can be read, also when an earlier call committed the transaction.
+    """
+    batch = batch_id_of(request.transaction)
+    named = [staging.CommittedStage(stage.stage_id, stage.call_count) for stage in request.stages]
+    record = _record_of(request.record) if request.HasField("record") else None
+    outcome = await service.group_commit.execute(lambda draft: staging.commit(draft, batch, named, record))
+    await service.stage_work.stored(batch)
+    return rpc.CommitStagesResponse(
+        status=OK, was_committed=outcome is not Outcome.NEW, was_compared=outcome is Outcome.DONE
+    )
+
+
+def _record_of(record: rpc.CommitRecord) -> CommitRecord:
+    return CommitRecord(record.plan, record.destination, record.row_count, record.digest)
+
+
+async def drop_stages(service: Service, request: rpc.DropStagesRequest, caller: Caller) -> rpc.DropStagesResponse:
+    """DropStages: deletes the stages of a transaction that will not be committed.
+
+    Answers when they are deleted. A transaction that is committed keeps its messages.
+    """
+    batch = batch_id_of(request.transaction)
+    await service.execute(lambda draft: staging.drop(draft, batch))
+    return rpc.DropStagesResponse(status=OK)

@@ -1,0 +1,131 @@
+"""The order of a pull's checks at both edges: of two faults, the first one in rules 3.1 is answered.
+
+``core/test_pull_checks`` has every row; here are those that a client of gRPC can meet. Row 3 creates a missing group,
+so a pull that fails further down leaves it behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqpull_broker.core.admin.groups import put_group
+from rmqpull_broker.core.admin.topics import put_topic
+from rmqpull_broker.core.errors import BrokerError
+from rmqpull_broker.core.model import GroupConfig, TopicConfig
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.server.handlers.columns.pulling import pull_columns
+from rmqpull_broker.server.handlers.v2.pulling import pull_message
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+
+if TYPE_CHECKING:
+    from tests.broker.server.conftest import Edge
+
+# The two filters that cannot be read, and one that can.
+BARS = v2.FilterExpression(type=v2.FilterType.TAG, expression="||")
+BROKEN_SQL = v2.FilterExpression(type=v2.FilterType.SQL, expression="a >")
+SQL = v2.FilterExpression(type=v2.FilterType.SQL, expression="a > 1")
+
+# What makes one check fail, by its row: fields of BrokerProperties, and what is there or asked for.
+FAILING: dict[str, dict[str, Any]] = {
+    "1": {"broker_permission": 2},
+    "3": {"auto_create_subscription_group": False, "group": None},
+    "4": {"group": GroupConfig("readers", consume_enable=False)},
+    "5": {"topic": None},
+    "6": {"topic": TopicConfig("orders", 2, 2, perm=2)},
+    "8": {"queue_id": 2},
+    "9a, ||": {"filter": BARS},
+    "9a, SQL92": {"filter": BROKEN_SQL},
+    "16": {"enable_property_filter": False, "filter": SQL},
+    "17": {"reject_pull_consumer_enable": True},
+}
+PASSING: dict[str, Any] = {"group": None, "topic": TopicConfig("orders", 2, 2), "queue_id": 0, "filter": SQL}
+
+REFUSALS = {
+    "1": ("FORBIDDEN", "the broker[127.0.0.1] pulling message is forbidden"),
+    "3": ("CONSUMER_GROUP_NOT_FOUND", "subscription group [readers] does not exist"),
+    "4": ("FORBIDDEN", "subscription group no permission, readers"),
+    "5": ("TOPIC_NOT_FOUND", "topic[orders] not exist"),
+    "6": ("FORBIDDEN", "the topic[orders] pulling message is forbidden"),
+    "8": ("BAD_REQUEST", "queueId[2] is illegal"),
+    "9a, ||": ("ILLEGAL_FILTER_EXPRESSION", "parse the consumer's subscription failed"),
+    "9a, SQL92": ("ILLEGAL_FILTER_EXPRESSION", ""),
+    "16": ("INTERNAL_SERVER_ERROR", "The broker does not support consumer to filter message by SQL92"),
+    "17": ("INTERNAL_SERVER_ERROR", "the consumer's group info not exist, or the pull consumer is rejected"),
+}
+IN_COLUMNS = {"5": ("OK", "NO_MATCHED_LOGIC_QUEUE"), "8": ("OK", "NO_MATCHED_LOGIC_QUEUE")}
+"""Where the answer in columns differs: a queue that is not there has an answer of its own, and refuses nothing."""
+
+
+async def pull_standard(edge: Edge, queue_id: int, expression: v2.FilterExpression) -> str:
+    request = service_pb2.PullMessageRequest(
+        group=v2.Resource(name="readers"),
+        message_queue=v2.MessageQueue(topic=v2.Resource(name="orders"), id=queue_id),
+        filter_expression=expression,
+    )
+    parts = [part async for part in pull_message(edge.service, request, edge.caller())]
+    return parts[0].status.message
+
+
+async def pull_in_columns(edge: Edge, queue_id: int, expression: v2.FilterExpression) -> str:
+    queue = v1.QueuePull(queue=v1.Queue(topic="orders", broker_name="broker-a", queue_id=queue_id))
+    request = v1.PullColumnsRequest(group="readers", queues=[queue], filter_expression=expression)
+    answer = await pull_columns(edge.service, request, edge.caller())
+    return v1.PullStatus.Name(answer.response.queues[0].pull_status)
+
+
+EDGES = {"PullMessage": pull_standard, "PullColumns": pull_in_columns}
+both_edges = pytest.mark.parametrize("edge_name", EDGES)
+PAIRS = [pair for pair in combinations(FAILING, 2) if not FAILING[pair[0]].keys() & FAILING[pair[1]].keys()]
+
+
+def answer_of(new_edge: type[Edge], edge_name: str, faults: dict[str, Any]) -> tuple[tuple[str, str], bool]:
+    """(code, message) of a pull that meets these faults, and whether the group is there afterwards."""
+    scene = {**PASSING, **faults}
+    properties = {name: value for name, value in scene.items() if name not in PASSING}
+
+    async def story() -> tuple[tuple[str, str], bool]:
+        edge = new_edge(properties=BrokerProperties(**properties))
+        if scene["topic"]:
+            await edge.group_commit.execute(lambda draft: put_topic(draft, scene["topic"]))
+        if scene["group"]:
+            await edge.group_commit.execute(lambda draft: put_group(draft, scene["group"]))
+        try:
+            answer = "OK", await EDGES[edge_name](edge, scene["queue_id"], scene["filter"])
+        except BrokerError as refusal:
+            answer = refusal.code, str(refusal)
+        return answer, "readers" in edge.state.groups
+
+    return asyncio.run(story())
+
+
+def check(edge_name: str, row: str, answer: tuple[str, str]) -> None:
+    code, sentence = (IN_COLUMNS if edge_name == "PullColumns" else {}).get(row, REFUSALS[row])
+    assert answer[0] == code
+    assert answer[1].startswith(sentence)
+
+
+@both_edges
+def test_without_a_fault_the_queue_is_read(new_edge: type[Edge], edge_name: str) -> None:
+    assert answer_of(new_edge, edge_name, {}) == (("OK", "NO_MESSAGE_IN_QUEUE"), True)
+
+
+@both_edges
+@pytest.mark.parametrize("row", FAILING)
+def test_a_fault_is_answered_by_its_row(new_edge: type[Edge], edge_name: str, row: str) -> None:
+    answer, is_created = answer_of(new_edge, edge_name, FAILING[row])
+    check(edge_name, row, answer)
+    assert is_created == (row not in ("1", "3"))
+
+
+@both_edges
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_of_two_faults_the_first_row_answers(new_edge: type[Edge], edge_name: str, first: str, second: str) -> None:
+    answer, is_created = answer_of(new_edge, edge_name, {**FAILING[first], **FAILING[second]})
+    check(edge_name, first, answer)
+    assert is_created == (first not in ("1", "3") or second == "4")

@@ -1,0 +1,124 @@
+"""QueryRoute over gRPC (rules 5.8)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqpull_broker.core.model import TopicConfig, TopicType
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.state.facts import TopicPut
+from rmqpull_broker.server.handlers.v2.routes import query_route
+from rmqpull_broker.testing import RunningBroker
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+
+if TYPE_CHECKING:
+    from tests.broker.conftest import Client, Connect
+    from tests.broker.server.conftest import Edge
+
+
+def route_of(topic: str, **fields: object) -> service.QueryRouteRequest:
+    return service.QueryRouteRequest(topic=v2.Resource(name=topic), **fields)  # type: ignore[arg-type]
+
+
+def test_every_queue_of_a_topic_is_listed_as_clients_insist(client: Client) -> None:
+    answer = client.call("QueryRoute", route_of("orders"))
+    assert answer.status.code == v2.Code.OK
+    assert [queue.id for queue in answer.message_queues] == [0, 1]
+    for queue in answer.message_queues:
+        assert queue.topic.name == "orders"
+        assert queue.permission == v2.Permission.READ_WRITE
+        assert (queue.broker.name, queue.broker.id) == ("broker-a", 0)
+        assert list(queue.accept_message_types) == [v2.MessageType.NORMAL]
+
+
+@pytest.mark.proves("Endpoints in a route")
+def test_the_address_that_the_client_used_is_echoed(client: Client) -> None:
+    seen = v2.Endpoints(scheme=v2.AddressScheme.DOMAIN_NAME, addresses=[v2.Address(host="mq.example", port=80)])
+    answer = client.call("QueryRoute", route_of("single", endpoints=seen))
+    assert [queue.broker.endpoints for queue in answer.message_queues] == [seen]
+
+
+def test_a_client_that_says_no_address_gets_the_brokers_own(client: Client, broker: RunningBroker) -> None:
+    (queue,) = client.call("QueryRoute", route_of("single")).message_queues
+    (address,) = queue.broker.endpoints.addresses
+    assert f"{address.host}:{address.port}" == broker.endpoints
+    assert queue.broker.endpoints.scheme == v2.AddressScheme.IPv4
+
+
+def routed(edge: Edge, topic: TopicConfig) -> list[tuple[str, int, str]]:
+    edge.state.apply([TopicPut(topic)])
+    answer = asyncio.run(query_route(edge.service, route_of(topic.name), edge.caller()))
+    queues = answer.message_queues
+    return [(queue.broker.name, queue.id, v2.Permission.Name(queue.permission)) for queue in queues]
+
+
+@pytest.mark.parametrize(
+    ("topic", "permissions"),
+    [
+        (TopicConfig("orders", 3, 1), ["READ_WRITE", "READ", "READ"]),
+        (TopicConfig("orders", 1, 3), ["READ_WRITE", "WRITE", "WRITE"]),
+        (TopicConfig("orders", 2, 3, perm=4), ["READ", "READ"]),
+        (TopicConfig("orders", 2, 3, perm=0), ["NONE", "NONE", "NONE"]),
+    ],
+)
+@pytest.mark.proves("Configuration of a topic")
+def test_every_broker_has_the_queues_that_numbers_and_permission_make(
+    new_edge: type[Edge], topic: TopicConfig, permissions: list[str]
+) -> None:
+    numbered = list(enumerate(permissions))
+    expected = [(broker, *queue) for broker in ("broker-a", "broker-b") for queue in numbered]
+    assert routed(new_edge(["broker-a", "broker-b"]), topic) == expected
+
+
+def test_a_broker_that_takes_nothing_routes_for_reading_only(new_edge: type[Edge]) -> None:
+    edge = new_edge(properties=BrokerProperties(broker_permission=4))
+    assert routed(edge, TopicConfig("orders", 1, 1)) == [("broker-a", 0, "READ")]
+
+
+@pytest.mark.parametrize(
+    ("topic_type", "accepted"),
+    [(TopicType.FIFO, ["FIFO"]), (TopicType.MIXED, ["NORMAL", "FIFO", "DELAY", "TRANSACTION"])],
+)
+def test_a_queue_takes_its_topics_types(new_edge: type[Edge], topic_type: TopicType, accepted: list[str]) -> None:
+    edge = new_edge()
+    edge.state.apply([TopicPut(TopicConfig("orders", 1, 1, topic_type))])
+    (queue,) = asyncio.run(query_route(edge.service, route_of("orders"), edge.caller())).message_queues
+    assert [v2.MessageType.Name(number) for number in queue.accept_message_types] == accepted
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        ("unknown", "TOPIC_NOT_FOUND"),
+        ("", "ILLEGAL_TOPIC"),
+        ("  ", "ILLEGAL_TOPIC"),
+        ("a.b", "ILLEGAL_TOPIC"),
+        ("t" * 128, "ILLEGAL_TOPIC"),
+        ("TBW102", "ILLEGAL_TOPIC"),
+    ],
+)
+def test_a_topic_that_cannot_be_routed_is_refused_by_name(client: Client, topic: str, code: str) -> None:
+    answer = client.call("QueryRoute", route_of(topic))
+    assert v2.Code.Name(answer.status.code) == code
+    assert not answer.message_queues
+
+
+def test_a_route_never_creates_its_topic(client: Client) -> None:
+    assert client.code("QueryRoute", route_of("later")) == "TOPIC_NOT_FOUND"
+    assert client.code("QueryRoute", route_of("later")) == "TOPIC_NOT_FOUND"
+
+
+def test_a_namespace_is_part_of_the_topics_name(client: Client) -> None:
+    request = service.QueryRouteRequest(topic=v2.Resource(resource_namespace="shop", name="orders"))
+    answer = client.call("QueryRoute", request)
+    assert v2.Code.Name(answer.status.code) == "TOPIC_NOT_FOUND"
+    assert "shop%orders" in answer.status.message
+
+
+def test_a_caller_without_a_client_id_is_refused(broker: RunningBroker, connect: Connect) -> None:
+    answer = connect(broker.endpoints, client_id="").call("QueryRoute", route_of("orders"))
+    assert (answer.status.code, answer.status.message) == (v2.Code.CLIENT_ID_REQUIRED, "client id cannot be empty")
