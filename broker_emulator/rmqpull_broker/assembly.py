@@ -12,7 +12,7 @@ from rmqpull_broker.config import BrokerConfig, ClockSpec, check_properties
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clock import Clock, ManualClock, SystemClock
 from rmqpull_broker.store.memory_storage import MemoryStorage

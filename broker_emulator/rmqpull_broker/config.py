@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
-from rmqpull_broker.core.admin.naming import check_topic_name
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.core.properties import BrokerProperties, changes_nothing, declared
+from rmqpull_broker.core.state.names import check_topic_name
 
 BROKER_NAMES = ("broker-a",)
 

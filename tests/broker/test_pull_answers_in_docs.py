@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from rmqpull_broker.core.pulling.answers import CLIENT_STATUSES, PULL_ANSWERS, PullAnswer, PullResponse, PullStatus
-from rmqpull_broker.core.pulling.columns import WAITING_STATUSES
-from rmqpull_broker.core.pulling.messages import CONSUME_QUEUE_FILE_ENTRIES, IN_DISK, IN_MEMORY, SCAN_ENTRIES
+from rmqpull_broker.core.pulling.column_pull import WAITING_STATUSES
+from rmqpull_broker.core.pulling.message_pull import CONSUME_QUEUE_FILE_ENTRIES, IN_DISK, IN_MEMORY, SCAN_ENTRIES
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "broker-support.md"

@@ -16,7 +16,7 @@ from rmqpull_broker.core.filters.sql92_grammar import parse
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.properties import BrokerProperties, declared, level_delays_ms
 from rmqpull_broker.core.pulling.answers import CLIENT_STATUSES, PULL_ANSWERS, PullStatus
-from rmqpull_broker.core.state.system_topics import system_topics
+from rmqpull_broker.core.state.names import system_topics
 
 
 def table(section: str, first_column: str) -> list[list[str]]:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql.functions import lit
 
 from rmqpull_broker.core.messages.columns import to_rows
-from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.testing import RunningBroker, running_broker
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from rmqpull_broker.core.model import BodyEncoding, Message
-from rmqpull_broker.core.sending.sending import Published
-from rmqpull_broker.core.sending.staging import drop, stage
+from rmqpull_broker.core.sending.sender import Published
+from rmqpull_broker.core.sending.stage_commands import drop, stage
 from rmqpull_broker.core.state.facts import BatchId
 from rmqpull_broker.testing import running_broker
 from soak.copied import open_stages, rows

@@ -17,12 +17,12 @@ from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.parking import HoldingRules
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
-from rmqpull_broker.core.sending.sending import Sender
+from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.sending.transactions import TransactionCheck
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.ports import Storage
-from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.server.clients.clients import Clients
 from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.grpc import health

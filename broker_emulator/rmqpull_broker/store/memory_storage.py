@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import Fact
-from rmqpull_broker.core.state.ports import Job, LogRange, Snapshotted
-from rmqpull_broker.core.state.retention import RetentionLimits
+from rmqpull_broker.core.state.ports import Job, LogRange, RetentionLimits, Snapshotted
 from rmqpull_broker.store.queues.queues import ConsumeQueues
 
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
-from rmqpull_broker.core.state.ports import Job, LogRange, Snapshotted
-from rmqpull_broker.core.state.retention import ClosedSegment, RetentionLimits, kept_from
-from rmqpull_broker.core.state.system_topics import DELAY_TOPICS
+from rmqpull_broker.core.state.names import DELAY_TOPICS
+from rmqpull_broker.core.state.ports import Job, LogRange, RetentionLimits, Snapshotted
+from rmqpull_broker.core.state.retention import ClosedSegment, kept_from
 from rmqpull_broker.store.log.commit_log import SEGMENT_BYTES, CommitLog, Recovery
 from rmqpull_broker.store.log.replaying import no_search_for_cycles
 from rmqpull_broker.store.log.segments import CorruptLog

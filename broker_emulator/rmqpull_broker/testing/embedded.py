@@ -22,8 +22,8 @@ from rmqpull_broker.core.admin.topics import delete_topic, put_topic
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.server.app import BrokerServer
 
 T = TypeVar("T")

@@ -12,11 +12,11 @@ from hypothesis import settings
 
 from rmqpull_broker.core.admin.groups import put_group
 from rmqpull_broker.core.admin.topics import create_topic, put_topic
-from rmqpull_broker.core.clients.channels import ClientChannel
-from rmqpull_broker.core.clients.consumer_registry import ConsumerData, ConsumerRegistry, ConsumeType, MessageModel
+from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData, ConsumeType, MessageModel
+from rmqpull_broker.core.clients.registries import ConsumerRegistry
 from rmqpull_broker.core.clients.subscriptions import FilterTable, subscription_data
 from rmqpull_broker.core.errors import IllegalFilterExpression
-from rmqpull_broker.core.filters.filtering import parse_tags
+from rmqpull_broker.core.filters.message_filter import parse_tags
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
@@ -25,10 +25,10 @@ from rmqpull_broker.core.pulling.answers import ReadRole
 from rmqpull_broker.core.pulling.checks import begin_pull
 from rmqpull_broker.core.pulling.request import PullRequest, PullSysFlag, PullVerdict, Surroundings
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
-from rmqpull_broker.core.sending.sending import Published, Sender
+from rmqpull_broker.core.sending.sender import Published, Sender
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact, QueuePart
-from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.store.queues.queues import ConsumeQueues
 
 # How long an example takes says more about the machine than about the code.

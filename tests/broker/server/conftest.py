@@ -23,9 +23,9 @@ from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, TopicC
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.parking import Holding, ParkedPull
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
-from rmqpull_broker.core.sending.sending import Sender
+from rmqpull_broker.core.sending.sender import Sender
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clients.clients import Clients
 from rmqpull_broker.server.clock import ManualClock

@@ -9,7 +9,7 @@ from typing import Any
 from rmqpull_broker.assembly import open_broker
 from rmqpull_broker.config import Address, BrokerConfig
 from rmqpull_broker.core.admin.topics import create_topic
-from rmqpull_broker.core.clients.channels import ClientChannel
+from rmqpull_broker.core.clients.members import ClientChannel
 from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.sending.send_back import SendBack

@@ -14,7 +14,7 @@ import pytest
 
 from rmqpull_broker.core.model import MessageQueue, TopicType
 from rmqpull_broker.core.properties import BrokerProperties, settable
-from rmqpull_broker.core.state.system_topics import HALF_TOPIC
+from rmqpull_broker.core.state.names import HALF_TOPIC
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2

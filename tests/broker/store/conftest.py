@@ -17,14 +17,13 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
-from rmqpull_broker.core.sending.sending import Published, Sender
+from rmqpull_broker.core.sending.sender import Published, Sender
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
-from rmqpull_broker.core.state.ports import Job
-from rmqpull_broker.core.state.retention import RetentionLimits
-from rmqpull_broker.core.state.state import BrokerState
-from rmqpull_broker.core.state.system_topics import HALF_TOPIC, STAGE_PREFIX, TIMER_TOPIC
-from rmqpull_broker.core.state.trimming import Trimming
+from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX, TIMER_TOPIC
+from rmqpull_broker.core.state.ports import Job, RetentionLimits
+from rmqpull_broker.core.state.retention import Trimming
 from rmqpull_broker.store.log.commit_log import SEGMENT_BYTES, CommitLog, Recovery
 from rmqpull_broker.store.storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.vfs import FileSystem

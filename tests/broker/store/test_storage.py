@@ -14,7 +14,7 @@ from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.bounds import cut_by_bytes
 from rmqpull_broker.core.state.facts import QueuesTrimmed
-from rmqpull_broker.core.state.retention import RetentionLimits
+from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem

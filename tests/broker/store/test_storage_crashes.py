@@ -14,8 +14,8 @@ from rmqpull_broker.core.admin.topics import create_topic, delete_topic
 from rmqpull_broker.core.model import Message, TopicConfig, TopicType
 from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, end_transaction
-from rmqpull_broker.core.state import trimming
-from rmqpull_broker.core.state.retention import RetentionLimits
+from rmqpull_broker.core.state import retention
+from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import StorageOptions
 
@@ -139,7 +139,7 @@ def test_a_power_cut_before_any_operation_loses_nothing_acknowledged(
     life: Callable[[Started], Steps],
     syncs_appends: bool,
 ) -> None:
-    monkeypatch.setattr(trimming, "PUT_AGAIN_MAX", 2)
+    monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 2)
     options = dataclasses.replace(OPTIONS, syncs_appends=syncs_appends)
     undisturbed: list[Known] = []
     live(life, start(MemoryFileSystem(), options), undisturbed)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.sending.delays import delayed, deliver_due
-from rmqpull_broker.core.state import timetable, trimming
+from rmqpull_broker.core.state import retention, timetable
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored, Settled, StillDelayed, StillWaiting
-from rmqpull_broker.core.state.retention import RetentionLimits
+from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.log import small_facts
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import StorageOptions
@@ -112,7 +112,7 @@ def test_every_delayed_message_is_delivered_once_at_its_time(
     start: type[Started], actions: list[tuple[str, Any]], together: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trimming, "PUT_AGAIN_MAX", together)
+        patch.setattr(retention, "PUT_AGAIN_MAX", together)
         patch.setattr(timetable, "_BLOCK_MAX", 2)
         story = Story(start)
         for action in actions:

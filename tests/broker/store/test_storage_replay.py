@@ -23,15 +23,14 @@ from rmqpull_broker.core.pulling.consumer_offsets import (
     update_offset,
 )
 from rmqpull_broker.core.sending.delays import deliver_due
-from rmqpull_broker.core.sending.sending import Published, Sender
-from rmqpull_broker.core.sending.staging import CommittedStage, drop, stage, store_next
-from rmqpull_broker.core.sending.staging import commit as commit_stages
+from rmqpull_broker.core.sending.sender import Published, Sender
+from rmqpull_broker.core.sending.stage_commands import CommittedStage, drop, stage, store_next
+from rmqpull_broker.core.sending.stage_commands import commit as commit_stages
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, check_transactions, end_transaction
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import BatchId, ColumnsStored, Fact, LostRange, RowsStored
-from rmqpull_broker.core.state.ports import Span
-from rmqpull_broker.core.state.retention import RetentionLimits
-from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.core.state.ports import RetentionLimits, Span
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import StorageOptions
 

@@ -10,7 +10,7 @@ import pytest
 
 from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.model import Bounds, MessageQueue
-from rmqpull_broker.core.state.retention import RetentionLimits
+from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import StorageOptions

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rmqpull_broker.core.admin.naming import check_group_name, is_creatable_group, is_system_group
 from rmqpull_broker.core.errors import BadRequest, ConsumerGroupNotFound
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import GroupDeleted, GroupPut
+from rmqpull_broker.core.state.names import check_group_name, is_creatable_group, is_system_group
 
 RETRY_QUEUES_MAX = 1024
 

@@ -1,17 +1,17 @@
-"""Commands on topics (rules 3.9)."""
+"""Commands on topics (rules 3.9), and their queues in a route (rules 5.8)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
-from rmqpull_broker.core.admin.naming import check_topic_name, check_topic_spelling, is_system_topic
 from rmqpull_broker.core.errors import BadRequest, IllegalTopic, TopicNotFound
 from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig, TopicType
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import TopicDeleted, TopicPut
-from rmqpull_broker.core.state.system_topics import TBW102
+from rmqpull_broker.core.state.names import TBW102, check_topic_name, check_topic_spelling, is_system_topic
 
 PERM_MAX = 7
 
@@ -109,3 +109,54 @@ def _described(topic: TopicConfig) -> str:
     read, write, topic_type = _shape(topic)
     queues = f"{read}" if read == write else f"{read} read and {write} write"
     return f"{queues} queues of type {topic_type.value}"
+
+
+_READ_WRITE = PERM_READ | PERM_WRITE
+
+_PLAIN_TYPES = (TopicType.NORMAL, TopicType.FIFO, TopicType.DELAY, TopicType.TRANSACTION)
+
+
+class RouteQueue(NamedTuple):
+    """One queue on each broker. ``perm`` holds the bits for reading and writing, or none of them."""
+
+    queue_id: int
+    perm: int
+
+
+def route_queues(topic: TopicConfig, broker_permission: int) -> list[RouteQueue]:
+    """The queues of a topic on one broker by their own ids, each with what may be done with it.
+
+    Apache's proxy counts those for both last, so that its ids are not the queues' own when the numbers differ; it does
+    not look at them when it is asked for messages, and a puller's are looked at. A topic that may be neither read nor
+    written has queues all the same, at least one.
+    """
+    return [RouteQueue(queue_id, perm) for queue_id, perm in enumerate(_permissions(topic, broker_permission))]
+
+
+def _permissions(topic: TopicConfig, broker_permission: int) -> Iterator[int]:
+    perm = topic.perm & broker_permission & _READ_WRITE
+    read, write = topic.read_queue_nums, topic.write_queue_nums
+    if perm == _READ_WRITE:
+        both = min(read, write)
+        yield from [_READ_WRITE] * both
+        yield from [PERM_READ] * (read - both)
+        yield from [PERM_WRITE] * (write - both)
+    elif perm:
+        yield from [perm] * (read if perm == PERM_READ else write)
+    else:
+        yield from [0] * max(1, read, write)
+
+
+def assigned_queue_ids(topic: TopicConfig, broker_permission: int, *, fifo: bool) -> list[int]:
+    """The queues of one broker that every member of a group is told to receive from (rules 5.9).
+
+    Queue id -1 stands for all of them; a FIFO group gets each by its id. Empty when there is nothing to read.
+    """
+    if not topic.perm & broker_permission & PERM_READ or topic.read_queue_nums == 0:
+        return []
+    return list(range(topic.read_queue_nums)) if fifo else [-1]
+
+
+def accepted_types(topic: TopicConfig) -> tuple[TopicType, ...]:
+    """The types of messages that a topic takes; MIXED stands for all others."""
+    return _PLAIN_TYPES if topic.topic_type is TopicType.MIXED else (topic.topic_type,)

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 from rmqpull_broker.core.admin.groups import ensure_group
 from rmqpull_broker.core.admin.topics import ensure_retry_topic
-from rmqpull_broker.core.clients.channels import ClientChannel
-from rmqpull_broker.core.clients.consumer_registry import ConsumerData, ConsumerIdsChanged, ConsumerRegistry
-from rmqpull_broker.core.clients.producer_registry import ProducerRegistry
+from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData, ConsumerIdsChanged
+from rmqpull_broker.core.clients.registries import ConsumerRegistry, ProducerRegistry
 from rmqpull_broker.core.errors import ConsumerGroupNotFound, IllegalConsumerGroup
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.system_topics import RETRY_PREFIX
+from rmqpull_broker.core.state.names import RETRY_PREFIX
 
 FINGERPRINTS_MAX = 10_000
 """Groups whose last fingerprint is remembered; beyond it the oldest is forgotten."""

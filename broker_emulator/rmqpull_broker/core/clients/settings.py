@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rmqpull_broker.core.clients.channels import ClientChannel
-from rmqpull_broker.core.clients.consumer_registry import ConsumerData, ConsumeType
+from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData, ConsumeType
 from rmqpull_broker.core.errors import InternalError
 from rmqpull_broker.core.limits import RECONSUME_TIMES_MAX
 from rmqpull_broker.core.model import GroupConfig

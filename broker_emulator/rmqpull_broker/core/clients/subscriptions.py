@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from rmqpull_broker.core.errors import IllegalFilterExpression
-from rmqpull_broker.core.filters.filtering import TAG, MessageFilter, parse_filter, parse_tags
+from rmqpull_broker.core.filters.message_filter import TAG, MessageFilter, parse_filter, parse_tags
 
 DEAD_FILTER_MS_MAX = 24 * 3_600_000
 """``filterDataCleanTimeSpan``: how long the filter of a topic that nobody subscribes to any more is remembered."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.core.state.broker_state import BrokerState
 
 
 class BoundaryType(enum.Enum):

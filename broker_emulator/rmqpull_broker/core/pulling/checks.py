@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rmqpull_broker.core.admin.groups import find_or_create_group
-from rmqpull_broker.core.admin.naming import is_system_group
-from rmqpull_broker.core.clients.consumer_registry import ConsumerGroupInfo, ConsumerRegistry, ConsumeType, MessageModel
+from rmqpull_broker.core.clients.members import ConsumerGroupInfo, ConsumeType, MessageModel
+from rmqpull_broker.core.clients.registries import ConsumerRegistry
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData, is_tag_type
 from rmqpull_broker.core.errors import (
     BadRequest,
@@ -27,7 +27,7 @@ from rmqpull_broker.core.errors import (
     TooManyRequests,
     TopicNotFound,
 )
-from rmqpull_broker.core.filters.filtering import (
+from rmqpull_broker.core.filters.message_filter import (
     EVERYTHING,
     TAG,
     MessageFilter,
@@ -37,7 +37,7 @@ from rmqpull_broker.core.filters.filtering import (
     parse_tags,
     seeing,
 )
-from rmqpull_broker.core.messages.stored_properties import same_in_all
+from rmqpull_broker.core.messages.message_properties import same_in_all
 from rmqpull_broker.core.model import PERM_READ, GroupConfig, TopicConfig
 from rmqpull_broker.core.pulling.consumer_offsets import answer_reset
 from rmqpull_broker.core.pulling.request import (
@@ -50,6 +50,7 @@ from rmqpull_broker.core.pulling.request import (
 )
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import OffsetsCommitted
+from rmqpull_broker.core.state.names import is_system_group
 
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rmqpull_broker.core.errors import TooManyRequests
-from rmqpull_broker.core.filters.filtering import MessageFilter
+from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.model import MessageQueue
 
 PARKED_PULLS_MAX = 100_000

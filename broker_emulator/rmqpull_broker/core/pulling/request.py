@@ -8,10 +8,11 @@ import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rmqpull_broker.core.clients.consumer_registry import ConsumerRegistry, ConsumeType, MessageModel
+from rmqpull_broker.core.clients.members import ConsumeType, MessageModel
+from rmqpull_broker.core.clients.registries import ConsumerRegistry
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData
 from rmqpull_broker.core.errors import BrokerError
-from rmqpull_broker.core.filters.filtering import EVERYTHING, MessageFilter
+from rmqpull_broker.core.filters.message_filter import EVERYTHING, MessageFilter
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.answers import MASTER, ReadRole
 

@@ -26,8 +26,8 @@ from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties, level_delays_ms
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored, Settled
+from rmqpull_broker.core.state.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqpull_broker.core.state.pending import DUE_MS, PENDING_MAX, due_ms_of, read_waiting
-from rmqpull_broker.core.state.system_topics import SCHEDULE_TOPIC, TIMER_TOPIC
 
 PRECISION_MS = 1_000
 DELIVERIES_MAX = 1_000

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from rmqpull_broker.core.admin.groups import find_or_create_group
-from rmqpull_broker.core.admin.naming import RETRY_TOPIC_LENGTH_MAX
 from rmqpull_broker.core.admin.topics import ensure_retry_topic
 from rmqpull_broker.core.errors import ConsumerGroupNotFound, Forbidden, InternalError
 from rmqpull_broker.core.limits import RECONSUME_TIMES_MAX
@@ -27,7 +26,7 @@ from rmqpull_broker.core.model import PERM_WRITE, GroupConfig, Message, MessageQ
 from rmqpull_broker.core.properties import level_delays_ms
 from rmqpull_broker.core.sending.storing import Placed
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.system_topics import DLQ_PREFIX, RETRY_PREFIX
+from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX, RETRY_TOPIC_LENGTH_MAX
 
 DLQ_QUEUE_NUMS = 1
 FIRST_LEVEL = 3

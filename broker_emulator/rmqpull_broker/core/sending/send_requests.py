@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rmqpull_broker.core import limits
-from rmqpull_broker.core.admin.naming import check_topic_spelling
 from rmqpull_broker.core.errors import BadRequest, Forbidden, InternalError
-from rmqpull_broker.core.messages.stored_properties import stored_properties_bytes
+from rmqpull_broker.core.messages.message_properties import stored_properties_bytes
 from rmqpull_broker.core.model import PERM_INHERIT, PERM_READ, PERM_WRITE, Message, MessageQueue, TopicConfig
 from rmqpull_broker.core.sending import refusals
-from rmqpull_broker.core.sending.sending import AutoCreation, Sender, check_in_service
+from rmqpull_broker.core.sending.sender import AutoCreation, Sender, check_in_service
 from rmqpull_broker.core.sending.storing import Placed, Sent, store_messages
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.system_topics import RETRY_PREFIX, SEND_FORBIDDEN, TBW102
+from rmqpull_broker.core.state.names import RETRY_PREFIX, SEND_FORBIDDEN, TBW102, check_topic_spelling
 
 USUAL_CREATION = AutoCreation(TBW102)
 

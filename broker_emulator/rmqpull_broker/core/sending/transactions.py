@@ -25,8 +25,8 @@ from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.sending.delays import real_queue
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored, Settled
+from rmqpull_broker.core.state.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 from rmqpull_broker.core.state.pending import CHECK_TIMES, IMMUNITY, PENDING_MAX, Place, immunity_seconds, read_waiting
-from rmqpull_broker.core.state.system_topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 
 CHECKS_MAX = 1_000
 """Half messages that one command looks at; the others are left to the next one."""

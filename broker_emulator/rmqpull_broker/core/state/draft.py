@@ -10,6 +10,7 @@ from __future__ import annotations
 from rmqpull_broker.core.errors import BadRequest, ConsumerGroupNotFound, TopicNotFound
 from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.facts import (
     BatchId,
     CallStaged,
@@ -27,10 +28,9 @@ from rmqpull_broker.core.state.facts import (
     TopicDeleted,
     TopicPut,
 )
+from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX
 from rmqpull_broker.core.state.pending import Delayed, Place, Waiting
 from rmqpull_broker.core.state.stages import Committed, Stage
-from rmqpull_broker.core.state.state import BrokerState
-from rmqpull_broker.core.state.system_topics import HALF_TOPIC, STAGE_PREFIX
 
 
 class Draft:

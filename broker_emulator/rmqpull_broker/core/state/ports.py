@@ -9,7 +9,17 @@ import pyarrow as pa
 
 from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
-from rmqpull_broker.core.state.retention import RetentionLimits
+
+
+class RetentionLimits(NamedTuple):
+    """How long messages are kept at least, in milliseconds, and how many bytes of log at most; None for any number."""
+
+    reserved_ms: int
+    log_bytes_max: int | None = None
+
+    def is_expired(self, newest_store_ms: int, now_ms: int) -> bool:
+        """Whether nothing that was stored until then needs to be kept."""
+        return newest_store_ms + self.reserved_ms < now_ms
 
 
 class Span(NamedTuple):

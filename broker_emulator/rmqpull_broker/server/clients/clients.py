@@ -10,11 +10,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from rmqpull_broker.core.clients.channels import CHANNEL_EXPIRED_TIMEOUT_MS, SCAN_INTERVAL_MS, ClientChannel
-from rmqpull_broker.core.clients.consumer_registry import ConsumerData, ConsumerRegistry
 from rmqpull_broker.core.clients.heartbeats import Heartbeat, Heartbeats
-from rmqpull_broker.core.clients.producer_registry import ProducerRegistry
+from rmqpull_broker.core.clients.members import (
+    CHANNEL_EXPIRED_TIMEOUT_MS,
+    SCAN_INTERVAL_MS,
+    ClientChannel,
+    ConsumerData,
+)
 from rmqpull_broker.core.clients.queue_locks import QueueLocks
+from rmqpull_broker.core.clients.registries import ConsumerRegistry, ProducerRegistry
 from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.errors import TooManyRequests, UnrecognizedClientType
 from rmqpull_broker.core.model import GroupConfig

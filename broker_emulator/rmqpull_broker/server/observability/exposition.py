@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.ports import Storage
-from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.server.runtime.metrics import Histogram, Metrics
 from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.server.wire.status import code_name

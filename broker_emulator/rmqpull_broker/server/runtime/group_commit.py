@@ -10,12 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 from rmqpull_broker.core.errors import BrokerError, ServiceNotAvailable, TooManyRequests
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
-from rmqpull_broker.core.state.ports import LogRange, Storage
-from rmqpull_broker.core.state.retention import RetentionLimits, limits_of
-from rmqpull_broker.core.state.state import BrokerState
-from rmqpull_broker.core.state.trimming import Trimming
+from rmqpull_broker.core.state.ports import LogRange, RetentionLimits, Storage
+from rmqpull_broker.core.state.retention import Trimming, limits_of
 from rmqpull_broker.server.runtime.upkeep import Upkeep
 
 COMMANDS_WAITING_MAX = 10_000

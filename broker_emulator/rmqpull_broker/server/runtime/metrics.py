@@ -12,9 +12,9 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqpull_broker.core.pulling.messages import Pulled
+from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored, TopicDeleted
-from rmqpull_broker.core.state.system_topics import STAGE_PREFIX
+from rmqpull_broker.core.state.names import STAGE_PREFIX
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 GROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 10_000)

@@ -8,12 +8,12 @@ from typing import TypeVar
 
 from rmqpull_broker.core.clients.heartbeats import draft_groups
 from rmqpull_broker.core.errors import ClientIdRequired, IllegalPollingTime
-from rmqpull_broker.core.filters.filtering import MessageFilter
+from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.model import GroupConfig, MessageQueue
 from rmqpull_broker.core.pulling.parking import ParkedPull
-from rmqpull_broker.core.sending.sending import Sender
+from rmqpull_broker.core.sending.sender import Sender
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.server.clients.clients import Clients
 from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.runtime.faults import Faults

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from rmqpull_broker.core.errors import BadRequest, ServiceNotAvailable
-from rmqpull_broker.core.sending import staging
-from rmqpull_broker.core.sending.sending import Sender
+from rmqpull_broker.core.sending import stage_commands
+from rmqpull_broker.core.sending.sender import Sender
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.facts import BatchId, CallStaged, Fact, StagesCommitted
-from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.runtime.alarm import Alarm
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
@@ -130,7 +130,7 @@ class StageWork:
         while (stage := self._state.stages.find(stage_id)) is not None and stage.batch.writer not in failed:
             try:
                 dropped = await self._group_commit.execute(
-                    lambda draft: staging.store_next(draft, self._sender, stage_id, self._clock.wall_ms())
+                    lambda draft: stage_commands.store_next(draft, self._sender, stage_id, self._clock.wall_ms())
                 )
             except Exception as error:  # noqa: BLE001 (whatever it is: what is committed must be stored)
                 _logger.warning("stage %s is committed, could not be stored and is tried again: %s", stage_id, error)
@@ -150,7 +150,7 @@ class StageWork:
             # Before it is dropped, so that a stage that is made meanwhile has its own.
             del self._deadlines[batch]
             try:
-                dropped = await self._group_commit.execute(partial(staging.drop, batch=batch))
+                dropped = await self._group_commit.execute(partial(stage_commands.drop, batch=batch))
             except Exception as error:  # noqa: BLE001 (whatever it is: no stage may stay for ever)
                 _logger.warning("stages of transaction %s could not be dropped and are tried again: %s", batch, error)
                 self._deadlines.setdefault(batch, self._clock.passing_ms() + RETRY_MS)

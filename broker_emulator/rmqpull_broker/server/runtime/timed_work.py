@@ -8,7 +8,7 @@ from collections.abc import Callable
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.transactions import TransactionCheck, check_transactions
-from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.runtime.alarm import Alarm
 from rmqpull_broker.server.runtime.group_commit import GroupCommit

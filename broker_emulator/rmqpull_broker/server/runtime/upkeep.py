@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.ports import Job, Storage
-from rmqpull_broker.core.state.state import BrokerState
 
 _logger = logging.getLogger(__name__)
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from rmqpull_broker.core.admin.naming import in_namespace
 from rmqpull_broker.core.errors import BadRequest
-from rmqpull_broker.core.filters.filtering import SQL92, TAG
+from rmqpull_broker.core.filters.message_filter import SQL92, TAG
 from rmqpull_broker.core.limits import RESERVED_PROPERTY_KEYS
 from rmqpull_broker.core.model import (
     PERM_READ,
@@ -22,9 +21,10 @@ from rmqpull_broker.core.model import (
     StoredMessage,
 )
 from rmqpull_broker.core.sending import refusals
-from rmqpull_broker.core.sending.sending import RECONSUME_TIME
+from rmqpull_broker.core.sending.sender import RECONSUME_TIME
 from rmqpull_broker.core.sending.transactions import TransactionCheck
 from rmqpull_broker.core.state.facts import BatchId
+from rmqpull_broker.core.state.names import in_namespace
 from rmqpull_broker.core.state.pending import IMMUNITY
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc

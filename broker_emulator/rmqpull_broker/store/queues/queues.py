@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
-from rmqpull_broker.core.state.ports import LogRange, Span
-from rmqpull_broker.core.state.retention import RetentionLimits
-from rmqpull_broker.core.state.system_topics import DELAY_TOPICS
+from rmqpull_broker.core.state.names import DELAY_TOPICS
+from rmqpull_broker.core.state.ports import LogRange, RetentionLimits, Span
 from rmqpull_broker.store.log.rows import LoggedRows
 from rmqpull_broker.store.queues.chunks import FreshChunk, SavedChunk
 from rmqpull_broker.store.queues.queue import ConsumeQueue

@@ -19,10 +19,10 @@ from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.consumer_offsets import answer_reset, commit_offsets, reset_offsets
 from rmqpull_broker.core.sending.queue_selection import queue_of_group
 from rmqpull_broker.core.sending.send_back import SendBack
-from rmqpull_broker.core.sending.sending import Published
+from rmqpull_broker.core.sending.sender import Published
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import GroupPut, OffsetsReset
-from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.store.queues.queues import ConsumeQueues
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ import pytest
 
 from rmqpull_broker.core.admin.groups import put_group
 from rmqpull_broker.core.clients import heartbeats
-from rmqpull_broker.core.clients.channels import ClientChannel
-from rmqpull_broker.core.clients.consumer_registry import ConsumerData, ConsumerIdsChanged, ConsumerRegistry
 from rmqpull_broker.core.clients.heartbeats import Heartbeat, HeartbeatAnswer, Heartbeats, draft_groups
-from rmqpull_broker.core.clients.producer_registry import ProducerRegistry
+from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData, ConsumerIdsChanged
+from rmqpull_broker.core.clients.registries import ConsumerRegistry, ProducerRegistry
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData
 from rmqpull_broker.core.model import GroupConfig, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqpull_broker.core.clients.channels import ClientChannel
-from rmqpull_broker.core.clients.consumer_registry import ConsumeType
+from rmqpull_broker.core.clients.members import ClientChannel, ConsumeType
 from rmqpull_broker.core.clients.settings import (
     RETRY_DELAYS_MS,
     ClientProfile,

@@ -12,7 +12,7 @@ from rmqpull_broker.core.clients.subscriptions import (
     subscription_data,
 )
 from rmqpull_broker.core.errors import IllegalFilterExpression
-from rmqpull_broker.core.filters.filtering import SQL92, TAG, MessageFilter, TagFilter
+from rmqpull_broker.core.filters.message_filter import SQL92, TAG, MessageFilter, TagFilter
 
 DAY_MS = 86_400_000
 

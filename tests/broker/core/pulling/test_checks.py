@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqpull_broker.core.clients.consumer_registry import ConsumeType, MessageModel
+from rmqpull_broker.core.clients.members import ConsumeType, MessageModel
 from rmqpull_broker.core.errors import BadRequest
-from rmqpull_broker.core.filters.filtering import parse_tags
+from rmqpull_broker.core.filters.message_filter import parse_tags
 from rmqpull_broker.core.pulling.answers import ReadRole
 from rmqpull_broker.core.pulling.checks import CHECKS
 from rmqpull_broker.core.pulling.request import PullSysFlag, PullVerdict

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqpull_broker.core.clients.consumer_registry import ConsumerRegistry, ConsumeType, MessageModel
-from rmqpull_broker.core.filters.filtering import EVERYTHING, parse_tags
+from rmqpull_broker.core.clients.members import ConsumeType, MessageModel
+from rmqpull_broker.core.clients.registries import ConsumerRegistry
+from rmqpull_broker.core.filters.message_filter import EVERYTHING, parse_tags
 from rmqpull_broker.core.messages.columns import from_rows
 from rmqpull_broker.core.model import GroupConfig, Message, StoredMessage
 from rmqpull_broker.core.pulling.answers import ReadRole

@@ -29,9 +29,9 @@ from rmqpull_broker.core.pulling.consumer_offsets import (
     reset_offsets,
     update_offset,
 )
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import OffsetsCommitted, OffsetsReset, QueuesTrimmed, TopicPut
-from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.store.queues.queues import ConsumeQueues
 
 if TYPE_CHECKING:

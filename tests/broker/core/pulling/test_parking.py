@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.errors import TooManyRequests
-from rmqpull_broker.core.filters.filtering import EVERYTHING, TagFilter
+from rmqpull_broker.core.filters.message_filter import EVERYTHING, TagFilter
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.pulling import parking as holding
+from rmqpull_broker.core.pulling import parking
 from rmqpull_broker.core.pulling.parking import Holding, HoldingRules, ParkedPull
 
 FIRST, SECOND = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
@@ -116,7 +116,7 @@ def test_deadlines_keep_their_order_when_most_pulls_are_answered() -> None:
 
 
 def test_too_many_parked_pulls_are_refused_until_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holding, "PARKED_PULLS_MAX", 2)
+    monkeypatch.setattr(parking, "PARKED_PULLS_MAX", 2)
     parked = Holding()
     pull = ParkedPull([FIRST], EVERYTHING, 100)
     tickets = [parked.park(pull, NOW_MS), parked.park(pull, NOW_MS)]
@@ -250,7 +250,7 @@ def test_an_arrival_is_judged_once_for_each_different_filter(monkeypatch: pytest
 
 
 class Model:
-    """The rules of holding, as a list that is looked through from end to end."""
+    """The rules of parking, as a list that is looked through from end to end."""
 
     def __init__(self) -> None:
         self.pulls: dict[int, tuple[ParkedPull, int]] = {}

@@ -14,7 +14,7 @@ from rmqpull_broker.core.model import PERM_READ, GroupConfig, Message, MessageQu
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.send_requests import SendRequest, send_request
-from rmqpull_broker.core.sending.sending import AutoCreation
+from rmqpull_broker.core.sending.sender import AutoCreation
 from rmqpull_broker.core.sending.storing import Sent
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.state.retention import ClosedSegment, RetentionLimits, kept_from, limits_of
+from rmqpull_broker.core.state.ports import RetentionLimits
+from rmqpull_broker.core.state.retention import ClosedSegment, kept_from, limits_of
 
 HOUR_MS = 3_600_000
 CLOSED = [ClosedSegment(0, 100, 1_000), ClosedSegment(100, 200, 2_000), ClosedSegment(200, 300, 3_000)]

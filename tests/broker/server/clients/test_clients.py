@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqpull_broker.core.clients.channels import ClientChannel
-from rmqpull_broker.core.clients.consumer_registry import ConsumerData
+from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData
 from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData
 from rmqpull_broker.core.errors import TooManyRequests, UnrecognizedClientType

@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.facts import OffsetsCommitted, RowsStored
-from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.grpc.listening import PortUnavailable
 from rmqpull_broker.server.observability import exposition

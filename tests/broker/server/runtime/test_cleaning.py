@@ -17,10 +17,10 @@ from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
-from rmqpull_broker.core.sending.sending import Sender
+from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, end_transaction
-from rmqpull_broker.core.state import trimming
-from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.core.state import retention
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.cleaning import Cleaning
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
@@ -185,7 +185,7 @@ def test_a_full_disk_lets_messages_above_the_size_limit_go_although_a_pass_store
 
 
 def test_what_cannot_be_stored_again_keeps_its_segment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trimming, "PUT_AGAIN_MAX", 1)
+    monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 1)
 
     async def story() -> None:
         full = Full(waiting=9)
@@ -221,7 +221,7 @@ def test_a_write_that_fails_loses_nothing_that_waits() -> None:
 
 
 def test_a_broker_that_stops_does_not_wait_for_a_whole_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trimming, "PUT_AGAIN_MAX", 1)
+    monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 1)
 
     async def story() -> None:
         full = Full(waiting=9)

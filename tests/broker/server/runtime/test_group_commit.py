@@ -14,10 +14,10 @@ from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.errors import ConsumerGroupNotFound, ServiceNotAvailable, TooManyRequests
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.pulling.consumer_offsets import update_offset
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact, RowsStored
 from rmqpull_broker.core.state.ports import LogRange
-from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.server.runtime import group_commit
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.store.memory_storage import MemoryStorage

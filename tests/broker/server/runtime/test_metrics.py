@@ -10,7 +10,7 @@ import pytest
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.pulling.answers import PullStatus
-from rmqpull_broker.core.pulling.messages import Pulled
+from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.state.facts import ColumnsStored, GroupDeleted, QueuePart, RowsStored, TopicDeleted
 from rmqpull_broker.server.runtime.metrics import Histogram, Metrics
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2

@@ -9,12 +9,13 @@ from itertools import pairwise
 import pytest
 
 from rmqpull_broker.core.errors import IllegalPollingTime
-from rmqpull_broker.core.filters.filtering import EVERYTHING, TagFilter
+from rmqpull_broker.core.filters.message_filter import EVERYTHING, TagFilter
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.pulling.parking import LONG_POLLING, HoldingRules, ParkedPull
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
-from rmqpull_broker.core.sending.sending import Sender
+from rmqpull_broker.core.sending.sender import Sender
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.facts import (
     Fact,
     GroupPut,
@@ -25,7 +26,6 @@ from rmqpull_broker.core.state.facts import (
     TopicDeleted,
     TopicPut,
 )
-from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.server.clients.clients import Clients
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.faults import Faults

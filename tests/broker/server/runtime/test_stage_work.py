@@ -15,12 +15,12 @@ from rmqpull_broker.core.errors import ServiceNotAvailable
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
-from rmqpull_broker.core.sending.sending import Published, Sender
-from rmqpull_broker.core.sending.staging import CommittedStage, commit, stage
+from rmqpull_broker.core.sending.sender import Published, Sender
+from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, stage
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import BatchId, CallStaged, Fact, QueuePart, StagesCommitted
 from rmqpull_broker.core.state.ports import LogRange
-from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.stage_work import RETRY_MS, TIMEOUT_MS, StageWork

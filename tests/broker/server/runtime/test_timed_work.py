@@ -11,10 +11,10 @@ from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.sending.delays import delayed
 from rmqpull_broker.core.sending.transactions import TransactionCheck, half
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact, RowsStored
 from rmqpull_broker.core.state.ports import LogRange
-from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.timed_work import TimedWork

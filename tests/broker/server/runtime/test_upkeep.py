@@ -11,11 +11,10 @@ import pytest
 from rmqpull_broker.core.errors import ServiceNotAvailable
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact, QueuesTrimmed, ResetsAnswered, RowsStored, TopicDeleted, TopicPut
-from rmqpull_broker.core.state.ports import Job, LogRange, Snapshotted
-from rmqpull_broker.core.state.retention import RetentionLimits
-from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.core.state.ports import Job, LogRange, RetentionLimits, Snapshotted
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.cleaning import INTERVAL_MS, Cleaning
 from rmqpull_broker.server.runtime.group_commit import GroupCommit

@@ -7,7 +7,7 @@ import pytest
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.state.facts import ColumnsStored, QueuePart, RowsStored
-from rmqpull_broker.core.state.retention import RetentionLimits
+from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.queues.queues import ConsumeQueues
 
 FIRST, SECOND = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))

@@ -6,7 +6,7 @@ from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultReport
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import GroupConfig, TopicConfig, TopicType
-from rmqpull_broker.core.pulling.progress import QueueProgress
+from rmqpull_broker.core.pulling.consumer_offsets import QueueProgress
 from rmqpull_broker.server.clients.clients import Clients
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.wire.codec import column_queue_to

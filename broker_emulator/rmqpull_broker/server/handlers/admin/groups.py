@@ -8,7 +8,7 @@ from rmqpull_broker.core.admin import groups
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.properties import NOT_SERVED, changes_nothing
-from rmqpull_broker.core.pulling.progress import group_progress
+from rmqpull_broker.core.pulling.consumer_offsets import group_progress
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.handlers.admin.codec import clients_to, group_to, progress_to
 from rmqpull_broker.server.runtime.service import Caller, Service

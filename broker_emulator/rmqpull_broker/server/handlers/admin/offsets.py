@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset
-from rmqpull_broker.core.pulling.progress import queue_progress
+from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset, queue_progress
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import column_queue_to

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rmqpull_broker.core.admin import topics
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
 from rmqpull_broker.core.pulling.bounds import store_time_ms
-from rmqpull_broker.core.pulling.progress import groups_on
+from rmqpull_broker.core.pulling.consumer_offsets import groups_on
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.handlers.admin.codec import topic_to, topic_type_from
 from rmqpull_broker.server.runtime.service import Caller, Service

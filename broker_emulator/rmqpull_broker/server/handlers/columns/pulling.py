@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rmqpull_broker.core.admin.naming import check_group_name
 from rmqpull_broker.core.errors import BadRequest
-from rmqpull_broker.core.filters.filtering import EVERYTHING, MessageFilter
+from rmqpull_broker.core.filters.message_filter import EVERYTHING, MessageFilter
 from rmqpull_broker.core.messages.columns import pulled_columns
-from rmqpull_broker.core.pulling import columns as columns_pull
+from rmqpull_broker.core.pulling import column_pull as columns_pull
 from rmqpull_broker.core.pulling.checks import check_pull
-from rmqpull_broker.core.pulling.columns import ColumnPull, begin_columns, waits
-from rmqpull_broker.core.pulling.messages import Pulled
+from rmqpull_broker.core.pulling.column_pull import ColumnPull, begin_columns, waits
+from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.pulling.request import PullRequest, Surroundings
+from rmqpull_broker.core.state.names import check_group_name
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import column_queue_from, expression_type_from
 from rmqpull_broker.server.wire.limits import PULL_BYTES_MAX, PULL_ROWS_MAX

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqpull_broker.core.sending import staging
+from rmqpull_broker.core.sending import stage_commands
 from rmqpull_broker.core.sending.commits import Outcome
 from rmqpull_broker.core.state.facts import CommitRecord
 from rmqpull_broker.server.runtime.service import Caller, Service
@@ -21,7 +21,7 @@ async def stage_columns(service: Service, request: rpc.StageColumnsRequest, call
     service.stage_work.check(request.timeout_ms)
     published = published_of(request, caller.host)
     is_staged = await service.group_commit.execute(
-        lambda draft: staging.stage(
+        lambda draft: stage_commands.stage(
             draft,
             service.sender,
             batch,
@@ -53,9 +53,9 @@ async def commit_stages(service: Service, request: rpc.CommitStagesRequest, call
     Answers when all of them can be read, also when an earlier call committed the transaction.
     """
     batch = batch_id_of(request.transaction)
-    named = [staging.CommittedStage(stage.stage_id, stage.call_count) for stage in request.stages]
+    named = [stage_commands.CommittedStage(stage.stage_id, stage.call_count) for stage in request.stages]
     record = _record_of(request.record) if request.HasField("record") else None
-    outcome = await service.group_commit.execute(lambda draft: staging.commit(draft, batch, named, record))
+    outcome = await service.group_commit.execute(lambda draft: stage_commands.commit(draft, batch, named, record))
     await service.stage_work.stored(batch)
     return rpc.CommitStagesResponse(
         status=OK, was_committed=outcome is not Outcome.NEW, was_compared=outcome is Outcome.DONE
@@ -72,5 +72,5 @@ async def drop_stages(service: Service, request: rpc.DropStagesRequest, caller: 
     Answers when they are deleted. A transaction that is committed keeps its messages.
     """
     batch = batch_id_of(request.transaction)
-    await service.execute(lambda draft: staging.drop(draft, batch))
+    await service.execute(lambda draft: stage_commands.drop(draft, batch))
     return rpc.DropStagesResponse(status=OK)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqpull_broker.core.admin.naming import check_group_name
+from rmqpull_broker.core.state.names import check_group_name
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import name_of
 from rmqpull_broker.server.wire.status import OK

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from rmqpull_broker.core.admin.naming import check_group_name, check_topic_name
-from rmqpull_broker.core.filters.filtering import MessageFilter
+from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.pulling.answers import CLIENT_STATUSES, PullStatus
 from rmqpull_broker.core.pulling.checks import begin_pull
-from rmqpull_broker.core.pulling.messages import Pulled, pull_messages
+from rmqpull_broker.core.pulling.message_pull import Pulled, pull_messages
 from rmqpull_broker.core.pulling.request import PullRequest, PullSysFlag, Surroundings
+from rmqpull_broker.core.state.names import check_group_name, check_topic_name
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import expression_type_from, message_to, name_of, queue_from
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rmqpull_broker.core.admin.naming import check_group_name, check_topic_name
-from rmqpull_broker.core.admin.routes import accepted_types, assigned_queue_ids, route_queues
+from rmqpull_broker.core.admin.topics import accepted_types, assigned_queue_ids, route_queues
 from rmqpull_broker.core.errors import Forbidden
+from rmqpull_broker.core.state.names import check_group_name, check_topic_name
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import endpoints_to, name_of, permission_to
 from rmqpull_broker.server.wire.status import OK

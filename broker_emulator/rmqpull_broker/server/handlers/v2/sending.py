@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from rmqpull_broker.core.admin.naming import check_topic_name
 from rmqpull_broker.core.errors import (
     IllegalOperation,
     InvalidTransactionId,
@@ -16,6 +15,7 @@ from rmqpull_broker.core.errors import (
 from rmqpull_broker.core.model import Message, TopicType
 from rmqpull_broker.core.sending import delays, transactions
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd
+from rmqpull_broker.core.state.names import check_topic_name
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import message_from, name_of
 from rmqpull_broker.server.wire.status import OK

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 
-from rmqpull_broker.core.admin.naming import check_group_name, check_topic_name
-from rmqpull_broker.core.clients.channels import ClientChannel
-from rmqpull_broker.core.clients.consumer_registry import ConsumerData
+from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData
 from rmqpull_broker.core.clients.settings import (
     ClientProfile,
     CustomizedBackoff,
@@ -30,8 +28,9 @@ from rmqpull_broker.core.errors import (
     InvalidClientProperties,
     TooManyRequests,
 )
-from rmqpull_broker.core.filters.filtering import SQL92, TAG
+from rmqpull_broker.core.filters.message_filter import SQL92, TAG
 from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.state.names import check_group_name, check_topic_name
 from rmqpull_broker.server.clients.telemetry_stream import TelemetryStream
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import name_of

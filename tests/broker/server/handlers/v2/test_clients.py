@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqpull_broker.core.clients.channels import ClientChannel
-from rmqpull_broker.core.clients.consumer_registry import ConsumerData
+from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData
 from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.errors import UnrecognizedClientType
 from rmqpull_broker.server.handlers.v2.clients import heartbeat

@@ -22,7 +22,7 @@ from rmqpull_broker.core.model import PERM_READ, BodyEncoding, Message, MessageQ
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.queue_selection import queue_of_group
-from rmqpull_broker.core.sending.sending import AutoCreation, Published
+from rmqpull_broker.core.sending.sender import AutoCreation, Published
 from rmqpull_broker.core.state.draft import Draft
 
 if TYPE_CHECKING:

@@ -2,14 +2,14 @@
 
 import pytest
 
-from rmqpull_broker.core.admin.naming import (
+from rmqpull_broker.core.errors import IllegalConsumerGroup, IllegalTopic
+from rmqpull_broker.core.state.names import (
     check_group_name,
     check_topic_name,
     check_topic_spelling,
     in_namespace,
     is_creatable_group,
 )
-from rmqpull_broker.core.errors import IllegalConsumerGroup, IllegalTopic
 
 BLANK = "The specified {} is blank."
 CHARACTERS = "The specified {} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"

@@ -14,7 +14,7 @@ from rmqpull_broker.core.errors import FilterNotSupported, IllegalFilterExpressi
 from rmqpull_broker.core.filters import sql92_grammar
 from rmqpull_broker.core.filters.java_values import NotComparable, trim
 from rmqpull_broker.core.filters.sql92 import Expression, property_names
-from rmqpull_broker.core.messages.property_columns import combinations, property_column
+from rmqpull_broker.core.messages.message_properties import combinations, property_column
 
 TAG = "TAG"
 SQL92 = "SQL92"

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core import limits
-from rmqpull_broker.core.admin.naming import check_topic_name
 from rmqpull_broker.core.admin.topics import create_on_send, ensure_retry_topic
 from rmqpull_broker.core.errors import BadRequest, BrokerError, Forbidden, InternalError, MessageCorrupted
 from rmqpull_broker.core.messages import columns
@@ -40,7 +39,7 @@ from rmqpull_broker.core.sending.send_back import SendBack, retried, returned
 from rmqpull_broker.core.sending.storing import Placed, Sent, store_messages
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import ColumnsStored, QueuePart
-from rmqpull_broker.core.state.system_topics import DLQ_PREFIX, RETRY_PREFIX
+from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX, check_topic_name
 
 RECONSUME_TIME = "RECONSUME_TIME"
 DEFAULT_TOPIC_QUEUE_NUMS = 4

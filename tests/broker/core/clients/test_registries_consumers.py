@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from rmqpull_broker.core.clients import channels, consumer_registry
-from rmqpull_broker.core.clients.channels import ClientChannel
-from rmqpull_broker.core.clients.consumer_registry import (
+from rmqpull_broker.core.clients import members, registries
+from rmqpull_broker.core.clients.members import (
+    ClientChannel,
     ConsumeFromWhere,
     ConsumerData,
     ConsumerIdsChanged,
-    ConsumerRegistry,
     ConsumeType,
     MessageModel,
 )
+from rmqpull_broker.core.clients.registries import ConsumerRegistry
 from rmqpull_broker.core.clients.subscriptions import FilterTable, SubscriptionData
 from rmqpull_broker.core.errors import InternalError, TooManyRequests
-from rmqpull_broker.core.filters.filtering import NOTHING, SQL92
+from rmqpull_broker.core.filters.message_filter import NOTHING, SQL92
 
 ANN, BOB, EVE = (ClientChannel(f"connection of {name}", name) for name in ("ann", "bob", "eve"))
 BROADCASTING, CLUSTERING = MessageModel.BROADCASTING, MessageModel.CLUSTERING
@@ -209,14 +209,14 @@ def test_a_heartbeat_keeps_a_member(registry: ConsumerRegistry) -> None:
 def test_a_registry_has_a_limit_and_leaving_makes_room(
     registry: ConsumerRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumer_registry, "REGISTRATIONS_MAX", 2)
+    monkeypatch.setattr(registries, "REGISTRATIONS_MAX", 2)
     registry.register(consumer("orders"), ANN, 0)
     registry.register(consumer("orders", group="others"), ANN, 0)
     with pytest.raises(TooManyRequests, match="2 consumers"):
         registry.register(consumer("orders", group="third"), BOB, 0)
     assert registry.consumer_group("third") is None
     assert registry.register(consumer("orders"), ANN, 1) is None
-    registry.expire(channels.CHANNEL_EXPIRED_TIMEOUT_MS + 1)
+    registry.expire(members.CHANNEL_EXPIRED_TIMEOUT_MS + 1)
     assert registry.register(consumer("orders", group="third"), BOB, 130_000) == changed(BOB, group="third")
 
 
@@ -291,8 +291,8 @@ def test_a_pull_says_anew_how_its_group_consumes(registry: ConsumerRegistry) -> 
 
 
 def test_what_pulls_told_has_limits(registry: ConsumerRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_registry, "COMPENSATED_GROUPS_MAX", 1)
-    monkeypatch.setattr(consumer_registry, "COMPENSATED_TOPICS_MAX", 2)
+    monkeypatch.setattr(registries, "COMPENSATED_GROUPS_MAX", 1)
+    monkeypatch.setattr(registries, "COMPENSATED_TOPICS_MAX", 2)
     registry.compensate("others")
     for topic in ("a", "b", "c"):
         registry.compensate_subscription("readers", SubscriptionData(topic, "*", 0))

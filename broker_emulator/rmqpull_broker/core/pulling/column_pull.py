@@ -9,14 +9,14 @@ from typing import TypeGuard
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqpull_broker.core.clients.consumer_registry import ConsumerRegistry
+from rmqpull_broker.core.clients.registries import ConsumerRegistry
 from rmqpull_broker.core.errors import BadRequest
-from rmqpull_broker.core.filters.filtering import MessageFilter
+from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig
 from rmqpull_broker.core.pulling.answers import PullStatus
 from rmqpull_broker.core.pulling.checks import begin_pull
-from rmqpull_broker.core.pulling.messages import Pulled, first_offset, found_status, look_up
+from rmqpull_broker.core.pulling.message_pull import Pulled, first_offset, found_status, look_up
 from rmqpull_broker.core.pulling.request import (
     DEFAULT_SURROUNDINGS,
     PullRequest,
@@ -24,8 +24,8 @@ from rmqpull_broker.core.pulling.request import (
     PullVerdict,
     Surroundings,
 )
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.state import BrokerState
 
 COLUMN_SCAN_ROWS_MAX = 262_144
 """Rows that a columnar pull looks at in one queue before it answers, so that a rare tag holds nobody else up."""

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.core.admin.groups import ensure_group
 from rmqpull_broker.core.admin.topics import put_topic
-from rmqpull_broker.core.clients.consumer_registry import ConsumerRegistry
+from rmqpull_broker.core.clients.registries import ConsumerRegistry
 from rmqpull_broker.core.errors import Forbidden
-from rmqpull_broker.core.filters.filtering import EVERYTHING, TagFilter, parse_tags
+from rmqpull_broker.core.filters.message_filter import EVERYTHING, TagFilter, parse_tags
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
-from rmqpull_broker.core.pulling import columns as column_pulling
+from rmqpull_broker.core.pulling import column_pull
 from rmqpull_broker.core.pulling.answers import PullStatus
-from rmqpull_broker.core.pulling.columns import ColumnPull, begin_columns, pull_columns, waits
+from rmqpull_broker.core.pulling.column_pull import ColumnPull, begin_columns, pull_columns, waits
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
-from rmqpull_broker.core.pulling.messages import Pulled
+from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.pulling.request import PullRequest
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def test_a_queue_that_got_nowhere_in_a_full_answer_was_not_reached(desk: Desk) -
 
 
 def test_a_rare_tag_does_not_hold_up_the_answer(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_pulling, "COLUMN_SCAN_ROWS_MAX", 3)
+    monkeypatch.setattr(column_pull, "COLUMN_SCAN_ROWS_MAX", 3)
     desk.topic()
     desk.fill([b"x"] * 5, ["blue"] * 4 + ["red"])
     assert ask(desk, ColumnPull(desk.queue(), 0), tag_filter=RED) == [("NO_MATCHED_MESSAGE", [], 3)]
@@ -130,7 +130,7 @@ def test_a_rare_tag_does_not_hold_up_the_answer(desk: Desk, monkeypatch: pytest.
 def test_an_answer_with_enough_rows_ends_with_a_stored_batch(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, offset: int, rows_max: int, next_offset: int
 ) -> None:
-    monkeypatch.setattr(column_pulling, "ENOUGH_ROWS", 4)
+    monkeypatch.setattr(column_pull, "ENOUGH_ROWS", 4)
     desk.topic()
     desk.fill([b"x"] * 4)
     desk.fill([b"x"] * 3)
@@ -152,7 +152,7 @@ def test_batches_that_fit_without_being_measured_count_like_others(desk: Desk) -
     st.sampled_from([EVERYTHING, RED]),
     st.integers(1, 9),
     st.integers(1, 60),
-    st.sampled_from([2, column_pulling.ENOUGH_ROWS]),
+    st.sampled_from([2, column_pull.ENOUGH_ROWS]),
 )
 def test_following_next_offset_reads_every_matching_row_once_within_the_limits(
     new_desk: type[Desk], batches: list[list[str]], tag_filter: TagFilter, rows_max: int, bytes_max: int, enough: int
@@ -167,7 +167,7 @@ def test_following_next_offset_reads_every_matching_row_once_within_the_limits(
     reached, read = dict.fromkeys(queues, 0), {queue: list[int]() for queue in queues}
     while any(reached[queue] < desk.state.bounds(queue).max_offset for queue in queues):
         pulls = [ColumnPull(*at) for at in reached.items()]
-        with mock.patch.object(column_pulling, "ENOUGH_ROWS", enough):
+        with mock.patch.object(column_pull, "ENOUGH_ROWS", enough):
             results = pull_columns(desk.state, pulls, tag_filter, rows_max, bytes_max)
         sizes = [
             size for result in results for batch in result.batches for size in columns.row_bytes(batch).to_pylist()

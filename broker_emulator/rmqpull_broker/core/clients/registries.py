@@ -1,114 +1,33 @@
-"""Who consumes: groups, their members and subscriptions, as heartbeats tell them (rules 3.6).
+"""The consumers and producers that are connected (rules 3.6, 3.7, 3.15). Both registries live in memory only.
 
-Lives in memory alone; clients come back with their heartbeats. Whoever must hear of a change is named in what a method
-returns: sending it is the caller's business.
+Clients register again with their next heartbeat. A method that changes a group returns the members to notify; the
+caller sends the notifications. A producer that speaks ``apache.rocketmq.v2`` is in one group per topic, named after the
+topic (rules 5.7).
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from rmqpull_broker.core.clients.channels import REGISTRATIONS_MAX, ChannelTable, ClientChannel
-from rmqpull_broker.core.clients.subscriptions import FilterData, FilterTable, SubscriptionData
+from rmqpull_broker.core.clients.members import (
+    ChannelTable,
+    ClientChannel,
+    ConsumerData,
+    ConsumerGroupInfo,
+    ConsumerIdsChanged,
+    ConsumeType,
+    MessageModel,
+)
+from rmqpull_broker.core.clients.subscriptions import FilterTable, SubscriptionData
 from rmqpull_broker.core.errors import InternalError, TooManyRequests
 
+REGISTRATIONS_MAX = 100_000
+"""Channels over all groups of one registry."""
 COMPENSATED_EXPIRED_TIMEOUT_MS = 600_000
 """``subscriptionExpiredTimeout``: how long a subscription that only a pull told of is remembered."""
 COMPENSATED_GROUPS_MAX = 10_000
 COMPENSATED_TOPICS_MAX = 1_000
 """Groups that only pulled, and topics of one of them; beyond it the oldest are forgotten."""
-
-
-class ConsumeType(enum.Enum):
-    """How a consumer gets its messages."""
-
-    ACTIVELY = "CONSUME_ACTIVELY"
-    PASSIVELY = "CONSUME_PASSIVELY"
-    POP = "CONSUME_POP"
-
-
-class MessageModel(enum.Enum):
-    """Whether the members of a group share the messages, or each gets all of them."""
-
-    CLUSTERING = "CLUSTERING"
-    BROADCASTING = "BROADCASTING"
-
-
-class ConsumeFromWhere(enum.Enum):
-    """Where a group without offsets begins; a broker only passes it on."""
-
-    LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
-    FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
-    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
-
-
-@dataclass(frozen=True)
-class ConsumerData:
-    """What a client says of itself as a member of one group: an entry of ``consumerDataSet``."""
-
-    group: str
-    subscriptions: tuple[SubscriptionData, ...] = ()
-    consume_type: ConsumeType = ConsumeType.PASSIVELY
-    message_model: MessageModel = MessageModel.CLUSTERING
-    consume_from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
-
-
-@dataclass(frozen=True)
-class ConsumerIdsChanged:
-    """The CHANGE event: each of these channels gets NOTIFY_CONSUMER_IDS_CHANGED, at once and one-way."""
-
-    group: str
-    channels: tuple[ClientChannel, ...]
-
-
-class ConsumerGroupInfo:
-    """One group as its members describe it. The newest heartbeat's word counts for all of them."""
-
-    def __init__(self, group: str, filters: FilterTable) -> None:
-        self.group = group
-        self.consume_type = ConsumeType.PASSIVELY
-        self.message_model = MessageModel.CLUSTERING
-        self.consume_from_where = ConsumeFromWhere.LAST_OFFSET
-        self.subscriptions: dict[str, SubscriptionData] = {}
-        self.members = ChannelTable()
-        self._filters = filters
-
-    @property
-    def channels(self) -> tuple[ClientChannel, ...]:
-        """The members' channels in the order of their registration."""
-        return self.members.all()
-
-    def subscription(self, topic: str) -> SubscriptionData | None:
-        """What the group wants of a topic; None when it does not subscribe to it (rules 3.1, row 12)."""
-        return self.subscriptions.get(topic)
-
-    def filter_data(self, topic: str) -> FilterData | None:
-        """The compiled filter of a subscription that is not TAG (rules 3.1, rows 14 and 15)."""
-        return self._filters.get(self.group, topic)
-
-    def describe(self, consumer: ConsumerData) -> None:
-        """Takes over what a member says of the group as a whole."""
-        self.consume_type = consumer.consume_type
-        self.message_model = consumer.message_model
-        self.consume_from_where = consumer.consume_from_where
-
-    def update_subscriptions(self, subscriptions: Iterable[SubscriptionData]) -> bool:
-        """Makes these the group's subscriptions; whether a topic came or went.
-
-        A topic that stays is replaced by a newer version in silence, and an older version changes nothing.
-        """
-        wanted = {subscription.topic: subscription for subscription in subscriptions}
-        is_changed = wanted.keys() != self.subscriptions.keys()
-        kept = {topic: old for topic, old in self.subscriptions.items() if topic in wanted}
-        newer = {
-            topic: new
-            for topic, new in wanted.items()
-            if topic not in kept or new.sub_version > kept[topic].sub_version
-        }
-        self.subscriptions = kept | newer
-        return is_changed
 
 
 class ConsumerRegistry:
@@ -278,3 +197,60 @@ def _younger(subscriptions: dict[str, SubscriptionData], now_ms: int) -> dict[st
         for topic, subscription in subscriptions.items()
         if now_ms - subscription.sub_version <= COMPENSATED_EXPIRED_TIMEOUT_MS
     }
+
+
+class ProducerRegistry:
+    """All groups that have a producer."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, ChannelTable] = {}
+        self._registrations = 0
+        self._turn = 0
+
+    def register(self, group: str, channel: ClientChannel, now_ms: int) -> None:
+        """Takes in a heartbeat. Raises TooManyRequests for a producer too many."""
+        channels = self._groups.get(group) or ChannelTable()
+        if channel.channel_id not in channels:
+            if self._registrations >= REGISTRATIONS_MAX:
+                raise TooManyRequests(f"{REGISTRATIONS_MAX} producers are registered already; register again later")
+            self._registrations += 1
+        channels.refresh(channel, now_ms)
+        self._groups[group] = channels
+
+    def unregister(self, group: str, channel_id: str) -> None:
+        """A producer leaves; one that is not there is no error."""
+        channels = self._groups.get(group, ChannelTable())
+        self._registrations -= channels.remove(channel_id)
+        if not channels:
+            self._groups.pop(group, None)
+
+    def channel_closed(self, channel_id: str) -> None:
+        """A connection was closed: its producer leaves every group."""
+        for group in [group for group, channels in self._groups.items() if channel_id in channels]:
+            self.unregister(group, channel_id)
+
+    def expire(self, now_ms: int) -> list[ClientChannel]:
+        """Forgets who has sent no heartbeat for two minutes, and gives the channels that are to be closed."""
+        expired: dict[str, ClientChannel] = {}
+        for group, channels in list(self._groups.items()):
+            gone = channels.remove_expired(now_ms)
+            self._registrations -= len(gone)
+            expired.update({channel.channel_id: channel for channel in gone})
+            if not channels:
+                del self._groups[group]
+        return list(expired.values())
+
+    def channels(self, group: str) -> tuple[ClientChannel, ...]:
+        """The group's producers in the order of their registration."""
+        return self._groups.get(group, ChannelTable()).all()
+
+    def groups(self) -> list[str]:
+        """Every group that has a producer, by name."""
+        return sorted(self._groups)
+
+    def next_producer(self, group: str, is_reachable: Callable[[ClientChannel], bool]) -> ClientChannel | None:
+        """One reachable producer of the group, each in its turn; None when there is none (``getAvailableChannel``)."""
+        channels = self.channels(group)
+        self._turn += 1
+        in_turn = (channels[(self._turn + step) % len(channels)] for step in range(len(channels)))
+        return next(filter(is_reachable, in_turn), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rmqpull_broker.core.model import Bounds, MessageQueue
-from rmqpull_broker.core.pulling.progress import QueueProgress
+from rmqpull_broker.core.pulling.consumer_offsets import QueueProgress
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 

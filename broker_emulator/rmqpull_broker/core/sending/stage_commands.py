@@ -26,7 +26,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.sending import commits
 from rmqpull_broker.core.sending.commits import Outcome
-from rmqpull_broker.core.sending.sending import Published, Sender
+from rmqpull_broker.core.sending.sender import Published, Sender
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import (
     BatchId,
@@ -38,8 +38,8 @@ from rmqpull_broker.core.state.facts import (
     StagesCommitted,
     StagesEnded,
 )
+from rmqpull_broker.core.state.names import STAGE_PREFIX
 from rmqpull_broker.core.state.stages import CALL_BYTES, Stage, StagedCall
-from rmqpull_broker.core.state.system_topics import STAGE_PREFIX
 
 STAGES_MAX = 10_000
 """Stages that may be open at one time."""

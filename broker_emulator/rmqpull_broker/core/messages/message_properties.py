@@ -1,15 +1,20 @@
-"""A message as RocketMQ stores it: all its properties in one map (rules 3.10.1, 4.8, 6.1), and the size of
-its record (rules 4.7), which the byte limit of a pull counts (rules 3.2.2).
+"""Message properties: all of a stored message in one map, the size of its record, and what filters see of them.
+
+RocketMQ stores every property of a message in one map (rules 3.10.1, 4.8, 6.1). The byte limit of a pull counts the
+size of its record (rules 3.2.2, 4.7). Filter expressions read properties as columns (rules 3.12.2, 5.11).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.messages.columns import milliseconds_text
 from rmqpull_broker.core.model import SHARDING_KEY, Message
 from rmqpull_broker.core.properties import BrokerProperties
 
@@ -96,3 +101,70 @@ def _hidden_bytes(batch: pa.RecordBatch, name: str, column: str) -> pa.Array:
     users = pc.map_lookup(batch.column("properties"), name, "first")
     is_hidden = pc.is_valid(batch.column(column))
     return pc.if_else(is_hidden, _own_bytes(name, users), pa.scalar(0, pa.int64()))
+
+
+def _text(column: str) -> Callable[[pa.RecordBatch], pa.Array]:
+    return lambda batch: batch.column(column)
+
+
+def _joined(column: str) -> Callable[[pa.RecordBatch], pa.Array]:
+    return lambda batch: pc.binary_join(batch.column(column), " ")
+
+
+def _milliseconds(column: str) -> Callable[[pa.RecordBatch], pa.Array]:
+    return lambda batch: milliseconds_text(batch.column(column))
+
+
+_SYSTEM_COLUMNS: dict[str, Callable[[pa.RecordBatch], pa.Array]] = {
+    "TAGS": _text("tags"),
+    "KEYS": _joined("keys"),
+    "UNIQ_KEY": _text("msgId"),
+    SHARDING_KEY: _text("messageGroup"),
+    "__BORNHOST": _text("bornHost"),
+    "BORN_TIMESTAMP": _milliseconds("bornTimestamp"),
+    "TIMER_DELIVER_MS": _milliseconds("deliveryTimestamp"),
+    "TRACE_CONTEXT": _text("traceContext"),
+}
+"""RocketMQ's own properties that stored messages have as columns."""
+
+
+def property_column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """The texts of one property, user's or RocketMQ's own, in the rows of a stored batch; null where it is missing.
+
+    An empty text counts as missing (rules 4.8, 6.1).
+    """
+    in_column = _SYSTEM_COLUMNS.get(name)
+    if in_column:
+        texts = in_column(batch)
+    else:
+        maps = (batch.column("systemProperties"), batch.column("properties"))
+        texts = pc.coalesce(*(pc.map_lookup(column, name, "first") for column in maps))
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+
+
+class Combinations(NamedTuple):
+    """The distinct combinations of some columns' values, and which of them each row has."""
+
+    columns: Sequence[pa.Array]
+    """The columns, cut down to one row for each combination."""
+    row_combinations: pa.Array
+    """For each row, the index of its combination."""
+
+    def rows(self) -> Iterable[tuple[str | None, ...]]:
+        """The combinations as tuples."""
+        return zip(*(column.to_pylist() for column in self.columns), strict=True)
+
+
+def combinations(columns: Sequence[pa.Array]) -> Combinations:
+    """Finds the distinct combinations in at least one column of texts, without a Python object per row."""
+    first, *others = (column.dictionary_encode(null_encoding="encode") for column in columns)
+    found = Combinations([first.dictionary], first.indices)
+    for other in others:
+        count = pa.scalar(max(len(other.dictionary), 1), pa.int64())
+        numbers = pc.add(pc.multiply(found.row_combinations.cast(pa.int64()), count), other.indices.cast(pa.int64()))
+        encoded = numbers.dictionary_encode()
+        before = pc.divide(encoded.dictionary, count)
+        own = pc.subtract(encoded.dictionary, pc.multiply(before, count))
+        known = [column.take(before) for column in found.columns]
+        found = Combinations([*known, other.dictionary.take(own)], encoded.indices)
+    return found

@@ -19,12 +19,12 @@ from rmqpull_broker.core.errors import (
 )
 from rmqpull_broker.core.model import MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.sending.commits import Outcome
-from rmqpull_broker.core.sending.sending import Published
-from rmqpull_broker.core.sending.staging import CommittedStage, commit, drop, stage, store_next
+from rmqpull_broker.core.sending.sender import Published
+from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, drop, stage, store_next
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import BatchId, CommitRecord
 from rmqpull_broker.core.state.stages import WRITES_REMEMBERED_MAX
-from rmqpull_broker.core.state.state import BrokerState
 from rmqpull_broker.store.queues.queues import ConsumeQueues
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.messages.property_columns import combinations, property_column
+from rmqpull_broker.core.messages.message_properties import combinations, property_column
 from rmqpull_broker.core.model import Message, StoredMessage
 
 FULL = Message(

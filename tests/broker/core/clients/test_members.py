@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqpull_broker.core.clients.channels import ChannelTable, ClientChannel
+from rmqpull_broker.core.clients.members import ChannelTable, ClientChannel
 
 ANN, BOB = (ClientChannel(f"connection of {name}", name) for name in ("ann", "bob"))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rmqpull_broker.core.clients import producer_registry
-from rmqpull_broker.core.clients.channels import ClientChannel
-from rmqpull_broker.core.clients.producer_registry import ProducerRegistry
+from rmqpull_broker.core.clients import registries
+from rmqpull_broker.core.clients.members import ClientChannel
+from rmqpull_broker.core.clients.registries import ProducerRegistry
 from rmqpull_broker.core.errors import TooManyRequests
 
 ANN, BOB, EVE = (ClientChannel(f"connection of {name}", name) for name in ("ann", "bob", "eve"))
@@ -64,7 +64,7 @@ def test_who_is_silent_for_two_minutes_is_removed(registry: ProducerRegistry) ->
 def test_a_registry_has_a_limit_and_leaving_makes_room(
     registry: ProducerRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(producer_registry, "REGISTRATIONS_MAX", 3)
+    monkeypatch.setattr(registries, "REGISTRATIONS_MAX", 3)
     with pytest.raises(TooManyRequests, match="3 producers"):
         registry.register("clicks", ANN, 0)
     registry.register("orders", ANN, 1)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.messages.stored_properties import record_bytes, stored_properties, stored_properties_bytes
+from rmqpull_broker.core.messages.message_properties import record_bytes, stored_properties, stored_properties_bytes
 from rmqpull_broker.core.model import Message, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.errors import BrokerError, FilterNotSupported, IllegalFilterExpression
-from rmqpull_broker.core.filters import filtering
-from rmqpull_broker.core.filters.filtering import (
+from rmqpull_broker.core.filters import message_filter
+from rmqpull_broker.core.filters.java_values import NotComparable
+from rmqpull_broker.core.filters.message_filter import (
     EVERYTHING,
     EXPRESSION_LENGTH_MAX,
     NOTHING,
@@ -21,7 +22,6 @@ from rmqpull_broker.core.filters.filtering import (
     parse_filter,
     parse_tags,
 )
-from rmqpull_broker.core.filters.java_values import NotComparable
 from rmqpull_broker.core.filters.sql92_grammar import parse
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Message, StoredMessage
@@ -93,7 +93,7 @@ def test_nothing_but_separators_is_no_expression(expression: str) -> None:
 def test_a_batch_matches_when_one_of_its_rows_does(
     tag_filter: TagFilter, first_row: int, matches: bool, few_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filtering, "FEW_ROWS", few_rows)
+    monkeypatch.setattr(message_filter, "FEW_ROWS", few_rows)
     assert tag_filter.matches_any(BATCH.slice(first_row)) is matches
 
 

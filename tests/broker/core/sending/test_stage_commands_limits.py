@@ -6,11 +6,11 @@ import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.broker.core.sending.test_staging import BATCH, WRITE, finish, hand_over
+from tests.broker.core.sending.test_stage_commands import BATCH, WRITE, finish, hand_over
 
 from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.sending.staging import drop
+from rmqpull_broker.core.sending.stage_commands import drop
 from rmqpull_broker.core.state.facts import CallStaged
 from rmqpull_broker.core.state.stages import CALL_BYTES, Stages
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def test_open_stages_are_limited(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.topic()
-    monkeypatch.setattr("rmqpull_broker.core.sending.staging.STAGES_MAX", 1)
+    monkeypatch.setattr("rmqpull_broker.core.sending.stage_commands.STAGES_MAX", 1)
     hand_over(desk, b"1")
     hand_over(desk, b"2", sequence=1)
     with pytest.raises(TooManyRequests, match="stage b of transaction write cannot be opened: 1 stages are open"):
@@ -32,7 +32,7 @@ def test_a_stage_is_limited_by_its_rows_and_bytes_and_not_by_its_calls(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str, what: str, limit: int
 ) -> None:
     desk.topic()
-    monkeypatch.setattr(f"rmqpull_broker.core.sending.staging.{name}", limit)
+    monkeypatch.setattr(f"rmqpull_broker.core.sending.stage_commands.{name}", limit)
     hand_over(desk, b"x" * 10, b"x" * 10)
     hand_over(desk, b"x" * 10, sequence=1)
     staged, added = limit * 3 // 4, limit // 2
@@ -52,7 +52,7 @@ def test_what_the_broker_notes_of_all_stages_is_limited_by_its_memory(
 ) -> None:
     desk.topic()
     hand_over(desk, b"1")
-    monkeypatch.setattr("rmqpull_broker.core.sending.staging.STATE_BYTES_MAX", 3 * CALL_BYTES)
+    monkeypatch.setattr("rmqpull_broker.core.sending.stage_commands.STATE_BYTES_MAX", 3 * CALL_BYTES)
     hand_over(desk, b"2", stage_id="b", batch=WRITE)
     with pytest.raises(TooManyRequests, match=r"stage a of transaction query takes no more.*raise batchBytes"):
         hand_over(desk, b"3", sequence=1)

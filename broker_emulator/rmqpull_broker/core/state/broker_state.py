@@ -30,10 +30,10 @@ from rmqpull_broker.core.state.facts import (
     TopicDeleted,
     TopicPut,
 )
+from rmqpull_broker.core.state.names import HALF_TOPIC, SCHEDULE_TOPIC, STAGE_PREFIX, TIMER_TOPIC, system_topics
 from rmqpull_broker.core.state.pending import Delayed, PendingMessages, Place, Waiting, due_ms_of, next_check_ms
 from rmqpull_broker.core.state.ports import MessageStore
 from rmqpull_broker.core.state.stages import Stages
-from rmqpull_broker.core.state.system_topics import HALF_TOPIC, SCHEDULE_TOPIC, STAGE_PREFIX, TIMER_TOPIC, system_topics
 from rmqpull_broker.core.state.timetable import DelayedMessages
 
 LOST_RANGES_MAX = 100_000

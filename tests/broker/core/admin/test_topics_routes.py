@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqpull_broker.core.admin.routes import accepted_types, assigned_queue_ids, route_queues
+from rmqpull_broker.core.admin.topics import accepted_types, assigned_queue_ids, route_queues
 from rmqpull_broker.core.model import TopicConfig, TopicType
 
 LETTERS = {0: "-", 2: "W", 4: "R", 6: "B"}

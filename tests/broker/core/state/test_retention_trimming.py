@@ -11,11 +11,11 @@ from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessa
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import deliver_due, recall, recall_handle
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, check_transactions, end_transaction
-from rmqpull_broker.core.state import trimming
+from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import TopicDeleted
 from rmqpull_broker.core.state.pending import Delayed, Waiting
-from rmqpull_broker.core.state.trimming import Trimming, trim
+from rmqpull_broker.core.state.retention import Trimming, trim
 
 if TYPE_CHECKING:
     from tests.broker.core.conftest import Desk
@@ -150,14 +150,14 @@ def test_a_half_message_older_than_the_reserved_time_is_given_up_at_its_check(la
 def test_many_messages_take_several_commands(
     later: Desk, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, int], steps: int
 ) -> None:
-    monkeypatch.setattr(trimming, *limit)
+    monkeypatch.setattr(retention, *limit)
     later.send(*(due_in(HOUR_MS * n, b"%d" % n) for n in range(1, 6)), topic="later")
     assert let_go(later, 2_000, TIMER, LEVEL_18) == steps
     assert [row.message.body for row in deliver(later, 9 * HOUR_MS)] == [b"1", b"2", b"3", b"4", b"5"]
 
 
 def test_what_is_settled_between_two_commands_is_not_stored_again(later: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trimming, "PUT_AGAIN_MAX", 1)
+    monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 1)
     later.send(due_in(5_000, b"1"), due_in(3_000, b"2"), due_in(1_000, b"3"), topic="later")
     passing = Trimming(later.state, [(TIMER, 3)])
 
@@ -189,7 +189,7 @@ def test_a_queue_that_began_anew_is_not_cut(desk: Desk) -> None:
 
 
 def test_a_queue_that_begins_anew_between_two_commands_is_not_cut(later: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trimming, "PUT_AGAIN_MAX", 1)
+    monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 1)
     orders = later.queue()
     later.topic()
     later.send(Message(b"old", "ID"))

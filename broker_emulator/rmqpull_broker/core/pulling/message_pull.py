@@ -11,11 +11,11 @@ from functools import partial
 
 import pyarrow as pa
 
-from rmqpull_broker.core.filters.filtering import MessageFilter
-from rmqpull_broker.core.messages.stored_properties import record_bytes
+from rmqpull_broker.core.filters.message_filter import MessageFilter
+from rmqpull_broker.core.messages.message_properties import record_bytes
 from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.pulling.answers import MASTER, PullResponse, PullStatus, ReadRole, response_of
-from rmqpull_broker.core.state.state import BrokerState
+from rmqpull_broker.core.state.broker_state import BrokerState
 
 CONSUME_QUEUE_FILE_ENTRIES = 300_000
 """Entries of a consume-queue file; one pull looks into one file (travelCqFileNumWhenGetMessage)."""

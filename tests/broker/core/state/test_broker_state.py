@@ -11,7 +11,8 @@ from rmqpull_broker.core.errors import ConsumerGroupNotFound, OffsetNotFound, To
 from rmqpull_broker.core.model import Bounds, GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.consumer_offsets import update_offset
-from rmqpull_broker.core.state import state as state_module
+from rmqpull_broker.core.state import broker_state
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import (
     GroupPut,
@@ -26,7 +27,6 @@ from rmqpull_broker.core.state.facts import (
     TopicPut,
 )
 from rmqpull_broker.core.state.ports import MessageStore
-from rmqpull_broker.core.state.state import BrokerState
 
 if TYPE_CHECKING:
     from tests.broker.core.conftest import Desk
@@ -140,7 +140,7 @@ def test_lost_rows_of_other_batches_add_up_and_those_of_other_queries_do_not(des
 
 
 def test_the_oldest_reports_are_forgotten_first(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_module, "LOST_RANGES_MAX", 2)
+    monkeypatch.setattr(broker_state, "LOST_RANGES_MAX", 2)
     for batch_id, until_offset in enumerate((1, 10, 100)):
         desk.state.apply([lost(batch_id, LostRange(desk.queue(), 0, until_offset))])
     assert desk.state.rows_lost("q") == {desk.queue(): 110}

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_broker.core.filters.filtering import EVERYTHING, TagFilter, parse_tags
+from rmqpull_broker.core.filters.message_filter import EVERYTHING, TagFilter, parse_tags
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, MessageQueue
-from rmqpull_broker.core.pulling import messages as pulling
+from rmqpull_broker.core.pulling import message_pull
 from rmqpull_broker.core.pulling.answers import PullStatus, ReadRole
-from rmqpull_broker.core.pulling.messages import IN_DISK, IN_MEMORY, Pulled, TransferLimits, look_up, pull_messages
+from rmqpull_broker.core.pulling.message_pull import IN_DISK, IN_MEMORY, Pulled, TransferLimits, look_up, pull_messages
 
 if TYPE_CHECKING:
     from tests.broker.core.conftest import Desk
@@ -219,7 +219,7 @@ def test_who_wants_more_than_800_messages_is_looked_at_as_many_for(
 def test_one_pull_looks_into_one_file_of_the_consume_queue(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, tag_filter: TagFilter
 ) -> None:
-    monkeypatch.setattr(pulling, "CONSUME_QUEUE_FILE_ENTRIES", 10)
+    monkeypatch.setattr(message_pull, "CONSUME_QUEUE_FILE_ENTRIES", 10)
     desk.topic()
     desk.fill([b"x"] * 25, ["red"] * 25)
     assert [pull(desk, offset, tag_filter=tag_filter).next_offset for offset in (0, 9, 10, 20)] == [10, 10, 20, 25]
