@@ -40,7 +40,7 @@ def words(text: str) -> set[str]:
 
 
 def test_every_option_of_kafka_s_source_has_its_place() -> None:
-    theirs = {name for first, *_ in rows(section("Of the source")) for name in re.findall("`([^`]+)`", first)}
+    theirs = {name for first, *_ in rows(section("Source options")) for name in re.findall("`([^`]+)`", first)}
     assert sorted(set(OF_KAFKA.split()) - theirs) == []
 
 
@@ -48,7 +48,7 @@ def test_the_table_and_the_source_name_the_same() -> None:
     """An unknown option that Kafka's source has is refused with the name that the table gives it."""
     told = {
         theirs: words(mine)
-        for first, mine, *_ in rows(section("Of the source"))
+        for first, mine, *_ in rows(section("Source options"))
         for theirs in re.findall("`([^`]+)`", first)
     }
     assert {theirs: ours for theirs, ours in FROM_KAFKA.items() if told[theirs] != {ours}} == {}
@@ -62,7 +62,7 @@ def test_what_is_called_the_same_exists() -> None:
     """In the table of options the second column says ours, or "same" for the name in the first."""
     ours = {
         name
-        for theirs, mine, *_ in rows(section("Of the source"))
+        for theirs, mine, *_ in rows(section("Source options"))
         for name in words(theirs if mine == "same" else mine)
     }
     assert "startingOffsets" in ours
