@@ -266,7 +266,7 @@ def test_a_batch_waits_for_its_topic(
 def test_a_topic_that_does_not_come_in_time_is_named(
     queries: Queries, spark: SparkSession, orders: RunningBroker
 ) -> None:
-    sentence = r"Topic refunds does not exist .*It was waited for during 700 ms, as option waitForTopic says\."
+    sentence = r"Topic refunds does not exist .*The query waited 700 ms for it \(option waitForTopic\)\."
     with pytest.raises(StreamingQueryException, match=sentence):
         queries.run(reading(spark, orders, topic="refunds", waitForTopic="700ms"))
 

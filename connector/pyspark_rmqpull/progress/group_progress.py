@@ -1,4 +1,4 @@
-"""The group's progress, for people and lag tools; the checkpoint is the truth."""
+"""The consumer offsets of a query's group: for people and for tools that show lag. The checkpoint is the truth."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import logging
 from collections.abc import Mapping
 
 from pyspark_rmqpull.clock import Clock
-from pyspark_rmqpull.planning.offsets import QueueOffsets
 from rmqpull_client.errors import BrokerUnavailable, RmqpullError
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.offsets.stores import OffsetStore
 
-COMMIT_TIMEOUT_MS = 2_000
-"""How long a commit may hold up planning. ``requestTimeoutMs`` is meant for what a query cannot go on without."""
-COMMIT_AGAIN_MS = 60_000
-"""An idle query sets its offsets anew after so long: a reset of the group, or a crash, may have undone them."""
-LAST_COMMIT_ATTEMPTS = 3
-LAST_COMMIT_PAUSE_MS = 200
-REST_FACTOR = 4
-"""A failed commit that took a second is tried again after four: trying takes a fifth of the time at most."""
+TIMEOUT_MS = 2_000
+"""How long setting offsets may delay planning. ``requestTimeoutMs`` is for requests that a query cannot do without."""
+REFRESH_INTERVAL_MS = 60_000
+"""How often an idle query sets its offsets again: a reset of the group, or a crash, may have undone them."""
+LAST_ATTEMPTS = 3
+LAST_RETRY_INTERVAL_MS = 200
+PAUSE_FACTOR = 4
+"""After a failure that took a second the next attempt is 4 s later, so attempts take a fifth of the time at most."""
 
 _logger = logging.getLogger(__name__)
 
 
 class GroupProgress:
-    """Commits what Spark has finished. Without a store it does nothing. ``client_id`` names the query in the log.
+    """Sets the consumer offsets of a group to what a query has finished. Without a store it does nothing.
 
-    Spark tells of the end of a batch only when it has planned the next one, and never of the last; but each planning
-    begins with the end of the last finished batch (rules 7.2), which is what comes here.
+    Spark calls ``commit`` for a batch only after it has planned the next one, and never for the last. But each planning
+    starts from the end of the last finished batch (rules 7.2), and that is what comes here. ``client_id`` names the
+    query in the log.
     """
 
     def __init__(
@@ -37,94 +37,94 @@ class GroupProgress:
         self._store = store
         self._request_timeout_ms = request_timeout_ms
         self._clock = clock
-        self._committed: Mapping[MessageQueue, int] = {}
+        self._set: Mapping[MessageQueue, int] = {}
         self._tried: Mapping[MessageQueue, int] = {}
-        self._others = OtherCommits(group, client_id)
-        self._stale_at_ms = 0
+        self._other_writers = OtherWriters(group, client_id)
+        self._refresh_at_ms = 0
         self._retry_at_ms = 0
         self._is_failing = False
 
-    def commit(self, finished: QueueOffsets, *, is_last: bool = False) -> None:
-        """Sets the group's offsets, unless they are set already. Never raises, which would end the query (rules 7.6).
+    def set_offsets(self, offsets: Mapping[MessageQueue, int], *, is_last: bool = False) -> None:
+        """Sets the offsets, unless they are set already. Never raises, because that would end the query (rules 7.6).
 
-        ``is_last`` says that nobody will try again after this: it takes the time that it needs.
+        ``is_last`` says that there is no next attempt, so this one takes the time that it needs.
         """
-        if self._store is None or finished.is_initial:
+        if self._store is None or not offsets:
             return
-        begun_ms = self._clock.now_ms()
-        if finished.offsets == self._committed and begun_ms < self._stale_at_ms:
+        started_ms = self._clock.now_ms()
+        if offsets == self._set and started_ms < self._refresh_at_ms:
             return
-        if begun_ms < self._retry_at_ms and not is_last:
+        if started_ms < self._retry_at_ms and not is_last:
             return
         try:
-            before = (self._commit_last if is_last else self._commit)(self._store, finished)
+            before = (self._set_last if is_last else self._set_once)(self._store, offsets)
         except RmqpullError as error:
-            self._tried = finished.offsets
+            self._tried = offsets
             ended_ms = self._clock.now_ms()
-            self._retry_at_ms = ended_ms + REST_FACTOR * (ended_ms - begun_ms)
-            self._tell_failure(error)
+            self._retry_at_ms = ended_ms + PAUSE_FACTOR * (ended_ms - started_ms)
+            self._log_failure(error)
         else:
-            self._others.look(before, self._committed, self._tried, finished.offsets)
-            self._committed = self._tried = finished.offsets
-            self._stale_at_ms = self._clock.now_ms() + COMMIT_AGAIN_MS
+            self._other_writers.check(before, self._set, self._tried, offsets)
+            self._set = self._tried = offsets
+            self._refresh_at_ms = self._clock.now_ms() + REFRESH_INTERVAL_MS
             self._is_failing = False
 
-    def _commit(self, store: OffsetStore, finished: QueueOffsets) -> Mapping[MessageQueue, int]:
-        return store.commit(finished.offsets, min(COMMIT_TIMEOUT_MS, self._request_timeout_ms))
+    def _set_once(self, store: OffsetStore, offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int]:
+        return store.commit(offsets, min(TIMEOUT_MS, self._request_timeout_ms))
 
-    def _commit_last(self, store: OffsetStore, finished: QueueOffsets) -> Mapping[MessageQueue, int]:
-        for attempt in range(1, LAST_COMMIT_ATTEMPTS + 1):
+    def _set_last(self, store: OffsetStore, offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int]:
+        for attempt in range(1, LAST_ATTEMPTS + 1):
             try:
-                return store.commit(finished.offsets, self._request_timeout_ms)
-            except BrokerUnavailable:  # it has been tried for as long as a request may take
+                return store.commit(offsets, self._request_timeout_ms)
+            except BrokerUnavailable:  # that attempt has already taken as long as a request may
                 raise
             except RmqpullError:
-                if attempt == LAST_COMMIT_ATTEMPTS:
+                if attempt == LAST_ATTEMPTS:
                     raise
-                self._clock.sleep(attempt * LAST_COMMIT_PAUSE_MS)
+                self._clock.sleep(attempt * LAST_RETRY_INTERVAL_MS)
         raise AssertionError("the last attempt returns or raises")
 
-    def _tell_failure(self, error: RmqpullError) -> None:
+    def _log_failure(self, error: RmqpullError) -> None:
         level = logging.DEBUG if self._is_failing else logging.WARNING
-        _logger.log(level, "Group %s keeps its old offsets until a later commit succeeds: %s", self._group, error)
+        _logger.log(level, "Cannot set the consumer offsets of group %s; the query retries: %s", self._group, error)
         self._is_failing = True
 
 
-class OtherCommits:
-    """Notices that somebody else sets the group's offsets, and warns of it once.
+class OtherWriters:
+    """Warns once when another query or consumer sets the offsets of the group too.
 
-    What the broker had before a commit is what this query set last, or tried to. Anything else was set by somebody
-    else: by a reset, which sets a queue once and has its own message, or by another query or consumer, which goes on.
-    So it takes two different offsets of one queue to warn. Before its first commit a query knows nothing: what is
-    there may be its own, from before it was started again.
+    The broker should have the offsets that this query has set last, or tried to set. Others come from a reset, which
+    sets a queue once and is logged elsewhere, or from another query or consumer, which sets them again and again. So
+    it takes two different offsets of one queue to warn. Before its first own offsets a query knows nothing: those of
+    the broker may be its own, from before it was restarted.
     """
 
     def __init__(self, group: str | None, client_id: str) -> None:
         self._group = group
         self._client_id = client_id
         self._seen: dict[MessageQueue, int] = {}
-        self._is_told = False
+        self._is_logged = False
 
-    def look(self, before: Mapping[MessageQueue, int], *own: Mapping[MessageQueue, int]) -> None:
-        """``before`` is what the broker had; ``own`` what this query committed last, tried to, and committed now."""
-        committed, *_ = own
+    def check(self, before: Mapping[MessageQueue, int], *own: Mapping[MessageQueue, int]) -> None:
+        """``before`` is what the broker had; ``own`` is what this query set last, tried to set, and has set now."""
+        set_last, *_ = own
         for queue, offset in before.items():
-            if self._is_told or queue not in committed or offset in (offsets.get(queue) for offsets in own):
+            if self._is_logged or queue not in set_last or offset in (offsets.get(queue) for offsets in own):
                 continue
             if self._seen.setdefault(queue, offset) != offset:
-                self._tell(queue, offset, committed[queue])
+                self._warn(queue, offset, set_last[queue])
 
-    def _tell(self, queue: MessageQueue, offset: int, own_offset: int) -> None:
-        self._is_told = True
+    def _warn(self, queue: MessageQueue, offset: int, own_offset: int) -> None:
+        self._is_logged = True
         _logger.warning(
-            "Somebody else commits to group %s too, beside this query (client id %s): queue %s was at offset %d, where "
-            "this query had set %d. No message is lost, since the checkpoint says where a query reads, but the group's "
-            "offsets tell the progress of neither. Give each query and each consumer a consumerGroup of its own, or "
-            "set commitOffsets to false for all but one. (The two sides of a self-join may have a reader each; then "
-            "this is no mistake.)",
+            "Another query or consumer also sets the offsets of group %s: queue %s was at offset %d, and this query "
+            "(client id %s) had set %d. No message is lost, because a query reads where its checkpoint says, but the "
+            "offsets of the group show the progress of neither. Give each query and each consumer a consumerGroup of "
+            "its own, or set commitOffsets to false for all but one. (A self-join may have one reader for each side; "
+            "then this is no mistake.)",
             self._group,
-            self._client_id,
             queue,
             offset,
+            self._client_id,
             own_offset,
         )

@@ -1,10 +1,10 @@
-"""The driver's side of a batch read: from where to where, settled once for all tasks."""
+"""The batch reader: on the driver it resolves every start and end once, for all tasks."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -17,53 +17,64 @@ from pyspark_rmqpull.planning.allocation import allocated
 from pyspark_rmqpull.planning.discovery import find_topics
 from pyspark_rmqpull.planning.ending import refuse_resolved_start_after_end, resolve_ends
 from pyspark_rmqpull.planning.listing import creation_ids_of, queues_of
-from pyspark_rmqpull.reading.lost_rows import LossReport
-from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition, read_partition, tasks_of
-from pyspark_rmqpull.reading.waiting import wait_for_topic
+from pyspark_rmqpull.reading.backlog import wait_for_topic
+from pyspark_rmqpull.reading.partition_reader import LossReport, QueueRangesPartition, make_partitions, read_partition
 from rmqpull_client.loss import refuse
-from rmqpull_client.model import QueueRange
+from rmqpull_client.model import MessageQueue, QueueRange, TopicBounds
 from rmqpull_client.offsets.stores import offset_look_up
 from rmqpull_client.transports.choice import connect
+from rmqpull_client.transports.port import BrokerClient
 
 
 class RmqpullBatchReader(DataSourceReader):
-    """One read of what the topics have. Nothing is committed, also not with a consumer group."""
+    """One read of what the topics have now. It sets no consumer offsets, even with a consumer group."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The tasks, whose ranges are numbers of one look at the broker: no task asks again where its queues end.
+        """The tasks. Their ranges are numbers from one look at the broker, so no task asks again where its queues end.
 
-        Raises OptionError for a topic, a queue or a position that does not exist, a start behind its end, a filter
-        that the broker refuses, or a limit of bytes at a server without sizes, DataLoss for a group's offset at which
-        its queue cannot be read any more, BrokerUnavailable.
+        Raises OptionError for a topic, a queue or an offset that does not exist, a start behind its end, a filter that
+        the broker refuses, or a limit of bytes at a server without sizes; DataLoss for a group's offset whose messages
+        are gone; and BrokerUnavailable.
         """
         options = self._options
         client = connect(options.connection, options.flow)
         if options.has_byte_limits:
-            client.cut_ranges(())  # asks for nothing but whether the server can
-        found = wait_for_topic(
+            client.cut_ranges(())  # only asks whether the server can
+        topics = self._find_topics(client)
+        query_id = None if options.fail_on_data_loss else uuid.uuid4().hex
+        ranges = self._resolve_ranges(client, topics, query_id)
+        partitions = make_partitions(ranges, creation_ids_of(topics), options, lambda: client, query_id)
+        # Without a partition Spark would create a task that has none (rules 7.9).
+        return partitions or [QueueRangesPartition(())]
+
+    def _find_topics(self, client: BrokerClient) -> dict[str, TopicBounds]:
+        options = self._options
+        topics = wait_for_topic(
             lambda: find_topics(client, options.selection, (), None), options.wait_for_topic, Clock()
         )
-        topics = allocated(found, (), options.allocation)
-        bounds = queues_of(topics)
-        asked_for_starts = offset_look_up(options.group, client)
-        # The name under which losses are reported, here and by tasks, when the read is to go on after them.
-        query_id = None if options.fail_on_data_loss else uuid.uuid4().hex
-        on_loss = refuse if query_id is None else LossReport(lambda: client, query_id).tell
-        starts = options.starting(Mode.BATCH).resolve(bounds, asked_for_starts, int(time.time() * 1000), on_loss)
+        return allocated(topics, (), options.allocation)
+
+    def _resolve_ranges(
+        self, client: BrokerClient, topics: Mapping[str, TopicBounds], query_id: str | None
+    ) -> list[QueueRange]:
+        options, bounds = self._options, queues_of(topics)
+        on_loss = refuse if query_id is None else LossReport(lambda: client, query_id).report
+        group_offsets = offset_look_up(options.group, client)
+        starts = options.starting(Mode.BATCH).resolve(bounds, group_offsets, int(time.time() * 1000), on_loss)
         ends = resolve_ends(options.ending, bounds, client)
         refuse_resolved_start_after_end(starts, ends)
+        self._check_filter(client, starts)
+        return [QueueRange(queue, starts[queue], end) for queue, end in ends.items()]
+
+    def _check_filter(self, client: BrokerClient, starts: Mapping[MessageQueue, int]) -> None:
+        options = self._options
         if starts and not options.message_filter.keeps_everything:
-            asked = min(starts)  # any queue will do
-            client.check_filter(options.pull_group, asked, starts[asked], options.message_filter)
-        ranges = [QueueRange(queue, starts[queue], end) for queue, end in ends.items()]
-        # Spark would ask for a task without a partition if there were none (rules 7.9).
-        return tasks_of(ranges, creation_ids_of(topics), options, lambda: client, query_id) or [
-            QueueRangesPartition(())
-        ]
+            queue = min(starts)  # any queue will do
+            client.check_filter(options.pull_group, queue, starts[queue], options.message_filter)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""

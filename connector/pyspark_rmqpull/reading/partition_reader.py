@@ -1,4 +1,4 @@
-"""What a task gets and does: the ranges of one Spark partition, read as Arrow batches."""
+"""The tasks of a micro-batch or a batch read: what each gets from the driver, and how it reads that."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from pyspark.sql.types import StructType
 from pyspark_rmqpull.options.source import SourceOptions
 from pyspark_rmqpull.planning.ranges import assign_ranges
 from pyspark_rmqpull.planning.splitting import Partition, split_by_bytes, split_partitions
-from pyspark_rmqpull.reading.columns import RowColumns
-from pyspark_rmqpull.reading.lost_rows import LossReport
+from pyspark_rmqpull.reading.row_columns import RowColumns
 from pyspark_rmqpull.worker import settle
 from rmqpull_client.errors import OptionError, RmqpullError
-from rmqpull_client.loss import refuse
-from rmqpull_client.model import QueueRange
+from rmqpull_client.loss import Loss, refuse
+from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.port import BrokerClient
 
@@ -27,10 +26,10 @@ _logger = logging.getLogger(__name__)
 
 @dataclass
 class QueueRangesPartition(InputPartition):
-    """Everything a task needs: nothing else reaches it from the driver.
+    """All that a task gets from the driver.
 
-    ``creation_ids`` are those of the topics for which the ranges were planned; ``query_id`` names the query when it
-    goes on after a loss.
+    ``creation_ids`` are those of the topics for which the driver planned the ranges. ``query_id`` is the id under which
+    the task reports losses, or None when a loss ends the query.
     """
 
     ranges: tuple[QueueRange, ...]
@@ -38,52 +37,80 @@ class QueueRangesPartition(InputPartition):
     query_id: str | None = None
 
 
-def tasks_of(
+def make_partitions(
     ranges: Iterable[QueueRange],
     creation_ids: Mapping[str, str],
     options: SourceOptions,
     client: Callable[[], BrokerClient],
     query_id: str | None = None,
 ) -> list[QueueRangesPartition]:
-    """The tasks that read these ranges: what allocation gives each consumer, cut where that is too much for one.
+    """Allocates ranges to Spark partitions, and splits those that exceed a limit. Raises OptionError.
 
-    Raises OptionError. ``client`` is called only for a limit of bytes.
+    It calls ``client`` only for a limit of bytes.
     """
     whole: Sequence[Partition] = assign_ranges(ranges, options.allocation)
     if options.max_bytes_per_partition is not None:
-        whole = _cut_by_bytes(whole, options.max_bytes_per_partition, client)
+        whole = _try_to_split_by_bytes(whole, options.max_bytes_per_partition, client)
     parts = split_partitions(whole, options.min_partitions, options.max_records_per_partition)
     return [QueueRangesPartition(part, dict(creation_ids), query_id) for part in parts]
 
 
-def _cut_by_bytes(
+def _try_to_split_by_bytes(
     whole: Sequence[Partition], bytes_max: int, client: Callable[[], BrokerClient]
 ) -> Sequence[Partition]:
-    """The same messages in any case: a batch that Spark plans again may be cut otherwise when some are gone by then,
-    and is not cut when nobody answers, for that ends the query here, while tasks may yet find the broker back."""
+    """Splits partitions, or returns them whole when the broker does not answer.
+
+    An error here would end the query, while the tasks may reach the broker again. When Spark plans a batch a second
+    time and some messages are deleted by then, the splits may differ, but they cover the same ranges.
+    """
     try:
         return split_by_bytes(whole, bytes_max, client())
     except OptionError:
         raise
     except RmqpullError as error:
-        _logger.warning("A micro-batch is not cut by maxBytesPerPartition: %s", error)
+        _logger.warning("This batch ignores maxBytesPerPartition: %s", error)
         return whole
 
 
 def read_partition(
     partition: QueueRangesPartition, options: SourceOptions, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of a partition's ranges, batch by batch. Raises RmqpullError."""
+    """Reads the messages of a partition's ranges, batch by batch. Raises RmqpullError."""
     settle()
     client = connect(options.connection, options.flow)
     row_columns = RowColumns(schema, options.bodies)
     pulled = client.read(
         options.pull_group,
         partition.ranges,
-        row_columns.wanted,
+        row_columns.columns_to_pull,
         partition.creation_ids,
         options.message_filter,
-        refuse if partition.query_id is None else LossReport(lambda: client, partition.query_id).tell,
+        refuse if partition.query_id is None else LossReport(lambda: client, partition.query_id).report,
     )
     for rows in pulled:
-        yield from row_columns.batches(rows)
+        yield from row_columns.make_batches(rows)
+
+
+class LossReport:
+    """Reports the losses that a query survives (``failOnDataLoss=false``): to the log, and to the broker.
+
+    The broker counts lost rows by the id of the query, which the checkpoint keeps.
+    """
+
+    def __init__(self, client: Callable[[], BrokerClient], query_id: str) -> None:
+        self.query_id = query_id
+        self._client = client
+        self._reported: dict[MessageQueue, Loss] = {}
+
+    def report(self, loss: Loss) -> None:
+        """Never raises, and skips a loss that it has just reported: each planning finds it until a batch is past it."""
+        if self._reported.get(loss.queue) == loss:
+            return
+        self._reported[loss.queue] = loss
+        _logger.warning("%s The query continues, because failOnDataLoss is false.", loss.text)
+        if loss.from_offset == loss.until_offset:
+            return
+        try:
+            self._client().report_lost(self.query_id, [loss])
+        except RmqpullError as error:
+            _logger.warning("The broker did not count %d lost rows: %s", loss.until_offset - loss.from_offset, error)

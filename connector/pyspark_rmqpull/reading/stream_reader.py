@@ -1,11 +1,8 @@
-"""The driver's side of a streaming query: how far the next micro-batch goes, and what its tasks read."""
+"""The streaming reader: on the driver it plans the end of each micro-batch, and its tasks read what was planned."""
 
 from __future__ import annotations
 
-import logging
-import time
-import uuid
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,56 +12,42 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.clock import Clock
-from pyspark_rmqpull.options.declaration import Mode
 from pyspark_rmqpull.options.source import SourceOptions
 from pyspark_rmqpull.planning.admission import INT64_MAX
-from pyspark_rmqpull.planning.allocation import allocated
 from pyspark_rmqpull.planning.batch_ends import BatchEnds
 from pyspark_rmqpull.planning.batch_sizing import BatchSizing
-from pyspark_rmqpull.planning.discovery import find_topics
-from pyspark_rmqpull.planning.listing import creation_ids_of, queues_of
-from pyspark_rmqpull.planning.loss import resume
 from pyspark_rmqpull.planning.offsets import QueueOffsets, nested
 from pyspark_rmqpull.planning.ranges import ranges_between
 from pyspark_rmqpull.progress.group_progress import GroupProgress
-from pyspark_rmqpull.reading.lost_rows import LossReport
-from pyspark_rmqpull.reading.news import News
-from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition, read_partition, tasks_of
-from pyspark_rmqpull.reading.waiting import wait_for_topic
-from rmqpull_client.loss import refuse
-from rmqpull_client.model import MessageQueue, TopicBounds
-from rmqpull_client.offsets.stores import offset_look_up, offset_store
+from pyspark_rmqpull.reading.backlog import Backlog, TopicWatch
+from pyspark_rmqpull.reading.message_wait import MessageWait
+from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition, make_partitions, read_partition
+from rmqpull_client.model import MessageQueue
+from rmqpull_client.offsets.stores import offset_store
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.grpc.signing import client_id_of
 from rmqpull_client.transports.port import BrokerClient
 
-_logger = logging.getLogger(__name__)
-
 
 class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One query's view of its topics. Spark makes one for the driver and one for the tasks (rules 7.3)."""
+    """Reads the topics of one query. Spark creates one for the driver and one for the tasks (rules 7.3)."""
 
     def __init__(self, options: SourceOptions, schema: StructType, clock: Clock | None = None) -> None:
         self._options = options
         self._schema = schema
         self._clock = clock or Clock()
-        self._news = News(options, self._client, self._clock)
+        self._watch = TopicWatch(options, self._client, self._clock)
         self._sizing = BatchSizing(options.limits)
+        self._batch_ends = BatchEnds()
         group = options.group if options.commit_offsets else None
         store = None if group is None else offset_store(group, self._client)
         client_id = client_id_of(options.connection)
         self._progress = GroupProgress(
             options.consumer_group, store, options.request_timeout_ms, self._clock, client_id
         )
-        self._is_first_call = True
+        self._newest: Backlog | None = None
         self._is_filter_checked = False
         self._are_sizes_checked = False
-        self._batch_ends = BatchEnds()
-        self._newest: dict[MessageQueue, int] = {}
-        self._unread: Set[MessageQueue] = frozenset()
-        self._ends_seen: dict[MessageQueue, int] = {}
-        self._losses: LossReport | None = None
-        self._rows_lost: dict[MessageQueue, int] = {}
 
     def _client(self, request_timeout_ms: int | None = None) -> BrokerClient:
         options = self._options
@@ -72,190 +55,108 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return connect(replace(options.connection, request_timeout_ms=timeout_ms), options.flow)
 
     def initialOffset(self) -> dict[str, Any]:
-        """The offset before the first batch: it names no queue, since Spark would not keep it (rules 7.1)."""
+        """The offset before the first batch. It names no queue, because Spark would not keep it (rules 7.1)."""
         return QueueOffsets().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """``maxOffsetsPerTrigger``, and for other limits one without effect: Spark knows none that has them all.
+        """``maxOffsetsPerTrigger``; for the other limits one without effect, because Spark has no limit for them all.
 
-        Its Once trigger asks for everything instead, and then no limit counts (rules 7.4).
+        Spark's Once trigger asks for everything instead, and then no limit applies (rules 7.4).
         """
         limits = self._options.limits
         return ReadMaxRows(limits.rows_max or INT64_MAX) if limits.is_limited else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Batches end where the topic ends when the first of them is planned (rules 7.4)."""
+        """Stops the query where the queues end when its first batch is planned (rules 7.4)."""
         self._batch_ends.is_available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Where the next batch ends; ``start`` itself when there is nothing new.
+        """Plans the end of the next batch; ``start`` itself says that there is nothing new.
 
-        Raises DataLoss when the query cannot go on from ``start``, OptionError for a topic or a starting offset that
-        does not exist, a filter that the broker refuses or a limit of bytes at a server without sizes,
+        Raises DataLoss when the query cannot continue from ``start``, OptionError for a topic or a starting offset that
+        does not exist, a filter that the broker refuses or a limit of bytes at a server without sizes, and
         BrokerUnavailable.
         """
         self._check_sizes()
-        finished = self._named(QueueOffsets.from_json(start))
-        begin = self._look(finished)
-        self._check_filter(begin)
-        # Not earlier: an absent broker would be waited for twice, and a topic made anew would get its old offsets.
-        self._progress.commit(self._existing(finished, begin.starts), is_last=self._is_last_look(finished, begin))
-        gives_up_ms = self._clock.now_ms() + self._options.idle_wait_ms
-        if self._may_wait and self._is_idle(begin):
-            awaited = self._await_news(finished, begin, gives_up_ms)
-            if awaited is None:
-                return start
-            begin = awaited
+        is_first = self._newest is None
+        backlog = self._look(QueueOffsets.from_json(start))
+        self._check_filter(backlog)
+        # Not before the look: that would wait twice for an absent broker, and set the offsets of an earlier topic on
+        # one that was created again.
+        self._progress.set_offsets(backlog.finished_offsets, is_last=self._is_last_look(backlog))
         is_limited = not isinstance(limit, ReadAllAvailable)
-        if is_limited and not self._batch_ends.is_available_now:
-            gathered = self._gather(finished, begin, gives_up_ms)
-            if gathered is None:
-                return start
-            begin = gathered
-        self._is_first_call = False
-        ends = self._reachable(begin)
-        if is_limited:
-            ends = self._sizing.admit(begin.offsets, ends, self._client(), self._clock.now_ms())
-        if ends == finished.offsets and not begin.starts:
+        ready = self._wait(backlog, is_first, is_limited)
+        if ready is None:
             return start
-        return replace(begin, offsets=ends).to_json()
+        ends = self._reachable_ends(ready)
+        if is_limited:
+            ends = self._sizing.admit(ready.start.offsets, ends, self._client(), self._clock.now_ms())
+        if ends == ready.finished.offsets and not ready.start.starts:
+            return start
+        return replace(ready.start, offsets=ends).to_json()
 
-    def _named(self, finished: QueueOffsets) -> QueueOffsets:
-        """With the name under which the query reports losses, if it is to go on after them."""
-        if self._options.fail_on_data_loss:
-            return replace(finished, query_id=None)
-        if self._losses is None:
-            self._losses = LossReport(self._client, finished.query_id or uuid.uuid4().hex)
-        return replace(finished, query_id=self._losses.query_id)
+    def _wait(self, backlog: Backlog, is_first: bool, is_limited: bool) -> Backlog | None:
+        """Waits for messages, and returns the backlog of the batch to plan, or None when there is no batch yet.
 
-    def _look(self, finished: QueueOffsets) -> QueueOffsets:
-        """Where a batch of what there is now begins; what there is stands in ``_newest`` then."""
-        topics = self._topics(finished)
-        begin = self._batch_start(finished, topics)
-        self._newest = {queue: bounds.max_offset for queue, bounds in queues_of(topics).items()}
-        self._ends_seen |= self._newest
-        self._rows_lost = {queue: lost for topic in topics.values() for queue, lost in topic.rows_lost.items()}
-        return begin
+        The first call of a query does not wait, and neither does AvailableNow (rules 7.5).
+        """
+        if self._batch_ends.is_available_now:
+            return backlog
+        wait = MessageWait(self._options, self._client, self._clock, lambda: self._look(backlog.finished))
+        if not is_first:
+            backlog = wait.wait_for_any(backlog)
+            if backlog.is_empty:
+                return None
+        return wait.wait_for_enough(backlog, self._delay_ms) if is_limited else backlog
 
-    def _topics(self, finished: QueueOffsets) -> dict[str, TopicBounds]:
+    def _look(self, finished: QueueOffsets) -> Backlog:
+        self._newest = self._watch.look(finished)
+        return self._newest
+
+    def _delay_ms(self, backlog: Backlog, now_ms: int) -> int:
+        """How long to delay the batch until more messages come. A loss goes on record without delay."""
+        if backlog.has_loss:
+            return 0
+        return self._sizing.delay_ms(backlog.start.offsets, self._reachable_ends(backlog), now_ms)
+
+    def _reachable_ends(self, backlog: Backlog) -> dict[MessageQueue, int]:
+        may_lose = not self._options.fail_on_data_loss
+        return self._batch_ends.reachable(backlog.start.offsets, backlog.ends, may_lose)
+
+    def _is_last_look(self, backlog: Backlog) -> bool:
+        """Whether an AvailableNow query has read everything: Spark will not plan again."""
+        if not self._batch_ends.is_available_now or backlog.start.starts:
+            return False
+        return self._reachable_ends(backlog) == backlog.finished.offsets
+
+    def _check_filter(self, backlog: Backlog) -> None:
+        """Asks the broker once whether it can evaluate the filter. Raises OptionError."""
         options = self._options
-        topics = wait_for_topic(
-            lambda: find_topics(self._client(), options.selection, finished.offsets.keys(), finished.query_id),
-            options.wait_for_topic,
-            self._clock,
-        )
-        return self._allocated(topics, finished)
-
-    def _allocated(self, topics: dict[str, TopicBounds], finished: QueueOffsets) -> dict[str, TopicBounds]:
-        """The topics without the queues that no partition gets, which are told when they are seen first."""
-        read = allocated(topics, finished.offsets, self._options.allocation)
-        unread = queues_of(topics).keys() - queues_of(read).keys()
-        if not unread <= self._unread:
-            names = ", ".join(map(str, sorted(unread)))
-            _logger.warning("%s gives %s to no partition: not read", self._options.allocate_strategy, names)
-        self._unread = unread
-        return read
-
-    def _batch_start(self, finished: QueueOffsets, topics: Mapping[str, TopicBounds]) -> QueueOffsets:
-        """Where the batch begins: the finished offset, and the resolved starts of queues that it does not name."""
-        bounds = queues_of(topics)
-        on_loss = refuse if self._losses is None else self._losses.tell
-        if finished.is_initial and self._is_first_call:
-            ask = offset_look_up(self._options.group, self._client())
-            starts = self._options.starting(Mode.STREAM).resolve(bounds, ask, int(time.time() * 1000), on_loss)
-        else:
-            starts = resume(self._selected(finished), topics, self._ends_seen, on_loss)
-            starts |= {queue: bounds[queue].min_offset for queue in bounds if queue not in finished.offsets}
-        # Kept, for a server without ids may stand in for a while, and must not make the query forget them.
-        ids = {**finished.creation_ids, **creation_ids_of(topics)}
-        return QueueOffsets({**finished.offsets, **starts}, starts, ids, finished.query_id)
-
-    def _selected(self, position: QueueOffsets) -> QueueOffsets:
-        """A position without queues that the options, changed since, leave out: those stay where they are."""
-        covers = self._options.selection.covers
-        return replace(position, offsets={queue: at for queue, at in position.offsets.items() if covers(queue)})
-
-    def _existing(self, finished: QueueOffsets, resumed: Mapping[MessageQueue, int]) -> QueueOffsets:
-        """What of a finished position can be committed: a queue that is gone would have all of it refused."""
-        offsets = {queue: resumed.get(queue, at) for queue, at in finished.offsets.items() if queue in self._newest}
-        return replace(finished, offsets=offsets)
-
-    def _check_filter(self, begin: QueueOffsets) -> None:
-        """Asks the broker once, by any queue, whether it evaluates the filter. Raises OptionError."""
-        options = self._options
-        queue = next(iter(self._newest), None)  # not one of the checkpoint that is gone
-        if self._is_filter_checked or options.message_filter.keeps_everything or queue is None:
+        if self._is_filter_checked or options.message_filter.keeps_everything or not backlog.ends:
             return
-        self._client().check_filter(options.pull_group, queue, begin.offsets[queue], options.message_filter)
+        queue, offset = next(iter(backlog.next_offsets.items()))  # any queue that exists
+        self._client().check_filter(options.pull_group, queue, offset, options.message_filter)
         self._is_filter_checked = True
 
-    def _is_last_look(self, finished: QueueOffsets, begin: QueueOffsets) -> bool:
-        """Whether a query over what is available now has come to its end: Spark will not plan again."""
-        is_planned_out = self._batch_ends.is_available_now and not begin.starts
-        return is_planned_out and self._reachable(begin) == finished.offsets
-
     def _check_sizes(self) -> None:
-        """Asks the broker once whether it tells sizes, if a limit of bytes needs them. Raises OptionError."""
+        """Asks the broker once whether it knows sizes, if a limit of bytes needs them. Raises OptionError."""
         if self._options.has_byte_limits and not self._are_sizes_checked:
             self._client().cut_ranges(())
             self._are_sizes_checked = True
 
-    def _gather(self, finished: QueueOffsets, begin: QueueOffsets, gives_up_ms: int) -> QueueOffsets | None:
-        """Where a batch begins when it is to run; None when it is put off and ``idleWaitMs`` is over.
-
-        What a batch has to put on record, the end of a loss, puts it off no longer.
-        """
-        while not begin.starts.keys() & finished.offsets.keys():
-            now_ms = self._clock.now_ms()
-            delay_ms = self._sizing.delay_ms(begin.offsets, self._reachable(begin), now_ms)
-            if delay_ms == 0:
-                break
-            left_ms = min(delay_ms, gives_up_ms - now_ms)
-            if left_ms <= 0:
-                return None
-            self._news.let_come(self._newest, left_ms)
-            begin = self._look(finished)
-        return begin
-
-    @property
-    def _may_wait(self) -> bool:
-        """Whether the query goes on for ever: waiting holds up its other sources (rules 7.5)."""
-        return not self._is_first_call and not self._batch_ends.is_available_now
-
-    def _await_news(self, finished: QueueOffsets, begin: QueueOffsets, gives_up_ms: int) -> QueueOffsets | None:
-        """Where a batch begins when something came; None when nothing did within ``idleWaitMs``.
-
-        A wait may end without news, as that of a group that was reset, or at a server that is too busy for it. Then
-        the query waits on: Spark, when it hears of nothing, asks again at once.
-        """
-        while (left_ms := gives_up_ms - self._clock.now_ms()) > 0:
-            if not self._news.may_have_come({queue: begin.offsets[queue] for queue in self._newest}, left_ms):
-                break
-            begin = self._look(finished)
-            if not self._is_idle(begin):
-                return begin
-            self._news.rest(gives_up_ms - self._clock.now_ms())
-        return None
-
-    def _is_idle(self, begin: QueueOffsets) -> bool:
-        return not begin.starts and all(end <= begin.offsets[queue] for queue, end in self._newest.items())
-
-    def _reachable(self, begin: QueueOffsets) -> dict[MessageQueue, int]:
-        return self._batch_ends.reachable(begin.offsets, self._newest, may_lose=self._losses is not None)
-
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The topics' ends as last seen, and rows lost: ``sources[].latestOffset`` in the progress (rules 7.8)."""
-        if not self._newest:
+        """The newest known ends, and rows lost, for ``sources[].latestOffset`` of the query's progress (rules 7.8)."""
+        if self._newest is None or not self._newest.ends:
             return None
-        lost = {"rowsLost": nested(self._rows_lost)} if self._rows_lost else {}
-        return dict(sorted({**QueueOffsets(self._newest).to_json(), **lost}.items()))
+        lost = {"rowsLost": nested(self._newest.rows_lost)} if self._newest.rows_lost else {}
+        return dict(sorted({**QueueOffsets(self._newest.ends).to_json(), **lost}.items()))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of the batch between two offsets."""
         planned = QueueOffsets.from_json(end)
         ranges = ranges_between(QueueOffsets.from_json(start), planned)
         query_id = None if self._options.fail_on_data_loss else planned.query_id
-        return tasks_of(ranges.values(), planned.creation_ids, self._options, self._client, query_id)
+        return make_partitions(ranges.values(), planned.creation_ids, self._options, self._client, query_id)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
@@ -263,4 +164,4 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(partition, self._options, self._schema)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: Spark calls this after it has planned the next batch, which committed the same end (rules 7.2)."""
+        """Does nothing: ``latestOffset`` has set the offsets of this end when it planned the next batch (rules 7.2)."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pyspark_rmqpull.clock import Clock
-from pyspark_rmqpull.planning.offsets import QueueOffsets
 from pyspark_rmqpull.progress.group_progress import GroupProgress
 from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset
 from rmqpull_client.model import MessageQueue, QueueRange
@@ -24,20 +23,24 @@ def query_of(client: BrokerClient) -> GroupProgress:
     return GroupProgress("g", RemoteBrokerOffsetStore(lambda _: client, "g"), 60_000, Clock(), "c")
 
 
-def at(offset: int) -> QueueOffsets:
-    return QueueOffsets(dict.fromkeys(QUEUES, offset))
+def at(offset: int) -> dict[MessageQueue, int]:
+    return dict.fromkeys(QUEUES, offset)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [message for message in caplog.messages if message.startswith("Somebody else commits to group g too")]
+    return [
+        message
+        for message in caplog.messages
+        if message.startswith("Another query or consumer also sets the offsets of group g")
+    ]
 
 
 def test_two_queries_in_one_group_are_each_warned_once(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     client = serve(queues=2).client
     one, another = query_of(client), query_of(client)
     for round_number in range(1, 5):
-        one.commit(at(10 * round_number))
-        another.commit(at(round_number))
+        one.set_offsets(at(10 * round_number))
+        another.set_offsets(at(round_number))
     assert len(warnings(caplog)) == 2
 
 
@@ -47,18 +50,18 @@ def test_a_query_alone_in_its_group_is_warned_of_nothing_whatever_is_reset(
     served = serve(queues=2)
     served.send(*[b"x"] * 40)
     query = query_of(served.client)
-    query.commit(at(10))
-    query.commit(at(11))
+    query.set_offsets(at(10))
+    query.set_offsets(at(11))
     served.broker.change(lambda draft: invoke_reset(draft, ResetRequest("g", "orders", timestamp_ms=0)))
-    query.commit(at(12))  # ignored: the reset waits for the next pull
-    query.commit(at(13))
+    query.set_offsets(at(12))  # ignored: the reset waits for the next pull
+    query.set_offsets(at(13))
     ranges = [QueueRange(queue, 13, 14) for queue in QUEUES]
     assert sum(len(rows.batches) for answer in served.client.read("g", ranges, ["body"]) for rows in answer) >= 2
-    for position in (14, 15, 16):
-        query.commit(at(position))
+    for offset in (14, 15, 16):
+        query.set_offsets(at(offset))
     assert served.client.committed("g", QUEUES) == dict.fromkeys(QUEUES, 16)
     assert warnings(caplog) == []
     again = query_of(served.client)  # after a restart, from a checkpoint that is one batch behind
-    again.commit(at(15))
-    again.commit(at(17))
+    again.set_offsets(at(15))
+    again.set_offsets(at(17))
     assert warnings(caplog) == []

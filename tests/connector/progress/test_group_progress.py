@@ -1,4 +1,4 @@
-"""The group's offsets: they follow the query, never stop it, and hold it up for a bounded time."""
+"""The consumer offsets of a group follow the query, never end it, and delay it for a bounded time."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from collections.abc import Mapping
 import pytest
 
 from pyspark_rmqpull.clock import Clock
-from pyspark_rmqpull.planning.offsets import QueueOffsets
-from pyspark_rmqpull.progress.group_progress import COMMIT_AGAIN_MS, COMMIT_TIMEOUT_MS, GroupProgress
+from pyspark_rmqpull.progress.group_progress import REFRESH_INTERVAL_MS, TIMEOUT_MS, GroupProgress
 from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.grpc.channel import Unserved
 from rmqpull_proto.rpc import MESSAGING
 
 QUEUE = MessageQueue("orders", "a", 0)
-AT_5, AT_7 = QueueOffsets({QUEUE: 5}), QueueOffsets({QUEUE: 7})
+AT_5, AT_7 = {QUEUE: 5}, {QUEUE: 7}
 REQUEST_TIMEOUT_MS = 10_000
 REFUSAL = RequestRefused("INTERNAL_SERVER_ERROR", "no")
 
@@ -60,28 +59,28 @@ def progress(store: FakeStore) -> GroupProgress:
     return GroupProgress("billing", store, REQUEST_TIMEOUT_MS, store, "etl@7@rmqpull")
 
 
-def test_each_position_is_committed_once(progress: GroupProgress, store: FakeStore) -> None:
-    for position in (AT_5, AT_5, QueueOffsets(AT_5.offsets, starts={QUEUE: 1}), AT_7, AT_7):
-        progress.commit(position)
+def test_offsets_are_set_once(progress: GroupProgress, store: FakeStore) -> None:
+    for offsets in (AT_5, AT_5, AT_7, AT_7):
+        progress.set_offsets(offsets)
     assert store.commits == [{QUEUE: 5}, {QUEUE: 7}]
 
 
-def test_the_offset_before_the_first_batch_is_not_committed(progress: GroupProgress, store: FakeStore) -> None:
-    progress.commit(QueueOffsets())
+def test_nothing_is_set_before_the_first_batch(progress: GroupProgress, store: FakeStore) -> None:
+    progress.set_offsets({})
     assert store.tries == []
 
 
-def test_an_idle_query_commits_again_after_a_while_for_a_reset_may_have_moved_its_group(
+def test_an_idle_query_sets_its_offsets_again_because_a_reset_may_have_changed_them(
     progress: GroupProgress, store: FakeStore
 ) -> None:
     for _ in range(4):
-        progress.commit(AT_5)
-        store.passed_ms += COMMIT_AGAIN_MS // 2
+        progress.set_offsets(AT_5)
+        store.passed_ms += REFRESH_INTERVAL_MS // 2
     assert store.commits == [{QUEUE: 5}, {QUEUE: 5}]
 
 
 def test_without_a_store_nothing_happens() -> None:
-    GroupProgress(None, None, REQUEST_TIMEOUT_MS, Clock(), "etl@7@rmqpull").commit(AT_5, is_last=True)
+    GroupProgress(None, None, REQUEST_TIMEOUT_MS, Clock(), "etl@7@rmqpull").set_offsets(AT_5, is_last=True)
 
 
 @pytest.mark.parametrize(
@@ -93,100 +92,106 @@ def test_without_a_store_nothing_happens() -> None:
         OptionError("The group's offsets cannot be written."),
     ],
 )
-def test_a_failure_is_logged_once_and_tried_again_with_the_next_planning(
+def test_a_failure_is_logged_once_and_retried_with_the_next_planning(
     progress: GroupProgress, store: FakeStore, caplog: pytest.LogCaptureFixture, failure: Exception
 ) -> None:
     store.failures = [failure, failure, failure]
     with caplog.at_level(logging.WARNING):
         for _ in range(4):
-            progress.commit(AT_5)
-    assert caplog.messages == [f"Group billing keeps its old offsets until a later commit succeeds: {failure}"]
+            progress.set_offsets(AT_5)
+    assert caplog.messages == [f"Cannot set the consumer offsets of group billing; the query retries: {failure}"]
     assert store.commits == [{QUEUE: 5}]
 
 
-def test_a_failure_after_a_success_is_told_again(
+def test_a_failure_after_a_success_is_logged_again(
     progress: GroupProgress, store: FakeStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.failures = [REFUSAL]
-    progress.commit(AT_5)
-    progress.commit(AT_5)
+    progress.set_offsets(AT_5)
+    progress.set_offsets(AT_5)
     store.failures = [REFUSAL]
-    progress.commit(AT_7)
+    progress.set_offsets(AT_7)
     assert len(caplog.messages) == 2
 
 
-def test_a_commit_holds_up_planning_for_two_seconds_in_ten_at_most(progress: GroupProgress, store: FakeStore) -> None:
-    store.takes_ms = COMMIT_TIMEOUT_MS
+def test_failures_delay_planning_for_two_seconds_in_ten_at_most(progress: GroupProgress, store: FakeStore) -> None:
+    store.takes_ms = TIMEOUT_MS
     store.failures = [BrokerUnavailable("nobody there")] * 99
     until_ms = store.passed_ms + 100_000
     while store.passed_ms < until_ms:
-        progress.commit(AT_5)
+        progress.set_offsets(AT_5)
         store.passed_ms += 500
-    assert set(store.tries) == {COMMIT_TIMEOUT_MS}
+    assert set(store.tries) == {TIMEOUT_MS}
     assert len(store.tries) == 10
 
 
-def test_a_shorter_request_timeout_holds_for_commits_too(store: FakeStore) -> None:
-    GroupProgress("billing", store, 500, store, "etl@7@rmqpull").commit(AT_5)
+def test_a_shorter_request_timeout_applies_here_too(store: FakeStore) -> None:
+    GroupProgress("billing", store, 500, store, "etl@7@rmqpull").set_offsets(AT_5)
     assert store.tries == [500]
 
 
-def test_the_last_commit_takes_the_time_of_a_request_and_does_not_rest(
+def test_the_last_attempt_takes_the_time_of_a_request_and_is_not_delayed(
     progress: GroupProgress, store: FakeStore
 ) -> None:
     store.takes_ms = 2_000
     store.failures = [BrokerUnavailable("nobody there")]
-    progress.commit(AT_5)
-    progress.commit(AT_5)
-    progress.commit(AT_5, is_last=True)
-    assert store.tries == [COMMIT_TIMEOUT_MS, REQUEST_TIMEOUT_MS]
+    progress.set_offsets(AT_5)
+    progress.set_offsets(AT_5)
+    progress.set_offsets(AT_5, is_last=True)
+    assert store.tries == [TIMEOUT_MS, REQUEST_TIMEOUT_MS]
     assert store.commits == [{QUEUE: 5}]
 
 
-def test_the_last_commit_is_tried_three_times_when_it_is_refused(progress: GroupProgress, store: FakeStore) -> None:
+def test_the_last_attempt_is_made_three_times_when_the_broker_refuses(
+    progress: GroupProgress, store: FakeStore
+) -> None:
     store.failures = [REFUSAL] * 2
-    progress.commit(AT_5, is_last=True)
+    progress.set_offsets(AT_5, is_last=True)
     assert store.commits == [{QUEUE: 5}]
     store.failures = [REFUSAL] * 3
-    progress.commit(AT_7, is_last=True)
+    progress.set_offsets(AT_7, is_last=True)
     assert len(store.tries) == 6
     assert store.commits == [{QUEUE: 5}]
     assert store.pauses_ms == [200, 400] * 2
 
 
-def test_a_broker_that_is_away_is_not_waited_for_again_at_the_end(progress: GroupProgress, store: FakeStore) -> None:
+def test_the_last_attempt_is_made_once_when_the_broker_is_away(progress: GroupProgress, store: FakeStore) -> None:
     store.failures = [BrokerUnavailable("nobody there")]
-    progress.commit(AT_5, is_last=True)
+    progress.set_offsets(AT_5, is_last=True)
     assert store.tries == [REQUEST_TIMEOUT_MS]
 
 
-def test_what_is_committed_already_is_not_committed_at_the_end(progress: GroupProgress, store: FakeStore) -> None:
-    progress.commit(AT_5)
-    progress.commit(AT_5, is_last=True)
+def test_offsets_that_are_set_already_are_not_set_again_at_the_end(progress: GroupProgress, store: FakeStore) -> None:
+    progress.set_offsets(AT_5)
+    progress.set_offsets(AT_5, is_last=True)
     assert store.commits == [{QUEUE: 5}]
 
 
-# --- others that commit to the same group -----------------------------------------------------------------------------
+# --- other writers of the same group ----------------------------------------------------------------------------------
 
 
-def at(offset: int) -> QueueOffsets:
-    return QueueOffsets({QUEUE: offset})
+def at(offset: int) -> dict[MessageQueue, int]:
+    return {QUEUE: offset}
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [message for message in caplog.messages if message.startswith("Somebody else commits to group billing")]
+    return [
+        message
+        for message in caplog.messages
+        if message.startswith("Another query or consumer also sets the offsets of group billing")
+    ]
 
 
-def test_another_query_in_the_group_is_warned_of_once(
+def test_a_query_warns_once_of_another_one_in_its_group(
     progress: GroupProgress, store: FakeStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = GroupProgress("billing", store, REQUEST_TIMEOUT_MS, store, "etl@8@rmqpull")
     for own, others in ((10, 3), (20, 5), (30, 7), (40, 9)):
-        progress.commit(at(own))
-        other.commit(at(others))
+        progress.set_offsets(at(own))
+        other.set_offsets(at(others))
     mine, theirs = warnings(caplog)  # one of each query
-    assert "etl@7@rmqpull): queue orders/a/0 was at offset 5, where this query had set 20." in mine
-    assert "etl@8@rmqpull): queue orders/a/0 was at offset 30, where this query had set 5." in theirs
+    assert "queue orders/a/0 was at offset 5, and this query (client id etl@7@rmqpull) had set 20." in mine
+    assert "queue orders/a/0 was at offset 30, and this query (client id etl@8@rmqpull) had set 5." in theirs
     assert "consumerGroup of its own" in mine
 
 
@@ -194,7 +199,7 @@ def test_another_query_in_the_group_is_warned_of_once(
     "set_from_outside",
     [
         pytest.param([0, None, None], id="one reset"),
-        pytest.param([0, 0, 0], id="a reset that stands until a pull is told"),
+        pytest.param([0, 0, 0], id="a reset that stays until a pull learns of it"),
         pytest.param([0, None, 0], id="the same reset again"),
         pytest.param([None, None, None], id="nobody else"),
     ],
@@ -203,42 +208,42 @@ def test_a_reset_is_not_taken_for_another_query(
     progress: GroupProgress, store: FakeStore, caplog: pytest.LogCaptureFixture, set_from_outside: list[int | None]
 ) -> None:
     for number, offset in enumerate(set_from_outside, 1):
-        progress.commit(at(10 * number))
+        progress.set_offsets(at(10 * number))
         if offset is not None:
             store.offsets[QUEUE] = offset
-    progress.commit(at(99))
+    progress.set_offsets(at(99))
     assert warnings(caplog) == []
 
 
-def test_what_the_group_had_before_the_first_commit_may_be_the_query_s_own(
+def test_the_offsets_that_a_query_finds_at_first_may_be_its_own(
     store: FakeStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A query that is started again may find its group behind, or ahead when its checkpoint is older."""
+    """A restarted query may find its group behind it, or ahead of it when its checkpoint is older."""
     for found in (3, 99):
         store.offsets = {QUEUE: found}
         again = GroupProgress("billing", store, REQUEST_TIMEOUT_MS, store, "etl@7@rmqpull")
-        again.commit(at(50))
-        again.commit(at(60))
+        again.set_offsets(at(50))
+        again.set_offsets(at(60))
     assert warnings(caplog) == []
 
 
-def test_a_commit_whose_answer_was_lost_is_the_query_s_own(
+def test_offsets_whose_response_was_lost_are_the_query_s_own(
     progress: GroupProgress, store: FakeStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    progress.commit(at(1))
-    for position in (10, 30, 50):
+    progress.set_offsets(at(1))
+    for offset in (10, 30, 50):
         store.failures = [BrokerUnavailable("no answer")]
-        progress.commit(at(position))
-        store.offsets[QUEUE] = position  # but it was kept
-        progress.commit(at(position + 10))
+        progress.set_offsets(at(offset))
+        store.offsets[QUEUE] = offset  # but the broker has stored it
+        progress.set_offsets(at(offset + 10))
     assert warnings(caplog) == []
 
 
-def test_offsets_that_are_the_new_ones_already_are_its_own(
+def test_the_new_offsets_are_the_query_s_own_when_the_broker_has_them_already(
     progress: GroupProgress, store: FakeStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Over the standard protocol the question travels beside the commit."""
-    for position in (10, 20, 30, 40):
-        store.offsets[QUEUE] = position
-        progress.commit(at(position))
+    """Over the standard protocol one request reads the old offsets while another sets the new ones."""
+    for offset in (10, 20, 30, 40):
+        store.offsets[QUEUE] = offset
+        progress.set_offsets(at(offset))
     assert warnings(caplog) == []

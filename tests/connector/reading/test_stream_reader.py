@@ -240,7 +240,7 @@ def test_queues_that_no_partition_gets_are_told_once_and_not_read(
     assert stream.latestOffset(end, ALL) == end
     assert planned(stream.partitions(stream.initialOffset(), end)) == [[(0, 10, 14)]]
     assert stream.reportLatestOffset() == {"offsets": named({0: 14}), "version": 1}
-    assert caplog.messages == ["CONFIG gives orders/a/1 to no partition: not read"]
+    assert caplog.messages == ["No task reads orders/a/1: allocateStrategy CONFIG leaves them out"]
 
 
 def test_a_query_does_not_leave_a_queue_that_it_has_read(broker: FakeClient) -> None:

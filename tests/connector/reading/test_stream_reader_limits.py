@@ -183,4 +183,4 @@ def test_tasks_are_not_cut_by_bytes_when_nobody_answers(broker: FakeClient, capl
     broker.cannot_cut = BrokerUnavailable("nobody is there")
     start, end = offset({0: 3}), offset({0: 7})
     assert planned(reader(maxBytesPerPartition="1").partitions(start, end)) == [[(0, 3, 7)]]
-    assert caplog.messages == ["A micro-batch is not cut by maxBytesPerPartition: nobody is there"]
+    assert caplog.messages == ["This batch ignores maxBytesPerPartition: nobody is there"]

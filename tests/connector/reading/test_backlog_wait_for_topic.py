@@ -1,4 +1,4 @@
-"""A topic that is to come is waited for, within limits."""
+"""A query can wait for a topic that does not exist yet, for a limited time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyspark_rmqpull.reading.waiting import wait_for_topic
+from pyspark_rmqpull.reading.backlog import wait_for_topic
 from rmqpull_client.errors import BrokerUnavailable, TopicMissing
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Looks:
-    """Misses the topic so often before it is there."""
+    """Misses the topic a number of times before it exists."""
 
     def __init__(self, misses: int) -> None:
         self.misses = misses
@@ -27,34 +27,32 @@ class Looks:
         return "found"
 
 
-def test_a_topic_that_is_there_is_not_waited_for(clock: ManualClock) -> None:
+def test_a_topic_that_exists_is_returned_at_once(clock: ManualClock) -> None:
     assert wait_for_topic(Looks(0), 1_000, clock) == "found"
     assert clock.slept_ms == []
 
 
-def test_it_is_looked_for_again_and_again(clock: ManualClock) -> None:
+def test_the_query_looks_twice_a_second(clock: ManualClock) -> None:
     assert wait_for_topic(Looks(3), 10_000, clock) == "found"
     assert clock.slept_ms == [500, 500, 500]
 
 
-def test_the_last_look_is_at_the_end_of_the_time(clock: ManualClock) -> None:
+def test_the_last_look_is_at_the_end_of_the_wait(clock: ManualClock) -> None:
     looks = Looks(99)
     with pytest.raises(TopicMissing) as missing:
         wait_for_topic(looks, 1_200, clock)
-    assert str(missing.value) == (
-        "Topic orders does not exist. It was waited for during 1200 ms, as option waitForTopic says."
-    )
+    assert str(missing.value) == ("Topic orders does not exist. The query waited 1200 ms for it (option waitForTopic).")
     assert clock.slept_ms == [500, 500, 200]
     assert looks.count == 4
 
 
-def test_without_time_it_is_missed_at_once(clock: ManualClock) -> None:
+def test_without_a_wait_a_missing_topic_is_an_error_at_once(clock: ManualClock) -> None:
     with pytest.raises(TopicMissing, match=r"^Topic orders does not exist\.$"):
         wait_for_topic(Looks(1), 0, clock)
     assert clock.slept_ms == []
 
 
-def test_another_failure_is_no_reason_to_wait(clock: ManualClock) -> None:
+def test_another_error_is_raised_at_once(clock: ManualClock) -> None:
     def look() -> None:
         raise BrokerUnavailable("nobody there")
 
