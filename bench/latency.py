@@ -17,7 +17,7 @@ from results import Aim
 from topics import BODY, NAME, Stage, Topic
 
 from rmqpull_client.connection import Connection
-from rmqpull_client.transports.grpc.channel import channel_of_process
+from rmqpull_client.transports.grpc.channel import get_channel
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
 from rmqpull_proto.rpc import MESSAGING
 
@@ -61,7 +61,7 @@ def _contenders(stage: Stage, topic: Topic) -> Iterator[tuple[str, DataFrame, Ab
 @contextmanager
 def _sender(endpoints: str) -> Iterator[Send]:
     """Sends over the standard protocol, as any producer."""
-    channel = channel_of_process(Connection(endpoints))
+    channel = get_channel(Connection(endpoints))
 
     def send(body: bytes) -> None:
         channel.call(MESSAGING.methods["SendMessage"], messaging.SendMessageRequest(messages=[message(NAME, body)]))

@@ -137,8 +137,8 @@ class Story:
 def _broker_offsets(broker: BrokerProcess) -> tuple[dict[int, int], dict[int, int | None]]:
     """Of each queue: its max offset, and the offset that the group has committed."""
     client = connect(Connection(broker.endpoints, REQUEST_TIMEOUT_MS))
-    queues = client.bounds([TOPIC])[TOPIC].queues
-    committed = client.committed(GROUP, list(queues))
+    queues = client.query_bounds([TOPIC])[TOPIC].queues
+    committed = client.get_consumer_offsets(GROUP, list(queues))
     client.close()
     return (
         {queue.queue_id: bounds.max_offset for queue, bounds in queues.items()},

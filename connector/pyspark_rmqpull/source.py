@@ -92,6 +92,6 @@ class RmqpullDataSource(DataSource):
         check_sink_schema(schema, options)
         # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
         from pyspark_rmqpull.sink.targets import checked
-        from rmqpull_client.transports.grpc.producing import producer_of
+        from rmqpull_client.transports.grpc.producer import get_producer
 
-        return checked(producer_of(options.connection), options, schema.names)
+        return checked(get_producer(options.connection), options, schema.names)

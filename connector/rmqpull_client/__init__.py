@@ -18,9 +18,8 @@ from rmqpull_client.errors import (
     RequestRefused,
     RmqpullError,
 )
-from rmqpull_client.filters import MessageFilter
 from rmqpull_client.flow import Flow
-from rmqpull_client.model import Bounds, MessageQueue, QueueRange, TopicBounds
+from rmqpull_client.model import Bounds, MessageFilter, MessageQueue, QueueRange, TopicBounds
 
 if TYPE_CHECKING:
     from rmqpull_client.transports.choice import connect

@@ -1,4 +1,4 @@
-"""Messages that should be read and are gone, and what to do about them."""
+"""Data loss: messages that should be read and that the broker no longer has."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rmqpull_client.errors import DataLoss
 from rmqpull_client.model import Bounds, MessageQueue, QueueRange
 
 _ADVICE = (
-    "If what is missing may be skipped, set option failOnDataLoss to false: the query goes on from the earliest "
-    "message that is left. Otherwise restore the topic first."
+    "If the query may skip them, set option failOnDataLoss to false: it then continues with the earliest message "
+    "that is left. Otherwise restore the topic first."
 )
 
 
 class Loss(NamedTuple):
-    """Messages ``[from_offset, until_offset)`` that are gone; an empty range where nobody knows how many."""
+    """The lost messages ``[from_offset, until_offset)``. The range is empty if their number is unknown."""
 
     queue: MessageQueue
     from_offset: int
@@ -24,36 +24,36 @@ class Loss(NamedTuple):
 
 
 OnLoss = Callable[[Loss], None]
-"""What to do about a loss: raise, or return to go on behind it."""
+"""Decides about a loss: it raises an error to stop the read, or returns to continue after the lost messages."""
 
 
-def refuse(loss: Loss) -> None:
-    """Raises DataLoss with what to do."""
+def refuse_loss(loss: Loss) -> None:
+    """Raise DataLoss with the text of the loss and advice."""
     raise DataLoss(f"{loss.text} {_ADVICE}")
 
 
-def gone(entry: QueueRange) -> Loss:
-    """The loss of all that was left of a range."""
+def make_range_loss(entry: QueueRange) -> Loss:
+    """Return the loss of a whole range, whose queue no longer exists."""
     queue, from_offset, until_offset = entry
     text = (
-        f"Queue {queue} is gone, or its topic was created again; "
-        f"offsets [{from_offset}, {until_offset}) were still to be read."
+        f"Queue {queue} no longer exists, or its topic was created again. "
+        f"Offsets [{from_offset}, {until_offset}) had not been read."
     )
     return Loss(queue, from_offset, until_offset, text)
 
 
-def outside(queue: MessageQueue, offset: int, bounds: Bounds) -> Loss | None:
-    """What is lost when ``offset`` can neither be read nor waited for."""
+def find_loss(queue: MessageQueue, offset: int, bounds: Bounds) -> Loss | None:
+    """Return what is lost if ``offset`` is the next one to read: nothing if it is within the bounds or at their end."""
     if offset < bounds.min_offset:
         text = (
-            f"{bounds.min_offset - offset} messages of queue {queue} are gone: the query wanted offset {offset}, "
-            f"the broker has [{bounds.min_offset}, {bounds.max_offset})."
+            f"{bounds.min_offset - offset} messages of queue {queue} are lost: the query needs offset {offset}, "
+            f"and the broker has [{bounds.min_offset}, {bounds.max_offset})."
         )
         return Loss(queue, offset, bounds.min_offset, text)
     if offset > bounds.max_offset:
         text = (
-            f"Queue {queue} ends at offset {bounds.max_offset}, before offset {offset} where the query stood: "
-            "the topic was cut or created again."
+            f"Queue {queue} ends at offset {bounds.max_offset}, before offset {offset}, which is the next one to read: "
+            "the topic was truncated or created again."
         )
         return Loss(queue, offset, offset, text)
     return None

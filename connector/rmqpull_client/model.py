@@ -1,4 +1,7 @@
-"""The connector's nouns. Imports nothing of the project."""
+"""The values that calls take and return: queues, offset ranges, and message filters.
+
+Offsets are queue offsets: the number of a message in its queue, from 0. Ranges exclude their end.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from typing import NamedTuple
 
 
 class MessageQueue(NamedTuple):
-    """One queue of a topic. Tuples of topic, broker name and queue id sort as RocketMQ sorts queues."""
+    """One queue of a topic.
+
+    As a tuple of topic, broker name and queue id it sorts as RocketMQ sorts queues.
+    """
 
     topic: str
     broker_name: str
@@ -19,21 +25,22 @@ class MessageQueue(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """The readable range ``[min_offset, max_offset)`` of a queue, in queue offsets."""
+    """The readable range ``[min_offset, max_offset)`` of a queue. ``max_offset`` is the offset of the next message."""
 
     min_offset: int
     max_offset: int
 
-    def nearest(self, offset: int) -> int:
-        """The offset itself if it is in the range or at its end, else the end of the range that is nearest."""
+    def clamp(self, offset: int) -> int:
+        """Return the offset if it is within the bounds or at their end, and else the nearer bound."""
         return min(max(offset, self.min_offset), self.max_offset)
 
 
 @dataclass(frozen=True)
 class TopicBounds:
-    """What a broker says of a topic; ``creation_id`` is None where the server has none.
+    """The queues of a topic with their bounds.
 
-    ``rows_lost`` counts the rows that the query which asks has reported lost, where there are any.
+    ``creation_id`` changes when the topic is deleted and created again. It is None if the server has no such ids.
+    ``rows_lost`` counts, by queue, the rows that one query has reported as lost. Queues without such rows are left out.
     """
 
     creation_id: str | None
@@ -42,7 +49,7 @@ class TopicBounds:
 
 
 class QueueRange(NamedTuple):
-    """Messages ``[from_offset, until_offset)`` of one queue."""
+    """The messages ``[from_offset, until_offset)`` of one queue."""
 
     queue: MessageQueue
     from_offset: int
@@ -50,5 +57,62 @@ class QueueRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many messages it has."""
+        """The number of offsets in the range."""
         return self.until_offset - self.from_offset
+
+
+class RangeToCut(NamedTuple):
+    """A request to cut a range into parts of at most ``byte_max`` bytes.
+
+    ``parts_max`` limits their number; 0 is no limit.
+    """
+
+    queue: MessageQueue
+    from_offset: int
+    until_offset: int
+    byte_max: int
+    parts_max: int = 0
+
+
+class Part(NamedTuple):
+    """The messages between the end of the previous part and ``until_offset``, and the sum of their bytes."""
+
+    until_offset: int
+    byte_count: int
+
+
+TAG = "TAG"
+SQL92 = "SQL92"
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))  # the characters that RocketMQ trims from a tag
+
+
+@dataclass(frozen=True)
+class MessageFilter:
+    """A filter expression that the broker evaluates (rules 3.12).
+
+    ``expression_type`` is :data:`TAG`, with an expression such as ``"paid || sent"``, or :data:`SQL92`, with a
+    condition on message properties such as ``"amount > 10"``. The client does not parse the expression: only the broker
+    can refuse it.
+    """
+
+    expression: str = "*"
+    expression_type: str = TAG
+
+    @property
+    def keeps_everything(self) -> bool:
+        """Whether the filter drops no message, so that each offset of a range must have its row."""
+        return self.expression_type == TAG and self.expression in ("", "*")
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """The tags of a TAG expression. Empty means that the client has nothing to check.
+
+        The broker compares only hashes of tags, so the client drops messages whose tag is another string (rules 1.7.2).
+        """
+        if self.keeps_everything or self.expression_type != TAG:
+            return frozenset()
+        return frozenset(filter(None, (tag.strip(_JAVA_BLANKS) for tag in self.expression.split("||"))))
+
+
+EVERYTHING = MessageFilter()
+"""The filter that keeps all messages."""

@@ -46,7 +46,7 @@ def parse_consume_timestamp(text: str) -> int:
     return _within((local - _EPOCH) // datetime.timedelta(milliseconds=1))
 
 
-def iso_8601(timestamp_ms: int) -> str:
+def format_timestamp(timestamp_ms: int) -> str:
     """A time as people read it, in UTC."""
     time = _EPOCH + datetime.timedelta(milliseconds=timestamp_ms)
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

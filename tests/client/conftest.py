@@ -13,7 +13,7 @@ from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.connection import Connection
 from rmqpull_client.flow import Flow
 from rmqpull_client.transports.choice import connect
-from rmqpull_client.transports.grpc.channel import channel_of_process
+from rmqpull_client.transports.grpc.channel import get_channel
 from rmqpull_client.transports.port import BrokerClient
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
@@ -33,7 +33,7 @@ class Served:
 
     def send(self, *bodies: bytes) -> None:
         """Sends one message after the other by the standard protocol, which any broker takes."""
-        channel = channel_of_process(Connection(self.endpoints, TIMEOUT_MS))
+        channel = get_channel(Connection(self.endpoints, TIMEOUT_MS))
         for body in bodies:
             message = v2.Message(topic=v2.Resource(name="orders"), body=body)
             message.system_properties.message_id = "m"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_client.timestamps import iso_8601, parse_consume_timestamp, parse_timestamp
+from rmqpull_client.timestamps import format_timestamp, parse_consume_timestamp, parse_timestamp
 
 NOON = 1_772_366_400_000
 
@@ -68,7 +68,7 @@ def test_what_is_no_time_is_refused_with_two_examples(text: str) -> None:
 
 @given(st.integers(0, 253_402_300_799_999))
 def test_a_time_that_is_shown_is_read_as_the_same(timestamp_ms: int) -> None:
-    assert parse_timestamp(iso_8601(timestamp_ms)) == timestamp_ms
+    assert parse_timestamp(format_timestamp(timestamp_ms)) == timestamp_ms
 
 
 @pytest.fixture

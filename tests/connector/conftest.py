@@ -11,12 +11,19 @@ import pytest
 from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.reading import batch_reader, stream_reader
 from rmqpull_client.connection import Connection
-from rmqpull_client.cutting import Part, RangeToCut
 from rmqpull_client.errors import OptionError, RmqpullError
-from rmqpull_client.filters import EVERYTHING, MessageFilter
 from rmqpull_client.flow import Flow
-from rmqpull_client.loss import Loss, OnLoss, refuse
-from rmqpull_client.model import Bounds, MessageQueue, QueueRange, TopicBounds
+from rmqpull_client.loss import Loss, OnLoss, refuse_loss
+from rmqpull_client.model import (
+    EVERYTHING,
+    Bounds,
+    MessageFilter,
+    MessageQueue,
+    Part,
+    QueueRange,
+    RangeToCut,
+    TopicBounds,
+)
 from rmqpull_client.transports.port import NO_CREATION_IDS, BrokerClient, QueueRows
 
 
@@ -76,7 +83,7 @@ class FakeClient:
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
         self.lost += [(query_id, *loss[:3]) for loss in losses]
 
-    def bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
+    def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
         self.calls.append("bounds")
         queues = {MessageQueue("orders", "a", queue_id): bounds for queue_id, bounds in self.queues.items()}
         existing = {"orders": TopicBounds(self.creation_id, queues), **self.other_topics}
@@ -89,7 +96,7 @@ class FakeClient:
         begins = {MessageQueue("orders", "a", queue_id): bounds.min_offset for queue_id, bounds in self.queues.items()}
         return ListedSizes(self.sizes, begins).cut_ranges(wanted)
 
-    def topic_names(self) -> list[str]:
+    def list_topics(self) -> list[str]:
         self.calls.append("topics")
         return self.names
 
@@ -113,7 +120,7 @@ class FakeClient:
         self.on_wait()
         return self.queues != before
 
-    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         self.calls.append("commit")
         self.commits.append({queue.queue_id: offset for queue, offset in offsets.items()})
         return {}
@@ -125,15 +132,15 @@ class FakeClient:
         columns: Sequence[str],
         creation_ids: Mapping[str, str] = NO_CREATION_IDS,
         message_filter: MessageFilter = EVERYTHING,
-        on_loss: OnLoss = refuse,
+        on_loss: OnLoss = refuse_loss,
     ) -> Iterator[Sequence[QueueRows]]:
         raise NotImplementedError
 
-    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+    def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
         self.calls.append("committed")
         return {queue: self.group_offsets.get(queue.queue_id) for queue in queues}
 
-    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Messages are stored at the milliseconds that are their offsets."""
         limits = {queue: self.queues[queue.queue_id] for queue in timestamps_ms}
         return {

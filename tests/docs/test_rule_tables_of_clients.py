@@ -19,9 +19,7 @@ from rmqpull_broker.core.clients.settings import RETRY_DELAYS_MS
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending import refusals
-from rmqpull_client.allocation.averaging import Averagely, AveragelyByCircle
-from rmqpull_client.allocation.consistent_hash import hash_of
-from rmqpull_client.allocation.strategy import Strategy
+from rmqpull_client.allocation.strategies import Averagely, AveragelyByCircle, Strategy, hash_text
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 
@@ -55,7 +53,7 @@ def test_the_tables_of_averaging(section: str, strategy: Strategy) -> None:
 def test_the_hashes_of_texts() -> None:
     told = {quoted(row[0])[0]: int(row[1]) for row in table("2.7", "text")}
     assert len(told) == 8
-    assert told == {text: hash_of(text) for text in told}
+    assert told == {text: hash_text(text) for text in told}
 
 
 def test_the_codes_that_are_answered() -> None:

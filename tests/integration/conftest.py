@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.transports.choice import connect
-from rmqpull_client.transports.grpc.channel import channel_of_process
+from rmqpull_client.transports.grpc.channel import get_channel
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rpc import MESSAGING
@@ -54,18 +54,18 @@ class Topic:
 
     def send_message(self, message: v2.Message) -> None:
         request = service.SendMessageRequest(messages=[message])
-        channel_of_process(Connection(self.endpoints, TIMEOUT_MS)).call(MESSAGING.methods["SendMessage"], request)
+        get_channel(Connection(self.endpoints, TIMEOUT_MS)).call(MESSAGING.methods["SendMessage"], request)
 
     def ends(self) -> dict[int, int]:
         """The end of each queue."""
-        bounds = connect(Connection(self.endpoints, TIMEOUT_MS)).bounds([self.name])[self.name].queues
+        bounds = connect(Connection(self.endpoints, TIMEOUT_MS)).query_bounds([self.name])[self.name].queues
         return {queue.queue_id: limits.max_offset for queue, limits in bounds.items()}
 
     def committed(self, group: str) -> dict[int, int | None]:
         """The group's offset on each queue."""
         client = connect(Connection(self.endpoints, TIMEOUT_MS))
-        queues = list(client.bounds([self.name])[self.name].queues)
-        return {queue.queue_id: offset for queue, offset in client.committed(group, queues).items()}
+        queues = list(client.query_bounds([self.name])[self.name].queues)
+        return {queue.queue_id: offset for queue, offset in client.get_consumer_offsets(group, queues).items()}
 
 
 @pytest.fixture(scope="session", params=["columns", "none"])

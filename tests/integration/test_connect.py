@@ -57,6 +57,6 @@ def test_batch_stream_and_view_are_read_by_a_client_that_has_no_source(
     bodies = ["one", "three", "two"]
     assert seen == {"batch": bodies, "view": bodies, "stream": bodies, "client's own modules": []}
     assert "Unknown option topics" in refusal
-    queues = connect(connection).bounds(["orders"])["orders"].queues
+    queues = connect(connection).query_bounds(["orders"])["orders"].queues
     ends = {queue: bounds.max_offset for queue, bounds in queues.items()}
-    assert connect(connection).committed("over-connect", list(queues)) == ends
+    assert connect(connection).get_consumer_offsets("over-connect", list(queues)) == ends

@@ -207,17 +207,17 @@ def test_a_broadcasting_group_is_found_in_its_file_by_the_next_query_and_by_batc
     orders.send("orders", *numbered(0, 6))
     queries.run(reading(spark, orders, **options))
     assert file.path == tmp_path / "me@DEFAULT" / GROUP / "offsets.json"
-    assert file.committed(queues) == dict.fromkeys(queues, 2)
+    assert file.get_offsets(queues) == dict.fromkeys(queues, 2)
 
     orders.send("orders", *numbered(6, 9))
     batch = spark.read.format("rmqpull").options(
         endpoints=orders.endpoints, topic="orders", consumerGroup=GROUP, startingOffsets="group", **options
     )
     assert sorted(bytes(row["body"]) for row in batch.load().collect()) == numbered(6, 9)
-    assert file.committed(queues) == dict.fromkeys(queues, 2)
+    assert file.get_offsets(queues) == dict.fromkeys(queues, 2)
     again = queries.with_new_checkpoint()
     assert again.run(reading(spark, orders, **options, startingOffsets="group")).bodies == numbered(6, 9)
-    assert file.committed(queues) == dict.fromkeys(queues, 3)
+    assert file.get_offsets(queues) == dict.fromkeys(queues, 3)
     assert committed(orders) == {}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.connection import Connection
-from rmqpull_client.transports.grpc.channel import channel_of_process
+from rmqpull_client.transports.grpc.channel import get_channel
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rpc import MESSAGING
@@ -22,7 +22,7 @@ COMMIT, ROLLBACK = v2.TransactionResolution.COMMIT, v2.TransactionResolution.ROL
 
 
 def call(broker: RunningBroker, method: str, request: Message) -> service.SendMessageResponse:
-    answer: service.SendMessageResponse = channel_of_process(Connection(broker.endpoints, 60_000)).call(
+    answer: service.SendMessageResponse = get_channel(Connection(broker.endpoints, 60_000)).call(
         MESSAGING.methods[method], request
     )
     assert answer.status.code == v2.Code.OK

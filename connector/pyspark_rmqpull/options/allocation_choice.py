@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
-from rmqpull_client.allocation.averaging import Averagely, AveragelyByCircle
-from rmqpull_client.allocation.by_config import ByConfig
-from rmqpull_client.allocation.consistent_hash import ConsistentHash
 from rmqpull_client.allocation.machine_room import ByMachineRoom, MachineRoomNearby, MachineRoomResolver
-from rmqpull_client.allocation.strategy import Allocation, Strategy, consumer_ids
+from rmqpull_client.allocation.strategies import (
+    Allocation,
+    Averagely,
+    AveragelyByCircle,
+    ByConfig,
+    ConsistentHash,
+    Strategy,
+    make_consumer_ids,
+)
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue
 
@@ -87,7 +92,7 @@ def _simple(name: str, options: AllocationOptions) -> Strategy:
 
 def _by_config(options: AllocationOptions) -> Allocation:
     lists = _needed("CONFIG", options.message_queue_list)
-    consumers = consumer_ids(len(lists))
+    consumers = make_consumer_ids(len(lists))
     _refuse_other_count(options.num_partitions, len(lists), "messageQueueList has", "lists")
     return Allocation("CONFIG", ByConfig(dict(zip(consumers, lists, strict=True))), consumers)
 
@@ -95,7 +100,7 @@ def _by_config(options: AllocationOptions) -> Allocation:
 def _nearby(options: AllocationOptions, consumers: tuple[str, ...]) -> Strategy:
     resolver = options.machine_room_resolver or MachineRoomResolver()
     for consumer in consumers:
-        if not resolver.room_of_consumer(consumer):
+        if not resolver.find_consumer_room(consumer):
             raise OptionError(
                 f"Machine room is null for consumer id {consumer}. Name consumers as ROOM@NAME in consumerIds, or give "
                 "the room of each in consumerDeployIn of machineRoomResolver."
@@ -105,7 +110,7 @@ def _nearby(options: AllocationOptions, consumers: tuple[str, ...]) -> Strategy:
 
 def _consumers(options: AllocationOptions) -> tuple[str, ...] | None:
     if options.consumer_ids is None:
-        return consumer_ids(options.num_partitions) if options.num_partitions else None
+        return make_consumer_ids(options.num_partitions) if options.num_partitions else None
     _refuse_other_count(options.num_partitions, len(options.consumer_ids), "consumerIds names", "consumers")
     return options.consumer_ids
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Protocol
 
 from pyspark_rmqpull.options.declaration import Mode, Option, boolean, one_of, resource_name
-from rmqpull_client.offsets.consumer_group import BROADCASTING, CLUSTERING, LOCAL_OFFSET_STORE_DIR
+from rmqpull_client.errors import OptionError
+from rmqpull_client.offsets.stores import BROADCASTING, CLUSTERING, LOCAL_OFFSET_STORE_DIR
 
 _CLIENT_ID = re.compile(r"(?!\.{1,2}$)[%|a-zA-Z0-9_@.:#-]{1,255}")
 
@@ -73,3 +76,32 @@ PROGRESS_OPTIONS = (
         boolean,
     ),
 )
+
+
+class _Progress(Protocol):
+    @property
+    def consumer_group(self) -> str | None: ...
+    @property
+    def commit_offsets(self) -> bool: ...
+    @property
+    def message_model(self) -> str: ...
+
+
+def refuse_stray_progress(given: Mapping[str, str], checked: _Progress) -> None:
+    """Raises OptionError for an option that lacks what it is about. ``given`` has names in lower case."""
+    is_broadcasting = checked.message_model == BROADCASTING
+    if checked.consumer_group is None and is_broadcasting:
+        raise OptionError(
+            f"Option messageModel is {BROADCASTING}, and no group is named whose offsets could be kept in a file. "
+            "Name it with option consumerGroup."
+        )
+    if checked.consumer_group is None and checked.commit_offsets and "commitoffsets" in given:
+        raise OptionError(
+            "Option commitOffsets is true, and no group is named whose offsets could be set. "
+            "Name it with option consumerGroup, or remove commitOffsets."
+        )
+    if "localoffsetstoredir" in given and not is_broadcasting:
+        raise OptionError(
+            f"Option localOffsetStoreDir is for messageModel {BROADCASTING}; in {CLUSTERING} the broker keeps the "
+            f"offsets. Set messageModel to {BROADCASTING}, or remove localOffsetStoreDir."
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark_rmqpull.options.declaration import Option, duration_ms, names, one_of
 from pyspark_rmqpull.planning.selection import parse_assign, parse_pattern, parse_topics
-from rmqpull_client.filters import SQL92, TAG
+from rmqpull_client.model import SQL92, TAG
 
 BODIES_UNPACKED, BODIES_RAW_IF_DAMAGED, BODIES_RAW = "unpacked", "rawIfDamaged", "raw"
 """Values of option ``bodies``."""

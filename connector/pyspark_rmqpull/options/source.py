@@ -12,7 +12,7 @@ from pyspark_rmqpull.options.connection import CONNECTION_OPTIONS, connection_of
 from pyspark_rmqpull.options.declaration import Mode, read_options, refuse_unknown
 from pyspark_rmqpull.options.flow import FLOW_OPTIONS
 from pyspark_rmqpull.options.positions import POSITION_OPTIONS
-from pyspark_rmqpull.options.progress import PROGRESS_OPTIONS
+from pyspark_rmqpull.options.progress import PROGRESS_OPTIONS, refuse_stray_progress
 from pyspark_rmqpull.options.selection import SELECTION_OPTIONS
 from pyspark_rmqpull.planning.admission import Limits
 from pyspark_rmqpull.planning.ending import refuse_start_after_end
@@ -20,13 +20,12 @@ from pyspark_rmqpull.planning.positions import EARLIEST, GROUP, LATEST, Position
 from pyspark_rmqpull.planning.selection import TopicSelection
 from pyspark_rmqpull.planning.starting import Starting
 from rmqpull_client.allocation.machine_room import MachineRoomResolver
-from rmqpull_client.allocation.strategy import Allocation
+from rmqpull_client.allocation.strategies import Allocation
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import OptionError
-from rmqpull_client.filters import SQL92, MessageFilter
 from rmqpull_client.flow import Flow
-from rmqpull_client.model import MessageQueue
-from rmqpull_client.offsets.consumer_group import ConsumerGroup, refuse_stray_progress
+from rmqpull_client.model import SQL92, MessageFilter, MessageQueue
+from rmqpull_client.offsets.stores import ConsumerGroup
 
 DERIVED_GROUP = "rmqpull-spark-source"
 """The consumer group in whose name a query without one pulls; nothing is committed for it."""

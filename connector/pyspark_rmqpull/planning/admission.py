@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rmqpull_client.cutting import Part, RangeCutter, RangeToCut
-from rmqpull_client.model import MessageQueue, QueueRange
+from rmqpull_client.model import MessageQueue, Part, QueueRange, RangeToCut
+from rmqpull_client.transports.port import RangeCutter
 
 INT64_MAX = (1 << 63) - 1
 

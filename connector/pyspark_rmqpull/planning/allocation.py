@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain, groupby
 from operator import attrgetter
 
-from rmqpull_client.allocation.strategy import Allocation
+from rmqpull_client.allocation.strategies import Allocation
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue, TopicBounds
 
@@ -29,7 +29,7 @@ def allocate_topics(queues: Iterable[MessageQueue], allocation: Allocation) -> l
     mine: dict[str, list[MessageQueue]] = {consumer: [] for consumer in consumers}
     for topic, group in groupby(ordered, key=attrgetter("topic")):
         try:
-            shares = allocation.strategy.shares(list(group), consumers)
+            shares = allocation.strategy.allocate_all(list(group), consumers)
         except ValueError as error:
             raise OptionError(f"allocateStrategy {allocation.name} cannot allocate topic {topic}: {error}.") from None
         for consumer, share in shares.items():

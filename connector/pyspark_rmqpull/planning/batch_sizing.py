@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark_rmqpull.planning.admission import Limits, limit_bytes, limit_rows, waiting_rows
-from rmqpull_client.cutting import RangeCutter
 from rmqpull_client.model import MessageQueue
+from rmqpull_client.transports.port import RangeCutter
 
 
 class BatchSizing:

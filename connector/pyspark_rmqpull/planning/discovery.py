@@ -22,8 +22,8 @@ def find_topics(
     server that cannot list its topics.
     """
     if selection.pattern is not None:
-        return client.bounds(selection.matching(client.topic_names()), query_id)
-    topics = client.bounds(selection.wanted_names, query_id)
+        return client.query_bounds(selection.matching(client.list_topics()), query_id)
+    topics = client.query_bounds(selection.wanted_names, query_id)
     read_before = {queue.topic for queue in known}
     if missing := [name for name in selection.wanted_names if name not in topics and name not in read_before]:
         raise TopicMissing(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark_rmqpull.planning.positions import AtTime, Position, Ranked, refuse_not_available, spelled
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import Bounds, MessageQueue
-from rmqpull_client.offsets.consumer_group import OffsetLookUp
+from rmqpull_client.transports.port import OffsetLookUp
 
 
 def resolve_ends(wanted: Ranked, bounds: Mapping[MessageQueue, Bounds], ask: OffsetLookUp) -> dict[MessageQueue, int]:
@@ -19,13 +19,13 @@ def resolve_ends(wanted: Ranked, bounds: Mapping[MessageQueue, Bounds], ask: Off
     wanted.refuse_unknown(bounds)
     said = {queue: wanted.of(queue) for queue in sorted(bounds)}
     times = {queue: at.timestamp_ms for queue, (_, at) in said.items() if isinstance(at, AtTime)}
-    found = ask.offsets_at(times)
+    found = ask.find_offsets_at(times)
     ends = {}
     for queue, (option, position) in said.items():
         if isinstance(position, int):
             ends[queue] = refuse_not_available(option, queue, position, bounds[queue])
         else:
-            ends[queue] = bounds[queue].nearest(found.get(queue, bounds[queue].max_offset))
+            ends[queue] = bounds[queue].clamp(found.get(queue, bounds[queue].max_offset))
     return ends
 
 

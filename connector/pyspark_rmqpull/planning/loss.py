@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark_rmqpull.planning.offsets import QueueOffsets
-from rmqpull_client.loss import Loss, OnLoss, outside, refuse
+from rmqpull_client.loss import Loss, OnLoss, find_loss, refuse_loss
 from rmqpull_client.model import MessageQueue, TopicBounds
 
 
@@ -28,9 +28,9 @@ def resume(
             starts[queue] = bounds.min_offset if bounds is not None else 0
         elif bounds is None:
             on_loss(Loss(queue, offset, known_end, f"Queue {queue} is gone; the query stood at offset {offset} of it."))
-        elif (loss := outside(queue, offset, bounds)) is not None:
+        elif (loss := find_loss(queue, offset, bounds)) is not None:
             on_loss(loss)
-            starts[queue] = bounds.nearest(offset)
+            starts[queue] = bounds.clamp(offset)
     return starts
 
 
@@ -46,7 +46,7 @@ def refuse_cut_plan(planned: Mapping[MessageQueue, int], ends: Mapping[MessageQu
                 f"{until_offset - end} messages of queue {queue} are gone: the query was to read it to offset "
                 f"{until_offset}, and it ends at {end} now: the topic was cut or created again."
             )
-            refuse(Loss(queue, end, until_offset, text))
+            refuse_loss(Loss(queue, end, until_offset, text))
 
 
 def _created_again(name: str, topic: TopicBounds, finished: QueueOffsets) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pyspark_rmqpull.json_text import parse_json
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import Bounds, MessageQueue
-from rmqpull_client.timestamps import iso_8601, parse_timestamp
+from rmqpull_client.timestamps import format_timestamp, parse_timestamp
 
 EARLIEST = "earliest"
 LATEST = "latest"
@@ -35,7 +35,7 @@ class AtTime(NamedTuple):
     timestamp_ms: int
 
     def __str__(self) -> str:
-        return iso_8601(self.timestamp_ms)
+        return format_timestamp(self.timestamp_ms)
 
 
 Position = str | int | AtTime

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from pyspark_rmqpull.planning.allocation import allocate_topics, refuse_unallocated, widest
 from pyspark_rmqpull.planning.offsets import QueueOffsets
-from rmqpull_client.allocation.backlog import balance_backlog
-from rmqpull_client.allocation.strategy import Allocation
+from rmqpull_client.allocation.strategies import Allocation, balance_backlog
 from rmqpull_client.model import MessageQueue, QueueRange
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rmqpull_client.cutting import Part, RangeCutter, RangeToCut
 from rmqpull_client.errors import OptionError
-from rmqpull_client.model import QueueRange
+from rmqpull_client.model import Part, QueueRange, RangeToCut
+from rmqpull_client.transports.port import RangeCutter
 
 Partition = tuple[QueueRange, ...]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from pyspark_rmqpull.planning.positions import EARLIEST, GROUP, LATEST, AtTime, Position, Ranked, refuse_not_available
 from rmqpull_client.errors import OptionError
-from rmqpull_client.loss import OnLoss, outside, refuse
+from rmqpull_client.loss import OnLoss, find_loss, refuse_loss
 from rmqpull_client.model import Bounds, MessageQueue
-from rmqpull_client.offsets.consumer_group import OffsetLookUp
+from rmqpull_client.transports.port import OffsetLookUp
 
 CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
 CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
@@ -33,7 +33,7 @@ class Starting:
     is_match_needed: bool = True
 
     def resolve(
-        self, bounds: Mapping[MessageQueue, Bounds], ask: OffsetLookUp, now_ms: int, on_loss: OnLoss = refuse
+        self, bounds: Mapping[MessageQueue, Bounds], ask: OffsetLookUp, now_ms: int, on_loss: OnLoss = refuse_loss
     ) -> dict[MessageQueue, int]:
         """The first offset to read of each queue.
 
@@ -46,7 +46,7 @@ class Starting:
         begins = {queue: position for queue, (_, position) in said.items() if position != GROUP}
         of_group = self._of_group([queue for queue in said if queue not in begins], bounds, ask, now_ms, on_loss)
         begins |= of_group
-        found = ask.offsets_at({q: begin.timestamp_ms for q, begin in begins.items() if isinstance(begin, AtTime)})
+        found = ask.find_offsets_at({q: begin.timestamp_ms for q, begin in begins.items() if isinstance(begin, AtTime)})
         starts = {}
         for queue, (option, position) in said.items():
             if isinstance(position, int):
@@ -69,11 +69,11 @@ class Starting:
         since_ms = self.consume_timestamp_ms
         since = AtTime(max(0, now_ms - CONSUME_TIMESTAMP_AGO_MS) if since_ms is None else since_ms)
         begins: dict[MessageQueue, Position] = {}
-        for queue, stored in ask.committed(self.group, queues).items():
+        for queue, stored in ask.get_consumer_offsets(self.group, queues).items():
             begins[queue] = compute_pull_from_where(queue.topic, stored, self.consume_from_where, since)
-            if begins[queue] == stored and (loss := outside(queue, stored, bounds[queue])) is not None:
+            if begins[queue] == stored and (loss := find_loss(queue, stored, bounds[queue])) is not None:
                 on_loss(loss)
-                begins[queue] = bounds[queue].nearest(stored)
+                begins[queue] = bounds[queue].clamp(stored)
         return begins
 
 
@@ -114,4 +114,4 @@ def _offset(position: Position, bounds: Bounds, found: int | None) -> int:
         return bounds.min_offset
     if position == LATEST or found is None:
         return bounds.max_offset
-    return bounds.nearest(found)
+    return bounds.clamp(found)

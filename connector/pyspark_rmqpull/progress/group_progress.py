@@ -70,12 +70,12 @@ class GroupProgress:
             self._is_failing = False
 
     def _set_once(self, store: OffsetStore, offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int]:
-        return store.commit(offsets, min(TIMEOUT_MS, self._request_timeout_ms))
+        return store.set_offsets(offsets, min(TIMEOUT_MS, self._request_timeout_ms))
 
     def _set_last(self, store: OffsetStore, offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int]:
         for attempt in range(1, LAST_ATTEMPTS + 1):
             try:
-                return store.commit(offsets, self._request_timeout_ms)
+                return store.set_offsets(offsets, self._request_timeout_ms)
             except BrokerUnavailable:  # that attempt has already taken as long as a request may
                 raise
             except RmqpullError:

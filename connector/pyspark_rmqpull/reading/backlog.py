@@ -19,9 +19,9 @@ from pyspark_rmqpull.planning.loss import resume
 from pyspark_rmqpull.planning.offsets import QueueOffsets
 from pyspark_rmqpull.reading.partition_reader import LossReport
 from rmqpull_client.errors import TopicMissing
-from rmqpull_client.loss import refuse
+from rmqpull_client.loss import refuse_loss
 from rmqpull_client.model import MessageQueue, TopicBounds
-from rmqpull_client.offsets.stores import offset_look_up
+from rmqpull_client.offsets.stores import make_offset_look_up
 from rmqpull_client.transports.port import BrokerClient
 
 TOPIC_RETRY_INTERVAL_MS = 500
@@ -51,7 +51,7 @@ class Backlog:
 
     @property
     def finished_offsets(self) -> dict[MessageQueue, int]:
-        """What a consumer group has finished: without deleted queues, for which the broker would refuse it all."""
+        """What a consumer group has finished: without deleted queues, for which the broker would refuse_loss it all."""
         return {queue: offset for queue, offset in self.next_offsets.items() if queue in self.finished.offsets}
 
     @property
@@ -119,9 +119,9 @@ class TopicWatch:
     def _find_start(self, finished: QueueOffsets, topics: Mapping[str, TopicBounds]) -> QueueOffsets:
         """The finished offsets, and a start for each queue that these do not name or cannot continue."""
         options, bounds = self._options, queues_of(topics)
-        on_loss = refuse if self._losses is None else self._losses.report
+        on_loss = refuse_loss if self._losses is None else self._losses.report
         if finished.is_initial and self._is_first_look:
-            group_offsets = offset_look_up(options.group, self._client())
+            group_offsets = make_offset_look_up(options.group, self._client())
             now_ms = int(time.time() * 1000)
             starts = options.starting(Mode.STREAM).resolve(bounds, group_offsets, now_ms, on_loss)
         else:

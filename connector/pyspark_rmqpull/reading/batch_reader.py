@@ -19,9 +19,9 @@ from pyspark_rmqpull.planning.ending import refuse_resolved_start_after_end, res
 from pyspark_rmqpull.planning.listing import creation_ids_of, queues_of
 from pyspark_rmqpull.reading.backlog import wait_for_topic
 from pyspark_rmqpull.reading.partition_reader import LossReport, QueueRangesPartition, make_partitions, read_partition
-from rmqpull_client.loss import refuse
+from rmqpull_client.loss import refuse_loss
 from rmqpull_client.model import MessageQueue, QueueRange, TopicBounds
-from rmqpull_client.offsets.stores import offset_look_up
+from rmqpull_client.offsets.stores import make_offset_look_up
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.port import BrokerClient
 
@@ -62,8 +62,8 @@ class RmqpullBatchReader(DataSourceReader):
         self, client: BrokerClient, topics: Mapping[str, TopicBounds], query_id: str | None
     ) -> list[QueueRange]:
         options, bounds = self._options, queues_of(topics)
-        on_loss = refuse if query_id is None else LossReport(lambda: client, query_id).report
-        group_offsets = offset_look_up(options.group, client)
+        on_loss = refuse_loss if query_id is None else LossReport(lambda: client, query_id).report
+        group_offsets = make_offset_look_up(options.group, client)
         starts = options.starting(Mode.BATCH).resolve(bounds, group_offsets, int(time.time() * 1000), on_loss)
         ends = resolve_ends(options.ending, bounds, client)
         refuse_resolved_start_after_end(starts, ends)

@@ -63,7 +63,7 @@ class MessageWait:
         if not offsets:  # a pattern that matches no topic yet
             self._clock.sleep(left_ms)
             return True
-        return any(self._pull(offsets, parked_ms) for parked_ms in self._options.flow.parked_pulls_ms(left_ms))
+        return any(self._pull(offsets, parked_ms) for parked_ms in self._options.flow.split_wait(left_ms))
 
     def _wait_for_more(self, ends: Mapping[MessageQueue, int], left_ms: int) -> None:
         """Waits for a message beyond the ends, and then for the rest of an interval, in which more may come."""

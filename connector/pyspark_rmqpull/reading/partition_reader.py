@@ -16,7 +16,7 @@ from pyspark_rmqpull.planning.splitting import Partition, split_by_bytes, split_
 from pyspark_rmqpull.reading.row_columns import RowColumns
 from pyspark_rmqpull.worker import settle
 from rmqpull_client.errors import OptionError, RmqpullError
-from rmqpull_client.loss import Loss, refuse
+from rmqpull_client.loss import Loss, refuse_loss
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.port import BrokerClient
@@ -85,7 +85,7 @@ def read_partition(
         row_columns.columns_to_pull,
         partition.creation_ids,
         options.message_filter,
-        refuse if partition.query_id is None else LossReport(lambda: client, partition.query_id).report,
+        refuse_loss if partition.query_id is None else LossReport(lambda: client, partition.query_id).report,
     )
     for rows in pulled:
         yield from row_columns.make_batches(rows)

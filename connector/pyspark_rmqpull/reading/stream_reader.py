@@ -23,9 +23,9 @@ from pyspark_rmqpull.reading.backlog import Backlog, TopicWatch
 from pyspark_rmqpull.reading.message_wait import MessageWait
 from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition, make_partitions, read_partition
 from rmqpull_client.model import MessageQueue
-from rmqpull_client.offsets.stores import offset_store
+from rmqpull_client.offsets.stores import make_offset_store
 from rmqpull_client.transports.choice import connect
-from rmqpull_client.transports.grpc.signing import client_id_of
+from rmqpull_client.transports.grpc.security import make_client_id
 from rmqpull_client.transports.port import BrokerClient
 
 
@@ -40,8 +40,8 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._sizing = BatchSizing(options.limits)
         self._batch_ends = BatchEnds()
         group = options.group if options.commit_offsets else None
-        store = None if group is None else offset_store(group, self._client)
-        client_id = client_id_of(options.connection)
+        store = None if group is None else make_offset_store(group, self._client)
+        client_id = make_client_id(options.connection)
         self._progress = GroupProgress(
             options.consumer_group, store, options.request_timeout_ms, self._clock, client_id
         )

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rmqpull_client.transports.grpc.producing import CommitRecord
+from rmqpull_client.transports.grpc.producer import CommitRecord
 
 NAMED_LENGTH_MAX = 600
 _MODULUS = 1 << 64

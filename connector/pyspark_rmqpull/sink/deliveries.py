@@ -18,7 +18,7 @@ from pyspark_rmqpull.sink.encoding import InvalidRow, plain_rows
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.topic_parts import CallLimits, Gathered, PartedRows, cut
 from rmqpull_client.errors import RequestRefused, RmqpullError
-from rmqpull_client.transports.grpc.producing import Producer, Transaction
+from rmqpull_client.transports.grpc.producer import Producer, TransactionId
 
 ROWS_PER_CALL_MAX = 10_000
 GATHERED_BYTES_MAX = 32 << 20
@@ -92,7 +92,7 @@ class Columns:
         on_invalid: OnInvalid,
         *,
         row_ids: RowIds | None = None,
-        stage: tuple[Transaction, str] | None = None,
+        stage: tuple[TransactionId, str] | None = None,
     ) -> None:
         self._producer = producer
         self._options = options
@@ -235,7 +235,7 @@ def _shortened(topics: Sequence[str]) -> str:
 class _Keeper:
     """Keeps a transaction alive while its task waits for rows."""
 
-    def __init__(self, producer: Producer, transaction: Transaction, timeout_ms: int) -> None:
+    def __init__(self, producer: Producer, transaction: TransactionId, timeout_ms: int) -> None:
         self._producer = producer
         self._transaction = transaction
         self._timeout_ms = timeout_ms
@@ -246,7 +246,7 @@ class _Keeper:
     def _run(self) -> None:
         while not self._stopped.wait(self._timeout_ms / 1000 / _KEEPS_PER_TIMEOUT):
             try:
-                self._producer.keep(self._transaction, self._timeout_ms)
+                self._producer.keep_stages(self._transaction, self._timeout_ms)
             except RmqpullError:
                 continue  # the commit tells when it was too late
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyspark_rmqpull.options.sink import AT_LEAST_ONCE, EXACTLY_ONCE, ROUND_ROBIN, SinkOptions
 from rmqpull_client.errors import OptionError, RequestRefused
-from rmqpull_client.transports.grpc.producing import Producer
+from rmqpull_client.transports.grpc.producer import Producer
 
 TRANSACTIONS = "stages"
 """The extension that exactly-once needs."""

@@ -19,7 +19,7 @@ from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.targets import Targets, refuse_unsupported, settled_delivery
 from pyspark_rmqpull.sink.topic_parts import PartedRows
 from rmqpull_client.errors import InvalidRowError
-from rmqpull_client.transports.grpc.producing import Producer, Transaction
+from rmqpull_client.transports.grpc.producer import Producer, TransactionId
 
 if TYPE_CHECKING:
     from pyspark_rmqpull.sink.row_digest import RowDigest
@@ -34,7 +34,7 @@ _logger = logging.getLogger(__name__)
 class TaskCommit(WriterCommitMessage):
     """What one task has done with its rows; ``stage_id`` is None when its messages were sent for good."""
 
-    transaction: Transaction
+    transaction: TransactionId
     stage_id: str | None
     call_count: int
     row_count: int
@@ -47,7 +47,7 @@ class SinkTask:
     """One attempt of one task."""
 
     def __init__(
-        self, producer: Producer, options: SinkOptions, transaction: Transaction, partition_id: int, stage_id: str
+        self, producer: Producer, options: SinkOptions, transaction: TransactionId, partition_id: int, stage_id: str
     ) -> None:
         self._options = options
         self._transaction = transaction

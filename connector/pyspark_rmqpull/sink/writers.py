@@ -22,12 +22,12 @@ from pyspark_rmqpull.sink.commit_record import record_of
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 from pyspark_rmqpull.worker import settle
 from rmqpull_client.errors import BrokerUnavailable, CheckpointConflict, OptionError, RequestRefused, RmqpullError
-from rmqpull_client.transports.grpc.producing import (
+from rmqpull_client.transports.grpc.producer import (
     ANOTHER_TRANSACTION,
-    CommitAnswer,
     CommitRecord,
-    Transaction,
-    producer_of,
+    CommitResponse,
+    TransactionId,
+    get_producer,
 )
 
 _logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class RmqpullBatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        self._transaction = Transaction(f"{options.producer_group}/{uuid.uuid4().hex}", None)
+        self._transaction = TransactionId(f"{options.producer_group}/{uuid.uuid4().hex}", None)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Hands over the rows of one task. Raises RmqpullError."""
@@ -95,10 +95,10 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
             self._settle(transaction, staged, self._record(transaction, batchId, done))
         _tell_invalid_rows(self._options, done)
 
-    def _transaction(self, query_id: str, batch_id: int) -> Transaction:
-        return Transaction(f"{self._options.producer_group}/{query_id}", batch_id)
+    def _transaction(self, query_id: str, batch_id: int) -> TransactionId:
+        return TransactionId(f"{self._options.producer_group}/{query_id}", batch_id)
 
-    def _transaction_without_tasks(self, batch_id: int) -> Transaction | None:
+    def _transaction_without_tasks(self, batch_id: int) -> TransactionId | None:
         """Spark tells the query to tasks alone. Where there are none, and no checkpoint says it, nothing is lost when
         an empty micro-batch is not committed: another one of its number would be the first."""
         query_id = read_query_id(self._options.checkpoint_location)
@@ -106,12 +106,12 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
             return None
         return self._transaction(query_id, batch_id)
 
-    def _record(self, transaction: Transaction, batch_id: int, done: Sequence[TaskCommit]) -> CommitRecord:
+    def _record(self, transaction: TransactionId, batch_id: int, done: Sequence[TaskCommit]) -> CommitRecord:
         query_id = transaction.writer_id.removeprefix(f"{self._options.producer_group}/")
         plan = read_plan(self._options.checkpoint_location, query_id, batch_id)
         return record_of([task.written for task in done if task.written is not None], plan)
 
-    def _settle(self, transaction: Transaction, staged: Sequence[tuple[str, int]], record: CommitRecord) -> None:
+    def _settle(self, transaction: TransactionId, staged: Sequence[tuple[str, int]], record: CommitRecord) -> None:
         try:
             answer = _ask(self._options, transaction, staged, record)
         except RequestRefused as error:
@@ -131,11 +131,11 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
             _drop(self._options, transaction)
 
 
-def _write(options: SinkOptions, transaction: Transaction, rows: Iterator[pa.RecordBatch]) -> TaskCommit:
+def _write(options: SinkOptions, transaction: TransactionId, rows: Iterator[pa.RecordBatch]) -> TaskCommit:
     settle()
     context = _context()
     stage_id = f"{context.partitionId()}-{context.attemptNumber()}-{uuid.uuid4().hex}"
-    producer = producer_of(options.connection)
+    producer = get_producer(options.connection)
     return SinkTask(producer, options, transaction, context.partitionId(), stage_id).run(rows)
 
 
@@ -145,12 +145,14 @@ def _staged(done: Sequence[TaskCommit]) -> list[tuple[str, int]]:
 
 def _ask(
     options: SinkOptions,
-    transaction: Transaction,
+    transaction: TransactionId,
     staged: Sequence[tuple[str, int]],
     record: CommitRecord | None = None,
-) -> CommitAnswer:
+) -> CommitResponse:
     try:
-        return producer_of(options.connection).commit(transaction, staged, options.transaction_timeout_ms, record)
+        return get_producer(options.connection).commit_stages(
+            transaction, staged, options.transaction_timeout_ms, record
+        )
     except BrokerUnavailable as error:
         raise BrokerUnavailable(
             f"{error} Whether the rows were committed is not known: a stream that is started again with its "
@@ -158,7 +160,7 @@ def _ask(
         ) from None
 
 
-def _explained(transaction: Transaction, error: RequestRefused) -> RmqpullError:
+def _explained(transaction: TransactionId, error: RequestRefused) -> RmqpullError:
     """A refusal of a micro-batch, with what to do when it is the checkpoint that does not fit."""
     if error.code != ANOTHER_TRANSACTION:
         return error
@@ -190,11 +192,11 @@ def _tell_invalid_rows(options: SinkOptions, done: Sequence[TaskCommit]) -> None
         )
 
 
-def _drop(options: SinkOptions, transaction: Transaction) -> None:
-    producer = producer_of(options.connection)
+def _drop(options: SinkOptions, transaction: TransactionId) -> None:
+    producer = get_producer(options.connection)
     try:
         if "stages" in producer.extensions:
-            producer.drop(transaction)
+            producer.drop_stages(transaction)
     except RmqpullError as error:
         _logger.warning("What an aborted write has staged is left to its timeout: %s", error)
 

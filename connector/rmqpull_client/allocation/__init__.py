@@ -1,4 +1,5 @@
-"""Which consumer gets which queues: RocketMQ's allocation strategies (rules 2).
+"""RocketMQ's allocation strategies (rules 2): which consumer reads which queues.
 
-They give what Apache's classes give. ``backlog`` is this project's own.
+They give the same results as Apache's classes. :func:`~rmqpull_client.allocation.strategies.balance_backlog` has no
+counterpart there.
 """

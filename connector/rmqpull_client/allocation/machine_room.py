@@ -1,4 +1,4 @@
-"""MACHINE_ROOM and MACHINE_ROOM_NEARBY: rooms, read from the names of brokers and consumers."""
+"""The allocation strategies MACHINE_ROOM and MACHINE_ROOM_NEARBY, which prefer consumers near the broker."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rmqpull_client.allocation.strategy import Shares, Strategy
+from rmqpull_client.allocation.strategies import Shares, Strategy, format_queue
 from rmqpull_client.model import MessageQueue
 
 
 @dataclass(frozen=True)
 class ByMachineRoom(Strategy):
-    """``AllocateMessageQueueByMachineRoom`` (rules 2.5): the queues of some rooms, the rest to nobody.
+    """``AllocateMessageQueueByMachineRoom`` (rules 2.5): only the queues of some rooms are allocated.
 
-    A broker's room is the part of its name before ``@``. What is left of an even division is given out at the end,
-    one queue each to the first consumers.
+    The room of a broker is the part of its name before ``@``. Queues are divided evenly; the first consumers get one
+    more each of the queues that remain.
     """
 
     consumeridcs: frozenset[str]
 
-    def shares(self, queues: Sequence[MessageQueue], consumers: Sequence[str]) -> Shares:
+    def allocate_all(self, queues: Sequence[MessageQueue], consumers: Sequence[str]) -> Shares:
         mine = [queue for queue in queues if self._is_in_room(queue.broker_name)]
         share, rest = divmod(len(mine), len(consumers))
         last = share * len(consumers)
@@ -36,24 +36,25 @@ class ByMachineRoom(Strategy):
 
 @dataclass(frozen=True)
 class MachineRoomResolver:
-    """``AllocateMachineRoomNearby.MachineRoomResolver``: which room a broker and a consumer are in.
+    """Finds the rooms of brokers and consumers, like ``AllocateMachineRoomNearby.MachineRoomResolver``.
 
-    By tables, or, where there is none, by the part of the name before its first ``@``. None for what has no room.
+    A table maps broker names or consumer ids to rooms. Without the table, the room is the part of the name before its
+    first ``@``.
     """
 
     broker_deploy_in: Mapping[str, str] = field(default_factory=dict)
     consumer_deploy_in: Mapping[str, str] = field(default_factory=dict)
 
-    def room_of_queue(self, queue: MessageQueue) -> str | None:
-        """The room of the queue's broker."""
-        return _room(queue.broker_name, self.broker_deploy_in)
+    def find_queue_room(self, queue: MessageQueue) -> str | None:
+        """Return the room of the queue's broker, or None."""
+        return _find_room(queue.broker_name, self.broker_deploy_in)
 
-    def room_of_consumer(self, consumer_id: str) -> str | None:
-        """The room of a consumer."""
-        return _room(consumer_id, self.consumer_deploy_in)
+    def find_consumer_room(self, consumer_id: str) -> str | None:
+        """Return the room of a consumer, or None."""
+        return _find_room(consumer_id, self.consumer_deploy_in)
 
 
-def _room(name: str, table: Mapping[str, str]) -> str | None:
+def _find_room(name: str, table: Mapping[str, str]) -> str | None:
     if table:
         return table.get(name)
     room, separator, _ = name.partition("@")
@@ -62,42 +63,39 @@ def _room(name: str, table: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True)
 class MachineRoomNearby(Strategy):
-    """``AllocateMachineRoomNearby`` (rules 2.6): own room first, by another strategy within the room.
+    """``AllocateMachineRoomNearby`` (rules 2.6): the queues of a room go to the consumers of the room, if it has any.
 
-    A room without consumers is served by all of them; one with consumers by nobody else.
+    Otherwise they go to all consumers. ``inner`` divides the queues of each room.
     """
 
     inner: Strategy
     resolver: MachineRoomResolver
 
-    def shares(self, queues: Sequence[MessageQueue], consumers: Sequence[str]) -> Shares:
-        rooms = self._rooms_of_queues(queues)
-        consumers_of = self._rooms_of_consumers(consumers)
-        own = [room for room in sorted(rooms) if room in consumers_of]
-        deserted = [room for room in sorted(rooms) if room not in consumers_of]
+    def allocate_all(self, queues: Sequence[MessageQueue], consumers: Sequence[str]) -> Shares:
+        queues_by_room = self._queues_by_room(queues)
+        consumers_by_room = self._consumers_by_room(consumers)
+        with_consumers = [room for room in sorted(queues_by_room) if room in consumers_by_room]
+        without_consumers = [room for room in sorted(queues_by_room) if room not in consumers_by_room]
         shares: defaultdict[str, list[MessageQueue]] = defaultdict(list)
-        for room in own + deserted:
-            for consumer, mine in self.inner.shares(rooms[room], consumers_of.get(room, consumers)).items():
+        for room in with_consumers + without_consumers:
+            share = self.inner.allocate_all(queues_by_room[room], consumers_by_room.get(room, consumers))
+            for consumer, mine in share.items():
                 shares[consumer] += mine
         return shares
 
-    def _rooms_of_queues(self, queues: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    def _queues_by_room(self, queues: Sequence[MessageQueue]) -> dict[str, list[MessageQueue]]:
         rooms: dict[str, list[MessageQueue]] = {}
         for queue in queues:
-            room = self.resolver.room_of_queue(queue)
+            room = self.resolver.find_queue_room(queue)
             if not room:
-                topic, broker_name, queue_id = queue
-                raise ValueError(
-                    "Machine room is null for mq "
-                    f"MessageQueue [topic={topic}, brokerName={broker_name}, queueId={queue_id}]"
-                )
+                raise ValueError(f"Machine room is null for mq {format_queue(queue)}")
             rooms.setdefault(room, []).append(queue)
         return rooms
 
-    def _rooms_of_consumers(self, consumers: Sequence[str]) -> dict[str, list[str]]:
+    def _consumers_by_room(self, consumers: Sequence[str]) -> dict[str, list[str]]:
         rooms: dict[str, list[str]] = {}
         for consumer in consumers:
-            room = self.resolver.room_of_consumer(consumer)
+            room = self.resolver.find_consumer_room(consumer)
             if not room:
                 raise ValueError(f"Machine room is null for consumer id {consumer}")
             rooms.setdefault(room, []).append(consumer)

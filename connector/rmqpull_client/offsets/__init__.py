@@ -1,1 +1,1 @@
-"""Consumer offsets: on the broker, or in a broadcasting group's local file."""
+"""Stores of consumer offsets: on the broker, or in the local file of a broadcasting group (rules 1.11)."""

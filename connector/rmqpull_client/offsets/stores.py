@@ -1,65 +1,89 @@
-"""Where a group's offsets are kept: on the broker, or in the file of a broadcasting group (rules 1.11)."""
+"""Chooses where a group's consumer offsets are stored: on the broker, or in a local file (rules 1.11)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from rmqpull_client.model import MessageQueue
-from rmqpull_client.offsets.consumer_group import BROADCASTING, ConsumerGroup, OffsetLookUp
 from rmqpull_client.offsets.local_file import LocalFileOffsetStore
-from rmqpull_client.transports.port import BrokerClient
+from rmqpull_client.transports.port import BrokerClient, OffsetLookUp
+
+CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
+"""RocketMQ's message models: consumer offsets on the broker, or in a local file."""
+LOCAL_OFFSET_STORE_DIR = "~/.rocketmq_offsets"
+"""The default directory of RocketMQ's clients (rules 1.11)."""
+
+
+@dataclass(frozen=True)
+class ConsumerGroup:
+    """A consumer group and where its offsets are stored.
+
+    Args:
+        name: The name of the group.
+        message_model: :data:`CLUSTERING` or :data:`BROADCASTING`.
+        client_id: The folder of a broadcasting group's file. None: ``<host name>@DEFAULT``.
+        local_offset_store_dir: The directory that holds the folders of all clients.
+    """
+
+    name: str
+    message_model: str = CLUSTERING
+    client_id: str | None = None
+    local_offset_store_dir: str = LOCAL_OFFSET_STORE_DIR
 
 
 class OffsetStore(Protocol):
-    """Takes a group's offsets. Raises RmqpullError."""
+    """Stores the offsets of one group."""
 
-    def commit(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> Mapping[MessageQueue, int]:
-        """Sets the offsets of these queues and leaves others alone.
+    def set_offsets(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> Mapping[MessageQueue, int]:
+        """Set the offsets of these queues. The offsets of other queues stay the same.
 
-        Returns the offsets before, where they tell whether somebody else sets them.
+        Returns the previous offsets if they can show that another client sets them too. Raises RmqpullError.
         """
 
 
 class RemoteBrokerOffsetStore:
-    """The broker. ``client`` gives one whose requests take no longer than the milliseconds that it is told."""
+    """Stores offsets on the broker. ``client`` returns a client whose requests end within a number of milliseconds."""
 
     def __init__(self, client: Callable[[int], BrokerClient], group: str) -> None:
         self._client = client
         self._group = group
 
-    def commit(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> Mapping[MessageQueue, int]:
-        """One call, or some for each queue at once."""
-        return self._client(timeout_ms).commit(self._group, offsets)
+    def set_offsets(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> Mapping[MessageQueue, int]:
+        """See :class:`OffsetStore`."""
+        return self._client(timeout_ms).set_consumer_offsets(self._group, offsets)
 
 
 class _BroadcastingLookUp:
-    """Times are searched by the broker; where the group is, its file says."""
+    """Finds offsets by time on the broker, and consumer offsets in the local file."""
 
     def __init__(self, client: BrokerClient, store: LocalFileOffsetStore) -> None:
         self._client = client
         self._store = store
 
-    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """See :class:`OffsetLookUp`."""
-        return self._client.offsets_at(timestamps_ms)
+        return self._client.find_offsets_at(timestamps_ms)
 
-    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+    def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
         """See :class:`OffsetLookUp`."""
-        return self._store.committed(queues)
+        return self._store.get_offsets(queues)
 
 
-def offset_store(group: ConsumerGroup, client: Callable[[int], BrokerClient]) -> OffsetStore:
-    """Where the group's offsets are to be set."""
-    return _local(group) if group.message_model == BROADCASTING else RemoteBrokerOffsetStore(client, group.name)
+def make_offset_store(group: ConsumerGroup, client: Callable[[int], BrokerClient]) -> OffsetStore:
+    """Return the store of the group's offsets. For ``client`` see :class:`RemoteBrokerOffsetStore`."""
+    if group.message_model == BROADCASTING:
+        return _make_local_store(group)
+    return RemoteBrokerOffsetStore(client, group.name)
 
 
-def offset_look_up(group: ConsumerGroup | None, client: BrokerClient) -> OffsetLookUp:
-    """Who is asked where a query begins."""
+def make_offset_look_up(group: ConsumerGroup | None, client: BrokerClient) -> OffsetLookUp:
+    """Return what finds the offsets at which a reader of the group starts."""
     if group is None or group.message_model != BROADCASTING:
         return client
-    return _BroadcastingLookUp(client, _local(group))
+    return _BroadcastingLookUp(client, _make_local_store(group))
 
 
-def _local(group: ConsumerGroup) -> LocalFileOffsetStore:
+def _make_local_store(group: ConsumerGroup) -> LocalFileOffsetStore:
     return LocalFileOffsetStore(group.local_offset_store_dir, group.client_id, group.name)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rmqpull_client.connection import Connection
 from rmqpull_client.flow import DEFAULT_FLOW, Flow
 from rmqpull_client.transports.columnar.client import ColumnarClient
-from rmqpull_client.transports.grpc.channel import BrokerChannel, Unserved, channel_of_process
+from rmqpull_client.transports.grpc.channel import BrokerChannel, get_channel
+from rmqpull_client.transports.grpc.failures import Unserved
 from rmqpull_client.transports.port import BrokerClient
 from rmqpull_client.transports.standard.client import StandardClient
 
@@ -15,7 +16,7 @@ def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerCl
 
     Raises BrokerUnavailable when nobody answers in time.
     """
-    channel = channel_of_process(Connection(connection) if isinstance(connection, str) else connection)
+    channel = get_channel(Connection(connection) if isinstance(connection, str) else connection)
     return ColumnarClient(channel, flow) if _has_columns(channel) else StandardClient(channel, flow)
 
 

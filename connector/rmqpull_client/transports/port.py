@@ -1,61 +1,87 @@
-"""What the connector asks of a broker, whatever the transport."""
+"""The port between RocketMQ's operations and the transports that perform them: see :class:`BrokerClient`."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from rmqpull_client.cutting import Part, RangeToCut
-from rmqpull_client.filters import EVERYTHING, MessageFilter
-from rmqpull_client.loss import Loss, OnLoss, refuse
-from rmqpull_client.model import MessageQueue, QueueRange, TopicBounds
+from rmqpull_client.loss import Loss, OnLoss, refuse_loss
+from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue, Part, QueueRange, RangeToCut, TopicBounds
 
-if TYPE_CHECKING:  # planning imports the port, and Spark's look-up of a data source planning
+if TYPE_CHECKING:  # Spark imports this module, through planning, when it looks up data sources
     import pyarrow as pa
 
 NO_CREATION_IDS: Mapping[str, str] = MappingProxyType({})
+_logger = logging.getLogger(__name__)
 
 
 class QueueRows(NamedTuple):
-    """Rows of one queue, in order, as batches of (a selection of) ``rmqpull_proto.columns.PULLABLE_SCHEMA``."""
+    """Messages of one queue, in order, as batches of Arrow rows.
+
+    The columns are those that :meth:`BrokerClient.read` was asked for: all or some of
+    ``rmqpull_proto.columns.PULLABLE_SCHEMA``.
+    """
 
     queue: MessageQueue
     batches: Sequence[pa.RecordBatch]
 
 
-class BrokerClient(Protocol):
-    """Every request ends within the request timeout, retries included; a wait takes its own time on top.
+class RangeCutter(Protocol):
+    """Cuts ranges of queues by bytes."""
 
-    All of them raise BrokerUnavailable when nobody answers in time, HandshakeFailed when TLS cannot be agreed on,
-    OptionError for a file that a connection needs, and RequestRefused for a status other than OK.
+    def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
+        """Return the parts of each range, each as long as its limit permits.
+
+        A message that is larger than the limit is a part of its own. Lost messages are in no part, so a range without
+        messages has no parts. Raises OptionError if the server does not tell sizes, even if ``wanted`` is empty.
+        """
+
+
+class OffsetLookUp(Protocol):
+    """Finds offsets at which a reader starts."""
+
+    def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Return, for each queue, the offset of its first message stored at or after a time.
+
+        Times are milliseconds since the epoch. If a queue has no such message, its max offset is returned.
+        """
+
+    def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """Return the group's consumer offset of each queue, or None for a queue without one."""
+
+
+class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
+    """A client of one broker or cluster. Threads may share it.
+
+    Each request ends within the connection's request timeout, retries included. A wait takes its own time in addition.
+    All methods raise BrokerUnavailable if no server responds in time, HandshakeFailed if the TLS handshake fails,
+    OptionError if a certificate or key file cannot be used, and RequestRefused if the server refuses the request.
     """
 
     @property
     def endpoints(self) -> str:
-        """Where the broker is."""
+        """The endpoints of the connection, for messages to people."""
 
-    def bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
-        """The queues of each topic with their bounds; topics that do not exist are left out.
+    def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
+        """Return the queues of each topic with their bounds. Topics that do not exist are left out.
 
-        With ``query_id`` also the rows that this query has reported lost, where the server counts them.
-        """
-
-    def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
-        """The parts of each range, as long as they may be; a message above the limit is a part of its own.
-
-        Messages that are not there are in no part. Raises OptionError at a server that does not tell sizes, also when
-        nothing is wanted.
+        With ``query_id``, the result also counts the rows that :meth:`report_lost` was told of under this id, if the
+        server counts them.
         """
 
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
-        """Has the server count lost rows, a repeated report once. Does nothing where it cannot."""
+        """Let the server count lost rows under ``query_id``. A repeated report counts once.
 
-    def topic_names(self) -> list[str]:
-        """All topics that are not the broker's own. Raises OptionError at a server that cannot list them."""
+        Does nothing if the server cannot count them.
+        """
+
+    def list_topics(self) -> list[str]:
+        """Return the names of all topics except the broker's own. Raises OptionError if the server cannot list them."""
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
-        """Asks the broker for nothing but whether it evaluates this filter. Raises OptionError when it refuses."""
+        """Raise OptionError if the broker does not evaluate this filter. Nothing is read."""
 
     def wait_for_messages(
         self,
@@ -64,9 +90,9 @@ class BrokerClient(Protocol):
         timeout_ms: int,
         message_filter: MessageFilter = EVERYTHING,
     ) -> bool:
-        """Returns when some queue has a wanted message at or after its offset, or after ``timeout_ms``.
+        """Wait until a queue has a message at or after its offset that the filter keeps, or for ``timeout_ms``.
 
-        False says that nothing came; True that a look at the bounds is worth while.
+        Returns False if there is none. Returns True if the bounds may have changed.
         """
 
     def read(
@@ -76,34 +102,50 @@ class BrokerClient(Protocol):
         columns: Sequence[str],
         creation_ids: Mapping[str, str] = NO_CREATION_IDS,
         message_filter: MessageFilter = EVERYTHING,
-        on_loss: OnLoss = refuse,
+        on_loss: OnLoss = refuse_loss,
     ) -> Iterator[Sequence[QueueRows]]:
-        """All wanted messages of the ranges, a few thousand at a time, pulled ahead within the limits of ``Flow``.
+        """Read all messages of the ranges that the filter keeps, a few thousand per step.
 
-        Queues come as they answer, and one that is slow holds up no other. Pulls end when the iterator is closed.
-        ``creation_ids`` says which topics are meant, by name; the standard protocol cannot tell them apart.
-        Rows of one queue come in order; a filter by tags brings the column ``tags`` along. ``on_loss``
-        hears of messages that are not there any more; when it returns, the range goes on behind them.
+        The client pulls ahead within the limits of :class:`~rmqpull_client.flow.Flow`. Rows of one queue come in order;
+        a slow queue does not delay the others. Closing the iterator stops the pulls.
+
+        Args:
+            group: The consumer group. Its consumer offsets are neither read nor set.
+            ranges: The offsets to read, by queue.
+            columns: Names of columns. Empty: all columns of the pull schema. A TAG filter adds the column ``tags``.
+            creation_ids: The creation ids of topics, by name. A topic that was created again counts as lost. The
+                standard protocol has no creation ids and ignores them.
+            message_filter: The messages to keep.
+            on_loss: Called for each :class:`~rmqpull_client.loss.Loss`. If it returns, the read continues after the
+                lost messages. The default raises DataLoss.
         """
 
-    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Sets the group's consumer offsets, and returns those that the broker had before, as far as it tells them.
+    def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Set the group's consumer offsets. Return the previous ones as far as the server tells them.
 
-        Over the standard protocol these may already be the new ones.
+        Over the standard protocol, the returned offsets may already be the new ones.
         """
-
-    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """The group's consumer offsets; None where the broker has none."""
-
-    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """The first offset of each queue that was stored then (ms since the epoch) or later; its end without one."""
 
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Sends one message per row of (a selection of) ``PUBLISH_SCHEMA``; returns when all are kept.
+        """Send one message per row and return when all are stored.
 
-        A retried call may store a batch twice, as any at-least-once producer. Raises RequestRefused at a server
-        without the columnar extension.
+        The batch has all or some columns of ``rmqpull_proto.columns.PUBLISH_SCHEMA``; ``body`` is required. Delivery is
+        at least once: a retry may store the batch twice. Raises RequestRefused if the server lacks the columnar
+        extension.
         """
 
     def close(self) -> None:
-        """Lets the connection of this process go; a later call makes a new one."""
+        """Close this process's connection. A later call opens a new one."""
+
+
+def log_reset(group: str, queue: MessageQueue, offset: int) -> None:
+    """Log that the broker has reset a consumer offset. It reports a reset once, as the response to a pull.
+
+    Readers continue at their own offsets, so transports log a reset and repeat the pull.
+    """
+    _logger.warning(
+        "Consumer group %s was reset to offset %d of queue %s; the query continues at its own offset",
+        group,
+        offset,
+        queue,
+    )

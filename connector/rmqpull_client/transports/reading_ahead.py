@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from rmqpull_client.errors import BrokerUnavailable
-from rmqpull_client.in_flight import FlowLimits, InFlight
+from rmqpull_client.flow import FlowLimits, InFlight
 from rmqpull_client.loss import Loss
 
 T = TypeVar("T")
@@ -157,18 +157,18 @@ class ReadAhead(Generic[T]):
         """Waits until a pull is within the limits. False when nobody wants it any more."""
         with self._room:
             self._room.wait_for(lambda: self._is_closed or self._in_flight.may_pull(lane))
-            self._in_flight.begin()
+            self._in_flight.start_pull()
             return not self._is_closed
 
     def _arrive(self, number: int, piece: Piece[T]) -> None:
         with self._news:
             if piece.row_count or piece.losses:
-                self._in_flight.arrive(number, piece.row_count, piece.byte_count)
+                self._in_flight.finish_pull(number, piece.row_count, piece.byte_count)
                 self._ready.append((number, piece))
                 self._is_waited_for = False
                 self._news.notify()
             else:  # nobody will take it
-                self._in_flight.arrive(number, 0, 0)
+                self._in_flight.finish_pull(number, 0, 0)
                 self._room.notify_all()
 
     def _pull(self, lane: Lane[T]) -> Piece[T]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rmqpull_client.allocation.strategy import Strategy
+from rmqpull_client.allocation.strategies import Strategy
 from rmqpull_client.model import MessageQueue
 
 

@@ -7,9 +7,8 @@ import re
 import pytest
 from tests.client.allocation.tables import queues, shares
 
-from rmqpull_client.allocation.averaging import Averagely, AveragelyByCircle
 from rmqpull_client.allocation.machine_room import ByMachineRoom, MachineRoomNearby, MachineRoomResolver
-from rmqpull_client.allocation.strategy import Strategy
+from rmqpull_client.allocation.strategies import Averagely, AveragelyByCircle, Strategy
 from rmqpull_client.model import MessageQueue
 
 
@@ -135,5 +134,5 @@ def test_nearby_refuses_a_consumer_without_a_room_in_the_words_of_rocketmq() -> 
 def test_rooms_come_from_tables_where_there_are_some() -> None:
     resolver = MachineRoomResolver({"a": "r1", "b": "r2"}, {"A": "r2", "B": "r1"})
     assert shares(MachineRoomNearby(AVG, resolver), queues(2, "ab"), "AB") == ["b0 b1", "a0 a1"]
-    assert resolver.room_of_queue(MessageQueue("orders", "r1@c", 0)) is None
-    assert resolver.room_of_consumer("r1@C") is None
+    assert resolver.find_queue_room(MessageQueue("orders", "r1@c", 0)) is None
+    assert resolver.find_consumer_room("r1@C") is None

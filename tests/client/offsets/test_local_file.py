@@ -11,8 +11,7 @@ import pytest
 
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue
-from rmqpull_client.offsets.local_file import FILE_BYTES_MAX, LocalFileOffsetStore
-from rmqpull_client.offsets.table import parse_offset_table
+from rmqpull_client.offsets.local_file import FILE_BYTES_MAX, LocalFileOffsetStore, parse_offset_table
 
 FIRST, SECOND = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 
@@ -39,68 +38,68 @@ def test_without_options_it_is_in_the_home_directory_under_the_name_of_the_host(
 
 
 def test_a_group_without_a_file_has_no_offsets(store: LocalFileOffsetStore) -> None:
-    assert store.committed([FIRST]) == {FIRST: None}
+    assert store.get_offsets([FIRST]) == {FIRST: None}
 
 
 def test_what_is_committed_is_found_by_the_next_run_of_the_same_client(store: LocalFileOffsetStore) -> None:
-    store.commit({FIRST: 5})
+    store.set_offsets({FIRST: 5})
     again = LocalFileOffsetStore(str(store.path.parents[2]), "10.0.0.1@DEFAULT", "billing")
     other = LocalFileOffsetStore(str(store.path.parents[2]), "10.0.0.2@DEFAULT", "billing")
-    assert again.committed([FIRST, SECOND]) == {FIRST: 5, SECOND: None}
-    assert other.committed([FIRST]) == {FIRST: None}
+    assert again.get_offsets([FIRST, SECOND]) == {FIRST: 5, SECOND: None}
+    assert other.get_offsets([FIRST]) == {FIRST: None}
 
 
 def test_a_commit_leaves_other_queues_alone_and_keeps_what_was_before(store: LocalFileOffsetStore) -> None:
-    store.commit({FIRST: 5})
+    store.set_offsets({FIRST: 5})
     assert not backup(store).exists()
-    store.commit({SECOND: 7})
-    store.commit({FIRST: 4})
-    assert store.committed([FIRST, SECOND]) == {FIRST: 4, SECOND: 7}
+    store.set_offsets({SECOND: 7})
+    store.set_offsets({FIRST: 4})
+    assert store.get_offsets([FIRST, SECOND]) == {FIRST: 4, SECOND: 7}
     assert parse_offset_table(backup(store).read_text()) == {FIRST: 5, SECOND: 7}
     assert sorted(os.listdir(store.path.parent)) == ["offsets.json", "offsets.json.bak"]
 
 
-DAMAGED = "The group's offsets are read from {}.bak, for they are damaged in {}: "
+DAMAGED = "Read the consumer offsets from {}.bak, because of damage in {}: "
 
 
 @pytest.mark.parametrize("content", [b'{"offsetTable":{', b"\xff\xfe", b" " * (FILE_BYTES_MAX + 1)])
 def test_a_damaged_file_gives_way_to_the_one_before_which_is_told(
     store: LocalFileOffsetStore, caplog: pytest.LogCaptureFixture, content: bytes
 ) -> None:
-    store.commit({FIRST: 5})
-    store.commit({FIRST: 6})
+    store.set_offsets({FIRST: 5})
+    store.set_offsets({FIRST: 6})
     store.path.write_bytes(content)
     with caplog.at_level(logging.WARNING):
-        assert store.committed([FIRST]) == {FIRST: 5}
+        assert store.get_offsets([FIRST]) == {FIRST: 5}
     assert caplog.messages[0].startswith(DAMAGED.format(store.path, store.path))
 
 
 @pytest.mark.parametrize("content", [b"", None])
 def test_an_empty_or_missing_file_gives_way_as_in_rocketmq(store: LocalFileOffsetStore, content: bytes | None) -> None:
-    store.commit({FIRST: 5})
-    store.commit({FIRST: 6})
+    store.set_offsets({FIRST: 5})
+    store.set_offsets({FIRST: 6})
     store.path.unlink()
     if content is not None:
         store.path.write_bytes(content)
-    assert store.committed([FIRST]) == {FIRST: 5}
-    store.commit({SECOND: 1})
-    assert store.committed([FIRST, SECOND]) == {FIRST: 5, SECOND: 1}
+    assert store.get_offsets([FIRST]) == {FIRST: 5}
+    store.set_offsets({SECOND: 1})
+    assert store.get_offsets([FIRST, SECOND]) == {FIRST: 5, SECOND: 1}
 
 
 def test_a_damaged_file_does_not_take_the_place_of_the_one_before(store: LocalFileOffsetStore) -> None:
-    store.commit({FIRST: 5})
-    store.commit({FIRST: 6})
+    store.set_offsets({FIRST: 5})
+    store.set_offsets({FIRST: 6})
     store.path.write_text("{")
-    store.commit({SECOND: 1})
+    store.set_offsets({SECOND: 1})
     assert parse_offset_table(backup(store).read_text()) == {FIRST: 5}
-    assert store.committed([FIRST, SECOND]) == {FIRST: 5, SECOND: 1}
+    assert store.get_offsets([FIRST, SECOND]) == {FIRST: 5, SECOND: 1}
 
 
 def test_two_damaged_files_are_refused_and_kept(store: LocalFileOffsetStore) -> None:
-    store.commit({FIRST: 5})
+    store.set_offsets({FIRST: 5})
     store.path.write_text("{")
     backup(store).write_text("[")
-    for use in (lambda: store.committed([FIRST]), lambda: store.commit({FIRST: 6})):
+    for use in (lambda: store.get_offsets([FIRST]), lambda: store.set_offsets({FIRST: 6})):
         with pytest.raises(OptionError, match=r"cannot be read \(.*offsets\.json: .*offsets\.json\.bak: .*Repair the"):
             use()
     assert (store.path.read_text(), backup(store).read_text()) == ("{", "[")
@@ -109,15 +108,15 @@ def test_two_damaged_files_are_refused_and_kept(store: LocalFileOffsetStore) -> 
 def test_a_crash_while_writing_leaves_the_old_file(
     store: LocalFileOffsetStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store.commit({FIRST: 5})
+    store.set_offsets({FIRST: 5})
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OptionError, match=r"cannot be written to .*No space left on device.*localOffsetStoreDir"):
-        store.commit({FIRST: 6})
-    assert store.committed([FIRST]) == {FIRST: 5}
+        store.set_offsets({FIRST: 6})
+    assert store.get_offsets([FIRST]) == {FIRST: 5}
     assert os.listdir(store.path.parent) == ["offsets.json"]
 
 
@@ -125,4 +124,4 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     store = LocalFileOffsetStore(str(tmp_path / "file"), "me", "billing")
     with pytest.raises(OptionError, match=r"cannot be read \(.*file/me/billing/offsets\.json: "):
-        store.commit({FIRST: 6})
+        store.set_offsets({FIRST: 6})

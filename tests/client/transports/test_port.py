@@ -35,7 +35,7 @@ def numbered(count: int) -> pa.RecordBatch:
 
 
 def everything(client: BrokerClient) -> list[QueueRange]:
-    return [QueueRange(q, *bounds) for q, bounds in client.bounds(["orders"])["orders"].queues.items()]
+    return [QueueRange(q, *bounds) for q, bounds in client.query_bounds(["orders"])["orders"].queues.items()]
 
 
 def rows(client: BrokerClient, ranges: list[QueueRange], *columns: str) -> dict[MessageQueue, list[dict[str, Any]]]:
@@ -57,7 +57,7 @@ def test_each_server_gets_the_client_that_it_understands(serve: Serve, extension
 
 
 def test_bounds_are_those_of_every_queue(serve: Serve, extensions: str) -> None:
-    bounds = serve(queues=3, batch=numbered(7)).client.bounds(["orders", "no-such-topic"])
+    bounds = serve(queues=3, batch=numbered(7)).client.query_bounds(["orders", "no-such-topic"])
     assert list(bounds) == ["orders"]
     assert sorted(bounds["orders"].queues) == [queue(0), queue(1), queue(2)]
     assert {entry.min_offset for entry in bounds["orders"].queues.values()} == {0}
@@ -66,7 +66,7 @@ def test_bounds_are_those_of_every_queue(serve: Serve, extensions: str) -> None:
 
 
 def test_bounds_of_an_empty_topic(serve: Serve) -> None:
-    assert serve(queues=2).client.bounds(["orders"])["orders"].queues == {
+    assert serve(queues=2).client.query_bounds(["orders"])["orders"].queues == {
         queue(0): Bounds(0, 0),
         queue(1): Bounds(0, 0),
     }
@@ -176,15 +176,15 @@ def test_a_wait_ends_at_once_when_something_is_there(serve: Serve) -> None:
 
 def test_a_group_has_the_offsets_that_were_committed_also_when_it_never_pulled(serve: Serve) -> None:
     client = serve(queues=3, batch=numbered(30)).client
-    client.commit(GROUP, {queue(0): 4, queue(1): 5})
-    client.commit(GROUP, {queue(0): 7})
-    assert client.committed(GROUP, [queue(0), queue(1)]) == {queue(0): 7, queue(1): 5}
+    client.set_consumer_offsets(GROUP, {queue(0): 4, queue(1): 5})
+    client.set_consumer_offsets(GROUP, {queue(0): 7})
+    assert client.get_consumer_offsets(GROUP, [queue(0), queue(1)]) == {queue(0): 7, queue(1): 5}
 
 
 def test_a_commit_tells_what_the_group_had_before(serve: Serve, extensions: str) -> None:
     client = serve(queues=3, batch=numbered(30)).client
-    client.commit(GROUP, {queue(0): 4, queue(1): 5})
-    before = client.commit(GROUP, {queue(2): 1, queue(0): 7})
+    client.set_consumer_offsets(GROUP, {queue(0): 4, queue(1): 5})
+    before = client.set_consumer_offsets(GROUP, {queue(2): 1, queue(0): 7})
     if extensions == "columns":
         assert before == {queue(0): 4}
     else:  # the questions travel beside the commits, and a young queue is at 0 (rules 3.5.2)
@@ -193,7 +193,7 @@ def test_a_commit_tells_what_the_group_had_before(serve: Serve, extensions: str)
 
 def test_a_queue_without_an_offset_has_none(serve: Serve) -> None:
     client = serve().client
-    assert client.committed(GROUP, [queue()]) == {queue(): None}
+    assert client.get_consumer_offsets(GROUP, [queue()]) == {queue(): None}
 
 
 def test_a_time_is_the_first_message_stored_then_or_later(serve: Serve) -> None:
@@ -205,17 +205,17 @@ def test_a_time_is_the_first_message_stored_then_or_later(serve: Serve) -> None:
     for place in (0, 7, 19):
         wanted = {q: times[place] for q, times in stored_ms.items()}
         first = {q: times.index(times[place]) for q, times in stored_ms.items()}
-        assert served.client.offsets_at(wanted) == first
-    assert served.client.offsets_at(dict.fromkeys(stored_ms, 0)) == dict.fromkeys(stored_ms, 0)
-    assert served.client.offsets_at({q: times[-1] + 1 for q, times in stored_ms.items()}) == dict.fromkeys(
+        assert served.client.find_offsets_at(wanted) == first
+    assert served.client.find_offsets_at(dict.fromkeys(stored_ms, 0)) == dict.fromkeys(stored_ms, 0)
+    assert served.client.find_offsets_at({q: times[-1] + 1 for q, times in stored_ms.items()}) == dict.fromkeys(
         stored_ms, 20
     )
 
 
 def test_a_time_in_an_empty_queue_is_its_end(serve: Serve) -> None:
     client = serve().client
-    assert client.offsets_at({queue(): 1}) == {queue(): 0}
-    assert client.offsets_at({}) == {}
+    assert client.find_offsets_at({queue(): 1}) == {queue(): 0}
+    assert client.find_offsets_at({}) == {}
 
 
 @pytest.mark.parametrize(("first", "until"), [(0, 11), (10, 11), (11, 12), (50, 60)])

@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 from rmqpull_client.errors import DataLoss, OptionError
-from rmqpull_client.filters import SQL92, MessageFilter
 from rmqpull_client.flow import Flow
-from rmqpull_client.model import MessageQueue, QueueRange
+from rmqpull_client.model import SQL92, MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.columnar.client import ColumnarClient
 from rmqpull_client.transports.grpc.channel import BrokerChannel
 from rmqpull_client.transports.port import BrokerClient

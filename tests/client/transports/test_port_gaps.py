@@ -56,7 +56,7 @@ def standard_answer(code: v2.Code, offsets: list[int], next_offset: int) -> list
 )
 def test_over_the_standard_protocol(code: v2.Code, offsets: list[int], next_offset: int) -> None:
     channel = cast(BrokerChannel, FixedChannel(standard_answer(code, offsets, next_offset)))
-    with pytest.raises(DataLoss, match=r"orders/broker-a/0.*are gone.*as the store says"):
+    with pytest.raises(DataLoss, match=r"orders/broker-a/0.*are lost.*as the store says"):
         list(StandardClient(channel, Flow()).read("g", [RANGE], ["queueOffset"]))
 
 

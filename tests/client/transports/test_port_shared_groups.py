@@ -59,7 +59,7 @@ def test_a_query_alone_in_its_group_is_warned_of_nothing_whatever_is_reset(
     assert sum(len(rows.batches) for answer in served.client.read("g", ranges, ["body"]) for rows in answer) >= 2
     for offset in (14, 15, 16):
         query.set_offsets(at(offset))
-    assert served.client.committed("g", QUEUES) == dict.fromkeys(QUEUES, 16)
+    assert served.client.get_consumer_offsets("g", QUEUES) == dict.fromkeys(QUEUES, 16)
     assert warnings(caplog) == []
     again = query_of(served.client)  # after a restart, from a checkpoint that is one batch behind
     again.set_offsets(at(15))

@@ -9,8 +9,8 @@ from rmqpull_broker.testing import running_broker
 from rmqpull_client.connection import Connection
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.transports.choice import connect
-from rmqpull_client.transports.grpc.channel import channel_of_process
-from rmqpull_client.transports.standard.rows import rows_to_batch
+from rmqpull_client.transports.grpc.channel import get_channel
+from rmqpull_client.transports.standard.rows import make_batch
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rpc import MESSAGING
@@ -33,7 +33,7 @@ def send(endpoints: str, properties: dict[str, str], system: v2.SystemProperties
 
 
 def call(endpoints: str, method: str, request: Any) -> Any:
-    return channel_of_process(Connection(endpoints, 60_000)).call(MESSAGING.methods[method], request)
+    return get_channel(Connection(endpoints, 60_000)).call(MESSAGING.methods[method], request)
 
 
 def maps(endpoints: str, count: int) -> list[tuple[dict[str, str], dict[str, str]]]:
@@ -75,5 +75,5 @@ def test_a_committed_transaction(extensions: str) -> None:
 def test_dead_letters_tell_where_they_come_from() -> None:
     origin = v2.DeadLetterQueue(topic="orders", message_id="m-7")
     message = v2.Message(system_properties=v2.SystemProperties(dead_letter_queue=origin))
-    [row] = rows_to_batch([message], ["systemProperties"]).to_pylist()
+    [row] = make_batch([message], ["systemProperties"]).to_pylist()
     assert dict(row["systemProperties"]) == {"DLQ_ORIGIN_TOPIC": "orders", "DLQ_ORIGIN_MESSAGE_ID": "m-7"}

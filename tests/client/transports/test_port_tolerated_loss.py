@@ -41,5 +41,7 @@ def test_lost_rows_are_counted_where_the_server_counts(serve: Serve, extensions:
     client = serve(batch=numbered(10)).client
     for _ in range(2):
         client.report_lost("query", [Loss(QUEUE, 3, 7, "gone")])
-    assert client.bounds(["orders"], "query")["orders"].rows_lost == ({QUEUE: 4} if extensions == "columns" else {})
-    assert client.bounds(["orders"], "another")["orders"].rows_lost == {}
+    assert client.query_bounds(["orders"], "query")["orders"].rows_lost == (
+        {QUEUE: 4} if extensions == "columns" else {}
+    )
+    assert client.query_bounds(["orders"], "another")["orders"].rows_lost == {}

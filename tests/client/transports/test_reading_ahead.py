@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from rmqpull_client.errors import BrokerUnavailable, DataLoss
-from rmqpull_client.in_flight import FlowLimits
+from rmqpull_client.flow import FlowLimits
 from rmqpull_client.transports.reading_ahead import BATCH_ROWS, LANES_AT_ONCE, Piece, ReadAhead
 
 WAIT_S = 60

@@ -18,10 +18,8 @@ from tests.client.transports.test_port import GROUP, everything, numbered, queue
 
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.connection import Connection
-from rmqpull_client.filters import MessageFilter
-from rmqpull_client.flow import MIB, Flow
-from rmqpull_client.in_flight import InFlight
-from rmqpull_client.model import MessageQueue, QueueRange
+from rmqpull_client.flow import MIB, Flow, InFlight
+from rmqpull_client.model import MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.port import QueueRows
 
@@ -169,10 +167,10 @@ def test_a_broker_that_is_away_is_waited_for_whatever_it_is_asked(
     client = connect(Connection(broker.endpoints, 1000 * WAIT_S))
     offsets = {queue(0): 0, queue(1): 0}
     asked: list[tuple[Callable[[], object], object]] = [
-        (lambda: client.bounds(["orders"])["orders"].queues.keys(), offsets.keys()),
-        (lambda: client.commit(GROUP, offsets) is not None, True),
-        (partial(client.committed, "others", list(offsets)), dict.fromkeys(offsets)),
-        (partial(client.offsets_at, offsets), offsets),
+        (lambda: client.query_bounds(["orders"])["orders"].queues.keys(), offsets.keys()),
+        (lambda: client.set_consumer_offsets(GROUP, offsets) is not None, True),
+        (partial(client.get_consumer_offsets, "others", list(offsets)), dict.fromkeys(offsets)),
+        (partial(client.find_offsets_at, offsets), offsets),
     ]
     broker.kill()
     with ThreadPoolExecutor(len(asked)) as threads:
@@ -186,13 +184,13 @@ def test_a_broker_that_is_away_is_waited_for_whatever_it_is_asked(
 def test_large_bodies_are_pulled_ahead_no_further_than_the_limit(
     serve: Serve, size_mib: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    most, arrive = [0], InFlight.arrive
+    most, arrive = [0], InFlight.finish_pull
 
     def arrive_and_tell(counted: InFlight, lane: int, messages: int, byte_count: int) -> None:
         arrive(counted, lane, messages, byte_count)
         most[0] = max(most[0], counted.byte_count)
 
-    monkeypatch.setattr(InFlight, "arrive", arrive_and_tell)
+    monkeypatch.setattr(InFlight, "finish_pull", arrive_and_tell)
     served = serve(3, flow=Flow(pull_threshold_size_for_topic=size_mib))
     served.broker.send("orders", *(bytes([number]) * BIG for number in range(18)))
     answers = served.client.read(GROUP, everything(served.client), ["body"])
@@ -216,7 +214,7 @@ from rmqpull_client.flow import Flow
 from rmqpull_client.model import QueueRange
 
 client = connect(Connection(sys.argv[1], 60_000), Flow(pull_threshold_size_for_topic=16))
-ranges = [QueueRange(q, *bounds) for q, bounds in client.bounds(["orders"])["orders"].queues.items()]
+ranges = [QueueRange(q, *bounds) for q, bounds in client.query_bounds(["orders"])["orders"].queues.items()]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 digests = set()
 for answer in client.read("g", ranges, ["body"]):

@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyspark_rmqpull.options.source import SourceOptions
-from rmqpull_client.allocation.averaging import Averagely, AveragelyByCircle
-from rmqpull_client.allocation.by_config import ByConfig
-from rmqpull_client.allocation.consistent_hash import ConsistentHash
 from rmqpull_client.allocation.machine_room import ByMachineRoom, MachineRoomNearby, MachineRoomResolver
-from rmqpull_client.allocation.strategy import Allocation
+from rmqpull_client.allocation.strategies import Allocation, Averagely, AveragelyByCircle, ByConfig, ConsistentHash
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue
 

@@ -8,7 +8,7 @@ import pytest
 
 from pyspark_rmqpull.options.source import SourceOptions
 from rmqpull_client.errors import OptionError
-from rmqpull_client.offsets.consumer_group import ConsumerGroup
+from rmqpull_client.offsets.stores import ConsumerGroup
 
 NEEDED = {"endpoints": "127.0.0.1:8081", "topic": "flights"}
 

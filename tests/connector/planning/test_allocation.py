@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyspark_rmqpull.planning.allocation import allocate_topics, allocated
-from rmqpull_client.allocation.averaging import Averagely
-from rmqpull_client.allocation.by_config import ByConfig
 from rmqpull_client.allocation.machine_room import ByMachineRoom, MachineRoomNearby, MachineRoomResolver
-from rmqpull_client.allocation.strategy import Allocation
+from rmqpull_client.allocation.strategies import Allocation, Averagely, ByConfig
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import Bounds, MessageQueue, TopicBounds
 

@@ -19,10 +19,10 @@ TOPIC: Place = ("orders",)
 class Broker:
     """Messages of a queue are stored at the milliseconds that are their offsets, and more are stored meanwhile."""
 
-    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         return {queue: min(at, BOUNDS[queue].max_offset + 3) for queue, at in timestamps_ms.items()}
 
-    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+    def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
         raise NotImplementedError
 
 

@@ -7,11 +7,11 @@ import pytest
 from pyspark_rmqpull.planning.loss import resume
 from pyspark_rmqpull.planning.offsets import QueueOffsets
 from rmqpull_client.errors import DataLoss
-from rmqpull_client.loss import Loss, outside, refuse
+from rmqpull_client.loss import Loss, find_loss, refuse_loss
 from rmqpull_client.model import Bounds, MessageQueue, TopicBounds
 
 A0, A1 = MessageQueue("orders", "a", 0), MessageQueue("orders", "a", 1)
-ADVICE = "If what is missing may be skipped, set option failOnDataLoss to false"
+ADVICE = "If the query may skip them, set option failOnDataLoss to false"
 
 
 def topics(creation_id: str | None = "first", **queues: Bounds) -> dict[str, TopicBounds]:
@@ -36,7 +36,7 @@ def topics(creation_id: str | None = "first", **queues: Bounds) -> dict[str, Top
     ],
 )
 def test_what_is_no_loss(position: QueueOffsets, now: dict[str, TopicBounds]) -> None:
-    assert resume(position, now, {}, refuse) == {}
+    assert resume(position, now, {}, refuse_loss) == {}
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_what_is_no_loss(position: QueueOffsets, now: dict[str, TopicBounds]) ->
         pytest.param(
             QueueOffsets({A0: 5}),
             topics(q0=Bounds(8, 9)),
-            "3 messages of queue orders/a/0 are gone: the query wanted offset 5, the broker has [8, 9). ",
+            "3 messages of queue orders/a/0 are lost: the query needs offset 5, and the broker has [8, 9). ",
             id="aged out",
         ),
         pytest.param(
             QueueOffsets({A0: 5}),
             topics(q0=Bounds(0, 4)),
-            "Queue orders/a/0 ends at offset 4, before offset 5 where the query stood: ",
+            "Queue orders/a/0 ends at offset 4, before offset 5, which is the next one to read: ",
             id="cut",
         ),
         pytest.param(
@@ -73,19 +73,19 @@ def test_what_is_no_loss(position: QueueOffsets, now: dict[str, TopicBounds]) ->
 )
 def test_what_is_a_loss(position: QueueOffsets, now: dict[str, TopicBounds], complaint: str) -> None:
     with pytest.raises(DataLoss) as loss:
-        resume(position, now, {}, refuse)
+        resume(position, now, {}, refuse_loss)
     assert str(loss.value).startswith(complaint)
     assert ADVICE in str(loss.value)
 
 
 @pytest.mark.parametrize("offset", [5, 7, 9])
 def test_offsets_from_the_first_to_the_next_are_inside(offset: int) -> None:
-    assert outside(A0, offset, Bounds(5, 9)) is None
+    assert find_loss(A0, offset, Bounds(5, 9)) is None
 
 
 @pytest.mark.parametrize(("offset", "lost"), [(4, (4, 5)), (0, (0, 5)), (10, (10, 10))])
 def test_offsets_before_and_beyond_are_outside(offset: int, lost: tuple[int, int]) -> None:
-    loss = outside(A0, offset, Bounds(5, 9))
+    loss = find_loss(A0, offset, Bounds(5, 9))
     assert loss is not None
     assert (loss.queue, loss.from_offset, loss.until_offset) == (A0, *lost)
 

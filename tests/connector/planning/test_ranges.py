@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 
 from pyspark_rmqpull.planning.offsets import QueueOffsets
 from pyspark_rmqpull.planning.ranges import assign_ranges, ranges_between
-from rmqpull_client.allocation.averaging import Averagely, AveragelyByCircle
-from rmqpull_client.allocation.consistent_hash import ConsistentHash
 from rmqpull_client.allocation.machine_room import ByMachineRoom
-from rmqpull_client.allocation.strategy import Allocation, Strategy, consumer_ids
+from rmqpull_client.allocation.strategies import (
+    Allocation,
+    Averagely,
+    AveragelyByCircle,
+    ConsistentHash,
+    Strategy,
+    make_consumer_ids,
+)
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue, QueueRange
 
@@ -32,7 +37,7 @@ AVG = Averagely()
 
 def among(count: int | None, strategy: Strategy | None = AVG) -> Allocation:
     """An allocation among so many consumers."""
-    return Allocation("AVG" if strategy else "BACKLOG", strategy, consumer_ids(count) if count else None)
+    return Allocation("AVG" if strategy else "BACKLOG", strategy, make_consumer_ids(count) if count else None)
 
 
 def queue_ids(tasks: list[tuple[QueueRange, ...]]) -> list[list[int]]:

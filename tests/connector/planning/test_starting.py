@@ -31,14 +31,14 @@ class Broker:
     offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
     asked_times: dict[MessageQueue, int] = field(default_factory=dict)
 
-    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         self.asked_times |= timestamps_ms
         return {
             queue: min(max(at, BOUNDS[queue].min_offset), BOUNDS[queue].max_offset)
             for queue, at in timestamps_ms.items()
         }
 
-    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+    def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
         assert group == "g"
         return {queue: self.offsets.get(queue) for queue in queues}
 
@@ -173,7 +173,7 @@ def test_a_group_without_a_time_begins_half_an_hour_ago() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "complaint"), [(9, "1 messages of queue orders/a/0 are gone"), (21, "ends at offset 20")]
+    ("stored", "complaint"), [(9, "1 messages of queue orders/a/0 are lost"), (21, "ends at offset 20")]
 )
 def test_a_group_s_offset_that_cannot_be_read_on_from_is_a_loss(stored: int, complaint: str) -> None:
     with pytest.raises(DataLoss, match=complaint):

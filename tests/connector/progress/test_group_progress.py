@@ -11,7 +11,7 @@ from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.progress.group_progress import REFRESH_INTERVAL_MS, TIMEOUT_MS, GroupProgress
 from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused
 from rmqpull_client.model import MessageQueue
-from rmqpull_client.transports.grpc.channel import Unserved
+from rmqpull_client.transports.grpc.failures import Unserved
 from rmqpull_proto.rpc import MESSAGING
 
 QUEUE = MessageQueue("orders", "a", 0)
@@ -32,7 +32,7 @@ class FakeStore(Clock):
         self.offsets: dict[MessageQueue, int] = {}
         self.pauses_ms: list[int] = []
 
-    def commit(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> dict[MessageQueue, int]:
+    def set_offsets(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> dict[MessageQueue, int]:
         self.tries.append(timeout_ms)
         self.passed_ms += self.takes_ms
         if self.failures:

@@ -75,7 +75,7 @@ def test_what_only_the_broker_can_tell_is_refused_when_planned(
 
 def test_a_group_that_lost_messages_is_told(broker: FakeClient) -> None:
     broker.group_offsets = {0: 8}
-    with pytest.raises(DataLoss, match="2 messages of queue orders/a/0 are gone"):
+    with pytest.raises(DataLoss, match="2 messages of queue orders/a/0 are lost"):
         planned(startingOffsets="group", consumerGroup="g")
 
 

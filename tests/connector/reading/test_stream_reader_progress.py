@@ -51,7 +51,7 @@ def test_a_file_that_cannot_be_read_stops_a_query_that_begins_there_and_no_other
     path.parent.mkdir(parents=True)
     path.write_text("{")
     stream = reader(**options)
-    with pytest.raises(OptionError, match="The group's offsets cannot be read"):
+    with pytest.raises(OptionError, match="The consumer offsets cannot be read"):
         stream.latestOffset(stream.initialOffset(), ALL)
     assert reader(**options).latestOffset(IDLE, ALL) == IDLE
 
@@ -65,7 +65,7 @@ def commits_with_time(broker: FakeClient, monkeypatch: pytest.MonkeyPatch) -> li
             self.timeout_ms = timeout_ms
 
         def __getattr__(self, name: str) -> Any:
-            if name == "commit":
+            if name == "set_consumer_offsets":
                 timeouts_ms.append(self.timeout_ms)
             return getattr(broker, name)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from rmqpull_client.errors import RequestRefused, RmqpullError
-from rmqpull_client.transports.grpc.producing import CommitAnswer, CommitRecord, Parts, Transaction
+from rmqpull_client.transports.grpc.producer import CommitRecord, CommitResponse, TopicParts, TransactionId
 
 
 class Staged(NamedTuple):
@@ -28,13 +28,13 @@ class FakeProducer:
     types: dict[str, set[str]] = field(default_factory=lambda: {"orders": {"NORMAL"}})
     topics_per_call_max: int = 1_000
     kept: list[list[bytes]] = field(default_factory=list)
-    parts: list[Parts] = field(default_factory=list)
+    parts: list[TopicParts] = field(default_factory=list)
     properties: list[dict[str, str]] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
-    commits: list[tuple[Transaction, Sequence[tuple[str, int]]]] = field(default_factory=list)
+    commits: list[tuple[TransactionId, Sequence[tuple[str, int]]]] = field(default_factory=list)
     records: list[CommitRecord | None] = field(default_factory=list)
-    answer: CommitAnswer = field(default_factory=lambda: CommitAnswer(False, False))
-    dropped: list[Transaction] = field(default_factory=list)
+    answer: CommitResponse = field(default_factory=lambda: CommitResponse(False, False))
+    dropped: list[TransactionId] = field(default_factory=list)
     keeps: int = 0
     under_way: int = 0
     most_under_way: int = 0
@@ -45,15 +45,15 @@ class FakeProducer:
             raise RequestRefused("TOPIC_NOT_FOUND", f"No topic {topic}.")
         return frozenset(self.types[topic])
 
-    def start_publish(self, parts: Parts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
+    def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
         return self._begun(rows.column("body").to_pylist(), rows, None, parts)
 
     def start_stage(
         self,
-        transaction: Transaction,
+        transaction: TransactionId,
         stage_id: str,
         sequence: int,
-        parts: Parts,
+        parts: TopicParts,
         rows: pa.RecordBatch,
         by_keys: bool,
         timeout_ms: int,
@@ -64,7 +64,7 @@ class FakeProducer:
         return self._begun([row["body"]], pa.record_batch({"properties": [row.get("properties")]}), None)
 
     def _begun(
-        self, bodies: list[bytes], rows: pa.RecordBatch, place: int | None, parts: Parts = ()
+        self, bodies: list[bytes], rows: pa.RecordBatch, place: int | None, parts: TopicParts = ()
     ) -> Callable[[], Any]:
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
@@ -86,23 +86,23 @@ class FakeProducer:
 
         return answer
 
-    def keep(self, transaction: Transaction, timeout_ms: int) -> None:
+    def keep_stages(self, transaction: TransactionId, timeout_ms: int) -> None:
         self.keeps += 1
 
-    def commit(
+    def commit_stages(
         self,
-        transaction: Transaction,
+        transaction: TransactionId,
         staged: Sequence[tuple[str, int]],
         patience_ms: int,
         record: CommitRecord | None = None,
-    ) -> CommitAnswer:
+    ) -> CommitResponse:
         if self.failure is not None:
             raise self.failure
         self.commits.append((transaction, staged))
         self.records.append(record)
         return self.answer
 
-    def drop(self, transaction: Transaction) -> None:
+    def drop_stages(self, transaction: TransactionId) -> None:
         if self.failure is not None:
             raise self.failure
         self.dropped.append(transaction)

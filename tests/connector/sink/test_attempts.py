@@ -13,10 +13,10 @@ from pyspark_rmqpull.sink.commit_record import record_of
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.errors import RequestRefused
-from rmqpull_client.transports.grpc.producing import Producer, Transaction, producer_of
+from rmqpull_client.transports.grpc.producer import Producer, TransactionId, get_producer
 
 WAIT_S = 60
-BATCH, NEXT = Transaction("sink/query", 7), Transaction("sink/query", 8)
+BATCH, NEXT = TransactionId("sink/query", 7), TransactionId("sink/query", 8)
 
 
 @pytest.fixture
@@ -32,14 +32,14 @@ def options(broker: RunningBroker) -> SinkOptions:
 
 @pytest.fixture
 def producer(options: SinkOptions) -> Producer:
-    return producer_of(options.connection)
+    return get_producer(options.connection)
 
 
 def rows(*bodies: bytes) -> pa.RecordBatch:
     return pa.record_batch({"body": pa.array(bodies, pa.binary())})
 
 
-def attempt(producer: Producer, options: SinkOptions, number: int, transaction: Transaction = BATCH) -> SinkTask:
+def attempt(producer: Producer, options: SinkOptions, number: int, transaction: TransactionId = BATCH) -> SinkTask:
     """An attempt of partition 0."""
     return SinkTask(producer, options, transaction, 0, f"0-{number}-{transaction.batch_id}")
 
@@ -48,7 +48,7 @@ def commit(producer: Producer, done: TaskCommit) -> bool:
     assert done.stage_id is not None
     assert done.written is not None
     staged, record = [(done.stage_id, done.call_count)], record_of([done.written], b"")
-    return not producer.commit(done.transaction, staged, record=record).was_committed
+    return not producer.commit_stages(done.transaction, staged, record=record).was_committed
 
 
 def bodies(broker: RunningBroker) -> list[bytes]:
@@ -144,7 +144,7 @@ def test_a_stage_that_timed_out_is_never_reported_as_written() -> None:
         given = SinkOptions.from_options(
             {"endpoints": late.endpoints, "topic": "orders", "transactionTimeoutMs": "10000"}
         )
-        producer = producer_of(given.connection)
+        producer = get_producer(given.connection)
         done = attempt(producer, given, 0).run(iter([rows(b"1")]))
         late.clock.advance(seconds=10)
         with pytest.raises(RequestRefused, match="it was dropped when its timeout was over"):

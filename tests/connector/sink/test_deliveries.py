@@ -17,12 +17,12 @@ from pyspark_rmqpull.sink.encoding import InvalidRow
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.topic_parts import PartedRows
 from rmqpull_client.errors import BrokerUnavailable, RequestRefused, RmqpullError
-from rmqpull_client.transports.grpc.producing import Producer, Transaction
+from rmqpull_client.transports.grpc.producer import Producer, TransactionId
 
 if TYPE_CHECKING:
     from tests.connector.sink.conftest import FakeProducer
 
-BATCH = Transaction("query", 7)
+BATCH = TransactionId("query", 7)
 BODIES = [bytes([number]) * 100 for number in range(60)]
 
 

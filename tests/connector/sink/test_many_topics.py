@@ -16,12 +16,12 @@ from rmqpull_broker.core.sending import stage_commands
 from rmqpull_broker.core.state.facts import BatchId, CallStaged
 from rmqpull_broker.core.state.stages import Stages
 from rmqpull_client.errors import RequestRefused
-from rmqpull_client.transports.grpc.producing import Producer, Transaction
+from rmqpull_client.transports.grpc.producer import Producer, TransactionId
 
 if TYPE_CHECKING:
     from tests.connector.sink.conftest import FakeProducer
 
-BATCH = Transaction("query", 7)
+BATCH = TransactionId("query", 7)
 TASK_ROWS = 100_000_000
 """What docs/writing.md says that one task may write."""
 QUEUES_PER_TOPIC = 4

@@ -16,12 +16,12 @@ from pyspark_rmqpull.sink.repeats import ROW_ID
 from pyspark_rmqpull.sink.targets import checked
 from pyspark_rmqpull.sink.task import LOGGED_ROWS_MAX, SinkTask, TaskCommit
 from rmqpull_client.errors import InvalidRowError, OptionError
-from rmqpull_client.transports.grpc.producing import Producer, Transaction
+from rmqpull_client.transports.grpc.producer import Producer, TransactionId
 
 if TYPE_CHECKING:
     from tests.connector.sink.conftest import FakeProducer
 
-BATCH = Transaction("query", 7)
+BATCH = TransactionId("query", 7)
 AT_LEAST_ONCE = {"delivery": "at-least-once"}
 DEAD = {"onInvalidRow": "deadLetter", "deadLetterTopic": "dead"}
 

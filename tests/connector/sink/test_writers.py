@@ -16,19 +16,19 @@ from pyspark_rmqpull.sink.commit_record import WrittenRows
 from pyspark_rmqpull.sink.task import TaskCommit
 from pyspark_rmqpull.sink.writers import RmqpullBatchWriter, RmqpullStreamWriter
 from rmqpull_client.errors import BrokerUnavailable, CheckpointConflict, OptionError, RequestRefused
-from rmqpull_client.transports.grpc.producing import CommitAnswer, CommitRecord, Transaction
+from rmqpull_client.transports.grpc.producer import CommitRecord, CommitResponse, TransactionId
 
 if TYPE_CHECKING:
     from tests.connector.sink.conftest import FakeProducer
 
 OPTIONS = SinkOptions.from_options({"endpoints": "a:1"})
-BATCH = Transaction("rmqpull-spark-sink/query", 7)
+BATCH = TransactionId("rmqpull-spark-sink/query", 7)
 WRITTEN = WrittenRows(frozenset({"orders"}), 10, (1, 2))
 
 
 @pytest.fixture(autouse=True)
 def _asked(producer: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writers, "producer_of", lambda connection: producer)
+    monkeypatch.setattr(writers, "get_producer", lambda connection: producer)
 
 
 def staged(stage_id: str, call_count: int = 1, invalid_count: int = 0) -> TaskCommit:
@@ -102,10 +102,10 @@ def test_another_micro_batch_of_the_same_number_ends_the_query_with_what_to_do(p
 def test_what_a_refused_micro_batch_has_staged_is_dropped(
     producer: FakeProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> CommitAnswer:
+    def refuse(*_: object) -> CommitResponse:
         raise RequestRefused("INVALID_TRANSACTION_ID", "The rows differ.")
 
-    monkeypatch.setattr(producer, "commit", refuse)
+    monkeypatch.setattr(producer, "commit_stages", refuse)
     with pytest.raises(CheckpointConflict, match=r"The rows differ\. Nothing was written\."):
         RmqpullStreamWriter(OPTIONS).commit([staged("a")], 7)
     assert producer.dropped == [BATCH]
@@ -117,7 +117,7 @@ def test_a_micro_batch_that_comes_again_is_silent_unless_nobody_can_compare_it(
     """An older broker compares nothing, and so does this one when an older release wrote what it has."""
     with caplog.at_level(logging.WARNING):
         for answer in ((False, False), (True, True), (True, False)):
-            producer.answer = CommitAnswer(*answer)
+            producer.answer = CommitResponse(*answer)
             RmqpullStreamWriter(OPTIONS).commit([staged("a")], 7)
     (told,) = caplog.messages
     assert "If the checkpoint was restored or copied meanwhile, its new rows are not written." in told

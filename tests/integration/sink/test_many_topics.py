@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.transports.choice import connect
-from rmqpull_client.transports.grpc.producing import Transaction, producer_of
+from rmqpull_client.transports.grpc.producer import TransactionId, get_producer
 
 if TYPE_CHECKING:
     from tests.conftest import StartBroker
@@ -55,17 +55,17 @@ def test_a_broker_killed_within_a_commit_stores_the_rest_once(start_broker: Star
     names = [f"topic-{number:02}" for number in range(20)]
     broker = start_broker(dict.fromkeys(names, 2), tmp_path, "columns,admin,stages")
     connection = Connection(broker.endpoints, 60_000)
-    producer, batch = producer_of(connection), Transaction("query", 7)
+    producer, batch = get_producer(connection), TransactionId("query", 7)
     rows = pa.record_batch({"body": [b"x"] * 1_000})
     for place in range(200):
         producer.start_stage(batch, "s", place, [(name, 50) for name in names], rows, False, 60_000)()
 
     def counts() -> set[int]:
-        of_topics = connect(connection).bounds(names).values()
+        of_topics = connect(connection).query_bounds(names).values()
         return {sum(queue.max_offset for queue in bounds.queues.values()) for bounds in of_topics}
 
     with ThreadPoolExecutor(1) as beside:
-        committed = beside.submit(producer.commit, batch, [("s", 200)], 60_000)
+        committed = beside.submit(producer.commit_stages, batch, [("s", 200)], 60_000)
         while not committed.done() and counts() == {0}:
             pass
         broker.kill()
@@ -101,7 +101,7 @@ def test_millions_of_rows_of_one_task_are_written_once_to_all_topics(
     with peak_of_workers() as peaks:
         rows.write.format("rmqpull").options(**options).mode("append").save()
     written_s = time.monotonic() - began_s
-    of_topics = connect(Connection(broker.endpoints, 60_000)).bounds(names)
+    of_topics = connect(Connection(broker.endpoints, 60_000)).query_bounds(names)
     counts = {name: sum(queue.max_offset for queue in bounds.queues.values()) for name, bounds in of_topics.items()}
     assert counts == dict.fromkeys(names, row_count // topic_count)
     broker_mib = status_bytes(broker.pid, "VmHWM") / MIB

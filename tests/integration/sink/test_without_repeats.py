@@ -15,7 +15,7 @@ from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink import without_repeats
 from pyspark_rmqpull.sink.task import SinkTask
 from rmqpull_client.errors import OptionError
-from rmqpull_client.transports.grpc.producing import Transaction, producer_of
+from rmqpull_client.transports.grpc.producer import TransactionId, get_producer
 
 if TYPE_CHECKING:
     from tests.integration.sink.conftest import Serve, Sink
@@ -28,7 +28,7 @@ def send(sink: Sink, bodies: list[bytes], partition_id: int = 0, batch_id: int |
     """One attempt of a task."""
     given = {"endpoints": sink.broker.endpoints, "topic": "orders", "delivery": "at-least-once"}
     options = SinkOptions.from_options(given)
-    task = SinkTask(producer_of(options.connection), options, Transaction("query", batch_id), partition_id, "s")
+    task = SinkTask(get_producer(options.connection), options, TransactionId("query", batch_id), partition_id, "s")
     task.run(iter([pa.record_batch({"body": bodies})]))
 
 

@@ -6,28 +6,38 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from rmqpull_client.cutting import Part, RangeToCut
 from rmqpull_client.errors import RequestRefused
-from rmqpull_client.filters import EVERYTHING, MessageFilter
-from rmqpull_client.flow import DEFAULT_FLOW, MIB, Flow
-from rmqpull_client.in_flight import FlowLimits
-from rmqpull_client.loss import Loss, OnLoss, refuse
-from rmqpull_client.model import Bounds, MessageQueue, QueueRange, TopicBounds
+from rmqpull_client.flow import DEFAULT_FLOW, MIB, Flow, FlowLimits
+from rmqpull_client.loss import Loss, OnLoss, refuse_loss
+from rmqpull_client.model import (
+    EVERYTHING,
+    Bounds,
+    MessageFilter,
+    MessageQueue,
+    Part,
+    QueueRange,
+    RangeToCut,
+    TopicBounds,
+)
 from rmqpull_client.transports.columnar.lane import (
     PULL_BYTES,
     ColumnarLane,
+    encode_queue,
     is_reset,
+    make_lanes,
     pull_request,
-    queue_to,
-    shared_out,
 )
-from rmqpull_client.transports.grpc.calls import committed_offsets, listed_topics, offsets_at_times
+from rmqpull_client.transports.grpc.calls import (
+    cut_ranges,
+    encode_filter,
+    find_offsets_at,
+    get_consumer_offsets,
+    list_topics,
+    refuse_filter,
+)
 from rmqpull_client.transports.grpc.channel import BrokerChannel
-from rmqpull_client.transports.grpc.cutting import cut_ranges
-from rmqpull_client.transports.grpc.filtering import expression_of, refuse_filter
-from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows
+from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows, log_reset
 from rmqpull_client.transports.reading_ahead import ReadAhead
-from rmqpull_client.transports.resets import log_reset
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
@@ -51,7 +61,7 @@ class ColumnarClient:
         """Where the broker is."""
         return self._channel.endpoints
 
-    def bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
+    def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
         """The queues of each topic with their bounds, from one call."""
         request = v1.QueryBoundsRequest(
             topics=[v1.TopicBoundsRequest(topic=topic) for topic in topics], query_id=query_id or ""
@@ -66,15 +76,15 @@ class ColumnarClient:
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
         """One call."""
         ranges = [
-            v1.LostRange(queue=queue_to(loss.queue), from_offset=loss.from_offset, until_offset=loss.until_offset)
+            v1.LostRange(queue=encode_queue(loss.queue), from_offset=loss.from_offset, until_offset=loss.until_offset)
             for loss in losses
         ]
         request = v1.ReportRowsLostRequest(query_id=query_id, ranges=ranges)
         self._channel.call(COLUMNS.methods["ReportRowsLost"], request)
 
-    def topic_names(self) -> list[str]:
+    def list_topics(self) -> list[str]:
         """All topics, from one call."""
-        return listed_topics(self._channel)
+        return list_topics(self._channel)
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
         """A pull of an empty range."""
@@ -97,8 +107,8 @@ class ColumnarClient:
         """A pull over all queues, held by the broker until the first arrival."""
         request = v1.PullColumnsRequest(
             group=group,
-            queues=[v1.QueuePull(queue=queue_to(queue), offset=offset) for queue, offset in offsets.items()],
-            filter_expression=expression_of(message_filter),
+            queues=[v1.QueuePull(queue=encode_queue(queue), offset=offset) for queue, offset in offsets.items()],
+            filter_expression=encode_filter(message_filter),
             columns=["queueOffset"],
             max_rows=1,
             long_polling_timeout_ms=timeout_ms,
@@ -124,14 +134,14 @@ class ColumnarClient:
         columns: Sequence[str],
         creation_ids: Mapping[str, str] = NO_CREATION_IDS,
         message_filter: MessageFilter = EVERYTHING,
-        on_loss: OnLoss = refuse,
+        on_loss: OnLoss = refuse_loss,
     ) -> Iterator[Sequence[QueueRows]]:
         """Pulls queues side by side and ahead of Spark, each in pieces of a batch."""
         size_max = self._flow.pull_threshold_size_for_topic * MIB
         bytes_max = min(PULL_BYTES, size_max)
         lanes = [
             ColumnarLane(self._channel, group, lane, columns, creation_ids, message_filter, bytes_max)
-            for lane in shared_out(ranges)
+            for lane in make_lanes(ranges)
         ]
         for pieces in ReadAhead(lanes, FlowLimits(size_max, bytes_max)):
             for piece in pieces:
@@ -140,21 +150,21 @@ class ColumnarClient:
             if rows := [entry for piece in pieces for entry in piece.rows]:
                 yield rows
 
-    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Sets all of the group's offsets or none, in one call, which also tells the previous ones."""
-        entries = [v1.QueueOffset(queue=queue_to(queue), offset=offset) for queue, offset in offsets.items()]
+        entries = [v1.QueueOffset(queue=encode_queue(queue), offset=offset) for queue, offset in offsets.items()]
         request = v1.CommitOffsetsRequest(group=group, offsets=entries)
         previous = self._channel.call(COLUMNS.methods["CommitOffsets"], request).previous_offsets
         # An older server tells none.
         return {queue: offset for queue, offset in zip(offsets, previous, strict=False) if offset >= 0}
 
-    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+    def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
         """The group's offsets; None where the broker has none."""
-        return committed_offsets(self._channel, group, queues)
+        return get_consumer_offsets(self._channel, group, queues)
 
-    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """The first offset of each queue that was stored then or later."""
-        return offsets_at_times(self._channel, timestamps_ms)
+        return find_offsets_at(self._channel, timestamps_ms)
 
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
         """One call, kept whole or not at all."""

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from rmqpull_client.filters import MessageFilter
-from rmqpull_client.loss import Loss, OnLoss, gone, outside
-from rmqpull_client.model import Bounds, MessageQueue, QueueRange
-from rmqpull_client.transports.grpc.channel import BrokerChannel, Cancellation
-from rmqpull_client.transports.grpc.filtering import expression_of, keep_tagged, travelling
-from rmqpull_client.transports.port import QueueRows
+from rmqpull_client.loss import Loss, OnLoss, find_loss, make_range_loss
+from rmqpull_client.model import Bounds, MessageFilter, MessageQueue, QueueRange
+from rmqpull_client.transports.grpc.calls import encode_filter
+from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.grpc.retry import Cancellation
+from rmqpull_client.transports.port import QueueRows, log_reset
 from rmqpull_client.transports.reading_ahead import LANES_AT_ONCE, Piece
-from rmqpull_client.transports.resets import log_reset
 from rmqpull_proto import columns as wire
 from rmqpull_proto.columns_answer import ColumnsReceived
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
@@ -29,7 +29,7 @@ _COMPLETE = (v1.PullStatus.FOUND, v1.PullStatus.NOT_REACHED, v1.PullStatus.NO_MA
 """Answers of pulls that met every message from their offset to the next one."""
 
 
-def shared_out(ranges: Sequence[QueueRange]) -> Iterator[list[QueueRange]]:
+def make_lanes(ranges: Sequence[QueueRange]) -> Iterator[list[QueueRange]]:
     """The ranges of each lane: each its own, but of very many queues small ones together, as one pull can answer them.
 
     Then a queue that is slow holds up at most an eighth of the others.
@@ -66,7 +66,7 @@ class ColumnarLane:
 
     def pull(self) -> Piece[list[QueueRows]]:
         """One pull over what is left."""
-        columns = travelling(self.columns, self.message_filter)
+        columns = columns_to_pull(self.columns, self.message_filter)
         request = pull_request(self.group, self.ranges, columns, self.creation_ids, self.message_filter, self.bytes_max)
         answer = self.channel.start(_PULL, request, self._cancellation)()
         asked, losses = self.ranges, list[Loss]()
@@ -76,7 +76,7 @@ class ColumnarLane:
             for entry, result in zip(asked, answer.queues, strict=True)
             if (at := _next_offset(self.group, entry, result, is_filtered, losses.append)) < entry.until_offset
         ]
-        rows = keep_tagged(_rows(asked, answer), self.message_filter)
+        rows = keep_matching_tags(_rows(asked, answer), self.message_filter)
         row_count = sum(batch.num_rows for entry in rows for batch in entry.batches)
         return Piece(rows, row_count, len(answer.arrow_ipc), losses)
 
@@ -85,7 +85,7 @@ class ColumnarLane:
         self._cancellation.cancel()
 
 
-def queue_to(queue: MessageQueue) -> v1.Queue:
+def encode_queue(queue: MessageQueue) -> v1.Queue:
     """A queue as ``rmqpull.v1`` names it."""
     return v1.Queue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
 
@@ -106,7 +106,7 @@ def pull_request(
     """One pull over ranges; a group, columns, ids of topics and a filter as a client's read has them."""
     queues = [
         v1.QueuePull(
-            queue=queue_to(queue),
+            queue=encode_queue(queue),
             offset=from_offset,
             until_offset=until_offset,
             creation_id=creation_ids.get(queue.topic),
@@ -116,7 +116,7 @@ def pull_request(
     return v1.PullColumnsRequest(
         group=group,
         queues=queues,
-        filter_expression=expression_of(message_filter),
+        filter_expression=encode_filter(message_filter),
         columns=columns,
         max_rows=PULL_ROWS,
         max_bytes=bytes_max or PULL_BYTES,
@@ -130,7 +130,7 @@ def _next_offset(group: str, entry: QueueRange, result: v1.QueuePulled, is_filte
         log_reset(group, queue, result.next_offset)
         return from_offset
     if result.pull_status == v1.PullStatus.NO_MATCHED_LOGIC_QUEUE:
-        on_loss(gone(entry))
+        on_loss(make_range_loss(entry))
         return until_offset
     is_complete = result.pull_status in _COMPLETE
     bounds = Bounds(result.min_offset, result.max_offset)
@@ -138,9 +138,9 @@ def _next_offset(group: str, entry: QueueRange, result: v1.QueuePulled, is_filte
         on_loss(loss)
         return loss.until_offset
     missing = result.next_offset - from_offset - result.row_count
-    # Messages that a filter drops are passed over by a pull that is complete; elsewhere they are gone.
+    # Messages that a filter drops are passed over by a pull that is complete; otherwise they are lost.
     if missing > 0 and not (is_filtered and is_complete):
-        text = f"{missing} messages of queue {queue} in [{from_offset}, {result.next_offset}) are gone."
+        text = f"{missing} messages of queue {queue} in [{from_offset}, {result.next_offset}) are lost."
         on_loss(Loss(queue, result.next_offset - missing, result.next_offset, text))
     return result.next_offset
 
@@ -149,9 +149,9 @@ def _outside(entry: QueueRange, bounds: Bounds) -> Loss | None:
     """The part of a range that is not there: its offsets existed when the batch was planned."""
     queue, from_offset, until_offset = entry
     if from_offset < bounds.min_offset:
-        loss = outside(queue, from_offset, bounds)
+        loss = find_loss(queue, from_offset, bounds)
         return loss and loss._replace(until_offset=min(bounds.min_offset, until_offset))
-    loss = outside(queue, until_offset, bounds)
+    loss = find_loss(queue, until_offset, bounds)
     return loss and loss._replace(from_offset=max(from_offset, bounds.max_offset))
 
 
@@ -167,3 +167,26 @@ def _rows(asked: Sequence[QueueRange], answer: ColumnsReceived) -> list[QueueRow
             rows.append(QueueRows(entry.queue, table.slice(place, result.row_count).to_batches()))
             place += result.row_count
     return rows
+
+
+def columns_to_pull(columns: Sequence[str], message_filter: MessageFilter) -> Sequence[str]:
+    """Return the requested columns, plus ``tags`` if the client checks tags.
+
+    An empty sequence stands for all columns.
+    """
+    return [*columns, "tags"] if columns and message_filter.tags and "tags" not in columns else columns
+
+
+def keep_matching_tags(rows: Sequence[QueueRows], message_filter: MessageFilter) -> list[QueueRows]:
+    """Return the rows whose tag is in the filter, without queues that have no such rows.
+
+    The broker compares only hashes of tags (rules 1.7.2).
+    """
+    if not message_filter.tags:
+        return list(rows)
+    tags = pa.array(sorted(message_filter.tags), pa.string())
+    kept = [
+        QueueRows(queue, [batch.filter(pc.is_in(batch.column("tags"), value_set=tags)) for batch in batches])
+        for queue, batches in rows
+    ]
+    return [entry for entry in kept if any(batch.num_rows for batch in entry.batches)]

@@ -1,58 +1,85 @@
-"""Calls that servers of either kind answer, and that both clients make."""
+"""Requests that the columnar and the standard client share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from rmqpull_client.connection import unwrap_name
 from rmqpull_client.errors import OptionError, RequestRefused
-from rmqpull_client.model import MessageQueue
-from rmqpull_client.namespace import plain
-from rmqpull_client.transports.grpc.channel import BrokerChannel, Unserved
+from rmqpull_client.model import SQL92, MessageFilter, MessageQueue, Part, RangeToCut
+from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.grpc.failures import Unserved
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as admin
-from rmqpull_proto.rpc import ADMIN, MESSAGING
+from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING
 
 
-def listed_topics(channel: BrokerChannel) -> list[str]:
-    """Topics by the admin service, which a server of either kind may have."""
+def encode_queue(queue: MessageQueue) -> v2.MessageQueue:
+    """Return a queue in the form of the standard protocol."""
+    topic, broker_name, queue_id = queue
+    return v2.MessageQueue(topic=v2.Resource(name=topic), id=queue_id, broker=v2.Broker(name=broker_name))
+
+
+def encode_filter(message_filter: MessageFilter) -> v2.FilterExpression:
+    """Return a filter in the form of both protocols."""
+    is_sql = message_filter.expression_type == SQL92
+    return v2.FilterExpression(
+        type=v2.FilterType.SQL if is_sql else v2.FilterType.TAG, expression=message_filter.expression
+    )
+
+
+def refuse_filter(message_filter: MessageFilter, refusal: RequestRefused) -> None:
+    """Raise OptionError if a refusal is about the filter."""
+    if refusal.code == "ILLEGAL_FILTER_EXPRESSION" or "does not support consumer to filter" in str(refusal):
+        raise OptionError(
+            f"Option filterExpression is {message_filter.expression!r}, of filterType "
+            f"{message_filter.expression_type}, which the broker does not evaluate. {refusal}"
+        ) from None
+
+
+def list_topics(channel: BrokerChannel) -> list[str]:
+    """List the topics of the namespace. Raises OptionError if the server lacks the admin service."""
     try:
-        answer = channel.call(ADMIN.methods["ListTopics"], admin.ListTopicsRequest())
+        response = channel.call(ADMIN.methods["ListTopics"], admin.ListTopicsRequest())
     except Unserved:
         raise OptionError(
-            f"Option topicPattern needs a list of all topics, which the server at {channel.endpoints} does not give: "
-            "it lacks AdminService of rmqpull.v1 (extension admin). Name the topics with option topic instead."
+            f"The server at {channel.endpoints} cannot list its topics, as option topicPattern requires: it lacks "
+            "AdminService of rmqpull.v1 (extension admin). Name the topics instead, with option topic."
         ) from None
     names = (
-        plain(channel.connection.namespace, entry.topic.name) for entry in answer.topics if not entry.topic.is_system
+        unwrap_name(channel.connection.namespace, entry.topic.name)
+        for entry in response.topics
+        if not entry.topic.is_system
     )
     return [name for name in names if name is not None]
 
 
-def committed_offsets(
+def get_consumer_offsets(
     channel: BrokerChannel, group: str, queues: Sequence[MessageQueue]
 ) -> dict[MessageQueue, int | None]:
-    """Consumer offsets by the standard GetOffset, which every server of either kind has."""
-    return start_committed_offsets(channel, group, queues)()
+    """Get consumer offsets with the standard GetOffset, for all queues at once."""
+    return start_get_consumer_offsets(channel, group, queues)()
 
 
-def start_committed_offsets(
+def start_get_consumer_offsets(
     channel: BrokerChannel, group: str, queues: Sequence[MessageQueue]
 ) -> Callable[[], dict[MessageQueue, int | None]]:
-    """Begins to ask for consumer offsets at once; what it returns waits for them."""
+    """Send the requests for consumer offsets. The returned function waits for the responses."""
     method = MESSAGING.methods["GetOffset"]
-    answers = {
+    responses = {
         queue: channel.start(
-            method, messaging.GetOffsetRequest(group=v2.Resource(name=group), message_queue=standard_queue(queue))
+            method, messaging.GetOffsetRequest(group=v2.Resource(name=group), message_queue=encode_queue(queue))
         )
         for queue in queues
     }
 
     def wait() -> dict[MessageQueue, int | None]:
         offsets: dict[MessageQueue, int | None] = {}
-        for queue, answer in answers.items():
+        for queue, response in responses.items():
             try:
-                offsets[queue] = answer().offset
+                offsets[queue] = response().offset
             except RequestRefused as refusal:
                 if refusal.code != "OFFSET_NOT_FOUND":
                     raise
@@ -62,19 +89,55 @@ def start_committed_offsets(
     return wait
 
 
-def offsets_at_times(channel: BrokerChannel, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-    """Searches by store time with the standard QueryOffset, all queues at once."""
-    answers = {}
+def find_offsets_at(channel: BrokerChannel, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    """Find offsets by store time with the standard QueryOffset, for all queues at once."""
+    responses = {}
     for queue, timestamp_ms in timestamps_ms.items():
         request = messaging.QueryOffsetRequest(
-            message_queue=standard_queue(queue), query_offset_policy=v2.QueryOffsetPolicy.TIMESTAMP
+            message_queue=encode_queue(queue), query_offset_policy=v2.QueryOffsetPolicy.TIMESTAMP
         )
         request.timestamp.FromMilliseconds(timestamp_ms)
-        answers[queue] = channel.start(MESSAGING.methods["QueryOffset"], request)
-    return {queue: answer().offset for queue, answer in answers.items()}
+        responses[queue] = channel.start(MESSAGING.methods["QueryOffset"], request)
+    return {queue: response().offset for queue, response in responses.items()}
 
 
-def standard_queue(queue: MessageQueue) -> v2.MessageQueue:
-    """A queue as the standard protocol names it."""
-    topic, broker_name, queue_id = queue
-    return v2.MessageQueue(topic=v2.Resource(name=topic), id=queue_id, broker=v2.Broker(name=broker_name))
+def cut_ranges(channel: BrokerChannel, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
+    """Cut ranges with CutRanges of the columnar extension.
+
+    It is called again for ranges that a response left unfinished. Raises OptionError if the server lacks it.
+    """
+    found: list[list[Part]] = [[] for _ in wanted]
+    unfinished = list(range(len(wanted)))
+    while True:
+        request = v1.CutRangesRequest(ranges=[_encode_rest(wanted[index], found[index]) for index in unfinished])
+        try:
+            response = channel.call(COLUMNS.methods["CutRanges"], request)
+        except Unserved:
+            raise make_no_sizes_error(channel.endpoints) from None
+        for index, cut in zip(unfinished, response.ranges, strict=True):
+            found[index] += [Part(part.until_offset, part.byte_count) for part in cut.parts]
+        has_progress = any(cut.parts for cut in response.ranges)
+        unfinished = [index for index, cut in zip(unfinished, response.ranges, strict=True) if cut.has_more]
+        if not unfinished or not has_progress:
+            return found
+
+
+def _encode_rest(wanted: RangeToCut, found: Sequence[Part]) -> v1.RangeToCut:
+    """Return a request for the part of a range after those that were found."""
+    queue = v1.Queue(topic=wanted.queue.topic, broker_name=wanted.queue.broker_name, queue_id=wanted.queue.queue_id)
+    return v1.RangeToCut(
+        queue=queue,
+        from_offset=found[-1].until_offset if found else wanted.from_offset,
+        until_offset=wanted.until_offset,
+        byte_max=wanted.byte_max,
+        parts_max=wanted.parts_max - len(found) if wanted.parts_max else 0,
+    )
+
+
+def make_no_sizes_error(endpoints: str) -> OptionError:
+    """Return the error for a server that does not tell the sizes of messages."""
+    return OptionError(
+        f"The server at {endpoints} does not tell the sizes of messages, as options maxBytesPerTrigger and "
+        "maxBytesPerPartition require: it lacks CutRanges of rmqpull.v1 (extension columns). "
+        "Limit the number of messages instead, with maxOffsetsPerTrigger and maxRecordsPerPartition."
+    )

@@ -18,15 +18,13 @@ import grpc
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import BrokerUnavailable, RequestRefused, RmqpullError
-from rmqpull_client.transports.grpc.cancellation import Cancellation, Cancelled
 from rmqpull_client.transports.grpc.endpoints import Endpoints
-from rmqpull_client.transports.grpc.failures import AWAY, Absences, Unserved, refusal, refuse
-from rmqpull_client.transports.grpc.namespaces import entering, leaving
-from rmqpull_client.transports.grpc.signing import headers
+from rmqpull_client.transports.grpc.failures import AWAY, FailedAttempts, make_refusal, refuse_status
+from rmqpull_client.transports.grpc.namespaces import unwrap_response, wrap_request
+from rmqpull_client.transports.grpc.retry import Cancellation
+from rmqpull_client.transports.grpc.security import make_headers
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import Method
-
-__all__ = ["BrokerChannel", "Cancellation", "Cancelled", "Unserved", "channel_of_process", "refuse"]
 
 _PAUSE_MOST_S = 1.0
 
@@ -69,7 +67,7 @@ class BrokerChannel:
     @property
     def endpoints(self) -> str:
         """Where the server listens, as errors tell it."""
-        return self.connection.place
+        return self.connection.endpoints_and_namespace
 
     @property
     def request_timeout_ms(self) -> int:
@@ -94,13 +92,13 @@ class BrokerChannel:
 
         ``extra_ms`` is time that the broker is asked to wait.
         """
-        entered = entering(self.connection.namespace, request)
+        entered = wrap_request(self.connection.namespace, request)
 
         def take(stream: Stream) -> list[Any]:
             answers = list(stream)
             for answer in answers[:1]:
                 if answer.status.code == v2.Code.TOO_MANY_REQUESTS:  # is asked again, as any call
-                    refuse(self.endpoints, method, answer.status)
+                    refuse_status(self.endpoints, method, answer.status)
             return answers
 
         streamed = _Request(method, lambda at, for_s: self._start(at, method, entered, for_s), take, False)
@@ -112,7 +110,7 @@ class BrokerChannel:
         self.has_columns = None
 
     def _unary(self, method: Method, request: Any) -> _Request:
-        entered = entering(self.connection.namespace, request)
+        entered = wrap_request(self.connection.namespace, request)
         return _Request(method, lambda at, for_s: self._start(at, method, entered, for_s), _only_answer)
 
     # No call waits until its channel is ready: why it is not would remain unsaid, and other addresses unasked.
@@ -124,7 +122,7 @@ class BrokerChannel:
             request_serializer=method.request.SerializeToString,
             response_deserializer=method.response.FromString,
         )
-        return cast("Stream", multi_callable(request, timeout=timeout_s, metadata=headers(self.connection)))
+        return cast("Stream", multi_callable(request, timeout=timeout_s, metadata=make_headers(self.connection)))
 
     def _begun(self, request: _Request, cancellation: Cancellation | None, extra_ms: int = 0) -> Callable[[], Any]:
         """Begins the first attempt now. The deadline for what follows counts from when somebody waits for the answer:
@@ -151,7 +149,7 @@ class BrokerChannel:
     ) -> Any:
         """Tries until the deadline while the broker is away or asks to come again later, all addresses each time."""
         deadline_s = time.monotonic() + (self.request_timeout_ms + extra_ms) / 1000
-        absences = Absences(self.connection, request.method)
+        absences = FailedAttempts(self.connection, request.method)
         for pause_s in self._pauses_s():
             try:
                 return self._asked_around(request, deadline_s, extra_ms, first, absences)
@@ -168,7 +166,7 @@ class BrokerChannel:
         raise AssertionError("the last pause is None")
 
     def _asked_around(
-        self, request: _Request, deadline_s: float, extra_ms: int, first: _Attempt | None, absences: Absences
+        self, request: _Request, deadline_s: float, extra_ms: int, first: _Attempt | None, absences: FailedAttempts
     ) -> Any:
         """The answer of the first address that gives one; each is asked once, as long as there is time."""
         failed: set[str] = set()
@@ -182,12 +180,12 @@ class BrokerChannel:
             if len(failed) == len(self._endpoints) or time.monotonic() >= deadline_s:
                 raise absences.error() from None
 
-    def _note(self, absences: Absences, address: str, error: grpc.RpcError) -> None:
+    def _note(self, absences: FailedAttempts, address: str, error: grpc.RpcError) -> None:
         """Keeps what gRPC says of an address that is away. Raises RequestRefused when it is there."""
         if error.code() not in AWAY:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 self.has_columns = None  # another server may listen there now: the next client asks again
-            raise refusal(self.connection, absences.method, error) from None
+            raise make_refusal(self.connection, absences.method, error) from None
         absences.add(address, error)
         if absences.is_untrusted(address):
             self._endpoints.drop(address)
@@ -195,8 +193,8 @@ class BrokerChannel:
     def _checked(self, request: _Request, answer: Any) -> Any:
         if not request.is_checked:
             return answer
-        refuse(self.endpoints, request.method, answer.status)
-        return leaving(self.connection.namespace, answer)
+        refuse_status(self.endpoints, request.method, answer.status)
+        return unwrap_response(self.connection.namespace, answer)
 
     def _pauses_s(self) -> Iterator[float | None]:
         """The pause after each try; None after the last that there may be."""
@@ -218,7 +216,7 @@ def _only_answer(call: Stream) -> Any:
 _channels: dict[tuple[int, Connection], BrokerChannel] = {}
 
 
-def channel_of_process(connection: Connection) -> BrokerChannel:
+def get_channel(connection: Connection) -> BrokerChannel:
     """The channel of this process for ``connection``, made on first use."""
     key = (os.getpid(), connection)
     if key not in _channels:

@@ -8,7 +8,7 @@ import grpc
 from grpc.experimental import ChannelOptions
 
 from rmqpull_client.connection import Connection
-from rmqpull_client.transports.grpc.tls import channel_credentials
+from rmqpull_client.transports.grpc.security import load_credentials
 
 _CONNECTING_MOST_MS = 5_000
 _OPTIONS = (
@@ -53,7 +53,7 @@ class Endpoints:
         options = (*_OPTIONS, ("grpc.min_reconnect_backoff_ms", max(100, connecting_ms)))
         if self._connection.tls is None:
             return grpc.insecure_channel(address, options=options)
-        return grpc.secure_channel(address, channel_credentials(self._connection.tls), options=options)
+        return grpc.secure_channel(address, load_credentials(self._connection.tls), options=options)
 
     def drop(self, address: str) -> None:
         """Closes the channel to an address; the next one reads its certificates anew."""

@@ -57,7 +57,7 @@ def _lack(method: Method) -> str:
     )
 
 
-class Absences:
+class FailedAttempts:
     """Who did not answer one request, with what gRPC said of each, over all tries."""
 
     def __init__(self, connection: Connection, method: Method) -> None:
@@ -107,16 +107,16 @@ class Absences:
         return " If the server asks for a certificate of clients, set tlsCertFile and tlsKeyFile to one it trusts."
 
 
-def refusal(connection: Connection, method: Method, error: grpc.RpcError) -> RequestRefused:
+def make_refusal(connection: Connection, method: Method, error: grpc.RpcError) -> RequestRefused:
     """The error for a gRPC status that another try would meet again."""
     code = error.code()
     if code is grpc.StatusCode.UNIMPLEMENTED:
-        return Unserved(connection.place, method)
-    text = f"{method.name} at {connection.place} failed with {code.name}: {error.details()}"
+        return Unserved(connection.endpoints_and_namespace, method)
+    text = f"{method.name} at {connection.endpoints_and_namespace} failed with {code.name}: {error.details()}"
     return RequestRefused(code.name, _advised(text, code.name))
 
 
-def refuse(endpoints: str, method: Method, status: v2.Status) -> None:
+def refuse_status(endpoints: str, method: Method, status: v2.Status) -> None:
     """Raises RequestRefused unless a status is OK."""
     if status.code != v2.Code.OK:
         code = v2.Code.Name(status.code) if status.code in v2.Code.values() else str(status.code)

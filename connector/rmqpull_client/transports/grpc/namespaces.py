@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from rmqpull_client.namespace import plain, wrapped
+from rmqpull_client.connection import unwrap_name, wrap_name
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 
 _RESOURCE = v2.Resource.DESCRIPTOR.full_name
@@ -22,7 +22,7 @@ _NAMED = ("topic", "group", "default_topic")
 _Request = TypeVar("_Request", bound=Message)
 
 
-def entering(namespace: str, request: _Request) -> _Request:
+def wrap_request(namespace: str, request: _Request) -> _Request:
     """The request with its names in the namespace. The one that was given stays what it is, to be sent again."""
     if not namespace:
         return request
@@ -31,14 +31,14 @@ def entering(namespace: str, request: _Request) -> _Request:
     for message in _messages(entered):
         if message.DESCRIPTOR.full_name == _RESOURCE:
             message.resource_namespace = namespace  # type: ignore[attr-defined]
-    _rename(entered, lambda name: wrapped(namespace, name))
+    _rename(entered, lambda name: wrap_name(namespace, name))
     return entered
 
 
-def leaving(namespace: str, answer: Any) -> Any:
+def unwrap_response(namespace: str, answer: Any) -> Any:
     """The answer with plain names, where it says any. What is no message is one of columns, which names nothing."""
     if namespace and isinstance(answer, Message):
-        _rename(answer, lambda name: plain(namespace, name) or name)
+        _rename(answer, lambda name: unwrap_name(namespace, name) or name)
     return answer
 
 

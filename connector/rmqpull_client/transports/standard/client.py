@@ -7,36 +7,41 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 import pyarrow as pa
 
-from rmqpull_client.cutting import Part, RangeToCut
 from rmqpull_client.errors import RequestRefused, RmqpullError
-from rmqpull_client.filters import EVERYTHING, MessageFilter
-from rmqpull_client.flow import MIB, Flow
-from rmqpull_client.in_flight import FlowLimits
-from rmqpull_client.loss import Loss, OnLoss
-from rmqpull_client.loss import refuse as refuse_loss
-from rmqpull_client.model import Bounds, MessageQueue, QueueRange, TopicBounds
-from rmqpull_client.transports.grpc.calls import (
-    committed_offsets,
-    listed_topics,
-    offsets_at_times,
-    standard_queue,
-    start_committed_offsets,
+from rmqpull_client.flow import MIB, Flow, FlowLimits
+from rmqpull_client.loss import Loss, OnLoss, refuse_loss
+from rmqpull_client.model import (
+    EVERYTHING,
+    Bounds,
+    MessageFilter,
+    MessageQueue,
+    Part,
+    QueueRange,
+    RangeToCut,
+    TopicBounds,
 )
-from rmqpull_client.transports.grpc.channel import BrokerChannel, Cancellation
-from rmqpull_client.transports.grpc.cutting import without_sizes
-from rmqpull_client.transports.grpc.filtering import refuse_filter
-from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows
+from rmqpull_client.transports.grpc.calls import (
+    encode_queue,
+    find_offsets_at,
+    get_consumer_offsets,
+    list_topics,
+    make_no_sizes_error,
+    refuse_filter,
+    start_get_consumer_offsets,
+)
+from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.grpc.retry import Cancellation
+from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows, log_reset
 from rmqpull_client.transports.reading_ahead import ReadAhead
-from rmqpull_client.transports.resets import log_reset
 from rmqpull_client.transports.standard.lane import (
     PULL,
     QueueLane,
+    find_status,
     is_of_missing_queue,
     pull_request,
     refuse_pull,
-    status_of,
 )
-from rmqpull_client.transports.standard.rows import rows_to_batch
+from rmqpull_client.transports.standard.rows import make_batch
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 from rmqpull_proto.rpc import MESSAGING
@@ -61,7 +66,7 @@ class StandardClient:
         """Where the broker is."""
         return self._channel.endpoints
 
-    def bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
+    def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
         """The queues of each topic by its route, and two offsets of each queue."""
         found = {}
         for topic in topics:
@@ -88,28 +93,28 @@ class StandardClient:
     def _query_offsets(self, queues: Sequence[MessageQueue], policy: v2.QueryOffsetPolicy) -> list[int]:
         method = MESSAGING.methods["QueryOffset"]
         requests = [
-            rpc.QueryOffsetRequest(message_queue=standard_queue(queue), query_offset_policy=policy) for queue in queues
+            rpc.QueryOffsetRequest(message_queue=encode_queue(queue), query_offset_policy=policy) for queue in queues
         ]
         answers = [self._channel.start(method, request) for request in requests]
         return [answer().offset for answer in answers]
 
     def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
         """The standard protocol tells no sizes: raises OptionError."""
-        raise without_sizes(self.endpoints)
+        raise make_no_sizes_error(self.endpoints)
 
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
         """The standard protocol has no such call: what is lost stands in the log alone."""
 
-    def topic_names(self) -> list[str]:
+    def list_topics(self) -> list[str]:
         """All topics, where the server has the admin service though not columns."""
-        return listed_topics(self._channel)
+        return list_topics(self._channel)
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
         """A pull of one message, for less cannot be asked for."""
         parts = self._pull_one(group, queue, offset, message_filter)
         _tell_reset(group, queue, parts)
         try:
-            refuse_pull(self.endpoints, status_of(parts))
+            refuse_pull(self.endpoints, find_status(parts))
         except RequestRefused as refusal:
             refuse_filter(message_filter, refusal)
             raise
@@ -151,7 +156,7 @@ class StandardClient:
                 raise
             return True
         _tell_reset(group, queue, parts)
-        status = status_of(parts)
+        status = find_status(parts)
         if not is_of_missing_queue(status):  # planning finds out what became of it
             refuse_pull(self.endpoints, status)
         return status.code != v2.Code.MESSAGE_NOT_FOUND
@@ -186,7 +191,7 @@ class StandardClient:
                 queue, messages = piece.rows
                 gathered.setdefault(queue, []).extend(messages)
             if rows := [
-                QueueRows(queue, [rows_to_batch(messages, columns)]) for queue, messages in gathered.items() if messages
+                QueueRows(queue, [make_batch(messages, columns)]) for queue, messages in gathered.items() if messages
             ]:
                 yield rows
 
@@ -196,7 +201,7 @@ class StandardClient:
         request = pull_request(group, queue, offset, 1, message_filter)
         return self._channel.start_stream(PULL, request)()
 
-    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Sets the group's offsets, one call for each queue; calls that ask for the previous ones go along."""
         try:
             return self._update_offsets(group, offsets)
@@ -209,10 +214,10 @@ class StandardClient:
             return self._update_offsets(group, offsets)
 
     def _update_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        previous = start_committed_offsets(self._channel, group, list(offsets))
+        previous = start_get_consumer_offsets(self._channel, group, list(offsets))
         method = MESSAGING.methods["UpdateOffset"]
         requests = [
-            rpc.UpdateOffsetRequest(group=v2.Resource(name=group), message_queue=standard_queue(queue), offset=offset)
+            rpc.UpdateOffsetRequest(group=v2.Resource(name=group), message_queue=encode_queue(queue), offset=offset)
             for queue, offset in offsets.items()
         ]
         answers = [self._channel.start(method, request) for request in requests]
@@ -223,13 +228,13 @@ class StandardClient:
         except RmqpullError:  # the offsets are set all the same
             return {}
 
-    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+    def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
         """The group's offsets; None where the broker has none."""
-        return committed_offsets(self._channel, group, queues)
+        return get_consumer_offsets(self._channel, group, queues)
 
-    def offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """The first offset of each queue that was stored then or later."""
-        return offsets_at_times(self._channel, timestamps_ms)
+        return find_offsets_at(self._channel, timestamps_ms)
 
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
         """The standard protocol has no batch in columns: raises RequestRefused."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rmqpull_client.errors import BrokerUnavailable
-from rmqpull_client.filters import MessageFilter
-from rmqpull_client.loss import Loss, gone
-from rmqpull_client.model import MessageQueue, QueueRange
-from rmqpull_client.transports.grpc.calls import standard_queue
-from rmqpull_client.transports.grpc.channel import BrokerChannel, Cancellation, refuse
-from rmqpull_client.transports.grpc.filtering import expression_of
+from rmqpull_client.loss import Loss, make_range_loss
+from rmqpull_client.model import MessageFilter, MessageQueue, QueueRange
+from rmqpull_client.transports.grpc.calls import encode_filter, encode_queue
+from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.grpc.failures import refuse_status
+from rmqpull_client.transports.grpc.retry import Cancellation
+from rmqpull_client.transports.port import log_reset
 from rmqpull_client.transports.reading_ahead import Piece
-from rmqpull_client.transports.resets import log_reset
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 from rmqpull_proto.rpc import MESSAGING
@@ -31,10 +31,10 @@ def pull_request(
     """One pull of at most ``batch_size`` messages, parked for ``long_polling_timeout_ms`` when there are none."""
     request = rpc.PullMessageRequest(
         group=v2.Resource(name=group),
-        message_queue=standard_queue(queue),
+        message_queue=encode_queue(queue),
         offset=offset,
         batch_size=batch_size,
-        filter_expression=expression_of(message_filter),
+        filter_expression=encode_filter(message_filter),
     )
     request.long_polling_timeout.FromMilliseconds(long_polling_timeout_ms)
     return request
@@ -78,11 +78,11 @@ class QueueLane:
         return system.queue_offset < self._until_offset and (not tags or system.tag in tags)
 
     def _advance(self, answer: Sequence[rpc.PullMessageResponse], offsets: Sequence[int], losses: list[Loss]) -> None:
-        """Moves on to where the next pull begins, and tells what this one shows to be gone."""
-        status = status_of(answer)
+        """Moves on to where the next pull begins, and tells what this one shows to be lost."""
+        status = find_status(answer)
         next_offset = next((part.next_offset for part in answer if part.WhichOneof("content") == "next_offset"), None)
         if is_of_missing_queue(status):
-            losses.append(gone(QueueRange(self._queue, self._offset, self._until_offset)))
+            losses.append(make_range_loss(QueueRange(self._queue, self._offset, self._until_offset)))
             self._offset = self._until_offset
             return
         refuse_pull(self._channel.endpoints, status)
@@ -96,10 +96,10 @@ class QueueLane:
         self._offset = next_offset
 
     def _behind_loss(self, offsets: Sequence[int], next_offset: int, status: str, losses: list[Loss]) -> int:
-        """Tells what an incomplete pull shows to be gone, and where to go on: at the end if it goes no further."""
+        """Tells what an incomplete pull shows to be lost, and where to go on: at the end if it goes no further."""
         text = (
-            f"Messages of queue {self._queue} in [{self._offset}, {self._until_offset}) are gone: a pull at "
-            f"{self._offset} gave {len(offsets)} messages, goes on at {next_offset}, and says {status!r}."
+            f"Messages of queue {self._queue} in [{self._offset}, {self._until_offset}) are lost: a pull at "
+            f"{self._offset} gave {len(offsets)} messages, ended at {next_offset} and responded {status!r}."
         )
         resumed = min(next_offset if next_offset > self._offset else self._until_offset, self._until_offset)
         missing = resumed - self._offset - sum(self._offset <= offset < resumed for offset in offsets)
@@ -115,7 +115,7 @@ class QueueLane:
         return status.message == "NO_MATCHED_MESSAGE" and next_offset > self._offset
 
 
-def status_of(answer: Sequence[rpc.PullMessageResponse]) -> v2.Status:
+def find_status(answer: Sequence[rpc.PullMessageResponse]) -> v2.Status:
     """What a pull says beside its messages."""
     return next((part.status for part in answer if part.WhichOneof("content") == "status"), v2.Status())
 
@@ -123,7 +123,7 @@ def status_of(answer: Sequence[rpc.PullMessageResponse]) -> v2.Status:
 def refuse_pull(endpoints: str, status: v2.Status) -> None:
     """Raises RequestRefused for a status that says neither that there are messages nor that there are none."""
     if status.code not in (v2.Code.ILLEGAL_OFFSET, v2.Code.MESSAGE_NOT_FOUND):
-        refuse(endpoints, PULL, status)
+        refuse_status(endpoints, PULL, status)
 
 
 def is_of_missing_queue(status: v2.Status) -> bool:

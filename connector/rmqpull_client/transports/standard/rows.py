@@ -16,7 +16,7 @@ _ROCKETMQS_OWN = frozenset(
 """Properties that RocketMQ writes but does not reserve. They come among the user's properties (rules 5.11, 5.12.1)."""
 
 
-def rows_to_batch(messages: Sequence[v2.Message], columns: Sequence[str]) -> pa.RecordBatch:
+def make_batch(messages: Sequence[v2.Message], columns: Sequence[str]) -> pa.RecordBatch:
     """One row per message with the named columns; the pull schema when none is named."""
     schema = wire.pulled_schema(columns)
     arrays = [pa.array([_VALUES[field.name](message) for message in messages], field.type) for field in schema]

@@ -21,7 +21,8 @@ from rmqpull_client.connection import Connection
 from rmqpull_client.errors import BrokerUnavailable, RequestRefused
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.grpc import channel as channel_module
-from rmqpull_client.transports.grpc.channel import BrokerChannel, Unserved, channel_of_process
+from rmqpull_client.transports.grpc.channel import BrokerChannel, get_channel
+from rmqpull_client.transports.grpc.failures import Unserved
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
@@ -218,27 +219,27 @@ def test_an_answer_under_way_outlasts_a_restart_of_the_broker(start_broker: Star
 
 
 def test_a_process_has_one_channel_for_each_endpoint_and_timeout() -> None:
-    assert channel_of_process(Connection(NOBODY, 5)) is channel_of_process(Connection(NOBODY, 5))
-    assert channel_of_process(Connection(NOBODY, 5)) is not channel_of_process(Connection(NOBODY, 6))
-    assert channel_of_process(Connection(NOBODY, 5)) is not channel_of_process(Connection("127.0.0.1:2", 5))
+    assert get_channel(Connection(NOBODY, 5)) is get_channel(Connection(NOBODY, 5))
+    assert get_channel(Connection(NOBODY, 5)) is not get_channel(Connection(NOBODY, 6))
+    assert get_channel(Connection(NOBODY, 5)) is not get_channel(Connection("127.0.0.1:2", 5))
 
 
 FORK = """
 import os, sys
 from pyspark_rmqpull.client import connect
-from rmqpull_client.transports.grpc.channel import channel_of_process
+from rmqpull_client.transports.grpc.channel import get_channel
 from rmqpull_client.connection import Connection
 
 endpoints = sys.argv[1]
-parents = channel_of_process(Connection(endpoints, 60_000))
-assert "orders" in connect(Connection(endpoints, 60_000)).bounds(["orders"])
+parents = get_channel(Connection(endpoints, 60_000))
+assert "orders" in connect(Connection(endpoints, 60_000)).query_bounds(["orders"])
 child = os.fork()
 if child == 0:
-    assert channel_of_process(Connection(endpoints, 60_000)) is not parents
-    os._exit(0 if "orders" in connect(Connection(endpoints, 60_000)).bounds(["orders"]) else 1)
+    assert get_channel(Connection(endpoints, 60_000)) is not parents
+    os._exit(0 if "orders" in connect(Connection(endpoints, 60_000)).query_bounds(["orders"]) else 1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-assert channel_of_process(Connection(endpoints, 60_000)) is parents
-assert "orders" in connect(Connection(endpoints, 60_000)).bounds(["orders"])
+assert get_channel(Connection(endpoints, 60_000)) is parents
+assert "orders" in connect(Connection(endpoints, 60_000)).query_bounds(["orders"])
 print("both")
 """
 
@@ -260,7 +261,7 @@ def test_a_broker_that_restarts_in_good_order_is_not_noticed(start_broker: Start
     def ask() -> int:
         asked = 0
         while not stop.is_set():
-            assert len(client.bounds(["orders"])["orders"].queues) == 4
+            assert len(client.query_bounds(["orders"])["orders"].queues) == 4
             asked += 1
         return asked
 

@@ -118,7 +118,7 @@ def test_one_whose_tls_is_not_trusted_is_passed_over_and_one_that_is_away_waited
 
 def test_a_client_of_several_endpoints_takes_their_list(broker: RunningBroker) -> None:
     with closing(connect(f"{NOBODY};{broker.endpoints}")) as client:
-        assert list(client.bounds(["orders"])) == ["orders"]
+        assert list(client.query_bounds(["orders"])) == ["orders"]
         assert client.endpoints == f"{NOBODY};{broker.endpoints}"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import RequestRefused
-from rmqpull_client.transports.grpc.failures import Unserved, refusal, refuse
+from rmqpull_client.transports.grpc.failures import Unserved, make_refusal, refuse_status
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import COLUMNS, MESSAGING, STAGES, Method
 
@@ -28,13 +28,13 @@ ROUTE = MESSAGING.methods["QueryRoute"]
 )
 def test_a_status_that_somebody_can_mend_says_how(code: Any, message: str, text: str) -> None:
     with pytest.raises(RequestRefused) as refused:
-        refuse("127.0.0.1:8081", ROUTE, v2.Status(code=code, message=message))
+        refuse_status("127.0.0.1:8081", ROUTE, v2.Status(code=code, message=message))
     assert text in str(refused.value)
 
 
 def test_a_status_that_says_all_stands_alone() -> None:
     with pytest.raises(RequestRefused) as refused:
-        refuse("127.0.0.1:8081", ROUTE, v2.Status(code=v2.Code.TOPIC_NOT_FOUND, message="No topic orders"))
+        refuse_status("127.0.0.1:8081", ROUTE, v2.Status(code=v2.Code.TOPIC_NOT_FOUND, message="No topic orders"))
     assert str(refused.value) == (
         "The broker at 127.0.0.1:8081 answered QueryRoute with TOPIC_NOT_FOUND: No topic orders"
     )
@@ -50,7 +50,7 @@ def test_a_status_that_says_all_stands_alone() -> None:
 def test_a_status_of_grpc_is_advised_on_too(code: grpc.StatusCode, advice: str) -> None:
     error = cast(grpc.RpcError, SimpleNamespace(code=lambda: code, details=lambda: "no"))
     expected = f"QueryRoute at 127.0.0.1:8081 failed with {code.name}: no. {advice}"
-    assert str(refusal(Connection("127.0.0.1:8081"), ROUTE, error)) == expected
+    assert str(make_refusal(Connection("127.0.0.1:8081"), ROUTE, error)) == expected
 
 
 @pytest.mark.parametrize(

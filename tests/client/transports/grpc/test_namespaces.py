@@ -14,7 +14,7 @@ from rmqpull_client.connection import Connection
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import Bounds, MessageQueue, QueueRange
 from rmqpull_client.transports.choice import connect
-from rmqpull_client.transports.grpc.namespaces import entering
+from rmqpull_client.transports.grpc.namespaces import wrap_request
 from rmqpull_client.transports.port import BrokerClient
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
@@ -56,34 +56,34 @@ def bodies(client: BrokerClient, group: str, queue: MessageQueue, until: int) ->
 
 
 def test_plain_names_reach_the_topics_of_the_namespace(inside: BrokerClient, outside: BrokerClient) -> None:
-    assert inside.bounds(["orders", "elsewhere"])["orders"].queues == {QUEUE: Bounds(0, 2)}
+    assert inside.query_bounds(["orders", "elsewhere"])["orders"].queues == {QUEUE: Bounds(0, 2)}
     assert bodies(inside, "g", QUEUE, 2) == [b"inside", b"too"]
     assert bodies(outside, "g", QUEUE, 1) == [b"outside"]
-    assert list(inside.bounds(["elsewhere"])) == []
+    assert list(inside.query_bounds(["elsewhere"])) == []
 
 
 def test_groups_are_those_of_the_namespace(inside: BrokerClient, outside: BrokerClient) -> None:
     bodies(inside, "g", QUEUE, 2)
-    inside.commit("g", {QUEUE: 2})
-    assert inside.committed("g", [QUEUE]) == {QUEUE: 2}
-    assert outside.committed("shop%g", [MessageQueue("shop%orders", "broker-a", 0)]) == {
+    inside.set_consumer_offsets("g", {QUEUE: 2})
+    assert inside.get_consumer_offsets("g", [QUEUE]) == {QUEUE: 2}
+    assert outside.get_consumer_offsets("shop%g", [MessageQueue("shop%orders", "broker-a", 0)]) == {
         MessageQueue("shop%orders", "broker-a", 0): 2
     }
 
 
 def test_times_and_waits_are_those_of_the_namespace(inside: BrokerClient) -> None:
-    assert inside.offsets_at({QUEUE: 0}) == {QUEUE: 0}
+    assert inside.find_offsets_at({QUEUE: 0}) == {QUEUE: 0}
     assert inside.wait_for_messages("g", {QUEUE: 1}, 1)
     assert not inside.wait_for_messages("g", {QUEUE: 2}, 1)
 
 
 def test_a_list_of_topics_is_that_of_the_namespace(inside: BrokerClient, outside: BrokerClient) -> None:
-    assert sorted(inside.topic_names()) == ["bills", "orders"]
-    assert {"orders", "shop%orders", "other%orders"} < set(outside.topic_names())
+    assert sorted(inside.list_topics()) == ["bills", "orders"]
+    assert {"orders", "shop%orders", "other%orders"} < set(outside.list_topics())
 
 
 def test_a_topic_that_is_missing_is_missed_in_the_namespace(inside: BrokerClient) -> None:
-    with pytest.raises(OptionError, match=r"Topic elsewhere does not exist at .*, namespace shop,"):
+    with pytest.raises(OptionError, match=r"Topic elsewhere does not exist at .* \(namespace shop\)"):
         find_topics(inside, TopicSelection(("elsewhere",), None, frozenset()), (), None)
 
 
@@ -91,7 +91,7 @@ def test_the_header_names_it(broker: RunningBroker, start_proxy: StartProxy) -> 
     proxy = start_proxy(broker.endpoints)
     for namespace in ("shop", ""):
         client = connect(Connection(proxy.endpoints, TIMEOUT_MS, namespace=namespace))
-        assert QUEUE in client.bounds(["orders"])["orders"].queues
+        assert QUEUE in client.query_bounds(["orders"])["orders"].queues
         client.close()
         assert {headers.get("x-mq-namespace", "") for headers in proxy.seen} == {namespace}
         proxy.seen.clear()
@@ -99,7 +99,7 @@ def test_the_header_names_it(broker: RunningBroker, start_proxy: StartProxy) -> 
 
 def test_a_request_is_not_changed_by_being_sent() -> None:
     asked = v1.PullColumnsRequest(group="g", queues=[v1.QueuePull(queue=v1.Queue(topic="orders"))])
-    sent = entering("shop", asked)
+    sent = wrap_request("shop", asked)
     assert (sent.group, sent.queues[0].queue.topic) == ("shop%g", "shop%orders")
     assert (asked.group, asked.queues[0].queue.topic) == ("g", "orders")
 
@@ -107,6 +107,6 @@ def test_a_request_is_not_changed_by_being_sent() -> None:
 def test_the_standard_protocol_has_a_field_for_it() -> None:
     asked = service.PullMessageRequest()
     asked.group.name, asked.message_queue.topic.name = "g", "orders"
-    sent = entering("shop", asked)
+    sent = wrap_request("shop", asked)
     for resource, name in ((sent.group, "g"), (sent.message_queue.topic, "orders")):
         assert (resource.resource_namespace, resource.name) == ("shop", name)

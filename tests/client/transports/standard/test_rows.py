@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqpull_client.transports.standard.rows import rows_to_batch
+from rmqpull_client.transports.standard.rows import make_batch
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 
 
@@ -11,5 +11,5 @@ def test_a_message_group_is_a_column_and_no_property_of_the_user() -> None:
         user_properties={"colour": "red", "__SHARDINGKEY": "order-1"},
         system_properties=v2.SystemProperties(message_group="order-1", delivery_attempt=1),
     )
-    [row] = rows_to_batch([message], ["properties", "messageGroup", "reconsumeTimes"]).to_pylist()
+    [row] = make_batch([message], ["properties", "messageGroup", "reconsumeTimes"]).to_pylist()
     assert row == {"properties": [("colour", "red")], "messageGroup": "order-1", "reconsumeTimes": 0}

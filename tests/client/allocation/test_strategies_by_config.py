@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.client.allocation.tables import queues, written
 
-from rmqpull_client.allocation.by_config import ByConfig
+from rmqpull_client.allocation.strategies import ByConfig
 from rmqpull_client.model import MessageQueue
 
 ALL = queues(4, "b")
@@ -41,4 +41,4 @@ def test_a_consumer_gets_its_list_whatever_else_is_said(
 
 def test_each_consumer_has_a_list_of_its_own() -> None:
     strategy = ByConfig({"A": ALL[:1], "B": ALL[1:]})
-    assert strategy.shares(ALL, "ABC") == {"A": ALL[:1], "B": ALL[1:], "C": []}
+    assert strategy.allocate_all(ALL, "ABC") == {"A": ALL[:1], "B": ALL[1:], "C": []}

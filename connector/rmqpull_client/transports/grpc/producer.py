@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import BrokerUnavailable, RequestRefused
-from rmqpull_client.transports.grpc.channel import BrokerChannel, Unserved, channel_of_process
+from rmqpull_client.transports.grpc.channel import BrokerChannel, get_channel
+from rmqpull_client.transports.grpc.failures import Unserved
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
@@ -26,11 +27,11 @@ ANOTHER_TRANSACTION = "INVALID_TRANSACTION_ID"
 """The answer to a stage or a commit of a micro-batch whose number stands for another one that was committed."""
 
 
-Parts = Sequence[tuple[str, int]]
+TopicParts = Sequence[tuple[str, int]]
 """Of which topics the rows of a batch are, in their order: each topic with its number of rows."""
 
 
-class Transaction(NamedTuple):
+class TransactionId(NamedTuple):
     """What is committed together: one micro-batch of a query, or a batch write, which has no number."""
 
     writer_id: str
@@ -49,7 +50,7 @@ class CommitRecord(NamedTuple):
     digest: bytes
 
 
-class CommitAnswer(NamedTuple):
+class CommitResponse(NamedTuple):
     """Whether the transaction was committed before, and whether the server knows that it was the same one."""
 
     was_committed: bool
@@ -97,7 +98,7 @@ class Producer:
             raise RequestRefused("FORBIDDEN", f"Topic {topic} at {self.endpoints} has no queue that may be written.")
         return frozenset(v2.MessageType.Name(kind) for queue in queues for kind in queue.accept_message_types)
 
-    def start_publish(self, parts: Parts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
+    def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
         """Begins to send a batch in columns; what it returns waits until all of it is kept."""
         request = v1.PublishColumnsRequest(
             arrow_ipc=wire.write_stream(rows.schema, [rows]), queue_selector=_selector(by_keys), **_topics(parts)
@@ -106,10 +107,10 @@ class Producer:
 
     def start_stage(
         self,
-        transaction: Transaction,
+        transaction: TransactionId,
         stage_id: str,
         sequence: int,
-        parts: Parts,
+        parts: TopicParts,
         rows: pa.RecordBatch,
         by_keys: bool,
         timeout_ms: int,
@@ -126,18 +127,18 @@ class Producer:
         )
         return self._channel.start(STAGES.methods["StageColumns"], request)
 
-    def keep(self, transaction: Transaction, timeout_ms: int) -> None:
+    def keep_stages(self, transaction: TransactionId, timeout_ms: int) -> None:
         """Lets the stages of a transaction live on."""
         request = stages.KeepStagesRequest(transaction=_transaction(transaction), timeout_ms=timeout_ms)
         self._channel.call(STAGES.methods["KeepStages"], request)
 
-    def commit(
+    def commit_stages(
         self,
-        transaction: Transaction,
+        transaction: TransactionId,
         staged: Sequence[tuple[str, int]],
         patience_ms: int = 0,
         record: CommitRecord | None = None,
-    ) -> CommitAnswer:
+    ) -> CommitResponse:
         """Commits stages, each with its number of calls, and returns when all of it can be read. A transaction that was
         committed before, be it by an earlier asking whose answer was lost, is compared with ``record``.
 
@@ -155,7 +156,7 @@ class Producer:
         while True:
             try:
                 answer = self._channel.call(STAGES.methods["CommitStages"], request)
-                return CommitAnswer(answer.was_committed, answer.was_compared)
+                return CommitResponse(answer.was_committed, answer.was_compared)
             except (BrokerUnavailable, RequestRefused) as error:
                 if isinstance(error, RequestRefused) and error.code not in _UNSETTLED:
                     raise
@@ -164,7 +165,7 @@ class Producer:
                 self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
                 time.sleep(self._channel.connection.request_retry_interval_ms / 1000)
 
-    def drop(self, transaction: Transaction) -> None:
+    def drop_stages(self, transaction: TransactionId) -> None:
         """Gives a transaction up."""
         self._channel.call(
             STAGES.methods["DropStages"], stages.DropStagesRequest(transaction=_transaction(transaction))
@@ -176,16 +177,16 @@ class Producer:
         return self._channel.start(MESSAGING.methods["SendMessage"], request)
 
 
-def producer_of(connection: Connection) -> Producer:
+def get_producer(connection: Connection) -> Producer:
     """A producer over this process's channel for ``connection``."""
-    return Producer(channel_of_process(connection))
+    return Producer(get_channel(connection))
 
 
-def _transaction(transaction: Transaction) -> stages.Transaction:
+def _transaction(transaction: TransactionId) -> stages.Transaction:
     return stages.Transaction(id=transaction.writer_id, batch_id=transaction.batch_id)
 
 
-def _topics(parts: Parts) -> dict[str, Any]:
+def _topics(parts: TopicParts) -> dict[str, Any]:
     """The fields of a request that say what its rows are of; a server that knows no parts understands one topic."""
     if len(parts) == 1:
         return {"topic": parts[0][0]}

@@ -12,17 +12,17 @@ from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import BrokerUnavailable, RequestRefused
-from rmqpull_client.transports.grpc.channel import channel_of_process
-from rmqpull_client.transports.grpc.producing import (
+from rmqpull_client.transports.grpc.channel import get_channel
+from rmqpull_client.transports.grpc.producer import (
     ANOTHER_TRANSACTION,
     CommitRecord,
-    Parts,
     Producer,
-    Transaction,
-    producer_of,
+    TopicParts,
+    TransactionId,
+    get_producer,
 )
 
-BATCH = Transaction("query", 7)
+BATCH = TransactionId("query", 7)
 RECORD = CommitRecord(b"plan", "orders", 1, b"digest")
 EVERYTHING = "columns,admin,stages"
 TOPICS: Topics = {
@@ -42,8 +42,8 @@ def broker(extensions: str) -> Iterator[RunningBroker]:
 @pytest.fixture
 def producer(broker: RunningBroker) -> Iterator[Producer]:
     connection = Connection(broker.endpoints, 60_000)
-    yield producer_of(connection)
-    channel_of_process(connection).close()
+    yield get_producer(connection)
+    get_channel(connection).close()
 
 
 def bodies(broker: RunningBroker, topic: str = "orders") -> list[bytes]:
@@ -54,7 +54,7 @@ def rows(*texts: bytes) -> pa.RecordBatch:
     return pa.record_batch({"body": list(texts)})
 
 
-def of(topic: str, *texts: bytes) -> tuple[Parts, pa.RecordBatch]:
+def of(topic: str, *texts: bytes) -> tuple[TopicParts, pa.RecordBatch]:
     """A batch of one topic."""
     return [(topic, len(texts))], rows(*texts)
 
@@ -115,7 +115,7 @@ def test_a_call_may_have_several_topics(broker: RunningBroker, producer: Produce
     assert producer.topics_per_call_max == 1_000
     producer.start_publish(parts, rows(b"1", b"2", b"3"), by_keys=False)()
     producer.start_stage(BATCH, "s", 0, parts, rows(b"4", b"5", b"6"), False, 60_000)()
-    producer.commit(BATCH, [("s", 1)], 0)
+    producer.commit_stages(BATCH, [("s", 1)], 0)
     assert sorted(bodies(broker)) == [b"1", b"2", b"4", b"5"]
     assert sorted(bodies(broker, "paid")) == [b"3", b"6"]
 
@@ -133,7 +133,7 @@ def test_a_stage_is_seen_when_it_is_committed_and_once(broker: RunningBroker, pr
     assert [answer.is_committed for answer in answers] == [False, False]
     assert bodies(broker) == []
     for _ in range(2):
-        producer.commit(BATCH, [("s", 2)], 0)
+        producer.commit_stages(BATCH, [("s", 2)], 0)
     assert sorted(bodies(broker)) == [b"0", b"5"]
     assert producer.start_stage(BATCH, "t", 0, *of("orders", b"x"), False, 60_000)().is_committed
 
@@ -141,28 +141,28 @@ def test_a_stage_is_seen_when_it_is_committed_and_once(broker: RunningBroker, pr
 @pytest.mark.parametrize("extensions", ["columns,admin", "none"])
 def test_a_server_without_transactions_is_said_to_lack_them(producer: Producer) -> None:
     with pytest.raises(RequestRefused, match=r"does not serve DropStages\..* it lacks rmqpull.v1.StageService"):
-        producer.drop(BATCH)
+        producer.drop_stages(BATCH)
 
 
 @with_stages
 def test_what_is_given_up_cannot_be_committed(broker: RunningBroker, producer: Producer) -> None:
     producer.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
-    producer.keep(BATCH, 60_000)
-    producer.drop(BATCH)
+    producer.keep_stages(BATCH, 60_000)
+    producer.drop_stages(BATCH)
     with pytest.raises(RequestRefused, match="stage s is not there"):
-        producer.commit(BATCH, [("s", 1)], 0)
+        producer.commit_stages(BATCH, [("s", 1)], 0)
     assert bodies(broker) == []
 
 
 @with_stages
 def test_a_commit_that_takes_longer_than_a_request_may_is_asked_for_again(broker: RunningBroker) -> None:
-    hasty = producer_of(Connection(broker.endpoints, 500, request_retries=0))
+    hasty = get_producer(Connection(broker.endpoints, 500, request_retries=0))
     hasty.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
     broker.faults.drop("CommitStages", times=1)
     with pytest.raises(BrokerUnavailable):
-        hasty.commit(BATCH, [("s", 1)], 0)
+        hasty.commit_stages(BATCH, [("s", 1)], 0)
     broker.faults.drop("CommitStages", times=2)
-    hasty.commit(BATCH, [("s", 1)], 60_000)
+    hasty.commit_stages(BATCH, [("s", 1)], 60_000)
     assert bodies(broker) == [b"1"]
 
 
@@ -174,21 +174,21 @@ def test_a_commit_that_the_server_cannot_settle_now_is_asked_for_again_and_at_la
     producer.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
     broker.faults.fail("CommitStages", "INTERNAL_SERVER_ERROR", times=1, after=True)
     with pytest.raises(BrokerUnavailable, match="answered CommitStages with INTERNAL_SERVER_ERROR"):
-        producer.commit(BATCH, [("s", 1)])
+        producer.commit_stages(BATCH, [("s", 1)])
     broker.faults.fail("CommitStages", "INTERNAL_SERVER_ERROR", times=2)
-    assert producer.commit(BATCH, [("s", 1)], 60_000, RECORD) == (True, False)  # the first commit had no record
+    assert producer.commit_stages(BATCH, [("s", 1)], 60_000, RECORD) == (True, False)  # the first commit had no record
     assert bodies(broker) == [b"1"]
     broker.faults.fail("CommitStages", "FORBIDDEN", times=1)
     with pytest.raises(RequestRefused, match="FORBIDDEN"):
-        producer.commit(BATCH, [("s", 1)], 60_000)
+        producer.commit_stages(BATCH, [("s", 1)], 60_000)
 
 
 @with_stages
 def test_a_commit_is_compared_with_that_of_the_same_number(broker: RunningBroker, producer: Producer) -> None:
-    assert producer.commit(BATCH, [], record=RECORD) == (False, False)
-    assert producer.commit(BATCH, [], record=RECORD) == (True, True)
+    assert producer.commit_stages(BATCH, [], record=RECORD) == (False, False)
+    assert producer.commit_stages(BATCH, [], record=RECORD) == (True, True)
     with pytest.raises(RequestRefused, match="it was planned anew, and the rows differ") as refusal:
-        producer.commit(BATCH, [], record=RECORD._replace(plan=b"another", digest=b"another"))
+        producer.commit_stages(BATCH, [], record=RECORD._replace(plan=b"another", digest=b"another"))
     assert refusal.value.code == ANOTHER_TRANSACTION
     older = BATCH._replace(batch_id=0)
     with pytest.raises(RequestRefused, match="is older than batch") as refusal:
@@ -199,14 +199,14 @@ def test_a_commit_is_compared_with_that_of_the_same_number(broker: RunningBroker
 @pytest.mark.parametrize("extensions", [EVERYTHING, "columns,admin", "none"])
 def test_names_are_those_of_the_namespace(extensions: str) -> None:
     with running_broker({"shop%orders": 1, "orders": 1}, extensions=extensions) as broker:
-        producer = producer_of(Connection(broker.endpoints, 60_000, namespace="shop"))
+        producer = get_producer(Connection(broker.endpoints, 60_000, namespace="shop"))
         assert producer.message_types("orders") == {"NORMAL"}
         producer.start_send("orders", {"body": b"1"})()
         if "columns" in extensions:
             producer.start_publish(*of("orders", b"2"), by_keys=False)()
         if "stages" in extensions:
             producer.start_stage(BATCH, "s", 0, *of("orders", b"3"), False, 60_000)()
-            producer.commit(BATCH, [("s", 1)])
+            producer.commit_stages(BATCH, [("s", 1)])
         wanted = {EVERYTHING: [b"1", b"2", b"3"], "columns,admin": [b"1", b"2"], "none": [b"1"]}
         assert bodies(broker, "shop%orders") == wanted[extensions]
         assert bodies(broker) == []

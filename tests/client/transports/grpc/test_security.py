@@ -16,8 +16,8 @@ from rmqpull_client.connection import Connection, Credentials, Tls
 from rmqpull_client.errors import BrokerUnavailable, HandshakeFailed, OptionError, RequestRefused, RmqpullError
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.transports.choice import connect
-from rmqpull_client.transports.grpc.channel import channel_of_process
-from rmqpull_client.transports.grpc.signing import authorization
+from rmqpull_client.transports.grpc.channel import get_channel
+from rmqpull_client.transports.grpc.security import make_authorization
 from rmqpull_client.transports.port import BrokerClient
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def opened() -> Iterator[Open]:
     with ExitStack() as stack:
 
         def connecting(connection: Connection) -> BrokerClient:
-            stack.callback(channel_of_process(connection).close)
+            stack.callback(get_channel(connection).close)
             return connect(connection)
 
         yield connecting
@@ -57,12 +57,12 @@ def bodies(client: BrokerClient) -> list[bytes]:
 
 
 def use_everything(client: BrokerClient) -> None:
-    assert client.bounds(["orders"])["orders"].queues[QUEUE] == (0, 3)
+    assert client.query_bounds(["orders"])["orders"].queues[QUEUE] == (0, 3)
     assert bodies(client) == [b"one", b"two", b"three"]
-    assert client.offsets_at({QUEUE: 0}) == {QUEUE: 0}
+    assert client.find_offsets_at({QUEUE: 0}) == {QUEUE: 0}
     assert client.wait_for_messages("g", {QUEUE: 0}, 1)
-    client.commit("g", {QUEUE: 2})
-    assert client.committed("g", [QUEUE]) == {QUEUE: 2}
+    client.set_consumer_offsets("g", {QUEUE: 2})
+    assert client.get_consumer_offsets("g", [QUEUE]) == {QUEUE: 2}
 
 
 def test_every_call_is_signed_and_encrypted(
@@ -78,7 +78,7 @@ def test_a_signature_is_that_of_the_official_client() -> None:
     official = pytest.importorskip("rocketmq.v5.util.signature").Signature
     signed = official.sign("secret", "20260301T120000Z")
     expected = f"MQv2-HMAC-SHA1 Credential=key, SignedHeaders=x-mq-date-time, Signature={signed}"
-    assert authorization(Credentials("key", "secret"), "20260301T120000Z").lower() == expected.lower()
+    assert make_authorization(Credentials("key", "secret"), "20260301T120000Z").lower() == expected.lower()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_wrong_keys_are_refused_by_the_first_call(
 ) -> None:
     proxy = start_proxy(target, KEYS)
     with pytest.raises(RequestRefused, match=complaint) as refused:
-        opened(Connection(proxy.endpoints, LONG_MS, credentials=credentials)).bounds(["orders"])
+        opened(Connection(proxy.endpoints, LONG_MS, credentials=credentials)).query_bounds(["orders"])
     assert "Check options accessKey and secretKey" in str(refused.value)
     assert "s3cr3t" not in str(refused.value)
     assert len(proxy.seen) == 1
@@ -170,14 +170,19 @@ def test_a_file_that_cannot_be_used_is_named_with_its_option_and_host(
     cases = [
         (Tls(str(nothing)), "tlsCaFile", nothing, "cannot be read on host"),
         (Tls(str(tmp_path)), "tlsCaFile", tmp_path, "cannot be read on host"),
-        (Tls(str(nonsense)), "tlsCaFile", nonsense, "has no certificate in PEM form"),
-        (Tls(str(key_file)), "tlsCaFile", key_file, "has no certificate in PEM form"),
+        (Tls(str(nonsense)), "tlsCaFile", nonsense, "has no readable certificate in PEM format"),
+        (Tls(str(key_file)), "tlsCaFile", key_file, "has no readable certificate in PEM format"),
         (Tls(None, str(nothing), str(key_file)), "tlsCertFile", nothing, "cannot be read on host"),
         (Tls(None, str(cert_file), str(nothing)), "tlsKeyFile", nothing, "cannot be read on host"),
-        (Tls(None, str(nonsense), str(key_file)), "tlsCertFile", nonsense, "has no certificate in PEM form"),
-        (Tls(None, str(cert_file), str(nonsense)), "tlsKeyFile", nonsense, "has no private key in PEM form"),
+        (Tls(None, str(nonsense), str(key_file)), "tlsCertFile", nonsense, "has no readable certificate in PEM format"),
+        (Tls(None, str(cert_file), str(nonsense)), "tlsKeyFile", nonsense, "has no readable private key in PEM format"),
         (Tls(None, str(cert_file), str(other_key)), "tlsKeyFile", other_key, "is not the key of the certificate in"),
-        (Tls(None, str(cert_file), str(encrypted)), "tlsKeyFile", encrypted, "is encrypted, and nobody is there"),
+        (
+            Tls(None, str(cert_file), str(encrypted)),
+            "tlsKeyFile",
+            encrypted,
+            "is encrypted; passwords are",
+        ),
     ]
     for tls, option, path, what in cases:
         with pytest.raises(OptionError) as refused:

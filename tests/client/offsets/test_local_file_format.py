@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_client.model import MessageQueue
-from rmqpull_client.offsets.table import format_offset_table, parse_offset_table
+from rmqpull_client.offsets.local_file import format_offset_table, parse_offset_table
 
 WRITTEN_BY_ROCKETMQ = Path(__file__).parent / "offset_files" / "rocketmq-5.3.3.json"
 """By LocalFileOffsetStore of Apache's Java client 5.3.3, with fastjson 1.2.83."""
@@ -58,16 +58,22 @@ def test_a_table_may_be_missing() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "character 0 is '', where '{' is expected"),
+        ("", "expected '{' instead of '' at character 0"),
         ('{"offsetTable":{', "Expecting value"),
-        ('{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}:7', "character 60 is '', where ',' is expected"),
-        ('{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}}}', "where ':' is expected"),
-        ('{"offsetTable":{"t":7}}', "'t' stands where a queue is expected"),
-        ('{"offsetTable":{{"brokerName":"b","topic":"t"}:7}}', "where a queue and its offset are expected"),
-        ('{"offsetTable":{{"brokerName":"b","queueId":true,"topic":"t"}:7}}', "where a queue and its offset are"),
-        ('{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}:7.0}}', "has 7.0, where"),
-        ('{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}:9223372036854775808}}', "where a queue and its"),
-        ("{} {}", "something follows it at character 3"),
+        ('{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}:7', "expected ',' instead of '' at character 60"),
+        ('{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}}}', "expected ':' instead of '}' at character 58"),
+        ('{"offsetTable":{"t":7}}', "expected a queue instead of 't'"),
+        ('{"offsetTable":{{"brokerName":"b","topic":"t"}:7}}', "expected a queue and its offset"),
+        (
+            '{"offsetTable":{{"brokerName":"b","queueId":true,"topic":"t"}:7}}',
+            "expected a queue and its offset instead of ",
+        ),
+        ('{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}:7.0}}', "'t'} and 7.0"),
+        (
+            '{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}:9223372036854775808}}',
+            "expected a queue and its offset",
+        ),
+        ("{} {}", "unexpected text at character 3"),
         ('{"more":' + "[" * 100_000, "nested too deeply"),
     ],
 )

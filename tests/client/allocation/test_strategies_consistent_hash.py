@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.client.allocation.tables import written
 
-from rmqpull_client.allocation.consistent_hash import ConsistentHash, hash_of
+from rmqpull_client.allocation.strategies import ConsistentHash, hash_text
 from rmqpull_client.model import MessageQueue
 
 
@@ -23,7 +23,7 @@ from rmqpull_client.model import MessageQueue
     ],
 )
 def test_the_hash_is_that_of_rocketmq(text: str, expected: int) -> None:
-    assert hash_of(text) == expected
+    assert hash_text(text) == expected
 
 
 def queues(count: int, brokers: str = "a") -> list[MessageQueue]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_client.allocation.backlog import balance_backlog
+from rmqpull_client.allocation.strategies import balance_backlog
 from rmqpull_client.model import MessageQueue, QueueRange
 
 

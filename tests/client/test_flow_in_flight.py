@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_client.in_flight import FlowLimits, InFlight
+from rmqpull_client.flow import FlowLimits, InFlight
 
 
 def in_flight(limits: FlowLimits, *held: tuple[int, int, int]) -> InFlight:
     """With answers that wait for Spark: (lane, messages, bytes) each."""
     counted = InFlight(limits)
     for entry in held:
-        counted.begin()
-        counted.arrive(*entry)
+        counted.start_pull()
+        counted.finish_pull(*entry)
     return counted
 
 
@@ -39,11 +39,11 @@ def test_a_pull_is_made_within_all_limits(limits: FlowLimits, held: list[tuple[i
 
 def test_pulls_under_way_count_as_large_as_they_may_become() -> None:
     counted = InFlight(FlowLimits(10, 4))
-    counted.begin()
+    counted.start_pull()
     assert counted.may_pull(0)
-    counted.begin()
+    counted.start_pull()
     assert not counted.may_pull(0)
-    counted.arrive(1, 1, 2)
+    counted.finish_pull(1, 1, 2)
     assert counted.may_pull(0)
 
 
@@ -63,12 +63,12 @@ def test_no_more_than_the_limit_is_ever_under_way(
     under_way, waiting = 0, list[int]()
     for step, size in steps:
         if step == "b" and counted.may_pull(0):
-            counted.begin()
+            counted.start_pull()
             under_way += 1
         elif step == "a" and under_way:
             under_way -= 1
             waiting.append(min(size, bytes_per_pull))
-            counted.arrive(0, 1, waiting[-1])
+            counted.finish_pull(0, 1, waiting[-1])
         elif step == "t" and waiting:
             counted.take(0, 1, waiting.pop(0))
         assert counted.byte_count <= max(bytes_max, bytes_per_pull)

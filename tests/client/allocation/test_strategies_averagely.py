@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.client.allocation.tables import queues, shares
 
-from rmqpull_client.allocation.averaging import Averagely, AveragelyByCircle
+from rmqpull_client.allocation.strategies import Averagely, AveragelyByCircle
 from rmqpull_client.model import MessageQueue
 
 

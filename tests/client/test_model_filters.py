@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqpull_client.filters import EVERYTHING, SQL92, MessageFilter
+from rmqpull_client.model import EVERYTHING, SQL92, MessageFilter
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,15 @@ import pytest
 
 from rmqpull_broker.server.grpc import registry
 from rmqpull_broker.server.handlers.columns import bounds
-from rmqpull_client.cutting import Part, RangeToCut
 from rmqpull_client.errors import OptionError
-from rmqpull_client.model import MessageQueue
+from rmqpull_client.model import MessageQueue, Part, RangeToCut
 from rmqpull_client.transports.standard.client import StandardClient
 
 if TYPE_CHECKING:
     from tests.client.conftest import Serve, Served
 
 TEN = pa.record_batch({"body": pa.array([b"0123456789"] * 10)})
-WITHOUT = "^Options maxBytesPerTrigger and maxBytesPerPartition need the sizes of messages, which the server at "
+WITHOUT = "^The server at .* does not tell the sizes of messages, as options maxBytesPerTrigger and "
 
 
 def queue(queue_id: int = 0, topic: str = "orders") -> MessageQueue:

@@ -10,10 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.allocation.tables import queues
 
-from rmqpull_client.allocation.averaging import Averagely, AveragelyByCircle
-from rmqpull_client.allocation.consistent_hash import ConsistentHash
 from rmqpull_client.allocation.machine_room import ByMachineRoom, MachineRoomNearby, MachineRoomResolver
-from rmqpull_client.allocation.strategy import Strategy, consumer_ids
+from rmqpull_client.allocation.strategies import (
+    Averagely,
+    AveragelyByCircle,
+    ConsistentHash,
+    Strategy,
+    make_consumer_ids,
+)
 from rmqpull_client.model import MessageQueue
 
 NEARBY = MachineRoomNearby(Averagely(), MachineRoomResolver())
@@ -46,7 +50,7 @@ def test_a_consumer_that_is_not_in_the_group_gets_nothing(strategy: Strategy) ->
 
 def test_consumer_ids_sort_as_their_numbers() -> None:
     for count in range(1, 1201):
-        ids = consumer_ids(count)
+        ids = make_consumer_ids(count)
         assert len(set(ids)) == count
         assert sorted(ids) == sorted(ids, key=int) == list(ids)
 
@@ -74,7 +78,7 @@ ALLOCATING_ALL = [
 def test_each_queue_goes_to_one_consumer_whichever_way_it_is_asked(
     strategy: Strategy, owned: list[MessageQueue], consumers: list[str]
 ) -> None:
-    given_out = [queue for share in strategy.shares(owned, consumers).values() for queue in share]
+    given_out = [queue for share in strategy.allocate_all(owned, consumers).values() for queue in share]
     asked_for = [queue for consumer in consumers for queue in strategy.allocate(consumer, owned, consumers)]
     assert Counter(given_out) == Counter(asked_for) == Counter(owned)
 
@@ -84,7 +88,7 @@ def test_nearby_nobody_serves_a_room_that_has_consumers_of_its_own(
     owned: list[MessageQueue], consumers: list[str]
 ) -> None:
     inhabited = {consumer.split("@")[0] for consumer in consumers}
-    for consumer, share in NEARBY.shares(owned, consumers).items():
+    for consumer, share in NEARBY.allocate_all(owned, consumers).items():
         rooms = {queue.broker_name.split("@")[0] for queue in share}
         assert rooms & inhabited <= {consumer.split("@")[0]}
 
@@ -100,6 +104,6 @@ def test_when_a_consumer_leaves_or_comes_a_consistent_hash_moves_only_its_queues
 ) -> None:
     one = consumers[place % len(consumers)]
     others = [consumer for consumer in consumers if consumer != one]
-    with_it = ConsistentHash(nodes).shares(owned, consumers)
-    without_it = ConsistentHash(nodes).shares(owned, others)
+    with_it = ConsistentHash(nodes).allocate_all(owned, consumers)
+    without_it = ConsistentHash(nodes).allocate_all(owned, others)
     assert all(set(with_it[consumer]) == set(without_it[consumer]) - set(with_it[one]) for consumer in others)

@@ -13,9 +13,8 @@ from rmqpull_broker.core import model
 from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset
 from rmqpull_broker.testing import running_broker
 from rmqpull_client.errors import DataLoss
-from rmqpull_client.filters import EVERYTHING, MessageFilter
 from rmqpull_client.flow import Flow
-from rmqpull_client.model import MessageQueue, QueueRange
+from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.columnar.client import ColumnarClient
 from rmqpull_client.transports.columnar.lane import ColumnarLane
@@ -27,7 +26,7 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 QUEUES = [MessageQueue("orders", "broker-a", queue_id) for queue_id in (0, 1)]
-LOGGED = "Group g was reset to offset 7 of queue orders/broker-a/0; the query goes on where it is"
+LOGGED = "Consumer group g was reset to offset 7 of queue orders/broker-a/0; the query continues at its own offset"
 
 
 class ScriptedChannel:
@@ -124,7 +123,7 @@ def test_whatever_pull_is_told_of_a_reset_tells_it_in_the_log(
     with running_broker({"orders": 1}, extensions=extensions) as broker:
         broker.send("orders", *[b"x"] * 9)
         client = connect(broker.endpoints)
-        client.commit("g", {QUEUES[0]: 9})
+        client.set_consumer_offsets("g", {QUEUES[0]: 9})
         broker.change(lambda draft: invoke_reset(draft, ResetRequest("g", "orders", model.MessageQueue(*QUEUES[0]), 7)))
         if asks_for_filter:
             client.check_filter("g", QUEUES[0], 9, MessageFilter("paid"))
@@ -153,5 +152,5 @@ def test_a_read_without_an_id_takes_any_topic_of_the_name() -> None:
 def test_another_topic_of_the_same_name_is_a_loss() -> None:
     channel = ScriptedChannel(column_answer(("NO_MATCHED_LOGIC_QUEUE", 0, 2)))
     client = ColumnarClient(cast(BrokerChannel, channel))
-    with pytest.raises(DataLoss, match=r"Queue orders/broker-a/0 is gone, or its topic was created again; .*\[2, 4\)"):
+    with pytest.raises(DataLoss, match=r"Queue orders/broker-a/0 no longer exists, or its topic .*\[2, 4\)"):
         list(client.read("g", [QueueRange(QUEUES[0], 2, 4)], ["queueOffset"], {"orders": "first"}))
