@@ -22,7 +22,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: set-up ## real flights through the broker into Spark, verified (under 90 seconds)
-	@$(SPARK_ENV) "$(PYTHON)" demo/flights.py $(ARGS)
+	@$(SPARK_ENV) "$(PYTHON)" -m demo.flights $(ARGS)
 
 # That many processes take file after file, in the order of tests/conftest.py; ARGS="--numprocesses 0" for one, as a debugger needs it.
 test: set-up ## all tests but the large ones
@@ -48,28 +48,28 @@ check: set-up ## ruff, mypy --strict, generated modules, dependency rules
 	@echo "check: generated modules"
 	@"$(PYTHON)" -m rmqpull_proto.generate --check
 	@echo "check: tables of README and docs"
-	@"$(PYTHON)" scripts/readme_tables.py --check
-	@"$(PYTHON)" scripts/support_tables.py --check
-	@"$(PYTHON)" scripts/acceptance_tables.py --check
-	@"$(PYTHON)" scripts/performance_page.py --check
+	@"$(PYTHON)" -m scripts.readme_tables --check
+	@"$(PYTHON)" -m scripts.support_tables --check
+	@"$(PYTHON)" -m scripts.acceptance_tables --check
+	@"$(PYTHON)" -m scripts.performance_page --check
 	@echo "check: dependency rules"
 	@"$(PYTHON)" -m pytest --quiet tests/tidy
 
 bench: set-up ## rmqpull beside Kafka, the engine's ceiling and Arrow Flight, into docs/performance.md (about half an hour)
-	@$(SPARK_ENV) "$(PYTHON)" bench/suite.py $(ARGS)
-	@"$(PYTHON)" scripts/performance_page.py
+	@$(SPARK_ENV) "$(PYTHON)" -m bench.suite $(ARGS)
+	@"$(PYTHON)" -m scripts.performance_page
 
 bench-quick: set-up ## the most telling of it with smaller sizes (under 5 minutes)
-	@$(SPARK_ENV) "$(PYTHON)" bench/suite.py --quick $(ARGS)
+	@$(SPARK_ENV) "$(PYTHON)" -m bench.suite --quick $(ARGS)
 
 bench-gate: set-up ## whether reads have become slower, by their ratio to the engine's ceiling (about 2 minutes)
-	@$(SPARK_ENV) "$(PYTHON)" bench/gate.py $(ARGS)
+	@$(SPARK_ENV) "$(PYTHON)" -m bench.gate $(ARGS)
 
 bench-stages: set-up ## where the time of a read goes: processor time of each process
-	@$(SPARK_ENV) "$(PYTHON)" bench/stages.py $(ARGS)
+	@$(SPARK_ENV) "$(PYTHON)" -m bench.stages $(ARGS)
 
 bench-broker: set-up ## the broker by itself: start, sends, pulls, parked pulls, stop, large topics, recovery (about 5 minutes)
-	@"$(PYTHON)" bench/broker_costs.py $(ARGS)
+	@"$(PYTHON)" -m bench.broker_costs $(ARGS)
 
 soak: set-up ## hundreds of kills while a query reads, and hundreds while one writes; is the output exactly once? Adds to docs/soak.md (ARGS="--seed 2 --minutes 30")
 	@$(SPARK_ENV) "$(PYTHON)" -m soak --what source --docs $(ARGS)
@@ -79,10 +79,10 @@ proto: set-up ## the generated modules anew, from the .proto files
 	@"$(PYTHON)" -m rmqpull_proto.generate
 
 readme: set-up ## the tables of README and docs anew, from the declarations of options, flags, handlers and limits
-	@"$(PYTHON)" scripts/readme_tables.py
-	@"$(PYTHON)" scripts/support_tables.py
-	@"$(PYTHON)" scripts/acceptance_tables.py
-	@"$(PYTHON)" scripts/performance_page.py
+	@"$(PYTHON)" -m scripts.readme_tables
+	@"$(PYTHON)" -m scripts.support_tables
+	@"$(PYTHON)" -m scripts.acceptance_tables
+	@"$(PYTHON)" -m scripts.performance_page
 
 # Not `rm -rf build`: it also holds the links of the editable install. A stale build/lib would ship modules that were deleted.
 wheel: set-up ## a wheel under dist/

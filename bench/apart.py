@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from comparison import CEILING, KAFKA, OURS, Comparison, contain_failure, measure
-from probe import JVM, SOURCE, WORKER, ask
-from results import Aim
-from topics import Stage, Topic, evenly
+from bench.comparison import CEILING, KAFKA, OURS, Comparison, contain_failure, measure
+from bench.probe import JVM, SOURCE, WORKER, ask
+from bench.results import Aim
+from bench.topics import Stage, Topic, evenly
 
 COLD_ROWS = 10_000
 MEMORY_BODY_BYTES = 1_000

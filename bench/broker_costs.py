@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from alone import measure_alone
-from load import publish_rate, pull_rate, send_delayed, send_rate, standard_pull_rate
-from parked import parked_pulls, parked_wake_ups
-from results import Aim, Results, machine
 from rich.console import Console
-from servers import BARE, Server, broker, peer_server
-from sizes import Numbers
 
+from bench.alone import measure_alone
+from bench.load import publish_rate, pull_rate, send_delayed, send_rate, standard_pull_rate
+from bench.parked import parked_pulls, parked_wake_ups
+from bench.results import Aim, Results, machine
+from bench.servers import BARE, Server, broker, peer_server
+from bench.sizes import Numbers
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import BrokerProcess
 

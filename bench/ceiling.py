@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
-from ready import row_batch, rows_of_a_batch
 
+from bench.ready import row_batch, rows_of_a_batch
 from pyspark_rmqpull.schema import ROW_SCHEMA
 
 

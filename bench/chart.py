@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from comparison import CEILING, KAFKA, OURS, Comparison
 from matplotlib.figure import Figure
+
+from bench.comparison import CEILING, KAFKA, OURS, Comparison
 
 READS = ("stream-default-row", "stream-body", "batch-default-row")
 LATENCIES = ("latency-p50", "latency-p99")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from results import Aim
+from bench.results import Aim
 
 OURS = "rmqpull"
 KAFKA = "Kafka"

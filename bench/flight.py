@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow.flight as flight
-from ready import row_batch, rows_of_a_batch
+
+from bench.ready import row_batch, rows_of_a_batch
 
 
 class ReadyServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow brings no types

@@ -16,15 +16,16 @@ from functools import partial
 from pathlib import Path
 
 import click
-from alone import measure_alone
-from comparison import CEILING, OURS
 from pyspark.sql import DataFrame
-from quiet import pin_cores
-from reading import BODY_ONLY, DEFAULT_ROW
-from session import session
-from sizes import QUICK
-from timing import batches_seconds
-from topics import Stage, evenly
+
+from bench.alone import measure_alone
+from bench.comparison import CEILING, OURS
+from bench.quiet import pin_cores
+from bench.reading import BODY_ONLY, DEFAULT_ROW
+from bench.session import session
+from bench.sizes import QUICK
+from bench.timing import batches_seconds
+from bench.topics import Stage, evenly
 
 RECORDED = Path(__file__).with_name("gate.json")
 ROOM = 0.9

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from artifacts import SERVER, PeerMissing, jars
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from servers import Process
+
+from bench.artifacts import SERVER, PeerMissing, jars
+from bench.servers import Process
 
 READY_WITHIN_S = 60
 _END_S = 60

@@ -10,12 +10,12 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from comparison import KAFKA, OURS, Comparison, Mismeasured, contain_failure
-from load import message
 from pyspark.sql import DataFrame
-from results import Aim
-from topics import BODY, NAME, Stage, Topic
 
+from bench.comparison import KAFKA, OURS, Comparison, Mismeasured, contain_failure
+from bench.load import message
+from bench.results import Aim
+from bench.topics import BODY, NAME, Stage, Topic
 from rmqpull_client.connection import Connection
 from rmqpull_client.transports.grpc.channel import get_channel
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging

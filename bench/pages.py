@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from comparison import OURS, Comparison, comparisons_of
-from results import Aim, shown
 from rich.table import Column, Table
+
+from bench.comparison import OURS, Comparison, comparisons_of
+from bench.results import Aim, shown
 
 HEAD = ("work", "unit", "contender", "median", "lowest", "highest", "rmqpull to it", "aim", "")
 NOT_MEASURED = "Not measured yet: `make bench` does."

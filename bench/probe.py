@@ -1,6 +1,6 @@
 """A Spark session of its own that does one read: its first query timed, or its memory watched.
 
-usage: python probe.py cold|memory rmqpull|Kafka|"engine ceiling" ENDPOINTS TOPIC ROWS
+usage: python -m bench.probe cold|memory rmqpull|Kafka|"engine ceiling" ENDPOINTS TOPIC ROWS
 Prints, as its last line, seconds or the peaks of each kind of process.
 """
 
@@ -17,11 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from comparison import KAFKA, OURS, Mismeasured
-from servers import Process
-from session import session
-from timing import batch_seconds, stream_seconds
-from topics import of_kafka, ours, with_selection
+from bench.comparison import KAFKA, OURS, Mismeasured
+from bench.servers import Process
+from bench.session import session
+from bench.timing import batch_seconds, stream_seconds
+from bench.topics import of_kafka, ours, with_selection
 
 EVERY_S = 0.05
 _END_S = 60
@@ -30,10 +30,10 @@ JVM, SOURCE, WORKER = "JVM", "driver-side Python", "Python worker"
 
 def ask(kind: str, contender: str, place: tuple[str, str], rows: int) -> Any:
     """What a probe in a process of its own prints; ``place`` is endpoints and topic."""
-    command = [sys.executable, __file__, kind, contender, *place, str(rows)]
+    command = [sys.executable, "-m", "bench.probe", kind, contender, *place, str(rows)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise Mismeasured(f"the probe failed: {' '.join(command[2:])}")
+        raise Mismeasured(f"the probe failed: {' '.join(command[3:])}")
     return json.loads(done.stdout.splitlines()[-1])
 
 

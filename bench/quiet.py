@@ -6,8 +6,8 @@ import os
 import time
 from pathlib import Path
 
-from probe import descendants
-from servers import Process
+from bench.probe import descendants
+from bench.servers import Process
 
 CORES = 2
 """What everything is measured on, however many the machine has."""

@@ -6,13 +6,14 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from comparison import CEILING, KAFKA, OURS, Comparison, Mismeasured, contain_failure, measure
 from pyspark.sql import functions as F
-from ready import OFTEN_TAG, RARE_TAG
-from results import Aim
-from servers import broker
-from timing import batch_seconds, stream_seconds
-from topics import NAME, Stage, Topic, evenly, fill, newest
+
+from bench.comparison import CEILING, KAFKA, OURS, Comparison, Mismeasured, contain_failure, measure
+from bench.ready import OFTEN_TAG, RARE_TAG
+from bench.results import Aim
+from bench.servers import broker
+from bench.timing import batch_seconds, stream_seconds
+from bench.topics import NAME, Stage, Topic, evenly, fill, newest
 
 DEFAULT_ROW, BODY_ONLY = None, "body BINARY"
 RARE = 100

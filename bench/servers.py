@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rmqpull_broker.testing import BrokerProcess, Topics
 
-BARE = Path(__file__).with_name("bare.py")
+BARE = "bench.bare"
 _OWN_TICKS, _ENDED_TICKS = slice(11, 13), slice(13, 15)
 """Places in /proc/PID/stat behind the command's name, of user and system mode."""
 
@@ -57,7 +57,7 @@ def broker(data_dir: Path | None = None, topics: Topics | None = None, *flags: s
 
 
 @contextmanager
-def peer_server(script: Path) -> Iterator[Server]:
-    """What the broker is compared with: a script that prints the same ready line, and serves until the block ends."""
-    with BrokerProcess(command=[sys.executable, str(script)]) as process:
+def peer_server(module: str) -> Iterator[Server]:
+    """What the broker is compared with: a program that prints the same ready line, and serves until the block ends."""
+    with BrokerProcess(command=[sys.executable, "-m", module]) as process:
         yield Server(process.pid, process.endpoints, process.ready_s)

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from artifacts import PeerMissing, source_jars
-from ceiling import CeilingSource
 from pyspark.sql import SparkSession
+
+from bench.artifacts import PeerMissing, source_jars
+from bench.ceiling import CeilingSource
 
 THREADS = 2
 
@@ -35,9 +36,6 @@ class Session:
 @contextmanager
 def session(with_kafka: bool = True) -> Iterator[Session]:
     """A session until the block ends, with rmqpull, the ceiling and, where Maven can get it, Spark's Kafka source."""
-    # Spark's workers import the ceiling's module by its name.
-    paths = (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     builder = SparkSession.builder.master(f"local[{THREADS}]").appName("rmqpull bench")
     source = _kafka_source() if with_kafka else KafkaSource(missing="it was left out")
     if source.jars:

@@ -13,18 +13,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
-from alone import measure_alone
-from comparison import CEILING, OURS
-from probe import JVM, SOURCE, WORKER, descendants, kind_of
 from pyspark.sql import DataFrame
-from reading import BODY_ONLY, DEFAULT_ROW
 from rich.console import Console
 from rich.table import Table
-from servers import Process
-from session import session
-from sizes import QUICK
-from timing import stream_seconds
-from topics import Stage, evenly
+
+from bench.alone import measure_alone
+from bench.comparison import CEILING, OURS
+from bench.probe import JVM, SOURCE, WORKER, descendants, kind_of
+from bench.reading import BODY_ONLY, DEFAULT_ROW
+from bench.servers import Process
+from bench.session import session
+from bench.sizes import QUICK
+from bench.timing import stream_seconds
+from bench.topics import Stage, evenly
 
 BROKER = "broker"
 KINDS = (BROKER, WORKER, JVM, SOURCE)

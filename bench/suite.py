@@ -18,24 +18,25 @@ from pathlib import Path
 from typing import Any
 
 import click
-from alone import measure_alone
-from apart import cold, memory
-from artifacts import KAFKA_VERSION, PeerMissing
-from chart import draw
-from comparison import KAFKA, OURS, Comparison, comparisons_of, document, reason_of
-from kafka import Kafka, kafka
-from latency import latency
-from pages import conditions, reasons, table
 from pyspark import __version__ as SPARK_VERSION
-from quiet import BUSY_CORES_MAX, Others, look_around, pin_cores
-from reading import filtered, large_bodies, newest_rows, queue_counts, reads, standard
-from results import machine
 from rich.console import Console
-from session import THREADS, session
-from sizes import QUICK, Sizes, chosen, size_options
-from topics import Stage
-from transport import transport
-from writing import writes
+
+from bench.alone import measure_alone
+from bench.apart import cold, memory
+from bench.artifacts import KAFKA_VERSION, PeerMissing
+from bench.chart import draw
+from bench.comparison import KAFKA, OURS, Comparison, comparisons_of, document, reason_of
+from bench.kafka import Kafka, kafka
+from bench.latency import latency
+from bench.pages import conditions, reasons, table
+from bench.quiet import BUSY_CORES_MAX, Others, look_around, pin_cores
+from bench.reading import filtered, large_bodies, newest_rows, queue_counts, reads, standard
+from bench.results import machine
+from bench.session import THREADS, session
+from bench.sizes import QUICK, Sizes, chosen, size_options
+from bench.topics import Stage
+from bench.transport import transport
+from bench.writing import writes
 
 RESULTS = Path(__file__).with_name("results")
 CHART = Path(__file__).parents[1] / "docs" / "images" / "performance.svg"

@@ -6,8 +6,9 @@ import tempfile
 import time
 from typing import NamedTuple
 
-from comparison import Mismeasured
 from pyspark.sql import DataFrame
+
+from bench.comparison import Mismeasured
 
 _READ_S_MAX = 1800
 """No read of a benchmark takes nearly as long."""

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from comparison import CEILING, KAFKA, OURS, Mismeasured, reason_of
-from kafka import Kafka
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from ready import published, rows_of_a_batch
-from servers import broker
-from sizes import Sizes
 
+from bench.comparison import CEILING, KAFKA, OURS, Mismeasured, reason_of
+from bench.kafka import Kafka
+from bench.ready import published, rows_of_a_batch
+from bench.servers import broker
+from bench.sizes import Sizes
 from rmqpull_client.connection import Connection
 from rmqpull_client.transports.choice import connect
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
-from comparison import OURS, Comparison, Mismeasured, measure
-from flight import get
-from servers import Server, peer_server
-from topics import NAME, Stage, Topic, evenly
-
+from bench.comparison import OURS, Comparison, Mismeasured, measure
+from bench.flight import get
+from bench.servers import Server, peer_server
+from bench.topics import NAME, Stage, Topic, evenly
 from pyspark_rmqpull.schema import ROW_SCHEMA
 from pyspark_rmqpull.worker import settle
 from rmqpull_client.connection import Connection
@@ -19,7 +17,7 @@ from rmqpull_client.transports.choice import connect
 from rmqpull_proto.columns import PULL_SCHEMA
 
 FLIGHT = "Arrow Flight"
-_SERVER = Path(__file__).with_name("flight.py")
+_SERVER = "bench.flight"
 _SELECTIONS = (
     ("wire-default-row", "wire alone, default row", ROW_SCHEMA.fieldNames()),
     ("wire-body", "wire alone, body only", ["body"]),

@@ -9,13 +9,14 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from comparison import KAFKA, OURS, Comparison, Mismeasured, contain_failure, measure
-from kafka import Kafka
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from results import Aim
-from servers import broker
-from topics import Stage, of_kafka, ours
+
+from bench.comparison import KAFKA, OURS, Comparison, Mismeasured, contain_failure, measure
+from bench.kafka import Kafka
+from bench.results import Aim
+from bench.servers import broker
+from bench.topics import Stage, of_kafka, ours
 
 AT_LEAST_ONCE = f"{OURS}, at least once"
 KAFKA_TOPIC = "written"

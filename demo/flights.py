@@ -1,4 +1,4 @@
-"""Real flights through the broker into Spark: `make demo`, or this file where rmqpull[spark,demo] is installed.
+"""Real flights through the broker into Spark: `make demo`, or `python -m demo.flights` with rmqpull[spark,demo].
 
 The story from top to bottom: start a broker, publish a year of flights, stream them into Parquet while the broker and
 the job are killed on the way, verify the result, show it. Exit code 0 when everything is as it should be, 1 when not.
@@ -11,18 +11,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import checkpoint
 import click
-import flights_data
 import pyarrow as pa
 import pyarrow.feather
-import report
-import verify
-from places import Places, Unusable
-from processes import Children, ProcessFailed, Signals
-from screen import Screen
-from streaming import Job, Run, Supervisor
 
+from demo import checkpoint, flights_data, report, verify
+from demo.places import Places, Unusable
+from demo.processes import Children, ProcessFailed, Signals
+from demo.screen import Screen
+from demo.streaming import Job, Run, Supervisor
 from rmqpull_broker.testing import BrokerProcess, BrokerProcessError
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import RmqpullError
@@ -96,9 +93,9 @@ class Story:
         """The rows, and what Spark makes of them per carrier."""
         self.screen.step(4, "Is it right? The result, read by a new Spark session, against the file")
         rows, summary = self.places.work / "rows.arrow", self.places.work / "summary.arrow"
-        script = str(Path(__file__).with_name("result_job.py"))
         arguments = ["--result", str(self.places.result), "--rows", str(rows), "--summary", str(summary)]
-        child = self.children.start("reader of the result", [sys.executable, script, *arguments], self.places.job_log)
+        command = [sys.executable, "-m", "demo.result_job", *arguments]
+        child = self.children.start("reader of the result", command, self.places.job_log)
         if code := child.wait(RESULT_SECONDS_MAX):
             raise ProcessFailed(f"The reader of the result ended with exit code {code}.{child.last_words()}")
         return pa.feather.read_table(str(rows)), pa.feather.read_table(str(summary))

@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import StrMethodFormatter
 from rich.table import Table
 from rich.text import Text
-from streaming import Outage, Run
+
+from demo.streaming import Outage, Run
 
 BAR_CELLS = 20
 EIGHTHS = " ▏▎▍▌▋▊▉"

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import checkpoint
-from processes import Child, Children, ProcessFailed
-from screen import Bar, Screen
-
+from demo import checkpoint
+from demo.processes import Child, Children, ProcessFailed
+from demo.screen import Bar, Screen
 from rmqpull_broker.testing import BrokerProcess
 
 # A job that says nothing for so long is stuck: a JVM starts in ten seconds, and the broker may be away for thirty.
@@ -44,8 +43,7 @@ class Job:
             "--result": str(self.result),
             "--checkpoint": str(self.checkpoint),
         }
-        script = str(Path(__file__).with_name("stream_job.py"))
-        command = [sys.executable, script, *(word for option in options.items() for word in option)]
+        command = [sys.executable, "-m", "demo.stream_job", *(word for option in options.items() for word in option)]
         return self.children.start("Spark job", command, self.log)
 
     def is_writing(self) -> bool:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from checkpoint import MicroBatch
+
+from demo.checkpoint import MicroBatch
 
 # AllocateMessageQueueAveragely for eight queues and three consumers.
 AVERAGELY = ((0, 1, 2), (3, 4, 5), (6, 7))

@@ -1,7 +1,7 @@
 """The table of docs/acceptance.md: what Spark's Kafka suites hold of source and sink, and the tests that hold it here.
 
-usage: python scripts/acceptance_tables.py           writes it between its markers
-       python scripts/acceptance_tables.py --check   exits 1 when it differs
+usage: python -m scripts.acceptance_tables           writes it between its markers
+       python -m scripts.acceptance_tables --check   exits 1 when it differs
 
 A test carries the number of a case in its name (``test_case_31_…``) or in its docstring ("cases 5 and 6").
 """
@@ -13,7 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from readme_tables import ROOT, table, write_or_check
+from scripts.readme_tables import ROOT, table, write_or_check
 
 DOCUMENT = ROOT / "docs" / "acceptance.md"
 SUITES = ("client", "connector", "integration", "soak")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from limit import APACHES, MEMORY, ONE_AT_A_TIME, PROPERTIES_TOO_LARGE, WAITS, Limit
+from scripts.limit import APACHES, MEMORY, ONE_AT_A_TIME, PROPERTIES_TOO_LARGE, WAITS, Limit
 
 LIMITS_OF_CALLS = {
     "Messages, topics and groups": (

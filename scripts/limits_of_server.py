@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from limit import MEMORY, STREAM_ENDS, WAITS, Limit
+from scripts.limit import MEMORY, STREAM_ENDS, WAITS, Limit
 
 LIMITS_OF_SERVER = {
     "Storage": (

@@ -1,19 +1,15 @@
 """The figures in docs/performance.md and the chart in the README, of the run of the benchmark that is kept.
 
-usage: python scripts/performance_page.py           writes them between their markers
-       python scripts/performance_page.py --check   exits 1 when they differ
+usage: python -m scripts.performance_page           writes them between their markers
+       python -m scripts.performance_page --check   exits 1 when they differ
 """
 
 from __future__ import annotations
 
 import json
-import sys
 
-from readme_tables import ROOT, write_or_check
-
-sys.path.append(str(ROOT / "bench"))
-
-from pages import markdown  # the benchmark is a folder of programs and no package
+from bench.pages import markdown
+from scripts.readme_tables import ROOT, write_or_check
 
 RESULTS = ROOT / "bench" / "results" / "full.json"
 CHART = "![Rows per second and latency beside Spark's Kafka source and the engine's ceiling]({}images/performance.svg)"

@@ -1,7 +1,7 @@
 """The tables of docs/options.md and docs/broker.md, made from the declarations of options, flags and methods.
 
-usage: python scripts/readme_tables.py           writes them between their markers
-       python scripts/readme_tables.py --check   exits 1 when one of them differs
+usage: python -m scripts.readme_tables           writes them between their markers
+       python -m scripts.readme_tables --check   exits 1 when one of them differs
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from limits_of_calls import LIMITS_OF_CALLS
-from limits_of_server import LIMITS_OF_SERVER
+from scripts.limits_of_calls import LIMITS_OF_CALLS
+from scripts.limits_of_server import LIMITS_OF_SERVER
 
 LIMITS = {**LIMITS_OF_CALLS, **LIMITS_OF_SERVER}
 

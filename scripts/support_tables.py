@@ -1,7 +1,7 @@
 """The generated parts of docs/broker-support.md: what is served, refused, limited and preset, and what Apache does.
 
-usage: python scripts/support_tables.py           writes them between their markers
-       python scripts/support_tables.py --check   exits 1 when the document differs
+usage: python -m scripts.support_tables           writes them between their markers
+       python -m scripts.support_tables --check   exits 1 when the document differs
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
-from limit import Limit, amount
-from readme_tables import table, write_or_check
-from support_limits import LIMITS
 
 from rmqpull_broker.core import errors
 from rmqpull_broker.core.properties import Declared, declared
 from rmqpull_broker.server.grpc.registry import EXTENSIONS, MESSAGING_HANDLERS
 from rmqpull_proto import rpc
+from scripts.limit import Limit, amount
+from scripts.readme_tables import table, write_or_check
+from scripts.support_limits import LIMITS
 
 REPOSITORY = Path(__file__).parents[1]
 DOCUMENT = REPOSITORY / "docs" / "broker-support.md"

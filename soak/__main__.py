@@ -13,10 +13,10 @@ from itertools import takewhile
 from pathlib import Path
 
 import click
-from alone import keep_benchmarks_away
-from places import SHORT_LIVED_JAVA
-from processes import Children, Signals
 
+from bench.alone import keep_benchmarks_away
+from demo.places import SHORT_LIVED_JAVA
+from demo.processes import Children, Signals
 from soak.results import Summary, commit_of_code
 from soak.rounds import RoundRun
 from soak.runs import keep, write_page

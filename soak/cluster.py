@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pyspark
-from processes import Child, Children, ProcessFailed
 
+from demo.processes import Child, Children, ProcessFailed
 from soak import victims
 
 HOSTS = ("127.0.0.1", "127.0.0.2")

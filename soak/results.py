@@ -8,8 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from results import machine
-
+from bench.results import machine
 from soak.rounds import Result
 from soak.schedule import SINK, SOURCE
 

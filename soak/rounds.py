@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import checkpoint as spark_checkpoint
-from processes import Children
-
+from demo import checkpoint as spark_checkpoint
+from demo.processes import Children
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as admin
 from rmqpull_proto.rpc import ADMIN
 from soak import copied

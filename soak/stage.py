@@ -8,9 +8,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import checkpoint as spark_checkpoint
-from processes import Children, ProcessFailed
-
+from demo import checkpoint as spark_checkpoint
+from demo.processes import Children, ProcessFailed
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import BrokerProcess
 from soak import victims
@@ -84,8 +83,8 @@ class Query:
             "sink": self._sink_options(),
             "copyTopics": copy_topics(setting),
         }
-        job = str(Path(__file__).with_name("query_job.py"))
-        self._process = self._children.start("query", [sys.executable, job, json.dumps(config)], self._log)
+        command = [sys.executable, "-m", "soak.query_job", json.dumps(config)]
+        self._process = self._children.start("query", command, self._log)
         self._is_killed = self._is_running = False
 
     def _options(self, max_offsets: int | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from processes import session_members
+from demo.processes import session_members
 
 Candidates = Callable[[int], list[int]]
 """From a session to processes in it."""

@@ -29,13 +29,13 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 from hypothesis import settings
-from tests.process_guard import ProcessGuard
-from tests.spark_settings import spark_environment
-from tests.waiting import WAIT_S
 
 from rmqpull_broker.testing import BrokerProcess, Topics
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES, Method
+from tests.process_guard import ProcessGuard
+from tests.spark_settings import spark_environment
+from tests.waiting import WAIT_S
 
 # No test asserts a time, also not that of one example of a property.
 settings.register_profile("rmqpull", deadline=None)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.waiting import until, wait_until
 
 SETTINGS = Path(__file__).parents[1] / "pyproject.toml"

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable
 
 import pytest
-from comparison import (
+
+from bench.comparison import (
     CEILING,
     KAFKA,
     OURS,
@@ -17,7 +18,7 @@ from comparison import (
     measure,
     reason_of,
 )
-from results import Aim
+from bench.results import Aim
 
 
 def compared(**figures: list[float]) -> Comparison:

@@ -7,9 +7,10 @@ import random
 from collections.abc import Callable
 
 import pytest
-from gate import READS, RECORDED, ROOM, ROUNDS_MAX, ROUNDS_MIN, ROWS, Rounds, judge
-from sizes import QUICK
-from topics import evenly
+
+from bench.gate import READS, RECORDED, ROOM, ROUNDS_MAX, ROUNDS_MIN, ROWS, Rounds, judge
+from bench.sizes import QUICK
+from bench.topics import evenly
 
 CEILING_S, OURS_S = 2.0, 2.6
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chart import draw
-from comparison import CEILING, KAFKA, OURS, Comparison, document
-from pages import NOT_MEASURED, markdown, rows
-from results import Aim
+from bench.chart import draw
+from bench.comparison import CEILING, KAFKA, OURS, Comparison, document
+from bench.pages import NOT_MEASURED, markdown, rows
+from bench.results import Aim
 
 READ = Comparison(
     "stream-body",

@@ -16,19 +16,19 @@ from typing import Any
 
 import click
 import pytest
-from artifacts import Artifact
-from comparison import CEILING, KAFKA, OURS, Comparison, comparisons_of
-from latency import percentile
-from probe import JVM, SOURCE, WORKER, descendants, kind_of
-from quiet import BUSY_CORES_MAX, tree_cpu_s
-from ready import published, row_batch, rows_of_a_batch
 from rich.console import Console
-from session import KafkaSource
-from sizes import QUICK, Numbers, chosen
-from suite import measured, refuse_a_busy_machine
-from topics import Stage, evenly, newest
-from writing import AT_LEAST_ONCE, writes
 
+from bench.artifacts import Artifact
+from bench.comparison import CEILING, KAFKA, OURS, Comparison, comparisons_of
+from bench.latency import percentile
+from bench.probe import JVM, SOURCE, WORKER, descendants, kind_of
+from bench.quiet import BUSY_CORES_MAX, tree_cpu_s
+from bench.ready import published, row_batch, rows_of_a_batch
+from bench.session import KafkaSource
+from bench.sizes import QUICK, Numbers, chosen
+from bench.suite import measured, refuse_a_busy_machine
+from bench.topics import Stage, evenly, newest
+from bench.writing import AT_LEAST_ONCE, writes
 from pyspark_rmqpull.schema import ROW_SCHEMA
 
 ROOT = Path(__file__).parents[2]
@@ -119,10 +119,10 @@ def test_processes_that_a_process_started_are_found_and_one_that_has_ended_has_n
 def test_writes_that_kept_another_number_of_rows_have_no_figure(surplus: int, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = QUICK.written_rows * (QUICK.runs + 1)
     counts = {"exactly-once": wanted + surplus, "at-least-once": wanted}
-    monkeypatch.setattr("writing.broker", lambda *_: nullcontext(SimpleNamespace(endpoints="")))
-    monkeypatch.setattr("writing._rows", lambda *_: None)
-    monkeypatch.setattr("writing._rate", lambda *_: 1.0)
-    monkeypatch.setattr("writing.ours", lambda *_, topic: SimpleNamespace(count=lambda: counts[topic]))
+    monkeypatch.setattr("bench.writing.broker", lambda *_: nullcontext(SimpleNamespace(endpoints="")))
+    monkeypatch.setattr("bench.writing._rows", lambda *_: None)
+    monkeypatch.setattr("bench.writing._rate", lambda *_: 1.0)
+    monkeypatch.setattr("bench.writing.ours", lambda *_, topic: SimpleNamespace(count=lambda: counts[topic]))
     spark: Any = SimpleNamespace(read=None)
     (comparison,) = writes(Stage(spark, QUICK))
     assert comparison.figures.keys() == {AT_LEAST_ONCE}
@@ -137,8 +137,8 @@ def failing_kafka() -> Any:
 
 
 def test_a_topic_that_kafka_cannot_fill_can_still_be_read_by_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topics.broker", lambda *_: nullcontext(SimpleNamespace(endpoints="127.0.0.1:1")))
-    monkeypatch.setattr("topics.fill", lambda *_: None)
+    monkeypatch.setattr("bench.topics.broker", lambda *_: nullcontext(SimpleNamespace(endpoints="127.0.0.1:1")))
+    monkeypatch.setattr("bench.topics.fill", lambda *_: None)
     spark: Any = None
     with Stage(spark, QUICK, kafka=failing_kafka()).topic(8, 8, 100) as topic:
         assert topic.contenders(is_stream=True).keys() == {OURS, CEILING}
@@ -153,9 +153,9 @@ def test_a_work_that_fails_is_a_line_and_the_next_work_is_measured(monkeypatch: 
     def go_on(_: Stage) -> Iterator[Comparison]:
         yield Comparison("second", "second", "s", figures={OURS: [2.0]})
 
-    monkeypatch.setattr("suite.WORKS", {"reads": fail, "latency": go_on})
+    monkeypatch.setattr("bench.suite.WORKS", {"reads": fail, "latency": go_on})
     opened = SimpleNamespace(spark=None, kafka_source=KafkaSource(missing="it was left out"))
-    monkeypatch.setattr("suite.session", lambda **_: nullcontext(opened))
+    monkeypatch.setattr("bench.suite.session", lambda **_: nullcontext(opened))
     console = Console(file=StringIO())
     *_, (comparisons, done, _) = measured(QUICK, ("reads", "latency"), False, console)
     assert [(one.title, one.failed) for one in comparisons] == [
@@ -184,7 +184,7 @@ def test_processor_time_of_what_a_run_starts_is_its_own_also_when_it_has_ended()
 def test_a_run_that_is_kept_is_refused_on_a_busy_machine(
     busy_cores: float, is_kept: bool, status: int | None, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("suite.look_around", lambda: busy_cores)
+    monkeypatch.setattr("bench.suite.look_around", lambda: busy_cores)
     output = StringIO()
     console = Console(file=output, width=200)
     with pytest.raises(SystemExit) if status else nullcontext() as exit_info:
@@ -203,7 +203,8 @@ def test_a_tiny_run_measures_what_it_says_and_names_who_is_missing(tmp_path: Pat
     file = tmp_path / "figures.json"
     command = [
         sys.executable,
-        str(ROOT / "bench" / "suite.py"),
+        "-m",
+        "bench.suite",
         "--quick",
         "--without-kafka",
         "--works",

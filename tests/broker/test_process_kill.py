@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pyarrow as pa
-from tests.waiting import WAIT_S
 
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from tests.waiting import WAIT_S
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Client, Connect, Serve

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from checkpoint import MicroBatch, committed, listed_files, micro_batches, orphan_files, planned, unfinished
+
+from demo.checkpoint import MicroBatch, committed, listed_files, micro_batches, orphan_files, planned, unfinished
 
 
 def write_offsets(checkpoint: Path, batch_id: int, queues: dict[int, int], broker: str = "broker-a") -> None:

@@ -5,7 +5,8 @@ from itertools import islice
 
 import pyarrow as pa
 import pytest
-from flights_data import FLIGHT_COUNT, KEYS, carrier_summary, messages, read_airlines, read_flights
+
+from demo.flights_data import FLIGHT_COUNT, KEYS, carrier_summary, messages, read_airlines, read_flights
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from places import Places, Unusable, make_spark_home
+
+from demo.places import Places, Unusable, make_spark_home
 
 
 def test_what_an_earlier_run_left_is_replaced_and_what_is_not_ours_stays(tmp_path: Path) -> None:

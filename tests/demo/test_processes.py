@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import Child, Children, ProcessFailed, Signals, session_members
 
+from demo.processes import Child, Children, ProcessFailed, Signals, session_members
 from rmqpull_broker.testing import BrokerProcess
 
 # Like PySpark's worker daemon: a child in a process group of its own, which outlives a kill of its parent's group.

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
-from flights_data import carrier_summary, read_airlines, read_flights
-from report import BAR_CELLS, bar, carrier_table, draw
 from rich.console import Console
-from streaming import Outage, Run
+
+from demo.flights_data import carrier_summary, read_airlines, read_flights
+from demo.report import BAR_CELLS, bar, carrier_table, draw
+from demo.streaming import Outage, Run
 
 
 @pytest.mark.parametrize(

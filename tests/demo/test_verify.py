@@ -3,9 +3,10 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from checkpoint import MicroBatch
-from flights_data import carrier_summary, read_flights
-from verify import (
+
+from demo.checkpoint import MicroBatch
+from demo.flights_data import carrier_summary, read_flights
+from demo.verify import (
     carriers_agree,
     every_flight_once,
     every_offset_once,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from acceptance_tables import CASES, DOCUMENT, LIMITED, TABLES, cases_in, claims, proofs
-from readme_tables import with_tables
+
+from scripts.acceptance_tables import CASES, DOCUMENT, LIMITED, TABLES, cases_in, claims, proofs
+from scripts.readme_tables import with_tables
 
 
 def test_every_case_is_told() -> None:

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from limit import PACKAGE, amount
-from readme_tables import with_tables
-from support_limits import INTERNAL, LIMITS
-from support_tables import DOCUMENT, REASONS, REPOSITORY, TABLES, deviating_properties
 
 from rmqpull_proto import rpc
+from scripts.limit import PACKAGE, amount
+from scripts.readme_tables import with_tables
+from scripts.support_limits import INTERNAL, LIMITS
+from scripts.support_tables import DOCUMENT, REASONS, REPOSITORY, TABLES, deviating_properties
 
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 PROOFS = re.findall(r"^\| (.*?) \| .*`([\w/]+\.py)::(\w+)` \|$", TEXT, re.MULTILINE)

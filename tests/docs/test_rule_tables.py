@@ -7,8 +7,6 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from tests.broker.core.pulling.test_checks import ANSWERS, FAQ
-from tests.docs.test_rules import SECTIONS, number_of
 
 from rmqpull_broker.core.errors import IllegalFilterExpression
 from rmqpull_broker.core.filters.java_values import NotComparable
@@ -17,6 +15,8 @@ from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.properties import BrokerProperties, declared, level_delays_ms
 from rmqpull_broker.core.pulling.answers import CLIENT_STATUSES, PULL_ANSWERS, PullStatus
 from rmqpull_broker.core.state.names import system_topics
+from tests.broker.core.pulling.test_checks import ANSWERS, FAQ
+from tests.docs.test_rules import SECTIONS, number_of
 
 
 def table(section: str, first_column: str) -> list[list[str]]:

@@ -21,9 +21,8 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rpc import MESSAGING
 
 if TYPE_CHECKING:
-    from tests.conftest import StartBroker
-
     from rmqpull_broker.testing import BrokerProcess
+    from tests.conftest import StartBroker
 
 TIMEOUT_MS = 60_000
 WAIT_S = 240

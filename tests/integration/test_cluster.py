@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+
+from rmqpull_client.connection import Connection
+from rmqpull_client.transports.choice import connect
 from tests.integration.processes import (
     SPARK_BIN,
     SparkProcess,
@@ -21,9 +24,6 @@ from tests.integration.processes import (
     python_without_rmqpull,
     zip_of_connector,
 )
-
-from rmqpull_client.connection import Connection
-from rmqpull_client.transports.choice import connect
 
 if TYPE_CHECKING:
     from tests.conftest import StartBroker

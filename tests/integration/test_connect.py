@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from tests.integration.processes import SPARK_BIN, SparkProcesses, free_port, python_without_rmqpull
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.transports.choice import connect
+from tests.integration.processes import SPARK_BIN, SparkProcesses, free_port, python_without_rmqpull
 
 if TYPE_CHECKING:
     from tests.conftest import StartBroker

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
+
 from tests.waiting import WAIT_S
 
 if TYPE_CHECKING:

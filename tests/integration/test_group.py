@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from tests.waiting import WAIT_S
 
 from pyspark_rmqpull.options.source import DERIVED_GROUP
 from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.offsets.local_file import LocalFileOffsetStore
+from tests.waiting import WAIT_S
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Queries

@@ -15,6 +15,7 @@ from rmqpull_proto.rpc import MESSAGING
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
+
     from tests.integration.conftest import Queries, Topic
 
 PAYMENTS = v2.Resource(name="payments")

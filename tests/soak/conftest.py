@@ -1,17 +1,12 @@
-"""The soak is a package beside the others, found where the repository is; it shares the demo's folder of scripts."""
+"""Processes that end with the test that started them."""
 
 import os
 import signal
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
-sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "demo")]
-
-from processes import Children, Signals  # noqa: E402 (found by the path)
+from demo.processes import Children, Signals
 
 
 @pytest.fixture

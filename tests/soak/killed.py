@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from processes import Child
-
+from demo.processes import Child
 from soak.schedule import Setting
 from soak.stage import Query
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import checkpoint as spark_checkpoint
-from processes import Children
-from tests.soak.killed import SETTING, WAIT_SECONDS_MAX, await_that
-
+from demo import checkpoint as spark_checkpoint
+from demo.processes import Children
 from rmqpull_broker.testing import RunningBroker, running_broker
 from soak.output import rows
 from soak.stage import GROUP, Query
+from tests.soak.killed import SETTING, WAIT_SECONDS_MAX, await_that
 
 
 def send(broker: RunningBroker, first: int, until: int) -> None:

@@ -7,15 +7,15 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import checkpoint as spark_checkpoint
 import pytest
-from processes import Children
-from tests.soak.killed import SETTING, WAIT_SECONDS_MAX, await_that
 
+from demo import checkpoint as spark_checkpoint
+from demo.processes import Children
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import RunningBroker, running_broker
 from soak.schedule import AT_LEAST_ONCE, EXACTLY_ONCE
 from soak.stage import COPIED, Query
+from tests.soak.killed import SETTING, WAIT_SECONDS_MAX, await_that
 
 TOPICS: dict[str, int | tuple[int, TopicType]] = {"orders": 2, COPIED: (3, TopicType.FIFO)}
 ONCE = replace(SETTING, delivery=EXACTLY_ONCE)

@@ -13,10 +13,9 @@ import rmqpull_broker
 from rmqpull_broker.cli import main
 
 if TYPE_CHECKING:
+    from rmqpull_broker.testing import RunningBroker
     from tests.broker.cli.conftest import Run, RunJson
     from tests.broker.conftest import Serve
-
-    from rmqpull_broker.testing import RunningBroker
 
 NOWHERE = "127.0.0.1:1"
 

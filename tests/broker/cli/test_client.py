@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.broker.cli.words import error_of, table_of
-
 from rmqpull_broker.cli.client import client_row
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
+from tests.broker.cli.words import error_of, table_of
 
 if TYPE_CHECKING:
     from tests.broker.cli.conftest import Run, RunJson

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.broker.cli.words import error_of
 
 from rmqpull_broker.cli import main
+from tests.broker.cli.words import error_of
 
 if TYPE_CHECKING:
     from tests.broker.cli.conftest import Run, RunJson

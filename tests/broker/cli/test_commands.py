@@ -22,9 +22,8 @@ from rmqpull_broker.cli.commands import Example
 from rmqpull_broker.testing import running_broker
 
 if TYPE_CHECKING:
-    from tests.broker.cli.conftest import Run
-
     from rmqpull_broker.testing import RunningBroker
+    from tests.broker.cli.conftest import Run
 
 NOWHERE = "127.0.0.1:1"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.broker.cli.words import error_of, table_of
 
 if TYPE_CHECKING:

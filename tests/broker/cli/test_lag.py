@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.broker.cli.words import error_of, table_of
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.broker.cli.words import error_of
 
 from rmqpull_broker.cli import main
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.vfs import OsFileSystem
 from rmqpull_broker.testing import running_broker
+from tests.broker.cli.words import error_of
 
 
 def run(*arguments: str) -> Result:

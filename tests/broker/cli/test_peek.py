@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.broker.cli.words import error_of, table_of
 
 from rmqpull_broker.cli import peek
+from tests.broker.cli.words import error_of, table_of
 
 if TYPE_CHECKING:
     from tests.broker.cli.conftest import Run, RunJson

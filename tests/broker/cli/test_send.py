@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.broker.cli.words import error_of, table_of
 
 from rmqpull_broker.cli import send
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import running_broker
+from tests.broker.cli.words import error_of, table_of
 
 if TYPE_CHECKING:
     from tests.broker.cli.conftest import Run, RunJson

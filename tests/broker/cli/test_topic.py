@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.broker.cli.words import error_of, table_of
 
 from rmqpull_broker.cli.topic import perm_text
+from tests.broker.cli.words import error_of, table_of
 
 if TYPE_CHECKING:
     from tests.broker.cli.conftest import Run, RunJson

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 import pytest
-from tests.waiting import until
 
 from rmqpull_broker.assembly import new_topics, open_broker
 from rmqpull_broker.config import Address, BrokerConfig, parse_topic
@@ -45,6 +44,7 @@ from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Client, Connect, Conversation

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-from tests.waiting import until
 
 from rmqpull_broker.server import app
 from rmqpull_broker.server.handlers.columns import pulling as column_pulling
@@ -17,6 +16,7 @@ from rmqpull_broker.server.runtime.service import Service
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.broker.server.conftest import Play, Stage

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-from tests.waiting import wait_until
 
 from rmqpull_broker.core.errors import BadRequest, TopicNotFound
 from rmqpull_broker.core.model import Message, TopicType
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.broker.conftest import Connect

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.client.allocation.tables import queues, shares
 
 from rmqpull_client.allocation.machine_room import ByMachineRoom, MachineRoomNearby, MachineRoomResolver
 from rmqpull_client.allocation.strategies import Averagely, AveragelyByCircle, Strategy
 from rmqpull_client.model import MessageQueue
+from tests.client.allocation.tables import queues, shares
 
 
 def in_room(broker_name: str, count: int) -> list[MessageQueue]:

@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.client.allocation.tables import queues
 
 from rmqpull_client.allocation.machine_room import ByMachineRoom, MachineRoomNearby, MachineRoomResolver
 from rmqpull_client.allocation.strategies import (
@@ -19,6 +18,7 @@ from rmqpull_client.allocation.strategies import (
     make_consumer_ids,
 )
 from rmqpull_client.model import MessageQueue
+from tests.client.allocation.tables import queues
 
 NEARBY = MachineRoomNearby(Averagely(), MachineRoomResolver())
 CHECKING = [Averagely(), AveragelyByCircle(), ConsistentHash(), ByMachineRoom(frozenset({"r1"})), NEARBY]

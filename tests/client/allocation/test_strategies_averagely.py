@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.client.allocation.tables import queues, shares
 
 from rmqpull_client.allocation.strategies import Averagely, AveragelyByCircle
 from rmqpull_client.model import MessageQueue
+from tests.client.allocation.tables import queues, shares
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.client.allocation.tables import queues, written
 
 from rmqpull_client.allocation.strategies import ByConfig
 from rmqpull_client.model import MessageQueue
+from tests.client.allocation.tables import queues, written
 
 ALL = queues(4, "b")
 ELSEWHERE = [MessageQueue("orders", "zz", 9)]

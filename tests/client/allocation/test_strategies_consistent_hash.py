@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.client.allocation.tables import written
 
 from rmqpull_client.allocation.strategies import ConsistentHash, hash_text
 from rmqpull_client.model import MessageQueue
+from tests.client.allocation.tables import written
 
 
 @pytest.mark.parametrize(

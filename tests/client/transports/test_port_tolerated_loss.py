@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.client.transports.test_port import numbered
 
 from rmqpull_client.loss import Loss
 from rmqpull_client.model import MessageQueue, QueueRange
+from tests.client.transports.test_port import numbered
 
 if TYPE_CHECKING:
     from tests.client.conftest import Serve

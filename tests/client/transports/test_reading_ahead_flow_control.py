@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from tests.client.transports.test_port import GROUP, everything, numbered, queue, rows
 
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.connection import Connection
@@ -22,6 +21,7 @@ from rmqpull_client.flow import MIB, Flow, InFlight
 from rmqpull_client.model import MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.port import QueueRows
+from tests.client.transports.test_port import GROUP, everything, numbered, queue, rows
 
 if TYPE_CHECKING:
     from tests.client.conftest import Serve

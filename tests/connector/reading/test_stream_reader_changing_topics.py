@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.connector.reading.test_stream_reader import ALL, IDLE, LIMITED, named, planned, reader
 
 from pyspark_rmqpull.options.source import SourceOptions
 from pyspark_rmqpull.reading.stream_reader import RmqpullStreamReader
 from pyspark_rmqpull.schema import ROW_SCHEMA
 from rmqpull_client.errors import DataLoss, OptionError
 from rmqpull_client.model import Bounds, MessageQueue, TopicBounds
+from tests.connector.reading.test_stream_reader import ALL, IDLE, LIMITED, named, planned, reader
 
 if TYPE_CHECKING:
     from tests.connector.conftest import FakeClient

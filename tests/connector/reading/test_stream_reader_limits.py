@@ -7,7 +7,6 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.connector.reading.test_stream_reader import ALL, IDLE, LIMITED, named, offset, planned
 
 from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.options.source import SourceOptions
@@ -15,6 +14,7 @@ from pyspark_rmqpull.reading.stream_reader import RmqpullStreamReader
 from pyspark_rmqpull.schema import ROW_SCHEMA
 from rmqpull_client.errors import BrokerUnavailable, OptionError
 from rmqpull_client.model import Bounds, MessageQueue
+from tests.connector.reading.test_stream_reader import ALL, IDLE, LIMITED, named, offset, planned
 
 if TYPE_CHECKING:
     from tests.connector.conftest import FakeClient, ManualClock

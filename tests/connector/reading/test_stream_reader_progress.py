@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
-from tests.connector.reading.test_stream_reader import ALL, IDLE, named, offset, reader
 
 from pyspark_rmqpull.options.source import SourceOptions
 from pyspark_rmqpull.reading.stream_reader import RmqpullStreamReader
 from pyspark_rmqpull.schema import ROW_SCHEMA
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import Bounds, MessageQueue, TopicBounds
+from tests.connector.reading.test_stream_reader import ALL, IDLE, named, offset, reader
 
 if TYPE_CHECKING:
     from tests.connector.conftest import FakeClient, ManualClock

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.waiting import wait_until
 
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink import deliveries
@@ -18,6 +17,7 @@ from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.topic_parts import PartedRows
 from rmqpull_client.errors import BrokerUnavailable, RequestRefused, RmqpullError
 from rmqpull_client.transports.grpc.producer import Producer, TransactionId
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.connector.sink.conftest import FakeProducer

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
-from tests.integration.processes import WAIT_S
 
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
+from tests.integration.processes import WAIT_S
 
 KINDS = ["columns,admin,stages", "columns,admin", "none"]
 

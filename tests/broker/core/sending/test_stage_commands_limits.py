@@ -6,13 +6,13 @@ import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.broker.core.sending.test_stage_commands import BATCH, WRITE, finish, hand_over
 
 from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.sending.stage_commands import drop
 from rmqpull_broker.core.state.facts import CallStaged
 from rmqpull_broker.core.state.stages import CALL_BYTES, Stages
+from tests.broker.core.sending.test_stage_commands import BATCH, WRITE, finish, hand_over
 
 if TYPE_CHECKING:
     from tests.broker.core.conftest import Desk

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.broker.core.sending.test_stage_commands import BATCH, bodies, finish, hand_over, store_call
 
 from rmqpull_broker.core.admin.topics import delete_topic, put_topic
 from rmqpull_broker.core.errors import (
@@ -25,6 +24,7 @@ from rmqpull_broker.core.model import PERM_READ, TopicConfig, TopicType
 from rmqpull_broker.core.sending.sender import Published, TopicPart
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, stage
 from rmqpull_broker.core.state.draft import Draft
+from tests.broker.core.sending.test_stage_commands import BATCH, bodies, finish, hand_over, store_call
 
 if TYPE_CHECKING:
     from tests.broker.core.conftest import Desk

@@ -15,10 +15,9 @@ from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 
 if TYPE_CHECKING:
+    from rmqpull_broker.testing import RunningBroker
     from tests.broker.conftest import Client, Connect
     from tests.broker.server.conftest import Parkings
-
-    from rmqpull_broker.testing import RunningBroker
 
 SINGLE = v2.MessageQueue(topic=v2.Resource(name="single"))
 

@@ -18,6 +18,7 @@ from rmqpull_proto import rpc
 
 if TYPE_CHECKING:
     import grpc
+
     from tests.broker.conftest import Client
     from tests.broker.server.conftest import Play, Stage
 

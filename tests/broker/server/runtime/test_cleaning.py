@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.waiting import until
 
 from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.errors import ServiceNotAvailable
@@ -27,6 +26,7 @@ from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import DiskStorage, StorageOptions
 from rmqpull_broker.testing import RunningBroker, running_broker
+from tests.waiting import until
 
 HOUR_MS = 3_600_000
 TOPICS: Any = {"later": (1, TopicType.DELAY), "payments": (1, TopicType.TRANSACTION), "orders": 1}

@@ -8,7 +8,6 @@ from functools import partial
 
 import pyarrow as pa
 import pytest
-from tests.waiting import until
 
 from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.errors import ServiceNotAvailable
@@ -25,6 +24,7 @@ from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.stage_work import RETRY_MS, TIMEOUT_MS, StageWork
 from rmqpull_broker.store.memory_storage import MemoryStorage
+from tests.waiting import until
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 BATCH, WRITE = BatchId("query", 7), BatchId("write", None)

@@ -10,10 +10,9 @@ from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 if TYPE_CHECKING:
+    from rmqpull_broker.testing import RunningBroker
     from tests.broker.conftest import Client, Connect
     from tests.broker.server.conftest import Introduce
-
-    from rmqpull_broker.testing import RunningBroker
 
 FIRST, SECOND = (v1.Queue(topic="orders", broker_name="broker-a", queue_id=number) for number in range(2))
 

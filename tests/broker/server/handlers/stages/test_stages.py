@@ -18,9 +18,8 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2
 from rmqpull_proto.rmqpull.v1 import stages_pb2 as rpc
 
 if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect
-
     from rmqpull_broker.testing import RunningBroker
+    from tests.broker.conftest import Client, Connect
 
 BATCH = rpc.Transaction(id="query", batch_id=7)
 MINUTE_MS = 60_000

@@ -1,0 +1,1 @@
+"""Programs that write the generated parts of README and docs: ``make readme``."""
