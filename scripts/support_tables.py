@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from rmqpull_broker.core import errors
-from rmqpull_broker.core.properties import Declared, declared
+from rmqpull_broker.core.properties import Declared, list_declared
 from rmqpull_broker.server.grpc.registry import EXTENSIONS, MESSAGING_HANDLERS
 from rmqpull_proto import rpc
 from scripts.limit import Limit, amount
@@ -145,7 +145,7 @@ def limits() -> str:
 
 def deviating_properties() -> list[Declared]:
     """Properties whose default is not Apache's, by name."""
-    return sorted((entry for entry in declared() if entry.deviation), key=lambda entry: entry.name)
+    return sorted((entry for entry in list_declared() if entry.deviation), key=lambda entry: entry.name)
 
 
 def presets() -> str:

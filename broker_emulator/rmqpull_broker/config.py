@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import TopicType
-from rmqpull_broker.core.properties import BrokerProperties, changes_nothing, declared
+from rmqpull_broker.core.properties import BrokerProperties, explain_no_effect, list_declared
 from rmqpull_broker.core.state.names import check_topic_name
 
 BROKER_NAMES = ("broker-a",)
@@ -154,13 +154,13 @@ def parse_property(text: str) -> tuple[str, bool | int | str]:
     name, equals, value = text.partition("=")
     if not equals:
         raise SettingError(f"{text!r} is no property: expected NAME=VALUE, as fileReservedTime=48")
-    known = {prop.name: prop for prop in declared()}
+    known = {prop.name: prop for prop in list_declared()}
     if name not in known:
         near = nearest(name, (prop.name for prop in known.values() if not prop.idle))
         raise SettingError(f"no property is called {name!r}" + (f". Did you mean {near!r}?" if near else ""))
     prop = known[name]
     if prop.idle:
-        raise SettingError(f"property {changes_nothing(name, prop.idle)}")
+        raise SettingError(f"property {explain_no_effect(name, prop.idle)}")
     parsed = _property_value(name, value, type(prop.default))
     try:
         prop.check(parsed)
@@ -171,9 +171,9 @@ def parse_property(text: str) -> tuple[str, bool | int | str]:
 
 def check_properties(properties: BrokerProperties) -> None:
     """Raises SettingError for properties that change nothing on a running broker and are not at their default."""
-    for prop in declared():
+    for prop in list_declared():
         if prop.idle and getattr(properties, prop.field) != prop.default:
-            raise SettingError(f"property {changes_nothing(prop.name, prop.idle)}")
+            raise SettingError(f"property {explain_no_effect(prop.name, prop.idle)}")
 
 
 def _property_value(name: str, text: str, kind: type) -> bool | int | str:

@@ -12,7 +12,7 @@ from rmqpull_broker.core.errors import IllegalFilterExpression
 from rmqpull_broker.core.filters.java_values import NotComparable
 from rmqpull_broker.core.filters.sql92_grammar import parse
 from rmqpull_broker.core.model import GroupConfig
-from rmqpull_broker.core.properties import BrokerProperties, declared, level_delays_ms
+from rmqpull_broker.core.properties import BrokerProperties, list_declared, parse_level_delays
 from rmqpull_broker.core.pulling.answers import CLIENT_STATUSES, PULL_ANSWERS, PullStatus
 from rmqpull_broker.core.state.names import system_topics
 from tests.broker.core.pulling.test_checks import ANSWERS, FAQ
@@ -101,7 +101,7 @@ def test_broker_properties_have_the_page_s_defaults_or_say_that_they_differ() ->
     cells = map(unquoted, chain.from_iterable(table("3.9.5", "property")))
     told = {name: default.partition(" (")[0] for name, default in zip(cells, cells, strict=True)}
     assert told.pop("slaveReadEnable") == "false"  # no broker here is a slave
-    ours = {prop.name: prop for prop in declared()}
+    ours = {prop.name: prop for prop in list_declared()}
     assert ours.keys() - told.keys() == {"retentionBytes"}
     spelled = {"messageDelayLevel": "see 3.14.1", "mappedFileSizeCommitLog": "1 GiB", "fileReservedTime": "72 h"}
     differing = {name for name, default in told.items() if spelled.get(name, _text(ours[name].default)) != default}
@@ -115,7 +115,7 @@ def _text(value: Any) -> str:
 def test_delay_levels_are_those_of_the_page() -> None:
     levels = BrokerProperties().message_delay_level
     assert f"`{levels}`" in SECTIONS[3, 14, 1].replace("\n ", "")
-    assert len(level_delays_ms(levels)) == 18
+    assert len(parse_level_delays(levels)) == 18
 
 
 PROPERTIES = dict(re.findall(r"(\w+) = `([^`]+)`", SECTIONS[3, 13, 4].partition("|")[0]))

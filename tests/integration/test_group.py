@@ -228,7 +228,7 @@ def test_a_broadcasting_group_is_found_in_its_file_by_the_next_query_and_by_batc
 def has_been_missed(orders: RunningBroker, extensions: str) -> Callable[[], bool]:
     """Whether a topic was looked for twice: who does not wait for it has given up after the first time."""
     looks = orders.faults.delay({"columns": "QueryBounds", "none": "QueryRoute"}[extensions], 1, times=None)
-    return lambda: next(report.struck for report in orders.faults.reports() if report.rule_id == looks) >= 2
+    return lambda: next(report.injected for report in orders.faults.reports() if report.rule_id == looks) >= 2
 
 
 def test_a_stream_waits_for_its_topic(

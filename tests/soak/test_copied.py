@@ -10,7 +10,7 @@ import pyarrow as pa
 from rmqpull_broker.core.model import BodyEncoding, Message
 from rmqpull_broker.core.sending.sender import Published
 from rmqpull_broker.core.sending.stage_commands import drop, stage
-from rmqpull_broker.core.state.facts import BatchId
+from rmqpull_broker.core.state.facts import TransactionId
 from rmqpull_broker.testing import running_broker
 from soak.copied import open_stages, rows
 from soak.ledger import digest_of
@@ -42,7 +42,7 @@ def test_rows_of_several_topics_are_found_and_others_are_not(tmp_path: Path) -> 
 
 
 def test_stages_are_open_until_they_end(tmp_path: Path) -> None:
-    batch = BatchId("query", 1)
+    batch = TransactionId("query", 1)
     published = Published("copied", pa.record_batch({"body": [b"x"]}), "client")
     with running_broker({"copied": 1}, data_dir=str(tmp_path)) as broker:
         broker.change(lambda draft: stage(draft, broker._server.sender, batch, "a", 0, published, 0))

@@ -24,7 +24,7 @@ _INT_MAX = (1 << 31) - 1
 NOT_SERVED = "Apache's remoting protocol, which is not served"
 
 
-def level_delays_ms(levels: str) -> list[int]:
+def parse_level_delays(levels: str) -> list[int]:
     """The delay of each level, from level 1 on. Raises ValueError for a text that is not like ``1s 5m 2h``."""
     delays = [_delay_ms(level) for level in levels.split()]
     if not 1 <= len(delays) <= QUEUES_MAX:
@@ -116,7 +116,7 @@ class BrokerProperties:
     )
     max_message_size: int = _property(4_194_304, "bytes", "The largest body.", least=1)
     message_delay_level: str = _property(
-        DELAY_LEVELS, "durations", "The delay of each level, from level 1 on.", check=level_delays_ms
+        DELAY_LEVELS, "durations", "The delay of each level, from level 1 on.", check=parse_level_delays
     )
     timer_wheel_enable: bool = _property(True, "", "Whether messages may have an arbitrary delivery time.")
     timer_max_delay_sec: int = _property(
@@ -154,7 +154,7 @@ class BrokerProperties:
     )
 
     def __post_init__(self) -> None:
-        for prop in declared():
+        for prop in list_declared():
             prop.check(getattr(self, prop.field))
 
 
@@ -186,12 +186,12 @@ class Declared(NamedTuple):
 _DECLARED = ("unit", "doc", "deviation", "idle", "least", "most", "check")
 
 
-def settable() -> list[Declared]:
+def list_settable() -> list[Declared]:
     """The properties that change something on a running broker, in the order of their declaration."""
-    return [prop for prop in declared() if not prop.idle]
+    return [prop for prop in list_declared() if not prop.idle]
 
 
-def declared() -> list[Declared]:
+def list_declared() -> list[Declared]:
     """All properties, in the order of their declaration."""
     return [
         Declared(_camel_case(f.name), f.name, f.default, *map(f.metadata.__getitem__, _DECLARED))
@@ -200,7 +200,7 @@ def declared() -> list[Declared]:
     ]
 
 
-def changes_nothing(name: str, why: str) -> str:
+def explain_no_effect(name: str, why: str) -> str:
     """What a setting without effect is refused with."""
     return f"{name} changes nothing on this broker: {why}; leave it out"
 

@@ -15,7 +15,7 @@ from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.pulling.parking import HoldingRules
+from rmqpull_broker.core.pulling.parking import PollingRules
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.sending.transactions import TransactionCheck
@@ -208,5 +208,5 @@ class BrokerServer:
         return ending.done()
 
 
-def _holding_rules(properties: BrokerProperties) -> HoldingRules:
-    return HoldingRules(properties.long_polling_enable, properties.short_polling_time_mills)
+def _holding_rules(properties: BrokerProperties) -> PollingRules:
+    return PollingRules(properties.long_polling_enable, properties.short_polling_time_mills)

@@ -11,7 +11,7 @@ from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
 from rmqpull_broker.core.state.names import DELAY_TOPICS
 from rmqpull_broker.core.state.ports import Job, LogRange, RetentionLimits, Snapshotted
-from rmqpull_broker.core.state.retention import ClosedSegment, kept_from
+from rmqpull_broker.core.state.retention import ClosedSegment, find_cut
 from rmqpull_broker.store.log.commit_log import SEGMENT_BYTES, CommitLog, Recovery
 from rmqpull_broker.store.log.replaying import no_search_for_cycles
 from rmqpull_broker.store.log.segments import CorruptLog
@@ -218,7 +218,7 @@ class DiskStorage:
         closed = self._closed_segments()
         if self._lack_of_room() is not None:  # what waits is to be stored again in what is left: one segment at a time
             closed = closed[:1]
-        self._cut = kept_from(closed, self._applied_until, limits, now_ms)
+        self._cut = find_cut(closed, self._applied_until, limits, now_ms)
         return None if self._cut is None else store.min_offsets_at(self._cut)
 
     def _closed_segments(self) -> list[ClosedSegment]:

@@ -86,7 +86,7 @@ def test_a_fault_that_holds_nobody_is_released_in_vain(run: Run) -> None:
         (["--fail", "BUSY"], 2, "'BUSY' is no status code of apache.rocketmq.v2"),
         (["--delay", "soon"], 2, "'soon' is no duration: expected numbers with ms, s, m, h or d"),
         (["Pull", "--drop"], 1, "no RPC 'Pull' can go wrong"),
-        (["--queue", "1", "--drop"], 1, "names the topic too"),
+        (["--queue", "1", "--drop"], 1, "must name the topic too"),
     ],
 )
 def test_a_fault_that_makes_no_sense_is_refused(run: Run, arguments: list[str], exit_code: int, sentence: str) -> None:

@@ -14,7 +14,7 @@ from rmqpull_broker.core.admin.groups import put_group
 from rmqpull_broker.core.admin.topics import create_topic, put_topic
 from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData, ConsumeType, MessageModel
 from rmqpull_broker.core.clients.registries import ConsumerRegistry
-from rmqpull_broker.core.clients.subscriptions import FilterTable, subscription_data
+from rmqpull_broker.core.clients.subscriptions import FilterTable, make_subscription_data
 from rmqpull_broker.core.errors import IllegalFilterExpression
 from rmqpull_broker.core.filters.message_filter import parse_tags
 from rmqpull_broker.core.messages import columns
@@ -23,7 +23,7 @@ from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, Stored
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.answers import ReadRole
 from rmqpull_broker.core.pulling.checks import begin_pull
-from rmqpull_broker.core.pulling.request import PullRequest, PullSysFlag, PullVerdict, Surroundings
+from rmqpull_broker.core.pulling.request import PullContext, PullRequest, PullSysFlag, PullVerdict
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.sender import Published, Sender
 from rmqpull_broker.core.state.broker_state import BrokerState
@@ -50,7 +50,7 @@ class Desk:
         draft = Draft(self.state)
         answer = command(draft)
         draft.end_command()
-        for facts in draft.groups:
+        for facts in draft.fact_batches:
             self.state.apply(facts)
         return answer
 
@@ -156,7 +156,7 @@ class PullDesk:
         draft = Draft(self.state)
         command(draft)
         draft.end_command()
-        for facts in draft.groups:
+        for facts in draft.fact_batches:
             self.state.apply(facts)
 
     def _make(self, draft: Draft) -> None:
@@ -170,7 +170,7 @@ class PullDesk:
 
     def _send_heartbeats(self) -> None:
         for version, expression_type, expression in self.set["heartbeats"]:
-            subscription = subscription_data(self.set["subscribed_topic"], expression_type, expression, version)
+            subscription = make_subscription_data(self.set["subscribed_topic"], expression_type, expression, version)
             data = ConsumerData("readers", (subscription,), self.set["consume_type"], self.set["message_model"])
             self.registry.register(data, ClientChannel("member", "client"), self.now_ms)
 
@@ -195,13 +195,13 @@ class PullDesk:
     def pull(self, request: PullRequest | None = None, *, is_first_run: bool = True) -> tuple[PullVerdict, list[Fact]]:
         """The verdict, and the facts that hold from now on."""
         names = ("role", "leads_queue", "is_topic_forbidden", "reads_cold_data", "broadcast_offset")
-        surroundings = Surroundings("10.0.0.1", **{name: self.set[name] for name in (*names, "is_store_readable")})
+        context = PullContext("10.0.0.1", **{name: self.set[name] for name in (*names, "is_store_readable")})
         draft = Draft(self.state)
         verdict = begin_pull(
-            draft, self.registry, request or self.request(), self.now_ms, surroundings, is_first_run=is_first_run
+            draft, self.registry, request or self.request(), self.now_ms, context, is_first_run=is_first_run
         )
         draft.end_command()
-        facts = [fact for group in draft.groups for fact in group]
+        facts = [fact for group in draft.fact_batches for fact in group]
         self.state.apply(facts)
         return verdict, facts
 

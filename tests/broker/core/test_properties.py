@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from rmqpull_broker.core.properties import DELAY_LEVELS, BrokerProperties, Declared, declared, level_delays_ms
+from rmqpull_broker.core.properties import DELAY_LEVELS, BrokerProperties, Declared, list_declared, parse_level_delays
 
 
 def test_the_levels_are_durations() -> None:
-    delays = level_delays_ms(DELAY_LEVELS)
+    delays = parse_level_delays(DELAY_LEVELS)
     assert (len(delays), delays[0], delays[4], delays[-1]) == (18, 1_000, 60_000, 7_200_000)
-    assert level_delays_ms("3650d") == [3_650 * 86_400_000]
+    assert parse_level_delays("3650d") == [3_650 * 86_400_000]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,9 @@ def test_a_value_that_makes_no_sense_is_refused_by_name(values: dict[str, object
         BrokerProperties(**values)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("prop", [prop for prop in declared() if type(prop.default) is int], ids=lambda prop: prop.name)
+@pytest.mark.parametrize(
+    "prop", [prop for prop in list_declared() if type(prop.default) is int], ids=lambda prop: prop.name
+)
 def test_no_number_is_negative_or_absurd(prop: Declared) -> None:
     for value in (-1, 1 << 63):
         with pytest.raises(ValueError, match=f"property {prop.name} is {value}: expected "):

@@ -20,7 +20,7 @@ from rmqpull_broker.core.admin.topics import put_topic
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.pulling.parking import Holding, ParkedPull
+from rmqpull_broker.core.pulling.parking import ParkedPull, ParkedPulls
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.state.broker_state import BrokerState
@@ -121,21 +121,21 @@ def client(broker: RunningBroker, connect: Connect) -> Client:
 def parkings(monkeypatch: pytest.MonkeyPatch) -> Parkings:
     """Reports every pull that any broker of this process parks."""
     seen = Parkings()
-    park, remove = Holding.park, Holding.remove
+    park, remove = ParkedPulls.park, ParkedPulls.remove
 
-    def park_and_tell(holding: Holding, pull: ParkedPull, now_ms: int) -> int:
+    def park_and_tell(holding: ParkedPulls, pull: ParkedPull, now_ms: int) -> int:
         ticket = park(holding, pull, now_ms)
         seen.entered.put(pull)
         return ticket
 
-    def remove_and_tell(holding: Holding, ticket: int) -> None:
+    def remove_and_tell(holding: ParkedPulls, ticket: int) -> None:
         pull = holding._pulls.get(ticket)
         remove(holding, ticket)
         if pull is not None:
             seen.left.put(pull)
 
-    monkeypatch.setattr(Holding, "park", park_and_tell)
-    monkeypatch.setattr(Holding, "remove", remove_and_tell)
+    monkeypatch.setattr(ParkedPulls, "park", park_and_tell)
+    monkeypatch.setattr(ParkedPulls, "remove", remove_and_tell)
     return seen
 
 

@@ -13,7 +13,7 @@ from rmqpull_broker.core.clients.members import ClientChannel
 from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
 from rmqpull_broker.core.sending.send_back import SendBack
-from rmqpull_broker.core.sending.transactions import half
+from rmqpull_broker.core.sending.transactions import make_half_message
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored
 from rmqpull_broker.server.app import BrokerServer
@@ -35,7 +35,7 @@ def play(story: Callable[[BrokerServer], Awaitable[None]]) -> None:
 
 def store_half_message(draft: Draft) -> None:
     message = Message(b"a body", "an id", transactional=True, system_properties={"PGROUP": "transfers"})
-    queue, waiting = half(draft, MessageQueue("transfers", "broker-a", 0), message)
+    queue, waiting = make_half_message(draft, MessageQueue("transfers", "broker-a", 0), message)
     draft.add(RowsStored(queue, (StoredMessage(waiting, 0, 1_000_000, "store"),)))
 
 

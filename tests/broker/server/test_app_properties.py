@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from rmqpull_broker.core.model import MessageQueue, TopicType
-from rmqpull_broker.core.properties import BrokerProperties, settable
+from rmqpull_broker.core.properties import BrokerProperties, list_settable
 from rmqpull_broker.core.state.names import HALF_TOPIC
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_proto import columns
@@ -217,14 +217,14 @@ CASES = {
 
 
 def test_every_property_that_can_be_set_has_its_case() -> None:
-    assert sorted(CASES) == sorted(entry.name for entry in settable())
+    assert sorted(CASES) == sorted(entry.name for entry in list_settable())
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, case in CASES.items() for value in case.observed])
 def test_a_property_changes_what_the_broker_does(
     name: str, value: Any, connect: Connect, parkings: Parkings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case, (declared,) = CASES[name], [entry for entry in settable() if entry.name == name]
+    case, (declared,) = CASES[name], [entry for entry in list_settable() if entry.name == name]
     syncs: list[int] = []
     sync = os.fdatasync
 

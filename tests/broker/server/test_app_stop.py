@@ -43,7 +43,7 @@ def columnar_pull() -> v1.PullColumnsRequest:
     ("request_", "handlers", "begins", "code"),
     [
         (standard_pull(), pulling, "begin_pull", v2.Code.MESSAGE_NOT_FOUND),
-        (columnar_pull(), column_pulling, "begin_columns", v2.Code.OK),
+        (columnar_pull(), column_pulling, "begin_column_pull", v2.Code.OK),
     ],
     ids=["standard", "columnar"],
 )

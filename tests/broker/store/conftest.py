@@ -101,8 +101,8 @@ class Started:
                 command(draft)
                 draft.end_command()
             draft.drop_command()
-        self.write(draft.groups)
-        return draft.groups
+        self.write(draft.fact_batches)
+        return draft.fact_batches
 
     def write(self, groups: list[list[Fact]]) -> None:
         if groups:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
-from rmqpull_broker.core.sending.delays import delayed, deliver_due
+from rmqpull_broker.core.sending.delays import deliver_due, make_delayed_message
 from rmqpull_broker.core.state import retention, timetable
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import RowsStored, Settled, StillDelayed, StillWaiting
+from rmqpull_broker.core.state.facts import RowsStored, StillDelayed, StillWaiting, WaitingEnded
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.log import small_facts
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
@@ -134,7 +134,7 @@ def test_one_message_for_three_days_does_not_pin_the_log(start: type[Started]) -
     message = Message(b"last", "ID", delivery_timestamp_ms=story.now_ms + 3 * DAY_MS)
 
     def store(draft: Draft) -> None:  # a send takes no more than a day
-        queue, waiting = delayed(draft, LATER, message, story.now_ms)
+        queue, waiting = make_delayed_message(draft, LATER, message, story.now_ms)
         draft.add(RowsStored(queue, (StoredMessage(waiting, 0, story.now_ms, "host"),)))
 
     story.broker.run(store)
@@ -158,13 +158,13 @@ def test_what_an_older_release_wrote_of_delayed_messages_is_read(
     story = Story(start)
     for delay_ms in (9_000, 5_000, 7_000):
         story.send(delay_ms)
-    entries = tuple((entry.place.queue_offset, entry.due_ms, "ID") for entry in story.broker.state.delayed)
+    entries = tuple((entry.stored_at.queue_offset, entry.due_ms, "ID") for entry in story.broker.state.delayed)
     older = [StillWaiting(TIMER, entries)]
     monkeypatch.setattr(type(story.broker.state.delayed), "to_facts", lambda delayed: older)
     monkeypatch.setitem(
         small_facts.BY_FACT,
-        Settled,
-        small_facts.BY_FACT[Settled]._replace(to_json=lambda f: [f.queue, f.queue_offsets]),
+        WaitingEnded,
+        small_facts.BY_FACT[WaitingEnded]._replace(to_json=lambda f: [f.queue, f.queue_offsets]),
     )
     story.broker.snapshot()
     story.pass_time(4_500)

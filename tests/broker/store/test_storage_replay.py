@@ -29,7 +29,7 @@ from rmqpull_broker.core.sending.stage_commands import commit as commit_stages
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, check_transactions, end_transaction
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import BatchId, ColumnsStored, Fact, LostRange, RowsStored
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, LostRange, RowsStored, TransactionId
 from rmqpull_broker.core.state.ports import RetentionLimits, Span
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import StorageOptions
@@ -142,15 +142,15 @@ TIMED = st.one_of(
     st.builds(work_off, st.sampled_from([0, 40_000, 400_000])),
     st.builds(delete, st.sampled_from(TIMED_TOPICS)),
 )
-BATCHES = st.builds(BatchId, st.sampled_from(["query", "write"]), st.integers(0, 2) | st.none())
+BATCHES = st.builds(TransactionId, st.sampled_from(["query", "write"]), st.integers(0, 2) | st.none())
 
 
-def hand_over(batch: BatchId, stage_id: str, sequence: int, bodies: list[bytes]) -> Command:
+def hand_over(batch: TransactionId, stage_id: str, sequence: int, bodies: list[bytes]) -> Command:
     published = Published("orders", pa.record_batch({"body": pa.array(bodies, pa.binary())}), "client")
     return lambda sender, draft, now_ms: stage(draft, sender, batch, stage_id, sequence, published, now_ms)
 
 
-def commit_batch(batch: BatchId, named: dict[str, int]) -> Command:
+def commit_batch(batch: TransactionId, named: dict[str, int]) -> Command:
     stages = [CommittedStage(*entry) for entry in named.items()]
     return lambda sender, draft, now_ms: commit_stages(draft, batch, stages)
 
@@ -165,7 +165,7 @@ def store_staged(sender: Sender, draft: Draft, now_ms: int) -> object:
     return None
 
 
-def drop_batch(batch: BatchId) -> Command:
+def drop_batch(batch: TransactionId) -> Command:
     return lambda sender, draft, now_ms: drop(draft, batch)
 
 
@@ -369,7 +369,7 @@ def test_a_broker_knows_what_it_was_told_whatever_happens_to_it(
 
 def test_retention_passes_stages_by(start: type[Started]) -> None:
     eager = StorageOptions(segment_bytes=64, save_bytes=0, snapshot_bytes=64, free_bytes_min=0, cache_bytes=1)
-    story, batch = Story(start, eager), BatchId("query", 1)
+    story, batch = Story(start, eager), TransactionId("query", 1)
     story.act(SEEDS)
     for action in (
         [hand_over(batch, "a", 0, [b"saved"])],

@@ -78,7 +78,7 @@ def test_calls_go_wrong_on_demand(connect: Connect) -> None:
         wait_until(lambda: bool(broker.faults.kept(held)), "held")
         broker.faults.release(held)
         assert call.answer().status.code == v2.Code.OK
-        assert [report.struck for report in broker.faults.reports()] == [2, 1, 1]
+        assert [report.injected for report in broker.faults.reports()] == [2, 1, 1]
         broker.faults.clear()
         assert broker.faults.reports() == []
         with pytest.raises(BadRequest, match="no RPC 'QueryRoutes' can go wrong"):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqpull_broker.core.pulling.parking import Holding
+from rmqpull_broker.core.pulling.parking import ParkedPulls
 from rmqpull_client.errors import DataLoss, RequestRefused
 from rmqpull_client.model import Bounds, MessageQueue, QueueRange
 from rmqpull_client.transports.columnar.client import ColumnarClient
@@ -148,14 +148,14 @@ def test_only_named_columns_come(serve: Serve) -> None:
 
 
 def test_a_wait_ends_with_an_arrival_on_any_queue(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    served, parked, park = serve(queues=2), threading.Event(), Holding.park
+    served, parked, park = serve(queues=2), threading.Event(), ParkedPulls.park
 
-    def park_and_tell(holding: Holding, *arguments: Any) -> int:
+    def park_and_tell(holding: ParkedPulls, *arguments: Any) -> int:
         ticket = park(holding, *arguments)
         parked.set()
         return ticket
 
-    monkeypatch.setattr(Holding, "park", park_and_tell)
+    monkeypatch.setattr(ParkedPulls, "park", park_and_tell)
     waited = threading.Thread(
         target=served.client.wait_for_messages, args=(GROUP, {queue(0): 0, queue(1): 0}, 2 * WAIT_S * 1000), daemon=True
     )

@@ -120,7 +120,7 @@ def test_a_pull_that_goes_wrong_for_a_while_is_made_again(
     ranges = everything(served.client)
     strike(served.broker, pull)
     assert sorted(numbers(served.client.read(GROUP, ranges, ["queueOffset"]))) == all_of(ranges)
-    assert [report.struck for report in served.broker.faults.reports()] == [2]
+    assert [report.injected for report in served.broker.faults.reports()] == [2]
 
 
 def test_a_filter_that_matches_nothing_for_many_pulls_ends(serve: Serve, pull: str) -> None:
@@ -129,7 +129,7 @@ def test_a_filter_that_matches_nothing_for_many_pulls_ends(serve: Serve, pull: s
     wanted = QueueRange(queue(), 0, 5_000)
     assert list(served.client.read(GROUP, [wanted], ["queueOffset"], message_filter=MessageFilter("nobody"))) == []
     [report] = [report for report in served.broker.faults.reports() if report.rule_id == counted]
-    assert 1 <= report.struck <= 5_000 // 32 + 1  # goes on behind what was passed over, and comes to an end
+    assert 1 <= report.injected <= 5_000 // 32 + 1  # goes on behind what was passed over, and comes to an end
 
 
 @pytest.mark.parametrize("ends_in_good_order", [False, True])
@@ -245,4 +245,4 @@ def test_small_queues_share_pulls_when_there_are_very_many(serve: Serve, pull: s
     counted = served.broker.faults.delay(pull, 1, times=None)
     assert sum(map(len, rows(served.client, everything(served.client), "queueOffset").values())) == 640
     [report] = [report for report in served.broker.faults.reports() if report.rule_id == counted]
-    assert report.struck == {"columns": 8, "none": 64}[extensions]
+    assert report.injected == {"columns": 8, "none": 64}[extensions]

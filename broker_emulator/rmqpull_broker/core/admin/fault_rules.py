@@ -1,6 +1,6 @@
 """Fault rules: which of the next calls go wrong, and how. Knows calls by name, client and queues, nothing of gRPC.
 
-A call is struck when it comes in, by the oldest rule that fits it and is not used up: by one before its command runs,
+A call is injected when it comes in, by the oldest rule that fits it and is not used up: by one before its command runs,
 and by one after (``FaultRule.after``), which leaves the command done and only spoils its answer. A command that is
 refused has nothing to spoil.
 """
@@ -20,22 +20,22 @@ DELAY_MS_MAX = 24 * 3_600_000
 
 
 class FaultAction(enum.Enum):
-    """What happens to a call."""
+    """What a fault does to a call."""
 
     FAIL = "fail"
-    """It is answered with a code and a sentence."""
+    """The response is an error code and a sentence."""
     DELAY = "delay"
-    """It goes on after a time."""
+    """The call continues after a delay."""
     DROP = "drop"
-    """It is never answered: the caller's deadline passes."""
+    """There is no response: the caller's deadline passes."""
     DISCONNECT = "disconnect"
-    """It ends with gRPC's UNAVAILABLE and without an answer, as when the connection is cut."""
+    """The call ends with gRPC's UNAVAILABLE and no response, as when the connection breaks."""
     HOLD = "hold"
-    """It goes on when its rule is released."""
+    """The call continues when the rule is released."""
 
 
 class Target(NamedTuple):
-    """What a call is about, as far as its request says: None is what it leaves open."""
+    """The queue that a request names. None stands for a part that the request leaves open."""
 
     topic: str
     broker_name: str | None = None
@@ -43,8 +43,9 @@ class Target(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call that comes in. ``rpc`` is the method's name without its service. An endless one is a conversation, as
-    Telemetry is: it has no answer that could be lost.
+    """A call that arrives. ``rpc`` is the method's name without its service.
+
+    ``is_endless`` is set for streams such as Telemetry, which have no single response that could be lost.
     """
 
     rpc: str
@@ -55,11 +56,11 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class FaultRule:
-    """Strikes the next ``times`` calls of ``rpc`` (``*``: of any), or all of them when None, that are of ``client_id``
-    and about the queue described by ``topic``, ``broker_name`` and ``queue_id``, each of which may be left open.
+    """Injects a fault into the next ``times`` calls that match, or into all of them when ``times`` is None.
 
-    A call about many queues is struck when one of them fits. Sends have no queue yet when they come in, and calls that
-    name no broker fit any. ``code`` and ``message`` belong to FAIL, ``delay_ms`` to DELAY.
+    ``rpc`` is the method to match, or ``*`` for any. ``client_id``, ``topic``, ``broker_name`` and ``queue_id`` match
+    anything when they are None. A call that names several queues matches when one of them does. Sends name no queue,
+    and a call that names no broker matches any broker. ``code`` and ``message`` belong to FAIL, ``delay_ms`` to DELAY.
     """
 
     rpc: str
@@ -75,27 +76,27 @@ class FaultRule:
     after: bool = False
 
     def check(self) -> None:
-        """Raises BadRequest for a rule that could never strike, or not as it says."""
+        """Raises BadRequest for a rule that can never match, or that contradicts itself."""
         if self.times is not None and self.times < 1:
-            raise BadRequest(f"a fault rule strikes at least 1 call, not {self.times}; leave it open for all of them")
+            raise BadRequest(f"a fault rule takes 1 call or more, not {self.times}; leave the number out for all")
         if not 0 <= self.delay_ms <= DELAY_MS_MAX or (self.action is FaultAction.DELAY) != (self.delay_ms > 0):
             raise BadRequest(
-                f"a delay takes 1 to {DELAY_MS_MAX} ms and any other fault none: "
-                f"{self.action.value} was given {self.delay_ms} ms"
+                f"the action delay needs a delay of 1 to {DELAY_MS_MAX} ms, and no other action takes one: "
+                f"{self.action.value} has {self.delay_ms} ms"
             )
         if self.topic is None and (self.broker_name, self.queue_id) != (None, None):
-            raise BadRequest("a fault rule that names a broker or a queue id names the topic too")
+            raise BadRequest("a fault rule that names a broker or a queue id must name the topic too")
 
-    def fits(self, call: Call) -> bool:
-        """Whether a call is one of those that the rule means."""
+    def matches(self, call: Call) -> bool:
+        """Whether the rule applies to a call."""
         return (
             self.rpc in ("*", call.rpc)
             and self.client_id in (None, call.client_id)
             and not (self.after and call.is_endless)
-            and (self.topic is None or any(self._fits_target(target) for target in call.targets))
+            and (self.topic is None or any(self._matches_target(target) for target in call.targets))
         )
 
-    def _fits_target(self, target: Target) -> bool:
+    def _matches_target(self, target: Target) -> bool:
         return (
             target.topic == self.topic
             and (self.broker_name is None or target.broker_name in (None, self.broker_name))
@@ -103,34 +104,34 @@ class FaultRule:
         )
 
 
-class Strike(NamedTuple):
-    """A rule that struck, under its id."""
+class Fault(NamedTuple):
+    """A rule to apply to a call, with its id."""
 
     rule_id: int
     rule: FaultRule
 
 
-class Strikes(NamedTuple):
-    """What happens to one call: before its command runs, and after."""
+class CallFaults(NamedTuple):
+    """The faults of one call: one before its command runs, and one after."""
 
-    before: Strike | None = None
-    after: Strike | None = None
+    before: Fault | None = None
+    after: Fault | None = None
 
 
-UNHARMED = Strikes()
+NO_FAULTS = CallFaults()
 
 
 class FaultReport(NamedTuple):
-    """A rule, how many calls it has struck, and how many it still will: None means all that come."""
+    """A rule, how many faults it has injected, and how many calls it has left: None means all that arrive."""
 
     rule_id: int
     rule: FaultRule
-    struck: int
+    injected: int
     left: int | None
 
 
 class FaultRules:
-    """The rules in the order of their creation. Ids count from 1 and are used once."""
+    """The rules in the order of their creation. Ids count from 1 and are never reused."""
 
     def __init__(self) -> None:
         self._reports: dict[int, FaultReport] = {}
@@ -139,52 +140,52 @@ class FaultRules:
 
     @property
     def is_armed(self) -> bool:
-        """Whether any rule can strike: while none can, nobody need look into requests."""
+        """Whether any rule has calls left. While none has, requests need not be parsed for their queues."""
         return self._is_armed
 
     def add(self, rule: FaultRule) -> int:
-        """Adds a rule and gives its id. At ``RULES_MAX`` the oldest rule that is used up makes room.
+        """Adds a rule and returns its id. At ``RULES_MAX`` rules, the oldest rule without calls left is removed.
 
-        Raises BadRequest for a rule that makes no sense, and TooManyRequests when no rule is used up.
+        Raises BadRequest for a rule that contradicts itself, and TooManyRequests when every rule has calls left.
         """
         rule.check()
         if len(self._reports) >= RULES_MAX:
-            used_up = next((report.rule_id for report in self._reports.values() if report.left == 0), None)
-            if used_up is None:
-                raise TooManyRequests(f"there are {RULES_MAX} fault rules already; remove some")
-            del self._reports[used_up]
+            without_calls = next((report.rule_id for report in self._reports.values() if report.left == 0), None)
+            if without_calls is None:
+                raise TooManyRequests(f"there are {RULES_MAX} fault rules already, the max; remove some of them first")
+            del self._reports[without_calls]
         rule_id, self._next_id = self._next_id, self._next_id + 1
         self._reports[rule_id] = FaultReport(rule_id, rule, 0, rule.times)
         self._is_armed = True
         return rule_id
 
-    def strike(self, call: Call) -> Strikes:
-        """Lets the rules strike a call that comes in, and counts it."""
-        return Strikes(self._strike(call, after=False), self._strike(call, after=True))
+    def match(self, call: Call) -> CallFaults:
+        """Finds the faults of a call that arrives, and counts the call for their rules."""
+        return CallFaults(self._match(call, after=False), self._match(call, after=True))
 
-    def _strike(self, call: Call, *, after: bool) -> Strike | None:
-        for rule_id, rule, struck, left in self._reports.values():
-            if left != 0 and rule.after is after and rule.fits(call):
-                self._reports[rule_id] = FaultReport(rule_id, rule, struck + 1, None if left is None else left - 1)
-                self._look_again()
-                return Strike(rule_id, rule)
+    def _match(self, call: Call, *, after: bool) -> Fault | None:
+        for rule_id, rule, injected, left in self._reports.values():
+            if left != 0 and rule.after is after and rule.matches(call):
+                self._reports[rule_id] = FaultReport(rule_id, rule, injected + 1, None if left is None else left - 1)
+                self._update_armed()
+                return Fault(rule_id, rule)
         return None
 
     def remove(self, rule_id: int) -> None:
-        """Forgets a rule. Raises BadRequest for an unknown one."""
+        """Removes a rule. Raises BadRequest for an unknown id."""
         del self._reports[self.report(rule_id).rule_id]
-        self._look_again()
+        self._update_armed()
 
     def report(self, rule_id: int) -> FaultReport:
-        """One rule. Raises BadRequest for an unknown one."""
+        """Returns the report of one rule. Raises BadRequest for an unknown id."""
         try:
             return self._reports[rule_id]
         except KeyError:
             raise BadRequest(f"there is no fault rule {rule_id}") from None
 
-    def _look_again(self) -> None:
+    def _update_armed(self) -> None:
         self._is_armed = any(report.left != 0 for report in self._reports.values())
 
     def reports(self) -> list[FaultReport]:
-        """Every rule that was not removed, in the order of creation."""
+        """Returns the reports of all rules, in the order of their creation."""
         return list(self._reports.values())

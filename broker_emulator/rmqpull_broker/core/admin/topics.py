@@ -123,7 +123,7 @@ class RouteQueue(NamedTuple):
     perm: int
 
 
-def route_queues(topic: TopicConfig, broker_permission: int) -> list[RouteQueue]:
+def list_route_queues(topic: TopicConfig, broker_permission: int) -> list[RouteQueue]:
     """The queues of a topic on one broker by their own ids, each with what may be done with it.
 
     Apache's proxy counts those for both last, so that its ids are not the queues' own when the numbers differ; it does
@@ -147,7 +147,7 @@ def _permissions(topic: TopicConfig, broker_permission: int) -> Iterator[int]:
         yield from [0] * max(1, read, write)
 
 
-def assigned_queue_ids(topic: TopicConfig, broker_permission: int, *, fifo: bool) -> list[int]:
+def list_assigned_queue_ids(topic: TopicConfig, broker_permission: int, *, fifo: bool) -> list[int]:
     """The queues of one broker that every member of a group is told to receive from (rules 5.9).
 
     Queue id -1 stands for all of them; a FIFO group gets each by its id. Empty when there is nothing to read.
@@ -157,6 +157,6 @@ def assigned_queue_ids(topic: TopicConfig, broker_permission: int, *, fifo: bool
     return list(range(topic.read_queue_nums)) if fifo else [-1]
 
 
-def accepted_types(topic: TopicConfig) -> tuple[TopicType, ...]:
+def list_accepted_types(topic: TopicConfig) -> tuple[TopicType, ...]:
     """The types of messages that a topic takes; MIXED stands for all others."""
     return _PLAIN_TYPES if topic.topic_type is TopicType.MIXED else (topic.topic_type,)

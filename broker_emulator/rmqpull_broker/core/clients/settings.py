@@ -55,7 +55,7 @@ class SubscriptionSettings:
     long_polling_timeout_ms: int = LONG_POLLING_TIMEOUT_MS
 
 
-def subscription_settings(group: GroupConfig) -> SubscriptionSettings:
+def make_subscription_settings(group: GroupConfig) -> SubscriptionSettings:
     """What the members of a group are told. The first delivery counts as an attempt."""
     attempts = min(group.retry_max_times, RECONSUME_TIMES_MAX) + 1
     return SubscriptionSettings(max_attempts=attempts, fifo=group.consume_message_orderly)
@@ -85,7 +85,7 @@ class ClientProfile:
         return self.client_type == "PRODUCER" or self.client_type in CONSUME_TYPES
 
 
-def consume_type_of(client_type: str) -> ConsumeType:
+def find_consume_type(client_type: str) -> ConsumeType:
     """How a consumer of this type consumes. Raises InternalError for any other (rules 5.7)."""
     try:
         return CONSUME_TYPES[client_type]

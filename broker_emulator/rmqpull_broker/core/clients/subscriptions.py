@@ -35,7 +35,7 @@ class SubscriptionData:
     tags: frozenset[str] = frozenset()
 
 
-def subscription_data(topic: str, expression_type: str, expression: str, sub_version: int) -> SubscriptionData:
+def make_subscription_data(topic: str, expression_type: str, expression: str, sub_version: int) -> SubscriptionData:
     """A subscription as a client's library builds it; a TAG expression is taken apart, another one only kept.
 
     Raises IllegalFilterExpression for ``||`` alone.

@@ -14,7 +14,7 @@ from rmqpull_broker.core.errors import FilterNotSupported, IllegalFilterExpressi
 from rmqpull_broker.core.filters import sql92_grammar
 from rmqpull_broker.core.filters.java_values import NotComparable, trim
 from rmqpull_broker.core.filters.sql92 import Expression, property_names
-from rmqpull_broker.core.messages.message_properties import combinations, property_column
+from rmqpull_broker.core.messages.message_properties import find_combinations, make_property_column
 
 TAG = "TAG"
 SQL92 = "SQL92"
@@ -95,7 +95,7 @@ class SqlFilter(MessageFilter):
         names = [name for name in named if name not in constants]
         if not names:
             return pa.repeat(pa.scalar(_is_true(tree, constants)), batch.num_rows)
-        found = combinations([property_column(batch, name) for name in names])
+        found = find_combinations([make_property_column(batch, name) for name in names])
         verdicts = [_is_true(tree, {**constants, **dict(zip(names, row, strict=True))}) for row in found.rows()]
         return pa.array(verdicts, pa.bool_()).take(found.row_combinations)
 
@@ -133,7 +133,7 @@ def parse_filter(expression_type: str, expression: str) -> MessageFilter:
     return SqlFilter(expression)
 
 
-def seeing(message_filter: MessageFilter, constants: Mapping[str, str]) -> MessageFilter:
+def bind_constants(message_filter: MessageFilter, constants: Mapping[str, str]) -> MessageFilter:
     """The filter, to which every message has these properties as well."""
     if isinstance(message_filter, SqlFilter):
         return replace(message_filter, constants=tuple(constants.items()))
@@ -146,7 +146,7 @@ def check_filter_supported(expression_type: str, enable_property_filter: bool) -
         raise FilterNotSupported(f"The broker does not support consumer to filter message by {expression_type}")
 
 
-def filter_of_pull_request(
+def make_pull_filter(
     expression_type: str | None, expression: str | None, enable_property_filter: bool, *, is_strict: bool = False
 ) -> MessageFilter:
     """The filter of a pull that brings its subscription, as 5.3.3 has it.

@@ -39,19 +39,19 @@ STORED_SCHEMA = pa.schema(
 )
 
 
-def offset_column(first_offset: int, row_count: int) -> pa.Array:
+def make_offset_column(first_offset: int, row_count: int) -> pa.Array:
     """``row_count`` consecutive offsets as int64, made without a Python object per row."""
     return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), row_count), start=first_offset - 1)
 
 
-def constant_column(value: Any, data_type: pa.DataType, row_count: int) -> pa.Array:
+def make_constant_column(value: Any, data_type: pa.DataType, row_count: int) -> pa.Array:
     """The same value (or null) in every row."""
     return pa.nulls(row_count, data_type) if value is None else pa.repeat(pa.scalar(value, data_type), row_count)
 
 
-def stored_at(batch: pa.RecordBatch, offsets: pa.Array, store_timestamp_ms: int) -> pa.RecordBatch:
+def set_offsets_and_time(batch: pa.RecordBatch, offsets: pa.Array, store_timestamp_ms: int) -> pa.RecordBatch:
     """The rows of ``STORED_SCHEMA`` with these offsets and store time."""
-    times = constant_column(store_timestamp_ms * 1000, TIMESTAMP, batch.num_rows)
+    times = make_constant_column(store_timestamp_ms * 1000, TIMESTAMP, batch.num_rows)
     replaced = {"queueOffset": offsets, "storeTimestamp": times}
     arrays = [replaced.get(field.name, batch.column(field.name)) for field in STORED_SCHEMA]
     return pa.RecordBatch.from_arrays(arrays, schema=STORED_SCHEMA)
@@ -136,7 +136,7 @@ def _stored(
     return StoredMessage(message, queue_offset, store_us // 1000, store_host, reconsume_times)
 
 
-def pulled_columns(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+def select_pulled_columns(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
     """Columns of a stored batch as a pull gives them: a trace context stands among RocketMQ's own properties."""
     pulled = batch.select(names)
     if "systemProperties" not in names or batch.column("traceContext").null_count == batch.num_rows:
@@ -148,43 +148,47 @@ def pulled_columns(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatc
     return pulled.set_column(place, field, pa.array(maps, field.type))
 
 
-def list_lengths(lists: pa.Array) -> pa.Array:
+def count_list_entries(lists: pa.Array) -> pa.Array:
     """How many values each list or map holds; Arrow's own kernel does not take maps."""
     offsets = lists.offsets
     return pc.subtract(offsets.slice(1), offsets.slice(0, len(lists)))
 
 
-def live_values(lists: pa.Array, values: pa.Array) -> pa.Array:
+def slice_live_values(lists: pa.Array, values: pa.Array) -> pa.Array:
     """The part of ``values``, the child of lists or maps, that this slice of them refers to."""
     first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
     return values.slice(first, last - first)
 
 
-def row_bytes(batch: pa.RecordBatch) -> pa.Array:
+def count_row_bytes(batch: pa.RecordBatch) -> pa.Array:
     """Bytes of body, tags, keys and user properties of each row: the size that the limits of ``rmqpull.v1`` count."""
     keys = batch.column("keys")
-    sizes = [text_bytes(batch, ["body", "tags"]), _list_bytes(keys, keys.values), map_bytes(batch.column("properties"))]
+    sizes = [
+        count_text_bytes(batch, ["body", "tags"]),
+        _list_bytes(keys, keys.values),
+        count_map_bytes(batch.column("properties")),
+    ]
     return functools.reduce(pc.add, sizes)
 
 
-def map_bytes(maps: pa.Array, bytes_per_entry: int = 0) -> pa.Array:
+def count_map_bytes(maps: pa.Array, bytes_per_entry: int = 0) -> pa.Array:
     """Bytes of the texts of each map, and ``bytes_per_entry`` more for each of its entries (int64)."""
     texts = pc.add(_list_bytes(maps, maps.keys), _list_bytes(maps, maps.items))
-    entries = pc.if_else(pc.is_valid(maps), pc.cast(list_lengths(maps), pa.int64()), pa.scalar(0, pa.int64()))
+    entries = pc.if_else(pc.is_valid(maps), pc.cast(count_list_entries(maps), pa.int64()), pa.scalar(0, pa.int64()))
     return pc.add(texts, pc.multiply(entries, bytes_per_entry))
 
 
-def milliseconds_text(times: pa.Array) -> pa.Array:
+def format_milliseconds(times: pa.Array) -> pa.Array:
     """Times as RocketMQ writes them into properties: whole milliseconds since the epoch, in decimal digits."""
     return pc.cast(pc.cast(times, pa.timestamp("ms", "UTC"), safe=False), pa.int64()).cast(pa.string())
 
 
-def byte_count(batch: pa.RecordBatch) -> int:
-    """Bytes of all rows together, as :func:`row_bytes` counts them."""
-    return int(pc.sum(row_bytes(batch)).as_py() or 0)
+def count_bytes(batch: pa.RecordBatch) -> int:
+    """Bytes of all rows together, as :func:`count_row_bytes` counts them."""
+    return int(pc.sum(count_row_bytes(batch)).as_py() or 0)
 
 
-def text_bytes(batch: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
+def count_text_bytes(batch: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
     """Bytes of the named text or binary columns of each row together."""
     return functools.reduce(pc.add, (_bytes_of(batch.column(name)) for name in names))
 
@@ -195,13 +199,13 @@ def _bytes_of(column: pa.Array) -> pa.Array:
 
 def _list_bytes(lists: pa.Array, values: pa.Array) -> pa.Array:
     """Bytes of the values of each list: differences of their running sum, taken where the lists begin and end."""
-    sums = pc.cumulative_sum(_bytes_of(live_values(lists, values)))
+    sums = pc.cumulative_sum(_bytes_of(slice_live_values(lists, values)))
     edges = pa.concat_arrays([pa.array([0], pa.int64()), sums]).take(pc.subtract(lists.offsets, lists.offsets[0]))
     sizes = pc.subtract(edges.slice(1), edges.slice(0, len(lists)))
     return pc.if_else(pc.is_valid(lists), sizes, pa.scalar(0, pa.int64()))
 
 
-def leading_rows_within(sizes: pa.Array, byte_budget: int) -> int:
+def count_leading_rows_within(sizes: pa.Array, byte_budget: int) -> int:
     """How many leading rows of these sizes keep within ``byte_budget`` bytes together."""
     within = pc.less_equal(pc.cumulative_sum(sizes), byte_budget)
     return int(pc.sum(within).as_py() or 0)

@@ -6,7 +6,7 @@ import struct
 
 import pyarrow as pa
 
-from rmqpull_broker.core.messages.columns import offset_column
+from rmqpull_broker.core.messages.columns import make_offset_column
 
 ID_BYTES = 17
 _EPOCH_2021_S = 1_609_459_200
@@ -33,7 +33,7 @@ class MessageIds:
         """
         seconds = (now_ms // 1000 - _EPOCH_2021_S) & 0xFFFFFFFF
         ids = bytearray(_PREFIX.pack(1, self._node, self._process_id, seconds) + bytes(4)) * count
-        sequence = offset_column(self._sequence, count).buffers()[1].to_pybytes()
+        sequence = make_offset_column(self._sequence, count).buffers()[1].to_pybytes()
         self._sequence += count
         for place in range(4):
             ids[ID_BYTES - 1 - place :: ID_BYTES] = sequence[

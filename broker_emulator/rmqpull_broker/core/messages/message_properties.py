@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.messages.columns import milliseconds_text
+from rmqpull_broker.core.messages.columns import format_milliseconds
 from rmqpull_broker.core.model import SHARDING_KEY, Message
 from rmqpull_broker.core.properties import BrokerProperties
 
@@ -27,7 +27,7 @@ _NOT_RESERVED = {SHARDING_KEY: "messageGroup", "TRACE_CONTEXT": "traceContext"}
 """RocketMQ's own properties, with their columns, that a user may set as well; then the user's value is not stored."""
 
 
-def same_in_all(broker: BrokerProperties) -> dict[str, str]:
+def make_common_properties(broker: BrokerProperties) -> dict[str, str]:
     """What every message of a broker has, so that it is not kept in each."""
     return {
         "MSG_REGION": broker.region_id,
@@ -36,7 +36,7 @@ def same_in_all(broker: BrokerProperties) -> dict[str, str]:
     }
 
 
-def stored_properties(message: Message, broker: BrokerProperties) -> dict[str, str]:
+def make_stored_properties(message: Message, broker: BrokerProperties) -> dict[str, str]:
     """Everything that a remoting consumer finds among the properties of a stored message."""
     fields = {
         "TAGS": message.tags,
@@ -45,18 +45,18 @@ def stored_properties(message: Message, broker: BrokerProperties) -> dict[str, s
         SHARDING_KEY: message.message_group,
         "TRACE_CONTEXT": message.trace_context,
         "TIMER_DELIVER_MS": None if message.delivery_timestamp_ms is None else str(message.delivery_timestamp_ms),
-        **same_in_all(broker),
+        **make_common_properties(broker),
     }
     own = {name: value for name, value in fields.items() if value is not None}
     return {**message.properties, **message.system_properties, **own}
 
 
-def stored_properties_bytes(message: Message, broker: BrokerProperties) -> int:
+def count_stored_properties_bytes(message: Message, broker: BrokerProperties) -> int:
     """Length of the properties string: each name and value ends with one byte (rules 4.8)."""
-    return sum(_entry_bytes(name, value) for name, value in stored_properties(message, broker).items())
+    return sum(_entry_bytes(name, value) for name, value in make_stored_properties(message, broker).items())
 
 
-def record_bytes(batch: pa.RecordBatch, topic: str, broker: BrokerProperties) -> pa.Array:
+def count_record_bytes(batch: pa.RecordBatch, topic: str, broker: BrokerProperties) -> pa.Array:
     """Bytes that each message takes as a record in the commit log of Apache's broker (int64).
 
     ``batch`` has the columns of ``columns.STORED_SCHEMA``; its messages are stored in a queue of ``topic``. This is
@@ -64,15 +64,15 @@ def record_bytes(batch: pa.RecordBatch, topic: str, broker: BrokerProperties) ->
     """
     topic_bytes = len(topic.encode())
     fixed = RECORD_BYTES + topic_bytes + (1 if topic_bytes > _SHORT_TOPIC_BYTES else 0)
-    fixed += sum(_entry_bytes(name, value) for name, value in same_in_all(broker).items())
+    fixed += sum(_entry_bytes(name, value) for name, value in make_common_properties(broker).items())
     parts = [
-        columns.text_bytes(batch, ["body"]),
+        columns.count_text_bytes(batch, ["body"]),
         *(pc.multiply(_is_ipv6(batch.column(name)), _IPV6_BYTES) for name in ("bornHost", "storeHost")),
-        *(columns.map_bytes(batch.column(name), _SEPARATORS) for name in ("properties", "systemProperties")),
+        *(columns.count_map_bytes(batch.column(name), _SEPARATORS) for name in ("properties", "systemProperties")),
         *(_own_bytes(name, batch.column(column)) for name, column in {"TAGS": "tags", **_NOT_RESERVED}.items()),
         _own_bytes("UNIQ_KEY", _filled(batch.column("msgId"))),
         _own_bytes("KEYS", _filled(pc.binary_join(batch.column("keys"), " "))),
-        _own_bytes("TIMER_DELIVER_MS", columns.milliseconds_text(batch.column("deliveryTimestamp"))),
+        _own_bytes("TIMER_DELIVER_MS", columns.format_milliseconds(batch.column("deliveryTimestamp"))),
     ]
     hidden = [_hidden_bytes(batch, name, column) for name, column in _NOT_RESERVED.items()]
     return reduce(pc.subtract, hidden, pc.add(reduce(pc.add, parts), fixed))
@@ -112,7 +112,7 @@ def _joined(column: str) -> Callable[[pa.RecordBatch], pa.Array]:
 
 
 def _milliseconds(column: str) -> Callable[[pa.RecordBatch], pa.Array]:
-    return lambda batch: milliseconds_text(batch.column(column))
+    return lambda batch: format_milliseconds(batch.column(column))
 
 
 _SYSTEM_COLUMNS: dict[str, Callable[[pa.RecordBatch], pa.Array]] = {
@@ -128,7 +128,7 @@ _SYSTEM_COLUMNS: dict[str, Callable[[pa.RecordBatch], pa.Array]] = {
 """RocketMQ's own properties that stored messages have as columns."""
 
 
-def property_column(batch: pa.RecordBatch, name: str) -> pa.Array:
+def make_property_column(batch: pa.RecordBatch, name: str) -> pa.Array:
     """The texts of one property, user's or RocketMQ's own, in the rows of a stored batch; null where it is missing.
 
     An empty text counts as missing (rules 4.8, 6.1).
@@ -155,7 +155,7 @@ class Combinations(NamedTuple):
         return zip(*(column.to_pylist() for column in self.columns), strict=True)
 
 
-def combinations(columns: Sequence[pa.Array]) -> Combinations:
+def find_combinations(columns: Sequence[pa.Array]) -> Combinations:
     """Finds the distinct combinations in at least one column of texts, without a Python object per row."""
     first, *others = (column.dictionary_encode(null_encoding="encode") for column in columns)
     found = Combinations([first.dictionary], first.indices)

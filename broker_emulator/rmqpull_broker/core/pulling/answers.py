@@ -79,7 +79,7 @@ PULL_ANSWERS = (
 _RESPONSES = {(answer.status, answer.offset): answer.response for answer in PULL_ANSWERS}
 
 
-def response_of(status: PullStatus, offset: int) -> PullResponse:
+def find_response(status: PullStatus, offset: int) -> PullResponse:
     """The code of a status that a pull at ``offset`` found. NOT_REACHED has none, and counts as nothing matched."""
     if status is PullStatus.NOT_REACHED:
         return PullResponse.PULL_RETRY_IMMEDIATELY
@@ -122,7 +122,7 @@ def suggest(status: PullStatus, offset: int, role: ReadRole = MASTER, *, from_sl
 
     ``from_slave`` is suggestPullingFromSlave: what was scanned last lies beyond 40 % of the memory (rules 3.2.3).
     """
-    response, which = response_of(status, offset), MASTER_ID
+    response, which = find_response(status, offset), MASTER_ID
     if role.slave_read_enable:
         which = role.which_broker_when_consume_slowly if from_slave else role.broker_id
     if role.is_slave and not from_slave and role.has_master:

@@ -21,7 +21,7 @@ class BoundaryType(enum.Enum):
     UPPER = "UPPER"
 
 
-def offset_at_time(
+def find_offset_at_time(
     state: BrokerState, queue: MessageQueue, timestamp_ms: int, boundary: BoundaryType = BoundaryType.LOWER
 ) -> int:
     """Looks for a store time (rules 3.11) by binary search, since store times never fall in a queue.
@@ -46,7 +46,7 @@ def _first_stored_since(state: BrokerState, queue: MessageQueue, timestamp_ms: i
     return low
 
 
-def store_time_ms(state: BrokerState, queue: MessageQueue, offset: int) -> int:
+def read_store_time_ms(state: BrokerState, queue: MessageQueue, offset: int) -> int:
     """When the message at ``offset``, which lies within the queue's bounds, was stored (ms since the epoch)."""
     return _store_time_us(state, queue, offset) // 1000
 
@@ -79,7 +79,7 @@ def cut_by_bytes(
             taken += span.byte_count
             at = span.until_offset
             continue
-        for sizes in map(columns.row_bytes, state.store.read(queue, at, span.until_offset)):
+        for sizes in map(columns.count_row_bytes, state.store.read(queue, at, span.until_offset)):
             if taken + (total := pc.sum(sizes).as_py()) <= byte_max:
                 taken += total
                 at += len(sizes)

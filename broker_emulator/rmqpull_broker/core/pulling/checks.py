@@ -32,21 +32,21 @@ from rmqpull_broker.core.filters.message_filter import (
     TAG,
     MessageFilter,
     TagFilter,
+    bind_constants,
     check_filter_supported,
-    filter_of_pull_request,
+    make_pull_filter,
     parse_tags,
-    seeing,
 )
-from rmqpull_broker.core.messages.message_properties import same_in_all
+from rmqpull_broker.core.messages.message_properties import make_common_properties
 from rmqpull_broker.core.model import PERM_READ, GroupConfig, TopicConfig
 from rmqpull_broker.core.pulling.consumer_offsets import answer_reset
 from rmqpull_broker.core.pulling.request import (
-    DEFAULT_SURROUNDINGS,
+    DEFAULT_CONTEXT,
     Compensation,
+    PullContext,
     PullRequest,
     PullVerdict,
     RequestSource,
-    Surroundings,
 )
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import OffsetsCommitted
@@ -60,7 +60,7 @@ def check_pull(
     registry: ConsumerRegistry,
     request: PullRequest,
     now_ms: int,
-    surroundings: Surroundings = DEFAULT_SURROUNDINGS,
+    context: PullContext = DEFAULT_CONTEXT,
     *,
     is_of_group_alone: bool = False,
 ) -> PullVerdict:
@@ -69,7 +69,7 @@ def check_pull(
     ``now_ms`` becomes the version of a subscription that the request brings. ``is_of_group_alone`` ends with row 4,
     before the topic is looked at.
     """
-    checking = _Checking(draft, registry, request, now_ms, surroundings)
+    checking = _Checking(draft, registry, request, now_ms, context)
     refusal = None
     try:
         for row, check in CHECKS.items():
@@ -90,32 +90,30 @@ class _Checking:
     subscription: SubscriptionData
 
     def __init__(
-        self, draft: Draft, registry: ConsumerRegistry, request: PullRequest, now_ms: int, surroundings: Surroundings
+        self, draft: Draft, registry: ConsumerRegistry, request: PullRequest, now_ms: int, context: PullContext
     ) -> None:
         self.draft = draft
         self.registry = registry
         self.request = request
         self.now_ms = now_ms
-        self.surroundings = surroundings
+        self.context = context
         self.message_filter: MessageFilter = EVERYTHING
         self.reset_offset: int | None = None
         self.compensation: Compensation | None = None
 
     def is_served(self) -> None:
-        role = self.surroundings.role
+        role = self.context.role
         if role.is_slave and not role.slave_read_enable:
             raise TooManyRequests("[REJECTREQUEST]system busy, start flow control for a while")
 
     def broker_is_readable(self) -> None:
         if not self.draft.properties.broker_permission & PERM_READ:
-            raise Forbidden(
-                f"the broker[{self.surroundings.broker_ip}] pulling message is forbidden", ForbiddenType.BROKER
-            )
+            raise Forbidden(f"the broker[{self.context.broker_ip}] pulling message is forbidden", ForbiddenType.BROKER)
 
     def lite_pull_is_enabled(self) -> None:
         if self.request.is_lite and not self.draft.properties.lite_pull_message_enable:
             raise Forbidden(
-                f"the broker[{self.surroundings.broker_ip}] for lite pull consumer is forbidden", ForbiddenType.BROKER
+                f"the broker[{self.context.broker_ip}] for lite pull consumer is forbidden", ForbiddenType.BROKER
             )
 
     def group_exists(self) -> None:
@@ -141,7 +139,7 @@ class _Checking:
 
     def broker_leads_queue(self) -> None:
         _, broker, queue_id = self.request.queue
-        if not self.surroundings.leads_queue:
+        if not self.context.leads_queue:
             raise NotLeaderForQueue(
                 f"{self.topic.name}-{queue_id} cannot find mapping item in request process of current broker {broker}"
             )
@@ -160,13 +158,13 @@ class _Checking:
         request = self.request
         if not request.brings_subscription:
             return
-        built = filter_of_pull_request(
+        built = make_pull_filter(
             request.expression_type,
             request.subscription,
             self.draft.properties.enable_property_filter,
             is_strict=request.is_strict,
         )
-        self.message_filter = seeing(built, same_in_all(self.draft.properties))
+        self.message_filter = bind_constants(built, make_common_properties(self.draft.properties))
         tags = self.message_filter.tags if isinstance(self.message_filter, TagFilter) else None
         self.subscription = SubscriptionData(
             request.queue.topic,
@@ -195,7 +193,7 @@ class _Checking:
             )
 
     def topic_is_not_forbidden(self) -> None:
-        if self._asks_registry and self.surroundings.is_topic_forbidden:
+        if self._asks_registry and self.context.is_topic_forbidden:
             raise Forbidden(
                 f"the consumer group[{self.group.name}] is forbidden for topic[{self.topic.name}]",
                 ForbiddenType.SUBSCRIPTION,
@@ -222,7 +220,7 @@ class _Checking:
         data = self.consumers.filter_data(self.topic.name)
         if data is None:
             raise FilterDataNotExist("The broker's consumer filter data is not exist!Your expression may be wrong!")
-        self.message_filter = seeing(data.compiled, same_in_all(self.draft.properties))
+        self.message_filter = bind_constants(data.compiled, make_common_properties(self.draft.properties))
 
     def filter_is_latest(self) -> None:
         if not self._asks_registry or is_tag_type(self.subscription.expression_type):
@@ -248,7 +246,7 @@ class _Checking:
             )
 
     def data_is_warm(self) -> None:
-        if self.surroundings.reads_cold_data:
+        if self.context.reads_cold_data:
             raise TooManyRequests("This consumer group is reading cold data. It has been flow control")
 
     def reset_is_answered(self) -> None:
@@ -256,11 +254,11 @@ class _Checking:
             self.reset_offset = answer_reset(self.draft, self.request.group, self.request.queue)
 
     def broadcast_progress_is_answered(self) -> None:
-        if self.reset_offset is None and self.surroundings.broadcast_offset >= 0:
-            self.reset_offset = self.surroundings.broadcast_offset
+        if self.reset_offset is None and self.context.broadcast_offset >= 0:
+            self.reset_offset = self.context.broadcast_offset
 
     def store_is_readable(self) -> None:
-        if self.reset_offset is None and not self.surroundings.is_store_readable:
+        if self.reset_offset is None and not self.context.is_store_readable:
             raise InternalError("store getMessage return null")
 
     @property
@@ -311,7 +309,7 @@ def begin_pull(
     registry: ConsumerRegistry,
     request: PullRequest,
     now_ms: int,
-    surroundings: Surroundings = DEFAULT_SURROUNDINGS,
+    context: PullContext = DEFAULT_CONTEXT,
     *,
     is_first_run: bool = True,
 ) -> PullVerdict:
@@ -320,7 +318,7 @@ def begin_pull(
     It commits whatever the store will answer, OFFSET_RESET included (rules 6.1). A refused pull does not commit, and
     neither does the run after a hold.
     """
-    verdict = check_pull(draft, registry, request, now_ms, surroundings)
+    verdict = check_pull(draft, registry, request, now_ms, context)
     if verdict.refusal is None and is_first_run and request.commits:
         draft.add(OffsetsCommitted(request.group, ((request.queue, request.commit_offset),)))
     return verdict

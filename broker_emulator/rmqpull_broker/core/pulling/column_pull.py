@@ -16,13 +16,13 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig
 from rmqpull_broker.core.pulling.answers import PullStatus
 from rmqpull_broker.core.pulling.checks import begin_pull
-from rmqpull_broker.core.pulling.message_pull import Pulled, first_offset, found_status, look_up
+from rmqpull_broker.core.pulling.message_pull import Pulled, find_status, first_offset, look_up
 from rmqpull_broker.core.pulling.request import (
-    DEFAULT_SURROUNDINGS,
+    DEFAULT_CONTEXT,
+    PullContext,
     PullRequest,
     PullSysFlag,
     PullVerdict,
-    Surroundings,
 )
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
@@ -83,12 +83,12 @@ class _Allowance:
 
     def _measure(self) -> None:
         for batch in self._unmeasured:
-            self._bytes -= _sum(columns.row_bytes(batch))
+            self._bytes -= _sum(columns.count_row_bytes(batch))
         self._unmeasured, self._unmeasured_bytes_max = [], 0
 
     def _take_measured(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        sizes = columns.row_bytes(batch)
-        count = min(self._rows, columns.leading_rows_within(sizes, self._bytes))
+        sizes = columns.count_row_bytes(batch)
+        count = min(self._rows, columns.count_leading_rows_within(sizes, self._bytes))
         if not self._taken_rows:
             count = max(count, 1)
         self.is_spent = count < batch.num_rows
@@ -114,7 +114,7 @@ def _sum(sizes: pa.Array) -> int:
 def pull_columns(
     state: BrokerState,
     pulls: Sequence[ColumnPull],
-    tag_filter: MessageFilter,
+    message_filter: MessageFilter,
     rows_max: int,
     bytes_max: int,
     verdicts: Sequence[PullVerdict | None] | None = None,
@@ -126,20 +126,22 @@ def pull_columns(
     """
     allowance = _Allowance(rows_max, bytes_max)
     if verdicts is None:
-        return [_pull_queue(state, pull, tag_filter, allowance, None) for pull in pulls]
+        return [_pull_queue(state, pull, message_filter, allowance, None) for pull in pulls]
     return [
-        _not_there(pull) if verdict is None else _pull_queue(state, pull, tag_filter, allowance, verdict.reset_offset)
+        _not_there(pull)
+        if verdict is None
+        else _pull_queue(state, pull, message_filter, allowance, verdict.reset_offset)
         for pull, verdict in zip(pulls, verdicts, strict=True)
     ]
 
 
-def begin_columns(
+def begin_column_pull(
     draft: Draft,
     registry: ConsumerRegistry,
     request: PullRequest,
     pulls: Sequence[ColumnPull],
     now_ms: int,
-    surroundings: Surroundings = DEFAULT_SURROUNDINGS,
+    context: PullContext = DEFAULT_CONTEXT,
     *,
     is_first_run: bool = True,
 ) -> list[PullVerdict | None]:
@@ -153,7 +155,7 @@ def begin_columns(
             verdicts.append(None)
             continue
         mine = _request_of(request, pull)
-        verdict = begin_pull(draft, registry, mine, now_ms, surroundings, is_first_run=is_first_run)
+        verdict = begin_pull(draft, registry, mine, now_ms, context, is_first_run=is_first_run)
         if isinstance(verdict.refusal, BadRequest):  # row 8: the topic has no such queue
             verdicts.append(None)
             continue
@@ -185,7 +187,7 @@ def _not_there(pull: ColumnPull) -> Pulled:
 
 
 def _pull_queue(
-    state: BrokerState, pull: ColumnPull, tag_filter: MessageFilter, allowance: _Allowance, reset: int | None
+    state: BrokerState, pull: ColumnPull, message_filter: MessageFilter, allowance: _Allowance, reset: int | None
 ) -> Pulled:
     topic = state.find_topic(pull.queue.topic)
     if not (_is_meant(topic, pull) and state.is_readable(topic, pull.queue)):
@@ -199,12 +201,12 @@ def _pull_queue(
     if allowance.is_spent:
         return Pulled(PullStatus.NOT_REACHED, pull.offset, pull.offset, bounds)
     end = bounds.max_offset if pull.until_offset is None else min(pull.until_offset, bounds.max_offset)
-    scan_rows = allowance.rows_to_scan() if tag_filter.keeps_everything else COLUMN_SCAN_ROWS_MAX
-    return _scan(state, pull, min(end, pull.offset + scan_rows), tag_filter, allowance, bounds)
+    scan_rows = allowance.rows_to_scan() if message_filter.keeps_everything else COLUMN_SCAN_ROWS_MAX
+    return _scan(state, pull, min(end, pull.offset + scan_rows), message_filter, allowance, bounds)
 
 
 def _scan(
-    state: BrokerState, pull: ColumnPull, end: int, tag_filter: MessageFilter, allowance: _Allowance, bounds: Bounds
+    state: BrokerState, pull: ColumnPull, end: int, message_filter: MessageFilter, allowance: _Allowance, bounds: Bounds
 ) -> Pulled:
     """Takes matching rows slice by slice; the next offset follows the last row that was looked at."""
     batches: list[pa.RecordBatch] = []
@@ -213,7 +215,7 @@ def _scan(
     for scanned in state.store.read(pull.queue, pull.offset, end) if end > pull.offset else ():
         first, is_read = first_offset(scanned), True
         was_removed |= first > next_offset
-        mask = tag_filter.mask(scanned)
+        mask = message_filter.mask(scanned)
         matched = scanned if mask is None else scanned.filter(mask)
         taken = allowance.take(matched) if matched.num_rows else matched
         if taken.num_rows:
@@ -228,4 +230,4 @@ def _scan(
         return Pulled(PullStatus.OFFSET_FOUND_NULL, pull.offset, end, bounds)
     if not batches and allowance.is_spent and next_offset == pull.offset:
         return Pulled(PullStatus.NOT_REACHED, pull.offset, next_offset, bounds)
-    return Pulled(found_status(batches, was_removed), pull.offset, next_offset, bounds, batches)
+    return Pulled(find_status(batches, was_removed), pull.offset, next_offset, bounds, batches)

@@ -17,7 +17,7 @@ from rmqpull_broker.core.errors import (
     TopicNotFound,
 )
 from rmqpull_broker.core.model import Bounds, MessageQueue
-from rmqpull_broker.core.pulling.bounds import offset_at_time
+from rmqpull_broker.core.pulling.bounds import find_offset_at_time
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import LostRange, OffsetsCommitted, OffsetsReset, ResetsAnswered, RowsLost
@@ -97,7 +97,7 @@ def invoke_reset(draft: Draft, request: ResetRequest, *, has_consumers: bool = T
 
 
 def _at_time(draft: Draft, queue: MessageQueue, timestamp_ms: int) -> int:
-    return draft.next_offset(queue) if timestamp_ms < 0 else offset_at_time(draft.state, queue, timestamp_ms)
+    return draft.next_offset(queue) if timestamp_ms < 0 else find_offset_at_time(draft.state, queue, timestamp_ms)
 
 
 def reset_offsets(
@@ -153,7 +153,7 @@ class QueueProgress(NamedTuple):
         return max(0, self.bounds.max_offset - start)
 
 
-def group_progress(state: BrokerState, groups: Collection[str], topics: Collection[str]) -> list[QueueProgress]:
+def read_group_progress(state: BrokerState, groups: Collection[str], topics: Collection[str]) -> list[QueueProgress]:
     """The progress of these groups on these topics, empty meaning all, by group, topic, broker name and queue id.
 
     A topic counts for a group when it has an offset on any of its queues; then all that consumers see are told, and
@@ -164,7 +164,7 @@ def group_progress(state: BrokerState, groups: Collection[str], topics: Collecti
         if (not groups or group in groups) and (not topics or queue.topic in topics):
             queues.setdefault((group, queue.topic), set()).add(queue)
     return [
-        queue_progress(state, group, queue)
+        read_queue_progress(state, group, queue)
         for group, topic in sorted(queues)
         for queue in sorted(queues[group, topic] | _seen_by_consumers(state, topic))
     ]
@@ -175,12 +175,12 @@ def _seen_by_consumers(state: BrokerState, name: str) -> set[MessageQueue]:
     return set() if topic is None else set(state.readable_queues(topic))
 
 
-def queue_progress(state: BrokerState, group: str, queue: MessageQueue) -> QueueProgress:
+def read_queue_progress(state: BrokerState, group: str, queue: MessageQueue) -> QueueProgress:
     """A group's stored offset on one queue, as it is, beside the queue's bounds."""
     offset = state.consumer_offsets.get((group, queue), -1)
     return QueueProgress(group, queue, offset if offset >= 0 else None, state.bounds(queue))
 
 
-def groups_on(state: BrokerState, topic: str) -> list[str]:
+def list_groups_on(state: BrokerState, topic: str) -> list[str]:
     """The groups that have an offset on a topic, by name."""
     return sorted({group for group, queue in state.consumer_offsets if queue.topic == topic})

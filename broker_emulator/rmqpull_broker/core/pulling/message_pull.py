@@ -12,9 +12,9 @@ from functools import partial
 import pyarrow as pa
 
 from rmqpull_broker.core.filters.message_filter import MessageFilter
-from rmqpull_broker.core.messages.message_properties import record_bytes
+from rmqpull_broker.core.messages.message_properties import count_record_bytes
 from rmqpull_broker.core.model import Bounds, MessageQueue
-from rmqpull_broker.core.pulling.answers import MASTER, PullResponse, PullStatus, ReadRole, response_of
+from rmqpull_broker.core.pulling.answers import MASTER, PullResponse, PullStatus, ReadRole, find_response
 from rmqpull_broker.core.state.broker_state import BrokerState
 
 CONSUME_QUEUE_FILE_ENTRIES = 300_000
@@ -27,7 +27,7 @@ SCAN_ENTRIES = 800
 class TransferLimits:
     """How much one answer carries; the first message always fits. The 128 MiB of maxPullSize lie above them all.
 
-    ``byte_count`` limits the stored records (``stored_properties.record_bytes``), not the bodies alone.
+    ``byte_count`` limits the stored records (``stored_properties.count_record_bytes``), not the bodies alone.
     """
 
     message_count: int
@@ -59,7 +59,7 @@ class Pulled:
     @property
     def response(self) -> PullResponse:
         """The code that the status is answered with."""
-        return response_of(self.status, self.offset)
+        return find_response(self.status, self.offset)
 
     @property
     def waits(self) -> bool:
@@ -88,7 +88,7 @@ def pull_messages(
     queue: MessageQueue,
     offset: int,
     max_msg_nums: int,
-    tag_filter: MessageFilter,
+    message_filter: MessageFilter,
     limits: TransferLimits = IN_MEMORY,
     role: ReadRole = MASTER,
 ) -> Pulled:
@@ -100,10 +100,10 @@ def pull_messages(
     verdict = look_up(offset, bounds, role)
     if verdict is not None:
         return verdict
-    measure = partial(record_bytes, topic=queue.topic, broker=state.properties)
+    measure = partial(count_record_bytes, topic=queue.topic, broker=state.properties)
     batch = _Batch(max(1, min(max_msg_nums, limits.message_count)), limits.byte_count, measure)
     next_file = (offset // CONSUME_QUEUE_FILE_ENTRIES + 1) * CONSUME_QUEUE_FILE_ENTRIES
-    scanned_max = batch.count_max if tag_filter.keeps_everything else max(SCAN_ENTRIES, max_msg_nums)
+    scanned_max = batch.count_max if message_filter.keeps_everything else max(SCAN_ENTRIES, max_msg_nums)
     end = min(bounds.max_offset, next_file, offset + scanned_max)
     batches: list[pa.RecordBatch] = []
     next_offset = offset
@@ -112,7 +112,7 @@ def pull_messages(
         first = first_offset(scanned)
         was_removed |= first > next_offset
         is_read = True
-        looked_at, taken = batch.take(scanned, tag_filter)
+        looked_at, taken = batch.take(scanned, message_filter)
         next_offset = first + looked_at
         if taken:
             batches.append(scanned.take(pa.array(taken, pa.int64())))
@@ -120,7 +120,7 @@ def pull_messages(
             break
     if not is_read:
         return Pulled(PullStatus.OFFSET_FOUND_NULL, offset, role.corrected(offset, next_file), bounds)
-    return Pulled(found_status(batches, was_removed), offset, next_offset, bounds, batches)
+    return Pulled(find_status(batches, was_removed), offset, next_offset, bounds, batches)
 
 
 def first_offset(scanned: pa.RecordBatch) -> int:
@@ -128,7 +128,7 @@ def first_offset(scanned: pa.RecordBatch) -> int:
     return int(scanned.column("queueOffset")[0].as_py())
 
 
-def found_status(batches: Sequence[pa.RecordBatch], was_removed: bool) -> PullStatus:
+def find_status(batches: Sequence[pa.RecordBatch], was_removed: bool) -> PullStatus:
     """Rows 8 to 10 of the decision table (rules 3.2.1): how a scan ended."""
     if batches:
         return PullStatus.FOUND
@@ -148,9 +148,9 @@ class _Batch:
         self._count = self._bytes = 0
         self.is_full = False
 
-    def take(self, scanned: pa.RecordBatch, tag_filter: MessageFilter) -> tuple[int, list[int]]:
+    def take(self, scanned: pa.RecordBatch, message_filter: MessageFilter) -> tuple[int, list[int]]:
         """How many rows of a slice were looked at, and which of them were taken."""
-        mask = tag_filter.mask(scanned)
+        mask = message_filter.mask(scanned)
         if mask is not None and self._count == 0 and mask.true_count == 0:
             return scanned.num_rows, []
         passes = [True] * scanned.num_rows if mask is None else mask.to_pylist()

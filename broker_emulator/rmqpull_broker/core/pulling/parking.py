@@ -26,7 +26,7 @@ _LONG_CHECK_MS = 5_000
 
 
 @dataclass(frozen=True)
-class HoldingRules:
+class PollingRules:
     """Two of Apache's broker properties. Without long polling no arrival wakes a pull: checks come every
     ``short_polling_time_mills``, and a pull is held that long whatever it asked for.
     """
@@ -44,7 +44,7 @@ class HoldingRules:
         return asked_ms if self.long_polling_enable else self.short_polling_time_mills
 
 
-LONG_POLLING = HoldingRules()
+LONG_POLLING = PollingRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ParkedPull:
     """
 
     queues: Sequence[MessageQueue]
-    tag_filter: MessageFilter
+    message_filter: MessageFilter
     deadline_ms: int
     on_grid: bool = False
     group: str = ""
@@ -73,13 +73,13 @@ class _Waiting:
         self.behind = 0
 
 
-class Holding:
+class ParkedPulls:
     """The parked pulls by queue and filter: however many wait, an arrival is judged once for each different filter.
 
     A ticket is a number that is used once, and rises. ``start_ms`` is the time from which checks are counted.
     """
 
-    def __init__(self, start_ms: int = 0, rules: HoldingRules = LONG_POLLING) -> None:
+    def __init__(self, start_ms: int = 0, rules: PollingRules = LONG_POLLING) -> None:
         self.rules = rules
         self._start_ms = start_ms
         self._pulls: dict[int, ParkedPull] = {}
@@ -101,7 +101,7 @@ class Holding:
         self._pulls[ticket] = pull
         for queue in pull.queues:
             by_filter = self._by_queue.setdefault(queue, {})
-            by_filter.setdefault(pull.tag_filter, _Waiting()).tickets[ticket] = None
+            by_filter.setdefault(pull.message_filter, _Waiting()).tickets[ticket] = None
         due_ms = max(self._check_after(pull.deadline_ms - 1), self._check_after(now_ms))
         heapq.heappush(self._deadlines, (due_ms if pull.on_grid else pull.deadline_ms, ticket))
         return ticket
@@ -118,10 +118,10 @@ class Holding:
             return
         for queue in dict.fromkeys(pull.queues):
             by_filter = self._by_queue[queue]
-            del by_filter[pull.tag_filter].tickets[ticket]
-            if not by_filter[pull.tag_filter].tickets:
-                del by_filter[pull.tag_filter]
-                self._passed_over.pop((queue, pull.tag_filter), None)
+            del by_filter[pull.message_filter].tickets[ticket]
+            if not by_filter[pull.message_filter].tickets:
+                del by_filter[pull.message_filter]
+                self._passed_over.pop((queue, pull.message_filter), None)
             if not by_filter:
                 del self._by_queue[queue]
         # Answered pulls leave the heap when they come up, or when they are most of it.
@@ -136,14 +136,14 @@ class Holding:
     def arrived(self, queue: MessageQueue, arrivals: pa.RecordBatch, now_ms: int) -> list[int]:
         """Tickets of the pulls that messages arriving on ``queue`` wake: those whose filter one of them passes."""
         woken: list[int] = []
-        for tag_filter, waiting in self._by_queue.get(queue, {}).items():
-            if self.rules.long_polling_enable and tag_filter.matches_any(arrivals):
+        for message_filter, waiting in self._by_queue.get(queue, {}).items():
+            if self.rules.long_polling_enable and message_filter.matches_any(arrivals):
                 woken += waiting.tickets
             else:
                 waiting.behind = self._next_ticket
                 if not self._passed_over:
                     self._check_at_ms = self._check_after(now_ms)
-                self._passed_over[queue, tag_filter] = None
+                self._passed_over[queue, message_filter] = None
         return woken
 
     def changed(self, queues: Iterable[MessageQueue], group: str | None = None) -> list[int]:
@@ -170,8 +170,8 @@ class Holding:
             if ticket in self._pulls:
                 tickets.append(ticket)
         if self._passed_over and self._check_at_ms <= now_ms:
-            for queue, tag_filter in self._passed_over:
-                waiting = self._by_queue[queue][tag_filter]
+            for queue, message_filter in self._passed_over:
+                waiting = self._by_queue[queue][message_filter]
                 tickets += [ticket for ticket in waiting.tickets if ticket < waiting.behind]
             self._passed_over.clear()
         return tickets

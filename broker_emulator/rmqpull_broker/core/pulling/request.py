@@ -83,7 +83,7 @@ class PullRequest:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class PullContext:
     """What a pull meets at its broker beside topics, groups and consumers. The defaults are those of every broker here.
 
     Some belong to features that are not served, and are kept so that every answer of RocketMQ can be given: static
@@ -100,7 +100,7 @@ class Surroundings:
     is_store_readable: bool = True
 
 
-DEFAULT_SURROUNDINGS = Surroundings()
+DEFAULT_CONTEXT = PullContext()
 
 
 class Compensation(NamedTuple):

@@ -11,7 +11,7 @@ from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import SHARDING_KEY, BodyEncoding
-from rmqpull_broker.core.sending.queue_selection import by_message_group
+from rmqpull_broker.core.sending.queue_selection import select_by_message_group
 
 
 def complete(
@@ -27,10 +27,10 @@ def complete(
         "bodyEncoding": pa.scalar(int(BodyEncoding.IDENTITY), pa.int32()),
     }
     given = {
-        "queueOffset": columns.offset_column(0, count),
-        "storeTimestamp": columns.constant_column(now_ms * 1000, columns.TIMESTAMP, count),
-        "storeHost": columns.constant_column(store_host, pa.string(), count),
-        "reconsumeTimes": columns.constant_column(0, pa.int32(), count),
+        "queueOffset": columns.make_offset_column(0, count),
+        "storeTimestamp": columns.make_constant_column(now_ms * 1000, columns.TIMESTAMP, count),
+        "storeHost": columns.make_constant_column(store_host, pa.string(), count),
+        "reconsumeTimes": columns.make_constant_column(0, pa.int32(), count),
     }
     arrays = []
     for field in columns.STORED_SCHEMA:
@@ -38,7 +38,7 @@ def complete(
         if array is None and field.name in published.schema.names:
             array = published.column(field.name)
         if array is None:
-            array = columns.constant_column(None, field.type, count)
+            array = columns.make_constant_column(None, field.type, count)
         if field.name in ("tags", "messageGroup"):
             array = _without_empty(array)
         elif array.null_count and field.name == "msgId":
@@ -49,26 +49,26 @@ def complete(
     return pa.RecordBatch.from_arrays(arrays, schema=columns.STORED_SCHEMA)
 
 
-def message_groups(batch: pa.RecordBatch) -> pa.Array:
+def find_message_groups(batch: pa.RecordBatch) -> pa.Array:
     """The message group of each row of a stored batch, or what its user has set as ``__SHARDINGKEY`` in its place."""
     groups, properties = batch.column("messageGroup"), batch.column("properties")
-    if not pc.any(pc.equal(columns.live_values(properties, properties.keys), SHARDING_KEY)).as_py():
+    if not pc.any(pc.equal(columns.slice_live_values(properties, properties.keys), SHARDING_KEY)).as_py():
         return groups
     return pc.coalesce(groups, pc.map_lookup(properties, SHARDING_KEY, "first"))
 
 
-def with_message_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
+def move_message_groups(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with each message group in its column alone: RocketMQ keeps one value, the user's where no other is."""
     properties = batch.column("properties")
-    keys = columns.live_values(properties, properties.keys)
+    keys = columns.slice_live_values(properties, properties.keys)
     kept = pc.not_equal(keys, SHARDING_KEY)
     if pc.all(kept).as_py():
         return batch
     counts = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(kept.cast(pa.int32()))])
     offsets = counts.take(pc.subtract(properties.offsets, properties.offsets[0]))
-    items = columns.live_values(properties, properties.items)
+    items = columns.slice_live_values(properties, properties.items)
     maps = pa.MapArray.from_arrays(offsets, keys.filter(kept), items.filter(kept), properties.type)
-    changed = {"messageGroup": _without_empty(message_groups(batch)), "properties": maps}
+    changed = {"messageGroup": _without_empty(find_message_groups(batch)), "properties": maps}
     arrays = [changed.get(name, batch.column(name)) for name in batch.schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
@@ -79,7 +79,7 @@ def sort_by_queue(
     """The rows grouped by queue, their order within a queue kept, and (queue's index, rows) of each group."""
     if queue_count > 1:
         # Sorting (queue, position) pairs keeps the order of rows that go to the same queue.
-        positions = pa.table({"queue": queue_ids, "row": columns.offset_column(0, batch.num_rows)})
+        positions = pa.table({"queue": queue_ids, "row": columns.make_offset_column(0, batch.num_rows)})
         batch = batch.take(pc.sort_indices(positions, [("queue", "ascending"), ("row", "ascending")]))
     tallies = pc.value_counts(queue_ids)
     counts = zip(tallies.field(0).to_pylist(), tallies.field(1).to_pylist(), strict=True)
@@ -92,7 +92,7 @@ def queue_ids(groups: pa.Array, chosen: pa.Array | None, queue_count: int, in_tu
     """
     known = None
     if groups.null_count < len(groups):
-        known = by_message_group(groups, queue_count)
+        known = select_by_message_group(groups, queue_count)
     if chosen is not None:
         known = chosen if known is None else pc.coalesce(chosen, known)
     if known is None:
@@ -104,12 +104,12 @@ def queue_ids(groups: pa.Array, chosen: pa.Array | None, queue_count: int, in_tu
     )
 
 
-def keys_as_group(keys: pa.Array) -> pa.Array:
+def join_keys(keys: pa.Array) -> pa.Array:
     """The keys of each row as one text, as RocketMQ keeps them; null where there are none."""
     return _without_empty(pc.binary_join(keys, " "))
 
 
-def chosen_queues(published: pa.RecordBatch, broker_names: Sequence[str], queue_nums: int) -> pa.Array | None:
+def find_chosen_queues(published: pa.RecordBatch, broker_names: Sequence[str], queue_nums: int) -> pa.Array | None:
     """The index of the queue that each row names, among ``queue_nums`` on each broker; null where it names none.
 
     Raises BadRequest for a queue that producers do not see, and for a broker name without a queue id or the reverse.
@@ -149,6 +149,6 @@ def _fill(array: pa.Array, default: pa.Scalar) -> pa.Array:
     """Nulls replaced by ``default``; a missing map is an empty one, which is one without its null flag."""
     if pa.types.is_map(array.type):
         # A null may still cover entries; a copy does not.
-        array = array.take(columns.offset_column(0, len(array)))
+        array = array.take(columns.make_offset_column(0, len(array)))
         return pa.MapArray.from_arrays(array.offsets, array.keys, array.items, array.type)
     return pc.fill_null(array, default)

@@ -19,21 +19,21 @@ from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import BodyEncoding, TopicType
 from rmqpull_broker.core.sending import refusals
-from rmqpull_broker.core.sending.column_batches import message_groups
+from rmqpull_broker.core.sending.column_batches import find_message_groups
 
 _BODY_ENCODINGS = pa.array([encoding.value for encoding in BodyEncoding], pa.int32())
 _RESERVED = pa.array(sorted(limits.RESERVED_PROPERTY_KEYS), pa.string())
 _CONTROL_CHARACTERS = r"[\x00-\x1f\x7f-\x{9f}]"  # as RE2 spells limits.CONTROL_CHARACTERS
 
 
-class _Fault(NamedTuple):
+class _Violation(NamedTuple):
     """The first message that breaks a rule, by its row, and what it is refused with."""
 
     row: int
     refusal: BrokerError
 
 
-_Faults = Iterator[_Fault]
+_Violations = Iterator[_Violation]
 
 
 def check_columns(batch: pa.RecordBatch, now_ms: int) -> None:
@@ -46,14 +46,14 @@ def check_columns(batch: pa.RecordBatch, now_ms: int) -> None:
         raise min(faults, key=lambda fault: fault.row).refusal  # of one row's faults, the first rule's
 
 
-def _first(broken: pa.Array, refusal: Callable[[int], BrokerError], row_of: Callable[[int], int] = int) -> _Faults:
+def _first(broken: pa.Array, refusal: Callable[[int], BrokerError], row_of: Callable[[int], int] = int) -> _Violations:
     """The fault of the first true value of a boolean column, if there is one.
 
     ``refusal`` gets the index of that value; ``row_of`` says whose it is, where messages have several.
     """
     index = pc.index(broken, pa.scalar(True)).as_py()
     if index >= 0:
-        yield _Fault(row_of(index), refusal(index))
+        yield _Violation(row_of(index), refusal(index))
 
 
 def _blank(texts: pa.Array) -> pa.Array:
@@ -64,24 +64,24 @@ def _control(texts: pa.Array) -> pa.Array:
     return pc.match_substring_regex(texts, _CONTROL_CHARACTERS)
 
 
-def _check_body(batch: pa.RecordBatch, _: int) -> _Faults:
+def _check_body(batch: pa.RecordBatch, _: int) -> _Violations:
     lengths = pc.fill_null(pc.binary_length(batch.column("body")), 0)
     yield from _first(pc.equal(lengths, 0), lambda _: refusals.empty_body())
     yield from _first(pc.greater(lengths, limits.BODY_BYTES_MAX), lambda _: refusals.large_body())
 
 
-def _check_properties(batch: pa.RecordBatch, _: int) -> _Faults:
+def _check_properties(batch: pa.RecordBatch, _: int) -> _Violations:
     properties = batch.column("properties")
-    too_many = pc.greater(columns.list_lengths(properties), limits.USER_PROPERTIES_MAX)
+    too_many = pc.greater(columns.count_list_entries(properties), limits.USER_PROPERTIES_MAX)
     yield from _first(too_many, lambda _: refusals.many_properties())
-    keys = columns.live_values(properties, properties.keys)
-    values = columns.live_values(properties, properties.items)
+    keys = columns.slice_live_values(properties, properties.keys)
+    values = columns.slice_live_values(properties, properties.items)
 
     def row_of(index: int) -> int:
         begun = pc.less_equal(properties.offsets, pc.add(properties.offsets[0], index))
         return int(pc.sum(begun).as_py()) - 1
 
-    def first(broken: pa.Array, refusal: Callable[[str], BrokerError]) -> _Faults:
+    def first(broken: pa.Array, refusal: Callable[[str], BrokerError]) -> _Violations:
         return _first(broken, lambda index: refusal(keys[index].as_py()), row_of)
 
     yield from first(pc.is_in(keys, value_set=_RESERVED), refusals.reserved_property)
@@ -90,14 +90,14 @@ def _check_properties(batch: pa.RecordBatch, _: int) -> _Faults:
         yield from first(_control(texts), refusals.control_in_property)
 
 
-def _check_tags(batch: pa.RecordBatch, _: int) -> _Faults:
+def _check_tags(batch: pa.RecordBatch, _: int) -> _Violations:
     tags = batch.column("tags")
     yield from _first(_blank(tags), lambda _: refusals.blank_tag())
     yield from _first(pc.match_substring(tags, "|"), lambda _: refusals.bar_in_tag())
     yield from _first(_control(tags), lambda _: refusals.control_in_tag())
 
 
-def _check_keys(batch: pa.RecordBatch, _: int) -> _Faults:
+def _check_keys(batch: pa.RecordBatch, _: int) -> _Violations:
     keys, rows = batch.column("keys").flatten(), pc.list_parent_indices(batch.column("keys"))
 
     def row_of(index: int) -> int:
@@ -107,26 +107,26 @@ def _check_keys(batch: pa.RecordBatch, _: int) -> _Faults:
     yield from _first(_control(keys), lambda _: refusals.control_in_key(), row_of)
 
 
-def _check_size(batch: pa.RecordBatch, _: int) -> _Faults:
+def _check_size(batch: pa.RecordBatch, _: int) -> _Violations:
     too_large = pc.greater(_user_bytes(batch), limits.PROPERTIES_BYTES_MAX)
     yield from _first(too_large, lambda _: refusals.large_properties())
 
 
 def _user_bytes(batch: pa.RecordBatch) -> pa.Array:
-    return pc.subtract(columns.row_bytes(batch), columns.text_bytes(batch, ["body"]))
+    return pc.subtract(columns.count_row_bytes(batch), columns.count_text_bytes(batch, ["body"]))
 
 
-def _check_msg_id(batch: pa.RecordBatch, _: int) -> _Faults:
+def _check_msg_id(batch: pa.RecordBatch, _: int) -> _Violations:
     yield from _first(pc.fill_null(_blank(batch.column("msgId")), True), lambda _: refusals.no_id())
 
 
-def _check_delivery(batch: pa.RecordBatch, now_ms: int) -> _Faults:
+def _check_delivery(batch: pa.RecordBatch, now_ms: int) -> _Violations:
     times = batch.column("deliveryTimestamp").cast(pa.int64())
     latest_us = (now_ms + limits.DELAY_MS_MAX + 1) * 1000 - 1
     yield from _first(pc.greater(times, latest_us), lambda _: refusals.far_delivery())
 
 
-def _check_group(batch: pa.RecordBatch, _: int) -> _Faults:
+def _check_group(batch: pa.RecordBatch, _: int) -> _Violations:
     groups = batch.column("messageGroup")
     yield from _first(_blank(groups), lambda _: refusals.blank_group())
     too_long = pc.greater(pc.binary_length(groups), limits.MESSAGE_GROUP_BYTES_MAX)
@@ -134,9 +134,9 @@ def _check_group(batch: pa.RecordBatch, _: int) -> _Faults:
     yield from _first(_control(groups), lambda _: refusals.control_in_group())
 
 
-def _check_stored_properties(batch: pa.RecordBatch, _: int) -> _Faults:
+def _check_stored_properties(batch: pa.RecordBatch, _: int) -> _Violations:
     """The store's own limit; nothing else bounds ids, hosts and traces."""
-    own = columns.text_bytes(batch, ["msgId", "messageGroup", "traceContext", "bornHost"])
+    own = columns.count_text_bytes(batch, ["msgId", "messageGroup", "traceContext", "bornHost"])
     # Only these may be larger than the user's own limit, which another rule looks at.
     if (pc.max(own).as_py() or 0) + limits.PROPERTIES_BYTES_MAX <= limits.STORED_PROPERTIES_BYTES_MAX:
         return
@@ -145,14 +145,14 @@ def _check_stored_properties(batch: pa.RecordBatch, _: int) -> _Faults:
     yield from _first(too_large, lambda _: refusals.large_stored_properties())
 
 
-def _check_body_encoding(batch: pa.RecordBatch, _: int) -> _Faults:
+def _check_body_encoding(batch: pa.RecordBatch, _: int) -> _Violations:
     """Not a rule of Apache's, whose proxy takes only the encodings that its protocol knows."""
     encodings = batch.column("bodyEncoding")
     unknown = pc.invert(pc.is_in(encodings, value_set=_BODY_ENCODINGS))
     yield from _first(unknown, lambda index: refusals.unknown_encoding(encodings[index].as_py()))
 
 
-def _check_times(batch: pa.RecordBatch, _: int) -> _Faults:
+def _check_times(batch: pa.RecordBatch, _: int) -> _Violations:
     """Not a rule of Apache's, whose protocol cannot say other times; columns can."""
     first_ms, last_ms = limits.TIMES_MS
     for name in ("bornTimestamp", "deliveryTimestamp"):
@@ -180,10 +180,10 @@ _RULES = (
 )
 
 
-def row_types(batch: pa.RecordBatch) -> pa.Array:
+def find_row_types(batch: pa.RecordBatch) -> pa.Array:
     """The type of each message, as ``TopicType`` names it."""
     delayed = pc.is_valid(batch.column("deliveryTimestamp"))
-    grouped = pc.is_valid(message_groups(batch))
+    grouped = pc.is_valid(find_message_groups(batch))
     undelayed = pc.if_else(grouped, TopicType.FIFO.value, TopicType.NORMAL.value)
     return pc.if_else(delayed, TopicType.DELAY.value, undelayed)
 

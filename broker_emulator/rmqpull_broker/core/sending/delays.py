@@ -23,25 +23,27 @@ from typing import NamedTuple
 
 from rmqpull_broker.core.errors import Forbidden, IllegalDeliveryTime, IllegalOperation, InternalError
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
-from rmqpull_broker.core.properties import BrokerProperties, level_delays_ms
+from rmqpull_broker.core.properties import BrokerProperties, parse_level_delays
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import RowsStored, Settled
+from rmqpull_broker.core.state.facts import RowsStored, WaitingEnded
 from rmqpull_broker.core.state.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from rmqpull_broker.core.state.pending import DUE_MS, PENDING_MAX, due_ms_of, read_waiting
+from rmqpull_broker.core.state.pending import DUE_MS, PENDING_MAX, read_due_ms, read_waiting
 
 PRECISION_MS = 1_000
 DELIVERIES_MAX = 1_000
 """Messages that one command delivers; more are left to the next one, so that nobody waits long behind it."""
 
 
-def delayed(draft: Draft, queue: MessageQueue, message: Message, now_ms: int) -> tuple[MessageQueue, Message]:
+def make_delayed_message(
+    draft: Draft, queue: MessageQueue, message: Message, now_ms: int
+) -> tuple[MessageQueue, Message]:
     """Where a message for ``queue`` is to be stored now, and as what: the table of this module.
 
     Raises IllegalDeliveryTime, and InternalError when the timer is off or too many messages wait.
     """
-    level = delay_level(message)
+    level = read_delay_level(message)
     if level > 0:
-        delays = level_delays_ms(draft.properties.message_delay_level)
+        delays = parse_level_delays(draft.properties.message_delay_level)
         level = min(level, len(delays))
         wait_queue = MessageQueue(SCHEDULE_TOPIC, queue.broker_name, level - 1)
         due_ms = now_ms + delays[level - 1]
@@ -50,7 +52,7 @@ def delayed(draft: Draft, queue: MessageQueue, message: Message, now_ms: int) ->
         if message.delivery_timestamp_ms <= now_ms:
             return queue, message
         wait_queue = MessageQueue(TIMER_TOPIC, queue.broker_name, 0)
-        due_ms = timer_out_ms(message.delivery_timestamp_ms)
+        due_ms = round_to_timer_ms(message.delivery_timestamp_ms)
     else:
         return queue, message
     if len(draft.state.delayed) >= PENDING_MAX:
@@ -72,13 +74,13 @@ def check_delivery_time(properties: BrokerProperties, delivery_ms: int, now_ms: 
         )
 
 
-def delay_level(message: Message) -> int:
+def read_delay_level(message: Message) -> int:
     """The level in the DELAY property, however large; 0 for none or one that is no number."""
     text = message.system_properties.get("DELAY", "0")
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,1000}", text) else 0
 
 
-def timer_out_ms(delivery_ms: int) -> int:
+def round_to_timer_ms(delivery_ms: int) -> int:
     """The whole second before a delivery time: up to 1 s early, never late (rules 3.14.2)."""
     return (delivery_ms - 1) // PRECISION_MS * PRECISION_MS
 
@@ -100,10 +102,10 @@ def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
     rows: dict[MessageQueue, list[StoredMessage]] = {}
     settled: dict[MessageQueue, list[tuple[int, int]]] = {}
     count = dropped = 0
-    due = [entry for entry in draft.state.delayed.due(now_ms, DELIVERIES_MAX) if not draft.is_settled(entry.place)]
-    for waiting, stored in zip(due, read_waiting(draft.state.store, [entry.place for entry in due]), strict=False):
-        settled.setdefault(waiting.place.queue, []).append((waiting.place.queue_offset, waiting.due_ms))
-        queue = real_queue(waiting.place.queue, stored.message)
+    due = [entry for entry in draft.state.delayed.due(now_ms, DELIVERIES_MAX) if not draft.is_settled(entry.stored_at)]
+    for waiting, stored in zip(due, read_waiting(draft.state.store, [entry.stored_at for entry in due]), strict=False):
+        settled.setdefault(waiting.stored_at.queue, []).append((waiting.stored_at.queue_offset, waiting.due_ms))
+        queue = find_real_queue(waiting.stored_at.queue, stored.message)
         if draft.find_topic(queue.topic) is None:
             dropped += 1
             continue
@@ -116,11 +118,11 @@ def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
         draft.add(RowsStored(queue, tuple(stored_rows)))
     for queue, pairs in settled.items():
         offsets, dues = zip(*pairs, strict=True)
-        draft.add(Settled(queue, offsets, dues))
+        draft.add(WaitingEnded(queue, offsets, dues))
     return Delivered(count, dropped)
 
 
-def real_queue(wait_queue: MessageQueue, message: Message) -> MessageQueue:
+def find_real_queue(wait_queue: MessageQueue, message: Message) -> MessageQueue:
     """The queue that a waiting message is meant for, on the broker where it waits."""
     properties = message.system_properties
     return MessageQueue(properties["REAL_TOPIC"], wait_queue.broker_name, int(properties["REAL_QID"]))
@@ -135,11 +137,11 @@ def _without_wait(message: Message) -> Message:
 # --- recall ----------------------------------------------------------------------------------------------------------
 
 
-def recall_handle(topic: str, wait_queue: MessageQueue, message: Message) -> str | None:
+def make_recall_handle(topic: str, wait_queue: MessageQueue, message: Message) -> str | None:
     """What a producer recalls a timer message with; None for a message that is not one (rules 3.14.2)."""
     if wait_queue.topic != TIMER_TOPIC:
         return None
-    time_ms = due_ms_of(message) + 1
+    time_ms = read_due_ms(message) + 1
     text = f"v1 {topic} {wait_queue.broker_name} {time_ms} {message.msg_id}"
     return base64.urlsafe_b64encode(text.encode()).decode()
 
@@ -180,5 +182,5 @@ def recall(draft: Draft, topic: str, handle: str, now_ms: int) -> str:
     for place, _ in draft.state.delayed.find(queue, due_ms, wanted.msg_id):
         (stored,) = read_waiting(draft.state.store, [place])
         if stored.message.msg_id == wanted.msg_id and not draft.is_settled(place):
-            draft.add(Settled(queue, (place.queue_offset,), (due_ms,)))
+            draft.add(WaitingEnded(queue, (place.queue_offset,), (due_ms,)))
     return wanted.msg_id

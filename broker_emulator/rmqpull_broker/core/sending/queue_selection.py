@@ -34,14 +34,14 @@ class QueueSelector:
         return first
 
 
-def by_message_group(groups: pa.Array, queue_count: int) -> pa.Array:
+def select_by_message_group(groups: pa.Array, queue_count: int) -> pa.Array:
     """The queue id of each row by its message group, computed once per distinct group."""
     encoded = groups.dictionary_encode()
-    queue_ids = [queue_of_group(group, queue_count) for group in encoded.dictionary.to_pylist()]
+    queue_ids = [select_queue_of_group(group, queue_count) for group in encoded.dictionary.to_pylist()]
     return pc.take(pa.array(queue_ids, pa.int32()), encoded.indices)
 
 
-def queue_of_group(group: str, queue_count: int) -> int:
+def select_queue_of_group(group: str, queue_count: int) -> int:
     """The queue id of a message group."""
     return consistent_hash(java_hash(group), queue_count)
 

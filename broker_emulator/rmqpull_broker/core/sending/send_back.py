@@ -23,8 +23,8 @@ from rmqpull_broker.core.errors import ConsumerGroupNotFound, Forbidden, Interna
 from rmqpull_broker.core.limits import RECONSUME_TIMES_MAX
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import PERM_WRITE, GroupConfig, Message, MessageQueue, StoredMessage
-from rmqpull_broker.core.properties import level_delays_ms
-from rmqpull_broker.core.sending.storing import Placed
+from rmqpull_broker.core.properties import parse_level_delays
+from rmqpull_broker.core.sending.storing import MessageToStore
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX, RETRY_TOPIC_LENGTH_MAX
 
@@ -49,7 +49,7 @@ class SendBack:
 
 def returned(
     draft: Draft, request: SendBack, host: str, draw: Callable[[int], int], new_id: Callable[[], str]
-) -> Placed | None:
+) -> MessageToStore | None:
     """What a returned message becomes and where it is meant to go; None when it is dropped.
 
     ``draw`` gives a random number below its argument; ``new_id`` names a topic that must be made. The rows of
@@ -70,21 +70,23 @@ def returned(
     if times >= times_max or level < 0:
         queue, level = _dead_letter_queue(draft, group.name, queue.broker_name, draw, new_id), 0
     else:
-        level = min(level or FIRST_LEVEL + times, len(level_delays_ms(draft.properties.message_delay_level)))
+        level = min(level or FIRST_LEVEL + times, len(parse_level_delays(draft.properties.message_delay_level)))
     if len(queue.topic) > RETRY_TOPIC_LENGTH_MAX:
         raise InternalError("MESSAGE_ILLEGAL")
-    return Placed(queue, _copy(original.message, request.queue.topic, level), min(times + 1, RECONSUME_TIMES_MAX))
+    return MessageToStore(
+        queue, _copy(original.message, request.queue.topic, level), min(times + 1, RECONSUME_TIMES_MAX)
+    )
 
 
 def retried(
     draft: Draft,
-    placed: Placed,
+    placed: MessageToStore,
     max_reconsume_times: int | None,
     *,
     in_order: bool,
     draw: Callable[[int], int],
     new_id: Callable[[], str],
-) -> Placed:
+) -> MessageToStore:
     """Where a message that was sent to ``%RETRY%group`` is meant to go: there, or to the group's dead letters.
 
     Clients send there themselves when they cannot return a message, and have counted already: the limit is passed, not
@@ -97,7 +99,7 @@ def retried(
         return placed
     queue = _dead_letter_queue(draft, group.name, placed.queue.broker_name, draw, new_id)
     message = replace(placed.message, system_properties={**placed.message.system_properties, "DELAY": "0"})
-    return Placed(queue, message, placed.reconsume_times)
+    return MessageToStore(queue, message, placed.reconsume_times)
 
 
 def _group(draft: Draft, name: str) -> GroupConfig:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from rmqpull_broker.core import limits
 from rmqpull_broker.core.errors import BadRequest, Forbidden, InternalError
-from rmqpull_broker.core.messages.message_properties import stored_properties_bytes
+from rmqpull_broker.core.messages.message_properties import count_stored_properties_bytes
 from rmqpull_broker.core.model import PERM_INHERIT, PERM_READ, PERM_WRITE, Message, MessageQueue, TopicConfig
 from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.sending.sender import AutoCreation, Sender, check_in_service
-from rmqpull_broker.core.sending.storing import Placed, Sent, store_messages
+from rmqpull_broker.core.sending.storing import MessageToStore, Sent, store_messages
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import RETRY_PREFIX, SEND_FORBIDDEN, TBW102, check_topic_spelling
 
@@ -49,14 +49,14 @@ def send_request(
     """
     check_in_service(draft, now_ms)
     topic = _topic(sender, draft, request, now_ms)
-    placed = [Placed(_queue(sender, topic, request), message, request.reconsume_times) for message in messages]
+    placed = [MessageToStore(_queue(sender, topic, request), message, request.reconsume_times) for message in messages]
     if request.is_batch:
         if request.topic.startswith(RETRY_PREFIX):
             raise refusals.batch_of_retries(request.topic)
     else:
         placed = [_single(sender, draft, request, each, now_ms) for each in placed]
     for each in placed:
-        if stored_properties_bytes(each.message, draft.properties) > limits.STORED_PROPERTIES_BYTES_MAX:
+        if count_stored_properties_bytes(each.message, draft.properties) > limits.STORED_PROPERTIES_BYTES_MAX:
             raise refusals.large_stored_properties(draft.properties.max_message_size)
     return store_messages(draft, placed, now_ms, sender.store_host)
 
@@ -84,7 +84,7 @@ def _queue(sender: Sender, topic: TopicConfig, request: SendRequest) -> MessageQ
     return MessageQueue(topic.name, request.broker_name, queue_id)
 
 
-def _single(sender: Sender, draft: Draft, request: SendRequest, placed: Placed, now_ms: int) -> Placed:
+def _single(sender: Sender, draft: Draft, request: SendRequest, placed: MessageToStore, now_ms: int) -> MessageToStore:
     """Row 8, and an id for a message that has none; members of a batch get neither (rules 6.1)."""
     if not placed.message.body:
         raise InternalError("the message has no body")

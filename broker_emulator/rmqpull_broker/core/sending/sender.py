@@ -25,18 +25,18 @@ from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import PERM_WRITE, SHARDING_KEY, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.sending.column_batches import (
-    chosen_queues,
     complete,
-    keys_as_group,
+    find_chosen_queues,
+    join_keys,
+    move_message_groups,
     queue_ids,
     sort_by_queue,
-    with_message_groups,
 )
-from rmqpull_broker.core.sending.column_checks import check_columns, check_types, row_types
-from rmqpull_broker.core.sending.queue_selection import QueueSelector, queue_of_group
+from rmqpull_broker.core.sending.column_checks import check_columns, check_types, find_row_types
+from rmqpull_broker.core.sending.queue_selection import QueueSelector, select_queue_of_group
 from rmqpull_broker.core.sending.row_checks import check_row_types, check_rows
 from rmqpull_broker.core.sending.send_back import SendBack, retried, returned
-from rmqpull_broker.core.sending.storing import Placed, Sent, store_messages
+from rmqpull_broker.core.sending.storing import MessageToStore, Sent, store_messages
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import ColumnsStored, QueuePart
 from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX, check_topic_name
@@ -76,7 +76,7 @@ class Published(NamedTuple):
     parts: Sequence[TopicPart] = ()
 
 
-class PlacedBatch(NamedTuple):
+class BatchToStore(NamedTuple):
     """A checked batch of the stored schema, sorted by queue, and the number of rows of each queue."""
 
     queues: list[tuple[MessageQueue, int]]
@@ -116,20 +116,24 @@ class Sender:
             placed = [self.retried(draft, each, None, now_ms) for each in _as_retry(placed)]
         return store_messages(draft, placed, now_ms, self.store_host)
 
-    def _place(self, draft: Draft, topic: TopicConfig, messages: Sequence[Message], queue_count: int) -> list[Placed]:
+    def _place(
+        self, draft: Draft, topic: TopicConfig, messages: Sequence[Message], queue_count: int
+    ) -> list[MessageToStore]:
         in_turn: MessageQueue | None = None
         placed = []
         for message in messages:
             if message.message_group is not None:
-                queue = _queue_at(draft, topic, queue_of_group(message.message_group, queue_count))
+                queue = _queue_at(draft, topic, select_queue_of_group(message.message_group, queue_count))
             elif in_turn is None:
                 queue = in_turn = _queue_at(draft, topic, self.selector.in_turn(topic.name, queue_count, 1))
             else:
                 queue = in_turn
-            placed.append(Placed(queue, _with_group(message)))
+            placed.append(MessageToStore(queue, _with_group(message)))
         return placed
 
-    def retried(self, draft: Draft, placed: Placed, max_reconsume_times: int | None, now_ms: int) -> Placed:
+    def retried(
+        self, draft: Draft, placed: MessageToStore, max_reconsume_times: int | None, now_ms: int
+    ) -> MessageToStore:
         """Where a message sent to a retry topic is meant to go. Raises ConsumerGroupNotFound."""
         in_order = self.consumes_in_order(placed.queue.topic[len(RETRY_PREFIX) :], now_ms)
         new_id = partial(self.message_ids.take_one, now_ms)
@@ -153,7 +157,7 @@ class Sender:
         placed = self.place(draft, published, now_ms)
         return self.store(draft, placed.queues, placed.batch, now_ms)
 
-    def place(self, draft: Draft, published: Published, now_ms: int) -> PlacedBatch:
+    def place(self, draft: Draft, published: Published, now_ms: int) -> BatchToStore:
         """Completes and checks a batch, and gives each row the queue that it is meant for; creates a missing topic
         where that is asked for. Raises the BrokerError of the first rule that a row breaks; where the batch has several
         topics, the sentence begins with the topic that it is about.
@@ -168,23 +172,23 @@ class Sender:
         check_columns(batch, now_ms)
         groups = batch.column("messageGroup")
         if published.by_keys:
-            groups = pc.coalesce(groups, keys_as_group(batch.column("keys")))
-        all_types = row_types(batch)
+            groups = pc.coalesce(groups, join_keys(batch.column("keys")))
+        all_types = find_row_types(batch)
         place, queues, indexes = 0, list[MessageQueue](), list[pa.Array]()
         for part in parts:
             types, its_groups, its_rows = (column.slice(place, part.row_count) for column in (all_types, groups, batch))
             with _about(part.topic, is_one):
                 topic = self._writable_topic(draft, part.topic, published.creation, types, its_rows, now_ms)
                 given = published.rows.slice(place, part.row_count)
-                chosen = chosen_queues(given, draft.state.broker_names, topic.write_queue_nums)
+                chosen = find_chosen_queues(given, draft.state.broker_names, topic.write_queue_nums)
             own_queues = draft.state.writable_queues(topic)
             in_turn = partial(self.selector.in_turn, part.topic, len(own_queues))
             index = queue_ids(its_groups, chosen, len(own_queues), in_turn)
             indexes.append(pc.add(index, pa.scalar(len(queues), pa.int32())) if queues else index)
             queues += own_queues
             place += part.row_count
-        batch, counts = sort_by_queue(with_message_groups(batch), pa.concat_arrays(indexes), len(queues))
-        return PlacedBatch([(queues[index], count) for index, count in counts], batch)
+        batch, counts = sort_by_queue(move_message_groups(batch), pa.concat_arrays(indexes), len(queues))
+        return BatchToStore([(queues[index], count) for index, count in counts], batch)
 
     def _writable_topic(
         self,
@@ -214,8 +218,8 @@ class Sender:
         if batch.column("deliveryTimestamp").null_count < batch.num_rows:
             return self._store_rows(draft, queues, batch, now_ms)
         parts = tuple(QueuePart(queue, draft.next_offset(queue), count) for queue, count in queues)
-        offsets = pa.concat_arrays([columns.offset_column(part.first_offset, part.row_count) for part in parts])
-        draft.add(ColumnsStored(parts, columns.stored_at(batch, offsets, now_ms)))
+        offsets = pa.concat_arrays([columns.make_offset_column(part.first_offset, part.row_count) for part in parts])
+        draft.add(ColumnsStored(parts, columns.set_offsets_and_time(batch, offsets, now_ms)))
         return parts
 
     def topic(self, draft: Draft, name: str, creation: AutoCreation | None, now_ms: int) -> TopicConfig:
@@ -236,7 +240,7 @@ class Sender:
     ) -> tuple[QueuePart, ...]:
         """Stores a batch of which some rows have to wait, message by message."""
         own = (queue for queue, count in queues for _ in range(count))
-        placed = [Placed(queue, row.message) for queue, row in zip(own, columns.to_rows([batch]), strict=True)]
+        placed = [MessageToStore(queue, row.message) for queue, row in zip(own, columns.to_rows([batch]), strict=True)]
         sent = store_messages(draft, placed, now_ms, self.store_host)
         parts = []
         for queue, group in groupby(sorted(sent, key=lambda each: each.queue), key=lambda each: each.queue):
@@ -313,11 +317,11 @@ def _queue_at(draft: Draft, topic: TopicConfig, index: int) -> MessageQueue:
     return MessageQueue(topic.name, draft.state.broker_names[broker], queue_id)
 
 
-def _as_retry(placed: Sequence[Placed]) -> list[Placed]:
+def _as_retry(placed: Sequence[MessageToStore]) -> list[MessageToStore]:
     """A retry as its producer counts it, in RECONSUME_TIME, which is not stored (rules 5.11)."""
     if len(placed) > 1:
         raise refusals.batch_of_retries(placed[0].queue.topic)
     [(queue, message, _)] = placed
     properties = dict(message.system_properties)
     times = min(int(properties.pop(RECONSUME_TIME, "0")), limits.RECONSUME_TIMES_MAX)
-    return [Placed(queue, replace(message, system_properties=properties), times)]
+    return [MessageToStore(queue, replace(message, system_properties=properties), times)]

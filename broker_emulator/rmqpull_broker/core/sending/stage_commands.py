@@ -29,7 +29,6 @@ from rmqpull_broker.core.sending.commits import Outcome
 from rmqpull_broker.core.sending.sender import Published, Sender
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import (
-    BatchId,
     CallStaged,
     ColumnsStored,
     CommitRecord,
@@ -37,6 +36,7 @@ from rmqpull_broker.core.state.facts import (
     StagedCallStored,
     StagesCommitted,
     StagesEnded,
+    TransactionId,
 )
 from rmqpull_broker.core.state.names import STAGE_PREFIX
 from rmqpull_broker.core.state.stages import CALL_BYTES, Stage, StagedCall
@@ -54,7 +54,7 @@ ID_LENGTH_MAX = 255
 def stage(
     draft: Draft,
     sender: Sender,
-    batch: BatchId,
+    batch: TransactionId,
     stage_id: str,
     sequence: int,
     published: Published,
@@ -86,18 +86,18 @@ def stage(
     if found is not None and found.has(sequence):
         return True
     placed = sender.place(draft, published, now_ms)
-    byte_count = columns.byte_count(placed.batch)
+    byte_count = columns.count_bytes(placed.batch)
     _check_room(draft, batch, stage_id, placed.batch.num_rows, byte_count)
     queue = _queue_of(draft, stage_id)
     first_offset = draft.next_offset(queue)
-    offsets = columns.offset_column(first_offset, placed.batch.num_rows)
+    offsets = columns.make_offset_column(first_offset, placed.batch.num_rows)
     rows = placed.batch.set_column(0, columns.STORED_SCHEMA.field(0), offsets)
     draft.add(ColumnsStored((QueuePart(queue, first_offset, rows.num_rows),), rows))
     draft.add(CallStaged(batch, stage_id, sequence, first_offset, tuple(placed.queues), timeout_ms, byte_count))
     return True
 
 
-def _check_room(draft: Draft, batch: BatchId, stage_id: str, row_count: int, byte_count: int) -> None:
+def _check_room(draft: Draft, batch: TransactionId, stage_id: str, row_count: int, byte_count: int) -> None:
     """Raises TooManyRequests unless a stage may take these rows."""
     found = draft.find_stage(stage_id) or Stage(batch)
     for what, staged, added, limit in (
@@ -127,7 +127,7 @@ class CommittedStage(NamedTuple):
 
 
 def commit(
-    draft: Draft, batch: BatchId, named: Sequence[CommittedStage], record: CommitRecord | None = None
+    draft: Draft, batch: TransactionId, named: Sequence[CommittedStage], record: CommitRecord | None = None
 ) -> Outcome:
     """Commits a batch with exactly these stages and drops its other ones, unless it was committed before.
 
@@ -158,13 +158,13 @@ def commit(
     return outcome
 
 
-def _outcome(draft: Draft, batch: BatchId, record: CommitRecord | None) -> Outcome:
+def _outcome(draft: Draft, batch: TransactionId, record: CommitRecord | None) -> Outcome:
     if batch.number is not None:
         return commits.judge(batch, record, draft.newest_committed(batch.writer))
     return Outcome.DONE if draft.has_committed(batch) else Outcome.NEW  # its id is never used again
 
 
-def _check_whole(draft: Draft, batch: BatchId, entry: CommittedStage) -> None:
+def _check_whole(draft: Draft, batch: TransactionId, entry: CommittedStage) -> None:
     found = draft.find_stage(entry.stage_id)
     if found is None or found.batch != batch or found.is_committed:
         raise PreconditionFailed(
@@ -232,7 +232,7 @@ def _rows_of(draft: Draft, stage_id: str, call: StagedCall) -> pa.RecordBatch:
     return pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces)
 
 
-def drop(draft: Draft, batch: BatchId) -> int:
+def drop(draft: Draft, batch: TransactionId) -> int:
     """Drops all uncommitted stages of a batch, and says how many there were."""
     _check_batch(batch)
     open_stages = tuple(
@@ -247,7 +247,7 @@ def _queue_of(draft: Draft, stage_id: str) -> MessageQueue:
     return MessageQueue(STAGE_PREFIX + stage_id, draft.state.broker_names[0], 0)
 
 
-def _check_batch(batch: BatchId) -> None:
+def _check_batch(batch: TransactionId) -> None:
     _check_id("transaction", batch.writer)
     if batch.number is not None and batch.number < 0:
         raise BadRequest(f"batch id {batch.number} is negative")

@@ -22,11 +22,18 @@ from dataclasses import dataclass, replace
 
 from rmqpull_broker.core.errors import Forbidden, IllegalOperation, TooManyRequests, WrongTransaction
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
-from rmqpull_broker.core.sending.delays import real_queue
+from rmqpull_broker.core.sending.delays import find_real_queue
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import RowsStored, Settled
+from rmqpull_broker.core.state.facts import RowsStored, WaitingEnded
 from rmqpull_broker.core.state.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
-from rmqpull_broker.core.state.pending import CHECK_TIMES, IMMUNITY, PENDING_MAX, Place, immunity_seconds, read_waiting
+from rmqpull_broker.core.state.pending import (
+    CHECK_TIMES,
+    IMMUNITY,
+    PENDING_MAX,
+    StoredAt,
+    parse_immunity_seconds,
+    read_waiting,
+)
 
 CHECKS_MAX = 1_000
 """Half messages that one command looks at; the others are left to the next one."""
@@ -63,7 +70,7 @@ class TransactionCheck:
     stored: StoredMessage
 
 
-def half(draft: Draft, queue: MessageQueue, message: Message) -> tuple[MessageQueue, Message]:
+def make_half_message(draft: Draft, queue: MessageQueue, message: Message) -> tuple[MessageQueue, Message]:
     """Where the half message of a message for ``queue`` is stored, and as what.
 
     Raises Forbidden when half messages are refused, TooManyRequests when too many wait.
@@ -90,7 +97,7 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
     immunity = properties.get(IMMUNITY)
     if not end.from_check and immunity is not None:
         age_ms = now_ms - stored.message.born_timestamp_ms
-        if age_ms > immunity_seconds(immunity) * 1000:
+        if age_ms > parse_immunity_seconds(immunity) * 1000:
             raise IllegalOperation(f"the half message is {age_ms} ms old, past its immunity of {immunity} s")
     if properties.get("PGROUP") != end.producer_group:
         raise WrongTransaction("The producer group wrong")
@@ -98,25 +105,25 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
         raise WrongTransaction("The transaction state table offset wrong")
     committed = None
     if end.resolution is Resolution.COMMIT:
-        queue = real_queue(place.queue, stored.message)
+        queue = find_real_queue(place.queue, stored.message)
         draft.topic(queue.topic)
         message = _as_itself(stored.message)
         offset = draft.next_offset(queue)
         committed = StoredMessage(message, offset, now_ms, store_host, stored.reconsume_times)
         draft.add(RowsStored(queue, (committed,)))
-    draft.add(Settled(place.queue, (place.queue_offset,)))
+    draft.add(WaitingEnded(place.queue, (place.queue_offset,)))
     return committed
 
 
-def _find(draft: Draft, end: TransactionEnd) -> tuple[Place, StoredMessage]:
+def _find(draft: Draft, end: TransactionEnd) -> tuple[StoredAt, StoredMessage]:
     """The newest half message of that id; a check in the same draft may just have appended it again."""
     for place, stored in reversed(draft.drafted_halves(end.msg_id)):
         if not draft.is_settled(place):
             return place, stored
     for waiting in reversed(draft.state.halves.of_message(end.msg_id)):
-        if not draft.is_settled(waiting.place):
-            (stored,) = read_waiting(draft.state.store, [waiting.place])
-            return waiting.place, stored
+        if not draft.is_settled(waiting.stored_at):
+            (stored,) = read_waiting(draft.state.store, [waiting.stored_at])
+            return waiting.stored_at, stored
     raise WrongTransaction("Find prepared transaction message failed")
 
 
@@ -130,9 +137,9 @@ def check_transactions(draft: Draft, now_ms: int, store_host: str) -> list[Trans
     """Looks at the half messages past their immunity and gives those whose producers are to be asked."""
     checks = []
     appended: dict[MessageQueue, list[StoredMessage]] = {}
-    due = [entry for entry in draft.state.halves.due(now_ms, CHECKS_MAX) if not draft.is_settled(entry.place)]
-    for waiting, stored in zip(due, read_waiting(draft.state.store, [entry.place for entry in due]), strict=False):
-        half_queue = waiting.place.queue
+    due = [entry for entry in draft.state.halves.due(now_ms, CHECKS_MAX) if not draft.is_settled(entry.stored_at)]
+    for waiting, stored in zip(due, read_waiting(draft.state.store, [entry.stored_at for entry in due]), strict=False):
+        half_queue = waiting.stored_at.queue
         times = _check_times(stored.message)
         given_up = times >= draft.properties.transaction_check_max or _is_outlived(draft, stored, now_ms)
         queue = half_queue._replace(topic=CHECK_MAX_TIME_TOPIC) if given_up else half_queue
@@ -142,10 +149,10 @@ def check_transactions(draft: Draft, now_ms: int, store_host: str) -> list[Trans
         rows.append(
             StoredMessage(message, draft.next_offset(queue) + len(rows), now_ms, store_host, stored.reconsume_times)
         )
-        draft.add(Settled(half_queue, (waiting.place.queue_offset,)))
+        draft.add(WaitingEnded(half_queue, (waiting.stored_at.queue_offset,)))
         if not given_up:
             itself = replace(rows[-1], message=_as_itself(message))
-            checks.append(TransactionCheck(properties.get("PGROUP", ""), real_queue(half_queue, message), itself))
+            checks.append(TransactionCheck(properties.get("PGROUP", ""), find_real_queue(half_queue, message), itself))
     for queue, rows in appended.items():
         draft.add(RowsStored(queue, tuple(rows)))
     return checks

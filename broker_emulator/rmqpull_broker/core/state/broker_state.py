@@ -20,7 +20,6 @@ from rmqpull_broker.core.state.facts import (
     ResetsAnswered,
     RowsLost,
     RowsStored,
-    Settled,
     StagedCallStored,
     StagesCommitted,
     StagesEnded,
@@ -29,9 +28,17 @@ from rmqpull_broker.core.state.facts import (
     StillWaiting,
     TopicDeleted,
     TopicPut,
+    WaitingEnded,
 )
 from rmqpull_broker.core.state.names import HALF_TOPIC, SCHEDULE_TOPIC, STAGE_PREFIX, TIMER_TOPIC, system_topics
-from rmqpull_broker.core.state.pending import Delayed, PendingMessages, Place, Waiting, due_ms_of, next_check_ms
+from rmqpull_broker.core.state.pending import (
+    DelayedMessage,
+    PendingMessage,
+    PendingMessages,
+    StoredAt,
+    find_next_check_ms,
+    read_due_ms,
+)
 from rmqpull_broker.core.state.ports import MessageStore
 from rmqpull_broker.core.state.stages import Stages
 from rmqpull_broker.core.state.timetable import DelayedMessages
@@ -108,11 +115,11 @@ class BrokerState:
                     self.store.trim(queue, min_offset)
                     if queue.topic in self._pending:
                         self._pending[queue.topic].trim(queue, min_offset)
-            case Settled(queue, queue_offsets, dues):
+            case WaitingEnded(queue, queue_offsets, dues):
                 self._pending[queue.topic].settle(queue, queue_offsets, dues)
             case StillWaiting(queue, entries):
                 for offset, due_ms, msg_id in entries:
-                    self._pending[queue.topic].add(Waiting(Place(queue, offset), due_ms, msg_id))
+                    self._pending[queue.topic].add(PendingMessage(StoredAt(queue, offset), due_ms, msg_id))
             case StillDelayed():
                 self.delayed.restore(fact)
             case StillReset(group, offsets):
@@ -140,9 +147,9 @@ class BrokerState:
     def _wait(self, stored: RowsStored) -> None:
         for row in stored.rows:
             is_half = stored.queue.topic == HALF_TOPIC
-            due_ms = next_check_ms(self.properties, row) if is_half else due_ms_of(row.message)
-            place = Place(stored.queue, row.queue_offset)
-            self._pending[stored.queue.topic].add(Waiting(place, due_ms, row.message.msg_id))
+            due_ms = find_next_check_ms(self.properties, row) if is_half else read_due_ms(row.message)
+            place = StoredAt(stored.queue, row.queue_offset)
+            self._pending[stored.queue.topic].add(PendingMessage(place, due_ms, row.message.msg_id))
 
     def _forget_topic(self, name: str) -> None:
         """A pending reset stays, as Apache's broker leaves it (rules 6.1, 3.5.4)."""
@@ -195,15 +202,15 @@ class BrokerState:
         """The readable range of a queue."""
         return self.store.bounds(queue)
 
-    def is_waiting(self, waiting: Waiting | Delayed) -> bool:
+    def is_waiting(self, waiting: PendingMessage | DelayedMessage) -> bool:
         """Whether a message of a system queue still waits."""
-        if isinstance(waiting, Delayed):
+        if isinstance(waiting, DelayedMessage):
             return waiting in self.delayed
         return waiting in self.halves
 
     def waiting_before(
         self, min_offsets: Iterable[tuple[MessageQueue, int]]
-    ) -> Iterator[Sequence[Waiting] | Sequence[Delayed]]:
+    ) -> Iterator[Sequence[PendingMessage] | Sequence[DelayedMessage]]:
         """The messages that wait now before these offsets, queue by queue, as they were stored, some at a time."""
         for queue, min_offset in min_offsets:
             if queue.topic in self._pending:

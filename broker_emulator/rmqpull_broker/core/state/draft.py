@@ -12,7 +12,6 @@ from rmqpull_broker.core.model import Bounds, GroupConfig, MessageQueue, StoredM
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.facts import (
-    BatchId,
     CallStaged,
     ColumnsStored,
     Fact,
@@ -21,20 +20,21 @@ from rmqpull_broker.core.state.facts import (
     OffsetsReset,
     ResetsAnswered,
     RowsStored,
-    Settled,
     StagedCallStored,
     StagesCommitted,
     StagesEnded,
     TopicDeleted,
     TopicPut,
+    TransactionId,
+    WaitingEnded,
 )
 from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX
-from rmqpull_broker.core.state.pending import Delayed, Place, Waiting
+from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage, StoredAt
 from rmqpull_broker.core.state.stages import Committed, Stage
 
 
 class Draft:
-    """Collects the facts of commands; ``groups`` holds one entry per command that changes anything."""
+    """Collects the facts of commands; ``fact_batches`` holds one entry per command that changes anything."""
 
     def __init__(self, state: BrokerState) -> None:
         self.state = state
@@ -44,14 +44,14 @@ class Draft:
         self._consumer_groups: dict[str, GroupConfig | None] = {}
         self._resets: dict[tuple[str, MessageQueue], int | None] = {}
         self._emptied: set[str] = set()
-        self._settled: set[Place] = set()
-        self._halves: dict[str, list[tuple[Place, StoredMessage]]] = {}
+        self._settled: set[StoredAt] = set()
+        self._halves: dict[str, list[tuple[StoredAt, StoredMessage]]] = {}
         # None for stages that ended.
         self._stages: dict[str, Stage | None] = {}
-        self._batches: list[BatchId] = []
+        self._batches: list[TransactionId] = []
         self._newest: dict[str, Committed | None] = {}
         self._command: list[Fact] = []
-        self.groups: list[list[Fact]] = []
+        self.fact_batches: list[list[Fact]] = []
 
     @property
     def properties(self) -> BrokerProperties:
@@ -72,7 +72,7 @@ class Draft:
         for fact in self._command:
             self._take_in(fact)
         if self._command:
-            self.groups.append(self._command)
+            self.fact_batches.append(self._command)
             self._command = []
 
     def drop_command(self) -> None:
@@ -85,7 +85,7 @@ class Draft:
                 self._next_offsets[queue] = rows[-1].queue_offset + 1
                 if queue.topic == HALF_TOPIC:
                     for row in rows:
-                        self._halves.setdefault(row.message.msg_id, []).append((Place(queue, row.queue_offset), row))
+                        self._halves.setdefault(row.message.msg_id, []).append((StoredAt(queue, row.queue_offset), row))
             case ColumnsStored(parts):
                 self._next_offsets.update({part.queue: part.first_offset + part.row_count for part in parts})
             case TopicPut(topic):
@@ -93,8 +93,8 @@ class Draft:
             case TopicDeleted(name):
                 self._topics[name] = None
                 self._empty(name)
-            case Settled(queue, queue_offsets):
-                self._settled.update(Place(queue, offset) for offset in queue_offsets)
+            case WaitingEnded(queue, queue_offsets):
+                self._settled.update(StoredAt(queue, offset) for offset in queue_offsets)
             case GroupPut(group):
                 self._consumer_groups[group.name] = group
             case GroupDeleted(name):
@@ -156,15 +156,15 @@ class Draft:
         key = group, queue
         return self._resets[key] if key in self._resets else self.state.resets.get(key)
 
-    def is_settled(self, place: Place) -> bool:
+    def is_settled(self, place: StoredAt) -> bool:
         """Whether a message that waits in the state was settled by an earlier command of this draft."""
         return place in self._settled
 
-    def is_waiting(self, waiting: Waiting | Delayed) -> bool:
+    def is_waiting(self, waiting: PendingMessage | DelayedMessage) -> bool:
         """Whether a message of a system queue waits in the state, and nothing in this draft has settled it."""
-        return waiting.place not in self._settled and self.state.is_waiting(waiting)
+        return waiting.stored_at not in self._settled and self.state.is_waiting(waiting)
 
-    def drafted_halves(self, msg_id: str) -> list[tuple[Place, StoredMessage]]:
+    def drafted_halves(self, msg_id: str) -> list[tuple[StoredAt, StoredMessage]]:
         """The half messages with this id that earlier commands of this draft stored, oldest first."""
         return self._halves.get(msg_id, [])
 
@@ -183,7 +183,7 @@ class Draft:
         stages = {**self.state.stages.all(), **self._stages}
         return {stage_id: stage for stage_id, stage in stages.items() if stage is not None}
 
-    def has_committed(self, batch: BatchId) -> bool:
+    def has_committed(self, batch: TransactionId) -> bool:
         """Whether a batch, or a newer one of its query, was committed."""
         return self.state.stages.has_committed(batch) or any(batch.is_covered_by(done) for done in self._batches)
 

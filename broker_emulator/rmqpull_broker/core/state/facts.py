@@ -101,7 +101,7 @@ class ResetsAnswered:
 
 
 @dataclass(frozen=True)
-class Settled:
+class WaitingEnded:
     """Messages of a system queue, delayed or half ones, that need nothing more: delivered, resolved or given up.
 
     ``due_ms`` says of delayed ones when they were due, by which they are found fast; older records do not have it.
@@ -125,7 +125,7 @@ class StillWaiting:
 @dataclass(frozen=True)
 class StillDelayed:
     """What a snapshot says of delayed messages in place of themselves: the due times of all of them in their order,
-    their offsets, and the hashes of their ids (``timetable.hash_of``), each a little-endian int64.
+    their offsets, and the hashes of their ids (``timetable.hash_id``), each a little-endian int64.
     """
 
     queue: MessageQueue
@@ -164,13 +164,13 @@ class RowsLost:
     ranges: tuple[LostRange, ...]
 
 
-class BatchId(NamedTuple):
+class TransactionId(NamedTuple):
     """What is committed together: a query's batch; or, without a number, a write that is no part of a query."""
 
     writer: str
     number: int | None
 
-    def is_covered_by(self, other: BatchId) -> bool:
+    def is_covered_by(self, other: TransactionId) -> bool:
         """Whether ``other`` is this batch or a later one of its query."""
         if self.number is None or other.number is None:
             return self == other
@@ -185,7 +185,7 @@ class CallStaged:
     count it; 0 in what older releases kept.
     """
 
-    batch: BatchId
+    batch: TransactionId
     stage_id: str
     sequence: int
     first_offset: int
@@ -210,7 +210,7 @@ class StagesCommitted:
     There is no record when the writer gave none, or when an older release wrote the fact.
     """
 
-    batch: BatchId
+    batch: TransactionId
     stage_ids: tuple[str, ...]
     record: CommitRecord | None = None
 
@@ -240,7 +240,7 @@ Fact = (
     | OffsetsCommitted
     | OffsetsReset
     | ResetsAnswered
-    | Settled
+    | WaitingEnded
     | StillWaiting
     | StillDelayed
     | StillReset

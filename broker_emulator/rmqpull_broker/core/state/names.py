@@ -70,7 +70,7 @@ def check_group_name(group: str) -> None:
         raise IllegalConsumerGroup("cannot use system consumer group")
 
 
-def in_namespace(namespace: str, name: str) -> str:
+def add_namespace(namespace: str, name: str) -> str:
     """A name as brokers know it: ``shop%orders``, but ``%RETRY%shop%billing``; one that has its namespace keeps it."""
     prefix = next((prefix for prefix in (RETRY_PREFIX, DLQ_PREFIX) if name.startswith(prefix)), "")
     rest = name.removeprefix(prefix)

@@ -18,9 +18,9 @@ from rmqpull_broker.core.model import MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import QueuesTrimmed, RowsStored, Settled, StillWaiting
+from rmqpull_broker.core.state.facts import QueuesTrimmed, RowsStored, StillWaiting, WaitingEnded
 from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX, WAITING_TOPICS
-from rmqpull_broker.core.state.pending import Delayed, Waiting, read_waiting, stored_bytes
+from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage, estimate_stored_bytes, read_waiting
 from rmqpull_broker.core.state.ports import RetentionLimits
 
 _HOUR_MS = 3_600_000
@@ -34,12 +34,12 @@ class ClosedSegment(NamedTuple):
     newest_store_ms: int
 
 
-def limits_of(properties: BrokerProperties) -> RetentionLimits:
+def make_retention_limits(properties: BrokerProperties) -> RetentionLimits:
     """What the broker's properties say."""
     return RetentionLimits(properties.file_reserved_time * _HOUR_MS, properties.retention_bytes or None)
 
 
-def kept_from(closed: Sequence[ClosedSegment], log_end: int, limits: RetentionLimits, now_ms: int) -> int | None:
+def find_cut(closed: Sequence[ClosedSegment], log_end: int, limits: RetentionLimits, now_ms: int) -> int | None:
     """The log position before which everything may go; None when nothing may.
 
     ``closed`` are the closed segments, oldest first; ``log_end`` is where the log ends.
@@ -72,7 +72,7 @@ class Trimming:
         self._at_once = [entry for entry in min_offsets if entry[0].topic not in WAITING_TOPICS]
         self._at_last = [entry for entry in min_offsets if entry[0].topic in WAITING_TOPICS]
         self._waiting = state.waiting_before(self._at_last)
-        self._next: list[Waiting | Delayed] = []
+        self._next: list[PendingMessage | DelayedMessage] = []
         self.put_again_bytes = 0
         """About how many bytes were stored again."""
         self.is_done = False
@@ -82,11 +82,11 @@ class Trimming:
         now_ms = max(now_ms, draft.state.newest_store_ms)  # store times never fall within a queue
         count, byte_budget = PUT_AGAIN_MAX, PUT_AGAIN_BYTES_MAX
         queues = set[MessageQueue]()  # each once: offsets go on only in the next command
-        while count > 0 and byte_budget > 0 and self._has_more() and self._next[0].place.queue not in queues:
-            queues.add(self._next[0].place.queue)
+        while count > 0 and byte_budget > 0 and self._has_more() and self._next[0].stored_at.queue not in queues:
+            queues.add(self._next[0].stored_at.queue)
             rows = self._put_again(draft, count, byte_budget, now_ms)
             count -= len(rows)
-            byte_budget -= sum(map(stored_bytes, rows))
+            byte_budget -= sum(map(estimate_stored_bytes, rows))
         self.put_again_bytes += PUT_AGAIN_BYTES_MAX - byte_budget
         self.is_done = not self._has_more()
         trim(draft, [*self._at_once, *(self._at_last if self.is_done else ())])
@@ -105,9 +105,9 @@ class Trimming:
 
         A half message keeps the time of its next check, which would otherwise be counted from its new store time.
         """
-        queue = self._next[0].place.queue
+        queue = self._next[0].stored_at.queue
         waiting = [entry for entry in self._next[:count] if draft.is_waiting(entry)]
-        stored = read_waiting(draft.state.store, [entry.place for entry in waiting], byte_budget)
+        stored = read_waiting(draft.state.store, [entry.stored_at for entry in waiting], byte_budget)
         self._next = waiting[len(stored) :] + self._next[count:]
         first_offset = draft.next_offset(queue)
         rows = [
@@ -118,7 +118,7 @@ class Trimming:
             done = waiting[: len(rows)]
             dues = tuple(entry.due_ms for entry in done)
             draft.add(RowsStored(queue, tuple(rows)))
-            draft.add(Settled(queue, tuple(entry.place.queue_offset for entry in done), dues))
+            draft.add(WaitingEnded(queue, tuple(entry.stored_at.queue_offset for entry in done), dues))
             if queue.topic == HALF_TOPIC:
                 ids = [row.message.msg_id for row in rows]
                 draft.add(StillWaiting(queue, tuple(zip((row.queue_offset for row in rows), dues, ids, strict=True))))

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import (
-    BatchId,
     CallStaged,
     CommitRecord,
     Fact,
     StagedCallStored,
     StagesCommitted,
     StagesEnded,
+    TransactionId,
 )
 
 WRITES_REMEMBERED_MAX = 10_000
@@ -60,7 +60,7 @@ class Stage:
     Its calls stand in runs that later versions of the stage share, so that no fact costs a copy of all calls.
     """
 
-    batch: BatchId
+    batch: TransactionId
     topics: frozenset[str] = frozenset()
     call_count: int = 0
     row_count: int = 0
@@ -181,7 +181,7 @@ class Stages:
         """The stage of that id."""
         return self._stages.get(stage_id)
 
-    def has_committed(self, batch: BatchId) -> bool:
+    def has_committed(self, batch: TransactionId) -> bool:
         """Whether a batch, or a newer one of its query, was committed."""
         if batch.number is None:
             return batch.writer in self._writes
@@ -231,9 +231,10 @@ class Stages:
     def to_facts(self) -> list[Fact]:
         """Facts that give an empty state all of this."""
         facts: list[Fact] = [
-            StagesCommitted(BatchId(query, number), (), record) for query, (number, record) in self._newest.items()
+            StagesCommitted(TransactionId(query, number), (), record)
+            for query, (number, record) in self._newest.items()
         ]
-        facts += [StagesCommitted(BatchId(write, None), ()) for write in self._writes]
+        facts += [StagesCommitted(TransactionId(write, None), ()) for write in self._writes]
         for stage_id, stage in self._stages.items():
             facts += stage.to_facts(stage_id)
         facts += [StagesCommitted(self._stages[stage_id].batch, (stage_id,)) for stage_id in self._committing]

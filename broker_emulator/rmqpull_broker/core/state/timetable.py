@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import StillDelayed
-from rmqpull_broker.core.state.pending import Delayed, Place, Waiting
+from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage, StoredAt
 
 _BLOCK_MAX = 1_024
 """Messages that are kept in order together: an insertion moves half as many."""
@@ -24,7 +24,7 @@ _TOGETHER = 1_000
 """Messages that become objects at one time."""
 
 
-def hash_of(msg_id: str) -> int:
+def hash_id(msg_id: str) -> int:
     """What is kept of a message id: the same in every process, and a signed number of 64 bits."""
     return int.from_bytes(hashlib.blake2b(msg_id.encode(), digest_size=8).digest(), "little", signed=True)
 
@@ -175,20 +175,20 @@ class DelayedMessages:
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
 
-    def __contains__(self, delayed: Delayed) -> bool:
-        queue, offset = delayed.place
+    def __contains__(self, delayed: DelayedMessage) -> bool:
+        queue, offset = delayed.stored_at
         return queue in self._queues and self._queues[queue].has(delayed.due_ms, offset)
 
-    def __iter__(self) -> Iterator[Delayed]:
+    def __iter__(self) -> Iterator[DelayedMessage]:
         for queue, timetable in self._queues.items():
             dues, offsets, _ = timetable.columns()
             for due_ms, offset in zip(dues, offsets, strict=True):
-                yield Delayed(Place(queue, offset), due_ms)
+                yield DelayedMessage(StoredAt(queue, offset), due_ms)
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, waiting: PendingMessage) -> None:
         """Takes in a message that was stored."""
-        queue, offset = waiting.place
-        self._queues.setdefault(queue, Timetable()).add(waiting.due_ms, offset, hash_of(waiting.msg_id))
+        queue, offset = waiting.stored_at
+        self._queues.setdefault(queue, Timetable()).add(waiting.due_ms, offset, hash_id(waiting.msg_id))
 
     def settle(self, queue: MessageQueue, queue_offsets: Sequence[int], due_ms: Sequence[int] = ()) -> None:
         """Forgets messages that need nothing more, by their due times when these are given. One that is not known is
@@ -206,10 +206,13 @@ class DelayedMessages:
     def trim(self, queue: MessageQueue, min_offset: int) -> None:
         """Forgets what retention has deleted."""
         for together in self.before(queue, min_offset):
-            offsets, dues = [delayed.place.queue_offset for delayed in together], [entry.due_ms for entry in together]
+            offsets, dues = (
+                [delayed.stored_at.queue_offset for delayed in together],
+                [entry.due_ms for entry in together],
+            )
             self.settle(queue, offsets, dues)
 
-    def before(self, queue: MessageQueue, min_offset: int) -> Iterator[list[Delayed]]:
+    def before(self, queue: MessageQueue, min_offset: int) -> Iterator[list[DelayedMessage]]:
         """What waits now in ``queue`` before an offset, in the order in which it was stored, some at a time."""
         if queue not in self._queues:
             return
@@ -220,18 +223,18 @@ class DelayedMessages:
         for begin in range(0, len(order), _TOGETHER):
             part = order.slice(begin, _TOGETHER)
             pairs = zip(offsets.take(part).to_pylist(), dues.take(part).to_pylist(), strict=True)
-            yield [Delayed(Place(queue, offset), due_ms) for offset, due_ms in pairs]
+            yield [DelayedMessage(StoredAt(queue, offset), due_ms) for offset, due_ms in pairs]
 
-    def find(self, queue: MessageQueue, due_ms: int, msg_id: str) -> list[Delayed]:
+    def find(self, queue: MessageQueue, due_ms: int, msg_id: str) -> list[DelayedMessage]:
         """The messages that are due at that time and probably have that id."""
-        offsets = self._queues[queue].of_hash(due_ms, hash_of(msg_id)) if queue in self._queues else []
-        return [Delayed(Place(queue, offset), due_ms) for offset in offsets]
+        offsets = self._queues[queue].of_hash(due_ms, hash_id(msg_id)) if queue in self._queues else []
+        return [DelayedMessage(StoredAt(queue, offset), due_ms) for offset in offsets]
 
-    def due(self, now_ms: int, limit: int) -> list[Delayed]:
+    def due(self, now_ms: int, limit: int) -> list[DelayedMessage]:
         """At most ``limit`` messages that are due at ``now_ms``, by their time and then as they were stored."""
         queues = ((queue, timetable.until(now_ms)) for queue, timetable in self._queues.items())
         entries = (
-            [Delayed(Place(queue, offset), due_ms) for due_ms, offset in itertools.islice(pairs, limit)]
+            [DelayedMessage(StoredAt(queue, offset), due_ms) for due_ms, offset in itertools.islice(pairs, limit)]
             for queue, pairs in queues
         )
         return list(itertools.islice(heapq.merge(*entries, key=operator.attrgetter("due_ms")), limit))

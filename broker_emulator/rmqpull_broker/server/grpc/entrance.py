@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import grpc
 
-from rmqpull_broker.core.admin.fault_rules import UNHARMED
+from rmqpull_broker.core.admin.fault_rules import NO_FAULTS
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.server.runtime.faults import Disconnected, targets_of
 from rmqpull_broker.server.runtime.service import Caller, Service
@@ -91,7 +91,7 @@ class _Visit:
         self._request = None if method.client_streaming else request
         self._context = context
         self._code: int | str | None = None
-        self._strikes = UNHARMED
+        self._strikes = NO_FAULTS
         self._began_s = time.perf_counter()
         self.caller = _caller(context)
 

@@ -10,14 +10,14 @@ from typing import Any
 from google.protobuf.message import Message
 
 from rmqpull_broker.core.admin.fault_rules import (
-    UNHARMED,
+    NO_FAULTS,
     Call,
+    CallFaults,
+    Fault,
     FaultAction,
     FaultReport,
     FaultRule,
     FaultRules,
-    Strike,
-    Strikes,
     Target,
 )
 from rmqpull_broker.core.errors import BadRequest, TooManyRequests
@@ -45,7 +45,7 @@ class Faults:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._rules = FaultRules()
-        self._kept: dict[asyncio.Future[None], Strike] = {}
+        self._kept: dict[asyncio.Future[None], Fault] = {}
         self._is_closed = False
 
     # --- for whoever makes the rules -----------------------------------------------------------------------------
@@ -96,14 +96,14 @@ class Faults:
 
     # --- for the way in and out of the handlers ------------------------------------------------------------------
 
-    def strikes(self, rpc_name: str, client_id: str, request: Any | None) -> Strikes:
+    def strikes(self, rpc_name: str, client_id: str, request: Any | None) -> CallFaults:
         """What is to happen to a call that comes in; ``request`` is None when requests are streamed."""
         if not self._rules.is_armed or rpc_name not in _RPCS:
-            return UNHARMED
+            return NO_FAULTS
         targets = () if request is None else tuple(dict.fromkeys(targets_of(request)))
-        return self._rules.strike(Call(rpc_name, client_id, targets, is_endless=request is None))
+        return self._rules.match(Call(rpc_name, client_id, targets, is_endless=request is None))
 
-    async def suffer(self, strike: Strike) -> None:
+    async def suffer(self, strike: Fault) -> None:
         """Returns when the call may go on.
 
         Raises InjectedFailure or Disconnected when it may not, and TooManyRequests when too many calls wait.
@@ -118,7 +118,7 @@ class Faults:
             raise TooManyRequests(f"fault rules keep {CALLS_KEPT_MAX} calls already")
         await self._keep(strike)
 
-    async def _keep(self, strike: Strike) -> None:
+    async def _keep(self, strike: Fault) -> None:
         freed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._kept[freed] = strike
         timer = None

@@ -14,7 +14,7 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.ports import LogRange, RetentionLimits, Storage
-from rmqpull_broker.core.state.retention import Trimming, limits_of
+from rmqpull_broker.core.state.retention import Trimming, make_retention_limits
 from rmqpull_broker.server.runtime.upkeep import Upkeep
 
 COMMANDS_WAITING_MAX = 10_000
@@ -113,26 +113,26 @@ class GroupCommit:
                 draft.drop_command()
                 _fail(future, error)
         written: LogRange | None = None
-        if draft.groups:
+        if draft.fact_batches:
             began_s = time.perf_counter()
             try:
-                written = await self._append(draft.groups)
-                self._written(len(draft.groups), time.perf_counter() - began_s, None)
+                written = await self._append(draft.fact_batches)
+                self._written(len(draft.fact_batches), time.perf_counter() - began_s, None)
             except OSError as error:
-                self._not_kept(len(draft.groups), time.perf_counter() - began_s, error)
+                self._not_kept(len(draft.fact_batches), time.perf_counter() - began_s, error)
                 for future, _ in answers:
                     _fail(future, ServiceNotAvailable(_NOT_AVAILABLE.format(error)))
                 return
             self._storage.applying(written)
         # All of them before anybody is told: what is kept must be in the state, whatever goes wrong with the telling.
-        for facts in draft.groups:
+        for facts in draft.fact_batches:
             self._state.apply(facts)
         if refused:
             self._not_kept(refused, 0, OSError(refusal))
         for future, answer in answers:
             if not future.done():
                 future.set_result(answer)
-        for facts in draft.groups:
+        for facts in draft.fact_batches:
             self._kept(facts)
 
     def _not_kept(self, count: int, seconds: float, error: OSError) -> None:
@@ -181,7 +181,7 @@ class GroupCommit:
         """Without the size until the log has grown by as much as the last pass stored again: more may wait than
         retentionBytes, and would be stored again in every pass. A log that may not grow is not waited for.
         """
-        limits = limits_of(self._state.properties)
+        limits = make_retention_limits(self._state.properties)
         if self._storage.retained_bytes < self._size_limit_from and self._storage.refusal is None:
             return limits._replace(log_bytes_max=None)
         return limits

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.pulling.parking import LONG_POLLING, Holding, HoldingRules, ParkedPull
+from rmqpull_broker.core.pulling.parking import LONG_POLLING, ParkedPull, ParkedPulls, PollingRules
 from rmqpull_broker.core.state.facts import (
     ColumnsStored,
     Fact,
@@ -29,11 +29,11 @@ class Parking:
     Arguments: where arrived messages are read, the clock that deadlines and checks follow, and the rules of holding.
     """
 
-    def __init__(self, store: MessageStore, clock: Clock, rules: HoldingRules = LONG_POLLING) -> None:
+    def __init__(self, store: MessageStore, clock: Clock, rules: PollingRules = LONG_POLLING) -> None:
         self.clock = clock
         self.rules = rules
         self._store = store
-        self._holding = Holding(clock.passing_ms(), rules)
+        self._holding = ParkedPulls(clock.passing_ms(), rules)
         self._waiting: dict[int, asyncio.Future[bool]] = {}
         self._timer: Timer | None = None
         self._timer_ms = 0

@@ -81,7 +81,7 @@ class Service:
         draft = Draft(self.state)
         answer = command(draft)
         draft.end_command()
-        return await self.group_commit.execute(command) if draft.groups else answer
+        return await self.group_commit.execute(command) if draft.fact_batches else answer
 
     def clock_ms(self) -> int:
         """Milliseconds since the epoch."""
@@ -103,7 +103,7 @@ class Service:
     async def hold(
         self,
         queues: list[MessageQueue],
-        tag_filter: MessageFilter,
+        message_filter: MessageFilter,
         timeout_ms: int,
         caller: Caller,
         *,
@@ -122,5 +122,5 @@ class Service:
             timeout_ms = min(timeout_ms, caller.remaining_ms - _ANSWER_MARGIN_MS)
         if timeout_ms > 0 or on_grid:
             deadline_ms = self.clock.passing_ms() + timeout_ms
-            return await self.parking.wait(ParkedPull(queues, tag_filter, deadline_ms, on_grid, group))
+            return await self.parking.wait(ParkedPull(queues, message_filter, deadline_ms, on_grid, group))
         return True

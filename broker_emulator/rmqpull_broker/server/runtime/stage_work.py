@@ -11,7 +11,7 @@ from rmqpull_broker.core.errors import BadRequest, ServiceNotAvailable
 from rmqpull_broker.core.sending import stage_commands
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.state.broker_state import BrokerState
-from rmqpull_broker.core.state.facts import BatchId, CallStaged, Fact, StagesCommitted
+from rmqpull_broker.core.state.facts import CallStaged, Fact, StagesCommitted, TransactionId
 from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.runtime.alarm import Alarm
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
@@ -42,8 +42,8 @@ class StageWork:
         self._clock = clock
         self._sender = sender
         # Of each batch that has stages which are not committed; of a few that have none any more.
-        self._deadlines: dict[BatchId, int] = {}
-        self._waiting: list[tuple[BatchId, asyncio.Future[None]]] = []
+        self._deadlines: dict[TransactionId, int] = {}
+        self._waiting: list[tuple[TransactionId, asyncio.Future[None]]] = []
         self._dropping = Alarm(clock, self._drop_overdue)
         self._storing = Alarm(clock, self._store_all)
         self._is_stopped = False
@@ -72,19 +72,19 @@ class StageWork:
                 if not self._is_stopped:
                     self._storing.ring()
 
-    def keep(self, batch: BatchId, timeout_ms: int) -> None:
+    def keep(self, batch: TransactionId, timeout_ms: int) -> None:
         """Lets the stages of a batch live for another timeout, if it has any; 0 means ten minutes."""
         if batch in self._deadlines:
             self._deadlines.pop(batch)
             self._expect(batch, timeout_ms)
 
-    def _expect(self, batch: BatchId, timeout_ms: int) -> None:
+    def _expect(self, batch: TransactionId, timeout_ms: int) -> None:
         deadline_ms = self._clock.passing_ms() + (timeout_ms or TIMEOUT_MS)
         self._deadlines[batch] = max(deadline_ms, self._deadlines.get(batch, 0))
         if not self._is_stopped:
             self._dropping.set(self._deadlines[batch])
 
-    async def stored(self, batch: BatchId) -> None:
+    async def stored(self, batch: TransactionId) -> None:
         """Returns when all that a committed batch holds stands in its own queues.
 
         Raises ServiceNotAvailable when a write failed; it is tried again without anybody asking.
@@ -98,7 +98,7 @@ class StageWork:
         self._storing.ring()
         await told
 
-    def _is_being_stored(self, batch: BatchId) -> bool:
+    def _is_being_stored(self, batch: TransactionId) -> bool:
         stages = self._state.stages
         return any(stages.all()[stage_id].batch == batch for stage_id in stages.committing())
 

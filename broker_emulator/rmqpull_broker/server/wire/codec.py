@@ -23,8 +23,8 @@ from rmqpull_broker.core.model import (
 from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.sending.sender import RECONSUME_TIME
 from rmqpull_broker.core.sending.transactions import TransactionCheck
-from rmqpull_broker.core.state.facts import BatchId
-from rmqpull_broker.core.state.names import in_namespace
+from rmqpull_broker.core.state.facts import TransactionId
+from rmqpull_broker.core.state.names import add_namespace
 from rmqpull_broker.core.state.pending import IMMUNITY
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -40,7 +40,7 @@ _ENCODINGS = {
 
 def name_of(resource: v2.Resource) -> str:
     """The name of a topic or group within its namespace, wrapped as Apache's proxy does (rules 5.5)."""
-    return in_namespace(resource.resource_namespace, resource.name)
+    return add_namespace(resource.resource_namespace, resource.name)
 
 
 def queue_from(message_queue: v2.MessageQueue, broker_name: str) -> MessageQueue:
@@ -60,9 +60,9 @@ def column_queue_to(queue: MessageQueue) -> v1.Queue:
     return v1.Queue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
 
 
-def batch_id_of(transaction: stages_pb2.Transaction) -> BatchId:
+def batch_id_of(transaction: stages_pb2.Transaction) -> TransactionId:
     """What a transaction of the wire names."""
-    return BatchId(transaction.id, transaction.batch_id if transaction.HasField("batch_id") else None)
+    return TransactionId(transaction.id, transaction.batch_id if transaction.HasField("batch_id") else None)
 
 
 def endpoints_to(host: str, port: int) -> v2.Endpoints:

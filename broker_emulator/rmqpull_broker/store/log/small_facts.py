@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from rmqpull_broker.core.model import GroupConfig, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.state.facts import (
-    BatchId,
     CallStaged,
     CommitRecord,
     Fact,
@@ -23,7 +22,6 @@ from rmqpull_broker.core.state.facts import (
     QueuesTrimmed,
     ResetsAnswered,
     RowsLost,
-    Settled,
     StagedCallStored,
     StagesCommitted,
     StagesEnded,
@@ -31,6 +29,8 @@ from rmqpull_broker.core.state.facts import (
     StillWaiting,
     TopicDeleted,
     TopicPut,
+    TransactionId,
+    WaitingEnded,
 )
 
 
@@ -62,7 +62,7 @@ def _lost_from_json(form: Any) -> RowsLost:
 
 def _call_from_json(form: Any) -> CallStaged:
     batch, stage_id, sequence, first_offset, parts, *others = form
-    return CallStaged(BatchId(*batch), stage_id, sequence, first_offset, _offsets_from_json(parts), *others)
+    return CallStaged(TransactionId(*batch), stage_id, sequence, first_offset, _offsets_from_json(parts), *others)
 
 
 def _commit_to_json(fact: StagesCommitted) -> list[Any]:
@@ -77,7 +77,7 @@ def _commit_from_json(form: Any) -> StagesCommitted:
     record = None
     for plan, destination, row_count, digest in records:
         record = CommitRecord(bytes.fromhex(plan), destination, row_count, bytes.fromhex(digest))
-    return StagesCommitted(BatchId(*batch), tuple(stage_ids), record)
+    return StagesCommitted(TransactionId(*batch), tuple(stage_ids), record)
 
 
 CODECS = (
@@ -102,9 +102,9 @@ CODECS = (
     ),
     Codec(
         11,
-        Settled,
+        WaitingEnded,
         lambda f: [f.queue, f.queue_offsets, *([f.due_ms] if f.due_ms else [])],
-        lambda j: Settled(MessageQueue(*j[0]), *map(tuple, j[1:])),
+        lambda j: WaitingEnded(MessageQueue(*j[0]), *map(tuple, j[1:])),
     ),
     Codec(
         13,

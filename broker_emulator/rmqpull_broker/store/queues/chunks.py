@@ -48,7 +48,7 @@ class Location(NamedTuple):
 class SavedChunk(NamedTuple):
     """What is known of a chunk that left the memory. ``written`` is where the log holds its rows.
 
-    ``size`` is what byte limits count of its rows (``columns.row_bytes``); None when it is not known.
+    ``size`` is what byte limits count of its rows (``columns.count_row_bytes``); None when it is not known.
     """
 
     first_offset: int
@@ -116,7 +116,7 @@ class FreshChunk(NamedTuple):
 
     def saved(self, location: Location) -> SavedChunk:
         """What is left of it in memory when it is saved."""
-        return SavedChunk(*self[:5], location, columns.byte_count(self.batch))
+        return SavedChunk(*self[:5], location, columns.count_bytes(self.batch))
 
 
 def spanning(first: LogRange, last: LogRange) -> LogRange:

@@ -70,9 +70,9 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     }
     header_bytes = json.dumps(header, separators=(",", ":")).encode()
     chunks = [_encode_chunk(chunk) for entry in snapshot.queues for chunk in entry.saved]
-    record_bytes = record.encode_record(snapshot.facts, snapshot.position)
-    sizes = (snapshot.position, len(record_bytes), len(header_bytes), len(chunks))
-    payload = b"".join([header_bytes, *chunks, record_bytes])
+    count_record_bytes = record.encode_record(snapshot.facts, snapshot.position)
+    sizes = (snapshot.position, len(count_record_bytes), len(header_bytes), len(chunks))
+    payload = b"".join([header_bytes, *chunks, count_record_bytes])
     checksum = zlib.crc32(payload, zlib.crc32(_CHECKED.pack(*sizes)))
     return _HEADER.pack(SNAPSHOT_MAGIC, SNAPSHOT_VERSION, checksum, *sizes) + payload
 

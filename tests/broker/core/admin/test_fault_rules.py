@@ -21,7 +21,7 @@ def fail(rpc: str = "PullMessage", **options: Any) -> FaultRule:
 
 def struck_by(rules: FaultRules, call: Call) -> int | None:
     """The id of the rule that strikes a call before its command."""
-    strike = rules.strike(call).before
+    strike = rules.match(call).before
     return None if strike is None else strike.rule_id
 
 
@@ -58,7 +58,7 @@ def test_the_next_calls_are_counted_down_and_then_let_through() -> None:
     rules = FaultRules()
     rule_id = rules.add(fail(times=2))
     assert [struck_by(rules, call) for call in (PULL, SEND, PULL, PULL)] == [rule_id, None, rule_id, None]
-    assert [(report.struck, report.left) for report in rules.reports()] == [(2, 0)]
+    assert [(report.injected, report.left) for report in rules.reports()] == [(2, 0)]
 
 
 def test_a_rule_without_a_number_strikes_for_ever() -> None:
@@ -78,18 +78,18 @@ def test_a_call_may_be_struck_before_its_command_and_after() -> None:
     rules = FaultRules()
     after = rules.add(FaultRule("PullMessage", FaultAction.DROP, after=True))
     before = rules.add(FaultRule("PullMessage", FaultAction.DELAY, delay_ms=5))
-    strikes = rules.strike(PULL)
+    strikes = rules.match(PULL)
     assert strikes.before is not None
     assert strikes.after is not None
     assert (strikes.before.rule_id, strikes.after.rule_id) == (before, after)
-    assert rules.strike(PULL) == (None, None)
+    assert rules.match(PULL) == (None, None)
 
 
 def test_a_call_without_end_has_no_answer_to_lose() -> None:
     rules = FaultRules()
     rules.add(FaultRule("*", FaultAction.DROP, after=True))
-    assert rules.strike(Call("Telemetry", "tester", is_endless=True)) == (None, None)
-    assert rules.strike(PULL).after is not None
+    assert rules.match(Call("Telemetry", "tester", is_endless=True)) == (None, None)
+    assert rules.match(PULL).after is not None
 
 
 def test_rules_are_armed_while_one_can_strike() -> None:
@@ -108,13 +108,13 @@ def test_rules_are_armed_while_one_can_strike() -> None:
 @pytest.mark.parametrize(
     ("rule", "sentence"),
     [
-        (fail(times=0), "at least 1 call, not 0"),
+        (fail(times=0), "takes 1 call or more, not 0"),
         (fail(delay_ms=5), "fail was given 5 ms"),
-        (FaultRule("*", FaultAction.DELAY), "delay was given 0 ms"),
-        (FaultRule("*", FaultAction.DELAY, delay_ms=-1), "delay was given -1 ms"),
-        (FaultRule("*", FaultAction.DELAY, delay_ms=fault_rules.DELAY_MS_MAX + 1), "takes 1 to 86400000 ms"),
-        (fail(queue_id=0), "names the topic too"),
-        (fail(broker_name="broker-a"), "names the topic too"),
+        (FaultRule("*", FaultAction.DELAY), "delay has 0 ms"),
+        (FaultRule("*", FaultAction.DELAY, delay_ms=-1), "delay has -1 ms"),
+        (FaultRule("*", FaultAction.DELAY, delay_ms=fault_rules.DELAY_MS_MAX + 1), "needs a delay of 1 to 86400000 ms"),
+        (fail(queue_id=0), "must name the topic too"),
+        (fail(broker_name="broker-a"), "must name the topic too"),
     ],
 )
 def test_a_rule_that_makes_no_sense_is_refused(rule: FaultRule, sentence: str) -> None:

@@ -72,7 +72,7 @@ def test_a_group_is_changed_as_a_whole_and_an_unchanged_one_is_no_fact(desk: Des
     for group in (GroupConfig("readers"), changed, changed):
         put_group(draft, group)
         draft.end_command()
-    assert draft.groups == [[GroupPut(GroupConfig("readers"))], [GroupPut(changed)]]
+    assert draft.fact_batches == [[GroupPut(GroupConfig("readers"))], [GroupPut(changed)]]
 
 
 @pytest.mark.parametrize(

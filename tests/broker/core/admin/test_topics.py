@@ -17,7 +17,7 @@ from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.consumer_offsets import answer_reset, commit_offsets, reset_offsets
-from rmqpull_broker.core.sending.queue_selection import queue_of_group
+from rmqpull_broker.core.sending.queue_selection import select_queue_of_group
 from rmqpull_broker.core.sending.send_back import SendBack
 from rmqpull_broker.core.sending.sender import Published
 from rmqpull_broker.core.state.broker_state import BrokerState
@@ -52,9 +52,9 @@ def test_the_round_goes_over_the_queues_that_producers_see_now(desk: Desk) -> No
 
 def test_a_message_group_moves_only_as_far_as_its_hash_asks(desk: Desk) -> None:
     put(desk, read=8, write=4, topic_type=TopicType.FIFO)
-    assert queues_of(desk, 2, message_group="order-1") == [queue_of_group("order-1", 4)] * 2
+    assert queues_of(desk, 2, message_group="order-1") == [select_queue_of_group("order-1", 4)] * 2
     put(desk, read=8, write=2, topic_type=TopicType.FIFO)
-    assert queues_of(desk, 1, message_group="order-1") == [queue_of_group("order-1", 2)]
+    assert queues_of(desk, 1, message_group="order-1") == [select_queue_of_group("order-1", 2)]
 
 
 def test_a_queue_that_only_consumers_see_is_drained_and_gets_nothing_new(desk: Desk) -> None:
@@ -119,7 +119,7 @@ def test_an_unchanged_topic_is_no_fact(desk: Desk) -> None:
     draft = Draft(desk.state)
     assert put_topic(draft, replace(topic, creation_id="other")) == topic
     draft.end_command()
-    assert draft.groups == []
+    assert draft.fact_batches == []
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_message_group_has_one_queue_among_those_of_all_brokers(two_brokers: D
     topic = two_brokers.state.topic("orders")
     for group in ("order-1", "order-2", "hello"):
         two_brokers.send(Message(b"x", "1", message_group=group))
-        queue = two_brokers.state.writable_queues(topic)[queue_of_group(group, 4)]
+        queue = two_brokers.state.writable_queues(topic)[select_queue_of_group(group, 4)]
         assert two_brokers.rows(queue)[-1].message.message_group == group
 
 
@@ -290,7 +290,7 @@ def test_commands_drafted_together_do_what_they_do_one_at_a_time(
 
 
 def keep(desk: Desk, draft: Draft) -> None:
-    for facts in draft.groups:
+    for facts in draft.fact_batches:
         desk.state.apply(facts)
 
 

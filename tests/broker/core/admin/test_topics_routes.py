@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqpull_broker.core.admin.topics import accepted_types, assigned_queue_ids, route_queues
+from rmqpull_broker.core.admin.topics import list_accepted_types, list_assigned_queue_ids, list_route_queues
 from rmqpull_broker.core.model import TopicConfig, TopicType
 
 LETTERS = {0: "-", 2: "W", 4: "R", 6: "B"}
@@ -12,7 +12,7 @@ LETTERS = {0: "-", 2: "W", 4: "R", 6: "B"}
 
 def spelled(read: int, write: int, perm: int, broker_permission: int = 6) -> str:
     """One letter per queue, in order: read, written, both, or neither."""
-    queues = route_queues(TopicConfig("orders", read, write, perm=perm), broker_permission)
+    queues = list_route_queues(TopicConfig("orders", read, write, perm=perm), broker_permission)
     assert [queue.queue_id for queue in queues] == list(range(len(queues)))
     return "".join(LETTERS[queue.perm] for queue in queues)
 
@@ -63,14 +63,14 @@ def test_what_may_be_read_is_assigned(
     read: int, perm: int, broker_permission: int, fifo: bool, queue_ids: list[int]
 ) -> None:
     topic = TopicConfig("orders", read, 3, perm=perm)
-    assert assigned_queue_ids(topic, broker_permission, fifo=fifo) == queue_ids
+    assert list_assigned_queue_ids(topic, broker_permission, fifo=fifo) == queue_ids
 
 
 @pytest.mark.parametrize("topic_type", [kind for kind in TopicType if kind is not TopicType.MIXED])
 def test_a_topic_takes_its_own_type(topic_type: TopicType) -> None:
-    assert accepted_types(TopicConfig("orders", 1, 1, topic_type)) == (topic_type,)
+    assert list_accepted_types(TopicConfig("orders", 1, 1, topic_type)) == (topic_type,)
 
 
 def test_a_mixed_topic_takes_all_types() -> None:
-    types = [topic_type.value for topic_type in accepted_types(TopicConfig("orders", 1, 1, TopicType.MIXED))]
+    types = [topic_type.value for topic_type in list_accepted_types(TopicConfig("orders", 1, 1, TopicType.MIXED))]
     assert types == ["NORMAL", "FIFO", "DELAY", "TRANSACTION"]

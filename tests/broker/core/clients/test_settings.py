@@ -11,8 +11,8 @@ from rmqpull_broker.core.clients.settings import (
     CustomizedBackoff,
     ExponentialBackoff,
     PublishingSettings,
-    consume_type_of,
-    subscription_settings,
+    find_consume_type,
+    make_subscription_settings,
 )
 from rmqpull_broker.core.errors import InternalError
 from rmqpull_broker.core.model import GroupConfig
@@ -26,17 +26,17 @@ def test_a_producer_tries_three_times_and_ever_more_slowly() -> None:
 
 @pytest.mark.parametrize(("retry_max_times", "max_attempts"), [(16, 17), (0, 1), (3, 4)])
 def test_a_consumers_first_attempt_counts(retry_max_times: int, max_attempts: int) -> None:
-    assert subscription_settings(GroupConfig("g", retry_max_times=retry_max_times)).max_attempts == max_attempts
+    assert make_subscription_settings(GroupConfig("g", retry_max_times=retry_max_times)).max_attempts == max_attempts
 
 
 @pytest.mark.parametrize("orderly", [True, False])
 def test_a_group_that_consumes_in_order_is_fifo(orderly: bool) -> None:
-    assert subscription_settings(GroupConfig("g", consume_message_orderly=orderly)).fifo is orderly
+    assert make_subscription_settings(GroupConfig("g", consume_message_orderly=orderly)).fifo is orderly
 
 
 @pytest.mark.proves("Retry policy that consumers are told")
 def test_a_consumer_is_told_what_makes_it_go() -> None:
-    told = subscription_settings(GroupConfig("g"))
+    told = make_subscription_settings(GroupConfig("g"))
     assert (told.receive_batch_size, told.long_polling_timeout_ms) == (32, 20_000)
     assert told.backoff == CustomizedBackoff(RETRY_DELAYS_MS)
 
@@ -55,7 +55,7 @@ def test_the_delays_are_those_of_the_delay_levels() -> None:
     ],
 )
 def test_consumers_are_recognized(client_type: str, consume_type: ConsumeType) -> None:
-    assert consume_type_of(client_type) is consume_type
+    assert find_consume_type(client_type) is consume_type
     assert ClientProfile(ClientChannel("c", "c"), client_type).is_recognized
 
 
@@ -64,5 +64,5 @@ def test_consumers_are_recognized(client_type: str, consume_type: ConsumeType) -
 )
 def test_other_types_do_not_consume(client_type: str) -> None:
     with pytest.raises(InternalError, match=f"Client type is not consumer, type: {client_type}"):
-        consume_type_of(client_type)
+        find_consume_type(client_type)
     assert ClientProfile(ClientChannel("c", "c"), client_type).is_recognized is (client_type == "PRODUCER")

@@ -9,7 +9,7 @@ from rmqpull_broker.core.clients.subscriptions import (
     FilterTable,
     SubscriptionData,
     is_tag_type,
-    subscription_data,
+    make_subscription_data,
 )
 from rmqpull_broker.core.errors import IllegalFilterExpression
 from rmqpull_broker.core.filters.message_filter import SQL92, TAG, MessageFilter, TagFilter
@@ -44,13 +44,13 @@ def table() -> FilterTable:
     ],
 )
 def test_a_tag_expression_is_taken_apart(expression_type: str, expression: str, tags: set[str]) -> None:
-    made = subscription_data("orders", expression_type, expression, 7)
+    made = make_subscription_data("orders", expression_type, expression, 7)
     assert made == SubscriptionData("orders", expression, 7, expression_type or TAG, frozenset(tags))
 
 
 def test_bars_alone_are_no_tags() -> None:
     with pytest.raises(IllegalFilterExpression):
-        subscription_data("orders", TAG, "||", 7)
+        make_subscription_data("orders", TAG, "||", 7)
 
 
 @pytest.mark.parametrize(("expression_type", "is_tag"), [("", True), ("TAG", True), ("tag", False), ("SQL92", False)])

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.errors import BrokerError, FilterNotSupported, IllegalFilterExpression
-from rmqpull_broker.core.filters import message_filter
 from rmqpull_broker.core.filters.java_values import NotComparable
 from rmqpull_broker.core.filters.message_filter import (
     EVERYTHING,
@@ -18,7 +17,7 @@ from rmqpull_broker.core.filters.message_filter import (
     SqlFilter,
     TagFilter,
     check_filter_supported,
-    filter_of_pull_request,
+    make_pull_filter,
     parse_filter,
     parse_tags,
 )
@@ -80,7 +79,7 @@ def test_nothing_but_separators_is_no_expression(expression: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tag_filter", "first_row", "matches"),
+    ("wanted", "first_row", "matches"),
     [
         (EVERYTHING, 0, True),
         (EVERYTHING, len(TAGS), False),
@@ -91,10 +90,10 @@ def test_nothing_but_separators_is_no_expression(expression: str) -> None:
 )
 @pytest.mark.parametrize("few_rows", [0, 32], ids=["in columns", "as a set"])
 def test_a_batch_matches_when_one_of_its_rows_does(
-    tag_filter: TagFilter, first_row: int, matches: bool, few_rows: int, monkeypatch: pytest.MonkeyPatch
+    wanted: TagFilter, first_row: int, matches: bool, few_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(message_filter, "FEW_ROWS", few_rows)
-    assert tag_filter.matches_any(BATCH.slice(first_row)) is matches
+    assert wanted.matches_any(BATCH.slice(first_row)) is matches
 
 
 ORDERS = columns.from_rows(
@@ -206,7 +205,7 @@ def test_the_subscription_that_a_pull_request_brings(
 ) -> None:
     def answer(enable_property_filter: bool) -> MessageFilter | str:
         try:
-            return filter_of_pull_request(expression_type, expression, enable_property_filter)
+            return make_pull_filter(expression_type, expression, enable_property_filter)
         except BrokerError as error:
             return f"{error.response_code} {error}"
 

@@ -40,13 +40,13 @@ def test_a_message_that_sets_nothing_is_null_where_the_row_may_be_null() -> None
 
 
 def test_offsets_follow_each_other() -> None:
-    assert columns.offset_column(1 << 40, 3).to_pylist() == [1 << 40, (1 << 40) + 1, (1 << 40) + 2]
-    assert columns.offset_column(5, 0) == pa.array([], pa.int64())
+    assert columns.make_offset_column(1 << 40, 3).to_pylist() == [1 << 40, (1 << 40) + 1, (1 << 40) + 2]
+    assert columns.make_offset_column(5, 0) == pa.array([], pa.int64())
 
 
 @pytest.mark.parametrize(("value", "values"), [("x", ["x", "x"]), (None, [None, None])])
 def test_a_constant_column(value: str | None, values: list[str | None]) -> None:
-    assert columns.constant_column(value, pa.string(), 2) == pa.array(values, pa.string())
+    assert columns.make_constant_column(value, pa.string(), 2) == pa.array(values, pa.string())
 
 
 def plain_size(row: StoredMessage) -> int:
@@ -61,7 +61,7 @@ def test_the_size_of_a_row_is_body_tags_keys_and_properties_in_any_slice(
 ) -> None:
     start = data.draw(st.integers(0, len(rows)))
     count = data.draw(st.integers(0, len(rows) - start))
-    sizes = columns.row_bytes(columns.from_rows(rows).slice(start, count))
+    sizes = columns.count_row_bytes(columns.from_rows(rows).slice(start, count))
     assert sizes.to_pylist() == [plain_size(row) for row in rows[start : start + count]]
 
 
@@ -76,16 +76,16 @@ def test_what_a_null_list_or_map_hides_is_not_counted() -> None:
             "properties": pa.MapArray.from_arrays(spread, texts, texts, mask=hidden),
         }
     )
-    assert columns.row_bytes(batch).to_pylist() == [0, 10]
+    assert columns.count_row_bytes(batch).to_pylist() == [0, 10]
 
 
 def test_lengths_and_values_of_a_slice_are_those_of_its_rows_alone() -> None:
     kind = columns.STORED_SCHEMA.field("properties").type
     maps = pa.array([[("a", "1")], [], [("b", "2"), ("c", "3")], [("d", "4")]], kind).slice(1, 2)
-    assert columns.list_lengths(maps).to_pylist() == [0, 2]
-    assert columns.live_values(maps, maps.keys).to_pylist() == ["b", "c"]
+    assert columns.count_list_entries(maps).to_pylist() == [0, 2]
+    assert columns.slice_live_values(maps, maps.keys).to_pylist() == ["b", "c"]
 
 
 @pytest.mark.parametrize(("byte_budget", "count"), [(-1, 0), (0, 0), (2, 0), (3, 1), (9, 2), (10, 3), (99, 3)])
 def test_leading_rows_within_a_budget(byte_budget: int, count: int) -> None:
-    assert columns.leading_rows_within(pa.array([3, 3, 4], pa.int64()), byte_budget) == count
+    assert columns.count_leading_rows_within(pa.array([3, 3, 4], pa.int64()), byte_budget) == count

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.messages.message_properties import combinations, property_column
+from rmqpull_broker.core.messages.message_properties import find_combinations, make_property_column
 from rmqpull_broker.core.model import Message, StoredMessage
 
 FULL = Message(
@@ -45,11 +45,11 @@ def stored(*messages: Message) -> pa.RecordBatch:
     ],
 )
 def test_a_property_is_where_its_name_says_and_an_empty_one_is_missing(name: str, text: str | None) -> None:
-    assert property_column(stored(FULL, BARE), name).to_pylist() == [text, None]
+    assert make_property_column(stored(FULL, BARE), name).to_pylist() == [text, None]
 
 
 def test_the_time_of_birth_is_text_in_milliseconds() -> None:
-    assert property_column(stored(FULL, BARE), "BORN_TIMESTAMP").to_pylist() == ["1600000000456", "0"]
+    assert make_property_column(stored(FULL, BARE), "BORN_TIMESTAMP").to_pylist() == ["1600000000456", "0"]
 
 
 def test_properties_of_rocketmq_without_a_column_are_seen_too() -> None:
@@ -57,14 +57,14 @@ def test_properties_of_rocketmq_without_a_column_are_seen_too() -> None:
     index = batch.schema.get_field_index("systemProperties")
     maps = pa.array([[("REAL_TOPIC", "orders")], None], batch.schema.field(index).type)
     batch = batch.set_column(index, batch.schema.field(index), maps)
-    assert property_column(batch, "REAL_TOPIC").to_pylist() == ["orders", None]
-    assert property_column(batch, "a").to_pylist() == ["5", None]
+    assert make_property_column(batch, "REAL_TOPIC").to_pylist() == ["orders", None]
+    assert make_property_column(batch, "a").to_pylist() == ["5", None]
 
 
 def test_a_slice_has_the_properties_of_its_own_rows() -> None:
     batch = stored(*(Message(b"", str(i), keys=(f"k{i}",), properties={"n": str(i)}) for i in range(5)))
     for name, texts in [("n", ["2", "3"]), ("KEYS", ["k2", "k3"]), ("UNIQ_KEY", ["2", "3"])]:
-        assert property_column(batch.slice(2, 2), name).to_pylist() == texts
+        assert make_property_column(batch.slice(2, 2), name).to_pylist() == texts
 
 
 @given(
@@ -72,7 +72,7 @@ def test_a_slice_has_the_properties_of_its_own_rows() -> None:
 )
 def test_every_row_has_one_of_the_distinct_combinations(rows: list[tuple[str | None, ...]]) -> None:
     width = len(rows[0]) if rows else 2
-    found = combinations([pa.array([row[i] for row in rows], pa.string()) for i in range(width)])
+    found = find_combinations([pa.array([row[i] for row in rows], pa.string()) for i in range(width)])
     distinct = list(found.rows())
     assert sorted(distinct, key=repr) == sorted(set(rows), key=repr)
     assert [distinct[index] for index in found.row_combinations.to_pylist()] == rows

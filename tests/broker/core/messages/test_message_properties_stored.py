@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.messages.message_properties import record_bytes, stored_properties, stored_properties_bytes
+from rmqpull_broker.core.messages.message_properties import (
+    count_record_bytes,
+    count_stored_properties_bytes,
+    make_stored_properties,
+)
 from rmqpull_broker.core.model import Message, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 
@@ -18,15 +22,15 @@ OF_THE_BROKER = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "
 
 
 def test_a_bare_message_has_its_id_and_what_the_broker_adds() -> None:
-    assert stored_properties(Message(b"x", "ID"), BrokerProperties()) == {"UNIQ_KEY": "ID", **OF_THE_BROKER}
-    assert stored_properties(Message(b"x", ""), BrokerProperties()) == OF_THE_BROKER
+    assert make_stored_properties(Message(b"x", "ID"), BrokerProperties()) == {"UNIQ_KEY": "ID", **OF_THE_BROKER}
+    assert make_stored_properties(Message(b"x", ""), BrokerProperties()) == OF_THE_BROKER
 
 
 def test_every_field_has_its_name() -> None:
     fields = Message(b"x", "ID", "red", ("k1", "k2"), {"a": "b"}, "group", 5, trace_context="trace")
     message = replace(fields, system_properties={"WAIT": "true"})
     broker = BrokerProperties(region_id="R", trace_on=False, broker_cluster_name="C")
-    assert stored_properties(message, broker) == {
+    assert make_stored_properties(message, broker) == {
         "a": "b",
         "WAIT": "true",
         "TAGS": "red",
@@ -42,8 +46,8 @@ def test_every_field_has_its_name() -> None:
 
 
 def test_the_properties_string_counts_bytes_and_two_separators_each() -> None:
-    bare = stored_properties_bytes(Message(b"x", "ID"), BrokerProperties())
-    assert stored_properties_bytes(Message(b"x", "ID", properties={"a": "é"}), BrokerProperties()) == bare + 5
+    bare = count_stored_properties_bytes(Message(b"x", "ID"), BrokerProperties())
+    assert count_stored_properties_bytes(Message(b"x", "ID", properties={"a": "é"}), BrokerProperties()) == bare + 5
 
 
 # --- the size of a record ---------------------------------------------------------------------------------------------
@@ -53,7 +57,7 @@ BARE = 91 + len("t") + 1 + len("MSG_REGION\1DefaultRegion\2TRACE_ON\1true\2CLUST
 
 
 def sizes_of(*rows: StoredMessage, topic: str = "t") -> list[int]:
-    sizes: list[int] = record_bytes(columns.from_rows(rows), topic, BrokerProperties()).to_pylist()
+    sizes: list[int] = count_record_bytes(columns.from_rows(rows), topic, BrokerProperties()).to_pylist()
     return sizes
 
 
@@ -109,6 +113,8 @@ def test_a_record_is_the_fixed_part_the_body_the_topic_and_the_properties_string
     rows: list[StoredMessage], data: st.DataObject
 ) -> None:
     start = data.draw(st.integers(0, len(rows) - 1))
-    sizes = record_bytes(columns.from_rows(rows).slice(start), "orders", BrokerProperties()).to_pylist()
+    sizes = count_record_bytes(columns.from_rows(rows).slice(start), "orders", BrokerProperties()).to_pylist()
     messages = [row.message for row in rows[start:]]
-    assert sizes == [91 + 6 + len(each.body) + stored_properties_bytes(each, BrokerProperties()) for each in messages]
+    assert sizes == [
+        91 + 6 + len(each.body) + count_stored_properties_bytes(each, BrokerProperties()) for each in messages
+    ]

@@ -10,7 +10,7 @@ from rmqpull_broker.core.pulling.answers import (
     PullResponse,
     PullStatus,
     ReadRole,
-    response_of,
+    find_response,
     suggest,
 )
 
@@ -39,7 +39,7 @@ FOUND, NO_NEW, NO_MATCHED, ILLEGAL = (0, "FOUND"), (19, "NO_NEW_MSG"), (20, "NO_
 def test_a_status_becomes_a_code_and_a_code_the_clients_status(
     status: str, offset: int, answer: tuple[int, str], v2_code: str
 ) -> None:
-    response = response_of(PullStatus[status], offset)
+    response = find_response(PullStatus[status], offset)
     assert (response, CLIENT_STATUSES[response].pull_status) == answer
     assert CLIENT_STATUSES[response].v2_code == v2_code
 
@@ -47,7 +47,7 @@ def test_a_status_becomes_a_code_and_a_code_the_clients_status(
 def test_every_status_of_rocketmq_has_its_answer() -> None:
     assert {row.status for row in PULL_ANSWERS} == set(PullStatus) - {PullStatus.NOT_REACHED}
     for status in PullStatus:
-        assert {response_of(status, offset) for offset in (-1, 0, 1)} <= set(PullResponse)
+        assert {find_response(status, offset) for offset in (-1, 0, 1)} <= set(PullResponse)
 
 
 SLAVE = ReadRole(is_slave=True, slave_read_enable=True)

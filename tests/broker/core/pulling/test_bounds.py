@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.model import Message
-from rmqpull_broker.core.pulling.bounds import BoundaryType, cut_by_bytes, offset_at_time
+from rmqpull_broker.core.pulling.bounds import BoundaryType, cut_by_bytes, find_offset_at_time
 from rmqpull_broker.core.state.facts import QueuesTrimmed
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def test_a_time_means_the_first_message_since_or_the_last_one_until_then(
     desk: Desk, timestamp_ms: int, lower: int, upper: int
 ) -> None:
     stored_at(desk, [10, 10, 20, 20, 40])
-    found = [offset_at_time(desk.state, desk.queue(), timestamp_ms, boundary) for boundary in BoundaryType]
+    found = [find_offset_at_time(desk.state, desk.queue(), timestamp_ms, boundary) for boundary in BoundaryType]
     assert found == [lower, upper]
 
 
@@ -53,7 +53,7 @@ def test_a_time_means_the_first_message_since_or_the_last_one_until_then(
 def test_messages_that_are_gone_are_not_found_by_time(desk: Desk, timestamp_ms: int, lower: int, upper: int) -> None:
     stored_at(desk, [10, 10, 20, 20, 40])
     desk.state.apply([QueuesTrimmed(((desk.queue(), 3),))])
-    found = [offset_at_time(desk.state, desk.queue(), timestamp_ms, boundary) for boundary in BoundaryType]
+    found = [find_offset_at_time(desk.state, desk.queue(), timestamp_ms, boundary) for boundary in BoundaryType]
     assert found == [lower, upper]
 
 
@@ -62,11 +62,11 @@ def test_messages_that_are_gone_are_not_found_by_time(desk: Desk, timestamp_ms: 
 def test_a_queue_without_messages_has_one_offset_at_any_time(desk: Desk, messages: int, boundary: BoundaryType) -> None:
     stored_at(desk, [10] * messages)
     desk.state.apply([QueuesTrimmed(((desk.queue(), messages),))])
-    assert [offset_at_time(desk.state, desk.queue(), at_ms, boundary) for at_ms in (5, 10, 15)] == [messages] * 3
+    assert [find_offset_at_time(desk.state, desk.queue(), at_ms, boundary) for at_ms in (5, 10, 15)] == [messages] * 3
 
 
 def test_a_queue_of_an_unknown_topic_has_offset_0_at_any_time(desk: Desk) -> None:
-    assert [offset_at_time(desk.state, desk.queue(), 5, boundary) for boundary in BoundaryType] == [0, 0]
+    assert [find_offset_at_time(desk.state, desk.queue(), 5, boundary) for boundary in BoundaryType] == [0, 0]
 
 
 @given(st.lists(st.integers(0, 30), max_size=20).map(sorted), st.integers(-1, 31))
@@ -75,7 +75,7 @@ def test_time_search_agrees_with_a_plain_search(new_desk: type[Desk], times_ms: 
     stored_at(desk, times_ms)
     lower = next((offset for offset, time in enumerate(times_ms) if time >= timestamp_ms), len(times_ms))
     upper = max((offset for offset, time in enumerate(times_ms) if time <= timestamp_ms), default=0)
-    found = [offset_at_time(desk.state, desk.queue(), timestamp_ms, boundary) for boundary in BoundaryType]
+    found = [find_offset_at_time(desk.state, desk.queue(), timestamp_ms, boundary) for boundary in BoundaryType]
     assert found == [lower, upper]
 
 

@@ -209,7 +209,7 @@ def test_a_pull_that_is_told_of_a_reset_commits_its_own_offset_after_that(new_pu
     draft = Draft(broker.state)
     reset_offsets(draft, "readers", [(broker.queue, 1)])
     draft.end_command()
-    broker.state.apply(draft.groups[0])
+    broker.state.apply(draft.fact_batches[0])
     verdict, _ = broker.pull(broker.request(sys_flag=PullSysFlag.COMMIT_OFFSET, commit_offset=9))
     assert verdict.reset_offset == 1
     assert broker.state.consumer_offset("readers", broker.queue) == 9

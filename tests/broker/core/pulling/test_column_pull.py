@@ -18,7 +18,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
 from rmqpull_broker.core.pulling import column_pull
 from rmqpull_broker.core.pulling.answers import PullStatus
-from rmqpull_broker.core.pulling.column_pull import ColumnPull, begin_columns, pull_columns, waits
+from rmqpull_broker.core.pulling.column_pull import ColumnPull, begin_column_pull, pull_columns, waits
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
 from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.pulling.request import PullRequest
@@ -42,9 +42,13 @@ def three_queues(desk: Desk) -> Desk:
 
 
 def ask(
-    desk: Desk, *pulls: ColumnPull, tag_filter: TagFilter = EVERYTHING, rows_max: int = 1_000, bytes_max: int = 1_000
+    desk: Desk,
+    *pulls: ColumnPull,
+    message_filter: TagFilter = EVERYTHING,
+    rows_max: int = 1_000,
+    bytes_max: int = 1_000,
 ) -> list[tuple[str, list[int], int]]:
-    results = pull_columns(desk.state, pulls, tag_filter, rows_max, bytes_max)
+    results = pull_columns(desk.state, pulls, message_filter, rows_max, bytes_max)
     return [(result.status.name, offsets(result), result.next_offset) for result in results]
 
 
@@ -101,7 +105,7 @@ def test_a_queue_that_got_nowhere_in_a_full_answer_was_not_reached(desk: Desk) -
     desk.topic(queue_count=2)
     desk.fill([b"x"] * 6, ["red", "blue", "blue", "red", "red", "red"])
     pulls = [ColumnPull(desk.queue(0), 0), ColumnPull(desk.queue(1), 0), ColumnPull(desk.queue(1), 1)]
-    assert ask(desk, *pulls, tag_filter=RED, rows_max=2) == [
+    assert ask(desk, *pulls, message_filter=RED, rows_max=2) == [
         ("FOUND", [0, 2], 3),
         ("NO_MATCHED_MESSAGE", [], 1),
         ("NOT_REACHED", [], 1),
@@ -112,8 +116,8 @@ def test_a_rare_tag_does_not_hold_up_the_answer(desk: Desk, monkeypatch: pytest.
     monkeypatch.setattr(column_pull, "COLUMN_SCAN_ROWS_MAX", 3)
     desk.topic()
     desk.fill([b"x"] * 5, ["blue"] * 4 + ["red"])
-    assert ask(desk, ColumnPull(desk.queue(), 0), tag_filter=RED) == [("NO_MATCHED_MESSAGE", [], 3)]
-    assert ask(desk, ColumnPull(desk.queue(), 3), tag_filter=RED) == [("FOUND", [4], 5)]
+    assert ask(desk, ColumnPull(desk.queue(), 0), message_filter=RED) == [("NO_MATCHED_MESSAGE", [], 3)]
+    assert ask(desk, ColumnPull(desk.queue(), 3), message_filter=RED) == [("FOUND", [4], 5)]
 
 
 @pytest.mark.parametrize(
@@ -155,22 +159,31 @@ def test_batches_that_fit_without_being_measured_count_like_others(desk: Desk) -
     st.sampled_from([2, column_pull.ENOUGH_ROWS]),
 )
 def test_following_next_offset_reads_every_matching_row_once_within_the_limits(
-    new_desk: type[Desk], batches: list[list[str]], tag_filter: TagFilter, rows_max: int, bytes_max: int, enough: int
+    new_desk: type[Desk],
+    batches: list[list[str]],
+    message_filter: TagFilter,
+    rows_max: int,
+    bytes_max: int,
+    enough: int,
 ) -> None:
     desk = new_desk()
     queues = desk.state.readable_queues(desk.topic(queue_count=2))
     for tags in batches:
         desk.fill([bytes(6 + len(tags))] * len(tags), tags)
     wanted = {
-        q: [r.queue_offset for r in desk.rows(q) if tag_filter.tags is None or r.message.tags == "red"] for q in queues
+        q: [r.queue_offset for r in desk.rows(q) if message_filter.tags is None or r.message.tags == "red"]
+        for q in queues
     }
     reached, read = dict.fromkeys(queues, 0), {queue: list[int]() for queue in queues}
     while any(reached[queue] < desk.state.bounds(queue).max_offset for queue in queues):
         pulls = [ColumnPull(*at) for at in reached.items()]
         with mock.patch.object(column_pull, "ENOUGH_ROWS", enough):
-            results = pull_columns(desk.state, pulls, tag_filter, rows_max, bytes_max)
+            results = pull_columns(desk.state, pulls, message_filter, rows_max, bytes_max)
         sizes = [
-            size for result in results for batch in result.batches for size in columns.row_bytes(batch).to_pylist()
+            size
+            for result in results
+            for batch in result.batches
+            for size in columns.count_row_bytes(batch).to_pylist()
         ]
         assert len(sizes) <= rows_max
         assert sum(sizes) <= bytes_max or len(sizes) == 1
@@ -190,7 +203,9 @@ def begin(desk: Desk, *pulls: ColumnPull, is_first_run: bool = True) -> list[tup
     """A pull with its checks, of the group ``readers``."""
     request = PullRequest("readers", pulls[0].queue)
     verdicts = desk.run(
-        lambda draft: begin_columns(draft, ConsumerRegistry(), request, pulls, desk.now_ms, is_first_run=is_first_run)
+        lambda draft: begin_column_pull(
+            draft, ConsumerRegistry(), request, pulls, desk.now_ms, is_first_run=is_first_run
+        )
     )
     results = pull_columns(desk.state, pulls, EVERYTHING, 1_000, 1_000, verdicts)
     return [(result.status.name, offsets(result), result.next_offset) for result in results]
@@ -215,7 +230,7 @@ def test_a_queue_that_came_after_the_checks_is_not_read_without_them(desk: Desk,
         desk.topic(queue_count)
     pull = ColumnPull(desk.queue(queue_count), 0)
     request = PullRequest("readers", pull.queue, subscription="red")
-    verdicts = desk.run(lambda draft: begin_columns(draft, ConsumerRegistry(), request, [pull], desk.now_ms))
+    verdicts = desk.run(lambda draft: begin_column_pull(draft, ConsumerRegistry(), request, [pull], desk.now_ms))
     desk.run(lambda draft: put_topic(draft, TopicConfig("orders", 2, 2)))
     desk.fill([b"blue"] * 2)
     (result,) = pull_columns(desk.state, [pull], EVERYTHING, 1_000, 1_000, verdicts)

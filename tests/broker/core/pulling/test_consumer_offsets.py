@@ -210,7 +210,7 @@ def test_with_client_side_resets_offsets_are_set_if_anybody_is_there(has_consume
     if has_consumers:
         invoke_reset(draft, request)
         draft.end_command()
-        assert draft.groups[-1] == [OffsetsCommitted("readers", ((QUEUE, 0),))]
+        assert draft.fact_batches[-1] == [OffsetsCommitted("readers", ((QUEUE, 0),))]
     else:
         with pytest.raises(InternalError, match=r"^THe consumer group readers not exist$") as refused:
             invoke_reset(draft, request, has_consumers=False)
@@ -226,7 +226,7 @@ def test_all_brokers_are_reset_and_each_has_its_own_offsets() -> None:
     invoke_reset(draft, ResetRequest("readers", "orders", timestamp_ms=5))
     draft.end_command()
     queues = [MessageQueue("orders", broker, queue_id) for broker in ("broker-a", "broker-b") for queue_id in (0, 1)]
-    assert draft.groups[-1] == [OffsetsReset("readers", tuple((queue, 0) for queue in queues))]
+    assert draft.fact_batches[-1] == [OffsetsReset("readers", tuple((queue, 0) for queue in queues))]
 
 
 # --- clean-up ---------------------------------------------------------------------------------------------------------

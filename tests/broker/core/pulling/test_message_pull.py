@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 RED = parse_tags("red")
 
 
-def pull(desk: Desk, offset: int, batch_size: int = 32, tag_filter: TagFilter = EVERYTHING) -> Pulled:
-    return pull_messages(desk.state, desk.queue(), offset, batch_size, tag_filter)
+def pull(desk: Desk, offset: int, batch_size: int = 32, message_filter: TagFilter = EVERYTHING) -> Pulled:
+    return pull_messages(desk.state, desk.queue(), offset, batch_size, message_filter)
 
 
 def offsets(pulled: Pulled) -> list[int]:
@@ -60,7 +60,7 @@ def test_an_offset_with_a_message_is_scanned(offset: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "tag_filter", "status", "found", "next_offset"),
+    ("offset", "message_filter", "status", "found", "next_offset"),
     [
         (0, EVERYTHING, "FOUND", [0, 1, 2, 3], 4),
         (3, EVERYTHING, "FOUND", [3], 4),
@@ -74,11 +74,11 @@ def test_an_offset_with_a_message_is_scanned(offset: int) -> None:
     ],
 )
 def test_a_pull_finds_what_matches_and_moves_on(
-    desk: Desk, offset: int, tag_filter: TagFilter, status: str, found: list[int], next_offset: int
+    desk: Desk, offset: int, message_filter: TagFilter, status: str, found: list[int], next_offset: int
 ) -> None:
     desk.topic()
     desk.fill([b"a", b"b", b"c", b"d"], ["red", "blue", "red", None])
-    pulled = pull(desk, offset, tag_filter=tag_filter)
+    pulled = pull(desk, offset, message_filter=message_filter)
     assert (pulled.status.name, offsets(pulled), pulled.next_offset) == (status, found, next_offset)
     assert (pulled.offset, pulled.bounds, pulled.row_count) == (offset, (0, 4), len(found))
     assert pulled.waits == (status == "OFFSET_OVERFLOW_ONE")
@@ -90,11 +90,13 @@ def test_a_queue_never_written_has_no_message(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(("batch_size", "count"), [(1, 1), (31, 31), (32, 32), (33, 32), (1_000, 32), (0, 1), (-1, 1)])
-@pytest.mark.parametrize("tag_filter", [EVERYTHING, RED])
-def test_at_most_32_messages_and_at_least_one(desk: Desk, tag_filter: TagFilter, batch_size: int, count: int) -> None:
+@pytest.mark.parametrize("message_filter", [EVERYTHING, RED])
+def test_at_most_32_messages_and_at_least_one(
+    desk: Desk, message_filter: TagFilter, batch_size: int, count: int
+) -> None:
     desk.topic()
     desk.fill([b"x"] * 40, ["red"] * 40)
-    pulled = pull(desk, 3, batch_size, tag_filter)
+    pulled = pull(desk, 3, batch_size, message_filter)
     assert offsets(pulled) == list(range(3, 3 + count))
     assert pulled.next_offset == 3 + count
 
@@ -141,14 +143,14 @@ def test_records_of_at_most_256_kib_but_the_first_always_fits(desk: Desk, sizes:
 def test_whether_the_batch_is_full_is_asked_before_the_filter(desk: Desk) -> None:
     desk.topic()
     desk.fill([b"a", bytes(256 * KIB), b"c"], ["red", "blue", "red"])
-    pulled = pull(desk, 0, tag_filter=RED)
+    pulled = pull(desk, 0, message_filter=RED)
     assert (offsets(pulled), pulled.next_offset) == ([0], 1)
 
 
 def test_what_the_filter_drops_fills_nothing(desk: Desk) -> None:
     desk.topic()
     desk.fill([bytes(300 * KIB), b"b", b"c"], ["blue", "red", "blue"])
-    pulled = pull(desk, 0, tag_filter=RED)
+    pulled = pull(desk, 0, message_filter=RED)
     assert (offsets(pulled), pulled.next_offset) == ([1], 3)
 
 
@@ -159,7 +161,7 @@ def test_what_the_filter_drops_fills_nothing(desk: Desk) -> None:
 def test_one_pull_looks_at_800_messages(desk: Desk, red_at: int, status: str, next_offset: int) -> None:
     desk.topic()
     desk.fill([b"x"] * 1_000, ["red" if offset == red_at else "blue" for offset in range(1_000)])
-    pulled = pull(desk, 0, tag_filter=RED)
+    pulled = pull(desk, 0, message_filter=RED)
     assert (pulled.status.name, pulled.next_offset) == (status, next_offset)
     assert offsets(pulled) == ([red_at] if status == "FOUND" else [])
 
@@ -167,9 +169,9 @@ def test_one_pull_looks_at_800_messages(desk: Desk, red_at: int, status: str, ne
 def test_pulls_that_match_nothing_get_to_the_end_and_wait_there(desk: Desk) -> None:
     desk.topic()
     desk.fill([b"x"] * 1_700, ["blue"] * 1_700)
-    seen = [pull(desk, 0, tag_filter=RED)]
+    seen = [pull(desk, 0, message_filter=RED)]
     while not seen[-1].waits:
-        seen.append(pull(desk, seen[-1].next_offset, tag_filter=RED))
+        seen.append(pull(desk, seen[-1].next_offset, message_filter=RED))
     assert [pulled.next_offset for pulled in seen] == [800, 1_600, 1_700, 1_700]
     assert seen[-1].status is PullStatus.OFFSET_OVERFLOW_ONE
 
@@ -180,7 +182,7 @@ def test_a_pull_reads_over_the_borders_of_chunks(desk: Desk) -> None:
         desk.fill([b"x"] * size, ["red", *["blue"] * (size - 1)])
     pulled = pull(desk, 1)
     assert (offsets(pulled), pulled.next_offset) == (list(range(1, 26)), 26)
-    pulled = pull(desk, 1, batch_size=1, tag_filter=RED)
+    pulled = pull(desk, 1, batch_size=1, message_filter=RED)
     assert (offsets(pulled), pulled.next_offset) == ([20], 21)
 
 
@@ -215,14 +217,19 @@ def test_who_wants_more_than_800_messages_is_looked_at_as_many_for(
     assert pull(desk, 0, max_msg_nums, RED).next_offset == next_offset
 
 
-@pytest.mark.parametrize("tag_filter", [EVERYTHING, RED])
+@pytest.mark.parametrize("message_filter", [EVERYTHING, RED])
 def test_one_pull_looks_into_one_file_of_the_consume_queue(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, tag_filter: TagFilter
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, message_filter: TagFilter
 ) -> None:
     monkeypatch.setattr(message_pull, "CONSUME_QUEUE_FILE_ENTRIES", 10)
     desk.topic()
     desk.fill([b"x"] * 25, ["red"] * 25)
-    assert [pull(desk, offset, tag_filter=tag_filter).next_offset for offset in (0, 9, 10, 20)] == [10, 10, 20, 25]
+    assert [pull(desk, offset, message_filter=message_filter).next_offset for offset in (0, 9, 10, 20)] == [
+        10,
+        10,
+        20,
+        25,
+    ]
 
 
 # --- a store that cannot read everything ------------------------------------------------------------------------------
@@ -240,7 +247,7 @@ def without(desk: Desk, monkeypatch: pytest.MonkeyPatch, *gone: range) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gone", "offset", "tag_filter", "answer"),
+    ("gone", "offset", "message_filter", "answer"),
     [
         ((range(6),), 0, EVERYTHING, ("OFFSET_FOUND_NULL", [], 300_000)),
         ((range(3, 6),), 3, RED, ("OFFSET_FOUND_NULL", [], 300_000)),
@@ -256,13 +263,13 @@ def test_messages_that_are_gone_in_between_are_passed_over(
     monkeypatch: pytest.MonkeyPatch,
     gone: tuple[range, ...],
     offset: int,
-    tag_filter: TagFilter,
+    message_filter: TagFilter,
     answer: tuple[str, list[int], int],
 ) -> None:
     desk.topic()
     desk.fill([b"x"] * 6, ["red"] * 6)
     without(desk, monkeypatch, *gone)
-    pulled = pull(desk, offset, tag_filter=tag_filter)
+    pulled = pull(desk, offset, message_filter=message_filter)
     assert (pulled.status.name, offsets(pulled), pulled.next_offset) == answer
 
 
@@ -286,7 +293,7 @@ def test_a_slave_corrects_no_offset(offset: int, bounds: Bounds, next_offset: in
 def test_following_next_offset_reads_every_matching_message_once_within_the_limits(
     new_desk: type[Desk],
     messages: list[tuple[str, int]],
-    tag_filter: TagFilter,
+    message_filter: TagFilter,
     max_msg_nums: int,
     count_max: int,
     byte_max: int,
@@ -298,11 +305,11 @@ def test_following_next_offset_reads_every_matching_message_once_within_the_limi
     next_offset = 0
     while next_offset < len(messages):
         limits = TransferLimits(count_max, byte_max)
-        pulled = pull_messages(desk.state, desk.queue(), next_offset, max_msg_nums, tag_filter, limits)
+        pulled = pull_messages(desk.state, desk.queue(), next_offset, max_msg_nums, message_filter, limits)
         sizes = [len(row.message.body) + AROUND_BODY + len("TAGS\1\2red") for row in columns.to_rows(pulled.batches)]
         assert len(sizes) <= max(1, min(max_msg_nums, count_max))
         assert sum(sizes) <= byte_max or len(sizes) == 1
         assert pulled.next_offset > next_offset
         next_offset = pulled.next_offset
         read += offsets(pulled)
-    assert read == [at for at, (tag, _) in enumerate(messages) if tag_filter is EVERYTHING or tag == "red"]
+    assert read == [at for at, (tag, _) in enumerate(messages) if message_filter is EVERYTHING or tag == "red"]

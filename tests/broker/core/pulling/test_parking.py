@@ -11,7 +11,7 @@ from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.filters.message_filter import EVERYTHING, TagFilter
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling import parking
-from rmqpull_broker.core.pulling.parking import Holding, HoldingRules, ParkedPull
+from rmqpull_broker.core.pulling.parking import ParkedPull, ParkedPulls, PollingRules
 
 FIRST, SECOND = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
 NOW_MS = 0
@@ -26,7 +26,7 @@ def arrivals(*tags: str | None) -> pa.RecordBatch:
 
 
 def test_an_arrival_wakes_those_that_wait_for_its_queue_and_tag() -> None:
-    parked = Holding()
+    parked = ParkedPulls()
     everything = parked.park(ParkedPull([FIRST], EVERYTHING, 100), NOW_MS)
     reds = parked.park(ParkedPull([FIRST], tagged("red"), 100), NOW_MS)
     parked.park(ParkedPull([FIRST], tagged("blue"), 100), NOW_MS)
@@ -35,7 +35,7 @@ def test_an_arrival_wakes_those_that_wait_for_its_queue_and_tag() -> None:
 
 
 def test_an_arrival_that_matches_nothing_wakes_nobody() -> None:
-    parked = Holding()
+    parked = ParkedPulls()
     parked.park(ParkedPull([FIRST], tagged("red"), 100), NOW_MS)
     assert parked.arrived(FIRST, arrivals("green", None), NOW_MS) == []
     assert parked.arrived(SECOND, arrivals("red"), NOW_MS) == []
@@ -43,20 +43,20 @@ def test_an_arrival_that_matches_nothing_wakes_nobody() -> None:
 
 
 def test_one_pull_waits_for_many_queues() -> None:
-    parked = Holding()
+    parked = ParkedPulls()
     ticket = parked.park(ParkedPull([FIRST, SECOND], EVERYTHING, 100), NOW_MS)
     assert parked.arrived(SECOND, arrivals("red"), NOW_MS) == parked.arrived(FIRST, arrivals("red"), NOW_MS) == [ticket]
 
 
 def test_the_same_pull_may_wait_twice() -> None:
-    parked = Holding()
+    parked = ParkedPulls()
     pull = ParkedPull([FIRST], EVERYTHING, 100)
     tickets = [parked.park(pull, NOW_MS), parked.park(pull, NOW_MS)]
     assert parked.arrived(FIRST, arrivals("red"), NOW_MS) == parked.all() == tickets
 
 
 def test_a_pull_expires_when_its_deadline_is_reached_and_not_before() -> None:
-    parked = Holding()
+    parked = ParkedPulls()
     late = parked.park(ParkedPull([FIRST], EVERYTHING, 200), NOW_MS)
     soon = parked.park(ParkedPull([FIRST], EVERYTHING, 100), NOW_MS)
     assert parked.next_due_ms() == 100
@@ -67,7 +67,7 @@ def test_a_pull_expires_when_its_deadline_is_reached_and_not_before() -> None:
 
 
 def test_a_removed_pull_is_neither_woken_nor_expired() -> None:
-    parked = Holding()
+    parked = ParkedPulls()
     gone = parked.park(ParkedPull([FIRST, SECOND], EVERYTHING, 100), NOW_MS)
     stays = parked.park(ParkedPull([SECOND], EVERYTHING, 100), NOW_MS)
     parked.remove(gone)
@@ -79,7 +79,7 @@ def test_a_removed_pull_is_neither_woken_nor_expired() -> None:
 
 
 def test_there_is_no_deadline_while_nothing_waits() -> None:
-    parked = Holding()
+    parked = ParkedPulls()
     assert parked.next_due_ms() is None
     parked.remove(parked.park(ParkedPull([FIRST], EVERYTHING, 100), NOW_MS))
     assert len(parked) == 0
@@ -87,7 +87,7 @@ def test_there_is_no_deadline_while_nothing_waits() -> None:
 
 
 def test_a_pull_that_names_a_queue_twice_is_removed_like_any_other() -> None:
-    parked = Holding()
+    parked = ParkedPulls()
     ticket = parked.park(ParkedPull([FIRST, FIRST], EVERYTHING, 100), NOW_MS)
     assert parked.arrived(FIRST, arrivals("red"), NOW_MS) == [ticket]
     parked.remove(ticket)
@@ -95,7 +95,7 @@ def test_a_pull_that_names_a_queue_twice_is_removed_like_any_other() -> None:
 
 
 def test_answered_pulls_leave_no_trace_however_many_there_were() -> None:
-    parked = Holding()
+    parked = ParkedPulls()
     stays = parked.park(ParkedPull([FIRST], EVERYTHING, 500), NOW_MS)
     for _ in range(1_000):
         parked.remove(parked.park(ParkedPull([FIRST], EVERYTHING, 1_000_000), NOW_MS))
@@ -104,7 +104,7 @@ def test_answered_pulls_leave_no_trace_however_many_there_were() -> None:
 
 
 def test_deadlines_keep_their_order_when_most_pulls_are_answered() -> None:
-    parked = Holding()
+    parked = ParkedPulls()
     deadlines = {
         parked.park(ParkedPull([FIRST], EVERYTHING, turn * 7_919 % 1_000), NOW_MS): turn * 7_919 % 1_000
         for turn in range(500)
@@ -117,7 +117,7 @@ def test_deadlines_keep_their_order_when_most_pulls_are_answered() -> None:
 
 def test_too_many_parked_pulls_are_refused_until_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parking, "PARKED_PULLS_MAX", 2)
-    parked = Holding()
+    parked = ParkedPulls()
     pull = ParkedPull([FIRST], EVERYTHING, 100)
     tickets = [parked.park(pull, NOW_MS), parked.park(pull, NOW_MS)]
     with pytest.raises(TooManyRequests):
@@ -133,7 +133,7 @@ FAR_MS = 60_000
 
 
 def test_a_pull_that_an_arrival_passed_over_is_woken_by_the_next_check() -> None:
-    parked = Holding(BEGIN_MS)
+    parked = ParkedPulls(BEGIN_MS)
     behind = parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
     parked.park(ParkedPull([SECOND], tagged("red"), FAR_MS), 400)
     assert parked.next_due_ms() == FAR_MS
@@ -146,7 +146,7 @@ def test_a_pull_that_an_arrival_passed_over_is_woken_by_the_next_check() -> None
 
 
 def test_a_pull_that_was_parked_after_the_arrival_is_not_behind() -> None:
-    parked = Holding(BEGIN_MS)
+    parked = ParkedPulls(BEGIN_MS)
     behind = parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
     parked.arrived(FIRST, arrivals("blue"), 1_000)
     parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 2_000)
@@ -154,7 +154,7 @@ def test_a_pull_that_was_parked_after_the_arrival_is_not_behind() -> None:
 
 
 def test_a_check_is_not_put_off_by_further_arrivals() -> None:
-    parked = Holding(BEGIN_MS)
+    parked = ParkedPulls(BEGIN_MS)
     tickets = [parked.park(ParkedPull([queue], tagged("red"), FAR_MS), 400) for queue in (FIRST, SECOND)]
     parked.arrived(FIRST, arrivals("blue"), 1_000)
     parked.arrived(SECOND, arrivals("blue"), 5_300)
@@ -163,14 +163,14 @@ def test_a_check_is_not_put_off_by_further_arrivals() -> None:
 
 
 def test_an_arrival_at_the_time_of_a_check_waits_for_the_next_one() -> None:
-    parked = Holding(BEGIN_MS)
+    parked = ParkedPulls(BEGIN_MS)
     parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
     parked.arrived(FIRST, arrivals("blue"), 5_300)
     assert parked.next_due_ms() == 10_300
 
 
 def test_a_pull_that_left_while_it_was_behind_is_not_looked_for() -> None:
-    parked = Holding(BEGIN_MS)
+    parked = ParkedPulls(BEGIN_MS)
     gone = parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
     stays = parked.park(ParkedPull([SECOND], tagged("red"), FAR_MS), 400)
     parked.arrived(FIRST, arrivals("blue"), 1_000)
@@ -191,7 +191,7 @@ def test_a_pull_that_left_while_it_was_behind_is_not_looked_for() -> None:
 def test_a_time_out_on_the_grid_is_seen_by_checks_alone(
     parked_at_ms: int, timeout_ms: int, answered_at_ms: int
 ) -> None:
-    parked = Holding(BEGIN_MS)
+    parked = ParkedPulls(BEGIN_MS)
     ticket = parked.park(ParkedPull([FIRST], EVERYTHING, parked_at_ms + timeout_ms, on_grid=True), parked_at_ms)
     assert parked.next_due_ms() == answered_at_ms
     assert parked.due(answered_at_ms - 1) == []
@@ -199,9 +199,9 @@ def test_a_time_out_on_the_grid_is_seen_by_checks_alone(
 
 
 def test_without_long_polling_only_checks_wake_and_they_come_as_often_as_a_pull_is_held() -> None:
-    rules = HoldingRules(long_polling_enable=False, short_polling_time_mills=700)
+    rules = PollingRules(long_polling_enable=False, short_polling_time_mills=700)
     assert [rules.timeout_ms(asked_ms) for asked_ms in (0, 20_000)] == [700, 700]
-    parked = Holding(BEGIN_MS, rules)
+    parked = ParkedPulls(BEGIN_MS, rules)
     ticket = parked.park(ParkedPull([FIRST], EVERYTHING, FAR_MS), 400)
     assert parked.arrived(FIRST, arrivals("red"), 500) == []
     assert parked.next_due_ms() == 1_000
@@ -209,15 +209,17 @@ def test_without_long_polling_only_checks_wake_and_they_come_as_often_as_a_pull_
 
 
 def test_a_pull_is_held_as_long_as_it_asks() -> None:
-    assert HoldingRules().timeout_ms(20_000) == 20_000
+    assert PollingRules().timeout_ms(20_000) == 20_000
 
 
 # --- changes other than arrivals --------------------------------------------------------------------------------------
 
 
 def test_whoever_waits_for_a_changed_queue_is_woken() -> None:
-    parked = Holding()
-    tickets = [parked.park(ParkedPull([FIRST], tag_filter, 100), NOW_MS) for tag_filter in (EVERYTHING, tagged("red"))]
+    parked = ParkedPulls()
+    tickets = [
+        parked.park(ParkedPull([FIRST], message_filter, 100), NOW_MS) for message_filter in (EVERYTHING, tagged("red"))
+    ]
     other = parked.park(ParkedPull([SECOND, MessageQueue("bills", "broker-a", 0)], EVERYTHING, 100), NOW_MS)
     assert parked.changed([FIRST]) == tickets
     assert parked.changed([MessageQueue("orders", "broker-b", 0)]) == []
@@ -226,7 +228,7 @@ def test_whoever_waits_for_a_changed_queue_is_woken() -> None:
 
 
 def test_a_change_for_one_group_wakes_that_group_alone() -> None:
-    parked = Holding()
+    parked = ParkedPulls()
     mine, _ = [parked.park(ParkedPull([FIRST], EVERYTHING, 100, group=group), NOW_MS) for group in ("mine", "other")]
     assert parked.changed([FIRST], "mine") == [mine]
     assert parked.changed([FIRST], "nobody") == []
@@ -235,12 +237,12 @@ def test_a_change_for_one_group_wakes_that_group_alone() -> None:
 def test_an_arrival_is_judged_once_for_each_different_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = []
 
-    def judge(tag_filter: TagFilter, batch: pa.RecordBatch) -> bool:
-        judged.append(tag_filter)
-        return tag_filter == tagged("red")
+    def judge(message_filter: TagFilter, batch: pa.RecordBatch) -> bool:
+        judged.append(message_filter)
+        return message_filter == tagged("red")
 
     monkeypatch.setattr(TagFilter, "matches_any", judge)
-    parked = Holding()
+    parked = ParkedPulls()
     tickets = [parked.park(ParkedPull([FIRST], tagged(tag), 100), NOW_MS) for tag in ("red", "blue", "red", "blue")]
     assert parked.arrived(FIRST, arrivals("red"), NOW_MS) == [tickets[0], tickets[2]]
     assert judged == [tagged("red"), tagged("blue")]
@@ -259,7 +261,7 @@ class Model:
 
     def arrived(self, queue: MessageQueue, tag: str, now_ms: int) -> set[int]:
         concerned = {ticket: pull for ticket, (pull, _) in self.pulls.items() if queue in pull.queues}
-        woken = {ticket for ticket, pull in concerned.items() if pull.tag_filter in (EVERYTHING, tagged(tag))}
+        woken = {ticket for ticket, pull in concerned.items() if pull.message_filter in (EVERYTHING, tagged(tag))}
         for ticket in concerned.keys() - woken:
             self.behind.setdefault(ticket, (now_ms // 5_000 + 1) * 5_000)
         return woken
@@ -289,12 +291,12 @@ steps = st.one_of(
 
 @given(st.lists(steps, max_size=40))
 def test_holding_does_what_a_simple_model_does(story: list[Any]) -> None:
-    parked, model, now_ms = Holding(), Model(), 0
+    parked, model, now_ms = ParkedPulls(), Model(), 0
     for name, *details in story:
         woken: set[int] = set()
         if name == "park":
-            waits_for, tag_filter, timeout_ms, on_grid = details
-            pull = ParkedPull(waits_for, tag_filter, now_ms + timeout_ms, on_grid)
+            waits_for, message_filter, timeout_ms, on_grid = details
+            pull = ParkedPull(waits_for, message_filter, now_ms + timeout_ms, on_grid)
             due_ms = on_grid_ms(now_ms, pull.deadline_ms) if on_grid else pull.deadline_ms
             model.pulls[parked.park(pull, now_ms)] = (pull, due_ms)
         elif name == "arrive":

@@ -13,7 +13,7 @@ from rmqpull_broker.core.sending.sender import Published
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, stage, store_next
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import BatchId, CommitRecord
+from rmqpull_broker.core.state.facts import CommitRecord, TransactionId
 from rmqpull_broker.core.state.stages import Committed
 from rmqpull_broker.store.queues.queues import ConsumeQueues
 
@@ -55,7 +55,7 @@ def described(
 def test_what_a_commit_comes_to(
     number: int, record: CommitRecord | None, newest: Committed | None, outcome: Outcome
 ) -> None:
-    assert judge(BatchId("query", number), record, newest) is outcome
+    assert judge(TransactionId("query", number), record, newest) is outcome
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_a_commit_comes_to(
 )
 def test_what_is_refused(number: int, record: CommitRecord | None, known: CommitRecord | None, reason: str) -> None:
     with pytest.raises(InvalidTransactionId) as refusal:
-        judge(BatchId("query", number), record, Committed(7, known))
+        judge(TransactionId("query", number), record, Committed(7, known))
     assert reason in str(refusal.value)
 
 
@@ -103,7 +103,7 @@ def test_what_one_record_may_take_is_limited() -> None:
 
 # --- on a broker's state ----------------------------------------------------------------------------------------------
 
-BATCH = BatchId("query", 7)
+BATCH = TransactionId("query", 7)
 
 
 def hand_over(desk: Desk, stage_id: str, sequence: int = 0) -> None:

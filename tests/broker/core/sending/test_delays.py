@@ -14,11 +14,11 @@ from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending import delays
 from rmqpull_broker.core.sending.delays import (
     Delivered,
-    delayed,
     deliver_due,
+    make_delayed_message,
+    make_recall_handle,
     recall,
-    recall_handle,
-    timer_out_ms,
+    round_to_timer_ms,
 )
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored
@@ -42,7 +42,7 @@ def of_level(level: str) -> Message:
 
 def store(desk: Desk, message: Message, now_ms: int = NOW) -> StoredMessage:
     def command(draft: Draft) -> StoredMessage:
-        queue, waiting = delayed(draft, desk.queue(), message, now_ms)
+        queue, waiting = make_delayed_message(draft, desk.queue(), message, now_ms)
         stored = StoredMessage(waiting, draft.next_offset(queue), now_ms, "store")
         draft.add(RowsStored(queue, (stored,)))
         return stored
@@ -79,7 +79,7 @@ def test_a_delayed_message_waits_in_a_system_queue(
     desk.topic()
     store(desk, message)
     (waiting,) = desk.state.delayed
-    assert (waiting.place.queue, waiting.due_ms) == (wait_queue, due_ms)
+    assert (waiting.stored_at.queue, waiting.due_ms) == (wait_queue, due_ms)
     assert desk.rows(desk.queue()) == []
     assert (
         desk.rows(wait_queue)[0].message.system_properties.items() >= {"REAL_TOPIC": "orders", "REAL_QID": "0"}.items()
@@ -115,7 +115,7 @@ def test_without_the_timer_wheel_a_time_is_refused(desk: Desk) -> None:
 
 @pytest.mark.parametrize(("delivery_ms", "out_ms"), [(1, 0), (999, 0), (1_000, 0), (1_001, 1_000), (2_000, 1_000)])
 def test_a_time_is_floored_to_the_whole_second_before_it(delivery_ms: int, out_ms: int) -> None:
-    assert timer_out_ms(delivery_ms) == out_ms
+    assert round_to_timer_ms(delivery_ms) == out_ms
 
 
 def test_a_message_comes_when_its_time_has_come_and_not_before(desk: Desk) -> None:
@@ -178,7 +178,7 @@ def test_a_recalled_message_never_comes(desk: Desk) -> None:
     desk.topic()
     waiting = store(desk, at(NOW + 5_000, "ID1")).message
     store(desk, at(NOW + 5_000, "ID2"))
-    handle = recall_handle("orders", TIMER, waiting)
+    handle = make_recall_handle("orders", TIMER, waiting)
     assert handle == handle_of("v1", "orders", "broker-a", NOW + 4_001, "ID1")
     assert desk.run(lambda draft: recall(draft, "orders", handle, NOW)) == "ID1"
     deliver(desk, NOW + 5_000)
@@ -187,7 +187,7 @@ def test_a_recalled_message_never_comes(desk: Desk) -> None:
 
 def test_a_level_has_no_handle(desk: Desk) -> None:
     desk.topic()
-    assert recall_handle("orders", SCHEDULE, store(desk, of_level("1")).message) is None
+    assert make_recall_handle("orders", SCHEDULE, store(desk, of_level("1")).message) is None
 
 
 def test_recalling_what_is_not_there_is_no_error(desk: Desk) -> None:

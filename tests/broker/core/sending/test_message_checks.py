@@ -15,7 +15,7 @@ from rmqpull_broker.core import limits
 from rmqpull_broker.core.errors import BadRequest, BrokerError, MessagePropertyConflictWithType
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Message, StoredMessage, TopicType
-from rmqpull_broker.core.sending.column_checks import check_columns, check_types, row_types
+from rmqpull_broker.core.sending.column_checks import check_columns, check_types, find_row_types
 from rmqpull_broker.core.sending.row_checks import check_row_types, check_rows
 
 NOW_MS = 1_000
@@ -31,7 +31,7 @@ def batch_of(*messages: dict[str, Any]) -> pa.RecordBatch:
 def judge_columns(messages: Sequence[dict[str, Any]], topic_type: TopicType) -> None:
     batch = batch_of(*messages)
     check_columns(batch, NOW_MS)
-    check_types(row_types(batch), topic_type)
+    check_types(find_row_types(batch), topic_type)
 
 
 def judge_rows(messages: Sequence[dict[str, Any]], topic_type: TopicType) -> None:

@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.sending import queue_selection
-from rmqpull_broker.core.sending.queue_selection import QueueSelector, by_message_group, consistent_hash, java_hash
+from rmqpull_broker.core.sending.queue_selection import (
+    QueueSelector,
+    consistent_hash,
+    java_hash,
+    select_by_message_group,
+)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +74,7 @@ def test_one_more_queue_moves_a_group_only_to_the_new_queue(value: int, buckets:
 
 @given(st.lists(st.sampled_from(["hello", "order-1", "order-2", "été", "a"])), st.integers(1, 20))
 def test_each_row_goes_to_the_queue_of_its_group(groups: list[str], queue_count: int) -> None:
-    chosen = by_message_group(pa.array(groups, pa.string()), queue_count).to_pylist()
+    chosen = select_by_message_group(pa.array(groups, pa.string()), queue_count).to_pylist()
     assert chosen == [consistent_hash(java_hash(group), queue_count) for group in groups]
 
 

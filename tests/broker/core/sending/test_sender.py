@@ -21,7 +21,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import PERM_READ, BodyEncoding, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import deliver_due
-from rmqpull_broker.core.sending.queue_selection import queue_of_group
+from rmqpull_broker.core.sending.queue_selection import select_queue_of_group
 from rmqpull_broker.core.sending.sender import AutoCreation, Published
 from rmqpull_broker.core.state.draft import Draft
 
@@ -227,7 +227,8 @@ def test_what_a_user_sets_as_sharding_key_is_the_message_group_but_chooses_no_qu
     assert {message.message_group for message in stored.values()} == {"order-1"}
     assert [dict(stored[body].properties) for body in (b"a", b"b", b"c")] == [{"colour": "red"}, {"colour": "red"}, {}]
     of_group, in_turn = (
-        {row.message.body for row in desk.rows(desk.queue(queue_id))} for queue_id in (queue_of_group("order-1", 4), 0)
+        {row.message.body for row in desk.rows(desk.queue(queue_id))}
+        for queue_id in (select_queue_of_group("order-1", 4), 0)
     )
     assert (of_group, in_turn) == ({b"a", b"c"}, {b"b"})
 
@@ -241,7 +242,7 @@ def test_sends_that_are_drafted_together_get_offsets_one_after_another(desk: Des
     desk.sender.publish(draft, Published("orders", published(body=[b"y", b"z"]), "client"), 1_000)
     draft.end_command()
     assert desk.state.bounds(desk.queue(0)).max_offset == 0
-    for facts in draft.groups:
+    for facts in draft.fact_batches:
         desk.state.apply(facts)
     assert [[row.queue_offset for row in desk.rows(desk.queue(n))] for n in range(2)] == [[0, 1, 2], [0, 1]]
 

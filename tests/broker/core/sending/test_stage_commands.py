@@ -23,15 +23,15 @@ from rmqpull_broker.core.sending.sender import Published
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, drop, stage, store_next
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import BatchId, CommitRecord
+from rmqpull_broker.core.state.facts import CommitRecord, TransactionId
 from rmqpull_broker.core.state.stages import WRITES_REMEMBERED_MAX
 from rmqpull_broker.store.queues.queues import ConsumeQueues
 
 if TYPE_CHECKING:
     from tests.broker.core.conftest import Desk
 
-BATCH = BatchId("query", 7)
-WRITE = BatchId("write", None)
+BATCH = TransactionId("query", 7)
+WRITE = TransactionId("write", None)
 RECORD = CommitRecord(b"plan", "orders", 1, b"digest")
 
 
@@ -40,7 +40,7 @@ def hand_over(
     *bodies: bytes,
     stage_id: str = "a",
     sequence: int = 0,
-    batch: BatchId = BATCH,
+    batch: TransactionId = BATCH,
     topic: str = "orders",
     **texts: list[str | None] | pa.Array,
 ) -> bool:
@@ -50,7 +50,9 @@ def hand_over(
     return desk.run(lambda draft: stage(draft, desk.sender, batch, stage_id, sequence, published, desk.now_ms))
 
 
-def finish(desk: Desk, *named: tuple[str, int], batch: BatchId = BATCH, record: CommitRecord | None = None) -> bool:
+def finish(
+    desk: Desk, *named: tuple[str, int], batch: TransactionId = BATCH, record: CommitRecord | None = None
+) -> bool:
     """Commits, and stores everything that this makes readable. Whether it was new."""
     outcome = desk.run(lambda draft: commit(draft, batch, [CommittedStage(*entry) for entry in named], record))
     for stage_id in list(desk.state.stages.committing()):
@@ -118,8 +120,8 @@ def test_a_batch_that_is_committed_is_done_for_ever(desk: Desk) -> None:
     assert not finish(desk, ("b", 1))
     assert bodies(desk) == [b"1"]
     assert not desk.state.stages.all()
-    assert hand_over(desk, b"2", batch=BatchId("query", 8))
-    assert hand_over(desk, b"3", stage_id="c", batch=BatchId("another", 0))
+    assert hand_over(desk, b"2", batch=TransactionId("query", 8))
+    assert hand_over(desk, b"3", stage_id="c", batch=TransactionId("another", 0))
 
 
 @pytest.mark.parametrize("older", [0, 6])
@@ -127,9 +129,9 @@ def test_a_batch_that_is_older_than_the_newest_is_refused_before_it_is_staged(de
     desk.topic()
     finish(desk)
     with pytest.raises(InvalidTransactionId, match=f"batch {older} of query is older than batch 7, the newest"):
-        hand_over(desk, b"again", batch=BatchId("query", older))
+        hand_over(desk, b"again", batch=TransactionId("query", older))
     with pytest.raises(InvalidTransactionId, match=f"batch {older} of query is older than batch 7, the newest"):
-        finish(desk, ("a", 1), batch=BatchId("query", older))
+        finish(desk, ("a", 1), batch=TransactionId("query", older))
     assert not desk.state.stages.all()
 
 
@@ -137,8 +139,8 @@ def test_a_commit_drops_the_attempts_that_it_does_not_name(desk: Desk) -> None:
     desk.topic()
     hand_over(desk, b"winner")
     hand_over(desk, b"zombie", stage_id="b")
-    hand_over(desk, b"older", stage_id="c", batch=BatchId("query", 3))
-    hand_over(desk, b"another", stage_id="d", batch=BatchId("another", 3))
+    hand_over(desk, b"older", stage_id="c", batch=TransactionId("query", 3))
+    hand_over(desk, b"another", stage_id="d", batch=TransactionId("another", 3))
     finish(desk, ("a", 1))
     assert bodies(desk) == [b"winner"]
     assert list(desk.state.stages.all()) == ["d"]
@@ -149,7 +151,7 @@ def test_a_write_that_is_no_part_of_a_query_is_committed_once(desk: Desk) -> Non
     hand_over(desk, b"1", batch=WRITE)
     assert finish(desk, ("a", 1), batch=WRITE)
     assert not finish(desk, ("a", 1), batch=WRITE)
-    assert finish(desk, batch=BatchId("another", None))
+    assert finish(desk, batch=TransactionId("another", None))
     assert bodies(desk) == [b"1"]
 
 
@@ -171,7 +173,7 @@ def test_a_commit_of_what_is_not_whole_is_refused_and_changes_nothing(
 ) -> None:
     desk.topic()
     hand_over(desk, b"1")
-    hand_over(desk, b"2", stage_id="other", batch=BatchId("query", 8))
+    hand_over(desk, b"2", stage_id="other", batch=TransactionId("query", 8))
     with pytest.raises(PreconditionFailed, match=sentence):
         finish(desk, *named)
     assert bodies(desk) == []
@@ -219,7 +221,7 @@ def test_what_is_dropped_cannot_be_committed_and_what_is_committed_cannot_be_dro
     desk.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 1)]))
     assert desk.run(lambda draft: drop(draft, BATCH)) == 0
     with pytest.raises(PreconditionFailed, match="of another batch or committed"):
-        hand_over(desk, b"late", sequence=1, batch=BatchId("query", 8))
+        hand_over(desk, b"late", sequence=1, batch=TransactionId("query", 8))
     finish(desk)
     assert bodies(desk) == [b"2"]
 
@@ -232,8 +234,8 @@ def test_messages_are_checked_when_they_are_staged(desk: Desk) -> None:
         (BadRequest, {"stage_id": ""}),
         (BadRequest, {"stage_id": "x" * 256}),
         (BadRequest, {"sequence": -1}),
-        (BadRequest, {"batch": BatchId("", 1)}),
-        (BadRequest, {"batch": BatchId("query", -1)}),
+        (BadRequest, {"batch": TransactionId("", 1)}),
+        (BadRequest, {"batch": TransactionId("query", -1)}),
     ]
     for error, given in refused:
         with pytest.raises(error):
@@ -261,15 +263,15 @@ def test_writes_are_remembered_for_a_while_and_queries_for_ever(desk: Desk, monk
     monkeypatch.setattr("rmqpull_broker.core.state.stages.WRITES_REMEMBERED_MAX", 2)
     assert WRITES_REMEMBERED_MAX == 10_000
     for number in range(4):
-        assert finish(desk, batch=BatchId(f"write {number}", None))
-        assert finish(desk, batch=BatchId(f"query {number}", 0))
-    assert [desk.state.stages.has_committed(BatchId(f"write {number}", None)) for number in range(4)] == [
+        assert finish(desk, batch=TransactionId(f"write {number}", None))
+        assert finish(desk, batch=TransactionId(f"query {number}", 0))
+    assert [desk.state.stages.has_committed(TransactionId(f"write {number}", None)) for number in range(4)] == [
         False,
         False,
         True,
         True,
     ]
-    assert all(desk.state.stages.has_committed(BatchId(f"query {number}", 0)) for number in range(4))
+    assert all(desk.state.stages.has_committed(TransactionId(f"query {number}", 0)) for number in range(4))
 
 
 def test_commands_that_are_drafted_together_see_each_other(desk: Desk) -> None:
@@ -287,13 +289,13 @@ def test_commands_that_are_drafted_together_see_each_other(desk: Desk) -> None:
     draft.end_command()
     assert commit(draft, BATCH, [CommittedStage("a", 2)]) is Outcome.UNCOMPARED
     draft.end_command()
-    for facts in draft.groups:
+    for facts in draft.fact_batches:
         desk.state.apply(facts)
     draft = Draft(desk.state)
     for _ in range(2):
         store_next(draft, desk.sender, "a", 1)
         draft.end_command()
-    for facts in draft.groups:
+    for facts in draft.fact_batches:
         desk.state.apply(facts)
     assert bodies(desk) == [b"0", b"1"]
     assert not desk.state.stages.all()
@@ -301,7 +303,7 @@ def test_commands_that_are_drafted_together_see_each_other(desk: Desk) -> None:
 
 def test_a_snapshot_holds_stages_half_stored_commits_and_what_is_remembered(desk: Desk) -> None:
     desk.topic()
-    hand_over(desk, b"0", stage_id="b", batch=BatchId("query", 8))
+    hand_over(desk, b"0", stage_id="b", batch=TransactionId("query", 8))
     hand_over(desk, b"1")
     hand_over(desk, b"2", sequence=1)
     finish(desk, batch=WRITE)
@@ -315,7 +317,7 @@ def test_a_snapshot_holds_stages_half_stored_commits_and_what_is_remembered(desk
     assert restored.stages.has_committed(BATCH)
     assert restored.stages.newest("query") == (7, RECORD)
     assert restored.stages.has_committed(WRITE)
-    assert not restored.stages.has_committed(BatchId("query", 8))
+    assert not restored.stages.has_committed(TransactionId("query", 8))
 
 
 # --- queues that rows name --------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from rmqpull_broker.core.sending.transactions import (
     TransactionEnd,
     check_transactions,
     end_transaction,
-    half,
+    make_half_message,
 )
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored
@@ -42,7 +42,7 @@ def send_half(desk: Desk, msg_id: str = "ID", **properties: str) -> StoredMessag
     )
 
     def command(draft: Draft) -> StoredMessage:
-        queue, waiting = half(draft, desk.queue(), message)
+        queue, waiting = make_half_message(draft, desk.queue(), message)
         stored = StoredMessage(waiting, draft.next_offset(queue), BORN, "store")
         draft.add(RowsStored(queue, (stored,)))
         return stored
@@ -92,7 +92,7 @@ def test_the_newest_half_message_of_an_id_is_meant(desk: Desk) -> None:
     send_half(desk)
     send_half(desk)
     assert end(desk, replace(COMMIT, half_offset=1)) is not None
-    assert [waiting.place.queue_offset for waiting in desk.state.halves] == [0]
+    assert [waiting.stored_at.queue_offset for waiting in desk.state.halves] == [0]
 
 
 def test_what_belongs_to_a_deleted_topic_can_only_be_rolled_back(desk: Desk) -> None:
@@ -118,7 +118,7 @@ def test_an_end_in_the_draft_of_a_check_ends_what_the_check_appended(desk: Desk,
     draft.end_command()
     with pytest.raises(BrokerError, match="Find prepared transaction message failed"):
         end_transaction(draft, COMMIT, BORN + 6_003, "store")
-    for facts in draft.groups:
+    for facts in draft.fact_batches:
         desk.state.apply(facts)
     assert observed(desk) == (1 if resolution is Resolution.COMMIT else 0, 2, 0, 0)
 

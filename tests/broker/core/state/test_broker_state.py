@@ -21,10 +21,10 @@ from rmqpull_broker.core.state.facts import (
     OffsetsReset,
     RowsLost,
     RowsStored,
-    Settled,
     StillReset,
     TopicDeleted,
     TopicPut,
+    WaitingEnded,
 )
 from rmqpull_broker.core.state.ports import MessageStore
 
@@ -165,7 +165,7 @@ def test_the_facts_of_a_state_give_the_same_state(desk: Desk) -> None:
             RowsLost("q", 7, (LostRange(queue, 0, 1),)),
             RowsStored(half, (StoredMessage(Message(b"x", "half", born_timestamp_ms=9), 0, 9, "host"),)),
             RowsStored(timer, (StoredMessage(delayed, 0, 9, "host"), StoredMessage(delayed, 1, 9, "host"))),
-            Settled(timer, (0,)),
+            WaitingEnded(timer, (0,)),
         ]
     )
     again = BrokerState(desk.state.store, ["broker-a"])

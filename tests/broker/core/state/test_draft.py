@@ -58,7 +58,7 @@ def test_a_command_sees_what_earlier_commands_drafted(draft: Draft) -> None:
     draft.add(rows(0, 2))
     draft.end_command()
     assert draft.next_offset(QUEUE) == 2
-    assert [len(facts) for facts in draft.groups] == [2, 2]
+    assert [len(facts) for facts in draft.fact_batches] == [2, 2]
 
 
 def test_the_state_sees_nothing_of_a_draft(desk: Desk, draft: Draft) -> None:
@@ -75,7 +75,7 @@ def test_a_dropped_command_leaves_nothing(draft: Draft) -> None:
     draft.add(rows(0, 2))
     draft.drop_command()
     draft.end_command()
-    assert draft.groups == []
+    assert draft.fact_batches == []
     assert draft.next_offset(QUEUE) == 0
     with pytest.raises(TopicNotFound):
         draft.topic("orders")
@@ -89,7 +89,7 @@ def test_a_dropped_command_leaves_its_predecessors_alone(draft: Draft) -> None:
     draft.add(rows(2, 5))
     draft.drop_command()
     assert draft.next_offset(QUEUE) == 2
-    assert draft.groups == [[rows(0, 2)]]
+    assert draft.fact_batches == [[rows(0, 2)]]
 
 
 def test_offsets_go_on_where_the_state_ends(desk: Desk) -> None:
@@ -105,7 +105,7 @@ def test_a_command_that_changes_nothing_is_no_group(orders: Draft) -> None:
     orders.end_command()
     report_lost(orders, "q", 1, [])
     orders.end_command()
-    assert orders.groups == []
+    assert orders.fact_batches == []
 
 
 def test_a_topic_is_created_once(desk: Desk, draft: Draft) -> None:
@@ -113,7 +113,7 @@ def test_a_topic_is_created_once(desk: Desk, draft: Draft) -> None:
     for topic in (ORDERS, again):
         create_topic(draft, topic)
         draft.end_command()
-    assert draft.groups == [[TopicPut(ORDERS)]]
+    assert draft.fact_batches == [[TopicPut(ORDERS)]]
     desk.run(lambda later: create_topic(later, ORDERS))
     desk.run(lambda later: create_topic(later, again))
     assert desk.state.topic("orders").creation_id == "first"
@@ -147,7 +147,7 @@ def test_one_consumer_offset_is_taken_as_it_is(orders: Draft, queue_id: int, off
     queue = MessageQueue("orders", "broker-a", queue_id)
     update_offset(orders, "readers", queue, offset)
     orders.end_command()
-    assert orders.groups == [[OffsetsCommitted("readers", ((queue, offset),))]]
+    assert orders.fact_batches == [[OffsetsCommitted("readers", ((queue, offset),))]]
 
 
 def test_minus_1_reads_as_not_found(desk: Desk) -> None:
@@ -162,14 +162,14 @@ def test_many_consumer_offsets_create_their_group(orders: Draft) -> None:
     offsets = ((QUEUE, 5), (QUEUE._replace(queue_id=1), 0))
     commit_offsets(orders, "new", offsets)
     orders.end_command()
-    assert orders.groups == [[GroupPut(GroupConfig("new")), OffsetsCommitted("new", offsets)]]
+    assert orders.fact_batches == [[GroupPut(GroupConfig("new")), OffsetsCommitted("new", offsets)]]
 
 
 def test_a_report_of_lost_rows_is_kept(orders: Draft) -> None:
     ranges = (LostRange(QUEUE, 3, 5), LostRange(QUEUE, 0, 1))
     report_lost(orders, "q", 1, ranges)
     orders.end_command()
-    assert orders.groups == [[RowsLost("q", 1, ranges)]]
+    assert orders.fact_batches == [[RowsLost("q", 1, ranges)]]
 
 
 ELSEWHERE = MessageQueue("unknown", "broker-a", 0)
@@ -200,7 +200,7 @@ def test_a_refused_command_keeps_nothing(orders: Draft, command: Callable[[Draft
     assert refusal.value.code == code
     orders.drop_command()
     orders.end_command()
-    assert orders.groups == []
+    assert orders.fact_batches == []
 
 
 def test_a_reset_of_a_draft_goes_with_its_group(desk: Desk) -> None:

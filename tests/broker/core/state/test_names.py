@@ -4,10 +4,10 @@ import pytest
 
 from rmqpull_broker.core.errors import IllegalConsumerGroup, IllegalTopic
 from rmqpull_broker.core.state.names import (
+    add_namespace,
     check_group_name,
     check_topic_name,
     check_topic_spelling,
-    in_namespace,
     is_creatable_group,
 )
 
@@ -113,5 +113,5 @@ def test_groups_that_a_broker_makes_by_itself(group: str, is_creatable: bool) ->
     ],
 )
 def test_a_name_in_a_namespace(name: str, full: str) -> None:
-    assert in_namespace("shop", name) == full
-    assert in_namespace("", name) == name
+    assert add_namespace("shop", name) == full
+    assert add_namespace("", name) == name

@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.state.pending import PendingMessages, Place, Waiting, next_check_ms
+from rmqpull_broker.core.state.pending import PendingMessage, PendingMessages, StoredAt, find_next_check_ms
 
 QUEUE = MessageQueue("RMQ_SYS_TRANS_HALF_TOPIC", "broker-a", 0)
 
 
-def waiting(offset: int, due_ms: int, msg_id: str = "") -> Waiting:
-    return Waiting(Place(QUEUE, offset), due_ms, msg_id or f"id {offset}")
+def waiting(offset: int, due_ms: int, msg_id: str = "") -> PendingMessage:
+    return PendingMessage(StoredAt(QUEUE, offset), due_ms, msg_id or f"id {offset}")
 
 
-def filled(*entries: Waiting) -> PendingMessages:
+def filled(*entries: PendingMessage) -> PendingMessages:
     pending = PendingMessages()
     for entry in entries:
         pending.add(entry)
@@ -26,9 +26,9 @@ def filled(*entries: Waiting) -> PendingMessages:
 
 def test_what_is_due_comes_by_time_and_then_as_it_was_stored() -> None:
     pending = filled(waiting(0, 30), waiting(1, 10), waiting(2, 30), waiting(3, 10))
-    assert [entry.place.queue_offset for entry in pending.due(30, 9)] == [1, 3, 0, 2]
-    assert [entry.place.queue_offset for entry in pending.due(30, 3)] == [1, 3, 0]
-    assert [entry.place.queue_offset for entry in pending.due(29, 9)] == [1, 3]
+    assert [entry.stored_at.queue_offset for entry in pending.due(30, 9)] == [1, 3, 0, 2]
+    assert [entry.stored_at.queue_offset for entry in pending.due(30, 3)] == [1, 3, 0]
+    assert [entry.stored_at.queue_offset for entry in pending.due(29, 9)] == [1, 3]
     assert pending.due(9, 9) == []
 
 
@@ -43,13 +43,13 @@ def test_the_next_time_is_known() -> None:
 
 def test_messages_are_found_by_their_id() -> None:
     pending = filled(waiting(0, 30, "a"), waiting(1, 10, "b"), waiting(2, 20, "a"))
-    assert [entry.place.queue_offset for entry in pending.of_message("a")] == [0, 2]
+    assert [entry.stored_at.queue_offset for entry in pending.of_message("a")] == [0, 2]
     pending.settle(QUEUE, [0, 2])
     assert pending.of_message("a") == []
 
 
 def test_what_retention_deletes_waits_no_longer() -> None:
-    other = Waiting(Place(QUEUE._replace(broker_name="broker-b"), 0), 5, "x")
+    other = PendingMessage(StoredAt(QUEUE._replace(broker_name="broker-b"), 0), 5, "x")
     pending = filled(waiting(0, 30), waiting(1, 10), other)
     pending.trim(QUEUE, 1)
     assert list(pending) == [waiting(1, 10), other]
@@ -58,7 +58,7 @@ def test_what_retention_deletes_waits_no_longer() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 20), st.integers(0, 5))))
 def test_it_is_a_sorted_list_that_forgets(steps: list[tuple[bool, int, int]]) -> None:
-    pending, model = PendingMessages(), dict[int, Waiting]()
+    pending, model = PendingMessages(), dict[int, PendingMessage]()
     for adds, offset, due_ms in steps:
         if adds and offset not in model:
             model[offset] = waiting(offset, due_ms)
@@ -82,4 +82,4 @@ def test_it_is_a_sorted_list_that_forgets(steps: list[tuple[bool, int, int]]) ->
 )
 def test_a_half_message_is_immune_and_then_checked_at_every_look(properties: dict[str, str], check_ms: int) -> None:
     message = Message(b"x", "ID", born_timestamp_ms=1_000, system_properties=properties)
-    assert next_check_ms(BrokerProperties(), StoredMessage(message, 0, 5_000, "store")) == check_ms
+    assert find_next_check_ms(BrokerProperties(), StoredMessage(message, 0, 5_000, "store")) == check_ms

@@ -6,7 +6,7 @@ import pytest
 
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.ports import RetentionLimits
-from rmqpull_broker.core.state.retention import ClosedSegment, kept_from, limits_of
+from rmqpull_broker.core.state.retention import ClosedSegment, find_cut, make_retention_limits
 
 HOUR_MS = 3_600_000
 CLOSED = [ClosedSegment(0, 100, 1_000), ClosedSegment(100, 200, 2_000), ClosedSegment(200, 300, 3_000)]
@@ -34,13 +34,13 @@ LOG_END = 350
 def test_whole_segments_go_oldest_first(
     reserved_ms: int, log_bytes_max: int | None, now_ms: int, position: int | None
 ) -> None:
-    assert kept_from(CLOSED, LOG_END, RetentionLimits(reserved_ms, log_bytes_max), now_ms) == position
+    assert find_cut(CLOSED, LOG_END, RetentionLimits(reserved_ms, log_bytes_max), now_ms) == position
 
 
 def test_a_log_of_one_segment_stays() -> None:
-    assert kept_from([], LOG_END, RetentionLimits(0, 0), 1 << 40) is None
+    assert find_cut([], LOG_END, RetentionLimits(0, 0), 1 << 40) is None
 
 
 def test_properties_tell_the_limits() -> None:
-    assert limits_of(BrokerProperties()) == (72 * HOUR_MS, None)
-    assert limits_of(BrokerProperties(file_reserved_time=1, retention_bytes=7)) == (HOUR_MS, 7)
+    assert make_retention_limits(BrokerProperties()) == (72 * HOUR_MS, None)
+    assert make_retention_limits(BrokerProperties(file_reserved_time=1, retention_bytes=7)) == (HOUR_MS, 7)

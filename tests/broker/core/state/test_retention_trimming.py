@@ -9,12 +9,12 @@ import pytest
 
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.sending.delays import deliver_due, recall, recall_handle
+from rmqpull_broker.core.sending.delays import deliver_due, make_recall_handle, recall
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, check_transactions, end_transaction
 from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import TopicDeleted
-from rmqpull_broker.core.state.pending import Delayed, Waiting
+from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage
 from rmqpull_broker.core.state.retention import Trimming, trim
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def deliver(desk: Desk, now_ms: int) -> list[StoredMessage]:
     return desk.rows(desk.queue(topic="later"))
 
 
-def waiting(desk: Desk) -> list[Waiting | Delayed]:
+def waiting(desk: Desk) -> list[PendingMessage | DelayedMessage]:
     return [*desk.state.delayed, *desk.state.halves]
 
 
@@ -76,7 +76,7 @@ def test_a_delayed_message_comes_at_its_time_although_its_segment_has_gone(
     assert let_go(later, 61 * 60_000, queue) == 1
     assert later.state.bounds(queue) == Bounds(1, 2)
     (after,) = waiting(later)
-    assert after == before._replace(place=before.place._replace(queue_offset=1))
+    assert after == before._replace(stored_at=before.stored_at._replace(queue_offset=1))
     (again,) = later.rows(queue)
     assert (again.message, again.store_timestamp_ms) == (sent.message, 61 * 60_000)
     assert deliver(later, after.due_ms - 1) == []
@@ -96,7 +96,7 @@ def test_it_is_stored_again_as_often_as_it_takes(later: Desk) -> None:
 def test_only_what_waits_is_stored_again(later: Desk) -> None:
     later.send(*(due_in(1_000 * n, b"%d" % n, f"ID{n}") for n in range(1, 6)), topic="later")
     deliver(later, 2_000)
-    handle = recall_handle("later", TIMER, later.rows(TIMER)[3].message)
+    handle = make_recall_handle("later", TIMER, later.rows(TIMER)[3].message)
     assert handle is not None
     later.run(lambda draft: recall(draft, "later", handle, 2_500))
     let_go(later, HOUR_MS, TIMER)
@@ -107,7 +107,7 @@ def test_only_what_waits_is_stored_again(later: Desk) -> None:
 def test_a_message_that_was_stored_again_can_be_recalled(later: Desk) -> None:
     (sent,) = later.send(due_in(2 * HOUR_MS), topic="later")
     let_go(later, HOUR_MS, TIMER)
-    handle = recall_handle("later", TIMER, sent.message)
+    handle = make_recall_handle("later", TIMER, sent.message)
     assert handle is not None
     assert later.run(lambda draft: recall(draft, "later", handle, HOUR_MS)) == "ID"
     assert deliver(later, 3 * HOUR_MS) == []
@@ -118,7 +118,7 @@ def test_a_half_message_can_be_ended_although_its_segment_has_gone(later: Desk) 
     later.send(HALF_MESSAGE, topic="payments")
     (before,) = waiting(later)
     let_go(later, 61 * 60_000, HALF)
-    assert waiting(later) == [before._replace(place=before.place._replace(queue_offset=1))]
+    assert waiting(later) == [before._replace(stored_at=before.stored_at._replace(queue_offset=1))]
     end = TransactionEnd("ID", "payments", Resolution.COMMIT)
     assert later.run(lambda draft: end_transaction(draft, end, 62 * 60_000, "store")) is not None
     assert [row.message.body for row in later.rows(later.queue(topic="payments"))] == [b"paid"]

@@ -12,27 +12,27 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state import timetable
-from rmqpull_broker.core.state.pending import Delayed, Place, Waiting
-from rmqpull_broker.core.state.timetable import DelayedMessages, hash_of
+from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage, StoredAt
+from rmqpull_broker.core.state.timetable import DelayedMessages, hash_id
 
 QUEUE = MessageQueue("rmq_sys_wheel_timer", "broker-a", 0)
 LEVEL = MessageQueue("SCHEDULE_TOPIC_XXXX", "broker-a", 3)
 
 
-def entry(offset: int, due_ms: int, queue: MessageQueue = QUEUE) -> Delayed:
-    return Delayed(Place(queue, offset), due_ms)
+def entry(offset: int, due_ms: int, queue: MessageQueue = QUEUE) -> DelayedMessage:
+    return DelayedMessage(StoredAt(queue, offset), due_ms)
 
 
-def filled(*entries: Delayed) -> DelayedMessages:
+def filled(*entries: DelayedMessage) -> DelayedMessages:
     delayed = DelayedMessages()
     for place, due_ms in entries:
-        delayed.add(Waiting(place, due_ms, f"id {place.queue_offset}"))
+        delayed.add(PendingMessage(place, due_ms, f"id {place.queue_offset}"))
     return delayed
 
 
 def test_what_is_due_comes_by_time_and_then_as_it_was_stored() -> None:
     delayed = filled(entry(0, 30), entry(1, 10), entry(2, 30), entry(3, 10), entry(0, 20, LEVEL))
-    assert [entry.place.queue_offset for entry in delayed.due(30, 9)] == [1, 3, 0, 0, 2]
+    assert [entry.stored_at.queue_offset for entry in delayed.due(30, 9)] == [1, 3, 0, 0, 2]
     assert delayed.due(30, 3) == [entry(1, 10), entry(3, 10), entry(0, 20, LEVEL)]
     assert delayed.due(9, 9) == []
     assert delayed.next_due_ms() == 10
@@ -40,7 +40,7 @@ def test_what_is_due_comes_by_time_and_then_as_it_was_stored() -> None:
 
 def test_a_message_is_found_by_its_time_and_id() -> None:
     delayed = filled(entry(0, 30), entry(1, 10))
-    delayed.add(Waiting(Place(QUEUE, 2), 30, "id 0"))
+    delayed.add(PendingMessage(StoredAt(QUEUE, 2), 30, "id 0"))
     assert delayed.find(QUEUE, 30, "id 0") == [entry(0, 30), entry(2, 30)]
     assert (delayed.find(QUEUE, 10, "id 0"), delayed.find(LEVEL, 30, "id 0")) == ([], [])
 
@@ -50,7 +50,7 @@ def test_one_that_is_told_twice_waits_once() -> None:
 
 
 def test_ids_have_the_same_hash_in_every_process() -> None:
-    assert (hash_of("ID"), hash_of("")) == (-5758904128658856361, -5426141060434712860)
+    assert (hash_id("ID"), hash_id("")) == (-5758904128658856361, -5426141060434712860)
 
 
 STEPS = st.lists(st.tuples(st.sampled_from(["add", "settle", "settle by time", "trim"]), st.integers(0, 30)))
@@ -68,7 +68,9 @@ def test_it_is_a_sorted_list_that_forgets(steps: list[tuple[str, int]], block: i
                 case "add":
                     for _ in range(number):
                         model[next_offset] = dice.randrange(8)
-                        delayed.add(Waiting(Place(QUEUE, next_offset), model[next_offset], f"id {next_offset}"))
+                        delayed.add(
+                            PendingMessage(StoredAt(QUEUE, next_offset), model[next_offset], f"id {next_offset}")
+                        )
                         next_offset += 1
                 case "settle":
                     delayed.settle(QUEUE, [*known, 1_000])
@@ -105,7 +107,7 @@ def test_many_messages_take_less_than_sixty_bytes_each(due_ms: object) -> None:
     try:
         delayed = DelayedMessages()
         for number in range(count):
-            delayed.add(Waiting(Place(QUEUE, number), due_ms(number), "ID"))
+            delayed.add(PendingMessage(StoredAt(QUEUE, number), due_ms(number), "ID"))
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -35,7 +35,7 @@ def test_the_next_calls_fail_with_a_code_and_a_sentence(play: Play) -> None:
         [refused] = await stage.call(ROUTE)
         assert (refused.status.code, refused.status.message) == (v2.Code.TOO_MANY_REQUESTS, "not today")
         assert [await stage.code(ROUTE) for _ in range(2)] == ["TOO_MANY_REQUESTS", "OK"]
-        assert [(report.struck, report.left) for report in stage.faults.reports()] == [(2, 0)]
+        assert [(report.injected, report.left) for report in stage.faults.reports()] == [(2, 0)]
 
     play(story)
 
@@ -198,7 +198,7 @@ def test_no_more_calls_are_kept_back_than_there_is_room_for(monkeypatch: pytest.
     [
         (FaultRule("PullMesage", FaultAction.DROP), "no RPC 'PullMesage' can go wrong: expected \\* or one of"),
         (FaultRule("*", FaultAction.FAIL, code="BROKEN"), "'BROKEN' is no code"),
-        (FaultRule("*", FaultAction.FAIL, times=0), "at least 1 call"),
+        (FaultRule("*", FaultAction.FAIL, times=0), "takes 1 call or more"),
     ],
 )
 def test_a_rule_that_can_never_strike_is_refused(rule: FaultRule, sentence: str) -> None:

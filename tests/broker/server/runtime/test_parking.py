@@ -12,7 +12,7 @@ from rmqpull_broker.core.errors import IllegalPollingTime
 from rmqpull_broker.core.filters.message_filter import EVERYTHING, TagFilter
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig
-from rmqpull_broker.core.pulling.parking import LONG_POLLING, HoldingRules, ParkedPull
+from rmqpull_broker.core.pulling.parking import LONG_POLLING, ParkedPull, PollingRules
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.state.broker_state import BrokerState
@@ -46,17 +46,17 @@ WANTED = TagFilter(frozenset({"wanted"}))
 class Lot:
     """A parking on a clock that stands at 1 000 ms, and was started 1 000 ms before."""
 
-    def __init__(self, rules: HoldingRules = LONG_POLLING) -> None:
+    def __init__(self, rules: PollingRules = LONG_POLLING) -> None:
         self.clock = ManualClock()
         self.store = ConsumeQueues()
         self.parking = Parking(self.store, self.clock, rules)
         self.clock.advance(1_000)
 
     def park(
-        self, *queues: MessageQueue, tag_filter: TagFilter = EVERYTHING, until_ms: int = NEVER_MS
+        self, *queues: MessageQueue, message_filter: TagFilter = EVERYTHING, until_ms: int = NEVER_MS
     ) -> asyncio.Task[bool]:
         return asyncio.ensure_future(
-            self.parking.wait(ParkedPull(queues or (QUEUE,), tag_filter, until_ms, group="readers"))
+            self.parking.wait(ParkedPull(queues or (QUEUE,), message_filter, until_ms, group="readers"))
         )
 
     def parked(self) -> list[ParkedPull]:
@@ -94,8 +94,8 @@ def in_lot(story: Callable[[Lot], Awaitable[None]]) -> None:
 
 def test_an_arrival_wakes_those_whom_it_concerns_and_nobody_else() -> None:
     async def story(lot: Lot) -> None:
-        concerned = [lot.park(), lot.park(OTHER, QUEUE), lot.park(tag_filter=WANTED)]
-        others = [lot.park(OTHER), lot.park(tag_filter=TagFilter(frozenset({"foreign"})))]
+        concerned = [lot.park(), lot.park(OTHER, QUEUE), lot.park(message_filter=WANTED)]
+        others = [lot.park(OTHER), lot.park(message_filter=TagFilter(frozenset({"foreign"})))]
         await lot.settle()
         lot.arrive(tag="wanted")
         await asyncio.gather(*concerned)
@@ -138,7 +138,7 @@ def test_an_earlier_deadline_sets_the_timer_anew() -> None:
 
 def test_a_pull_that_arrivals_passed_over_is_run_again_after_five_seconds_at_most() -> None:
     async def story(lot: Lot) -> None:
-        pull = lot.park(tag_filter=WANTED)
+        pull = lot.park(message_filter=WANTED)
         await lot.settle()
         lot.arrive(tag="foreign")
         lot.clock.advance(3_999)
@@ -152,7 +152,7 @@ def test_a_pull_that_arrivals_passed_over_is_run_again_after_five_seconds_at_mos
 
 def test_changed_bounds_wake_whoever_waits_for_the_queue() -> None:
     async def story(lot: Lot) -> None:
-        concerned, other = lot.park(tag_filter=WANTED), lot.park(OTHER)
+        concerned, other = lot.park(message_filter=WANTED), lot.park(OTHER)
         await lot.settle()
         lot.parking.changed([QUEUE])
         await concerned
@@ -179,7 +179,7 @@ def test_changed_bounds_wake_whoever_waits_for_the_queue() -> None:
 )
 def test_what_happens_to_a_queue_wakes_whoever_waits_for_it(fact: Fact, wakes: bool) -> None:
     async def story(lot: Lot) -> None:
-        pull = lot.park(tag_filter=WANTED)
+        pull = lot.park(message_filter=WANTED)
         await lot.settle()
         lot.parking.kept([fact])
         await lot.settle()
@@ -290,7 +290,7 @@ def test_a_hold_on_apaches_grid_ends_with_a_check(timeout_ms: int, answered_ms: 
 
 def test_without_long_polling_a_hold_lasts_as_long_as_the_broker_says() -> None:
     async def story() -> None:
-        lot = Lot(HoldingRules(long_polling_enable=False))
+        lot = Lot(PollingRules(long_polling_enable=False))
         hold = asyncio.ensure_future(service_of(lot).hold([QUEUE], EVERYTHING, 20_000, Caller("here", "tester", None)))
         await lot.settle()
         lot.clock.advance(999)

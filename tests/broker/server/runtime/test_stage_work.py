@@ -18,7 +18,7 @@ from rmqpull_broker.core.sending.sender import Published, Sender
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, stage
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import BatchId, CallStaged, Fact, QueuePart, StagesCommitted
+from rmqpull_broker.core.state.facts import CallStaged, Fact, QueuePart, StagesCommitted, TransactionId
 from rmqpull_broker.core.state.ports import LogRange
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
@@ -27,7 +27,7 @@ from rmqpull_broker.store.memory_storage import MemoryStorage
 from tests.waiting import until
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
-BATCH, WRITE = BatchId("query", 7), BatchId("write", None)
+BATCH, WRITE = TransactionId("query", 7), TransactionId("write", None)
 
 
 class Log(MemoryStorage):
@@ -77,7 +77,9 @@ class Broker:
     async def topic(self) -> None:
         await self.group_commit.execute(lambda draft: create_topic(draft, TopicConfig("orders", 1, 1)))
 
-    async def hand_over(self, *bodies: bytes, batch: BatchId = BATCH, stage_id: str = "a", timeout_ms: int = 0) -> None:
+    async def hand_over(
+        self, *bodies: bytes, batch: TransactionId = BATCH, stage_id: str = "a", timeout_ms: int = 0
+    ) -> None:
         """Stages each body in a call of its own."""
 
         def command(draft: Draft, sequence: int, body: bytes) -> None:
@@ -87,7 +89,7 @@ class Broker:
         for sequence, body in enumerate(bodies):
             await self.group_commit.execute(partial(command, sequence=sequence, body=body))
 
-    async def commit(self, call_count: int, batch: BatchId = BATCH, stage_id: str = "a") -> None:
+    async def commit(self, call_count: int, batch: TransactionId = BATCH, stage_id: str = "a") -> None:
         """Commits, and waits for nothing."""
         await self.group_commit.execute(lambda draft: commit(draft, batch, [CommittedStage(stage_id, call_count)]))
 
@@ -213,13 +215,15 @@ def test_rows_that_cannot_be_stored_hold_up_their_own_writer_alone() -> None:
 
     async def story(broker: Broker) -> None:
         await broker.hand_over(b"1", b"damaged", b"3")
-        await broker.hand_over(b"4", stage_id="b", batch=BatchId("query", 8))
+        await broker.hand_over(b"4", stage_id="b", batch=TransactionId("query", 8))
         await broker.hand_over(b"5", b"6", stage_id="c", batch=WRITE)
         broker.sender.damage = OSError("a chunk is damaged")
         await broker.commit(3)
-        await broker.commit(1, BatchId("query", 8), "b")
+        await broker.commit(1, TransactionId("query", 8), "b")
         await broker.commit(2, WRITE, "c")
-        waiting = [asyncio.ensure_future(broker.work.stored(batch)) for batch in (BATCH, BatchId("query", 8), WRITE)]
+        waiting = [
+            asyncio.ensure_future(broker.work.stored(batch)) for batch in (BATCH, TransactionId("query", 8), WRITE)
+        ]
         assert await broker.advance() == 3
         assert broker.bodies == [b"1", b"5", b"6"]
         await waiting[2]
@@ -269,7 +273,7 @@ def test_transactions_that_nobody_knows_are_not_kept_in_mind() -> None:
         await broker.hand_over(b"1", timeout_ms=5_000)
         appends = broker.log.appends
         for number in range(20_000):
-            broker.work.keep(BatchId(f"unknown {number}", None), 1)
+            broker.work.keep(TransactionId(f"unknown {number}", None), 1)
         await broker.advance(1)
         assert broker.log.appends == appends
         await broker.hand_over(b"2", stage_id="b", batch=WRITE)

@@ -9,8 +9,8 @@ import pytest
 
 from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig
-from rmqpull_broker.core.sending.delays import delayed
-from rmqpull_broker.core.sending.transactions import TransactionCheck, half
+from rmqpull_broker.core.sending.delays import make_delayed_message
+from rmqpull_broker.core.sending.transactions import TransactionCheck, make_half_message
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact, RowsStored
@@ -55,7 +55,11 @@ class Broker:
         def command(draft: Draft) -> None:
             create_topic(draft, TopicConfig("orders", 1, 1))
             now_ms = self.clock.wall_ms()
-            place = half(draft, QUEUE, message) if message.transactional else delayed(draft, QUEUE, message, now_ms)
+            place = (
+                make_half_message(draft, QUEUE, message)
+                if message.transactional
+                else make_delayed_message(draft, QUEUE, message, now_ms)
+            )
             draft.add(RowsStored(place[0], (StoredMessage(place[1], draft.next_offset(place[0]), now_ms, "store"),)))
 
         await self.group_commit.execute(command)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.state.facts import (
-    BatchId,
     CallStaged,
     ColumnsStored,
     Fact,
@@ -25,7 +24,6 @@ from rmqpull_broker.core.state.facts import (
     ResetsAnswered,
     RowsLost,
     RowsStored,
-    Settled,
     StagedCallStored,
     StagesCommitted,
     StagesEnded,
@@ -34,6 +32,8 @@ from rmqpull_broker.core.state.facts import (
     StillWaiting,
     TopicDeleted,
     TopicPut,
+    TransactionId,
+    WaitingEnded,
 )
 from rmqpull_broker.store.log import record, small_facts
 from rmqpull_broker.store.log.rows import LoggedRows
@@ -48,7 +48,7 @@ FACTS = st.one_of(
     st.from_type(TopicDeleted),
     st.from_type(OffsetsReset),
     st.from_type(ResetsAnswered),
-    st.from_type(Settled),
+    st.from_type(WaitingEnded),
     st.from_type(StillWaiting),
     st.from_type(StillDelayed),
     st.from_type(StillReset),
@@ -82,7 +82,7 @@ def test_a_record_gives_back_its_facts(facts: list[Fact], synced_until: int) -> 
 
 def test_a_commit_that_an_older_release_wrote_has_no_record() -> None:
     codec = BY_FACT[StagesCommitted]
-    assert codec.from_json([["query", 7], ["a"]]) == StagesCommitted(BatchId("query", 7), ("a",))
+    assert codec.from_json([["query", 7], ["a"]]) == StagesCommitted(TransactionId("query", 7), ("a",))
 
 
 MESSAGE = Message(b"a body of some length", "ID", "red", ("key",), {"name": "value"})
@@ -138,7 +138,7 @@ def test_the_layout_is_as_drawn() -> None:
 def test_a_call_of_a_stage_that_was_kept_without_its_size_is_still_read() -> None:
     header = b'[["query",7],"stage",3,20,[[["orders","broker-a",1],5]],600000]'
     assert small_facts.BY_KIND[15].from_json(json.loads(header)) == CallStaged(
-        BatchId("query", 7), "stage", 3, 20, ((MessageQueue("orders", "broker-a", 1), 5),), 600_000, byte_count=0
+        TransactionId("query", 7), "stage", 3, 20, ((MessageQueue("orders", "broker-a", 1), 5),), 600_000, byte_count=0
     )
 
 

@@ -23,7 +23,7 @@ def test_a_pull_that_is_one_too_many_is_repeated(extensions: str, after: bool) -
         pulled = list(client.read("g", [QueueRange(MessageQueue("orders", "broker-a", 0), 0, 2)], ["body"]))
         rows = [row for answer in pulled for _, batches in answer for batch in batches for row in batch.to_pylist()]
         assert [row["body"] for row in rows] == [b"one", b"two"]
-        assert [report.struck for report in broker.faults.reports() if report.rule_id == rule_id] == [2]
+        assert [report.injected for report in broker.faults.reports() if report.rule_id == rule_id] == [2]
         client.close()
 
 
@@ -34,7 +34,7 @@ def test_a_wait_that_is_one_too_many_is_no_news(extensions: str) -> None:
         client = connect(Connection(broker.endpoints, 60_000))
         waited = {MessageQueue("orders", "broker-a", queue_id): 0 for queue_id in (0, 1)}
         assert not client.wait_for_messages("g", waited, 50)
-        assert [report.struck for report in broker.faults.reports() if report.rule_id == rule_id] == [3]
+        assert [report.injected for report in broker.faults.reports() if report.rule_id == rule_id] == [3]
         client.close()
 
 

@@ -77,7 +77,7 @@ def fault_rule_to(faults: Faults, report: FaultReport) -> rpc.FaultRule:
         code=rule.code if rule.action is FaultAction.FAIL else None,
         message=rule.message,
         delay_ms=rule.delay_ms,
-        struck=report.struck,
+        struck=report.injected,
         kept=faults.calls_kept(report.rule_id),
     )
 

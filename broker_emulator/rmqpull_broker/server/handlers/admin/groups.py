@@ -7,8 +7,8 @@ from dataclasses import replace
 from rmqpull_broker.core.admin import groups
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import GroupConfig
-from rmqpull_broker.core.properties import NOT_SERVED, changes_nothing
-from rmqpull_broker.core.pulling.consumer_offsets import group_progress
+from rmqpull_broker.core.properties import NOT_SERVED, explain_no_effect
+from rmqpull_broker.core.pulling.consumer_offsets import read_group_progress
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.handlers.admin.codec import clients_to, group_to, progress_to
 from rmqpull_broker.server.runtime.service import Caller, Service
@@ -51,15 +51,15 @@ async def put_group(service: Service, request: rpc.PutGroupRequest, caller: Call
 def _refuse_settings_without_effect(request: rpc.PutGroupRequest) -> None:
     """Raises BadRequest for settings that this broker ignores. Groups in older data directories may have them."""
     if request.HasField("notify_consumer_ids_changed_enable"):
-        raise BadRequest(changes_nothing("notifyConsumerIdsChangedEnable (--notify, --no-notify)", _NOTICES))
+        raise BadRequest(explain_no_effect("notifyConsumerIdsChangedEnable (--notify, --no-notify)", _NOTICES))
     if request.HasField("consume_broadcast_enable") and not request.consume_broadcast_enable:
-        raise BadRequest(changes_nothing("consumeBroadcastEnable=false (--no-broadcast)", _BROADCASTING))
+        raise BadRequest(explain_no_effect("consumeBroadcastEnable=false (--no-broadcast)", _BROADCASTING))
 
 
 async def list_groups(service: Service, request: rpc.ListGroupsRequest, caller: Caller) -> rpc.ListGroupsResponse:
     """ListGroups: returns all groups by name, also those created on first use, with their clients and lag."""
     lags: dict[str, int] = {}
-    for progress in group_progress(service.state, (), ()):
+    for progress in read_group_progress(service.state, (), ()):
         lags[progress.group] = lags.get(progress.group, 0) + progress.lag
     summaries = [
         rpc.GroupSummary(
@@ -80,7 +80,7 @@ async def describe_group(
     The progress has all queues of each topic on which the group has an offset.
     """
     group = service.state.group(request.name)
-    progress = group_progress(service.state, (group.name,), ())
+    progress = read_group_progress(service.state, (group.name,), ())
     info = service.clients.consumers.consumer_group(group.name)
     return rpc.DescribeGroupResponse(
         status=OK,
@@ -106,5 +106,5 @@ async def query_lag(service: Service, request: rpc.QueryLagRequest, caller: Call
         service.state.group(name)
     for name in request.topics:
         service.state.topic(name)
-    progress = group_progress(service.state, set(request.groups), set(request.topics))
+    progress = read_group_progress(service.state, set(request.groups), set(request.topics))
     return rpc.QueryLagResponse(status=OK, progress=map(progress_to, progress))

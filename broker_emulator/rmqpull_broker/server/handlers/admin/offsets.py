@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset, queue_progress
+from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset, read_queue_progress
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import column_queue_to
@@ -30,7 +30,7 @@ async def reset_offsets(service: Service, request: rpc.ResetOffsetsRequest, call
         return [
             rpc.QueueReset(
                 queue=column_queue_to(queue),
-                previous_offset=queue_progress(draft.state, wanted.group, queue).consumer_offset,
+                previous_offset=read_queue_progress(draft.state, wanted.group, queue).consumer_offset,
                 offset=offset,
             )
             for queue, offset in resets

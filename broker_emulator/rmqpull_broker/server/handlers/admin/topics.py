@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from rmqpull_broker.core.admin import topics
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
-from rmqpull_broker.core.pulling.bounds import store_time_ms
-from rmqpull_broker.core.pulling.consumer_offsets import groups_on
+from rmqpull_broker.core.pulling.bounds import read_store_time_ms
+from rmqpull_broker.core.pulling.consumer_offsets import list_groups_on
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.handlers.admin.codec import topic_to, topic_type_from
 from rmqpull_broker.server.runtime.service import Caller, Service
@@ -82,7 +82,7 @@ async def describe_topic(
         status=OK,
         topic=topic_to(topic, is_system=topic.name in state.system_topics),
         queues=[_queue_to(service, topic, queue) for queue in queues],
-        groups=groups_on(state, topic.name),
+        groups=list_groups_on(state, topic.name),
     )
 
 
@@ -96,8 +96,10 @@ def _queue_to(service: Service, topic: TopicConfig, queue: MessageQueue) -> rpc.
         is_writable=topic.is_writable and queue.queue_id < topic.write_queue_nums,
         min_offset=bounds.min_offset,
         max_offset=bounds.max_offset,
-        oldest_store_timestamp_ms=store_time_ms(service.state, queue, bounds.min_offset) if has_messages else None,
-        newest_store_timestamp_ms=store_time_ms(service.state, queue, bounds.max_offset - 1) if has_messages else None,
+        oldest_store_timestamp_ms=read_store_time_ms(service.state, queue, bounds.min_offset) if has_messages else None,
+        newest_store_timestamp_ms=read_store_time_ms(service.state, queue, bounds.max_offset - 1)
+        if has_messages
+        else None,
     )
 
 

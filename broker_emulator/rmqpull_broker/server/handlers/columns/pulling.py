@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filters.message_filter import EVERYTHING, MessageFilter
-from rmqpull_broker.core.messages.columns import pulled_columns
+from rmqpull_broker.core.messages.columns import select_pulled_columns
 from rmqpull_broker.core.pulling import column_pull as columns_pull
 from rmqpull_broker.core.pulling.checks import check_pull
-from rmqpull_broker.core.pulling.column_pull import ColumnPull, begin_columns, waits
+from rmqpull_broker.core.pulling.column_pull import ColumnPull, begin_column_pull, waits
 from rmqpull_broker.core.pulling.message_pull import Pulled
-from rmqpull_broker.core.pulling.request import PullRequest, Surroundings
+from rmqpull_broker.core.pulling.request import PullContext, PullRequest
 from rmqpull_broker.core.state.names import check_group_name
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import column_queue_from, expression_type_from
@@ -52,7 +52,7 @@ async def pull_columns(service: Service, request: rpc.PullColumnsRequest, caller
             results, _ = await _run(service, pulls, is_first_run=False)
     for pull, result in zip(pulls.of_queues, results, strict=True):
         service.metrics.pulled(pull.queue.topic, result)
-    batches = [pulled_columns(batch, schema.names) for result in results for batch in result.batches]
+    batches = [select_pulled_columns(batch, schema.names) for result in results for batch in result.batches]
     response = rpc.PullColumnsResponse(status=OK, queues=[_result_to(result) for result in results])
     return ColumnsAnswer(response, schema, batches)
 
@@ -80,9 +80,9 @@ def _pulls_from(request: rpc.PullColumnsRequest, caller: Caller) -> _Pulls:
 
 async def _check_group(service: Service, shared: PullRequest) -> None:
     """Makes the checks that come before those of the queues. A group that they create stays in any case."""
-    consumers, now_ms, surroundings = service.clients.consumers, service.clock_ms(), Surroundings(service.endpoints[0])
+    consumers, now_ms, pull_context = service.clients.consumers, service.clock_ms(), PullContext(service.endpoints[0])
     verdict = await service.execute(
-        lambda draft: check_pull(draft, consumers, shared, now_ms, surroundings, is_of_group_alone=True)
+        lambda draft: check_pull(draft, consumers, shared, now_ms, pull_context, is_of_group_alone=True)
     )
     if verdict.refusal is not None:
         raise verdict.refusal
@@ -90,10 +90,10 @@ async def _check_group(service: Service, shared: PullRequest) -> None:
 
 async def _run(service: Service, pulls: _Pulls, *, is_first_run: bool) -> tuple[list[Pulled], MessageFilter]:
     """Runs the pull once. Returns the results and the filter. Raises the refusal of a check that fails."""
-    consumers, now_ms, surroundings = service.clients.consumers, service.clock_ms(), Surroundings(service.endpoints[0])
+    consumers, now_ms, pull_context = service.clients.consumers, service.clock_ms(), PullContext(service.endpoints[0])
     verdicts = await service.execute(
-        lambda draft: begin_columns(
-            draft, consumers, pulls.shared, pulls.of_queues, now_ms, surroundings, is_first_run=is_first_run
+        lambda draft: begin_column_pull(
+            draft, consumers, pulls.shared, pulls.of_queues, now_ms, pull_context, is_first_run=is_first_run
         )
     )
     message_filter: MessageFilter = EVERYTHING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.pulling import consumer_offsets
-from rmqpull_broker.core.pulling.bounds import offset_at_time
+from rmqpull_broker.core.pulling.bounds import find_offset_at_time
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import milliseconds_from, name_of, queue_from
 from rmqpull_broker.server.wire.status import OK, PREVIOUSLY_RESET
@@ -51,7 +51,7 @@ async def query_offset(service: Service, request: rpc.QueryOffsetRequest, caller
     elif request.query_offset_policy == v2.QueryOffsetPolicy.END:
         offset = bounds.max_offset
     elif request.HasField("timestamp"):
-        offset = offset_at_time(service.state, queue, milliseconds_from(request.timestamp))
+        offset = find_offset_at_time(service.state, queue, milliseconds_from(request.timestamp))
     else:
         raise BadRequest("the policy TIMESTAMP needs a timestamp")
     return rpc.QueryOffsetResponse(status=OK, offset=offset)

@@ -13,7 +13,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.pulling.answers import CLIENT_STATUSES, PullStatus
 from rmqpull_broker.core.pulling.checks import begin_pull
 from rmqpull_broker.core.pulling.message_pull import Pulled, pull_messages
-from rmqpull_broker.core.pulling.request import PullRequest, PullSysFlag, Surroundings
+from rmqpull_broker.core.pulling.request import PullContext, PullRequest, PullSysFlag
 from rmqpull_broker.core.state.names import check_group_name, check_topic_name
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import expression_type_from, message_to, name_of, queue_from
@@ -67,9 +67,9 @@ def _pull_from(service: Service, request: rpc.PullMessageRequest, caller: Caller
 
 async def _run(service: Service, pull: PullRequest, *, is_first_run: bool) -> tuple[Pulled, MessageFilter]:
     """Runs the pull once. Returns its result and its filter. Raises the refusal of a check that fails."""
-    consumers, now_ms, surroundings = service.clients.consumers, service.clock_ms(), Surroundings(service.endpoints[0])
+    consumers, now_ms, pull_context = service.clients.consumers, service.clock_ms(), PullContext(service.endpoints[0])
     verdict = await service.execute(
-        lambda draft: begin_pull(draft, consumers, pull, now_ms, surroundings, is_first_run=is_first_run)
+        lambda draft: begin_pull(draft, consumers, pull, now_ms, pull_context, is_first_run=is_first_run)
     )
     if verdict.compensation is not None:
         verdict.compensation.remember(consumers)

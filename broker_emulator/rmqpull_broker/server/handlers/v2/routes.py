@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqpull_broker.core.admin.topics import accepted_types, assigned_queue_ids, route_queues
+from rmqpull_broker.core.admin.topics import list_accepted_types, list_assigned_queue_ids, list_route_queues
 from rmqpull_broker.core.errors import Forbidden
 from rmqpull_broker.core.state.names import check_group_name, check_topic_name
 from rmqpull_broker.server.runtime.service import Caller, Service
@@ -22,7 +22,7 @@ async def query_route(service: Service, request: rpc.QueryRouteRequest, caller: 
     check_topic_name(name)
     topic = service.state.topic(name)
     endpoints = _endpoints(service, request)
-    message_types = [topic_type.value for topic_type in accepted_types(topic)]
+    message_types = [topic_type.value for topic_type in list_accepted_types(topic)]
     queues = [
         v2.MessageQueue(
             topic=request.topic,
@@ -32,7 +32,7 @@ async def query_route(service: Service, request: rpc.QueryRouteRequest, caller: 
             accept_message_types=message_types,
         )
         for broker_name in service.state.broker_names
-        for queue_id, perm in route_queues(topic, service.state.properties.broker_permission)
+        for queue_id, perm in list_route_queues(topic, service.state.properties.broker_permission)
     ]
     return rpc.QueryRouteResponse(status=OK, message_queues=queues)
 
@@ -51,7 +51,7 @@ async def query_assignment(
     topic = service.state.topic(name)
     group = service.state.groups.get(group_name)
     permission = service.state.properties.broker_permission
-    queue_ids = assigned_queue_ids(topic, permission, fifo=group is not None and group.consume_message_orderly)
+    queue_ids = list_assigned_queue_ids(topic, permission, fifo=group is not None and group.consume_message_orderly)
     if not queue_ids:
         raise Forbidden("no readable queue")
     endpoints = _endpoints(service, request)

@@ -60,7 +60,7 @@ async def send_message(service: Service, request: rpc.SendMessageRequest, caller
             transaction_id=row.message.msg_id,
             # For a delayed or half message: its offset in the queue where it waits.
             offset=row.queue_offset,
-            recall_handle=delays.recall_handle(topic, queue, row.message),
+            recall_handle=delays.make_recall_handle(topic, queue, row.message),
         )
         for queue, row in sent
     ]

@@ -16,10 +16,10 @@ from rmqpull_broker.core.clients.settings import (
     ExponentialBackoff,
     PublishingSettings,
     SubscriptionSettings,
-    consume_type_of,
-    subscription_settings,
+    find_consume_type,
+    make_subscription_settings,
 )
-from rmqpull_broker.core.clients.subscriptions import SubscriptionData, subscription_data
+from rmqpull_broker.core.clients.subscriptions import SubscriptionData, make_subscription_data
 from rmqpull_broker.core.errors import (
     BadRequest,
     BrokerError,
@@ -105,7 +105,7 @@ def _profile_from(settings: v2.Settings, caller: Caller, now_ms: int) -> ClientP
         return ClientProfile(channel, client_type, topics)
     group = name_of(settings.subscription.group)
     check_group_name(group)
-    consume_type = consume_type_of(client_type)
+    consume_type = find_consume_type(client_type)
     subscriptions = tuple(_subscription(entry, now_ms) for entry in settings.subscription.subscriptions)
     return ClientProfile(channel, client_type, consumer=ConsumerData(group, subscriptions, consume_type))
 
@@ -132,7 +132,7 @@ def _client_type(settings: v2.Settings) -> str:
 def _subscription(entry: v2.SubscriptionEntry, now_ms: int) -> SubscriptionData:
     expression_type = SQL92 if entry.expression.type == v2.FilterType.SQL else TAG
     try:
-        return subscription_data(name_of(entry.topic), expression_type, entry.expression.expression, now_ms)
+        return make_subscription_data(name_of(entry.topic), expression_type, entry.expression.expression, now_ms)
     except IllegalFilterExpression:
         raise IllegalFilterExpression("expression format is not correct") from None
 
@@ -152,10 +152,10 @@ def _answer_consumer(settings: v2.Settings, groups: Iterable[GroupConfig]) -> v2
     """A client whose group could not be created keeps its own settings; defaults fill the rest."""
     for group in groups:
         response = _copy(settings)
-        _set_subscription(response, subscription_settings(group))
+        _set_subscription(response, make_subscription_settings(group))
         return response
     response = v2.Settings()
-    _set_subscription(response, subscription_settings(GroupConfig("")))
+    _set_subscription(response, make_subscription_settings(GroupConfig("")))
     if settings.HasField("backoff_policy"):
         response.ClearField("backoff_policy")
     response.MergeFrom(_copy(settings))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import rmqpull_broker
-from rmqpull_broker.core.properties import settable
+from rmqpull_broker.core.properties import list_settable
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 if TYPE_CHECKING:
@@ -16,6 +16,6 @@ def test_brokers_release_and_every_property_are_told(client: Client) -> None:
     answer = client.call("GetProperties", rpc.GetPropertiesRequest())
     assert (answer.version, list(answer.broker_names)) == (rmqpull_broker.__version__, ["broker-a"])
     properties = {entry.name: (entry.value, entry.default_value) for entry in answer.properties}
-    assert list(properties) == sorted(entry.name for entry in settable())
+    assert list(properties) == sorted(entry.name for entry in list_settable())
     assert properties["fileReservedTime"] == ("72", "72")
     assert properties["traceOn"] == ("true", "true")

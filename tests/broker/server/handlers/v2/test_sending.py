@@ -40,7 +40,7 @@ def delayed_until(seconds: int) -> v2.Message:
     return sent
 
 
-def half(topic: str = "orders", recovery_s: int = 0) -> v2.Message:
+def make_half_message(topic: str = "orders", recovery_s: int = 0) -> v2.Message:
     sent = message(topic=topic, message_type=v2.MessageType.TRANSACTION)
     sent.system_properties.orphaned_transaction_recovery_duration.seconds = recovery_s
     return sent
@@ -113,7 +113,11 @@ TOO_MANY = {f"k{number}": "v" for number in range(129)}
         ([message(body_encoding=7)], "MESSAGE_CORRUPTED", "unknown body encoding 7"),
         # What only rmqpull.v1 can say.
         ([message(body_encoding=0x101)], "MESSAGE_CORRUPTED", "unknown body encoding 257"),
-        ([half(recovery_s=3_601)], "BAD_REQUEST", "the max transaction recovery time of message is too large"),
+        (
+            [make_half_message(recovery_s=3_601)],
+            "BAD_REQUEST",
+            "the max transaction recovery time of message is too large",
+        ),
         ([delayed_until(1 << 33)], "ILLEGAL_DELIVERY_TIME", "the max delay time of message is too large"),
         ([born_at(1 << 62)], "BAD_REQUEST", "Timestamp is not valid"),
     ],
@@ -170,11 +174,11 @@ def test_a_delayed_message_is_answered_with_what_takes_it_back(new_edge: type[Ed
 
 def test_a_half_message_carries_its_topic_as_producer_group_and_how_long_it_is_spared(new_edge: type[Edge]) -> None:
     edge = new_edge()
-    entry = asyncio.run(answered(edge, TopicType.TRANSACTION, half(recovery_s=3_600)))
+    entry = asyncio.run(answered(edge, TopicType.TRANSACTION, make_half_message(recovery_s=3_600)))
     assert (entry.transaction_id, entry.recall_handle) == ("m", "")
     (waiting,) = edge.state.halves
     assert waiting.due_ms == (NOW_S + 3_600) * 1_000
-    (row,) = columns.to_rows(edge.state.store.read(waiting.place.queue, 0, 1))
+    (row,) = columns.to_rows(edge.state.store.read(waiting.stored_at.queue, 0, 1))
     assert row.message.system_properties == {
         "PGROUP": "orders",
         "CHECK_IMMUNITY_TIME_IN_SECONDS": "3600",
