@@ -13,7 +13,8 @@ from pyspark_rmqpull.sink.deliveries import GATHERED_BYTES_MAX, ROWS_PER_CALL_MA
 from pyspark_rmqpull.sink.task import SinkTask
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.sending import stage_commands
-from rmqpull_broker.core.state.facts import CallStaged, TransactionId
+from rmqpull_broker.core.state.facts import CallStaged
+from rmqpull_broker.core.state.facts import TransactionId as StagedTransaction
 from rmqpull_broker.core.state.stages import Stages
 from rmqpull_client.errors import RequestRefused
 from rmqpull_client.transports.grpc.producer import Producer, TransactionId
@@ -60,7 +61,7 @@ def test_a_hundred_million_rows_of_many_topics_are_within_the_limits_of_a_stage(
             for topic, count in parts
             for queue_id in range(QUEUES_PER_TOPIC)
         )
-        stages.apply(CallStaged(TransactionId("query", 7), "s", place, 0, queues))
+        stages.apply(CallStaged(StagedTransaction("query", 7), "s", place, 0, queues))
     assert stages.state_bytes * TASK_ROWS / row_count <= stage_commands.STATE_BYTES_MAX
     assert TASK_ROWS <= stage_commands.STAGE_ROWS_MAX
     assert TASK_ROWS * len(body) <= stage_commands.STAGE_BYTES_MAX

@@ -109,7 +109,7 @@ def test_rules_are_armed_while_one_can_strike() -> None:
     ("rule", "sentence"),
     [
         (fail(times=0), "takes 1 call or more, not 0"),
-        (fail(delay_ms=5), "fail was given 5 ms"),
+        (fail(delay_ms=5), "fail has 5 ms"),
         (FaultRule("*", FaultAction.DELAY), "delay has 0 ms"),
         (FaultRule("*", FaultAction.DELAY, delay_ms=-1), "delay has -1 ms"),
         (FaultRule("*", FaultAction.DELAY, delay_ms=fault_rules.DELAY_MS_MAX + 1), "needs a delay of 1 to 86400000 ms"),

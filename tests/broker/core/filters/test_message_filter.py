@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.errors import BrokerError, FilterNotSupported, IllegalFilterExpression
+from rmqpull_broker.core.filters import message_filter
 from rmqpull_broker.core.filters.java_values import NotComparable
 from rmqpull_broker.core.filters.message_filter import (
     EVERYTHING,
