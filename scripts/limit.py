@@ -10,7 +10,7 @@ PACKAGE = "rmqpull_broker"
 
 
 class Limit(NamedTuple):
-    """``constant`` is ``module:NAME`` within the broker's package; ``whose`` is Apache's, with its section, or ours."""
+    """``constant`` is ``module:NAME`` within the broker's package; ``whose`` is "Apache's" with the rule, or "ours" with the reason."""
 
     what: str
     constant: str
@@ -20,14 +20,14 @@ class Limit(NamedTuple):
 
     @property
     def value(self) -> int:
-        """What the broker works with."""
+        """The value of the constant."""
         module, _, name = self.constant.partition(":")
         value: int = attrgetter(name)(importlib.import_module(f"{PACKAGE}.{module}"))
         return value
 
 
 def amount(value: int, unit: str) -> str:
-    """A number with its unit, in the largest that leaves it whole."""
+    """Formats a number in the largest unit that leaves it whole."""
     for factor, larger in {"bytes": ((1 << 20, "MiB"), (1 << 10, "KiB")), "ms": ((3_600_000, "h"), (1_000, "s"))}.get(
         unit, ()
     ):
@@ -36,9 +36,9 @@ def amount(value: int, unit: str) -> str:
     return f"{value:,} {unit}".rstrip()
 
 
-ONE_AT_A_TIME = "ours: it is taken in at one go, and nobody else is served meanwhile"
-MEMORY = "ours: memory is bounded"
-WAITS = "ours: every wait has an end"
+ONE_AT_A_TIME = "ours: other calls wait while it is processed"
+MEMORY = "ours: limits memory"
+WAITS = "ours: limits waiting"
 APACHES = "Apache's (rules 5.11)"
 PROPERTIES_TOO_LARGE = "MESSAGE_PROPERTIES_TOO_LARGE"
 STREAM_ENDS = "the stream ends with INVALID_ARGUMENT"

@@ -1,6 +1,6 @@
-"""The generated parts of docs/broker-support.md: what is served, refused, limited and preset, and what Apache does.
+"""Generates the tables of docs/broker-support.md: calls, refusals, limits, and defaults beside Apache's.
 
-usage: python -m scripts.support_tables           writes them between their markers
+usage: python -m scripts.support_tables           writes the tables between their markers
        python -m scripts.support_tables --check   exits 1 when the document differs
 """
 
@@ -29,14 +29,14 @@ PROTOS = REPOSITORY / "proto" / "rmqpull_proto" / "rmqpull" / "v1"
 
 
 class Apache(NamedTuple):
-    """Whether Apache's proxy 5.3.3 serves a method (rules 5.1), and why it is otherwise here."""
+    """Whether Apache's proxy 5.3.3 serves a method (rules 5.1), and why this broker differs."""
 
     serves: bool
     note: str = "-"
 
 
-_POP = "receiving (pop) is another way to consume; this broker serves the pull side"
-_PULL = "what a pull consumer needs; the messages are in the standard protocol, and no server of Apache's answers them"
+_POP = "pop consumption is not supported; consumers pull"
+_PULL = "pull consumers need it; it is part of the protocol, but no Apache server implements it"
 
 APACHE = {
     "QueryRoute": Apache(True),
@@ -50,7 +50,7 @@ APACHE = {
     "Telemetry": Apache(True),
     "NotifyClientTermination": Apache(True),
     "ChangeInvisibleDuration": Apache(True, _POP),
-    "RecallMessage": Apache(True, "Apache's needs `recallMessageEnable`, which is on here"),
+    "RecallMessage": Apache(True, "Apache's proxy needs `recallMessageEnable`, which is on here by default"),
     "PullMessage": Apache(False, _PULL),
     "UpdateOffset": Apache(False, _PULL),
     "GetOffset": Apache(False, _PULL),
@@ -59,10 +59,10 @@ APACHE = {
 }
 
 REASONS = {
-    "enablePropertyFilter": "SQL92 filters work without a switch that one must find first",
-    "recallMessageEnable": "recalls work without a switch that one must find first",
-    "retentionBytes": "a small disk is filled by size before anything is old",
-    "flushDiskType": "what is acknowledged survives a power cut; without a data directory nothing is synced",
+    "enablePropertyFilter": "SQL92 filters work without configuration",
+    "recallMessageEnable": "recalls work without configuration",
+    "retentionBytes": "a small disk may be full before any message expires",
+    "flushDiskType": "acknowledged data survives a power failure; without a data directory nothing is synced",
 }
 
 
@@ -84,7 +84,7 @@ def _first_sentence(text: str) -> str:
 
 
 def _comments(proto: Path) -> dict[str, str]:
-    """The first sentence of what is written above each method."""
+    """Returns the first sentence of the comment above each method."""
     found = re.findall(r"((?:^  // .*\n)+)  rpc (\w+)\(", proto.read_text(encoding="utf-8"), re.MULTILINE)
     sentences = {name: re.sub(r"\s*// ", " ", comment).strip() for comment, name in found}
     return {name: _first_sentence(text) for name, text in sentences.items()}
@@ -106,8 +106,8 @@ def other_methods() -> str:
     health = health_pb2.DESCRIPTOR.services_by_name["Health"]
     reflection = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
     notes = {
-        health.full_name: ("not there", "what orchestrators ask; NOT_SERVING while the commit log cannot be written"),
-        reflection.full_name: ("served", "v1alpha alone, which every tool still speaks"),
+        health.full_name: ("not there", "for orchestrators; NOT_SERVING while the commit log cannot be written"),
+        reflection.full_name: ("served", "only v1alpha, which every tool supports"),
     }
     rows = [
         (
@@ -118,7 +118,7 @@ def other_methods() -> str:
         )
         for service in (health, reflection)
     ]
-    rows.append(("`grpc.channelz.v1.Channelz`", "all", "not there", "served", "nothing of RocketMQ's asks it"))
+    rows.append(("`grpc.channelz.v1.Channelz`", "all", "not there", "served", "no RocketMQ client uses it"))
     return table(("service", "methods", "here", "Apache's proxy", "note"), rows)
 
 
@@ -138,7 +138,7 @@ def limits() -> str:
 
     def part(title: str, group: Iterable[Limit]) -> str:
         rows = [(limit.what, amount(limit.value, limit.unit), limit.beyond, limit.whose) for limit in group]
-        return f"### {title}\n\n" + table(("limit", "value", "beyond it", "whose it is"), rows)
+        return f"### {title}\n\n" + table(("limit", "value", "above it", "origin"), rows)
 
     return "\n\n".join(part(title, group) for title, group in LIMITS.items())
 

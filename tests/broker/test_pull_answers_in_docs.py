@@ -11,15 +11,15 @@ from rmqpull_broker.core.pulling.message_pull import CONSUME_QUEUE_FILE_ENTRIES,
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "broker-support.md"
-HEAD = ("the store finds", "at offset", "remoting code", "client's PullStatus", "v2", "rmqpull.v1", "held")
+HEAD = ("result of the store", "at offset", "remoting code", "client's PullStatus", "v2", "rmqpull.v1", "parks")
 
 
 def line(answer: PullAnswer) -> tuple[str, ...]:
     status, offset, response = answer
     client = CLIENT_STATUSES[response]
-    held = "-"
+    parks = "-"
     if response is PullResponse.PULL_NOT_FOUND:
-        held = "both" if status in WAITING_STATUSES else "v2"
+        parks = "both" if status in WAITING_STATUSES else "v2"
     is_refused = status.name == "NO_MATCHED_LOGIC_QUEUE"
     standard = "refused: BAD_REQUEST" if is_refused else f"{client.v2_code}, `{status.name}`"
     return (
@@ -29,7 +29,7 @@ def line(answer: PullAnswer) -> tuple[str, ...]:
         client.pull_status,
         standard,
         f"`{status.name}`",
-        "-" if is_refused else held,
+        "-" if is_refused else parks,
     )
 
 
@@ -49,7 +49,7 @@ def test_the_limits_in_the_documentation_are_those_of_the_broker() -> None:
     text = " ".join(section().split())
     for words in (
         f"at most {IN_MEMORY.message_count} messages and {IN_MEMORY.byte_count // 1024} KiB",
-        f"look at {SCAN_ENTRIES} messages",
+        f"examine {SCAN_ENTRIES} messages",
         f"a consume-queue file of {CONSUME_QUEUE_FILE_ENTRIES:,} entries",
         f"to the {IN_DISK.message_count} messages and {IN_DISK.byte_count // 1024} KiB",
     ):

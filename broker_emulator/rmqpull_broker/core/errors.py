@@ -1,4 +1,4 @@
-"""Refusals of the broker. A class is named after the ``apache.rocketmq.v2`` code that it becomes on the wire.
+"""The broker's refusals. Each class has the name of its ``apache.rocketmq.v2`` code.
 
 BrokerError
 ├── BadRequest, IllegalTopic, IllegalConsumerGroup, IllegalMessageTag, IllegalMessageKey, IllegalMessageGroup,
@@ -6,12 +6,12 @@ BrokerError
 │   IllegalOffset, IllegalResetOffset, NothingToReset, InvalidTransactionId, MessagePropertyConflictWithType,
 │   MessageCorrupted, ClientIdRequired, UnrecognizedClientType, InvalidClientProperties, MessageBodyEmpty,
 │   MessageBodyTooLarge, MessagePropertiesTooLarge                        the caller must change the request
-├── Forbidden, FilterNotSupported                                         a permission or a switch is against it
-├── TopicNotFound, ConsumerGroupNotFound, OffsetNotFound, MessageNotFound what it names is not there
+├── Forbidden, FilterNotSupported                                         a permission or a property forbids it
+├── TopicNotFound, ConsumerGroupNotFound, OffsetNotFound, MessageNotFound what it names does not exist
 ├── SubscriptionNotExist, SubscriptionNotLatest, FilterDataNotExist,
 │   FilterDataNotLatest                                                   the group's heartbeat does not fit the pull
 ├── TooManyRequests                                                       the caller may try again later
-├── IllegalOperation, WrongTransaction, PreconditionFailed                it comes at the wrong time, or to the wrong
+├── IllegalOperation, WrongTransaction, PreconditionFailed                it comes at the wrong time, or for the wrong thing
 └── InternalError, NotLeaderForQueue, ServiceNotAvailable                 the server cannot do it
 """
 
@@ -23,10 +23,10 @@ from typing import ClassVar
 
 
 class BrokerError(Exception):
-    """A request that is answered with a code and a sentence instead of a result.
+    """A request that gets a code and a message instead of a result.
 
-    ``code`` is the name of a value of ``apache.rocketmq.v2.Code`` (rules 5.4), made from the class's own;
-    ``response_code`` is what a broker answers over the remoting protocol (rules 3.1, 3.10.1).
+    ``code`` is the name of a value of ``apache.rocketmq.v2.Code`` (rules 5.4), derived from the class name;
+    ``response_code`` is the code of a broker that speaks the remoting protocol (rules 3.1, 3.10.1).
     """
 
     code: ClassVar[str] = "INTERNAL_SERVER_ERROR"
@@ -56,25 +56,25 @@ class IllegalConsumerGroup(BrokerError):
 
 
 class IllegalMessageTag(BrokerError):
-    """A tag is blank, or holds ``|`` or a control character."""
+    """A tag is blank, or contains ``|`` or a control character."""
 
     response_code = 13
 
 
 class IllegalMessageKey(BrokerError):
-    """A key is blank or holds a control character."""
+    """A key is blank or contains a control character."""
 
     response_code = 13
 
 
 class IllegalMessageGroup(BrokerError):
-    """A message group is blank, too long, or holds a control character."""
+    """A message group is blank, too long, or contains a control character."""
 
     response_code = 13
 
 
 class IllegalMessagePropertyKey(BrokerError):
-    """A user property has a reserved name or holds a control character."""
+    """A user property has a reserved name or contains a control character."""
 
     response_code = 13
 
@@ -86,65 +86,65 @@ class IllegalMessageId(BrokerError):
 
 
 class IllegalFilterExpression(BrokerError):
-    """A filter expression cannot be read."""
+    """A filter expression cannot be parsed."""
 
     response_code = 23
 
 
 class IllegalPollingTime(BrokerError):
-    """A pull asks to be held for too long."""
+    """A pull asks to park for too long."""
 
 
 class IllegalOffset(BrokerError):
-    """An offset that no queue can have."""
+    """No queue can have this offset."""
 
     response_code = 29
 
 
 class IllegalResetOffset(BrokerError):
-    """A group cannot be set to this offset from outside: it lies beyond the ends of its queue."""
+    """An offset for a reset is outside its queue."""
 
     code = "ILLEGAL_OFFSET"
 
 
 class NothingToReset(BrokerError):
-    """A group is to be reset on a topic without queues."""
+    """A reset names a topic without queues."""
 
     code = "BAD_REQUEST"
 
 
 class IllegalDeliveryTime(BrokerError):
-    """A delivery time that is too far away."""
+    """A delivery time is too far in the future."""
 
     response_code = 13
 
 
 class InvalidTransactionId(BrokerError):
-    """A transaction is ended without saying which, or its id and number stand for another one that was committed."""
+    """A call does not name its transaction, or another transaction was committed under its id and number."""
 
 
 class UnrecognizedClientType(BrokerError):
-    """A client that never told its settings, or of a kind that is not served."""
+    """A client has sent no settings, or its type is not supported."""
 
 
 class InvalidClientProperties(BrokerError):
-    """An application says too much of itself."""
+    """An application sends too many or too large client properties."""
 
 
 class MessagePropertyConflictWithType(BrokerError):
-    """A message is of another type than its topic takes."""
+    """The topic does not accept messages of this type."""
 
     response_code = 13
 
 
 class MessageCorrupted(BrokerError):
-    """What was sent cannot be read as messages."""
+    """The data of a send cannot be parsed as messages."""
 
     response_code = 13
 
 
 class ClientIdRequired(BrokerError):
-    """The call does not say which client makes it."""
+    """The call has no client id."""
 
 
 class MessageBodyEmpty(BrokerError):
@@ -154,7 +154,7 @@ class MessageBodyEmpty(BrokerError):
 
 
 class MessageBodyTooLarge(BrokerError):
-    """A body is above the limit."""
+    """A body exceeds the limit."""
 
     response_code = 13
 
@@ -166,7 +166,7 @@ class MessagePropertiesTooLarge(BrokerError):
 
 
 class ForbiddenType(enum.IntEnum):
-    """What forbids a pull: ``forbiddenType`` of its answer (rules 3.1)."""
+    """What forbids a pull: ``forbiddenType`` of its response (rules 3.1)."""
 
     BROKER = 1
     GROUP = 2
@@ -176,7 +176,7 @@ class ForbiddenType(enum.IntEnum):
 
 
 class Forbidden(BrokerError):
-    """A permission, or a switch of the broker, is against it. ``forbidden_type`` is None for other calls than pulls."""
+    """A permission or a property of the broker forbids it. ``forbidden_type`` is None except for pulls."""
 
     response_code = 16
 
@@ -186,7 +186,7 @@ class Forbidden(BrokerError):
 
 
 class FilterNotSupported(BrokerError):
-    """The broker's ``enablePropertyFilter`` is off, so that it filters by nothing but tags."""
+    """The broker's ``enablePropertyFilter`` is off, so it filters only by tags."""
 
     code = "INTERNAL_SERVER_ERROR"
 
@@ -210,18 +210,18 @@ class OffsetNotFound(BrokerError):
 
 
 class MessageNotFound(BrokerError):
-    """There is no message at this place, or it cannot be recalled any more."""
+    """There is no message at this offset, or it can no longer be recalled."""
 
 
 class SubscriptionNotExist(BrokerError):
-    """The group sent no heartbeat, or none that subscribes to the topic."""
+    """The group has sent no heartbeat with a subscription to the topic."""
 
     code = "INTERNAL_SERVER_ERROR"
     response_code = 24
 
 
 class SubscriptionNotLatest(BrokerError):
-    """The group's subscription is older than the pull's."""
+    """The group's subscription is older than that of the pull."""
 
     code = "INTERNAL_SERVER_ERROR"
     response_code = 25
@@ -235,33 +235,33 @@ class FilterDataNotExist(BrokerError):
 
 
 class FilterDataNotLatest(BrokerError):
-    """The group's filter is older than the pull's."""
+    """The group's filter is older than that of the pull."""
 
     code = "INTERNAL_SERVER_ERROR"
     response_code = 28
 
 
 class TooManyRequests(BrokerError):
-    """Too much waits already; the same call may succeed later."""
+    """A limit of waiting work is reached; the same call may succeed later."""
 
     response_code = 2
 
 
 class WrongTransaction(BrokerError):
-    """There is no such half message, or it is another producer group's."""
+    """The half message does not exist, or belongs to another producer group."""
 
     code = "INTERNAL_SERVER_ERROR"
 
 
 class IllegalOperation(BrokerError):
-    """What is asked comes at the wrong time."""
+    """The request comes at the wrong time."""
 
     code = "INTERNAL_SERVER_ERROR"
     response_code = 604
 
 
 class PreconditionFailed(BrokerError):
-    """What is asked for needs something that is not there any more."""
+    """The request needs something that no longer exists."""
 
 
 class ServiceNotAvailable(BrokerError):
@@ -272,13 +272,13 @@ class ServiceNotAvailable(BrokerError):
 
 
 class InternalError(BrokerError):
-    """What RocketMQ answers with SYSTEM_ERROR: whatever has no code of its own."""
+    """Any error for which RocketMQ has only SYSTEM_ERROR."""
 
     code = "INTERNAL_SERVER_ERROR"
 
 
 class NotLeaderForQueue(BrokerError):
-    """A static topic's queue is led by another broker."""
+    """Another broker leads this queue of a static topic."""
 
     code = "INTERNAL_SERVER_ERROR"
     response_code = 501

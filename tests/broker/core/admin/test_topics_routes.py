@@ -35,7 +35,7 @@ def spelled(read: int, write: int, perm: int, broker_permission: int = 6) -> str
         (0, 0, 0, "-"),
     ],
 )
-@pytest.mark.proves("Queue ids in the route of a topic with unequal read and write numbers")
+@pytest.mark.proves("Queue ids in the route of a topic with different numbers of read and write queues")
 def test_numbers_and_permission_make_the_queues_of_a_route(read: int, write: int, perm: int, queues: str) -> None:
     assert spelled(read, write, perm) == queues
 

@@ -198,7 +198,7 @@ MESSAGES_OF_TYPE: list[tuple[str, dict[str, Any]]] = [
 @both_forms
 @pytest.mark.parametrize(("actual", "fields"), MESSAGES_OF_TYPE)
 @pytest.mark.parametrize("expected", [TopicType.NORMAL, TopicType.FIFO, TopicType.DELAY])
-@pytest.mark.proves("Texts of type conflicts and recall errors")
+@pytest.mark.proves("Error messages of type conflicts and recalls")
 def test_a_message_of_another_type_than_its_topic_is_refused(
     judge: Judge, expected: TopicType, actual: str, fields: dict[str, Any]
 ) -> None:

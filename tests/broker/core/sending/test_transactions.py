@@ -157,7 +157,7 @@ def test_without_an_immunity_of_its_own_a_half_message_is_ended_at_any_age(desk:
 
 
 @pytest.mark.parametrize("resolution", [COMMIT, ROLLBACK])
-@pytest.mark.proves("What became of a half message")
+@pytest.mark.proves("The end of a half message")
 def test_no_op_message_says_what_became_of_it(desk: Desk, resolution: TransactionEnd) -> None:
     desk.topic()
     send_half(desk)

@@ -89,7 +89,7 @@ class Bounded:
         (Bounds(3, 5), -1, None),
     ],
 )
-@pytest.mark.proves("Messages that count as being in memory")
+@pytest.mark.proves("Messages that count as in memory")
 def test_the_offset_of_a_group_that_may_be_new_to_a_queue(
     desk: Desk, bounds: Bounds, stored: int | None, answer: int | None
 ) -> None:
@@ -146,7 +146,7 @@ def test_the_oldest_reports_are_forgotten_first(desk: Desk, monkeypatch: pytest.
     assert desk.state.rows_lost("q") == {desk.queue(): 110}
 
 
-@pytest.mark.proves("A reset that no pull was told of yet")
+@pytest.mark.proves("A reset that no pull has received yet")
 def test_the_facts_of_a_state_give_the_same_state(desk: Desk) -> None:
     desk.topic(queue_count=2)
     desk.run(lambda draft: ensure_group(draft, "readers"))

@@ -257,7 +257,7 @@ def test_a_parking_that_closes_leaves_the_loop_its_turns() -> None:
         (-1, None, None),
     ],
 )
-@pytest.mark.proves("A held pull that finds nothing")
+@pytest.mark.proves("A parked pull that finds nothing")
 def test_a_hold_ends_with_its_time_out_or_shortly_before_its_caller_would(
     timeout_ms: int, remaining_ms: int | None, deadline_ms: int | None
 ) -> None:

@@ -90,7 +90,7 @@ def play(story: Story) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.proves("A delayed message whose time has come")
+@pytest.mark.proves("A delayed message that becomes due")
 def test_a_message_comes_when_its_time_has_come() -> None:
     async def story(broker: Broker) -> None:
         broker.work.start()

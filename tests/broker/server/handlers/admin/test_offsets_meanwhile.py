@@ -67,7 +67,7 @@ def test_a_pull_whose_filter_matches_nothing_uses_a_reset_up_and_a_bad_filter_do
     perform(story)
 
 
-@pytest.mark.proves("A held pull when its group is reset")
+@pytest.mark.proves("A parked pull whose group is reset")
 def test_a_held_pull_of_the_group_is_told_at_once(perform: Perform) -> None:
     async def story(scene: Scene) -> None:
         held = await scene.held(scene.standard(0, LONG_MS))

@@ -203,7 +203,7 @@ def test_only_a_pull_at_the_end_of_its_queue_waits(client: Client, parkings: Par
     assert parkings.entered.empty()
 
 
-@pytest.mark.proves("A held pull whose caller went away")
+@pytest.mark.proves("A parked pull whose caller has disconnected")
 def test_a_pull_whose_caller_went_away_is_forgotten(client: Client, parkings: Parkings) -> None:
     pull = client.start_pull(SINGLE, 0, wait_ms=LONG_MS)
     parked = parkings.await_parked()
