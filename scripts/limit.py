@@ -10,7 +10,10 @@ PACKAGE = "rmqpull_broker"
 
 
 class Limit(NamedTuple):
-    """``constant`` is ``module:NAME`` within the broker's package; ``whose`` is "Apache's" with the rule, or "ours" with the reason."""
+    """A limit of the broker. ``constant`` is ``module:NAME`` within the broker's package.
+
+    ``whose`` is "Apache's" with the rule, or "ours" with the reason.
+    """
 
     what: str
     constant: str

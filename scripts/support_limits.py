@@ -16,7 +16,7 @@ INTERNAL = {
     "core.filters.message_filter:COMPILED_EXPRESSIONS_MAX": "a cache; an evicted expression is compiled again",
     "core.filters.java_values:INTEGER_MAX": "Java's Integer",
     "core.filters.java_values:LONG_MAX": "Java's Long",
-    "core.sending.queue_selection:TURNS_MAX": "topics whose next queue is remembered; another topic starts at its first queue",
+    "core.sending.queue_selection:TURNS_MAX": "topics with a remembered next queue; others start at their first queue",
     "server.grpc.connections:PENDING_CALLS_MAX": "how gRPC accepts a burst of calls; it refuses none",
     "store.queues.queue:TAIL_ROWS_MAX": "how messages are stored in memory; no user sees it",
     "store.queues.chunks:CHUNK_ROWS_MAX": "how messages are stored in memory; no user sees it",

@@ -11,7 +11,7 @@ BrokerError
 ├── SubscriptionNotExist, SubscriptionNotLatest, FilterDataNotExist,
 │   FilterDataNotLatest                                                   the group's heartbeat does not fit the pull
 ├── TooManyRequests                                                       the caller may try again later
-├── IllegalOperation, WrongTransaction, PreconditionFailed                it comes at the wrong time, or for the wrong thing
+├── IllegalOperation, WrongTransaction, PreconditionFailed                its time or its target is wrong
 └── InternalError, NotLeaderForQueue, ServiceNotAvailable                 the server cannot do it
 """
 
