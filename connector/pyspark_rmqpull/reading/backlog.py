@@ -51,7 +51,7 @@ class Backlog:
 
     @property
     def finished_offsets(self) -> dict[MessageQueue, int]:
-        """What a consumer group has finished: without deleted queues, for which the broker would refuse_loss it all."""
+        """What a consumer group has finished: without deleted queues, which would make the broker refuse them all."""
         return {queue: offset for queue, offset in self.next_offsets.items() if queue in self.finished.offsets}
 
     @property

@@ -1,4 +1,4 @@
-"""How the driver's side keeps the group's progress, and waits for topics, against a broker of a few dictionaries."""
+"""A query sets the consumer offsets of its group to the end of the last finished batch."""
 
 from __future__ import annotations
 
@@ -6,58 +6,89 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from pyspark_rmqpull.options.source import SourceOptions
-from pyspark_rmqpull.reading.stream_reader import RmqpullStreamReader
-from pyspark_rmqpull.schema import ROW_SCHEMA
 from rmqpull_client.errors import OptionError
-from rmqpull_client.model import Bounds, MessageQueue, TopicBounds
-from tests.connector.reading.test_stream_reader import ALL, IDLE, named, offset, reader
+from rmqpull_client.model import Bounds
+from tests.connector.reading.stream_query import CAUGHT_UP, offset
 
 if TYPE_CHECKING:
-    from tests.connector.conftest import FakeClient, ManualClock
+    from tests.connector.conftest import FakeClient
+    from tests.connector.reading.conftest import StartQuery
 
 
-def test_a_group_that_is_not_to_follow_is_left_where_it_is(broker: FakeClient) -> None:
-    stream = reader(commitOffsets="false")
-    stream.latestOffset(IDLE, ALL)
-    stream.commit(IDLE)
+def test_the_next_planning_sets_the_offsets_of_the_last_batch(broker: FakeClient, start_query: StartQuery) -> None:
+    query = start_query(consumerGroup="g")
+    end = query.plan()
+    assert broker.commits == []
+    query.plan()
+    query.reader.commit(end)
+    assert broker.commits == [{0: 14, 1: 0}]
+
+
+def test_the_first_planning_after_a_restart_sets_offsets_too(broker: FakeClient, start_query: StartQuery) -> None:
+    start_query(CAUGHT_UP, consumerGroup="g").plan()
+    assert broker.commits == [{0: 14, 1: 0}]
+
+
+@pytest.mark.parametrize("options", [{}, {"consumerGroup": "g", "commitOffsets": "false"}])
+def test_without_a_group_or_with_commit_offsets_false_nothing_is_set(
+    broker: FakeClient, start_query: StartQuery, options: dict[str, str]
+) -> None:
+    query = start_query(CAUGHT_UP, **options)
+    query.plan()
+    query.reader.commit(CAUGHT_UP)
     assert broker.commits == []
 
 
-BROADCASTING = {"messageModel": "BROADCASTING", "clientId": "me", "startingOffsets": "group"}
+def test_only_offsets_of_queues_that_exist_are_set(broker: FakeClient, start_query: StartQuery) -> None:
+    query = start_query(CAUGHT_UP, failOnDataLoss="false", consumerGroup="g")
+    broker.queues = {1: Bounds(0, 3)}
+    query.plan()
+    assert broker.commits == [{1: 0}]
 
 
-def test_a_broadcasting_group_is_in_its_file_and_not_on_the_broker(broker: FakeClient, tmp_path: Path) -> None:
+def test_a_topic_that_was_created_again_does_not_get_the_offsets_of_the_earlier_one(
+    broker: FakeClient, start_query: StartQuery
+) -> None:
+    """Spark calls ``commit`` for a batch when it has planned the next one."""
+    query = start_query(CAUGHT_UP, failOnDataLoss="false", consumerGroup="g")
+    broker.creation_id, broker.queues = "second", {0: Bounds(0, 99)}
+    query.plan()
+    query.reader.commit(CAUGHT_UP)
+    assert broker.commits == [{0: 0}]
+
+
+BROADCASTING = {"messageModel": "BROADCASTING", "clientId": "me", "startingOffsets": "group", "consumerGroup": "g"}
+
+
+def test_a_broadcasting_group_keeps_its_offsets_in_its_file_and_not_on_the_broker(
+    broker: FakeClient, start_query: StartQuery, tmp_path: Path
+) -> None:
     options = BROADCASTING | {"localOffsetStoreDir": str(tmp_path)}
     broker.group_offsets = {0: 11}
-    stream = reader(**options, consumeFromWhere="CONSUME_FROM_FIRST_OFFSET")
-    end = stream.latestOffset(stream.initialOffset(), ALL)
-    assert end == offset({0: 14, 1: 0}, {0: 10, 1: 0})  # the file knows nothing yet
-    stream.latestOffset(end, ALL)
+    query = start_query(**options, consumeFromWhere="CONSUME_FROM_FIRST_OFFSET")
+    assert query.plan() == offset({0: 14, 1: 0}, {0: 10, 1: 0})  # there is no file yet
+    query.plan()
     broker.queues[0] = Bounds(10, 20)
-    again = reader(**options)
-    assert again.latestOffset(again.initialOffset(), ALL) == offset({0: 20, 1: 0}, {0: 14, 1: 0})
+    new_query = start_query(**options)
+    assert new_query.plan() == offset({0: 20, 1: 0}, {0: 14, 1: 0})
     assert (tmp_path / "me" / "g" / "offsets.json").exists()
     assert {"commit", "committed"}.isdisjoint(broker.calls)
 
 
-def test_a_file_that_cannot_be_read_stops_a_query_that_begins_there_and_no_other(
-    broker: FakeClient, tmp_path: Path
-) -> None:
+def test_a_damaged_file_stops_a_query_that_starts_from_it_and_no_other(start_query: StartQuery, tmp_path: Path) -> None:
     options = BROADCASTING | {"localOffsetStoreDir": str(tmp_path)}
     path = tmp_path / "me" / "g" / "offsets.json"
     path.parent.mkdir(parents=True)
     path.write_text("{")
-    stream = reader(**options)
     with pytest.raises(OptionError, match="The consumer offsets cannot be read"):
-        stream.latestOffset(stream.initialOffset(), ALL)
-    assert reader(**options).latestOffset(IDLE, ALL) == IDLE
+        start_query(**options).plan()
+    assert start_query(CAUGHT_UP, **options).plan() == CAUGHT_UP
 
 
-def commits_with_time(broker: FakeClient, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The time that each connection has, in which something is committed."""
+@pytest.fixture
+def timeouts_ms(broker: FakeClient, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The timeout of each request that sets offsets."""
     timeouts_ms: list[int] = []
 
     class Timed:
@@ -75,40 +106,18 @@ def commits_with_time(broker: FakeClient, monkeypatch: pytest.MonkeyPatch) -> li
     return timeouts_ms
 
 
-def test_only_the_last_commit_of_available_now_may_take_as_long_as_any_request(
-    broker: FakeClient, monkeypatch: pytest.MonkeyPatch
+def test_the_last_request_of_available_now_may_take_as_long_as_any_request(
+    broker: FakeClient, start_query: StartQuery, timeouts_ms: list[int]
 ) -> None:
-    timeouts_ms = commits_with_time(broker, monkeypatch)
-    stream = reader(requestTimeoutMs="7000", maxOffsetsPerTrigger="3")
-    stream.prepareForTriggerAvailableNow()
-    first = stream.latestOffset(stream.initialOffset(), ReadMaxRows(3))
-    broker.queues[0] = Bounds(10, 99)  # what comes later is for the next run
-    second = stream.latestOffset(first, ReadMaxRows(3))
-    stream.latestOffset(second, ReadMaxRows(3))
+    query = start_query(requestTimeoutMs="7000", maxOffsetsPerTrigger="3", consumerGroup="g")
+    query.reader.prepareForTriggerAvailableNow()
+    query.plan()
+    broker.queues[0] = Bounds(10, 99)  # later messages are for the next run
+    query.plan()
+    query.plan()
     assert timeouts_ms == [2000, 7000]
 
 
-def test_a_query_without_end_never_waits_so_long_for_a_commit(
-    broker: FakeClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    timeouts_ms = commits_with_time(broker, monkeypatch)
-    reader(requestTimeoutMs="7000").latestOffset(IDLE, ALL)
+def test_a_query_without_end_never_waits_so_long(start_query: StartQuery, timeouts_ms: list[int]) -> None:
+    start_query(CAUGHT_UP, requestTimeoutMs="7000", consumerGroup="g").plan()
     assert timeouts_ms == [2000]
-
-
-def test_a_topic_that_is_to_come_is_waited_for(broker: FakeClient, clock: ManualClock) -> None:
-    def create() -> None:
-        broker.other_topics["sales"] = TopicBounds("first", {MessageQueue("sales", "a", 0): Bounds(0, 3)})
-
-    clock.on_sleep = create
-    given = {"endpoints": "127.0.0.1:8081", "topic": "sales", "waitForTopic": "5m"}
-    stream = RmqpullStreamReader(SourceOptions.from_options(given), ROW_SCHEMA, clock)
-    assert stream.latestOffset(stream.initialOffset(), ALL)["offsets"] == {"sales": {"a": {"0": 3}}}
-    assert broker.calls == ["bounds", "bounds"]
-
-
-def test_a_queue_that_is_to_come_is_waited_for(broker: FakeClient, clock: ManualClock) -> None:
-    clock.on_sleep = lambda: broker.queues.update({7: Bounds(0, 3)})
-    given = {"endpoints": "127.0.0.1:8081", "assign": '{"orders":{"a":[7]}}', "waitForTopic": "5m"}
-    stream = RmqpullStreamReader(SourceOptions.from_options(given), ROW_SCHEMA, clock)
-    assert stream.latestOffset(stream.initialOffset(), ALL)["offsets"] == named({7: 3})
