@@ -9,7 +9,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
-CODE_ROOTS = ("", "connector", "broker_emulator", "proto", "broker_emulator/rmqpull_broker", "tests", "tests/broker")
+CODE_ROOTS = (
+    "",
+    "connector",
+    "connector/pyspark_rmqpull",
+    "broker_emulator",
+    "broker_emulator/rmqpull_broker",
+    "proto",
+    "tests",
+    "tests/broker",
+)
 
 
 def text_of(page: str) -> str:
