@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from rmqpull_broker.core.admin.groups import (
@@ -19,15 +17,13 @@ from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.consumer_offsets import commit_offsets
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import GroupPut
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 
-def test_a_group_is_created_with_rocketmqs_defaults_when_it_is_first_used(desk: Desk) -> None:
-    desk.run(lambda draft: ensure_group(draft, "readers"))
-    assert desk.state.group("readers") == GroupConfig("readers")
-    group = desk.state.group("readers")
+def test_a_group_is_created_with_rocketmqs_defaults_when_it_is_first_used(core: CoreHarness) -> None:
+    core.run(lambda draft: ensure_group(draft, "readers"))
+    assert core.state.group("readers") == GroupConfig("readers")
+    group = core.state.group("readers")
     assert (group.consume_enable, group.consume_broadcast_enable, group.consume_message_orderly) == (True, True, False)
     assert (group.retry_queue_nums, group.retry_max_times, group.notify_consumer_ids_changed_enable) == (1, 16, True)
 
@@ -44,31 +40,33 @@ def test_a_group_is_created_with_rocketmqs_defaults_when_it_is_first_used(desk: 
         (False, "CID_RMQ_SYS_TRANS", True),
     ],
 )
-def test_a_broker_creates_a_missing_group_when_it_may(desk: Desk, automatic: bool, name: str, is_created: bool) -> None:
-    desk.state.properties = BrokerProperties(auto_create_subscription_group=automatic)
-    group = desk.run(lambda draft: find_or_create_group(draft, name))
+def test_a_broker_creates_a_missing_group_when_it_may(
+    core: CoreHarness, automatic: bool, name: str, is_created: bool
+) -> None:
+    core.state.properties = BrokerProperties(auto_create_subscription_group=automatic)
+    group = core.run(lambda draft: find_or_create_group(draft, name))
     assert group == (GroupConfig(name) if is_created else None)
-    assert (name in desk.state.groups) is is_created
+    assert (name in core.state.groups) is is_created
 
 
-def test_an_existing_group_is_found_whatever_may_be_created(desk: Desk) -> None:
-    desk.run(lambda draft: put_group(draft, GroupConfig("a b")))
-    desk.state.properties = BrokerProperties(auto_create_subscription_group=False)
-    assert desk.run(lambda draft: find_or_create_group(draft, "a b")) == GroupConfig("a b")
+def test_an_existing_group_is_found_whatever_may_be_created(core: CoreHarness) -> None:
+    core.run(lambda draft: put_group(draft, GroupConfig("a b")))
+    core.state.properties = BrokerProperties(auto_create_subscription_group=False)
+    assert core.run(lambda draft: find_or_create_group(draft, "a b")) == GroupConfig("a b")
 
 
-def test_a_client_may_use_fewer_names_than_a_broker(desk: Desk) -> None:
+def test_a_client_may_use_fewer_names_than_a_broker(core: CoreHarness) -> None:
     for name in ("", "g" * 121, "CID_RMQ_SYS_TRANS"):
         with pytest.raises(IllegalConsumerGroup):
-            ensure_group(Draft(desk.state), name)
-    desk.state.properties = BrokerProperties(auto_create_subscription_group=False)
+            ensure_group(Draft(core.state), name)
+    core.state.properties = BrokerProperties(auto_create_subscription_group=False)
     with pytest.raises(ConsumerGroupNotFound, match="readers"):
-        desk.run(lambda draft: ensure_group(draft, "readers"))
+        core.run(lambda draft: ensure_group(draft, "readers"))
 
 
-def test_a_group_is_changed_as_a_whole_and_an_unchanged_one_is_no_fact(desk: Desk) -> None:
+def test_a_group_is_changed_as_a_whole_and_an_unchanged_one_is_no_fact(core: CoreHarness) -> None:
     changed = GroupConfig("readers", consume_enable=False, retry_max_times=-1, retry_queue_nums=0)
-    draft = Draft(desk.state)
+    draft = Draft(core.state)
     for group in (GroupConfig("readers"), changed, changed):
         put_group(draft, group)
         draft.end_command()
@@ -83,23 +81,23 @@ def test_a_group_is_changed_as_a_whole_and_an_unchanged_one_is_no_fact(desk: Des
         GroupConfig("readers", retry_max_times=-2),
     ],
 )
-def test_a_group_with_senseless_numbers_is_refused(desk: Desk, group: GroupConfig) -> None:
+def test_a_group_with_senseless_numbers_is_refused(core: CoreHarness, group: GroupConfig) -> None:
     with pytest.raises(BadRequest, match=r"^group readers "):
-        desk.run(lambda draft: put_group(draft, group))
+        core.run(lambda draft: put_group(draft, group))
 
 
-def test_a_deleted_group_loses_its_offsets_and_a_new_one_of_that_name_starts_anew(desk: Desk) -> None:
-    desk.topic()
-    desk.fill([b"a", b"b"])
-    desk.run(lambda draft: commit_offsets(draft, "readers", [(desk.queue(), 2)]))
-    desk.run(lambda draft: commit_offsets(draft, "others", [(desk.queue(), 1)]))
-    desk.run(lambda draft: delete_group(draft, "readers"))
-    assert list(desk.state.groups) == ["others"]
-    desk.run(lambda draft: ensure_group(draft, "readers"))
-    assert desk.state.consumer_offset("readers", desk.queue()) == 0
-    assert desk.state.consumer_offset("others", desk.queue()) == 1
+def test_a_deleted_group_loses_its_offsets_and_a_new_one_of_that_name_starts_anew(core: CoreHarness) -> None:
+    core.topic()
+    core.fill([b"a", b"b"])
+    core.run(lambda draft: commit_offsets(draft, "readers", [(core.queue(), 2)]))
+    core.run(lambda draft: commit_offsets(draft, "others", [(core.queue(), 1)]))
+    core.run(lambda draft: delete_group(draft, "readers"))
+    assert list(core.state.groups) == ["others"]
+    core.run(lambda draft: ensure_group(draft, "readers"))
+    assert core.state.consumer_offset("readers", core.queue()) == 0
+    assert core.state.consumer_offset("others", core.queue()) == 1
 
 
-def test_a_group_that_is_not_there_cannot_be_deleted(desk: Desk) -> None:
+def test_a_group_that_is_not_there_cannot_be_deleted(core: CoreHarness) -> None:
     with pytest.raises(ConsumerGroupNotFound, match=r"^Group readers not exist!$"):
-        desk.run(lambda draft: delete_group(draft, "readers"))
+        core.run(lambda draft: delete_group(draft, "readers"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,99 +24,97 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import GroupPut, OffsetsReset
 from rmqpull_broker.store.queues.queues import ConsumeQueues
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 
-def put(desk: Desk, read: int, write: int, **fields: Any) -> TopicConfig:
+def put(core: CoreHarness, read: int, write: int, **fields: Any) -> TopicConfig:
     topic = TopicConfig("orders", read, write, creation_id=f"{read}/{write}", **fields)
-    return desk.run(lambda draft: put_topic(draft, topic))
+    return core.run(lambda draft: put_topic(draft, topic))
 
 
-def queues_of(desk: Desk, count: int, message_group: str | None = None) -> list[int]:
+def queues_of(core: CoreHarness, count: int, message_group: str | None = None) -> list[int]:
     """Sends messages one by one; gives the queue of each."""
     message = Message(b"x", "ID", message_group=message_group)
-    sends = [desk.run(lambda draft: desk.sender.send(draft, "orders", [message], 1_000)) for _ in range(count)]
+    sends = [core.run(lambda draft: core.sender.send(draft, "orders", [message], 1_000)) for _ in range(count)]
     return [queue.queue_id for ((queue, _),) in sends]
 
 
-def test_the_round_goes_over_the_queues_that_producers_see_now(desk: Desk) -> None:
-    put(desk, read=4, write=4)
-    assert queues_of(desk, 3) == [0, 1, 2]
-    put(desk, read=4, write=2)
-    assert queues_of(desk, 3) == [1, 0, 1]
-    put(desk, read=4, write=5)
-    assert queues_of(desk, 6) == [0, 1, 2, 3, 4, 0]
+def test_the_round_goes_over_the_queues_that_producers_see_now(core: CoreHarness) -> None:
+    put(core, read=4, write=4)
+    assert queues_of(core, 3) == [0, 1, 2]
+    put(core, read=4, write=2)
+    assert queues_of(core, 3) == [1, 0, 1]
+    put(core, read=4, write=5)
+    assert queues_of(core, 6) == [0, 1, 2, 3, 4, 0]
 
 
-def test_a_message_group_moves_only_as_far_as_its_hash_asks(desk: Desk) -> None:
-    put(desk, read=8, write=4, topic_type=TopicType.FIFO)
-    assert queues_of(desk, 2, message_group="order-1") == [select_queue_of_group("order-1", 4)] * 2
-    put(desk, read=8, write=2, topic_type=TopicType.FIFO)
-    assert queues_of(desk, 1, message_group="order-1") == [select_queue_of_group("order-1", 2)]
+def test_a_message_group_moves_only_as_far_as_its_hash_asks(core: CoreHarness) -> None:
+    put(core, read=8, write=4, topic_type=TopicType.FIFO)
+    assert queues_of(core, 2, message_group="order-1") == [select_queue_of_group("order-1", 4)] * 2
+    put(core, read=8, write=2, topic_type=TopicType.FIFO)
+    assert queues_of(core, 1, message_group="order-1") == [select_queue_of_group("order-1", 2)]
 
 
-def test_a_queue_that_only_consumers_see_is_drained_and_gets_nothing_new(desk: Desk) -> None:
-    put(desk, read=2, write=2)
-    desk.fill([b"a", b"b"])
-    put(desk, read=2, write=1)
-    desk.fill([b"c", b"d"])
-    assert [desk.state.bounds(desk.queue(number)).max_offset for number in (0, 1)] == [3, 1]
-    assert desk.state.is_readable(desk.state.topic("orders"), desk.queue(1))
+def test_a_queue_that_only_consumers_see_is_drained_and_gets_nothing_new(core: CoreHarness) -> None:
+    put(core, read=2, write=2)
+    core.fill([b"a", b"b"])
+    put(core, read=2, write=1)
+    core.fill([b"c", b"d"])
+    assert [core.state.bounds(core.queue(number)).max_offset for number in (0, 1)] == [3, 1]
+    assert core.state.is_readable(core.state.topic("orders"), core.queue(1))
 
 
-def test_messages_of_a_queue_that_is_hidden_come_back_with_it(desk: Desk) -> None:
-    put(desk, read=2, write=2)
-    desk.fill([b"a", b"b"])
-    put(desk, read=1, write=1)
-    assert not desk.state.is_readable(desk.state.topic("orders"), desk.queue(1))
-    put(desk, read=2, write=2)
-    desk.fill([b"c", b"d"])
-    assert [row.message.body for row in desk.rows(desk.queue(1))] == [b"b", b"d"]
+def test_messages_of_a_queue_that_is_hidden_come_back_with_it(core: CoreHarness) -> None:
+    put(core, read=2, write=2)
+    core.fill([b"a", b"b"])
+    put(core, read=1, write=1)
+    assert not core.state.is_readable(core.state.topic("orders"), core.queue(1))
+    put(core, read=2, write=2)
+    core.fill([b"c", b"d"])
+    assert [row.message.body for row in core.rows(core.queue(1))] == [b"b", b"d"]
 
 
-def test_a_queue_that_only_producers_see_is_written_and_not_consumed(desk: Desk) -> None:
-    put(desk, read=1, write=2)
-    desk.fill([b"a", b"b"])
-    assert desk.rows(desk.queue(1))[0].message.body == b"b"
-    assert not desk.state.is_readable(desk.state.topic("orders"), desk.queue(1))
+def test_a_queue_that_only_producers_see_is_written_and_not_consumed(core: CoreHarness) -> None:
+    put(core, read=1, write=2)
+    core.fill([b"a", b"b"])
+    assert core.rows(core.queue(1))[0].message.body == b"b"
+    assert not core.state.is_readable(core.state.topic("orders"), core.queue(1))
 
 
 @pytest.mark.parametrize(("perm", "is_sent"), [(7, True), (6, True), (2, True), (3, True), (4, False), (0, False)])
-def test_producers_skip_a_topic_without_the_write_permission(desk: Desk, perm: int, is_sent: bool) -> None:
-    put(desk, 1, 1, perm=perm)
+def test_producers_skip_a_topic_without_the_write_permission(core: CoreHarness, perm: int, is_sent: bool) -> None:
+    put(core, 1, 1, perm=perm)
     if is_sent:
-        assert desk.send(Message(b"x", "1"))
+        assert core.send(Message(b"x", "1"))
         return
-    for send in (lambda: desk.send(Message(b"x", "1")), lambda: desk.fill([b"x"])):
+    for send in (lambda: core.send(Message(b"x", "1")), lambda: core.fill([b"x"])):
         with pytest.raises(Forbidden, match=r"^no writable queue$"):
             send()
 
 
-def test_producers_skip_a_broker_without_the_write_permission(desk: Desk) -> None:
-    put(desk, 1, 1)
-    desk.state.properties = BrokerProperties(broker_permission=4)
+def test_producers_skip_a_broker_without_the_write_permission(core: CoreHarness) -> None:
+    put(core, 1, 1)
+    core.state.properties = BrokerProperties(broker_permission=4)
     with pytest.raises(Forbidden, match=r"^no writable queue$"):
-        desk.send(Message(b"x", "1"))
+        core.send(Message(b"x", "1"))
 
 
-def test_a_permission_may_come_back(desk: Desk) -> None:
-    created = put(desk, 1, 1)
+def test_a_permission_may_come_back(core: CoreHarness) -> None:
+    created = put(core, 1, 1)
     for perm in (4, 6):
-        assert put(desk, 1, 1, perm=perm) == replace(created, perm=perm)
-    assert desk.send(Message(b"x", "1"))
+        assert put(core, 1, 1, perm=perm) == replace(created, perm=perm)
+    assert core.send(Message(b"x", "1"))
 
 
-def test_a_change_keeps_the_creation_id_and_a_new_creation_does_not(desk: Desk) -> None:
-    assert put(desk, 1, 1).creation_id == put(desk, 2, 2).creation_id == "1/1"
-    desk.run(lambda draft: delete_topic(draft, "orders"))
-    assert put(desk, 2, 2).creation_id == "2/2"
+def test_a_change_keeps_the_creation_id_and_a_new_creation_does_not(core: CoreHarness) -> None:
+    assert put(core, 1, 1).creation_id == put(core, 2, 2).creation_id == "1/1"
+    core.run(lambda draft: delete_topic(draft, "orders"))
+    assert put(core, 2, 2).creation_id == "2/2"
 
 
-def test_an_unchanged_topic_is_no_fact(desk: Desk) -> None:
-    topic = put(desk, 2, 2)
-    draft = Draft(desk.state)
+def test_an_unchanged_topic_is_no_fact(core: CoreHarness) -> None:
+    topic = put(core, 2, 2)
+    draft = Draft(core.state)
     assert put_topic(draft, replace(topic, creation_id="other")) == topic
     draft.end_command()
     assert draft.fact_batches == []
@@ -136,39 +134,39 @@ def test_an_unchanged_topic_is_no_fact(desk: Desk) -> None:
         (TopicConfig("orders", 1, 1, TopicType.MIXED), BadRequest, "^MIXED message type is not supported.$"),
     ],
 )
-def test_a_bad_topic_is_refused(desk: Desk, topic: TopicConfig, error: type[BrokerError], text: str) -> None:
+def test_a_bad_topic_is_refused(core: CoreHarness, topic: TopicConfig, error: type[BrokerError], text: str) -> None:
     with pytest.raises(error, match=text):
-        desk.run(lambda draft: put_topic(draft, topic))
+        core.run(lambda draft: put_topic(draft, topic))
 
 
-def test_only_a_topic_that_is_there_and_the_users_own_is_deleted(desk: Desk) -> None:
+def test_only_a_topic_that_is_there_and_the_users_own_is_deleted(core: CoreHarness) -> None:
     with pytest.raises(TopicNotFound, match="nothing to delete"):
-        desk.run(lambda draft: delete_topic(draft, "orders"))
+        core.run(lambda draft: delete_topic(draft, "orders"))
     with pytest.raises(IllegalTopic, match="conflict with system topic"):
-        desk.run(lambda draft: delete_topic(draft, "SCHEDULE_TOPIC_XXXX"))
+        core.run(lambda draft: delete_topic(draft, "SCHEDULE_TOPIC_XXXX"))
 
 
-def test_a_topic_that_is_created_again_starts_anew(desk: Desk) -> None:
-    put(desk, 1, 1)
-    desk.fill([b"a", b"b"])
-    desk.run(lambda draft: commit_offsets(draft, "readers", [(desk.queue(), 2)]))
-    desk.run(lambda draft: delete_topic(draft, "orders"))
-    put(desk, 1, 1)
-    desk.fill([b"c"])
-    assert [(row.queue_offset, row.message.body) for row in desk.rows(desk.queue())] == [(0, b"c")]
-    assert desk.state.consumer_offset("readers", desk.queue()) == 0
+def test_a_topic_that_is_created_again_starts_anew(core: CoreHarness) -> None:
+    put(core, 1, 1)
+    core.fill([b"a", b"b"])
+    core.run(lambda draft: commit_offsets(draft, "readers", [(core.queue(), 2)]))
+    core.run(lambda draft: delete_topic(draft, "orders"))
+    put(core, 1, 1)
+    core.fill([b"c"])
+    assert [(row.queue_offset, row.message.body) for row in core.rows(core.queue())] == [(0, b"c")]
+    assert core.state.consumer_offset("readers", core.queue()) == 0
 
 
 # --- several brokers -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def two_brokers(desk: Desk) -> Desk:
-    desk.state = BrokerState(ConsumeQueues(), ["broker-b", "broker-a"])
-    return desk
+def two_brokers(core: CoreHarness) -> CoreHarness:
+    core.state = BrokerState(ConsumeQueues(), ["broker-b", "broker-a"])
+    return core
 
 
-def test_the_round_goes_over_the_queues_of_all_brokers(two_brokers: Desk) -> None:
+def test_the_round_goes_over_the_queues_of_all_brokers(two_brokers: CoreHarness) -> None:
     put(two_brokers, read=2, write=2)
     for number in range(5):
         two_brokers.send(Message(b"x", str(number)))
@@ -180,7 +178,7 @@ def test_the_round_goes_over_the_queues_of_all_brokers(two_brokers: Desk) -> Non
     assert counts == [2, 2, 2, 1]
 
 
-def test_a_message_group_has_one_queue_among_those_of_all_brokers(two_brokers: Desk) -> None:
+def test_a_message_group_has_one_queue_among_those_of_all_brokers(two_brokers: CoreHarness) -> None:
     put(two_brokers, read=2, write=2, topic_type=TopicType.FIFO)
     topic = two_brokers.state.topic("orders")
     for group in ("order-1", "order-2", "hello"):
@@ -189,7 +187,7 @@ def test_a_message_group_has_one_queue_among_those_of_all_brokers(two_brokers: D
         assert two_brokers.rows(queue)[-1].message.message_group == group
 
 
-def test_a_retry_stays_on_the_broker_of_its_message(two_brokers: Desk) -> None:
+def test_a_retry_stays_on_the_broker_of_its_message(two_brokers: CoreHarness) -> None:
     put(two_brokers, read=1, write=1)
     two_brokers.fill([b"a", b"b"])
     request = SendBack("readers", MessageQueue("orders", "broker-b", 0), 0, delay_level=-1)
@@ -207,30 +205,30 @@ COUNTS = st.integers(1, 3)
 
 
 def _send(name: str, group: str | None) -> Step:
-    return lambda desk, draft: desk.sender.send(draft, name, [Message(b"x", "ID", message_group=group)], 1_000)
+    return lambda core, draft: core.sender.send(draft, name, [Message(b"x", "ID", message_group=group)], 1_000)
 
 
 def _publish(name: str, count: int) -> Step:
-    return lambda desk, draft: desk.sender.publish(draft, Published(name, desk.batch([b"x"] * count), "c"), 1_000)
+    return lambda core, draft: core.sender.publish(draft, Published(name, core.batch([b"x"] * count), "c"), 1_000)
 
 
 def _put(name: str, read: int, write: int, perm: int, topic_type: TopicType) -> Step:
     topic = TopicConfig(name, read, write, topic_type, "id", perm)
-    return lambda desk, draft: put_topic(draft, topic)
+    return lambda core, draft: put_topic(draft, topic)
 
 
 def _commit(name: str, queue_id: int, offset: int) -> Step:
     queue = MessageQueue(name, "broker-a", queue_id)
-    return lambda desk, draft: commit_offsets(draft, "readers", [(queue, offset)])
+    return lambda core, draft: commit_offsets(draft, "readers", [(queue, offset)])
 
 
 def _reset(name: str, queue_id: int, offset: int) -> Step:
     queue = MessageQueue(name, "broker-a", queue_id)
-    return lambda desk, draft: reset_offsets(draft, "readers", [(queue, offset)])
+    return lambda core, draft: reset_offsets(draft, "readers", [(queue, offset)])
 
 
 def _answer_reset(name: str, queue_id: int) -> Step:
-    return lambda desk, draft: answer_reset(draft, "readers", MessageQueue(name, "broker-a", queue_id))
+    return lambda core, draft: answer_reset(draft, "readers", MessageQueue(name, "broker-a", queue_id))
 
 
 TYPES = st.sampled_from([TopicType.NORMAL, TopicType.NORMAL, TopicType.FIFO])
@@ -243,17 +241,17 @@ STEPS: st.SearchStrategy[Step] = st.one_of(
     st.builds(_commit, NAMES, COUNTS, COUNTS),
     st.builds(_reset, NAMES, st.just(0), COUNTS),
     st.builds(_answer_reset, NAMES, st.just(0)),
-    st.builds(lambda name: lambda desk, draft: delete_topic(draft, name), NAMES),
-    st.builds(lambda name: lambda desk, draft: create_topic(draft, TopicConfig(name, 2, 2)), NAMES),
-    st.builds(lambda group: lambda desk, draft: group(draft, "readers"), st.sampled_from([ensure_group, delete_group])),
-    st.builds(lambda n: lambda desk, draft: put_group(draft, GroupConfig("readers", retry_max_times=n)), COUNTS),
+    st.builds(lambda name: lambda core, draft: delete_topic(draft, name), NAMES),
+    st.builds(lambda name: lambda core, draft: create_topic(draft, TopicConfig(name, 2, 2)), NAMES),
+    st.builds(lambda group: lambda core, draft: group(draft, "readers"), st.sampled_from([ensure_group, delete_group])),
+    st.builds(lambda n: lambda core, draft: put_group(draft, GroupConfig("readers", retry_max_times=n)), COUNTS),
 )
 
 
-def told(desk: Desk, draft: Draft, step: Step) -> object:
+def told(core: CoreHarness, draft: Draft, step: Step) -> object:
     """What a command answers; a refusal is an answer too."""
     try:
-        answer = step(desk, draft)
+        answer = step(core, draft)
     except BrokerError as refusal:
         draft.drop_command()
         return str(refusal)
@@ -261,21 +259,19 @@ def told(desk: Desk, draft: Draft, step: Step) -> object:
     return answer
 
 
-def content(desk: Desk) -> object:
-    state = desk.state
+def content(core: CoreHarness) -> object:
+    state = core.state
     topics = [state.topics[name] for name in sorted(state.topics)]
     queues = [queue for topic in topics for queue in state.queues(topic, 3)]
     rows = {
-        queue: [replace(row, message=replace(row.message, msg_id="")) for row in desk.rows(queue)] for queue in queues
+        queue: [replace(row, message=replace(row.message, msg_id="")) for row in core.rows(queue)] for queue in queues
     }
     return topics, state.groups, state.consumer_offsets, state.resets, rows
 
 
 @given(st.lists(st.tuples(STEPS, KEPT), max_size=30))
-def test_commands_drafted_together_do_what_they_do_one_at_a_time(
-    new_desk: type[Desk], steps: list[tuple[Step, bool]]
-) -> None:
-    alone, together = new_desk(), new_desk()
+def test_commands_drafted_together_do_what_they_do_one_at_a_time(steps: list[tuple[Step, bool]]) -> None:
+    alone, together = CoreHarness(), CoreHarness()
     draft = Draft(together.state)
     for step, is_kept in steps:
         one = Draft(alone.state)
@@ -289,28 +285,28 @@ def test_commands_drafted_together_do_what_they_do_one_at_a_time(
     assert content(together) == content(alone)
 
 
-def keep(desk: Desk, draft: Draft) -> None:
+def keep(core: CoreHarness, draft: Draft) -> None:
     for facts in draft.fact_batches:
-        desk.state.apply(facts)
+        core.state.apply(facts)
 
 
-def test_a_topic_that_comes_and_goes_and_comes_in_one_draft_starts_anew_each_time(desk: Desk) -> None:
-    draft = Draft(desk.state)
+def test_a_topic_that_comes_and_goes_and_comes_in_one_draft_starts_anew_each_time(core: CoreHarness) -> None:
+    draft = Draft(core.state)
     create, send = _put("orders", 1, 1, 6, TopicType.NORMAL), _publish("orders", 2)
     delete: Step = lambda _, draft: delete_topic(draft, "orders")  # noqa: E731 (a step like the others)
-    parts = [told(desk, draft, step) for step in (create, send, send, delete, create, send, delete, create, send)]
-    assert [parts[place] for place in (1, 2, 5, 8)] == [((desk.queue(), first, 2),) for first in (0, 2, 0, 0)]
-    keep(desk, draft)
-    assert desk.state.bounds(desk.queue()).max_offset == 2
+    parts = [told(core, draft, step) for step in (create, send, send, delete, create, send, delete, create, send)]
+    assert [parts[place] for place in (1, 2, 5, 8)] == [((core.queue(), first, 2),) for first in (0, 2, 0, 0)]
+    keep(core, draft)
+    assert core.state.bounds(core.queue()).max_offset == 2
 
 
-def test_a_group_that_goes_in_a_draft_takes_its_pending_resets_along(desk: Desk) -> None:
-    desk.topic()
+def test_a_group_that_goes_in_a_draft_takes_its_pending_resets_along(core: CoreHarness) -> None:
+    core.topic()
     for group in ("readers", "others"):
-        desk.state.apply([GroupPut(GroupConfig(group)), OffsetsReset(group, ((desk.queue(), 1),))])
-    draft = Draft(desk.state)
+        core.state.apply([GroupPut(GroupConfig(group)), OffsetsReset(group, ((core.queue(), 1),))])
+    draft = Draft(core.state)
     for command in (delete_group, ensure_group):
         command(draft, "readers")
         draft.end_command()
-    assert answer_reset(draft, "readers", desk.queue()) is None
-    assert answer_reset(draft, "others", desk.queue()) == 1
+    assert answer_reset(draft, "readers", core.queue()) is None
+    assert answer_reset(draft, "others", core.queue()) == 1

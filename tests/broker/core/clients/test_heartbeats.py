@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from rmqpull_broker.core.admin.groups import put_group
@@ -14,9 +12,7 @@ from rmqpull_broker.core.clients.registries import ConsumerRegistry, ProducerReg
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData
 from rmqpull_broker.core.model import GroupConfig, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 ANN, BOB = (ClientChannel(f"connection of {name}", name) for name in ("ann", "bob"))
 ORDERS = SubscriptionData("orders", "*", 1)
@@ -26,33 +22,33 @@ def names(groups: list[GroupConfig]) -> list[str]:
     return [group.name for group in groups]
 
 
-def test_a_heartbeat_creates_its_group_and_retry_topic_once(desk: Desk) -> None:
+def test_a_heartbeat_creates_its_group_and_retry_topic_once(core: CoreHarness) -> None:
     ids = iter(["first id", "second id"])
     for _ in range(2):
-        assert names(desk.run(lambda draft: draft_groups(draft, ["readers"], lambda: next(ids)))) == ["readers"]
-    assert desk.state.groups == {"readers": GroupConfig("readers")}
-    assert desk.state.topics["%RETRY%readers"] == TopicConfig("%RETRY%readers", 1, 1, creation_id="first id", perm=6)
+        assert names(core.run(lambda draft: draft_groups(draft, ["readers"], lambda: next(ids)))) == ["readers"]
+    assert core.state.groups == {"readers": GroupConfig("readers")}
+    assert core.state.topics["%RETRY%readers"] == TopicConfig("%RETRY%readers", 1, 1, creation_id="first id", perm=6)
     assert next(ids) == "second id"
 
 
-def test_a_retry_topic_has_as_many_queues_as_its_group_wants(desk: Desk) -> None:
-    desk.run(lambda draft: put_group(draft, GroupConfig("readers", retry_queue_nums=3)))
-    desk.run(lambda draft: draft_groups(draft, ["readers"], lambda: "id"))
-    topic = desk.state.topics["%RETRY%readers"]
+def test_a_retry_topic_has_as_many_queues_as_its_group_wants(core: CoreHarness) -> None:
+    core.run(lambda draft: put_group(draft, GroupConfig("readers", retry_queue_nums=3)))
+    core.run(lambda draft: draft_groups(draft, ["readers"], lambda: "id"))
+    topic = core.state.topics["%RETRY%readers"]
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (3, 3, 6)
 
 
-def test_a_group_that_cannot_be_is_skipped_and_the_others_go_on(desk: Desk) -> None:
-    found = desk.run(lambda draft: draft_groups(draft, ["a.b", "readers", ""], lambda: "id"))
+def test_a_group_that_cannot_be_is_skipped_and_the_others_go_on(core: CoreHarness) -> None:
+    found = core.run(lambda draft: draft_groups(draft, ["a.b", "readers", ""], lambda: "id"))
     assert names(found) == ["readers"]
 
 
-def test_without_automatic_creation_only_known_groups_are_registered(desk: Desk) -> None:
-    desk.run(lambda draft: put_group(draft, GroupConfig("known")))
-    desk.state.properties = BrokerProperties(auto_create_subscription_group=False)
-    assert names(desk.run(lambda draft: draft_groups(draft, ["known", "unknown"], lambda: "id"))) == ["known"]
-    assert list(desk.state.groups) == ["known"]
-    assert list(desk.state.topics) == ["%RETRY%known"]
+def test_without_automatic_creation_only_known_groups_are_registered(core: CoreHarness) -> None:
+    core.run(lambda draft: put_group(draft, GroupConfig("known")))
+    core.state.properties = BrokerProperties(auto_create_subscription_group=False)
+    assert names(core.run(lambda draft: draft_groups(draft, ["known", "unknown"], lambda: "id"))) == ["known"]
+    assert list(core.state.groups) == ["known"]
+    assert list(core.state.topics) == ["%RETRY%known"]
 
 
 class Office:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,9 +14,7 @@ from rmqpull_broker.core.pulling.answers import ReadRole
 from rmqpull_broker.core.pulling.checks import CHECKS
 from rmqpull_broker.core.pulling.request import PullSysFlag, PullVerdict
 from rmqpull_broker.core.state.facts import GroupPut
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import PullDesk
+from tests.harness.pull_checks import PullCheckHarness
 
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 RED = parse_tags("red")
@@ -86,14 +84,14 @@ def test_every_check_has_its_rows_in_the_tables() -> None:
     assert list(FAILING) == list(ANSWERS) == list(CHECKS)
 
 
-def test_a_pull_that_passes_all_checks_reads_with_its_groups_filter(new_pull_desk: type[PullDesk]) -> None:
-    verdict, facts = new_pull_desk().pull()
+def test_a_pull_that_passes_all_checks_reads_with_its_groups_filter() -> None:
+    verdict, facts = PullCheckHarness().pull()
     assert (verdict.refusal, verdict.message_filter, verdict.reset_offset, facts) == (None, RED, None, [])
 
 
 @pytest.mark.parametrize("row", FAILING)
-def test_a_failing_check_answers(new_pull_desk: type[PullDesk], row: str) -> None:
-    verdict, _ = new_pull_desk(**FAILING[row]).pull()
+def test_a_failing_check_answers(row: str) -> None:
+    verdict, _ = PullCheckHarness(**FAILING[row]).pull()
     assert answer(verdict) == ANSWERS[row]
 
 
@@ -101,8 +99,8 @@ def test_a_failing_check_answers(new_pull_desk: type[PullDesk], row: str) -> Non
     ("first", "second"),
     [pair for pair in combinations(FAILING, 2) if not FAILING[pair[0]].keys() & FAILING[pair[1]].keys()],
 )
-def test_of_two_failing_checks_the_first_answers(new_pull_desk: type[PullDesk], first: str, second: str) -> None:
-    broker = new_pull_desk(**FAILING[first], **FAILING[second])
+def test_of_two_failing_checks_the_first_answers(first: str, second: str) -> None:
+    broker = PullCheckHarness(**FAILING[first], **FAILING[second])
     expected = ANSWERS[first]
     if isinstance(expected, tuple):
         expected = (expected[0], expected[1].replace("orders-1", f"orders-{broker.queue.queue_id}"), expected[2])
@@ -110,30 +108,26 @@ def test_of_two_failing_checks_the_first_answers(new_pull_desk: type[PullDesk], 
 
 
 @pytest.mark.parametrize("row", ["9b", "10", "11", "12", "13", "14", "15", "16"])
-def test_a_pull_that_brings_its_subscription_is_not_held_against_heartbeats(
-    new_pull_desk: type[PullDesk], row: str
-) -> None:
-    verdict, _ = new_pull_desk(**FAILING[row], brings_subscription=True, subscription="red").pull()
+def test_a_pull_that_brings_its_subscription_is_not_held_against_heartbeats(row: str) -> None:
+    verdict, _ = PullCheckHarness(**FAILING[row], brings_subscription=True, subscription="red").pull()
     assert (verdict.refusal, verdict.message_filter) == (None, RED)
 
 
 @pytest.mark.parametrize("queue_id", [-1, 4, 7])
-def test_queues_that_are_written_but_not_read_are_illegal(new_pull_desk: type[PullDesk], queue_id: int) -> None:
-    verdict, _ = new_pull_desk(queue_id=queue_id).pull()
+def test_queues_that_are_written_but_not_read_are_illegal(queue_id: int) -> None:
+    verdict, _ = PullCheckHarness(queue_id=queue_id).pull()
     assert isinstance(verdict.refusal, BadRequest)
 
 
-def test_a_pull_that_fails_before_it_is_known_to_be_for_a_queue_is_not_remembered(
-    new_pull_desk: type[PullDesk],
-) -> None:
+def test_a_pull_that_fails_before_it_is_known_to_be_for_a_queue_is_not_remembered() -> None:
     for row, settings in FAILING.items():
-        compensation = new_pull_desk(**settings).pull()[0].compensation
+        compensation = PullCheckHarness(**settings).pull()[0].compensation
         assert (compensation is None) == (row in ("0", "1", "2", "3", "4", "5", "6", "7", "8")), row
 
 
 @pytest.mark.parametrize("row", [row for row in FAILING if row not in ("8", "19", "20", "21")])
-def test_a_refused_pull_uses_up_no_reset_and_commits_nothing(new_pull_desk: type[PullDesk], row: str) -> None:
-    broker = new_pull_desk(reset_to=3, **FAILING[row])
+def test_a_refused_pull_uses_up_no_reset_and_commits_nothing(row: str) -> None:
+    broker = PullCheckHarness(reset_to=3, **FAILING[row])
     sys_flag = broker.request().sys_flag | PullSysFlag.COMMIT_OFFSET
     _, facts = broker.pull(broker.request(sys_flag=sys_flag, commit_offset=9))
     assert [fact for fact in facts if not isinstance(fact, GroupPut)] == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,9 +17,7 @@ from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
 from rmqpull_broker.core.pulling.request import PullSysFlag, PullVerdict, RequestSource
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import GroupPut, OffsetsCommitted, ResetsAnswered
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import PullDesk
+from tests.harness.pull_checks import PullCheckHarness
 
 RED = parse_tags("red")
 
@@ -44,24 +42,22 @@ def code_of(verdict: PullVerdict) -> int | None:
     ],
 )
 def test_a_subscription_that_a_pull_brings_becomes_its_filter(
-    new_pull_desk: type[PullDesk], expression_type: str | None, expression: str | None, message_filter: Any
+    expression_type: str | None, expression: str | None, message_filter: Any
 ) -> None:
-    broker = new_pull_desk(brings_subscription=True)
+    broker = PullCheckHarness(brings_subscription=True)
     verdict, _ = broker.pull(broker.request(expression_type=expression_type, subscription=expression))
     assert (verdict.refusal, verdict.message_filter) == (None, message_filter)
 
 
 @pytest.mark.parametrize(("expression_type", "expression"), [("SQL92", ""), ("SQL92", None), ("TAG", "||"), ("", "")])
-def test_a_subscription_that_cannot_be_read_is_refused(
-    new_pull_desk: type[PullDesk], expression_type: str, expression: str | None
-) -> None:
-    broker = new_pull_desk(brings_subscription=True)
+def test_a_subscription_that_cannot_be_read_is_refused(expression_type: str, expression: str | None) -> None:
+    broker = PullCheckHarness(brings_subscription=True)
     verdict, _ = broker.pull(broker.request(expression_type=expression_type, subscription=expression))
     assert code_of(verdict) == 23
 
 
-def test_sql_that_a_pull_brings_needs_the_brokers_consent(new_pull_desk: type[PullDesk]) -> None:
-    broker = new_pull_desk(brings_subscription=True, property_filter=False)
+def test_sql_that_a_pull_brings_needs_the_brokers_consent() -> None:
+    broker = PullCheckHarness(brings_subscription=True, property_filter=False)
     verdict, _ = broker.pull(broker.request(expression_type="SQL92", subscription="colour = 'red'"))
     assert code_of(verdict) == 1
 
@@ -69,10 +65,8 @@ def test_sql_that_a_pull_brings_needs_the_brokers_consent(new_pull_desk: type[Pu
 @pytest.mark.parametrize(
     ("expression_type", "expression"), [("SQL92", "a >"), ("SQL92", ""), ("tag", "red"), ("TAG", "||")]
 )
-def test_a_strict_pull_is_refused_for_a_filter_that_cannot_be_read(
-    new_pull_desk: type[PullDesk], expression_type: str, expression: str
-) -> None:
-    broker = new_pull_desk(brings_subscription=True)
+def test_a_strict_pull_is_refused_for_a_filter_that_cannot_be_read(expression_type: str, expression: str) -> None:
+    broker = PullCheckHarness(brings_subscription=True)
     request = broker.request(expression_type=expression_type, subscription=expression, is_strict=True)
     assert code_of(broker.pull(request)[0]) == 23
 
@@ -80,19 +74,17 @@ def test_a_strict_pull_is_refused_for_a_filter_that_cannot_be_read(
 @pytest.mark.parametrize(
     ("expression", "message_filter"), [("red", RED), ("*", EVERYTHING), ("", EVERYTHING), (" ", parse_tags(" "))]
 )
-def test_tags_of_a_heartbeat_need_no_filter_data(
-    new_pull_desk: type[PullDesk], expression: str, message_filter: Any
-) -> None:
-    verdict, _ = new_pull_desk(heartbeats=[(7, "TAG", expression)]).pull()
+def test_tags_of_a_heartbeat_need_no_filter_data(expression: str, message_filter: Any) -> None:
+    verdict, _ = PullCheckHarness(heartbeats=[(7, "TAG", expression)]).pull()
     assert (verdict.refusal, verdict.message_filter) == (None, message_filter)
 
 
 @pytest.mark.parametrize("brings_subscription", [True, False])
-def test_sql_sees_what_every_message_of_the_broker_has(
-    new_pull_desk: type[PullDesk], brings_subscription: bool
-) -> None:
+def test_sql_sees_what_every_message_of_the_broker_has(brings_subscription: bool) -> None:
     sql = "CLUSTER = 'DefaultCluster'"
-    broker = new_pull_desk(brings_subscription=brings_subscription, has_members=False, heartbeats=[(7, "SQL92", sql)])
+    broker = PullCheckHarness(
+        brings_subscription=brings_subscription, has_members=False, heartbeats=[(7, "SQL92", sql)]
+    )
     broker.registry = ConsumerRegistry()
     broker._send_heartbeats()
     verdict, _ = broker.pull(broker.request(expression_type="SQL92", subscription=sql))
@@ -113,37 +105,35 @@ def test_sql_sees_what_every_message_of_the_broker_has(
     ],
 )
 def test_unregistered_pull_consumers_are_refused_where_that_is_wanted(
-    new_pull_desk: type[PullDesk], settings: dict[str, Any], is_refused: bool
+    settings: dict[str, Any], is_refused: bool
 ) -> None:
-    verdict, _ = new_pull_desk(reject_pull_consumer=True, **settings).pull()
+    verdict, _ = PullCheckHarness(reject_pull_consumer=True, **settings).pull()
     assert (code_of(verdict) == 24) == is_refused
-    assert new_pull_desk(**settings).pull()[0].refusal is None
+    assert PullCheckHarness(**settings).pull()[0].refusal is None
 
 
-def test_a_group_of_the_system_is_never_rejected(new_pull_desk: type[PullDesk]) -> None:
-    broker = new_pull_desk(reject_pull_consumer=True, brings_subscription=True, has_members=False)
+def test_a_group_of_the_system_is_never_rejected() -> None:
+    broker = PullCheckHarness(reject_pull_consumer=True, brings_subscription=True, has_members=False)
     verdict, _ = broker.pull(broker.request(group="CID_RMQ_SYS_TRANS"))
     assert verdict.refusal is None
 
 
-def test_a_slave_that_may_be_read_is_read(new_pull_desk: type[PullDesk]) -> None:
-    assert new_pull_desk(role=ReadRole(is_slave=True, slave_read_enable=True)).pull()[0].refusal is None
+def test_a_slave_that_may_be_read_is_read() -> None:
+    assert PullCheckHarness(role=ReadRole(is_slave=True, slave_read_enable=True)).pull()[0].refusal is None
 
 
 # --- what a pull brings about -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("settings", [{}, {"topic_exists": False}, {"queue_id": 9}, {"perm": 2}])
-def test_an_unknown_group_is_created_also_when_a_later_check_fails(
-    new_pull_desk: type[PullDesk], settings: dict[str, Any]
-) -> None:
-    _, facts = new_pull_desk(group_exists=False, **settings).pull()
+def test_an_unknown_group_is_created_also_when_a_later_check_fails(settings: dict[str, Any]) -> None:
+    _, facts = PullCheckHarness(group_exists=False, **settings).pull()
     assert facts == [GroupPut(GroupConfig("readers"))]
 
 
 @pytest.mark.parametrize(("name", "is_created"), [("", True), ("x" * 255, True), ("x" * 256, False), ("a b", False)])
-def test_names_of_groups_that_a_pull_creates(new_pull_desk: type[PullDesk], name: str, is_created: bool) -> None:
-    broker = new_pull_desk(brings_subscription=True)
+def test_names_of_groups_that_a_pull_creates(name: str, is_created: bool) -> None:
+    broker = PullCheckHarness(brings_subscription=True)
     verdict, facts = broker.pull(broker.request(group=name))
     assert facts == ([GroupPut(GroupConfig(name))] if is_created else [])
     assert code_of(verdict) == (None if is_created else 26)
@@ -159,9 +149,9 @@ def test_names_of_groups_that_a_pull_creates(new_pull_desk: type[PullDesk], name
     ],
 )
 def test_how_the_group_consumes_is_remembered_by_who_pulls(
-    new_pull_desk: type[PullDesk], source: RequestSource, consume_type: ConsumeType, message_model: MessageModel
+    source: RequestSource, consume_type: ConsumeType, message_model: MessageModel
 ) -> None:
-    broker = new_pull_desk(brings_subscription=True, subscription="red", has_members=False)
+    broker = PullCheckHarness(brings_subscription=True, subscription="red", has_members=False)
     verdict, _ = broker.pull(broker.request(request_source=source))
     assert verdict.compensation is not None
     verdict.compensation.remember(broker.registry)
@@ -176,36 +166,34 @@ def test_how_the_group_consumes_is_remembered_by_who_pulls(
 # --- resets and commits -----------------------------------------------------------------------------------------------
 
 
-def test_a_reset_is_answered_once(new_pull_desk: type[PullDesk]) -> None:
-    broker = new_pull_desk(reset_to=3)
+def test_a_reset_is_answered_once() -> None:
+    broker = PullCheckHarness(reset_to=3)
     verdict, facts = broker.pull()
     assert (verdict.reset_offset, facts) == (3, [ResetsAnswered("readers", (broker.queue,))])
     assert broker.pull()[0] == replace(verdict, reset_offset=None)
 
 
-def test_with_client_side_resets_none_is_told(new_pull_desk: type[PullDesk]) -> None:
-    verdict, facts = new_pull_desk(reset_to=3, server_side_reset=False).pull()
+def test_with_client_side_resets_none_is_told() -> None:
+    verdict, facts = PullCheckHarness(reset_to=3, server_side_reset=False).pull()
     assert (verdict.reset_offset, facts) == (None, [])
 
 
-def test_a_reset_comes_before_progress_that_the_broker_keeps_for_broadcasting(new_pull_desk: type[PullDesk]) -> None:
-    assert new_pull_desk(reset_to=3, broadcast_offset=5).pull()[0].reset_offset == 3
+def test_a_reset_comes_before_progress_that_the_broker_keeps_for_broadcasting() -> None:
+    assert PullCheckHarness(reset_to=3, broadcast_offset=5).pull()[0].reset_offset == 3
 
 
 @pytest.mark.parametrize("is_first_run", [True, False])
 @pytest.mark.parametrize("bit", [PullSysFlag.COMMIT_OFFSET, PullSysFlag.NONE])
-def test_a_pull_commits_in_its_first_run_when_it_says_so(
-    new_pull_desk: type[PullDesk], bit: PullSysFlag, is_first_run: bool
-) -> None:
-    broker = new_pull_desk()
+def test_a_pull_commits_in_its_first_run_when_it_says_so(bit: PullSysFlag, is_first_run: bool) -> None:
+    broker = PullCheckHarness()
     request = broker.request(sys_flag=bit, commit_offset=9)
     _, facts = broker.pull(request, is_first_run=is_first_run)
     commits = bit is PullSysFlag.COMMIT_OFFSET and is_first_run
     assert facts == ([OffsetsCommitted("readers", ((broker.queue, 9),))] if commits else [])
 
 
-def test_a_pull_that_is_told_of_a_reset_commits_its_own_offset_after_that(new_pull_desk: type[PullDesk]) -> None:
-    broker = new_pull_desk()
+def test_a_pull_that_is_told_of_a_reset_commits_its_own_offset_after_that() -> None:
+    broker = PullCheckHarness()
     draft = Draft(broker.state)
     reset_offsets(draft, "readers", [(broker.queue, 1)])
     draft.end_command()

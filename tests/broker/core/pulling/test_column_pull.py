@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
@@ -22,9 +21,7 @@ from rmqpull_broker.core.pulling.column_pull import ColumnPull, begin_column_pul
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
 from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.pulling.request import PullRequest
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 RED = parse_tags("red")
 
@@ -34,21 +31,21 @@ def offsets(pulled: Pulled) -> list[int]:
 
 
 @pytest.fixture
-def three_queues(desk: Desk) -> Desk:
+def three_queues(core: CoreHarness) -> CoreHarness:
     """Three queues of four messages, each of 10 bytes."""
-    desk.topic(queue_count=3)
-    desk.fill([bytes(10)] * 12)
-    return desk
+    core.topic(queue_count=3)
+    core.fill([bytes(10)] * 12)
+    return core
 
 
 def ask(
-    desk: Desk,
+    core: CoreHarness,
     *pulls: ColumnPull,
     message_filter: TagFilter = EVERYTHING,
     rows_max: int = 1_000,
     bytes_max: int = 1_000,
 ) -> list[tuple[str, list[int], int]]:
-    results = pull_columns(desk.state, pulls, message_filter, rows_max, bytes_max)
+    results = pull_columns(core.state, pulls, message_filter, rows_max, bytes_max)
     return [(result.status.name, offsets(result), result.next_offset) for result in results]
 
 
@@ -66,7 +63,7 @@ def ask(
     ],
 )
 def test_queues_fill_the_answer_in_their_order(
-    three_queues: Desk, rows_max: int, bytes_max: int, answers: list[tuple[str, list[int], int]]
+    three_queues: CoreHarness, rows_max: int, bytes_max: int, answers: list[tuple[str, list[int], int]]
 ) -> None:
     pulls = [ColumnPull(three_queues.queue(queue_id), offset) for queue_id, offset in enumerate((1, 0, 2))]
     assert ask(three_queues, *pulls, rows_max=rows_max, bytes_max=bytes_max) == answers
@@ -76,19 +73,19 @@ def test_queues_fill_the_answer_in_their_order(
     ("until_offset", "found"), [(3, [1, 2]), (2, [1]), (4, [1, 2, 3]), (99, [1, 2, 3]), (None, [1, 2, 3])]
 )
 def test_nothing_is_read_at_or_beyond_until_offset(
-    three_queues: Desk, until_offset: int | None, found: list[int]
+    three_queues: CoreHarness, until_offset: int | None, found: list[int]
 ) -> None:
     answer = ask(three_queues, ColumnPull(three_queues.queue(), 1, until_offset))
     assert answer == [("FOUND", found, found[-1] + 1)]
 
 
 @pytest.mark.parametrize("until_offset", [1, 0])
-def test_an_empty_range_reads_nothing_and_goes_nowhere(three_queues: Desk, until_offset: int) -> None:
+def test_an_empty_range_reads_nothing_and_goes_nowhere(three_queues: CoreHarness, until_offset: int) -> None:
     ((_, found, next_offset),) = ask(three_queues, ColumnPull(three_queues.queue(), 1, until_offset))
     assert (found, next_offset) == ([], 1)
 
 
-def test_each_queue_has_its_own_status(three_queues: Desk) -> None:
+def test_each_queue_has_its_own_status(three_queues: CoreHarness) -> None:
     queue = three_queues.queue()
     nowhere = [three_queues.queue(3), MessageQueue("orders", "broker-b", 0), three_queues.queue(topic="unknown")]
     pulls = [ColumnPull(queue, 4), ColumnPull(queue, 5), ColumnPull(queue, -1), *(ColumnPull(n, 7) for n in nowhere)]
@@ -101,23 +98,23 @@ def test_each_queue_has_its_own_status(three_queues: Desk) -> None:
     ]
 
 
-def test_a_queue_that_got_nowhere_in_a_full_answer_was_not_reached(desk: Desk) -> None:
-    desk.topic(queue_count=2)
-    desk.fill([b"x"] * 6, ["red", "blue", "blue", "red", "red", "red"])
-    pulls = [ColumnPull(desk.queue(0), 0), ColumnPull(desk.queue(1), 0), ColumnPull(desk.queue(1), 1)]
-    assert ask(desk, *pulls, message_filter=RED, rows_max=2) == [
+def test_a_queue_that_got_nowhere_in_a_full_answer_was_not_reached(core: CoreHarness) -> None:
+    core.topic(queue_count=2)
+    core.fill([b"x"] * 6, ["red", "blue", "blue", "red", "red", "red"])
+    pulls = [ColumnPull(core.queue(0), 0), ColumnPull(core.queue(1), 0), ColumnPull(core.queue(1), 1)]
+    assert ask(core, *pulls, message_filter=RED, rows_max=2) == [
         ("FOUND", [0, 2], 3),
         ("NO_MATCHED_MESSAGE", [], 1),
         ("NOT_REACHED", [], 1),
     ]
 
 
-def test_a_rare_tag_does_not_hold_up_the_answer(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rare_tag_does_not_hold_up_the_answer(core: CoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(column_pull, "COLUMN_SCAN_ROWS_MAX", 3)
-    desk.topic()
-    desk.fill([b"x"] * 5, ["blue"] * 4 + ["red"])
-    assert ask(desk, ColumnPull(desk.queue(), 0), message_filter=RED) == [("NO_MATCHED_MESSAGE", [], 3)]
-    assert ask(desk, ColumnPull(desk.queue(), 3), message_filter=RED) == [("FOUND", [4], 5)]
+    core.topic()
+    core.fill([b"x"] * 5, ["blue"] * 4 + ["red"])
+    assert ask(core, ColumnPull(core.queue(), 0), message_filter=RED) == [("NO_MATCHED_MESSAGE", [], 3)]
+    assert ask(core, ColumnPull(core.queue(), 3), message_filter=RED) == [("FOUND", [4], 5)]
 
 
 @pytest.mark.parametrize(
@@ -132,22 +129,22 @@ def test_a_rare_tag_does_not_hold_up_the_answer(desk: Desk, monkeypatch: pytest.
     ],
 )
 def test_an_answer_with_enough_rows_ends_with_a_stored_batch(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, offset: int, rows_max: int, next_offset: int
+    core: CoreHarness, monkeypatch: pytest.MonkeyPatch, offset: int, rows_max: int, next_offset: int
 ) -> None:
     monkeypatch.setattr(column_pull, "ENOUGH_ROWS", 4)
-    desk.topic()
-    desk.fill([b"x"] * 4)
-    desk.fill([b"x"] * 3)
+    core.topic()
+    core.fill([b"x"] * 4)
+    core.fill([b"x"] * 3)
     read = list(range(offset, next_offset))
-    assert ask(desk, ColumnPull(desk.queue(), offset), rows_max=rows_max) == [("FOUND", read, next_offset)]
+    assert ask(core, ColumnPull(core.queue(), offset), rows_max=rows_max) == [("FOUND", read, next_offset)]
 
 
-def test_batches_that_fit_without_being_measured_count_like_others(desk: Desk) -> None:
-    pulls = [ColumnPull(queue, 0) for queue in desk.state.readable_queues(desk.topic(queue_count=3))]
-    desk.fill([bytes(400)] * 12)
-    in_memory = sum(batch.nbytes for pull in pulls for batch in desk.state.store.read(pull.queue, 0, 4))
+def test_batches_that_fit_without_being_measured_count_like_others(core: CoreHarness) -> None:
+    pulls = [ColumnPull(queue, 0) for queue in core.state.readable_queues(core.topic(queue_count=3))]
+    core.fill([bytes(400)] * 12)
+    in_memory = sum(batch.nbytes for pull in pulls for batch in core.state.store.read(pull.queue, 0, 4))
     for bytes_max in range(400, in_memory + 400, 80):
-        results = pull_columns(desk.state, pulls, EVERYTHING, 1_000, bytes_max)
+        results = pull_columns(core.state, pulls, EVERYTHING, 1_000, bytes_max)
         assert sum(result.row_count for result in results) == min(12, bytes_max // 400)
 
 
@@ -159,26 +156,25 @@ def test_batches_that_fit_without_being_measured_count_like_others(desk: Desk) -
     st.sampled_from([2, column_pull.ENOUGH_ROWS]),
 )
 def test_following_next_offset_reads_every_matching_row_once_within_the_limits(
-    new_desk: type[Desk],
     batches: list[list[str]],
     message_filter: TagFilter,
     rows_max: int,
     bytes_max: int,
     enough: int,
 ) -> None:
-    desk = new_desk()
-    queues = desk.state.readable_queues(desk.topic(queue_count=2))
+    core = CoreHarness()
+    queues = core.state.readable_queues(core.topic(queue_count=2))
     for tags in batches:
-        desk.fill([bytes(6 + len(tags))] * len(tags), tags)
+        core.fill([bytes(6 + len(tags))] * len(tags), tags)
     wanted = {
-        q: [r.queue_offset for r in desk.rows(q) if message_filter.tags is None or r.message.tags == "red"]
+        q: [r.queue_offset for r in core.rows(q) if message_filter.tags is None or r.message.tags == "red"]
         for q in queues
     }
     reached, read = dict.fromkeys(queues, 0), {queue: list[int]() for queue in queues}
-    while any(reached[queue] < desk.state.bounds(queue).max_offset for queue in queues):
+    while any(reached[queue] < core.state.bounds(queue).max_offset for queue in queues):
         pulls = [ColumnPull(*at) for at in reached.items()]
         with mock.patch.object(column_pull, "ENOUGH_ROWS", enough):
-            results = pull_columns(desk.state, pulls, message_filter, rows_max, bytes_max)
+            results = pull_columns(core.state, pulls, message_filter, rows_max, bytes_max)
         sizes = [
             size
             for result in results
@@ -199,15 +195,15 @@ def test_following_next_offset_reads_every_matching_row_once_within_the_limits(
 # --- the topic that is meant, resets and commits ------------------------------------------------------------------
 
 
-def begin(desk: Desk, *pulls: ColumnPull, is_first_run: bool = True) -> list[tuple[str, list[int], int]]:
+def begin(core: CoreHarness, *pulls: ColumnPull, is_first_run: bool = True) -> list[tuple[str, list[int], int]]:
     """A pull with its checks, of the group ``readers``."""
     request = PullRequest("readers", pulls[0].queue)
-    verdicts = desk.run(
+    verdicts = core.run(
         lambda draft: begin_column_pull(
-            draft, ConsumerRegistry(), request, pulls, desk.now_ms, is_first_run=is_first_run
+            draft, ConsumerRegistry(), request, pulls, core.now_ms, is_first_run=is_first_run
         )
     )
-    results = pull_columns(desk.state, pulls, EVERYTHING, 1_000, 1_000, verdicts)
+    results = pull_columns(core.state, pulls, EVERYTHING, 1_000, 1_000, verdicts)
     return [(result.status.name, offsets(result), result.next_offset) for result in results]
 
 
@@ -216,7 +212,7 @@ def begin(desk: Desk, *pulls: ColumnPull, is_first_run: bool = True) -> list[tup
     [("id of orders", "FOUND"), (None, "FOUND"), ("of its predecessor", "NO_MATCHED_LOGIC_QUEUE")],
 )
 def test_another_topic_of_the_same_name_has_no_such_queue(
-    three_queues: Desk, creation_id: str | None, status: str
+    three_queues: CoreHarness, creation_id: str | None, status: str
 ) -> None:
     pull = ColumnPull(three_queues.queue(), 3, creation_id=creation_id)
     ((found, _, next_offset),) = begin(three_queues, pull)
@@ -224,20 +220,20 @@ def test_another_topic_of_the_same_name_has_no_such_queue(
 
 
 @pytest.mark.parametrize("queue_count", [0, 1])
-def test_a_queue_that_came_after_the_checks_is_not_read_without_them(desk: Desk, queue_count: int) -> None:
+def test_a_queue_that_came_after_the_checks_is_not_read_without_them(core: CoreHarness, queue_count: int) -> None:
     """Commands that wait together are kept together, and only then answered."""
     if queue_count:
-        desk.topic(queue_count)
-    pull = ColumnPull(desk.queue(queue_count), 0)
+        core.topic(queue_count)
+    pull = ColumnPull(core.queue(queue_count), 0)
     request = PullRequest("readers", pull.queue, subscription="red")
-    verdicts = desk.run(lambda draft: begin_column_pull(draft, ConsumerRegistry(), request, [pull], desk.now_ms))
-    desk.run(lambda draft: put_topic(draft, TopicConfig("orders", 2, 2)))
-    desk.fill([b"blue"] * 2)
-    (result,) = pull_columns(desk.state, [pull], EVERYTHING, 1_000, 1_000, verdicts)
+    verdicts = core.run(lambda draft: begin_column_pull(draft, ConsumerRegistry(), request, [pull], core.now_ms))
+    core.run(lambda draft: put_topic(draft, TopicConfig("orders", 2, 2)))
+    core.fill([b"blue"] * 2)
+    (result,) = pull_columns(core.state, [pull], EVERYTHING, 1_000, 1_000, verdicts)
     assert (result.status, offsets(result)) == (PullStatus.NO_MATCHED_LOGIC_QUEUE, [])
 
 
-def test_a_queue_that_was_reset_is_told_so_once_and_the_others_are_read(three_queues: Desk) -> None:
+def test_a_queue_that_was_reset_is_told_so_once_and_the_others_are_read(three_queues: CoreHarness) -> None:
     queue, other = three_queues.queue(0), three_queues.queue(1)
     three_queues.run(lambda draft: ensure_group(draft, "readers"))
     three_queues.run(lambda draft: reset_offsets(draft, "readers", [(queue, 2)]))
@@ -246,7 +242,7 @@ def test_a_queue_that_was_reset_is_told_so_once_and_the_others_are_read(three_qu
     assert begin(three_queues, *pulls) == [("FOUND", [3], 4), ("FOUND", [3], 4)]
 
 
-def test_a_reset_waits_for_a_pull_of_the_topic_that_is_there(three_queues: Desk) -> None:
+def test_a_reset_waits_for_a_pull_of_the_topic_that_is_there(three_queues: CoreHarness) -> None:
     queue = three_queues.queue()
     three_queues.run(lambda draft: ensure_group(draft, "readers"))
     three_queues.run(lambda draft: reset_offsets(draft, "readers", [(queue, 2)]))
@@ -254,7 +250,7 @@ def test_a_reset_waits_for_a_pull_of_the_topic_that_is_there(three_queues: Desk)
     assert begin(three_queues, ColumnPull(queue, 3))[0][0] == "OFFSET_RESET"
 
 
-def test_offsets_are_committed_in_the_first_run_for_every_queue_that_is_there(three_queues: Desk) -> None:
+def test_offsets_are_committed_in_the_first_run_for_every_queue_that_is_there(three_queues: CoreHarness) -> None:
     queues = [three_queues.queue(queue_id) for queue_id in (0, 1, 9)]
     pulls = [ColumnPull(queue, 99, commit_offset=at) for at, queue in enumerate(queues, 5)]
     begin(three_queues, *pulls, is_first_run=False)
@@ -263,7 +259,7 @@ def test_offsets_are_committed_in_the_first_run_for_every_queue_that_is_there(th
     assert three_queues.state.consumer_offsets == {("readers", queues[0]): 5, ("readers", queues[1]): 6}
 
 
-def test_what_is_forbidden_refuses_all_and_brings_nothing_about(three_queues: Desk) -> None:
+def test_what_is_forbidden_refuses_all_and_brings_nothing_about(three_queues: CoreHarness) -> None:
     three_queues.topic(name="secret")
     three_queues.run(lambda draft: put_topic(draft, TopicConfig("secret", 1, 1, perm=2)))
     pulls = [ColumnPull(three_queues.queue(), 0, commit_offset=4), ColumnPull(three_queues.queue(topic="secret"), 0)]
@@ -277,12 +273,12 @@ def test_what_is_forbidden_refuses_all_and_brings_nothing_about(three_queues: De
     [((4, 4), True), ((4, 3), False), ((4, 5), False), ((4, -1), False)],
 )
 def test_a_pull_is_held_when_every_queue_is_at_its_end(
-    three_queues: Desk, offsets_asked: tuple[int, ...], is_held: bool
+    three_queues: CoreHarness, offsets_asked: tuple[int, ...], is_held: bool
 ) -> None:
     pulls = [ColumnPull(three_queues.queue(queue_id), at) for queue_id, at in enumerate(offsets_asked)]
     assert waits(pull_columns(three_queues.state, pulls, EVERYTHING, 10, 1_000)) == is_held
 
 
-def test_a_queue_that_is_not_there_is_not_waited_for(three_queues: Desk) -> None:
+def test_a_queue_that_is_not_there_is_not_waited_for(three_queues: CoreHarness) -> None:
     pulls = [ColumnPull(three_queues.queue(topic="unknown"), 0)]
     assert not waits(pull_columns(three_queues.state, pulls, EVERYTHING, 10, 1_000))

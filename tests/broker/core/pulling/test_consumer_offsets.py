@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -33,37 +32,35 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import OffsetsCommitted, OffsetsReset, QueuesTrimmed, TopicPut
 from rmqpull_broker.store.queues.queues import ConsumeQueues
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
 
 @pytest.fixture
-def orders(desk: Desk) -> Desk:
+def orders(core: CoreHarness) -> CoreHarness:
     """Two queues of five messages, stored at 10, 20, 30, 40 and 50 ms, and a group."""
-    desk.topic(queue_count=2)
-    for desk.now_ms in (10, 20, 30, 40, 50):
-        desk.fill([b"x", b"x"])
-    desk.run(lambda draft: ensure_group(draft, "readers"))
-    return desk
+    core.topic(queue_count=2)
+    for core.now_ms in (10, 20, 30, 40, 50):
+        core.fill([b"x", b"x"])
+    core.run(lambda draft: ensure_group(draft, "readers"))
+    return core
 
 
-def offset_of(desk: Desk, queue: MessageQueue = QUEUE, group: str = "readers") -> int | None:
+def offset_of(core: CoreHarness, queue: MessageQueue = QUEUE, group: str = "readers") -> int | None:
     try:
-        return desk.state.consumer_offset(group, queue)
+        return core.state.consumer_offset(group, queue)
     except OffsetNotFound:
         return None
 
 
-def reset(desk: Desk, **fields: object) -> list[tuple[MessageQueue, int]]:
+def reset(core: CoreHarness, **fields: object) -> list[tuple[MessageQueue, int]]:
     request = ResetRequest("readers", "orders", **fields)  # type: ignore[arg-type]
-    return desk.run(lambda draft: invoke_reset(draft, request))
+    return core.run(lambda draft: invoke_reset(draft, request))
 
 
-def update(desk: Desk, offset: int, queue: MessageQueue = QUEUE, group: str = "readers") -> bool:
-    return desk.run(lambda draft: update_offset(draft, group, queue, offset))
+def update(core: CoreHarness, offset: int, queue: MessageQueue = QUEUE, group: str = "readers") -> bool:
+    return core.run(lambda draft: update_offset(draft, group, queue, offset))
 
 
 # --- update and query -------------------------------------------------------------------------------------------------
@@ -79,7 +76,7 @@ def update(desk: Desk, offset: int, queue: MessageQueue = QUEUE, group: str = "r
     ],
 )
 def test_an_update_names_what_it_misses(
-    orders: Desk, group: str, topic: str, refusal: type[BrokerError], remark: str
+    orders: CoreHarness, group: str, topic: str, refusal: type[BrokerError], remark: str
 ) -> None:
     queue = QUEUE._replace(topic=topic)
     with pytest.raises(refusal) as refused:
@@ -92,7 +89,7 @@ def test_an_update_names_what_it_misses(
     [(True, True, 0), (True, False, "Not found, V3_0_6_SNAPSHOT"), (False, True, "Not found, do not set to zero")],
 )
 def test_a_new_group_begins_at_0_where_that_is_allowed(
-    orders: Desk, set_zero: bool, in_memory: bool, answer: int | str
+    orders: CoreHarness, set_zero: bool, in_memory: bool, answer: int | str
 ) -> None:
     def ask() -> int:
         return orders.state.consumer_offset(
@@ -106,14 +103,14 @@ def test_a_new_group_begins_at_0_where_that_is_allowed(
             ask()
 
 
-def test_a_stored_offset_is_found_whatever_the_first_time_rule_says(orders: Desk) -> None:
+def test_a_stored_offset_is_found_whatever_the_first_time_rule_says(orders: CoreHarness) -> None:
     update(orders, 2)
     found = orders.state.consumer_offset("readers", QUEUE, set_zero_if_not_found=False, first_in_memory=False)
     assert found == 2
 
 
 def test_broadcasting_consumers_keep_their_offsets_themselves_so_nothing_is_stored_unless_they_commit(
-    orders: Desk,
+    orders: CoreHarness,
 ) -> None:
     assert orders.state.consumer_offsets == {}
     update(orders, 2)
@@ -143,7 +140,7 @@ def test_broadcasting_consumers_keep_their_offsets_themselves_so_nothing_is_stor
         ({"queue": QUEUE._replace(queue_id=7), "offset": 1}, [1]),
     ],
 )
-def test_a_reset_goes_to(orders: Desk, fields: dict[str, object], targets: list[int]) -> None:
+def test_a_reset_goes_to(orders: CoreHarness, fields: dict[str, object], targets: list[int]) -> None:
     found = reset(orders, **fields)
     assert [offset for _, offset in found] == targets
     assert {("readers", queue): offset for queue, offset in found} == orders.state.resets
@@ -163,7 +160,7 @@ def test_a_reset_goes_to(orders: Desk, fields: dict[str, object], targets: list[
     ],
 )
 def test_a_reset_that_cannot_be_done_says_why_with_apaches_code(
-    orders: Desk, fields: dict[str, object], code: int, remark: str
+    orders: CoreHarness, fields: dict[str, object], code: int, remark: str
 ) -> None:
     orders.run(lambda draft: draft.add(TopicPut(TopicConfig("unread", 0, 1))))
     request = ResetRequest(**{"group": "readers", "topic": "orders", **fields})  # type: ignore[arg-type]
@@ -173,14 +170,14 @@ def test_a_reset_that_cannot_be_done_says_why_with_apaches_code(
     assert orders.state.resets == {}
 
 
-def test_a_reset_does_not_go_behind_the_min_offset(orders: Desk) -> None:
+def test_a_reset_does_not_go_behind_the_min_offset(orders: CoreHarness) -> None:
     orders.state.apply([QueuesTrimmed(((QUEUE, 2),))])
     with pytest.raises(IllegalResetOffset, match=r"^Target offset 1 not in consume queue range \[2-5\]$"):
         reset(orders, queue=QUEUE, offset=1)
     assert reset(orders, queue=QUEUE, timestamp_ms=0) == [(QUEUE, 2)]
 
 
-def test_until_it_is_answered_a_reset_wins_over_commits(orders: Desk) -> None:
+def test_until_it_is_answered_a_reset_wins_over_commits(orders: CoreHarness) -> None:
     other = QUEUE._replace(queue_id=1)
     reset(orders, queue=QUEUE, offset=3)
     assert update(orders, 5) is False
@@ -193,7 +190,7 @@ def test_until_it_is_answered_a_reset_wins_over_commits(orders: Desk) -> None:
     assert offset_of(orders) == 5
 
 
-def test_a_reset_is_of_one_group(orders: Desk) -> None:
+def test_a_reset_is_of_one_group(orders: CoreHarness) -> None:
     reset(orders, queue=QUEUE, offset=3)
     assert orders.run(lambda draft: answer_reset(draft, "others", QUEUE)) is None
     assert orders.run(lambda draft: answer_reset(draft, "readers", QUEUE)) == 3
@@ -232,7 +229,7 @@ def test_all_brokers_are_reset_and_each_has_its_own_offsets() -> None:
 # --- clean-up ---------------------------------------------------------------------------------------------------------
 
 
-def test_offsets_go_with_their_topic_but_a_pending_reset_stays(orders: Desk) -> None:
+def test_offsets_go_with_their_topic_but_a_pending_reset_stays(orders: CoreHarness) -> None:
     other = QUEUE._replace(queue_id=1)
     reset(orders, queue=QUEUE, offset=3)
     update(orders, 4, other)
@@ -243,7 +240,7 @@ def test_offsets_go_with_their_topic_but_a_pending_reset_stays(orders: Desk) -> 
     assert offset_of(orders) is None
 
 
-def test_offsets_go_with_their_group_and_with_no_other(orders: Desk) -> None:
+def test_offsets_go_with_their_group_and_with_no_other(orders: CoreHarness) -> None:
     orders.run(lambda draft: ensure_group(draft, "others"))
     for group in ("readers", "others"):
         update(orders, 4, group=group)
@@ -252,7 +249,7 @@ def test_offsets_go_with_their_group_and_with_no_other(orders: Desk) -> None:
     assert (offset_of(orders), offset_of(orders, group="others")) == (0, 4)
 
 
-def test_offsets_stay_where_they_are_when_a_topic_shrinks_and_grows(orders: Desk) -> None:
+def test_offsets_stay_where_they_are_when_a_topic_shrinks_and_grows(orders: CoreHarness) -> None:
     other = QUEUE._replace(queue_id=1)
     update(orders, 4, other)
     for queues in (1, 2):
@@ -273,36 +270,34 @@ ACTIONS = st.one_of(
 
 
 @given(st.lists(ACTIONS, max_size=12))
-def test_whatever_happens_offset_and_pending_reset_are_those_of_two_numbers(
-    new_desk: type[Desk], actions: list[tuple[str, int]]
-) -> None:
-    desk = new_desk()
-    desk.topic()
-    desk.fill([b"x"] * 5)
-    desk.run(lambda draft: ensure_group(draft, "readers"))
+def test_whatever_happens_offset_and_pending_reset_are_those_of_two_numbers(actions: list[tuple[str, int]]) -> None:
+    core = CoreHarness()
+    core.topic()
+    core.fill([b"x"] * 5)
+    core.run(lambda draft: ensure_group(draft, "readers"))
     stored: int | None = None
     pending: int | None = None
     for action, offset in actions:
         if action == "update":
-            update(desk, offset)
+            update(core, offset)
             stored = offset if pending is None else stored
         elif action == "commit":
-            desk.run(partial(commit_offsets, group="readers", offsets=[(QUEUE, offset)]))
+            core.run(partial(commit_offsets, group="readers", offsets=[(QUEUE, offset)]))
             stored = offset if pending is None else stored
         elif action == "reset":
-            desk.run(partial(reset_offsets, group="readers", offsets=[(QUEUE, offset)]))
+            core.run(partial(reset_offsets, group="readers", offsets=[(QUEUE, offset)]))
             stored = pending = offset
         elif action == "pull":
-            assert desk.run(lambda draft: answer_reset(draft, "readers", QUEUE)) == pending
+            assert core.run(lambda draft: answer_reset(draft, "readers", QUEUE)) == pending
             pending = None
         elif action == "delete topic":
-            desk.run(lambda draft: delete_topic(draft, "orders"))
-            desk.topic()
-            desk.fill([b"x"] * 5)
+            core.run(lambda draft: delete_topic(draft, "orders"))
+            core.topic()
+            core.fill([b"x"] * 5)
             stored = None
         else:
-            desk.run(lambda draft: delete_group(draft, "readers"))
-            desk.run(lambda draft: ensure_group(draft, "readers"))
+            core.run(lambda draft: delete_group(draft, "readers"))
+            core.run(lambda draft: ensure_group(draft, "readers"))
             stored = pending = None
         expected = pending if pending is not None else stored
-        assert offset_of(desk) == (0 if expected in (None, -1) else expected)
+        assert offset_of(core) == (0 if expected in (None, -1) else expected)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -15,15 +13,13 @@ from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.pulling import message_pull
 from rmqpull_broker.core.pulling.answers import PullStatus, ReadRole
 from rmqpull_broker.core.pulling.message_pull import IN_DISK, IN_MEMORY, Pulled, TransferLimits, look_up, pull_messages
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 RED = parse_tags("red")
 
 
-def pull(desk: Desk, offset: int, batch_size: int = 32, message_filter: TagFilter = EVERYTHING) -> Pulled:
-    return pull_messages(desk.state, desk.queue(), offset, batch_size, message_filter)
+def pull(core: CoreHarness, offset: int, batch_size: int = 32, message_filter: TagFilter = EVERYTHING) -> Pulled:
+    return pull_messages(core.state, core.queue(), offset, batch_size, message_filter)
 
 
 def offsets(pulled: Pulled) -> list[int]:
@@ -74,38 +70,38 @@ def test_an_offset_with_a_message_is_scanned(offset: int) -> None:
     ],
 )
 def test_a_pull_finds_what_matches_and_moves_on(
-    desk: Desk, offset: int, message_filter: TagFilter, status: str, found: list[int], next_offset: int
+    core: CoreHarness, offset: int, message_filter: TagFilter, status: str, found: list[int], next_offset: int
 ) -> None:
-    desk.topic()
-    desk.fill([b"a", b"b", b"c", b"d"], ["red", "blue", "red", None])
-    pulled = pull(desk, offset, message_filter=message_filter)
+    core.topic()
+    core.fill([b"a", b"b", b"c", b"d"], ["red", "blue", "red", None])
+    pulled = pull(core, offset, message_filter=message_filter)
     assert (pulled.status.name, offsets(pulled), pulled.next_offset) == (status, found, next_offset)
     assert (pulled.offset, pulled.bounds, pulled.row_count) == (offset, (0, 4), len(found))
     assert pulled.waits == (status == "OFFSET_OVERFLOW_ONE")
 
 
-def test_a_queue_never_written_has_no_message(desk: Desk) -> None:
-    desk.topic()
-    assert pull(desk, 0).status is PullStatus.NO_MESSAGE_IN_QUEUE
+def test_a_queue_never_written_has_no_message(core: CoreHarness) -> None:
+    core.topic()
+    assert pull(core, 0).status is PullStatus.NO_MESSAGE_IN_QUEUE
 
 
 @pytest.mark.parametrize(("batch_size", "count"), [(1, 1), (31, 31), (32, 32), (33, 32), (1_000, 32), (0, 1), (-1, 1)])
 @pytest.mark.parametrize("message_filter", [EVERYTHING, RED])
 def test_at_most_32_messages_and_at_least_one(
-    desk: Desk, message_filter: TagFilter, batch_size: int, count: int
+    core: CoreHarness, message_filter: TagFilter, batch_size: int, count: int
 ) -> None:
-    desk.topic()
-    desk.fill([b"x"] * 40, ["red"] * 40)
-    pulled = pull(desk, 3, batch_size, message_filter)
+    core.topic()
+    core.fill([b"x"] * 40, ["red"] * 40)
+    pulled = pull(core, 3, batch_size, message_filter)
     assert offsets(pulled) == list(range(3, 3 + count))
     assert pulled.next_offset == 3 + count
 
 
-def test_the_byte_limit_counts_stored_records_and_not_bodies(desk: Desk) -> None:
+def test_the_byte_limit_counts_stored_records_and_not_bodies(core: CoreHarness) -> None:
     # 32 bodies of 8,192 bytes would fill 262,144 bytes exactly.
-    desk.topic()
-    desk.fill([bytes(8_192)] * 40)
-    assert len(offsets(pull(desk, 0))) == 31
+    core.topic()
+    core.fill([bytes(8_192)] * 40)
+    assert len(offsets(pull(core, 0))) == 31
 
 
 KIB = 1024
@@ -115,9 +111,9 @@ AROUND_BODY = (
 """Bytes of the record of a message of these tests beside its body; its id has 34 characters."""
 
 
-def fill_records(desk: Desk, sizes: list[int]) -> None:
+def fill_records(core: CoreHarness, sizes: list[int]) -> None:
     """Publishes messages whose records have these sizes."""
-    desk.fill([bytes(size - AROUND_BODY) for size in sizes])
+    core.fill([bytes(size - AROUND_BODY) for size in sizes])
 
 
 @pytest.mark.parametrize(
@@ -133,24 +129,24 @@ def fill_records(desk: Desk, sizes: list[int]) -> None:
         ([KIB, 300 * KIB], 1),
     ],
 )
-def test_records_of_at_most_256_kib_but_the_first_always_fits(desk: Desk, sizes: list[int], count: int) -> None:
-    desk.topic()
-    fill_records(desk, sizes)
-    pulled = pull(desk, 0)
+def test_records_of_at_most_256_kib_but_the_first_always_fits(core: CoreHarness, sizes: list[int], count: int) -> None:
+    core.topic()
+    fill_records(core, sizes)
+    pulled = pull(core, 0)
     assert (len(offsets(pulled)), pulled.next_offset) == (count, count)
 
 
-def test_whether_the_batch_is_full_is_asked_before_the_filter(desk: Desk) -> None:
-    desk.topic()
-    desk.fill([b"a", bytes(256 * KIB), b"c"], ["red", "blue", "red"])
-    pulled = pull(desk, 0, message_filter=RED)
+def test_whether_the_batch_is_full_is_asked_before_the_filter(core: CoreHarness) -> None:
+    core.topic()
+    core.fill([b"a", bytes(256 * KIB), b"c"], ["red", "blue", "red"])
+    pulled = pull(core, 0, message_filter=RED)
     assert (offsets(pulled), pulled.next_offset) == ([0], 1)
 
 
-def test_what_the_filter_drops_fills_nothing(desk: Desk) -> None:
-    desk.topic()
-    desk.fill([bytes(300 * KIB), b"b", b"c"], ["blue", "red", "blue"])
-    pulled = pull(desk, 0, message_filter=RED)
+def test_what_the_filter_drops_fills_nothing(core: CoreHarness) -> None:
+    core.topic()
+    core.fill([bytes(300 * KIB), b"b", b"c"], ["blue", "red", "blue"])
+    pulled = pull(core, 0, message_filter=RED)
     assert (offsets(pulled), pulled.next_offset) == ([1], 3)
 
 
@@ -158,31 +154,31 @@ def test_what_the_filter_drops_fills_nothing(desk: Desk) -> None:
     ("red_at", "status", "next_offset"),
     [(799, "FOUND", 800), (800, "NO_MATCHED_MESSAGE", 800), (0, "FOUND", 800)],
 )
-def test_one_pull_looks_at_800_messages(desk: Desk, red_at: int, status: str, next_offset: int) -> None:
-    desk.topic()
-    desk.fill([b"x"] * 1_000, ["red" if offset == red_at else "blue" for offset in range(1_000)])
-    pulled = pull(desk, 0, message_filter=RED)
+def test_one_pull_looks_at_800_messages(core: CoreHarness, red_at: int, status: str, next_offset: int) -> None:
+    core.topic()
+    core.fill([b"x"] * 1_000, ["red" if offset == red_at else "blue" for offset in range(1_000)])
+    pulled = pull(core, 0, message_filter=RED)
     assert (pulled.status.name, pulled.next_offset) == (status, next_offset)
     assert offsets(pulled) == ([red_at] if status == "FOUND" else [])
 
 
-def test_pulls_that_match_nothing_get_to_the_end_and_wait_there(desk: Desk) -> None:
-    desk.topic()
-    desk.fill([b"x"] * 1_700, ["blue"] * 1_700)
-    seen = [pull(desk, 0, message_filter=RED)]
+def test_pulls_that_match_nothing_get_to_the_end_and_wait_there(core: CoreHarness) -> None:
+    core.topic()
+    core.fill([b"x"] * 1_700, ["blue"] * 1_700)
+    seen = [pull(core, 0, message_filter=RED)]
     while not seen[-1].waits:
-        seen.append(pull(desk, seen[-1].next_offset, message_filter=RED))
+        seen.append(pull(core, seen[-1].next_offset, message_filter=RED))
     assert [pulled.next_offset for pulled in seen] == [800, 1_600, 1_700, 1_700]
     assert seen[-1].status is PullStatus.OFFSET_OVERFLOW_ONE
 
 
-def test_a_pull_reads_over_the_borders_of_chunks(desk: Desk) -> None:
-    desk.topic()
+def test_a_pull_reads_over_the_borders_of_chunks(core: CoreHarness) -> None:
+    core.topic()
     for size in (20, 5, 1):  # falling sizes are not merged
-        desk.fill([b"x"] * size, ["red", *["blue"] * (size - 1)])
-    pulled = pull(desk, 1)
+        core.fill([b"x"] * size, ["red", *["blue"] * (size - 1)])
+    pulled = pull(core, 1)
     assert (offsets(pulled), pulled.next_offset) == (list(range(1, 26)), 26)
-    pulled = pull(desk, 1, batch_size=1, message_filter=RED)
+    pulled = pull(core, 1, batch_size=1, message_filter=RED)
     assert (offsets(pulled), pulled.next_offset) == ([20], 21)
 
 
@@ -198,11 +194,11 @@ def test_a_pull_reads_over_the_borders_of_chunks(desk: Desk) -> None:
     ],
 )
 def test_messages_that_lie_far_back_come_in_smaller_batches(
-    desk: Desk, limits: TransferLimits, sizes: list[int], count: int
+    core: CoreHarness, limits: TransferLimits, sizes: list[int], count: int
 ) -> None:
-    desk.topic()
-    fill_records(desk, sizes)
-    pulled = pull_messages(desk.state, desk.queue(), 0, 1_000, EVERYTHING, limits)
+    core.topic()
+    fill_records(core, sizes)
+    pulled = pull_messages(core.state, core.queue(), 0, 1_000, EVERYTHING, limits)
     assert offsets(pulled) == list(range(count))
 
 
@@ -210,21 +206,21 @@ def test_messages_that_lie_far_back_come_in_smaller_batches(
     ("max_msg_nums", "next_offset"), [(1, 800), (800, 800), (801, 801), (900, 900), (2_000, 1_000)]
 )
 def test_who_wants_more_than_800_messages_is_looked_at_as_many_for(
-    desk: Desk, max_msg_nums: int, next_offset: int
+    core: CoreHarness, max_msg_nums: int, next_offset: int
 ) -> None:
-    desk.topic()
-    desk.fill([b"x"] * 1_000, ["blue"] * 1_000)
-    assert pull(desk, 0, max_msg_nums, RED).next_offset == next_offset
+    core.topic()
+    core.fill([b"x"] * 1_000, ["blue"] * 1_000)
+    assert pull(core, 0, max_msg_nums, RED).next_offset == next_offset
 
 
 @pytest.mark.parametrize("message_filter", [EVERYTHING, RED])
 def test_one_pull_looks_into_one_file_of_the_consume_queue(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, message_filter: TagFilter
+    core: CoreHarness, monkeypatch: pytest.MonkeyPatch, message_filter: TagFilter
 ) -> None:
     monkeypatch.setattr(message_pull, "CONSUME_QUEUE_FILE_ENTRIES", 10)
-    desk.topic()
-    desk.fill([b"x"] * 25, ["red"] * 25)
-    assert [pull(desk, offset, message_filter=message_filter).next_offset for offset in (0, 9, 10, 20)] == [
+    core.topic()
+    core.fill([b"x"] * 25, ["red"] * 25)
+    assert [pull(core, offset, message_filter=message_filter).next_offset for offset in (0, 9, 10, 20)] == [
         10,
         10,
         20,
@@ -235,15 +231,15 @@ def test_one_pull_looks_into_one_file_of_the_consume_queue(
 # --- a store that cannot read everything ------------------------------------------------------------------------------
 
 
-def without(desk: Desk, monkeypatch: pytest.MonkeyPatch, *gone: range) -> None:
+def without(core: CoreHarness, monkeypatch: pytest.MonkeyPatch, *gone: range) -> None:
     """From now on these offsets cannot be read any more, though the bounds hold them."""
-    read = desk.state.store.read
+    read = core.state.store.read
 
     def read_what_is_left(queue: MessageQueue, from_offset: int, until_offset: int) -> list[pa.RecordBatch]:
         left = [at for at in range(from_offset, until_offset) if not any(at in lost for lost in gone)]
         return [slice_ for at in left for slice_ in read(queue, at, at + 1)]
 
-    monkeypatch.setattr(desk.state.store, "read", read_what_is_left)
+    monkeypatch.setattr(core.state.store, "read", read_what_is_left)
 
 
 @pytest.mark.parametrize(
@@ -259,17 +255,17 @@ def without(desk: Desk, monkeypatch: pytest.MonkeyPatch, *gone: range) -> None:
     ],
 )
 def test_messages_that_are_gone_in_between_are_passed_over(
-    desk: Desk,
+    core: CoreHarness,
     monkeypatch: pytest.MonkeyPatch,
     gone: tuple[range, ...],
     offset: int,
     message_filter: TagFilter,
     answer: tuple[str, list[int], int],
 ) -> None:
-    desk.topic()
-    desk.fill([b"x"] * 6, ["red"] * 6)
-    without(desk, monkeypatch, *gone)
-    pulled = pull(desk, offset, message_filter=message_filter)
+    core.topic()
+    core.fill([b"x"] * 6, ["red"] * 6)
+    without(core, monkeypatch, *gone)
+    pulled = pull(core, offset, message_filter=message_filter)
     assert (pulled.status.name, offsets(pulled), pulled.next_offset) == answer
 
 
@@ -291,21 +287,20 @@ def test_a_slave_corrects_no_offset(offset: int, bounds: Bounds, next_offset: in
     st.integers(1, 3_000),
 )
 def test_following_next_offset_reads_every_matching_message_once_within_the_limits(
-    new_desk: type[Desk],
     messages: list[tuple[str, int]],
     message_filter: TagFilter,
     max_msg_nums: int,
     count_max: int,
     byte_max: int,
 ) -> None:
-    desk = new_desk()
-    desk.topic()
-    desk.fill([bytes(size) for _, size in messages], [tag for tag, _ in messages])
+    core = CoreHarness()
+    core.topic()
+    core.fill([bytes(size) for _, size in messages], [tag for tag, _ in messages])
     read: list[int] = []
     next_offset = 0
     while next_offset < len(messages):
         limits = TransferLimits(count_max, byte_max)
-        pulled = pull_messages(desk.state, desk.queue(), next_offset, max_msg_nums, message_filter, limits)
+        pulled = pull_messages(core.state, core.queue(), next_offset, max_msg_nums, message_filter, limits)
         sizes = [len(row.message.body) + AROUND_BODY + len("TAGS\1\2red") for row in columns.to_rows(pulled.batches)]
         assert len(sizes) <= max(1, min(max_msg_nums, count_max))
         assert sum(sizes) <= byte_max or len(sizes) == 1

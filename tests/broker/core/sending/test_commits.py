@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 import pytest
 
@@ -16,9 +14,7 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import CommitRecord, TransactionId
 from rmqpull_broker.core.state.stages import Committed
 from rmqpull_broker.store.queues.queues import ConsumeQueues
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 KNOWN = CommitRecord(b"plan", "orders", 2, b"digest")
 NEWEST = Committed(7, KNOWN)
@@ -106,21 +102,21 @@ def test_what_one_record_may_take_is_limited() -> None:
 BATCH = TransactionId("query", 7)
 
 
-def hand_over(desk: Desk, stage_id: str, sequence: int = 0) -> None:
+def hand_over(core: CoreHarness, stage_id: str, sequence: int = 0) -> None:
     rows = Published("orders", pa.record_batch({"body": [b"1"]}), "client")
-    desk.run(lambda draft: stage(draft, desk.sender, BATCH, stage_id, sequence, rows, 1))
+    core.run(lambda draft: stage(draft, core.sender, BATCH, stage_id, sequence, rows, 1))
 
 
 @pytest.fixture
-def staged(desk: Desk) -> Desk:
+def staged(core: CoreHarness) -> CoreHarness:
     """Two attempts, a and b, have staged a call each."""
-    desk.topic()
-    hand_over(desk, "a")
-    hand_over(desk, "b")
-    return desk
+    core.topic()
+    hand_over(core, "a")
+    hand_over(core, "b")
+    return core
 
 
-def test_another_batch_under_a_committed_number_is_refused_and_changes_nothing(staged: Desk) -> None:
+def test_another_batch_under_a_committed_number_is_refused_and_changes_nothing(staged: CoreHarness) -> None:
     assert staged.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 1)], KNOWN)) is Outcome.NEW
     another = described(b"another", rows=3)
     with pytest.raises(InvalidTransactionId, match="was committed before with 2 rows for orders"):
@@ -133,7 +129,7 @@ def test_another_batch_under_a_committed_number_is_refused_and_changes_nothing(s
     assert list(restored.stages.committing()) == ["a"]
 
 
-def test_of_two_batches_of_one_number_the_first_commit_wins_also_within_one_draft(staged: Desk) -> None:
+def test_of_two_batches_of_one_number_the_first_commit_wins_also_within_one_draft(staged: CoreHarness) -> None:
     draft = Draft(staged.state)
     assert commit(draft, BATCH, [CommittedStage("a", 1)], KNOWN) is Outcome.NEW
     draft.end_command()
@@ -143,14 +139,14 @@ def test_of_two_batches_of_one_number_the_first_commit_wins_also_within_one_draf
     assert commit(draft, BATCH, [CommittedStage("b", 1)], KNOWN) is Outcome.DONE
 
 
-def test_the_rows_of_a_commit_become_readable_call_by_call(desk: Desk) -> None:
+def test_the_rows_of_a_commit_become_readable_call_by_call(core: CoreHarness) -> None:
     """None before it, a part while it is stored, and all at its end: what docs/writing.md says that readers see."""
-    desk.topic()
+    core.topic()
     for sequence in range(3):
-        hand_over(desk, "a", sequence)
-    seen = [len(desk.rows(desk.queue()))]
-    desk.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 3)], KNOWN))
+        hand_over(core, "a", sequence)
+    seen = [len(core.rows(core.queue()))]
+    core.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 3)], KNOWN))
     for _ in range(3):
-        seen.append(len(desk.rows(desk.queue())))
-        desk.run(lambda draft: store_next(draft, desk.sender, "a", 1))
-    assert [*seen, len(desk.rows(desk.queue()))] == [0, 0, 1, 2, 3]
+        seen.append(len(core.rows(core.queue())))
+        core.run(lambda draft: store_next(draft, core.sender, "a", 1))
+    assert [*seen, len(core.rows(core.queue()))] == [0, 0, 1, 2, 3]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,9 +21,7 @@ from rmqpull_broker.core.sending.delays import (
 )
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 NOW = 10_000
 SCHEDULE = MessageQueue("SCHEDULE_TOPIC_XXXX", "broker-a", 0)
@@ -40,23 +37,23 @@ def of_level(level: str) -> Message:
     return Message(b"x", "ID", system_properties={"DELAY": level})
 
 
-def store(desk: Desk, message: Message, now_ms: int = NOW) -> StoredMessage:
+def store(core: CoreHarness, message: Message, now_ms: int = NOW) -> StoredMessage:
     def command(draft: Draft) -> StoredMessage:
-        queue, waiting = make_delayed_message(draft, desk.queue(), message, now_ms)
+        queue, waiting = make_delayed_message(draft, core.queue(), message, now_ms)
         stored = StoredMessage(waiting, draft.next_offset(queue), now_ms, "store")
         draft.add(RowsStored(queue, (stored,)))
         return stored
 
-    return desk.run(command)
+    return core.run(command)
 
 
-def deliver(desk: Desk, now_ms: int) -> Delivered:
-    return desk.run(lambda draft: deliver_due(draft, now_ms, "store"))
+def deliver(core: CoreHarness, now_ms: int) -> Delivered:
+    return core.run(lambda draft: deliver_due(draft, now_ms, "store"))
 
 
-def with_properties(desk: Desk, **values: object) -> Desk:
-    desk.state.properties = BrokerProperties(**values)  # type: ignore[arg-type]
-    return desk
+def with_properties(core: CoreHarness, **values: object) -> CoreHarness:
+    core.state.properties = BrokerProperties(**values)  # type: ignore[arg-type]
+    return core
 
 
 @pytest.mark.parametrize(
@@ -74,43 +71,43 @@ def with_properties(desk: Desk, **values: object) -> Desk:
     ],
 )
 def test_a_delayed_message_waits_in_a_system_queue(
-    desk: Desk, message: Message, wait_queue: MessageQueue, due_ms: int
+    core: CoreHarness, message: Message, wait_queue: MessageQueue, due_ms: int
 ) -> None:
-    desk.topic()
-    store(desk, message)
-    (waiting,) = desk.state.delayed
+    core.topic()
+    store(core, message)
+    (waiting,) = core.state.delayed
     assert (waiting.stored_at.queue, waiting.due_ms) == (wait_queue, due_ms)
-    assert desk.rows(desk.queue()) == []
+    assert core.rows(core.queue()) == []
     assert (
-        desk.rows(wait_queue)[0].message.system_properties.items() >= {"REAL_TOPIC": "orders", "REAL_QID": "0"}.items()
+        core.rows(wait_queue)[0].message.system_properties.items() >= {"REAL_TOPIC": "orders", "REAL_QID": "0"}.items()
     )
 
 
 @pytest.mark.parametrize(
     "message", [of_level("0"), of_level("-1"), of_level("late"), at(NOW), at(-5), Message(b"x", "ID")]
 )
-def test_others_are_stored_at_once(desk: Desk, message: Message) -> None:
-    desk.topic()
-    store(desk, message)
-    assert [row.message for row in desk.rows(desk.queue())] == [message]
+def test_others_are_stored_at_once(core: CoreHarness, message: Message) -> None:
+    core.topic()
+    store(core, message)
+    assert [row.message for row in core.rows(core.queue())] == [message]
 
 
-def test_a_level_wins_over_a_time(desk: Desk) -> None:
-    desk.topic()
-    store(desk, Message(b"x", "ID", delivery_timestamp_ms=NOW - 1, system_properties={"DELAY": "1"}))
-    assert [waiting.due_ms for waiting in desk.state.delayed] == [NOW + 1_000]
+def test_a_level_wins_over_a_time(core: CoreHarness) -> None:
+    core.topic()
+    store(core, Message(b"x", "ID", delivery_timestamp_ms=NOW - 1, system_properties={"DELAY": "1"}))
+    assert [waiting.due_ms for waiting in core.state.delayed] == [NOW + 1_000]
 
 
-def test_a_time_beyond_three_days_is_refused(desk: Desk) -> None:
-    desk.topic()
+def test_a_time_beyond_three_days_is_refused(core: CoreHarness) -> None:
+    core.topic()
     with pytest.raises(IllegalDeliveryTime, match="should not be bigger than the max delay 259200000ms"):
-        store(desk, at(NOW + 3 * DAY_MS + 1))
+        store(core, at(NOW + 3 * DAY_MS + 1))
 
 
-def test_without_the_timer_wheel_a_time_is_refused(desk: Desk) -> None:
-    with_properties(desk, timer_wheel_enable=False).topic()
+def test_without_the_timer_wheel_a_time_is_refused(core: CoreHarness) -> None:
+    with_properties(core, timer_wheel_enable=False).topic()
     with pytest.raises(BrokerError, match="timerWheelEnable is false"):
-        store(desk, at(NOW + 1))
+        store(core, at(NOW + 1))
 
 
 @pytest.mark.parametrize(("delivery_ms", "out_ms"), [(1, 0), (999, 0), (1_000, 0), (1_001, 1_000), (2_000, 1_000)])
@@ -118,39 +115,39 @@ def test_a_time_is_floored_to_the_whole_second_before_it(delivery_ms: int, out_m
     assert round_to_timer_ms(delivery_ms) == out_ms
 
 
-def test_a_message_comes_when_its_time_has_come_and_not_before(desk: Desk) -> None:
-    desk.topic()
-    sent = store(desk, of_level("1"))
-    assert deliver(desk, NOW + 999) == (0, 0)
-    assert deliver(desk, NOW + 1_000) == (1, 0)
-    (row,) = desk.rows(desk.queue())
+def test_a_message_comes_when_its_time_has_come_and_not_before(core: CoreHarness) -> None:
+    core.topic()
+    sent = store(core, of_level("1"))
+    assert deliver(core, NOW + 999) == (0, 0)
+    assert deliver(core, NOW + 1_000) == (1, 0)
+    (row,) = core.rows(core.queue())
     assert (row.message.body, row.message.msg_id, row.store_timestamp_ms) == (b"x", sent.message.msg_id, NOW + 1_000)
     assert row.message.system_properties == {"DELAY": "1", "REAL_TOPIC": "orders", "REAL_QID": "0"}
-    assert deliver(desk, NOW + 9_999) == (0, 0)
-    assert len(desk.state.delayed) == 0
+    assert deliver(core, NOW + 9_999) == (0, 0)
+    assert len(core.state.delayed) == 0
 
 
-def test_messages_come_in_the_order_of_their_times(desk: Desk) -> None:
-    desk.topic()
+def test_messages_come_in_the_order_of_their_times(core: CoreHarness) -> None:
+    core.topic()
     for number, delay_ms in enumerate((9_000, 3_000, 6_000, 3_000)):
-        store(desk, at(NOW + delay_ms, str(number)))
-    deliver(desk, NOW + 20_000)
-    assert [row.message.msg_id for row in desk.rows(desk.queue())] == ["1", "3", "2", "0"]
-    assert [row.queue_offset for row in desk.rows(desk.queue())] == [0, 1, 2, 3]
+        store(core, at(NOW + delay_ms, str(number)))
+    deliver(core, NOW + 20_000)
+    assert [row.message.msg_id for row in core.rows(core.queue())] == ["1", "3", "2", "0"]
+    assert [row.queue_offset for row in core.rows(core.queue())] == [0, 1, 2, 3]
 
 
-def test_one_command_delivers_so_many_and_leaves_the_rest(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_command_delivers_so_many_and_leaves_the_rest(core: CoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rmqpull_broker.core.sending.delays.DELIVERIES_MAX", 2)
-    desk.topic()
+    core.topic()
     for number in range(3):
-        store(desk, at(NOW + 1, str(number)))
-    assert [deliver(desk, NOW + 1).messages for _ in range(3)] == [2, 1, 0]
+        store(core, at(NOW + 1, str(number)))
+    assert [deliver(core, NOW + 1).messages for _ in range(3)] == [2, 1, 0]
 
 
-def test_two_deliveries_in_one_draft_deliver_once(desk: Desk) -> None:
-    desk.topic()
-    store(desk, of_level("1"))
-    draft = Draft(desk.state)
+def test_two_deliveries_in_one_draft_deliver_once(core: CoreHarness) -> None:
+    core.topic()
+    store(core, of_level("1"))
+    draft = Draft(core.state)
     delivered = []
     for _ in range(2):
         delivered.append(deliver_due(draft, NOW + 5_000, "store").messages)
@@ -159,12 +156,12 @@ def test_two_deliveries_in_one_draft_deliver_once(desk: Desk) -> None:
 
 
 @pytest.mark.proves("A delayed message whose topic was deleted")
-def test_messages_of_a_topic_that_is_gone_are_dropped(desk: Desk) -> None:
-    desk.topic()
-    store(desk, of_level("1"))
-    desk.run(lambda draft: delete_topic(draft, "orders"))
-    assert deliver(desk, NOW + 1_000) == (0, 1)
-    assert len(desk.state.delayed) == 0
+def test_messages_of_a_topic_that_is_gone_are_dropped(core: CoreHarness) -> None:
+    core.topic()
+    store(core, of_level("1"))
+    core.run(lambda draft: delete_topic(draft, "orders"))
+    assert deliver(core, NOW + 1_000) == (0, 1)
+    assert len(core.state.delayed) == 0
 
 
 # --- recall ----------------------------------------------------------------------------------------------------------
@@ -174,26 +171,26 @@ def handle_of(*words: object) -> str:
     return base64.urlsafe_b64encode(" ".join(map(str, words)).encode()).decode()
 
 
-def test_a_recalled_message_never_comes(desk: Desk) -> None:
-    desk.topic()
-    waiting = store(desk, at(NOW + 5_000, "ID1")).message
-    store(desk, at(NOW + 5_000, "ID2"))
+def test_a_recalled_message_never_comes(core: CoreHarness) -> None:
+    core.topic()
+    waiting = store(core, at(NOW + 5_000, "ID1")).message
+    store(core, at(NOW + 5_000, "ID2"))
     handle = make_recall_handle("orders", TIMER, waiting)
     assert handle == handle_of("v1", "orders", "broker-a", NOW + 4_001, "ID1")
-    assert desk.run(lambda draft: recall(draft, "orders", handle, NOW)) == "ID1"
-    deliver(desk, NOW + 5_000)
-    assert [row.message.msg_id for row in desk.rows(desk.queue())] == ["ID2"]
+    assert core.run(lambda draft: recall(draft, "orders", handle, NOW)) == "ID1"
+    deliver(core, NOW + 5_000)
+    assert [row.message.msg_id for row in core.rows(core.queue())] == ["ID2"]
 
 
-def test_a_level_has_no_handle(desk: Desk) -> None:
-    desk.topic()
-    assert make_recall_handle("orders", SCHEDULE, store(desk, of_level("1")).message) is None
+def test_a_level_has_no_handle(core: CoreHarness) -> None:
+    core.topic()
+    assert make_recall_handle("orders", SCHEDULE, store(core, of_level("1")).message) is None
 
 
-def test_recalling_what_is_not_there_is_no_error(desk: Desk) -> None:
-    desk.topic()
+def test_recalling_what_is_not_there_is_no_error(core: CoreHarness) -> None:
+    core.topic()
     handle = handle_of("v1", "orders", "broker-a", NOW + 1, "unknown")
-    assert desk.run(lambda draft: recall(draft, "orders", handle, NOW)) == "unknown"
+    assert core.run(lambda draft: recall(draft, "orders", handle, NOW)) == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -214,17 +211,19 @@ def test_recalling_what_is_not_there_is_no_error(desk: Desk) -> None:
         ),
     ],
 )
-def test_a_recall_is_refused(desk: Desk, topic: str, handle: str, error: type[BrokerError], sentence: str) -> None:
-    desk.topic()
+def test_a_recall_is_refused(
+    core: CoreHarness, topic: str, handle: str, error: type[BrokerError], sentence: str
+) -> None:
+    core.topic()
     with pytest.raises(error, match=sentence):
-        desk.run(lambda draft: recall(draft, topic, handle, NOW))
+        core.run(lambda draft: recall(draft, topic, handle, NOW))
 
 
 @pytest.mark.proves("Recalls when `recallMessageEnable` is off")
-def test_recall_can_be_switched_off(desk: Desk) -> None:
-    with_properties(desk, recall_message_enable=False)
+def test_recall_can_be_switched_off(core: CoreHarness) -> None:
+    with_properties(core, recall_message_enable=False)
     with pytest.raises(Forbidden, match="recall failed, operation is forbidden"):
-        desk.run(lambda draft: recall(draft, "orders", "", NOW))
+        core.run(lambda draft: recall(draft, "orders", "", NOW))
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -241,7 +240,7 @@ def test_recall_can_be_switched_off(desk: Desk) -> None:
     ],
 )
 def test_what_the_timer_does_not_take_has_apaches_code(
-    desk: Desk,
+    core: CoreHarness,
     monkeypatch: pytest.MonkeyPatch,
     properties: dict[str, object],
     waiting: int,
@@ -249,10 +248,10 @@ def test_what_the_timer_does_not_take_has_apaches_code(
     code: int,
     v2_code: str,
 ) -> None:
-    desk.topic()
+    core.topic()
     for number in range(waiting):
-        store(desk, at(NOW + 1_000, f"{number}"))
+        store(core, at(NOW + 1_000, f"{number}"))
     monkeypatch.setattr(delays, "PENDING_MAX", 2)
     with pytest.raises(BrokerError) as refused:
-        store(with_properties(desk, **properties), at(NOW + delay_ms))
+        store(with_properties(core, **properties), at(NOW + delay_ms))
     assert (refused.value.response_code, refused.value.code) == (code, v2_code)

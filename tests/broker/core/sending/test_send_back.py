@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,40 +23,40 @@ from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.send_back import SendBack
 from rmqpull_broker.core.state.draft import Draft
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 ORDERS = MessageQueue("orders", "broker-a", 0)
 RETRY = MessageQueue("%RETRY%readers", "broker-a", 0)
 DEAD = MessageQueue("%DLQ%readers", "broker-a", 0)
 
 
-def send_back(desk: Desk, queue: MessageQueue = ORDERS, offset: int = 0, level: int = 0, **options: int) -> str | None:
+def send_back(
+    core: CoreHarness, queue: MessageQueue = ORDERS, offset: int = 0, level: int = 0, **options: int
+) -> str | None:
     """Returns a message; gives the topic that it is stored in."""
     request = SendBack("readers", queue, offset, level, options.get("times_max"))
-    sent = desk.run(lambda draft: desk.sender.send_back(draft, request, desk.now_ms))
+    sent = core.run(lambda draft: core.sender.send_back(draft, request, core.now_ms))
     return None if sent is None else sent.queue.topic
 
 
-def deliver_all(desk: Desk) -> None:
-    desk.now_ms += 7_200_000
-    desk.run(lambda draft: deliver_due(draft, desk.now_ms, "store"))
+def deliver_all(core: CoreHarness) -> None:
+    core.now_ms += 7_200_000
+    core.run(lambda draft: deliver_due(draft, core.now_ms, "store"))
 
 
-def last(desk: Desk, queue: MessageQueue) -> StoredMessage:
-    return desk.rows(queue)[-1]
+def last(core: CoreHarness, queue: MessageQueue) -> StoredMessage:
+    return core.rows(queue)[-1]
 
 
 @pytest.fixture
-def consumer(desk: Desk) -> Desk:
+def consumer(core: CoreHarness) -> CoreHarness:
     """A broker with one message in ``orders`` that the group ``readers`` has pulled."""
-    desk.topic()
-    desk.send(Message(b"x", "ID", "red", ("k",), {"a": "b"}, born_timestamp_ms=7, born_host="home"))
-    return desk
+    core.topic()
+    core.send(Message(b"x", "ID", "red", ("k",), {"a": "b"}, born_timestamp_ms=7, born_host="home"))
+    return core
 
 
-def test_a_returned_message_comes_again_in_the_groups_retry_topic(consumer: Desk) -> None:
+def test_a_returned_message_comes_again_in_the_groups_retry_topic(consumer: CoreHarness) -> None:
     assert send_back(consumer) == "SCHEDULE_TOPIC_XXXX"
     assert consumer.rows(RETRY) == []
     deliver_all(consumer)
@@ -77,7 +76,7 @@ def test_a_returned_message_comes_again_in_the_groups_retry_topic(consumer: Desk
 RETRIES = [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18]
 
 
-def test_sixteen_retries_wait_longer_and_longer_and_the_next_is_a_dead_letter(consumer: Desk) -> None:
+def test_sixteen_retries_wait_longer_and_longer_and_the_next_is_a_dead_letter(consumer: CoreHarness) -> None:
     """The levels of rules 1.14: 10 s, 30 s, 1 m ... 2 h."""
     levels = []
     queue, offset = ORDERS, 0
@@ -117,7 +116,7 @@ def test_sixteen_retries_wait_longer_and_longer_and_the_next_is_a_dead_letter(co
     ],
 )
 def test_the_level_and_the_limit_say_where_a_message_goes(
-    consumer: Desk, level: int, times_max: int | None, group_max: int, topic: str, delay: str
+    consumer: CoreHarness, level: int, times_max: int | None, group_max: int, topic: str, delay: str
 ) -> None:
     consumer.run(lambda draft: put_group(draft, GroupConfig("readers", retry_max_times=group_max)))
     request = SendBack("readers", ORDERS, 0, level, times_max)
@@ -126,20 +125,20 @@ def test_the_level_and_the_limit_say_where_a_message_goes(
     assert (sent.queue.topic, sent.row.message.system_properties["DELAY"]) == (topic, delay)
 
 
-def test_a_seventeenth_retry_waits_as_long_as_the_last(consumer: Desk) -> None:
+def test_a_seventeenth_retry_waits_as_long_as_the_last(consumer: CoreHarness) -> None:
     consumer.run(lambda draft: create_topic(draft, TopicConfig("%RETRY%readers", 1, 1)))
     consumer.send(retry(16), topic="%RETRY%readers")
     assert send_back(consumer, RETRY, times_max=99) == "SCHEDULE_TOPIC_XXXX"
     assert len(consumer.rows(MessageQueue("SCHEDULE_TOPIC_XXXX", "broker-a", 17))) == 1
 
 
-def test_a_group_without_retry_queues_gets_nothing_back(consumer: Desk) -> None:
+def test_a_group_without_retry_queues_gets_nothing_back(consumer: CoreHarness) -> None:
     consumer.run(lambda draft: put_group(draft, GroupConfig("readers", retry_queue_nums=0)))
     assert send_back(consumer) is None
     assert list(consumer.state.topics) == ["orders"]
 
 
-def test_what_is_missing_is_created_on_the_first_return(consumer: Desk) -> None:
+def test_what_is_missing_is_created_on_the_first_return(consumer: CoreHarness) -> None:
     consumer.run(lambda draft: put_group(draft, GroupConfig("readers", retry_queue_nums=3)))
     send_back(consumer, level=-1)
     shapes = {name: (topic.read_queue_nums, topic.perm) for name, topic in consumer.state.topics.items()}
@@ -148,7 +147,7 @@ def test_what_is_missing_is_created_on_the_first_return(consumer: Desk) -> None:
     assert len(ids) == 3
 
 
-def test_retries_are_spread_over_the_groups_retry_queues_by_chance(consumer: Desk) -> None:
+def test_retries_are_spread_over_the_groups_retry_queues_by_chance(consumer: CoreHarness) -> None:
     asked: list[int] = []
 
     def draw(count: int) -> int:
@@ -163,28 +162,28 @@ def test_retries_are_spread_over_the_groups_retry_queues_by_chance(consumer: Des
     assert len(consumer.rows(RETRY._replace(queue_id=2))) == 1
 
 
-def test_a_level_wins_over_the_delivery_time_that_the_message_had(desk: Desk) -> None:
-    desk.topic(name="%RETRY%others")
-    desk.send(Message(b"x", "ID", delivery_timestamp_ms=500), topic="%RETRY%others")
-    assert send_back(desk, MessageQueue("%RETRY%others", "broker-a", 0), level=2) == "SCHEDULE_TOPIC_XXXX"
-    deliver_all(desk)
-    assert last(desk, RETRY).message.delivery_timestamp_ms is None
+def test_a_level_wins_over_the_delivery_time_that_the_message_had(core: CoreHarness) -> None:
+    core.topic(name="%RETRY%others")
+    core.send(Message(b"x", "ID", delivery_timestamp_ms=500), topic="%RETRY%others")
+    assert send_back(core, MessageQueue("%RETRY%others", "broker-a", 0), level=2) == "SCHEDULE_TOPIC_XXXX"
+    deliver_all(core)
+    assert last(core, RETRY).message.delivery_timestamp_ms is None
 
 
-def without_creation(desk: Desk) -> None:
-    desk.state.properties = BrokerProperties(auto_create_subscription_group=False)
+def without_creation(core: CoreHarness) -> None:
+    core.state.properties = BrokerProperties(auto_create_subscription_group=False)
 
 
-def read_only(desk: Desk) -> None:
-    desk.state.properties = BrokerProperties(broker_permission=PERM_READ)
+def read_only(core: CoreHarness) -> None:
+    core.state.properties = BrokerProperties(broker_permission=PERM_READ)
 
 
-def retries_read_only(desk: Desk) -> None:
-    desk.run(lambda draft: create_topic(draft, TopicConfig("%RETRY%readers", 1, 1)))
-    desk.run(lambda draft: put_topic(draft, TopicConfig("%RETRY%readers", 1, 1, perm=PERM_READ)))
+def retries_read_only(core: CoreHarness) -> None:
+    core.run(lambda draft: create_topic(draft, TopicConfig("%RETRY%readers", 1, 1)))
+    core.run(lambda draft: put_topic(draft, TopicConfig("%RETRY%readers", 1, 1, perm=PERM_READ)))
 
 
-def nothing(desk: Desk) -> None:
+def nothing(core: CoreHarness) -> None:
     pass
 
 
@@ -206,7 +205,7 @@ READERS = SendBack("readers", ORDERS, 0)
     ],
 )
 def test_a_return_is_refused_by_the_rows_of_the_table(
-    consumer: Desk, arrange: Callable[[Desk], None], request_: SendBack, response_code: int, remark: str
+    consumer: CoreHarness, arrange: Callable[[CoreHarness], None], request_: SendBack, response_code: int, remark: str
 ) -> None:
     arrange(consumer)
     topics = dict(consumer.state.topics)
@@ -216,12 +215,12 @@ def test_a_return_is_refused_by_the_rows_of_the_table(
     assert consumer.state.topics == topics
 
 
-def test_the_longest_group_that_retries_has_248_characters(consumer: Desk) -> None:
+def test_the_longest_group_that_retries_has_248_characters(consumer: CoreHarness) -> None:
     request = replace(READERS, group="g" * 248)
     assert consumer.run(lambda draft: consumer.sender.send_back(draft, request, 1_000)) is not None
 
 
-def test_a_message_of_a_topic_that_is_deleted_in_the_same_draft_is_gone(consumer: Desk) -> None:
+def test_a_message_of_a_topic_that_is_deleted_in_the_same_draft_is_gone(consumer: CoreHarness) -> None:
     draft = Draft(consumer.state)
     delete_topic(draft, "orders")
     draft.end_command()
@@ -241,50 +240,50 @@ def retry(times: int, **fields: object) -> Message:
     ("times", "in_order", "queue"), [(0, False, RETRY), (16, False, RETRY), (17, False, DEAD), (0, True, DEAD)]
 )
 def test_a_message_sent_to_a_retry_topic_is_a_dead_letter_behind_the_limit_or_in_an_ordered_group(
-    desk: Desk, times: int, in_order: bool, queue: MessageQueue
+    core: CoreHarness, times: int, in_order: bool, queue: MessageQueue
 ) -> None:
-    desk.topic(name="%RETRY%readers")
+    core.topic(name="%RETRY%readers")
     seen = []
 
     def consumes_in_order(group: str, now_ms: int) -> bool:
         seen.append((group, now_ms))
         return in_order
 
-    desk.sender = replace(desk.sender, consumes_in_order=consumes_in_order)
-    (row,) = desk.send(retry(times), topic="%RETRY%readers")
-    assert desk.rows(queue) == [row]
+    core.sender = replace(core.sender, consumes_in_order=consumes_in_order)
+    (row,) = core.send(retry(times), topic="%RETRY%readers")
+    assert core.rows(queue) == [row]
     assert seen == [("readers", 1_000)]
     assert row.reconsume_times == times
     expected = {"RETRY_TOPIC": "orders"} if queue == RETRY else {"RETRY_TOPIC": "orders", "DELAY": "0"}
     assert dict(row.message.system_properties) == expected
 
 
-def test_retries_and_dead_letters_are_of_any_type(desk: Desk) -> None:
+def test_retries_and_dead_letters_are_of_any_type(core: CoreHarness) -> None:
     for topic in ("%RETRY%readers", "%DLQ%readers"):
-        desk.topic(name=topic)
-        desk.send(retry(0, message_group="g"), topic=topic)
-        desk.send(retry(0, delivery_timestamp_ms=5), topic=topic)
-        assert len(desk.rows(MessageQueue(topic, "broker-a", 0))) == 2
+        core.topic(name=topic)
+        core.send(retry(0, message_group="g"), topic=topic)
+        core.send(retry(0, delivery_timestamp_ms=5), topic=topic)
+        assert len(core.rows(MessageQueue(topic, "broker-a", 0))) == 2
 
 
-def test_a_retry_to_a_group_that_cannot_be_is_refused(desk: Desk) -> None:
-    desk.topic(name="%RETRY%readers")
-    without_creation(desk)
+def test_a_retry_to_a_group_that_cannot_be_is_refused(core: CoreHarness) -> None:
+    core.topic(name="%RETRY%readers")
+    without_creation(core)
     with pytest.raises(BrokerError, match=r"^subscription group not exist, readers $") as refusal:
-        desk.send(retry(0), topic="%RETRY%readers")
+        core.send(retry(0), topic="%RETRY%readers")
     assert refusal.value.code == "CONSUMER_GROUP_NOT_FOUND"
 
 
-def test_several_retries_in_one_request_are_refused(desk: Desk) -> None:
-    desk.topic(name="%RETRY%readers")
+def test_several_retries_in_one_request_are_refused(core: CoreHarness) -> None:
+    core.topic(name="%RETRY%readers")
     with pytest.raises(MessageCorrupted, match=r"^batch request does not support retry group %RETRY%readers$"):
-        desk.send(retry(0), retry(0), topic="%RETRY%readers")
+        core.send(retry(0), retry(0), topic="%RETRY%readers")
 
 
-def test_a_retry_may_be_a_half_message_only_at_first(desk: Desk) -> None:
-    desk.topic(name="%RETRY%readers")
-    desk.send(retry(0, transactional=True), topic="%RETRY%readers")
-    assert len(desk.state.halves) == 1
+def test_a_retry_may_be_a_half_message_only_at_first(core: CoreHarness) -> None:
+    core.topic(name="%RETRY%readers")
+    core.send(retry(0, transactional=True), topic="%RETRY%readers")
+    assert len(core.state.halves) == 1
     again = retry(1, transactional=True)
-    desk.send(replace(again, system_properties={**again.system_properties, "DELAY": "1"}), topic="%RETRY%readers")
-    assert (len(desk.state.halves), len(desk.state.delayed)) == (1, 1)
+    core.send(replace(again, system_properties={**again.system_properties, "DELAY": "1"}), topic="%RETRY%readers")
+    assert (len(core.state.halves), len(core.state.delayed)) == (1, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,25 +15,25 @@ from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.send_requests import SendRequest, send_request
 from rmqpull_broker.core.sending.sender import AutoCreation
 from rmqpull_broker.core.sending.storing import Sent
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 ORDERS = SendRequest("orders", "broker-a", queue_id=0, producer="10.0.0.1:5")
 HELLO = Message(b"hello", "ID")
 
 
-def send(desk: Desk, request: SendRequest, *messages: Message) -> list[Sent]:
-    return desk.run(lambda draft: send_request(desk.sender, draft, request, messages or (HELLO,), desk.now_ms))
+def send(core: CoreHarness, request: SendRequest, *messages: Message) -> list[Sent]:
+    return core.run(lambda draft: send_request(core.sender, draft, request, messages or (HELLO,), core.now_ms))
 
 
-def put(desk: Desk, name: str = "orders", read: int = 2, write: int = 2, perm: int = 6, order: bool = False) -> None:
-    desk.run(lambda draft: put_topic(draft, TopicConfig(name, read, write, creation_id=name, perm=perm, order=order)))
+def put(
+    core: CoreHarness, name: str = "orders", read: int = 2, write: int = 2, perm: int = 6, order: bool = False
+) -> None:
+    core.run(lambda draft: put_topic(draft, TopicConfig(name, read, write, creation_id=name, perm=perm, order=order)))
 
 
-def with_properties(desk: Desk, **values: object) -> Desk:
-    desk.state.properties = BrokerProperties(**values)  # type: ignore[arg-type]
-    return desk
+def with_properties(core: CoreHarness, **values: object) -> CoreHarness:
+    core.state.properties = BrokerProperties(**values)  # type: ignore[arg-type]
+    return core
 
 
 READ_ONLY = {"broker_permission": PERM_READ}
@@ -137,49 +136,49 @@ ILLEGAL = (
     ],
 )
 def test_a_send_is_refused_by_the_rows_of_the_table(
-    desk: Desk,
+    core: CoreHarness,
     properties: dict[str, object],
     request_: SendRequest,
     message: Message,
     response_code: int,
     remark: str,
 ) -> None:
-    with_properties(desk, **properties)
-    desk.state.system_topics = type(desk.state)(desk.state.store, ["broker-a"], desk.state.properties).system_topics
-    put(desk, write=1)
-    put(desk, "queue", order=True)
-    topics = dict(desk.state.topics)
+    with_properties(core, **properties)
+    core.state.system_topics = type(core.state)(core.state.store, ["broker-a"], core.state.properties).system_topics
+    put(core, write=1)
+    put(core, "queue", order=True)
+    topics = dict(core.state.topics)
     with pytest.raises(BrokerError) as refusal:
-        send(desk, request_, message)
+        send(core, request_, message)
     assert (refusal.value.response_code, str(refusal.value)) == (response_code, remark)
-    assert desk.state.topics == topics
-    assert desk.state.bounds(desk.queue()).max_offset == 0
+    assert core.state.topics == topics
+    assert core.state.bounds(core.queue()).max_offset == 0
 
 
 @pytest.mark.parametrize("queue_id", [0, 1, 2])
-def test_a_queue_is_taken_that_producers_or_consumers_see(desk: Desk, queue_id: int) -> None:
-    put(desk, read=1, write=3)
-    assert send(desk, replace(ORDERS, queue_id=queue_id))[0].queue == desk.queue(queue_id)
-    put(desk, read=3, write=1)
-    assert send(desk, replace(ORDERS, queue_id=queue_id))[0].queue == desk.queue(queue_id)
+def test_a_queue_is_taken_that_producers_or_consumers_see(core: CoreHarness, queue_id: int) -> None:
+    put(core, read=1, write=3)
+    assert send(core, replace(ORDERS, queue_id=queue_id))[0].queue == core.queue(queue_id)
+    put(core, read=3, write=1)
+    assert send(core, replace(ORDERS, queue_id=queue_id))[0].queue == core.queue(queue_id)
 
 
-def test_a_queue_below_0_is_drawn_among_those_that_producers_see(desk: Desk) -> None:
-    put(desk, read=8, write=3)
-    desk.sender = replace(desk.sender, selector=QueueSelector(lambda count: count - 1))
-    assert send(desk, replace(ORDERS, queue_id=-1))[0].queue == desk.queue(2)
+def test_a_queue_below_0_is_drawn_among_those_that_producers_see(core: CoreHarness) -> None:
+    put(core, read=8, write=3)
+    core.sender = replace(core.sender, selector=QueueSelector(lambda count: count - 1))
+    assert send(core, replace(ORDERS, queue_id=-1))[0].queue == core.queue(2)
 
 
 @pytest.mark.parametrize("perm", [0, PERM_READ])
-def test_the_topics_own_permission_is_not_looked_at(desk: Desk, perm: int) -> None:
-    put(desk, perm=perm)
-    assert len(send(desk, ORDERS)) == 1
+def test_the_topics_own_permission_is_not_looked_at(core: CoreHarness, perm: int) -> None:
+    put(core, perm=perm)
+    assert len(send(core, ORDERS)) == 1
 
 
-def test_a_broker_that_may_not_be_written_to_refuses_order_topics_alone(desk: Desk) -> None:
-    with_properties(desk, **READ_ONLY)
-    put(desk)
-    assert len(send(desk, ORDERS)) == 1
+def test_a_broker_that_may_not_be_written_to_refuses_order_topics_alone(core: CoreHarness) -> None:
+    with_properties(core, **READ_ONLY)
+    put(core)
+    assert len(send(core, ORDERS)) == 1
 
 
 @pytest.mark.parametrize(
@@ -192,25 +191,27 @@ def test_a_broker_that_may_not_be_written_to_refuses_order_topics_alone(desk: De
         (AutoCreation("broker-a"), 1),
     ],
 )
-def test_a_send_creates_its_topic_after_the_default_topic(desk: Desk, creation: AutoCreation, queues: int) -> None:
-    send(desk, replace(ORDERS, topic="new", creation=creation))
-    topic = desk.state.topic("new")
+def test_a_send_creates_its_topic_after_the_default_topic(
+    core: CoreHarness, creation: AutoCreation, queues: int
+) -> None:
+    send(core, replace(ORDERS, topic="new", creation=creation))
+    topic = core.state.topic("new")
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (queues, queues, 6)
     assert topic.creation_id
 
 
-def test_a_topic_is_not_created_after_one_that_may_not_be_inherited(desk: Desk) -> None:
-    put(desk, perm=6)
+def test_a_topic_is_not_created_after_one_that_may_not_be_inherited(core: CoreHarness) -> None:
+    put(core, perm=6)
     with pytest.raises(BrokerError, match="not exist"):
-        send(desk, replace(ORDERS, topic="new", creation=AutoCreation("orders")))
-    put(desk, perm=7, write=5)
-    send(desk, replace(ORDERS, topic="new", creation=AutoCreation("orders", 9)))
-    assert (desk.state.topic("new").write_queue_nums, desk.state.topic("new").perm) == (5, 6)
+        send(core, replace(ORDERS, topic="new", creation=AutoCreation("orders")))
+    put(core, perm=7, write=5)
+    send(core, replace(ORDERS, topic="new", creation=AutoCreation("orders", 9)))
+    assert (core.state.topic("new").write_queue_nums, core.state.topic("new").perm) == (5, 6)
 
 
-def test_a_retry_topic_is_created_by_a_send_even_so(desk: Desk) -> None:
-    send(desk, replace(ORDERS, topic="%RETRY%readers", creation=AutoCreation("none")))
-    topic = desk.state.topic("%RETRY%readers")
+def test_a_retry_topic_is_created_by_a_send_even_so(core: CoreHarness) -> None:
+    send(core, replace(ORDERS, topic="%RETRY%readers", creation=AutoCreation("none")))
+    topic = core.state.topic("%RETRY%readers")
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
 
 
@@ -225,31 +226,31 @@ def test_a_retry_topic_is_created_by_a_send_even_so(desk: Desk) -> None:
     ],
 )
 def test_a_retry_is_a_dead_letter_when_it_passes_the_groups_or_the_producers_limit(
-    desk: Desk, times: int, asked_max: int | None, topic: str
+    core: CoreHarness, times: int, asked_max: int | None, topic: str
 ) -> None:
-    desk.run(lambda draft: put_group(draft, GroupConfig("readers", retry_max_times=3)))
+    core.run(lambda draft: put_group(draft, GroupConfig("readers", retry_max_times=3)))
     request = replace(ORDERS, topic="%RETRY%readers", reconsume_times=times, max_reconsume_times=asked_max)
-    ((queue, row),) = send(desk, request)
+    ((queue, row),) = send(core, request)
     assert (queue, row.reconsume_times) == (MessageQueue(topic, "broker-a", 0), times)
 
 
-def test_a_single_message_gets_an_id_and_a_member_of_a_batch_gets_none(desk: Desk) -> None:
-    put(desk)
+def test_a_single_message_gets_an_id_and_a_member_of_a_batch_gets_none(core: CoreHarness) -> None:
+    put(core)
     nameless = Message(b"x", "")
-    assert len(send(desk, ORDERS, nameless)[0].row.message.msg_id) == 34
-    sent = send(desk, replace(ORDERS, is_batch=True), nameless, HELLO)
+    assert len(send(core, ORDERS, nameless)[0].row.message.msg_id) == 34
+    sent = send(core, replace(ORDERS, is_batch=True), nameless, HELLO)
     assert [(each.row.message.msg_id, each.row.queue_offset) for each in sent] == [("", 1), ("ID", 2)]
 
 
-def test_the_producers_own_system_properties_are_kept(desk: Desk) -> None:
-    put(desk)
-    ((_, row),) = send(desk, ORDERS, replace(HELLO, system_properties={"WAIT": "true"}))
+def test_the_producers_own_system_properties_are_kept(core: CoreHarness) -> None:
+    put(core)
+    ((_, row),) = send(core, ORDERS, replace(HELLO, system_properties={"WAIT": "true"}))
     assert row.message.system_properties == {"WAIT": "true"}
 
 
-def test_properties_of_32767_bytes_are_the_most(desk: Desk) -> None:
-    put(desk)
+def test_properties_of_32767_bytes_are_the_most(core: CoreHarness) -> None:
+    put(core)
     used = len("a..UNIQ_KEY.ID.MSG_REGION.DefaultRegion.TRACE_ON.true.CLUSTER.DefaultCluster.")
-    send(desk, ORDERS, replace(HELLO, properties={"a": "v" * (32_767 - used)}))
+    send(core, ORDERS, replace(HELLO, properties={"a": "v" * (32_767 - used)}))
     with pytest.raises(BrokerError, match="properties length limit 32KB"):
-        send(desk, ORDERS, replace(HELLO, properties={"a": "v" * (32_768 - used)}))
+        send(core, ORDERS, replace(HELLO, properties={"a": "v" * (32_768 - used)}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -24,9 +24,7 @@ from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.queue_selection import select_queue_of_group
 from rmqpull_broker.core.sending.sender import AutoCreation, Published
 from rmqpull_broker.core.state.draft import Draft
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 DAY_MS = 86_400_000
 GROUPS = ["order-1", "order-2", "hello"]
@@ -50,30 +48,30 @@ def _us(message: Message) -> int | None:
     return None if message.delivery_timestamp_ms is None else message.delivery_timestamp_ms * 1000
 
 
-def test_messages_of_one_send_go_to_one_queue_in_their_order(desk: Desk) -> None:
-    desk.topic(queue_count=2)
-    stored = desk.send(Message(b"a", "1"), Message(b"b", "2"))
-    assert stored == desk.rows(desk.queue(0))
+def test_messages_of_one_send_go_to_one_queue_in_their_order(core: CoreHarness) -> None:
+    core.topic(queue_count=2)
+    stored = core.send(Message(b"a", "1"), Message(b"b", "2"))
+    assert stored == core.rows(core.queue(0))
     assert [(row.queue_offset, row.message.body) for row in stored] == [(0, b"a"), (1, b"b")]
     assert {(row.store_timestamp_ms, row.store_host) for row in stored} == {(1_000, "127.0.0.1:8081")}
 
 
-def test_sends_take_the_queues_in_turn(desk: Desk) -> None:
-    desk.topic(queue_count=3)
+def test_sends_take_the_queues_in_turn(core: CoreHarness) -> None:
+    core.topic(queue_count=3)
     for number in range(7):
-        desk.send(Message(b"x", str(number)))
-    assert [[row.message.msg_id for row in desk.rows(desk.queue(n))] for n in range(3)] == [
+        core.send(Message(b"x", str(number)))
+    assert [[row.message.msg_id for row in core.rows(core.queue(n))] for n in range(3)] == [
         ["0", "3", "6"],
         ["1", "4"],
         ["2", "5"],
     ]
 
 
-def test_a_message_group_stays_on_the_queue_of_its_hash(desk: Desk) -> None:
-    desk.topic(queue_count=4, topic_type=TopicType.FIFO)
+def test_a_message_group_stays_on_the_queue_of_its_hash(core: CoreHarness) -> None:
+    core.topic(queue_count=4, topic_type=TopicType.FIFO)
     for number in range(4):
-        desk.send(Message(b"x", str(number), message_group=["hello", "user:42"][number % 2]))
-    assert [[row.message.msg_id for row in desk.rows(desk.queue(n))] for n in range(4)] == [
+        core.send(Message(b"x", str(number), message_group=["hello", "user:42"][number % 2]))
+    assert [[row.message.msg_id for row in core.rows(core.queue(n))] for n in range(4)] == [
         [],
         ["1", "3"],
         [],
@@ -84,16 +82,16 @@ def test_a_message_group_stays_on_the_queue_of_its_hash(desk: Desk) -> None:
 @pytest.mark.parametrize("topic_type", [TopicType.NORMAL, TopicType.FIFO])
 @given(data=st.data())
 def test_a_published_batch_ends_up_like_the_same_messages_sent_one_by_one(
-    new_desk: type[Desk], topic_type: TopicType, data: st.DataObject
+    topic_type: TopicType, data: st.DataObject
 ) -> None:
     groups = st.sampled_from(GROUPS) if topic_type is TopicType.FIFO else st.none()
     tags = st.none() | st.sampled_from(["red", "blue"])
     message = st.builds(Message, st.binary(min_size=1, max_size=3), st.uuids().map(str), tags, message_group=groups)
     batches = data.draw(st.lists(st.lists(message, min_size=1, max_size=6), max_size=4))
-    together, one_by_one = new_desk(), new_desk()
+    together, one_by_one = CoreHarness(), CoreHarness()
     queue_count = data.draw(st.integers(1, 4))
-    for desk in (together, one_by_one):
-        desk.topic(queue_count, topic_type)
+    for core in (together, one_by_one):
+        core.topic(queue_count, topic_type)
     for messages in batches:
         together.publish(as_sent(messages))
         for each in messages:
@@ -105,45 +103,45 @@ def test_a_published_batch_ends_up_like_the_same_messages_sent_one_by_one(
         ]
 
 
-def test_a_publish_answers_with_the_ranges_that_its_rows_became(desk: Desk) -> None:
-    desk.topic(queue_count=3)
-    desk.send(Message(b"first", "0"))
-    parts = desk.publish(published(body=[b"a", b"b", b"c", b"d"]))
-    assert parts == ((desk.queue(0), 1, 1), (desk.queue(1), 0, 2), (desk.queue(2), 0, 1))
+def test_a_publish_answers_with_the_ranges_that_its_rows_became(core: CoreHarness) -> None:
+    core.topic(queue_count=3)
+    core.send(Message(b"first", "0"))
+    parts = core.publish(published(body=[b"a", b"b", b"c", b"d"]))
+    assert parts == ((core.queue(0), 1, 1), (core.queue(1), 0, 2), (core.queue(2), 0, 1))
 
 
-def test_what_a_publisher_leaves_out_gets_its_default(desk: Desk) -> None:
-    desk.topic()
-    desk.publish(published(body=[b"a"]))
-    desk.publish(
+def test_what_a_publisher_leaves_out_gets_its_default(core: CoreHarness) -> None:
+    core.topic()
+    core.publish(published(body=[b"a"]))
+    core.publish(
         published(body=[b"b"], **{name: [None] for name in PUBLISH_TYPES if name not in ("body", "queueOffset")})
     )
-    for row in desk.rows(desk.queue()):
+    for row in core.rows(core.queue()):
         message = row.message
         assert (message.tags, message.keys, message.properties, message.message_group) == (None, (), {}, None)
         assert (message.born_timestamp_ms, message.born_host, row.store_timestamp_ms) == (1_000, "client", 1_000)
         assert (message.body_encoding, row.reconsume_times, len(message.msg_id)) == (BodyEncoding.IDENTITY, 0, 34)
 
 
-def test_what_a_publisher_gives_is_kept(desk: Desk) -> None:
-    desk.topic()
-    desk.publish(
+def test_what_a_publisher_gives_is_kept(core: CoreHarness) -> None:
+    core.topic()
+    core.publish(
         published(
             body=[b"a", b"b"], msgId=["given", None], keys=[["k"], None], properties=[None, [("p", "v")]],
             bornTimestamp=[5_000, None], bornHost=["born", None], bodyEncoding=[2, None],
         )
     )  # fmt: skip
-    first, second = (row.message for row in desk.rows(desk.queue()))
+    first, second = (row.message for row in core.rows(core.queue()))
     assert (first.msg_id, first.keys, first.properties, first.born_timestamp_ms) == ("given", ("k",), {}, 5)
     assert (first.born_host, first.body_encoding) == ("born", BodyEncoding.GZIP)
     assert (second.keys, second.properties, second.born_timestamp_ms) == ((), {"p": "v"}, 1_000)
     assert second.msg_id != "given"
 
 
-def test_what_only_the_broker_may_say_is_not_taken_from_a_publisher(desk: Desk) -> None:
-    desk.topic()
-    desk.publish(published(body=[b"a"], queueOffset=[77], storeHost=["liar"], storeTimestamp=[0], reconsumeTimes=[9]))
-    (row,) = desk.rows(desk.queue())
+def test_what_only_the_broker_may_say_is_not_taken_from_a_publisher(core: CoreHarness) -> None:
+    core.topic()
+    core.publish(published(body=[b"a"], queueOffset=[77], storeHost=["liar"], storeTimestamp=[0], reconsumeTimes=[9]))
+    (row,) = core.rows(core.queue())
     assert (row.queue_offset, row.store_host, row.store_timestamp_ms, row.reconsume_times) == (
         0,
         "127.0.0.1:8081",
@@ -152,12 +150,12 @@ def test_what_only_the_broker_may_say_is_not_taken_from_a_publisher(desk: Desk) 
     )
 
 
-def test_what_a_missing_map_hides_is_not_stored(desk: Desk) -> None:
-    desk.topic()
+def test_what_a_missing_map_hides_is_not_stored(core: CoreHarness) -> None:
+    core.topic()
     texts = pa.array(["a", "b"])
     maps = pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), texts, texts, mask=pa.array([True, False]))
-    desk.publish(pa.record_batch({"body": pa.array([b"x", b"y"]), "properties": maps}))
-    assert [row.message.properties for row in desk.rows(desk.queue())] == [{}, {"b": "b"}]
+    core.publish(pa.record_batch({"body": pa.array([b"x", b"y"]), "properties": maps}))
+    assert [row.message.properties for row in core.rows(core.queue())] == [{}, {"b": "b"}]
 
 
 @pytest.mark.parametrize(
@@ -174,98 +172,98 @@ def test_what_a_missing_map_hides_is_not_stored(desk: Desk) -> None:
     ],
 )
 def test_a_refused_send_or_publish_stores_nothing_and_spends_no_offset_and_no_turn(
-    desk: Desk, topic: str, messages: list[Message], code: str
+    core: CoreHarness, topic: str, messages: list[Message], code: str
 ) -> None:
-    desk.topic(queue_count=2)
-    desk.topic(topic_type=TopicType.DELAY, name="delayed")
-    desk.topic(name="%RETRY%readers")
-    desk.run(lambda draft: create_topic(draft, TopicConfig("silent", 1, 1, perm=PERM_READ)))
+    core.topic(queue_count=2)
+    core.topic(topic_type=TopicType.DELAY, name="delayed")
+    core.topic(name="%RETRY%readers")
+    core.run(lambda draft: create_topic(draft, TopicConfig("silent", 1, 1, perm=PERM_READ)))
     batch = as_sent(messages) if messages else published(body=[])
-    for command in (lambda: desk.send(*messages, topic=topic), lambda: desk.publish(batch, topic=topic)):
+    for command in (lambda: core.send(*messages, topic=topic), lambda: core.publish(batch, topic=topic)):
         with pytest.raises(BrokerError) as refusal:
             command()
         assert refusal.value.code == code
-    assert [row.queue_offset for row in desk.send(Message(b"x", "1"))] == [0]
-    assert desk.rows(desk.queue(0))[0].message.msg_id == "1"
+    assert [row.queue_offset for row in core.send(Message(b"x", "1"))] == [0]
+    assert core.rows(core.queue(0))[0].message.msg_id == "1"
 
 
-def test_a_transactional_message_needs_a_topic_of_its_type_but_a_body_first(desk: Desk) -> None:
-    desk.topic()
+def test_a_transactional_message_needs_a_topic_of_its_type_but_a_body_first(core: CoreHarness) -> None:
+    core.topic()
     with pytest.raises(MessagePropertyConflictWithType, match="actual type is TRANSACTION"):
-        desk.send(Message(b"x", "1", transactional=True))
+        core.send(Message(b"x", "1", transactional=True))
     with pytest.raises(MessageBodyEmpty):
-        desk.send(Message(b"", "1", transactional=True))
+        core.send(Message(b"", "1", transactional=True))
 
 
-def test_a_name_is_checked_before_the_messages_and_these_before_the_topic(desk: Desk) -> None:
+def test_a_name_is_checked_before_the_messages_and_these_before_the_topic(core: CoreHarness) -> None:
     with pytest.raises(BrokerError, match="blank"):
-        desk.send(Message(b"", ""), topic="")
+        core.send(Message(b"", ""), topic="")
     with pytest.raises(MessageBodyEmpty):
-        desk.send(Message(b"", ""))
+        core.send(Message(b"", ""))
     with pytest.raises(TopicNotFound):
-        desk.send(Message(b"x", "1"))
+        core.send(Message(b"x", "1"))
     with pytest.raises(MessageCorrupted, match="no message to send"):
-        desk.send()
+        core.send()
 
 
 @pytest.mark.parametrize("by_columns", [False, True])
 def test_what_a_user_sets_as_sharding_key_is_the_message_group_but_chooses_no_queue(
-    desk: Desk, by_columns: bool
+    core: CoreHarness, by_columns: bool
 ) -> None:
-    desk.topic(queue_count=4, topic_type=TopicType.FIFO)
+    core.topic(queue_count=4, topic_type=TopicType.FIFO)
     sent = [
         Message(b"a", "1", message_group="order-1", properties={"colour": "red"}),
         Message(b"b", "2", properties={"__SHARDINGKEY": "order-1", "colour": "red"}),
         Message(b"c", "3", message_group="order-1", properties={"__SHARDINGKEY": "foreign"}),
     ]
     if by_columns:
-        desk.publish(as_sent(sent))
+        core.publish(as_sent(sent))
     else:
         for message in sent:
-            desk.send(message)
-    stored = {row.message.body: row.message for queue_id in range(4) for row in desk.rows(desk.queue(queue_id))}
+            core.send(message)
+    stored = {row.message.body: row.message for queue_id in range(4) for row in core.rows(core.queue(queue_id))}
     assert {message.message_group for message in stored.values()} == {"order-1"}
     assert [dict(stored[body].properties) for body in (b"a", b"b", b"c")] == [{"colour": "red"}, {"colour": "red"}, {}]
     of_group, in_turn = (
-        {row.message.body for row in desk.rows(desk.queue(queue_id))}
+        {row.message.body for row in core.rows(core.queue(queue_id))}
         for queue_id in (select_queue_of_group("order-1", 4), 0)
     )
     assert (of_group, in_turn) == ({b"a", b"c"}, {b"b"})
 
 
-def test_sends_that_are_drafted_together_get_offsets_one_after_another(desk: Desk) -> None:
-    desk.topic(queue_count=2)
-    draft = Draft(desk.state)
+def test_sends_that_are_drafted_together_get_offsets_one_after_another(core: CoreHarness) -> None:
+    core.topic(queue_count=2)
+    draft = Draft(core.state)
     for number in range(3):
-        desk.sender.send(draft, "orders", [Message(b"x", str(number))], 1_000)
+        core.sender.send(draft, "orders", [Message(b"x", str(number))], 1_000)
         draft.end_command()
-    desk.sender.publish(draft, Published("orders", published(body=[b"y", b"z"]), "client"), 1_000)
+    core.sender.publish(draft, Published("orders", published(body=[b"y", b"z"]), "client"), 1_000)
     draft.end_command()
-    assert desk.state.bounds(desk.queue(0)).max_offset == 0
+    assert core.state.bounds(core.queue(0)).max_offset == 0
     for facts in draft.fact_batches:
-        desk.state.apply(facts)
-    assert [[row.queue_offset for row in desk.rows(desk.queue(n))] for n in range(2)] == [[0, 1, 2], [0, 1]]
+        core.state.apply(facts)
+    assert [[row.queue_offset for row in core.rows(core.queue(n))] for n in range(2)] == [[0, 1, 2], [0, 1]]
 
 
-def test_an_empty_tag_or_message_group_is_none(desk: Desk) -> None:
-    desk.topic()
-    desk.publish(published(body=[b"a", b"b"], tags=["", "t"], messageGroup=["", None]))
-    [batch] = desk.state.store.read(desk.queue(), 0, 2)
+def test_an_empty_tag_or_message_group_is_none(core: CoreHarness) -> None:
+    core.topic()
+    core.publish(published(body=[b"a", b"b"], tags=["", "t"], messageGroup=["", None]))
+    [batch] = core.state.store.read(core.queue(), 0, 2)
     assert batch.column("tags").to_pylist() == [None, "t"]
     assert batch.column("messageGroup").null_count == 2
 
 
 @pytest.mark.proves("FIFO messages of several groups in one SendMessage")
-def test_messages_of_several_groups_sent_together_keep_the_order_of_each(desk: Desk) -> None:
-    desk.topic(queue_count=4, topic_type=TopicType.FIFO)
+def test_messages_of_several_groups_sent_together_keep_the_order_of_each(core: CoreHarness) -> None:
+    core.topic(queue_count=4, topic_type=TopicType.FIFO)
     together = [Message(b"1", f"{group}1", message_group=group) for group in GROUPS]
     alone = [Message(b"2", f"{group}2", message_group=group) for group in GROUPS]
-    first, second = desk.send(*together), [row for message in alone for row in desk.send(message)]
+    first, second = core.send(*together), [row for message in alone for row in core.send(message)]
     assert [row.message for row in first] == together
     for queue_id in range(4):
-        queue = desk.queue(queue_id)
-        bounds = desk.state.bounds(queue)
-        rows = columns.to_rows(desk.state.store.read(queue, *bounds)) if bounds.max_offset else []
+        queue = core.queue(queue_id)
+        bounds = core.state.bounds(queue)
+        rows = columns.to_rows(core.state.store.read(queue, *bounds)) if bounds.max_offset else []
         assert [row.queue_offset for row in rows] == list(range(len(rows)))
         for group in {row.message.message_group for row in rows}:
             mine = [row.message.body for row in rows if row.message.message_group == group]
@@ -273,14 +271,14 @@ def test_messages_of_several_groups_sent_together_keep_the_order_of_each(desk: D
     assert len(second) == len(GROUPS)
 
 
-def test_the_newest_store_time_is_known_for_the_clock_of_the_next_start(desk: Desk) -> None:
-    desk.topic()
-    assert desk.state.newest_store_ms == 0
-    desk.now_ms = 5_000
-    desk.send(Message(b"x", "1"))
-    desk.now_ms = 4_000
-    desk.publish(published(body=[b"y"]))
-    assert desk.state.newest_store_ms == 5_000
+def test_the_newest_store_time_is_known_for_the_clock_of_the_next_start(core: CoreHarness) -> None:
+    core.topic()
+    assert core.state.newest_store_ms == 0
+    core.now_ms = 5_000
+    core.send(Message(b"x", "1"))
+    core.now_ms = 4_000
+    core.publish(published(body=[b"y"]))
+    assert core.state.newest_store_ms == 5_000
 
 
 MESSAGES = st.builds(
@@ -293,43 +291,41 @@ MESSAGES = st.builds(
 
 
 @given(st.lists(st.lists(MESSAGES, min_size=1, max_size=6), max_size=4))
-def test_a_batch_of_any_types_ends_up_like_the_same_messages_sent_one_by_one(
-    new_desk: type[Desk], batches: list[list[Message]]
-) -> None:
-    together, one_by_one = new_desk(), new_desk()
-    for desk in (together, one_by_one):
-        desk.state.properties = BrokerProperties(enable_mixed_message_type=True)
-        desk.topic(4, TopicType.MIXED)
+def test_a_batch_of_any_types_ends_up_like_the_same_messages_sent_one_by_one(batches: list[list[Message]]) -> None:
+    together, one_by_one = CoreHarness(), CoreHarness()
+    for core in (together, one_by_one):
+        core.state.properties = BrokerProperties(enable_mixed_message_type=True)
+        core.topic(4, TopicType.MIXED)
     for messages in batches:
         parts = together.publish(as_sent(messages))
         assert sum(part.row_count for part in parts) == len(messages)
         for each in messages:
             one_by_one.send(each)
-    for desk in (together, one_by_one):
-        desk.run(lambda draft: deliver_due(draft, 200_000, "store"))
+    for core in (together, one_by_one):
+        core.run(lambda draft: deliver_due(draft, 200_000, "store"))
     for queue_id in range(4):
         queue = together.queue(queue_id)
-        ids = [[row.message.msg_id for row in desk.rows(queue)] for desk in (together, one_by_one)]
+        ids = [[row.message.msg_id for row in core.rows(queue)] for core in (together, one_by_one)]
         assert ids[0] == ids[1]
 
 
-def test_published_rows_that_wait_are_said_to_be_where_they_wait(desk: Desk) -> None:
-    desk.topic(2, TopicType.DELAY)
+def test_published_rows_that_wait_are_said_to_be_where_they_wait(core: CoreHarness) -> None:
+    core.topic(2, TopicType.DELAY)
     later, passed = 5_500_000, 500_000
     batch = published(body=[b"a", b"b", b"c"], deliveryTimestamp=[later, passed, later])
     timer = MessageQueue("rmq_sys_wheel_timer", "broker-a", 0)
-    assert desk.publish(batch) == ((desk.queue(1), 0, 1), (timer, 0, 2))
+    assert core.publish(batch) == ((core.queue(1), 0, 1), (timer, 0, 2))
 
 
-def test_a_batch_may_create_its_topic_and_a_refused_one_creates_none(desk: Desk) -> None:
+def test_a_batch_may_create_its_topic_and_a_refused_one_creates_none(core: CoreHarness) -> None:
     def publish(batch: pa.RecordBatch, creation: AutoCreation | None) -> object:
-        return desk.run(lambda draft: desk.sender.publish(draft, Published("new", batch, "client", creation), 1_000))
+        return core.run(lambda draft: core.sender.publish(draft, Published("new", batch, "client", creation), 1_000))
 
     good, bad = published(body=[b"x"]), published(body=[b"x"], messageGroup=["g"])
     creation = AutoCreation("TBW102", 2)
     for batch, asked, error in ((good, None, TopicNotFound), (bad, creation, MessagePropertyConflictWithType)):
         with pytest.raises(error):
             publish(batch, asked)
-        assert "new" not in desk.state.topics
-    assert publish(good, creation) == ((desk.queue(topic="new"), 0, 1),)
-    assert desk.state.topic("new").write_queue_nums == 2
+        assert "new" not in core.state.topics
+    assert publish(good, creation) == ((core.queue(topic="new"), 0, 1),)
+    assert core.state.topic("new").write_queue_nums == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,53 +12,51 @@ from rmqpull_broker.core.sending.stage_commands import drop
 from rmqpull_broker.core.state.facts import CallStaged
 from rmqpull_broker.core.state.stages import CALL_BYTES, Stages
 from tests.broker.core.sending.test_stage_commands import BATCH, WRITE, finish, hand_over
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 
-def test_open_stages_are_limited(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk.topic()
+def test_open_stages_are_limited(core: CoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    core.topic()
     monkeypatch.setattr("rmqpull_broker.core.sending.stage_commands.STAGES_MAX", 1)
-    hand_over(desk, b"1")
-    hand_over(desk, b"2", sequence=1)
+    hand_over(core, b"1")
+    hand_over(core, b"2", sequence=1)
     with pytest.raises(TooManyRequests, match="stage b of transaction write cannot be opened: 1 stages are open"):
-        hand_over(desk, b"3", stage_id="b", batch=WRITE)
+        hand_over(core, b"3", stage_id="b", batch=WRITE)
 
 
 @pytest.mark.parametrize(("name", "what", "limit"), [("STAGE_ROWS_MAX", "rows", 4), ("STAGE_BYTES_MAX", "bytes", 40)])
 def test_a_stage_is_limited_by_its_rows_and_bytes_and_not_by_its_calls(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str, what: str, limit: int
+    core: CoreHarness, monkeypatch: pytest.MonkeyPatch, name: str, what: str, limit: int
 ) -> None:
-    desk.topic()
+    core.topic()
     monkeypatch.setattr(f"rmqpull_broker.core.sending.stage_commands.{name}", limit)
-    hand_over(desk, b"x" * 10, b"x" * 10)
-    hand_over(desk, b"x" * 10, sequence=1)
+    hand_over(core, b"x" * 10, b"x" * 10)
+    hand_over(core, b"x" * 10, sequence=1)
     staged, added = limit * 3 // 4, limit // 2
     sentence = (
         f"stage a of transaction query has {staged} {what}, and {added} more would exceed the max of {limit} for one "
         "stage.*write with more tasks"
     )
     with pytest.raises(TooManyRequests, match=sentence):
-        hand_over(desk, b"x" * 10, b"x" * 10, sequence=2)
-    assert hand_over(desk, b"x" * 10, sequence=3)
-    assert hand_over(desk, b"x" * 10, sequence=3)  # a call that comes again adds nothing
-    assert hand_over(desk, b"x" * 10, b"x" * 10, stage_id="b")
+        hand_over(core, b"x" * 10, b"x" * 10, sequence=2)
+    assert hand_over(core, b"x" * 10, sequence=3)
+    assert hand_over(core, b"x" * 10, sequence=3)  # a call that comes again adds nothing
+    assert hand_over(core, b"x" * 10, b"x" * 10, stage_id="b")
 
 
 def test_what_the_broker_notes_of_all_stages_is_limited_by_its_memory(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    core: CoreHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk.topic()
-    hand_over(desk, b"1")
+    core.topic()
+    hand_over(core, b"1")
     monkeypatch.setattr("rmqpull_broker.core.sending.stage_commands.STATE_BYTES_MAX", 3 * CALL_BYTES)
-    hand_over(desk, b"2", stage_id="b", batch=WRITE)
+    hand_over(core, b"2", stage_id="b", batch=WRITE)
     with pytest.raises(TooManyRequests, match=r"stage a of transaction query takes no more.*raise batchBytes"):
-        hand_over(desk, b"3", sequence=1)
-    finish(desk, ("a", 1))
-    assert hand_over(desk, b"3", stage_id="b", sequence=1, batch=WRITE)
-    desk.run(lambda draft: drop(draft, WRITE))
-    assert desk.state.stages.state_bytes == 0
+        hand_over(core, b"3", sequence=1)
+    finish(core, ("a", 1))
+    assert hand_over(core, b"3", stage_id="b", sequence=1, batch=WRITE)
+    core.run(lambda draft: drop(draft, WRITE))
+    assert core.state.stages.state_bytes == 0
 
 
 @pytest.mark.parametrize(("call_count", "topic_count"), [(3_000, 1), (100, 40)])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -25,45 +25,47 @@ from rmqpull_broker.core.sending.sender import Published, TopicPart
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, stage
 from rmqpull_broker.core.state.draft import Draft
 from tests.broker.core.sending.test_stage_commands import BATCH, bodies, finish, hand_over, store_call
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 
 def hand_over_parts(
-    desk: Desk, *parts: tuple[str, list[bytes]], sequence: int = 0, counts: Sequence[int] | None = None, **texts: Any
+    core: CoreHarness,
+    *parts: tuple[str, list[bytes]],
+    sequence: int = 0,
+    counts: Sequence[int] | None = None,
+    **texts: Any,
 ) -> bool:
     """Stages messages of several topics in one call; ``counts`` lies about the number of rows of each."""
     rows = pa.record_batch({"body": pa.array([body for _, own in parts for body in own], pa.binary()), **texts})
     lengths = counts or [len(own) for _, own in parts]
     of_topics = [TopicPart(topic, count) for (topic, _), count in zip(parts, lengths, strict=True)]
     published = Published("", rows, "client", parts=of_topics)
-    return desk.run(lambda draft: stage(draft, desk.sender, BATCH, "a", sequence, published, desk.now_ms))
+    return core.run(lambda draft: stage(draft, core.sender, BATCH, "a", sequence, published, core.now_ms))
 
 
-def test_one_call_takes_rows_of_several_topics_and_each_keeps_its_order(desk: Desk) -> None:
-    desk.topic(queue_count=2)
-    desk.topic(name="paid")
-    hand_over_parts(desk, ("orders", [b"1", b"2", b"3"]), ("paid", [b"4", b"5"]))
-    hand_over_parts(desk, ("paid", [b"6"]), ("orders", [b"7"]), sequence=1)
-    assert desk.state.stages.all()["a"].topics == {"orders", "paid"}
-    finish(desk, ("a", 2))
-    assert [bodies(desk, desk.queue(at)) for at in (0, 1)] == [[b"1", b"3"], [b"2", b"7"]]
-    assert bodies(desk, desk.queue(topic="paid")) == [b"4", b"5", b"6"]
+def test_one_call_takes_rows_of_several_topics_and_each_keeps_its_order(core: CoreHarness) -> None:
+    core.topic(queue_count=2)
+    core.topic(name="paid")
+    hand_over_parts(core, ("orders", [b"1", b"2", b"3"]), ("paid", [b"4", b"5"]))
+    hand_over_parts(core, ("paid", [b"6"]), ("orders", [b"7"]), sequence=1)
+    assert core.state.stages.all()["a"].topics == {"orders", "paid"}
+    finish(core, ("a", 2))
+    assert [bodies(core, core.queue(at)) for at in (0, 1)] == [[b"1", b"3"], [b"2", b"7"]]
+    assert bodies(core, core.queue(topic="paid")) == [b"4", b"5", b"6"]
 
 
-def test_a_batch_of_several_topics_may_be_published_at_once(desk: Desk) -> None:
-    desk.topic()
-    desk.topic(name="late", topic_type=TopicType.DELAY)
-    desk.topic(name="paid", topic_type=TopicType.FIFO)
+def test_a_batch_of_several_topics_may_be_published_at_once(core: CoreHarness) -> None:
+    core.topic()
+    core.topic(name="late", topic_type=TopicType.DELAY)
+    core.topic(name="paid", topic_type=TopicType.FIFO)
     due = pa.array([None, 9_000_000, None], pa.timestamp("us", tz="UTC"))
     groups = pa.array([None, None, "g"], pa.string())
     rows = pa.record_batch({"body": [b"1", b"2", b"3"], "deliveryTimestamp": due, "messageGroup": groups})
     parts = [TopicPart(name, 1) for name in ("orders", "late", "paid")]
-    desk.run(lambda draft: desk.sender.publish(draft, Published("", rows, "c", parts=parts), desk.now_ms))
-    assert bodies(desk) == [b"1"]
-    assert bodies(desk, desk.queue(topic="paid")) == [b"3"]
-    assert len(desk.state.delayed) == 1
+    core.run(lambda draft: core.sender.publish(draft, Published("", rows, "c", parts=parts), core.now_ms))
+    assert bodies(core) == [b"1"]
+    assert bodies(core, core.queue(topic="paid")) == [b"3"]
+    assert len(core.state.delayed) == 1
 
 
 TOPICS = {"orders": (3, TopicType.NORMAL), "paid": (1, TopicType.FIFO), "sent": (2, TopicType.FIFO)}
@@ -75,13 +77,11 @@ PARTS = st.lists(
 
 
 @given(st.lists(PARTS, min_size=1, max_size=5))
-def test_a_call_of_several_topics_ends_up_like_one_call_for_each(
-    new_desk: Callable[[], Desk], calls: list[list[tuple[str, list[bytes]]]]
-) -> None:
-    together, apart = new_desk(), new_desk()
-    for desk in (together, apart):
+def test_a_call_of_several_topics_ends_up_like_one_call_for_each(calls: list[list[tuple[str, list[bytes]]]]) -> None:
+    together, apart = CoreHarness(), CoreHarness()
+    for core in (together, apart):
         for name, (queue_count, topic_type) in TOPICS.items():
-            desk.topic(queue_count, topic_type, name)
+            core.topic(queue_count, topic_type, name)
     sequence = 0
     for place, parts in enumerate(calls):
         groups = pa.array([None if topic == "orders" else "g" for topic, own in parts for _ in own], pa.string())
@@ -126,27 +126,31 @@ def test_a_call_of_several_topics_ends_up_like_one_call_for_each(
     ],
 )
 def test_every_topic_of_a_call_is_checked_and_one_fault_refuses_all_of_it(
-    desk: Desk, parts: list[tuple[str, list[bytes]]], columns: dict[str, Any], error: type[BrokerError], sentence: str
+    core: CoreHarness,
+    parts: list[tuple[str, list[bytes]]],
+    columns: dict[str, Any],
+    error: type[BrokerError],
+    sentence: str,
 ) -> None:
     for name in ("orders", "paid"):
-        desk.topic(name=name)
-    desk.topic(name="fifo", topic_type=TopicType.FIFO)
-    desk.run(lambda draft: put_topic(draft, TopicConfig("closed", 1, 1, perm=PERM_READ)))
+        core.topic(name=name)
+    core.topic(name="fifo", topic_type=TopicType.FIFO)
+    core.run(lambda draft: put_topic(draft, TopicConfig("closed", 1, 1, perm=PERM_READ)))
     with pytest.raises(error, match=sentence):
-        hand_over_parts(desk, *parts, **columns)
-    assert not desk.state.stages.all()
+        hand_over_parts(core, *parts, **columns)
+    assert not core.state.stages.all()
 
 
-def test_a_topic_of_a_call_that_is_gone_loses_its_rows_alone(desk: Desk) -> None:
+def test_a_topic_of_a_call_that_is_gone_loses_its_rows_alone(core: CoreHarness) -> None:
     for name in ("orders", "paid", "sent"):
-        desk.topic(name=name)
-    hand_over_parts(desk, ("orders", [b"1"]), ("paid", [b"2", b"3"]), ("sent", [b"4"]))
-    draft = Draft(desk.state)
+        core.topic(name=name)
+    hand_over_parts(core, ("orders", [b"1"]), ("paid", [b"2", b"3"]), ("sent", [b"4"]))
+    draft = Draft(core.state)
     delete_topic(draft, "paid")
     draft.end_command()
     with pytest.raises(PreconditionFailed, match="topic paid, for which stage a holds messages, is gone"):
         commit(draft, BATCH, [CommittedStage("a", 1)])
-    desk.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 1)]))
-    desk.run(lambda draft: delete_topic(draft, "paid"))
-    assert store_call(desk) == 2
-    assert [bodies(desk, desk.queue(topic=name)) for name in ("orders", "sent")] == [[b"1"], [b"4"]]
+    core.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 1)]))
+    core.run(lambda draft: delete_topic(draft, "paid"))
+    assert store_call(core) == 2
+    assert [bodies(core, core.queue(topic=name)) for name in ("orders", "sent")] == [[b"1"], [b"4"]]

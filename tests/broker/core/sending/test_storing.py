@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 import pytest
 
@@ -12,20 +10,18 @@ from rmqpull_broker.core.model import BodyEncoding, Message, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, end_transaction
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 
 @pytest.fixture
-def mixed(desk: Desk) -> Desk:
+def mixed(core: CoreHarness) -> CoreHarness:
     """A broker with a topic of four queues that takes messages of every type."""
-    desk.state.properties = BrokerProperties(enable_mixed_message_type=True)
-    desk.topic(queue_count=4, topic_type=TopicType.MIXED)
-    return desk
+    core.state.properties = BrokerProperties(enable_mixed_message_type=True)
+    core.topic(queue_count=4, topic_type=TopicType.MIXED)
+    return core
 
 
-def test_a_message_goes_by_its_group_in_a_topic_of_any_type(mixed: Desk) -> None:
+def test_a_message_goes_by_its_group_in_a_topic_of_any_type(mixed: CoreHarness) -> None:
     for number in range(2):
         mixed.send(Message(b"x", f"hello {number}", message_group="hello"))
         mixed.send(Message(b"x", f"any {number}"))
@@ -37,49 +33,49 @@ def test_a_message_goes_by_its_group_in_a_topic_of_any_type(mixed: Desk) -> None
     ]
 
 
-def test_messages_of_one_request_share_a_turn_whatever_is_between_them(mixed: Desk) -> None:
+def test_messages_of_one_request_share_a_turn_whatever_is_between_them(mixed: CoreHarness) -> None:
     mixed.send(Message(b"a", "1"), Message(b"b", "2", message_group="hello"), Message(b"c", "3"))
     assert [len(mixed.rows(mixed.queue(n))) for n in range(4)] == [2, 0, 0, 1]
 
 
-def test_a_delayed_message_waits_and_comes_to_the_queue_whose_turn_it_was(desk: Desk) -> None:
-    desk.topic(2, TopicType.DELAY)
+def test_a_delayed_message_waits_and_comes_to_the_queue_whose_turn_it_was(core: CoreHarness) -> None:
+    core.topic(2, TopicType.DELAY)
     message = Message(b"x", "ID", delivery_timestamp_ms=5_500)
-    ((queue, row),) = desk.run(lambda draft: desk.sender.send(draft, "orders", [message], 1_000))
+    ((queue, row),) = core.run(lambda draft: core.sender.send(draft, "orders", [message], 1_000))
     assert (queue.topic, row.queue_offset) == ("rmq_sys_wheel_timer", 0)
-    assert desk.rows(desk.queue(0)) == []
-    desk.run(lambda draft: deliver_due(draft, 5_000, "store"))
-    assert desk.rows(desk.queue(0))[0].message.delivery_timestamp_ms == 5_500
+    assert core.rows(core.queue(0)) == []
+    core.run(lambda draft: deliver_due(draft, 5_000, "store"))
+    assert core.rows(core.queue(0))[0].message.delivery_timestamp_ms == 5_500
 
 
-def test_a_half_message_waits_for_its_end(desk: Desk) -> None:
-    desk.topic(topic_type=TopicType.TRANSACTION)
+def test_a_half_message_waits_for_its_end(core: CoreHarness) -> None:
+    core.topic(topic_type=TopicType.TRANSACTION)
     half = Message(b"x", "ID", transactional=True, system_properties={"PGROUP": "orders"})
-    ((queue, row),) = desk.run(lambda draft: desk.sender.send(draft, "orders", [half], 1_000))
+    ((queue, row),) = core.run(lambda draft: core.sender.send(draft, "orders", [half], 1_000))
     assert (queue.topic, row.queue_offset) == ("RMQ_SYS_TRANS_HALF_TOPIC", 0)
     end = TransactionEnd("ID", "orders", Resolution.COMMIT)
-    desk.run(lambda draft: end_transaction(draft, end, 2_000, "store"))
-    assert [row.message.body for row in desk.rows(desk.queue())] == [b"x"]
+    core.run(lambda draft: end_transaction(draft, end, 2_000, "store"))
+    assert [row.message.body for row in core.rows(core.queue())] == [b"x"]
 
 
-def test_both_forms_are_refused_before_the_broker_is_in_service(desk: Desk) -> None:
-    desk.topic()
-    desk.state.properties = BrokerProperties(start_accept_send_request_time_stamp=1_001)
-    for send in (lambda: desk.send(Message(b"x", "1")), lambda: desk.fill([b"x"])):
+def test_both_forms_are_refused_before_the_broker_is_in_service(core: CoreHarness) -> None:
+    core.topic()
+    core.state.properties = BrokerProperties(start_accept_send_request_time_stamp=1_001)
+    for send in (lambda: core.send(Message(b"x", "1")), lambda: core.fill([b"x"])):
         with pytest.raises(BrokerError, match=r"^broker unable to service, until 1970-01-01 00:00:01,001$"):
             send()
-    desk.now_ms = 1_001
-    desk.send(Message(b"x", "1"))
+    core.now_ms = 1_001
+    core.send(Message(b"x", "1"))
 
 
-def test_both_forms_keep_within_the_stores_own_limit(desk: Desk) -> None:
-    desk.topic()
-    desk.state.properties = BrokerProperties(max_message_size=2)
-    for send in (lambda: desk.send(Message(b"abc", "1")), lambda: desk.fill([b"a", b"abc"])):
+def test_both_forms_keep_within_the_stores_own_limit(core: CoreHarness) -> None:
+    core.topic()
+    core.state.properties = BrokerProperties(max_message_size=2)
+    for send in (lambda: core.send(Message(b"abc", "1")), lambda: core.fill([b"a", b"abc"])):
         with pytest.raises(MessageBodyTooLarge, match="msg body length limit 2B"):
             send()
-    desk.send(Message(b"ab", "1"))
-    desk.fill([b"ab"])
+    core.send(Message(b"ab", "1"))
+    core.fill([b"ab"])
 
 
 # Each is "hello " ten times, packed by the library of that name.
@@ -92,13 +88,13 @@ PACKED = {
 
 
 @pytest.mark.parametrize("encoding", PACKED)
-def test_a_packed_body_passes_through_with_the_way_it_is_packed(desk: Desk, encoding: BodyEncoding) -> None:
-    desk.topic()
+def test_a_packed_body_passes_through_with_the_way_it_is_packed(core: CoreHarness, encoding: BodyEncoding) -> None:
+    core.topic()
     body = bytes.fromhex(PACKED[encoding])
-    desk.send(Message(body, "ID", body_encoding=encoding))
+    core.send(Message(body, "ID", body_encoding=encoding))
     batch = {"body": pa.array([body]), "bodyEncoding": pa.array([int(encoding)], pa.int32())}
-    desk.publish(pa.record_batch(batch))
-    assert [(row.message.body, row.message.body_encoding) for row in desk.rows(desk.queue())] == [(body, encoding)] * 2
+    core.publish(pa.record_batch(batch))
+    assert [(row.message.body, row.message.body_encoding) for row in core.rows(core.queue())] == [(body, encoding)] * 2
 
 
 @pytest.mark.parametrize(

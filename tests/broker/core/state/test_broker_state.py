@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from rmqpull_broker.core.admin.groups import ensure_group
@@ -27,17 +25,15 @@ from rmqpull_broker.core.state.facts import (
     WaitingEnded,
 )
 from rmqpull_broker.core.state.ports import MessageStore
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 
-def test_a_topic_is_found_by_its_name(desk: Desk) -> None:
-    topic = desk.topic(queue_count=2)
-    assert desk.state.topic("orders") == topic == TopicConfig("orders", 2, 2, TopicType.NORMAL, "id of orders")
-    assert desk.state.readable_queues(topic) == [desk.queue(0), desk.queue(1)]
+def test_a_topic_is_found_by_its_name(core: CoreHarness) -> None:
+    topic = core.topic(queue_count=2)
+    assert core.state.topic("orders") == topic == TopicConfig("orders", 2, 2, TopicType.NORMAL, "id of orders")
+    assert core.state.readable_queues(topic) == [core.queue(0), core.queue(1)]
     with pytest.raises(TopicNotFound, match=r"topic\[Orders\] not exist, apply first please!"):
-        desk.state.topic("Orders")
+        core.state.topic("Orders")
 
 
 @pytest.mark.parametrize(
@@ -50,20 +46,20 @@ def test_a_topic_is_found_by_its_name(desk: Desk) -> None:
         (MessageQueue("orders", "broker-b", 0), False),
     ],
 )
-def test_which_queues_there_are(desk: Desk, queue: MessageQueue, exists: bool) -> None:
-    topic = desk.topic(queue_count=2)
-    assert desk.state.is_readable(topic, queue) is exists
+def test_which_queues_there_are(core: CoreHarness, queue: MessageQueue, exists: bool) -> None:
+    topic = core.topic(queue_count=2)
+    assert core.state.is_readable(topic, queue) is exists
 
 
-def test_a_queue_never_written_begins_and_ends_at_0(desk: Desk) -> None:
-    assert desk.state.bounds(desk.queue()) == Bounds(0, 0)
+def test_a_queue_never_written_begins_and_ends_at_0(core: CoreHarness) -> None:
+    assert core.state.bounds(core.queue()) == Bounds(0, 0)
 
 
-def test_a_group_is_known_once_it_was_created(desk: Desk) -> None:
+def test_a_group_is_known_once_it_was_created(core: CoreHarness) -> None:
     with pytest.raises(ConsumerGroupNotFound, match="Group readers not exist!"):
-        desk.state.group("readers")
-    desk.run(lambda draft: ensure_group(draft, "readers"))
-    desk.state.group("readers")
+        core.state.group("readers")
+    core.run(lambda draft: ensure_group(draft, "readers"))
+    core.state.group("readers")
 
 
 class Bounded:
@@ -91,71 +87,71 @@ class Bounded:
 )
 @pytest.mark.proves("Messages that count as in memory")
 def test_the_offset_of_a_group_that_may_be_new_to_a_queue(
-    desk: Desk, bounds: Bounds, stored: int | None, answer: int | None
+    core: CoreHarness, bounds: Bounds, stored: int | None, answer: int | None
 ) -> None:
     store: MessageStore = Bounded(bounds)  # type: ignore[assignment]
     state = BrokerState(store, "broker-a")
     if stored is not None:
-        state.apply([OffsetsCommitted("readers", ((desk.queue(), stored),))])
+        state.apply([OffsetsCommitted("readers", ((core.queue(), stored),))])
     if answer is None:
         with pytest.raises(OffsetNotFound, match="Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"):
-            state.consumer_offset("readers", desk.queue())
+            state.consumer_offset("readers", core.queue())
     else:
-        assert state.consumer_offset("readers", desk.queue()) == answer
+        assert state.consumer_offset("readers", core.queue()) == answer
 
 
-def test_progress_is_overwritten_whatever_it_was(desk: Desk) -> None:
+def test_progress_is_overwritten_whatever_it_was(core: CoreHarness) -> None:
     for offset in (7, 3, 1_000, 0):
-        desk.state.apply([OffsetsCommitted("readers", ((desk.queue(), offset),))])
-        assert desk.state.consumer_offset("readers", desk.queue()) == offset
+        core.state.apply([OffsetsCommitted("readers", ((core.queue(), offset),))])
+        assert core.state.consumer_offset("readers", core.queue()) == offset
 
 
-def test_progress_belongs_to_one_group_and_one_queue(desk: Desk) -> None:
-    desk.state.apply([OffsetsCommitted("readers", ((desk.queue(0), 7), (desk.queue(1), 8)))])
-    assert desk.state.consumer_offset("readers", desk.queue(1)) == 8
-    for group, queue in (("others", desk.queue(0)), ("readers", desk.queue(0, "invoices"))):
+def test_progress_belongs_to_one_group_and_one_queue(core: CoreHarness) -> None:
+    core.state.apply([OffsetsCommitted("readers", ((core.queue(0), 7), (core.queue(1), 8)))])
+    assert core.state.consumer_offset("readers", core.queue(1)) == 8
+    for group, queue in (("others", core.queue(0)), ("readers", core.queue(0, "invoices"))):
         with pytest.raises(OffsetNotFound):
-            desk.state.consumer_offset(group, queue)
+            core.state.consumer_offset(group, queue)
 
 
 def lost(batch_id: int, *ranges: LostRange, query_id: str = "q") -> RowsLost:
     return RowsLost(query_id, batch_id, ranges)
 
 
-def test_a_repeated_report_of_lost_rows_counts_once(desk: Desk) -> None:
-    first, second = LostRange(desk.queue(0), 0, 5), LostRange(desk.queue(1), 2, 3)
+def test_a_repeated_report_of_lost_rows_counts_once(core: CoreHarness) -> None:
+    first, second = LostRange(core.queue(0), 0, 5), LostRange(core.queue(1), 2, 3)
     for report in (lost(1, first, second), lost(1, first), lost(1, second, first)):
-        desk.state.apply([report])
-    assert desk.state.rows_lost("q") == {desk.queue(0): 5, desk.queue(1): 1}
+        core.state.apply([report])
+    assert core.state.rows_lost("q") == {core.queue(0): 5, core.queue(1): 1}
 
 
-def test_lost_rows_of_other_batches_add_up_and_those_of_other_queries_do_not(desk: Desk) -> None:
-    gone = LostRange(desk.queue(), 0, 5)
-    desk.state.apply(
-        [lost(1, gone), lost(2, gone), lost(2, LostRange(desk.queue(), 8, 9)), lost(1, gone, query_id="r")]
+def test_lost_rows_of_other_batches_add_up_and_those_of_other_queries_do_not(core: CoreHarness) -> None:
+    gone = LostRange(core.queue(), 0, 5)
+    core.state.apply(
+        [lost(1, gone), lost(2, gone), lost(2, LostRange(core.queue(), 8, 9)), lost(1, gone, query_id="r")]
     )
-    assert desk.state.rows_lost("q") == {desk.queue(): 11}
-    assert desk.state.rows_lost("r") == {desk.queue(): 5}
-    assert desk.state.rows_lost("unknown") == {}
+    assert core.state.rows_lost("q") == {core.queue(): 11}
+    assert core.state.rows_lost("r") == {core.queue(): 5}
+    assert core.state.rows_lost("unknown") == {}
 
 
-def test_the_oldest_reports_are_forgotten_first(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_reports_are_forgotten_first(core: CoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_state, "LOST_RANGES_MAX", 2)
     for batch_id, until_offset in enumerate((1, 10, 100)):
-        desk.state.apply([lost(batch_id, LostRange(desk.queue(), 0, until_offset))])
-    assert desk.state.rows_lost("q") == {desk.queue(): 110}
+        core.state.apply([lost(batch_id, LostRange(core.queue(), 0, until_offset))])
+    assert core.state.rows_lost("q") == {core.queue(): 110}
 
 
 @pytest.mark.proves("A reset that no pull has received yet")
-def test_the_facts_of_a_state_give_the_same_state(desk: Desk) -> None:
-    desk.topic(queue_count=2)
-    desk.run(lambda draft: ensure_group(draft, "readers"))
-    desk.send(Message(b"x", "ID"))
-    queue = desk.queue()
+def test_the_facts_of_a_state_give_the_same_state(core: CoreHarness) -> None:
+    core.topic(queue_count=2)
+    core.run(lambda draft: ensure_group(draft, "readers"))
+    core.send(Message(b"x", "ID"))
+    queue = core.queue()
     half = MessageQueue("RMQ_SYS_TRANS_HALF_TOPIC", "broker-a", 0)
     timer = MessageQueue("rmq_sys_wheel_timer", "broker-a", 0)
     delayed = Message(b"x", "later", system_properties={"TIMER_OUT_MS": "5000"})
-    desk.state.apply(
+    core.state.apply(
         [
             OffsetsCommitted("readers", ((queue, 1),)),
             OffsetsReset("readers", ((queue._replace(queue_id=1), 3),)),
@@ -168,22 +164,22 @@ def test_the_facts_of_a_state_give_the_same_state(desk: Desk) -> None:
             WaitingEnded(timer, (0,)),
         ]
     )
-    again = BrokerState(desk.state.store, ["broker-a"])
-    again.apply(desk.state.to_facts())
+    again = BrokerState(core.state.store, ["broker-a"])
+    again.apply(core.state.to_facts())
 
     for known in ("topics", "groups", "consumer_offsets", "resets"):
-        assert getattr(again, known) == getattr(desk.state, known)
-    assert again.rows_lost("q") == desk.state.rows_lost("q")
-    for waiting, expected in ((again.delayed, desk.state.delayed), (again.halves, desk.state.halves)):
+        assert getattr(again, known) == getattr(core.state, known)
+    assert again.rows_lost("q") == core.state.rows_lost("q")
+    for waiting, expected in ((again.delayed, core.state.delayed), (again.halves, core.state.halves)):
         assert list(waiting) == list(expected) != []
-    assert again.delayed.find(timer, 5_000, "later") == desk.state.delayed.find(timer, 5_000, "later") != []
+    assert again.delayed.find(timer, 5_000, "later") == core.state.delayed.find(timer, 5_000, "later") != []
 
 
 @pytest.mark.parametrize("kept", [OffsetsReset, StillReset])
 def test_a_broker_that_tells_no_resets_any_more_takes_commits_again(
-    desk: Desk, kept: type[OffsetsReset | StillReset]
+    core: CoreHarness, kept: type[OffsetsReset | StillReset]
 ) -> None:
-    state = BrokerState(desk.state.store, ["broker-a"], BrokerProperties(use_server_side_reset_offset=False))
+    state = BrokerState(core.state.store, ["broker-a"], BrokerProperties(use_server_side_reset_offset=False))
     state.apply([TopicPut(TopicConfig("orders", 1, 1)), GroupPut(GroupConfig("readers"))])
-    state.apply([kept("readers", ((desk.queue(), 3),))])
-    assert update_offset(Draft(state), "readers", desk.queue(), 4)
+    state.apply([kept("readers", ((core.queue(), 3),))])
+    assert update_offset(Draft(state), "readers", core.queue(), 4)

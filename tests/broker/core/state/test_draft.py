@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,24 +22,22 @@ from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, Stored
 from rmqpull_broker.core.pulling.consumer_offsets import commit_offsets, report_lost, reset_offsets, update_offset
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import GroupPut, LostRange, OffsetsCommitted, RowsLost, RowsStored, TopicPut
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 ORDERS = TopicConfig("orders", 2, 2, TopicType.NORMAL, "first")
 
 
 @pytest.fixture
-def draft(desk: Desk) -> Draft:
-    return Draft(desk.state)
+def draft(core: CoreHarness) -> Draft:
+    return Draft(core.state)
 
 
 @pytest.fixture
-def orders(desk: Desk, draft: Draft) -> Draft:
+def orders(core: CoreHarness, draft: Draft) -> Draft:
     """A draft over a state with the topic ``orders`` and the group ``readers``."""
-    desk.topic(queue_count=2)
-    desk.run(lambda draft: ensure_group(draft, "readers"))
+    core.topic(queue_count=2)
+    core.run(lambda draft: ensure_group(draft, "readers"))
     return draft
 
 
@@ -61,12 +58,12 @@ def test_a_command_sees_what_earlier_commands_drafted(draft: Draft) -> None:
     assert [len(facts) for facts in draft.fact_batches] == [2, 2]
 
 
-def test_the_state_sees_nothing_of_a_draft(desk: Desk, draft: Draft) -> None:
+def test_the_state_sees_nothing_of_a_draft(core: CoreHarness, draft: Draft) -> None:
     create_topic(draft, ORDERS)
     ensure_group(draft, "readers")
     draft.add(rows(0, 2))
     draft.end_command()
-    assert (desk.state.topics, desk.state.groups, desk.state.bounds(QUEUE).max_offset) == ({}, {}, 0)
+    assert (core.state.topics, core.state.groups, core.state.bounds(QUEUE).max_offset) == ({}, {}, 0)
 
 
 def test_a_dropped_command_leaves_nothing(draft: Draft) -> None:
@@ -92,10 +89,10 @@ def test_a_dropped_command_leaves_its_predecessors_alone(draft: Draft) -> None:
     assert draft.fact_batches == [[rows(0, 2)]]
 
 
-def test_offsets_go_on_where_the_state_ends(desk: Desk) -> None:
-    desk.topic()
-    desk.send(Message(b"x", "1"), Message(b"x", "2"))
-    assert Draft(desk.state).next_offset(QUEUE) == 2
+def test_offsets_go_on_where_the_state_ends(core: CoreHarness) -> None:
+    core.topic()
+    core.send(Message(b"x", "1"), Message(b"x", "2"))
+    assert Draft(core.state).next_offset(QUEUE) == 2
 
 
 def test_a_command_that_changes_nothing_is_no_group(orders: Draft) -> None:
@@ -108,24 +105,24 @@ def test_a_command_that_changes_nothing_is_no_group(orders: Draft) -> None:
     assert orders.fact_batches == []
 
 
-def test_a_topic_is_created_once(desk: Desk, draft: Draft) -> None:
+def test_a_topic_is_created_once(core: CoreHarness, draft: Draft) -> None:
     again = TopicConfig("orders", 2, 2, TopicType.NORMAL, "second")
     for topic in (ORDERS, again):
         create_topic(draft, topic)
         draft.end_command()
     assert draft.fact_batches == [[TopicPut(ORDERS)]]
-    desk.run(lambda later: create_topic(later, ORDERS))
-    desk.run(lambda later: create_topic(later, again))
-    assert desk.state.topic("orders").creation_id == "first"
+    core.run(lambda later: create_topic(later, ORDERS))
+    core.run(lambda later: create_topic(later, again))
+    assert core.state.topic("orders").creation_id == "first"
 
 
 @pytest.mark.parametrize("shape", [(3, TopicType.NORMAL), (2, TopicType.FIFO)])
-def test_a_topic_that_exists_in_another_shape_is_refused(desk: Desk, shape: tuple[int, TopicType]) -> None:
-    desk.run(lambda draft: create_topic(draft, ORDERS))
+def test_a_topic_that_exists_in_another_shape_is_refused(core: CoreHarness, shape: tuple[int, TopicType]) -> None:
+    core.run(lambda draft: create_topic(draft, ORDERS))
     with pytest.raises(
         BadRequest, match=r"orders exists with 2 queues of type NORMAL, asked for were \d queues of type"
     ):
-        desk.run(lambda draft: create_topic(draft, TopicConfig("orders", shape[0], *shape, "second")))
+        core.run(lambda draft: create_topic(draft, TopicConfig("orders", shape[0], *shape, "second")))
 
 
 @pytest.mark.parametrize(
@@ -150,12 +147,12 @@ def test_one_consumer_offset_is_taken_as_it_is(orders: Draft, queue_id: int, off
     assert orders.fact_batches == [[OffsetsCommitted("readers", ((queue, offset),))]]
 
 
-def test_minus_1_reads_as_not_found(desk: Desk) -> None:
-    desk.topic()
-    desk.run(lambda draft: ensure_group(draft, "readers"))
-    desk.run(lambda draft: update_offset(draft, "readers", QUEUE, -1))
+def test_minus_1_reads_as_not_found(core: CoreHarness) -> None:
+    core.topic()
+    core.run(lambda draft: ensure_group(draft, "readers"))
+    core.run(lambda draft: update_offset(draft, "readers", QUEUE, -1))
     with pytest.raises(OffsetNotFound):
-        desk.state.consumer_offset("readers", QUEUE)
+        core.state.consumer_offset("readers", QUEUE)
 
 
 def test_many_consumer_offsets_create_their_group(orders: Draft) -> None:
@@ -203,16 +200,16 @@ def test_a_refused_command_keeps_nothing(orders: Draft, command: Callable[[Draft
     assert orders.fact_batches == []
 
 
-def test_a_reset_of_a_draft_goes_with_its_group(desk: Desk) -> None:
-    desk.topic()
-    draft = Draft(desk.state)
+def test_a_reset_of_a_draft_goes_with_its_group(core: CoreHarness) -> None:
+    core.topic()
+    draft = Draft(core.state)
     commands: list[Callable[[Draft], object]] = [
         lambda draft: put_group(draft, GroupConfig("readers")),
-        lambda draft: reset_offsets(draft, "readers", [(desk.queue(), 0)]),
+        lambda draft: reset_offsets(draft, "readers", [(core.queue(), 0)]),
         lambda draft: delete_group(draft, "readers"),
         lambda draft: put_group(draft, GroupConfig("readers")),
     ]
     for command in commands:
         command(draft)
         draft.end_command()
-    assert update_offset(draft, "readers", desk.queue(), 1)
+    assert update_offset(draft, "readers", core.queue(), 1)

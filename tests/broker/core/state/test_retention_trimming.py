@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +15,7 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import TopicDeleted
 from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage
 from rmqpull_broker.core.state.retention import Trimming, trim
-
-if TYPE_CHECKING:
-    from tests.broker.core.conftest import Desk
+from tests.harness.core import CoreHarness
 
 HOUR_MS = 3_600_000
 TIMER = MessageQueue("rmq_sys_wheel_timer", "broker-a", 0)
@@ -37,28 +34,28 @@ HALF_MESSAGE = Message(
 
 
 @pytest.fixture
-def later(desk: Desk) -> Desk:
-    desk.topic(topic_type=TopicType.DELAY, name="later")
-    desk.topic(topic_type=TopicType.TRANSACTION, name="payments")
-    return desk
+def later(core: CoreHarness) -> CoreHarness:
+    core.topic(topic_type=TopicType.DELAY, name="later")
+    core.topic(topic_type=TopicType.TRANSACTION, name="payments")
+    return core
 
 
-def let_go(desk: Desk, now_ms: int, *queues: MessageQueue) -> int:
+def let_go(core: CoreHarness, now_ms: int, *queues: MessageQueue) -> int:
     """Lets everything go that these queues hold, and says in how many commands."""
-    passing, steps = Trimming(desk.state, [(queue, desk.state.bounds(queue).max_offset) for queue in queues]), 0
+    passing, steps = Trimming(core.state, [(queue, core.state.bounds(queue).max_offset) for queue in queues]), 0
     while not passing.is_done:
-        desk.run(lambda draft: passing.step(draft, now_ms))
+        core.run(lambda draft: passing.step(draft, now_ms))
         steps += 1
     return steps
 
 
-def deliver(desk: Desk, now_ms: int) -> list[StoredMessage]:
-    desk.run(lambda draft: deliver_due(draft, now_ms, "store"))
-    return desk.rows(desk.queue(topic="later"))
+def deliver(core: CoreHarness, now_ms: int) -> list[StoredMessage]:
+    core.run(lambda draft: deliver_due(draft, now_ms, "store"))
+    return core.rows(core.queue(topic="later"))
 
 
-def waiting(desk: Desk) -> list[PendingMessage | DelayedMessage]:
-    return [*desk.state.delayed, *desk.state.halves]
+def waiting(core: CoreHarness) -> list[PendingMessage | DelayedMessage]:
+    return [*core.state.delayed, *core.state.halves]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +66,7 @@ def waiting(desk: Desk) -> list[PendingMessage | DelayedMessage]:
     ],
 )
 def test_a_delayed_message_comes_at_its_time_although_its_segment_has_gone(
-    later: Desk, message: Message, queue: MessageQueue
+    later: CoreHarness, message: Message, queue: MessageQueue
 ) -> None:
     (sent,) = later.send(message, topic="later")
     (before,) = waiting(later)
@@ -85,7 +82,7 @@ def test_a_delayed_message_comes_at_its_time_although_its_segment_has_gone(
     assert len(deliver(later, 1 << 50)) == 1
 
 
-def test_it_is_stored_again_as_often_as_it_takes(later: Desk) -> None:
+def test_it_is_stored_again_as_often_as_it_takes(later: CoreHarness) -> None:
     later.send(due_in(24 * HOUR_MS), topic="later")
     for hour in range(1, 24):
         let_go(later, hour * HOUR_MS, TIMER)
@@ -93,7 +90,7 @@ def test_it_is_stored_again_as_often_as_it_takes(later: Desk) -> None:
     assert len(deliver(later, 25 * HOUR_MS)) == 1
 
 
-def test_only_what_waits_is_stored_again(later: Desk) -> None:
+def test_only_what_waits_is_stored_again(later: CoreHarness) -> None:
     later.send(*(due_in(1_000 * n, b"%d" % n, f"ID{n}") for n in range(1, 6)), topic="later")
     deliver(later, 2_000)
     handle = make_recall_handle("later", TIMER, later.rows(TIMER)[3].message)
@@ -104,7 +101,7 @@ def test_only_what_waits_is_stored_again(later: Desk) -> None:
     assert [row.message.body for row in deliver(later, HOUR_MS)] == [b"1", b"2", b"3", b"5"]
 
 
-def test_a_message_that_was_stored_again_can_be_recalled(later: Desk) -> None:
+def test_a_message_that_was_stored_again_can_be_recalled(later: CoreHarness) -> None:
     (sent,) = later.send(due_in(2 * HOUR_MS), topic="later")
     let_go(later, HOUR_MS, TIMER)
     handle = make_recall_handle("later", TIMER, sent.message)
@@ -113,7 +110,7 @@ def test_a_message_that_was_stored_again_can_be_recalled(later: Desk) -> None:
     assert deliver(later, 3 * HOUR_MS) == []
 
 
-def test_a_half_message_can_be_ended_although_its_segment_has_gone(later: Desk) -> None:
+def test_a_half_message_can_be_ended_although_its_segment_has_gone(later: CoreHarness) -> None:
     later.state.properties = BrokerProperties(file_reserved_time=1, transaction_time_out=2 * HOUR_MS)
     later.send(HALF_MESSAGE, topic="payments")
     (before,) = waiting(later)
@@ -125,7 +122,7 @@ def test_a_half_message_can_be_ended_although_its_segment_has_gone(later: Desk) 
     assert waiting(later) == []
 
 
-def test_a_half_message_ends_by_its_checks_however_often_it_was_stored_again(later: Desk) -> None:
+def test_a_half_message_ends_by_its_checks_however_often_it_was_stored_again(later: CoreHarness) -> None:
     """Its time of the next check stays, and its number of checks: retention does not prolong its life."""
     later.state.properties = BrokerProperties(transaction_check_max=2, transaction_time_out=10_000)
     later.send(HALF_MESSAGE, topic="payments")
@@ -138,7 +135,7 @@ def test_a_half_message_ends_by_its_checks_however_often_it_was_stored_again(lat
     assert waiting(later) == []
 
 
-def test_a_half_message_older_than_the_reserved_time_is_given_up_at_its_check(later: Desk) -> None:
+def test_a_half_message_older_than_the_reserved_time_is_given_up_at_its_check(later: CoreHarness) -> None:
     later.state.properties = BrokerProperties(file_reserved_time=1, transaction_time_out=2 * HOUR_MS)
     later.send(HALF_MESSAGE, topic="payments")
     let_go(later, 61 * 60_000, HALF)
@@ -148,7 +145,7 @@ def test_a_half_message_older_than_the_reserved_time_is_given_up_at_its_check(la
 
 @pytest.mark.parametrize(("limit", "steps"), [(("PUT_AGAIN_MAX", 2), 3), (("PUT_AGAIN_BYTES_MAX", 1), 5)])
 def test_many_messages_take_several_commands(
-    later: Desk, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, int], steps: int
+    later: CoreHarness, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, int], steps: int
 ) -> None:
     monkeypatch.setattr(retention, *limit)
     later.send(*(due_in(HOUR_MS * n, b"%d" % n) for n in range(1, 6)), topic="later")
@@ -156,7 +153,9 @@ def test_many_messages_take_several_commands(
     assert [row.message.body for row in deliver(later, 9 * HOUR_MS)] == [b"1", b"2", b"3", b"4", b"5"]
 
 
-def test_what_is_settled_between_two_commands_is_not_stored_again(later: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_settled_between_two_commands_is_not_stored_again(
+    later: CoreHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 1)
     later.send(due_in(5_000, b"1"), due_in(3_000, b"2"), due_in(1_000, b"3"), topic="later")
     passing = Trimming(later.state, [(TIMER, 3)])
@@ -175,20 +174,22 @@ def test_what_is_settled_between_two_commands_is_not_stored_again(later: Desk, m
     assert [row.message.body for row in deliver(later, 9_000)] == [b"3", b"2", b"1"]
 
 
-def test_store_times_never_fall(later: Desk) -> None:
+def test_store_times_never_fall(later: CoreHarness) -> None:
     later.send(due_in(HOUR_MS), topic="later")
     let_go(later, 500, TIMER)
     assert [row.store_timestamp_ms for row in later.rows(TIMER)] == [1_000]
 
 
-def test_a_queue_that_began_anew_is_not_cut(desk: Desk) -> None:
-    desk.topic()
-    desk.send(Message(b"x", "ID"))
-    desk.run(lambda draft: trim(draft, [(desk.queue(), 2)]))
-    assert desk.state.bounds(desk.queue()) == Bounds(0, 1)
+def test_a_queue_that_began_anew_is_not_cut(core: CoreHarness) -> None:
+    core.topic()
+    core.send(Message(b"x", "ID"))
+    core.run(lambda draft: trim(draft, [(core.queue(), 2)]))
+    assert core.state.bounds(core.queue()) == Bounds(0, 1)
 
 
-def test_a_queue_that_begins_anew_between_two_commands_is_not_cut(later: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_that_begins_anew_between_two_commands_is_not_cut(
+    later: CoreHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 1)
     orders = later.queue()
     later.topic()

@@ -54,7 +54,7 @@ class FakeStorage(MemoryStorage):
         self.is_closed = True
 
 
-class Desk:
+class Harness:
     """A group commit with everything around it."""
 
     def __init__(self) -> None:
@@ -97,14 +97,14 @@ class Desk:
         ]
 
 
-def with_desk(story: Callable[[Desk], Awaitable[None]]) -> None:
+def run_with_harness(story: Callable[[Harness], Awaitable[None]]) -> None:
     """Plays a story and closes the group commit after it."""
 
     async def play() -> None:
-        desk = Desk()
-        await story(desk)
-        await desk.group_commit.close()
-        assert desk.log.is_closed
+        harness = Harness()
+        await story(harness)
+        await harness.group_commit.close()
+        assert harness.log.is_closed
 
     asyncio.run(play())
 
@@ -115,98 +115,98 @@ def refuse(draft: Draft) -> None:
 
 
 def test_commands_that_arrive_during_an_append_are_kept_with_one_append() -> None:
-    async def story(desk: Desk) -> None:
-        sends = await desk.send_while_the_log_is_busy(b"1", b"2", b"3", b"4")
-        desk.log.gate.set()
+    async def story(harness: Harness) -> None:
+        sends = await harness.send_while_the_log_is_busy(b"1", b"2", b"3", b"4")
+        harness.log.gate.set()
         assert await asyncio.gather(*sends) == [0, 1, 2, 3]
-        assert desk.bodies == [[b"1"], [b"2", b"3", b"4"]]
+        assert harness.bodies == [[b"1"], [b"2", b"3", b"4"]]
 
-    with_desk(story)
+    run_with_harness(story)
 
 
 def test_nothing_is_visible_before_it_is_kept() -> None:
-    async def story(desk: Desk) -> None:
-        (send,) = await desk.send_while_the_log_is_busy(b"1")
-        assert (desk.state.bounds(QUEUE), desk.kept, send.done()) == ((0, 0), [], False)
-        desk.log.gate.set()
+    async def story(harness: Harness) -> None:
+        (send,) = await harness.send_while_the_log_is_busy(b"1")
+        assert (harness.state.bounds(QUEUE), harness.kept, send.done()) == ((0, 0), [], False)
+        harness.log.gate.set()
         await send
-        assert desk.state.bounds(QUEUE) == (0, 1)
-        assert len(desk.kept) == 1
+        assert harness.state.bounds(QUEUE) == (0, 1)
+        assert len(harness.kept) == 1
 
-    with_desk(story)
+    run_with_harness(story)
 
 
 def test_a_failing_log_fails_exactly_its_commands_and_spends_no_offset() -> None:
-    async def story(desk: Desk) -> None:
-        first, second, third = await desk.send_while_the_log_is_busy(b"1", b"2", b"3")
-        desk.log.failures = [OSError("disk full")]
-        desk.log.gate.set()
+    async def story(harness: Harness) -> None:
+        first, second, third = await harness.send_while_the_log_is_busy(b"1", b"2", b"3")
+        harness.log.failures = [OSError("disk full")]
+        harness.log.gate.set()
         with pytest.raises(ServiceNotAvailable, match="disk full"):
             await first
         assert [await second, await third] == [0, 1]
-        assert desk.bodies == [[b"2", b"3"]]
-        assert desk.state.bounds(QUEUE) == (0, 2)
+        assert harness.bodies == [[b"2", b"3"]]
+        assert harness.state.bounds(QUEUE) == (0, 2)
 
-    with_desk(story)
+    run_with_harness(story)
 
 
 def test_a_mistake_in_the_log_leaves_nobody_waiting_and_the_writer_at_work() -> None:
-    async def story(desk: Desk) -> None:
-        desk.log.failures = [ZeroDivisionError("a mistake of ours")]
+    async def story(harness: Harness) -> None:
+        harness.log.failures = [ZeroDivisionError("a mistake of ours")]
         with pytest.raises(ZeroDivisionError):
-            await desk.send(b"1")
-        assert await desk.send(b"2") == 0
+            await harness.send(b"1")
+        assert await harness.send(b"2") == 0
 
-    with_desk(story)
+    run_with_harness(story)
 
 
 def test_a_refused_command_fails_alone_and_leaves_nothing_behind() -> None:
-    async def story(desk: Desk) -> None:
-        first, second = await desk.send_while_the_log_is_busy(b"1", b"2")
-        refused = asyncio.ensure_future(desk.group_commit.execute(refuse))
-        third = desk.send(b"3")
-        desk.log.gate.set()
+    async def story(harness: Harness) -> None:
+        first, second = await harness.send_while_the_log_is_busy(b"1", b"2")
+        refused = asyncio.ensure_future(harness.group_commit.execute(refuse))
+        third = harness.send(b"3")
+        harness.log.gate.set()
         with pytest.raises(ConsumerGroupNotFound):
             await refused
         assert [await first, await second, await third] == [0, 1, 2]
-        assert "half" not in desk.state.topics
+        assert "half" not in harness.state.topics
 
-    with_desk(story)
+    run_with_harness(story)
 
 
 def test_a_command_without_facts_needs_no_append() -> None:
-    async def story(desk: Desk) -> None:
-        assert await desk.group_commit.execute(lambda draft: "answer") == "answer"
-        assert desk.log.appends == []
+    async def story(harness: Harness) -> None:
+        assert await harness.group_commit.execute(lambda draft: "answer") == "answer"
+        assert harness.log.appends == []
 
-    with_desk(story)
+    run_with_harness(story)
 
 
 def test_a_caller_that_went_away_holds_up_nobody() -> None:
-    async def story(desk: Desk) -> None:
-        first, second, third = await desk.send_while_the_log_is_busy(b"1", b"2", b"3")
+    async def story(harness: Harness) -> None:
+        first, second, third = await harness.send_while_the_log_is_busy(b"1", b"2", b"3")
         first.cancel()
         second.cancel()
         await asyncio.wait([first, second])
-        desk.log.gate.set()
+        harness.log.gate.set()
         # Whether a cancelled write is kept is open; that the offsets fit what is kept is not.
         offset = await third
-        assert [body for kept_together in desk.bodies for body in kept_together][offset] == b"3"
-        assert desk.state.bounds(QUEUE) == (0, offset + 1)
+        assert [body for kept_together in harness.bodies for body in kept_together][offset] == b"3"
+        assert harness.state.bounds(QUEUE) == (0, offset + 1)
 
-    with_desk(story)
+    run_with_harness(story)
 
 
 def test_a_caller_that_went_away_before_a_failure_is_no_trouble() -> None:
-    async def story(desk: Desk) -> None:
-        first, second = await desk.send_while_the_log_is_busy(b"1", b"2")
+    async def story(harness: Harness) -> None:
+        first, second = await harness.send_while_the_log_is_busy(b"1", b"2")
         first.cancel()
         await asyncio.wait([first])
-        desk.log.failures = [OSError("disk full")]
-        desk.log.gate.set()
+        harness.log.failures = [OSError("disk full")]
+        harness.log.gate.set()
         assert await second == 0
 
-    with_desk(story)
+    run_with_harness(story)
 
 
 @pytest.mark.parametrize(("limit", "value"), [("COMMANDS_WAITING_MAX", 2), ("BYTES_WAITING_MAX", 100)])
@@ -216,39 +216,39 @@ def test_too_much_waiting_is_refused_until_it_is_kept(monkeypatch: pytest.Monkey
     def command(_: Draft) -> int:
         return 0
 
-    async def story(desk: Desk) -> None:
-        sends: list[asyncio.Task[Any]] = list(await desk.send_while_the_log_is_busy(b"1"))
-        sends += [asyncio.ensure_future(desk.group_commit.execute(command, 51)) for _ in range(2)]
+    async def story(harness: Harness) -> None:
+        sends: list[asyncio.Task[Any]] = list(await harness.send_while_the_log_is_busy(b"1"))
+        sends += [asyncio.ensure_future(harness.group_commit.execute(command, 51)) for _ in range(2)]
         await settle()
         with pytest.raises(TooManyRequests):
-            await desk.group_commit.execute(command, 51)
-        desk.log.gate.set()
+            await harness.group_commit.execute(command, 51)
+        harness.log.gate.set()
         await asyncio.gather(*sends)
-        assert await desk.group_commit.execute(command, 51) == 0
+        assert await harness.group_commit.execute(command, 51) == 0
 
-    with_desk(story)
+    run_with_harness(story)
 
 
 def test_a_failed_write_no_longer_counts_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_commit, "BYTES_WAITING_MAX", 100)
 
-    async def story(desk: Desk) -> None:
+    async def story(harness: Harness) -> None:
         for error in (OSError("disk full"), ZeroDivisionError("a mistake of ours")):
-            desk.log.failures = [error]
+            harness.log.failures = [error]
             with pytest.raises((ServiceNotAvailable, ZeroDivisionError)):
-                await desk.group_commit.execute(lambda draft: ensure_group(draft, "g"), 101)
-        await desk.group_commit.execute(lambda draft: ensure_group(draft, "g"), 101)
+                await harness.group_commit.execute(lambda draft: ensure_group(draft, "g"), 101)
+        await harness.group_commit.execute(lambda draft: ensure_group(draft, "g"), 101)
 
-    with_desk(story)
+    run_with_harness(story)
 
 
 def test_closing_waits_for_what_was_taken_in() -> None:
-    async def story(desk: Desk) -> None:
-        sends = await desk.send_while_the_log_is_busy(b"1", b"2")
-        closing = asyncio.ensure_future(desk.group_commit.close())
-        desk.log.gate.set()
+    async def story(harness: Harness) -> None:
+        sends = await harness.send_while_the_log_is_busy(b"1", b"2")
+        closing = asyncio.ensure_future(harness.group_commit.close())
+        harness.log.gate.set()
         await closing
         assert await asyncio.gather(*sends) == [0, 1]
-        assert desk.bodies == [[b"1"], [b"2"]]
+        assert harness.bodies == [[b"1"], [b"2"]]
 
-    with_desk(story)
+    run_with_harness(story)

@@ -95,7 +95,7 @@ class BusyStorage(MemoryStorage):
         self.events.append("close")
 
 
-class Desk:
+class Harness:
     """A group commit over a busy storage."""
 
     def __init__(self, properties: BrokerProperties | None = None) -> None:
@@ -132,43 +132,43 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-def play(story: Callable[[Desk], Awaitable[None]], properties: BrokerProperties | None = None) -> Desk:
+def play(story: Callable[[Harness], Awaitable[None]], properties: BrokerProperties | None = None) -> Harness:
     """Plays a story and closes the group commit after it."""
 
-    async def whole() -> Desk:
-        desk = Desk(properties)
-        await story(desk)
-        await desk.group_commit.close()
-        return desk
+    async def whole() -> Harness:
+        harness = Harness(properties)
+        await story(harness)
+        await harness.group_commit.close()
+        return harness
 
     return asyncio.run(whole())
 
 
 def test_writes_go_on_beside_a_job_and_the_next_job_waits_for_it() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(harness: Harness) -> None:
         first, second = GatedJob(), GatedJob()
-        desk.storage.jobs = [first, second]
-        assert [await desk.send(), await desk.send(), await desk.send()] == [0, 1, 2]
-        assert desk.storage.jobs == [second]
+        harness.storage.jobs = [first, second]
+        assert [await harness.send(), await harness.send(), await harness.send()] == [0, 1, 2]
+        assert harness.storage.jobs == [second]
         assert not first.is_finished()
         first.gate.set()
         await until(lambda: first.is_finished())
-        await desk.send()
+        await harness.send()
         await settle()
-        assert desk.storage.jobs == []
+        assert harness.storage.jobs == []
         second.gate.set()
 
     play(story)
 
 
 def test_writes_wait_for_the_job_when_the_storage_is_behind() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(harness: Harness) -> None:
         job = GatedJob()
-        desk.storage.jobs, desk.storage.is_behind = [job], True
-        await desk.send()
-        waiting = asyncio.ensure_future(desk.send())
+        harness.storage.jobs, harness.storage.is_behind = [job], True
+        await harness.send()
+        waiting = asyncio.ensure_future(harness.send())
         await settle()
-        assert desk.storage.events == ["append"]
+        assert harness.storage.events == ["append"]
         job.gate.set()
         assert await waiting == 1
         assert job.is_finished()
@@ -177,11 +177,11 @@ def test_writes_wait_for_the_job_when_the_storage_is_behind() -> None:
 
 
 def test_a_failed_job_is_finished_and_hinders_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(desk: Desk) -> None:
+    async def story(harness: Harness) -> None:
         job = GatedJob(OSError("no space left on device"))
         job.gate.set()
-        desk.storage.jobs, desk.storage.is_behind = [job], True
-        assert [await desk.send(), await desk.send()] == [0, 1]
+        harness.storage.jobs, harness.storage.is_behind = [job], True
+        assert [await harness.send(), await harness.send()] == [0, 1]
         assert job.is_finished()
 
     play(story)
@@ -191,21 +191,21 @@ def test_a_failed_job_is_finished_and_hinders_nobody(caplog: pytest.LogCaptureFi
 def test_messages_that_find_no_room_are_refused_and_hold_up_nothing_that_makes_room(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story(desk: Desk) -> None:
-        desk.storage.refusal, desk.storage.min_offsets = "nothing is free", []
+    async def story(harness: Harness) -> None:
+        harness.storage.refusal, harness.storage.min_offsets = "nothing is free", []
         refused, _, _ = await asyncio.gather(
-            desk.send(),
-            desk.group_commit.expire(7),
-            desk.group_commit.execute(lambda draft: draft.add(ResetsAnswered("readers", (QUEUE,)))),
+            harness.send(),
+            harness.group_commit.expire(7),
+            harness.group_commit.execute(lambda draft: draft.add(ResetsAnswered("readers", (QUEUE,)))),
             return_exceptions=True,
         )
         assert isinstance(refused, ServiceNotAvailable)
         assert "service not available now" in str(refused)
         assert "disk is full [nothing is free]" in str(refused)
-        assert desk.kept == [QueuesTrimmed(()), ResetsAnswered("readers", (QUEUE,))]
-        assert desk.writes == [(2, None), (1, "nothing is free")]
-        desk.storage.refusal = None
-        assert await desk.send() == 0
+        assert harness.kept == [QueuesTrimmed(()), ResetsAnswered("readers", (QUEUE,))]
+        assert harness.writes == [(2, None), (1, "nothing is free")]
+        harness.storage.refusal = None
+        assert await harness.send() == 0
 
     play(story)
     assert [record.getMessage() for record in caplog.records] == [
@@ -214,22 +214,22 @@ def test_messages_that_find_no_room_are_refused_and_hold_up_nothing_that_makes_r
 
 
 def test_what_was_only_written_is_synced_once_within_the_interval() -> None:
-    async def story(desk: Desk) -> None:
-        desk.storage.is_synced = False
-        await desk.send()
-        await desk.send()
-        await until(lambda: desk.storage.syncs.acquire(blocking=False))
-        assert not desk.storage.syncs.acquire(blocking=False)
+    async def story(harness: Harness) -> None:
+        harness.storage.is_synced = False
+        await harness.send()
+        await harness.send()
+        await until(lambda: harness.storage.syncs.acquire(blocking=False))
+        assert not harness.storage.syncs.acquire(blocking=False)
 
     play(story, BrokerProperties(flush_interval_commit_log=1))
 
 
 def test_a_failed_sync_is_tried_again_without_another_write(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(desk: Desk) -> None:
-        desk.storage.is_synced = False
-        desk.storage.sync_failures = 2
-        await desk.send()
-        await until(lambda: desk.storage.syncs.acquire(blocking=False))
+    async def story(harness: Harness) -> None:
+        harness.storage.is_synced = False
+        harness.storage.sync_failures = 2
+        await harness.send()
+        await until(lambda: harness.storage.syncs.acquire(blocking=False))
 
     play(story, BrokerProperties(flush_interval_commit_log=1))
     assert [record.getMessage() for record in caplog.records] == 2 * [
@@ -238,22 +238,22 @@ def test_a_failed_sync_is_tried_again_without_another_write(caplog: pytest.LogCa
 
 
 def test_a_sync_that_is_not_due_yet_is_not_waited_for_at_the_end() -> None:
-    async def story(desk: Desk) -> None:
-        desk.storage.is_synced = False
-        await desk.send()
+    async def story(harness: Harness) -> None:
+        harness.storage.is_synced = False
+        await harness.send()
 
-    desk = play(story, BrokerProperties(flush_interval_commit_log=LONG_MS))
-    assert not desk.storage.syncs.acquire(blocking=False)
+    harness = play(story, BrokerProperties(flush_interval_commit_log=LONG_MS))
+    assert not harness.storage.syncs.acquire(blocking=False)
 
 
 def test_the_end_waits_for_the_job_leaves_a_mark_and_takes_a_last_snapshot() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(harness: Harness) -> None:
         job = GatedJob()
-        desk.storage.jobs = [job]
-        await desk.send()
-        closing = asyncio.ensure_future(desk.group_commit.close())
+        harness.storage.jobs = [job]
+        await harness.send()
+        closing = asyncio.ensure_future(harness.group_commit.close())
         await settle()
-        assert desk.storage.events == ["append"]
+        assert harness.storage.events == ["append"]
         job.gate.set()
         await closing
         assert job.is_finished()
@@ -265,77 +265,77 @@ def test_the_end_waits_for_the_job_leaves_a_mark_and_takes_a_last_snapshot() -> 
 
 
 def test_min_offsets_are_kept_before_anything_is_removed() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(harness: Harness) -> None:
         for _ in range(3):
-            await desk.send()
+            await harness.send()
         removal = GatedJob()
-        desk.storage.removals, desk.storage.min_offsets = [removal], [(QUEUE, 2)]
-        expiring = asyncio.ensure_future(desk.group_commit.expire(7))
+        harness.storage.removals, harness.storage.min_offsets = [removal], [(QUEUE, 2)]
+        expiring = asyncio.ensure_future(harness.group_commit.expire(7))
         await settle()
-        await until(lambda: desk.state.bounds(QUEUE).min_offset > 0)
-        assert desk.kept[-1] == QueuesTrimmed(((QUEUE, 2),))
+        await until(lambda: harness.state.bounds(QUEUE).min_offset > 0)
+        assert harness.kept[-1] == QueuesTrimmed(((QUEUE, 2),))
         assert not removal.is_finished()
         removal.gate.set()
         await expiring
         assert removal.is_finished()
-        assert desk.storage.limits == [(RetentionLimits(72 * 3_600_000), 7)]
+        assert harness.storage.limits == [(RetentionLimits(72 * 3_600_000), 7)]
 
     play(story)
 
 
 def test_queues_that_begin_anew_in_the_same_write_are_left_alone() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.group_commit.execute(lambda draft: draft.add(TopicPut(TopicConfig("orders", 1, 1))))
-        await desk.send()
-        desk.storage.min_offsets = [(QUEUE, 1)]
-        desk.kept.clear()
+    async def story(harness: Harness) -> None:
+        await harness.group_commit.execute(lambda draft: draft.add(TopicPut(TopicConfig("orders", 1, 1))))
+        await harness.send()
+        harness.storage.min_offsets = [(QUEUE, 1)]
+        harness.kept.clear()
 
         def begin_anew(draft: Draft) -> None:
             draft.add(TopicDeleted("orders"))
             draft.add(TopicPut(TopicConfig("orders", 1, 1)))
 
-        await asyncio.gather(desk.group_commit.execute(begin_anew), desk.send(), desk.group_commit.expire(7))
-        assert desk.kept[-1] == QueuesTrimmed(())
-        assert desk.state.bounds(QUEUE) == (0, 1)
+        await asyncio.gather(harness.group_commit.execute(begin_anew), harness.send(), harness.group_commit.expire(7))
+        assert harness.kept[-1] == QueuesTrimmed(())
+        assert harness.state.bounds(QUEUE) == (0, 1)
 
     play(story)
 
 
 def test_when_nothing_is_old_nothing_is_written() -> None:
-    async def story(desk: Desk) -> None:
-        await desk.group_commit.expire(7)
-        assert desk.storage.events == []
+    async def story(harness: Harness) -> None:
+        await harness.group_commit.expire(7)
+        assert harness.storage.events == []
 
     play(story)
 
 
 def test_old_messages_are_looked_for_every_ten_seconds() -> None:
-    async def story(desk: Desk) -> None:
+    async def story(harness: Harness) -> None:
         clock = ManualClock(1_000)
-        cleaning = Cleaning(desk.group_commit, clock)
+        cleaning = Cleaning(harness.group_commit, clock)
         cleaning.start()
         for number in range(1, 4):
             clock.advance(INTERVAL_MS)
-            await until(lambda number=number: len(desk.storage.limits) == number)  # type: ignore[misc]
+            await until(lambda number=number: len(harness.storage.limits) == number)  # type: ignore[misc]
             await settle()
         await cleaning.stop()
         clock.advance(INTERVAL_MS)
         await settle()
-        assert [now_ms for _, now_ms in desk.storage.limits] == [11_000, 21_000, 31_000]
+        assert [now_ms for _, now_ms in harness.storage.limits] == [11_000, 21_000, 31_000]
 
     play(story)
 
 
 def test_a_full_disk_does_not_end_the_looking(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(desk: Desk) -> None:
+    async def story(harness: Harness) -> None:
         clock = ManualClock()
-        cleaning = Cleaning(desk.group_commit, clock)
+        cleaning = Cleaning(harness.group_commit, clock)
         cleaning.start()
-        desk.storage.min_offsets, desk.storage.is_full = [], True
+        harness.storage.min_offsets, harness.storage.is_full = [], True
         clock.advance(INTERVAL_MS)
         await until(lambda: "could not be let go" in caplog.text)
         clock.advance(INTERVAL_MS)
-        await until(lambda: len(desk.storage.limits) == 2)
+        await until(lambda: len(harness.storage.limits) == 2)
         await cleaning.stop()
 
     play(story)

@@ -1,0 +1,69 @@
+"""The core without any server: commands run on a state whose log keeps them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+
+from rmqpull_broker.core.admin.topics import create_topic
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.messages.ids import MessageIds
+from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.sending.queue_selection import QueueSelector
+from rmqpull_broker.core.sending.sender import Published, Sender
+from rmqpull_broker.core.state.broker_state import BrokerState
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import QueuePart
+from rmqpull_broker.store.queues.queues import ConsumeQueues
+
+T = TypeVar("T")
+
+
+class CoreHarness:
+    """State and sender of a broker whose log keeps every command at once. The time is ``now_ms``."""
+
+    def __init__(self) -> None:
+        self.state = BrokerState(ConsumeQueues(), ["broker-a"])
+        self.sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "127.0.0.1:8081")
+        self.now_ms = 1_000
+
+    def run(self, command: Callable[[Draft], T]) -> T:
+        draft = Draft(self.state)
+        answer = command(draft)
+        draft.end_command()
+        for facts in draft.fact_batches:
+            self.state.apply(facts)
+        return answer
+
+    def topic(
+        self, queue_count: int = 1, topic_type: TopicType = TopicType.NORMAL, name: str = "orders"
+    ) -> TopicConfig:
+        topic = TopicConfig(name, queue_count, queue_count, topic_type, f"id of {name}")
+        self.run(lambda draft: create_topic(draft, topic))
+        return topic
+
+    def queue(self, queue_id: int = 0, topic: str = "orders") -> MessageQueue:
+        return MessageQueue(topic, "broker-a", queue_id)
+
+    def send(self, *messages: Message, topic: str = "orders") -> list[StoredMessage]:
+        return [row for _, row in self.run(lambda draft: self.sender.send(draft, topic, messages, self.now_ms))]
+
+    def publish(self, published: pa.RecordBatch, topic: str = "orders") -> tuple[QueuePart, ...]:
+        return self.run(lambda draft: self.sender.publish(draft, Published(topic, published, "client"), self.now_ms))
+
+    def fill(self, bodies: Sequence[bytes], tags: Sequence[str | None] | None = None) -> None:
+        """Publishes messages of these bodies, in turn over the queues of ``orders``."""
+        self.publish(self.batch(bodies, tags))
+
+    @staticmethod
+    def batch(bodies: Sequence[bytes], tags: Sequence[str | None] | None = None) -> pa.RecordBatch:
+        """Messages of these bodies as a batch to publish."""
+        texts = [None] * len(bodies) if tags is None else tags
+        return pa.record_batch({"body": pa.array(bodies), "tags": pa.array(texts, pa.string())})
+
+    def rows(self, queue: MessageQueue) -> list[StoredMessage]:
+        """Everything that a queue holds."""
+        bounds = self.state.bounds(queue)
+        return columns.to_rows(self.state.store.read(queue, *bounds)) if bounds.max_offset else []
