@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from bench.comparison import OURS, Comparison, comparisons_of
 from bench.results import Aim, shown
 
-HEAD = ("work", "unit", "contender", "median", "lowest", "highest", "rmqpull to it", "aim", "")
+HEAD = ("work", "unit", "contender", "median", "lowest", "highest", "rmqpull / contender", "aim", "")
 NOT_MEASURED = "Not measured yet: `make bench` does."
 
 
