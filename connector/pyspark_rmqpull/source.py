@@ -12,7 +12,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.options import sink
-from pyspark_rmqpull.options.declaration import Mode, refuse_misplaced
+from pyspark_rmqpull.options.declaration import Mode, refuse_other_side
 from pyspark_rmqpull.options.source import OPTIONS, SourceOptions
 from pyspark_rmqpull.schema import check_schema, row_schema
 from pyspark_rmqpull.sink.schema import check_sink_schema
@@ -83,11 +83,11 @@ class RmqpullDataSource(DataSource):
         return RmqpullStreamWriter(options)
 
     def _source_options(self, mode: Mode | None = None) -> SourceOptions:
-        refuse_misplaced(OPTIONS, sink.OPTIONS, self.options, "writes, and this is a read")
+        refuse_other_side(OPTIONS, sink.OPTIONS, self.options, "writes, and this is a read")
         return SourceOptions.from_options(self.options, mode)
 
     def _sink_options(self, schema: StructType) -> sink.SinkOptions:
-        refuse_misplaced(sink.OPTIONS, OPTIONS, self.options, "reads, and this is a write")
+        refuse_other_side(sink.OPTIONS, OPTIONS, self.options, "reads, and this is a write")
         options = sink.SinkOptions.from_options(self.options)
         check_sink_schema(schema, options)
         # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).

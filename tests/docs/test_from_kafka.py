@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pyspark_rmqpull.options.kafka_names import FROM_KAFKA
 from pyspark_rmqpull.options.source import OPTIONS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "from-kafka.md").read_text(encoding="utf-8")
 NAMES = {option.name for option in OPTIONS}
+FROM_KAFKA = {option.kafka_name: option.name for option in OPTIONS if option.kafka_name is not None}
 
 
 OF_KAFKA = """

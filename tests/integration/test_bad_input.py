@@ -30,11 +30,11 @@ NOBODY = "127.0.0.1:1"  # a port that no broker gets
             {"endpoints": NOBODY, "topic": "t", "startingOffsets": '{"t":{"broker-a":{"0":-1}}}'},
             "t/broker-a/0 is set to -1. Expected",
         ),
-        ({"endpoints": NOBODY, "topicPattern": "("}, "OptionError: Option topicPattern is '('. It is no regular"),
-        ({"endpoints": NOBODY, "assign": "t"}, "OptionError: Option assign is 't'. It is no JSON"),
+        ({"endpoints": NOBODY, "topicPattern": "("}, "OptionError: Option topicPattern is '('. It is not a regular"),
+        ({"endpoints": NOBODY, "assign": "t"}, "OptionError: Option assign is 't'. It is not valid JSON"),
         (
             {"endpoints": NOBODY, "topic": "t", "startingOffsets": "{"},
-            "OptionError: Option startingOffsets is '{'. It is neither a word it knows nor JSON",
+            "OptionError: Option startingOffsets is '{'. It is neither a known word nor valid JSON",
         ),
         (
             {"endpoints": NOBODY, "topic": "t", "maxOffsetsPerTrigger": "0"},
@@ -50,15 +50,15 @@ NOBODY = "127.0.0.1:1"  # a port that no broker gets
         ),
         (
             {"endpoints": NOBODY, "topic": "t", "virtualNodeCnt": "3"},
-            "OptionError: Option virtualNodeCnt means nothing to allocateStrategy AVG.",
+            "OptionError: Option virtualNodeCnt has no effect with allocateStrategy AVG.",
         ),
         (
             {"endpoints": NOBODY, "topic": "t", "startingTimestamp": "2026-03-02", "endingTimestamp": "2026-03-01"},
-            "let every queue begin at 2026-03-02T00:00:00.000Z, behind its end at 2026-03-01T00:00:00.000Z.",
+            "start every queue at 2026-03-02T00:00:00.000Z, after its end at 2026-03-01T00:00:00.000Z.",
         ),
         (
             {"endpoints": NOBODY, "topic": "t", "startingOffsets": "group"},
-            "OptionError: Option startingOffsets says group for every queue. Name the group with option consumerGroup.",
+            "OptionError: Option startingOffsets is group for every queue. Name the group with option consumerGroup.",
         ),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
@@ -74,7 +74,7 @@ def test_bad_options_are_refused_when_the_stream_is_declared(
 def test_a_path_is_refused_when_the_stream_is_declared(spark: SparkSession) -> None:
     """Runs once: no server is asked."""
     source = spark.readStream.format("rmqpull").options(endpoints=NOBODY, topic="t")
-    with pytest.raises(AnalysisException, match=r"OptionError: A path was given, 'orders', which means nothing here"):
+    with pytest.raises(AnalysisException, match=r"OptionError: The path 'orders' has no meaning here"):
         source.load("orders")
 
 
@@ -127,10 +127,10 @@ def test_what_shows_only_later_ends_the_query(
     [
         ({"topic": "order"}, "TopicMissing: Topic order does not exist at "),
         ({"maxOffsetsPerTrigger": "1"}, "Option maxOffsetsPerTrigger is for a stream, and this is a batch read."),
-        ({"startingOffsets": "latest"}, "Option startingOffsets says latest for every queue, where a batch read would"),
+        ({"startingOffsets": "latest"}, "Option startingOffsets is latest for every queue, so a batch read would"),
         (
             {"startingOffsets": '{"orders":{"broker-a":{"0":2}}}', "endingTimestamp": "1"},
-            "OptionError: Queue orders/broker-a/0 is to be read from offset 2, behind its end at offset 0.",
+            "OptionError: Queue orders/broker-a/0 starts at offset 2, after its end at offset 0.",
         ),
     ],
     ids=["topic", "mode", "latest", "start after end"],

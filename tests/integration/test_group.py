@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from pyspark_rmqpull.options.source import DERIVED_GROUP
+from pyspark_rmqpull.options.progress import DERIVED_GROUP
 from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.model import MessageQueue

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
-from pyspark_rmqpull.planning.offsets import QueueOffsets, flat
+from pyspark_rmqpull.planning.offsets import QueueOffsets, flatten_offsets
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue
 
@@ -151,7 +151,7 @@ def _queues(place: int, source: Mapping[str, Any]) -> Iterator[QueueLag]:
     try:
         latest_form = _form(source.get("latestOffset"))
         end, latest = QueueOffsets.from_json(_form(source.get("endOffset"))), QueueOffsets.from_json(latest_form)
-        rows_lost = flat(latest_form.get("rowsLost", {}))
+        rows_lost = flatten_offsets(latest_form.get("rowsLost", {}))
     except (OptionError, TypeError, ValueError, AttributeError, OverflowError):
         return
     for queue, latest_offset in sorted(latest.offsets.items()):

@@ -1,159 +1,103 @@
-"""Options that say where the broker is and how it is spoken to."""
+"""Options of the connection, shared by source and sink: where the broker is, and how to reach it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
-from pyspark_rmqpull.options.declaration import Option, boolean, integer
+from pyspark_rmqpull.options.declaration import option
+from pyspark_rmqpull.options.parsers import integer, matching, parse_boolean, parse_endpoints, parse_path
 from rmqpull_client.connection import Connection, Credentials, Tls
-from rmqpull_client.errors import OptionError
-
-_TLS_FILES = ("tlsCaFile", "tlsCertFile", "tlsKeyFile")
-_PAIRS = (("accessKey", "secretKey"), ("tlsCertFile", "tlsKeyFile"))
 
 
-def _endpoints(text: str) -> str:
-    addresses = [part.strip() for part in re.split("[;,]", text)]
-    for address in addresses:
-        host, _, port = address.rpartition(":")
-        is_port = port.isascii() and port.isdecimal() and 0 < int(port) <= 65_535
-        if not host or not is_port or re.search(r"[\s/]", address):
-            raise ValueError("Expected HOST:PORT, such as 127.0.0.1:8081, or several of them with semicolons between.")
-    return ";".join(dict.fromkeys(addresses))
+@dataclass(frozen=True, kw_only=True)
+class ConnectionOptions:
+    """Together they make one :class:`Connection`."""
 
-
-def _access_key(text: str) -> str:
-    if not re.fullmatch(r"[!-+\--.0-~]+", text):  # "," and "/" end it in the header that carries it
-        raise ValueError("Expected printable ASCII characters without blanks, commas and slashes.")
-    return text
-
-
-def _secret_key(text: str) -> str:
-    if not text or text != text.strip():
-        raise ValueError("Expected a key without blanks or line ends around it.")
-    return text
-
-
-def _path(text: str) -> str:
-    if not text.strip():
-        raise ValueError("Expected the path of a file.")
-    return text
-
-
-def _namespace(text: str) -> str:
-    if not re.fullmatch("[|a-zA-Z0-9_-]{1,120}", text):
-        raise ValueError("Expected 1 to 120 of the characters a-z A-Z 0-9 _ - |.")
-    return text
-
-
-CONNECTION_OPTIONS = (
-    Option(
-        "endpoints",
-        None,
-        "host:port",
-        "Where the broker listens; several proxies of one cluster with semicolons between. One that is away is passed "
-        "over, and the one that answered is asked on.",
-        _endpoints,
+    endpoints: str = option(
+        parse_endpoints,
+        unit="host:port",
+        doc="Address of the broker, or of several proxies of one cluster, separated by semicolons. When one does not "
+        "answer, the connector tries the next, and then stays with the one that works.",
         is_required=True,
-    ),
-    Option(
-        "accessKey",
-        None,
-        "text",
-        "Whose name requests are signed in, with `secretKey` as RocketMQ's clients sign; unset, they are not signed.",
-        _access_key,
+        kafka_name="kafka.bootstrap.servers",
+    )
+    access_key: str | None = option(
+        matching(  # "," and "/" would end it in the header that carries it
+            r"[!-+\--.0-~]+", "printable ASCII characters without spaces, commas and slashes"
+        ),
+        unit="text",
+        doc="Access key for servers that check permissions. Requests are signed with it and with `secretKey`, as "
+        "RocketMQ's clients do. Default: requests are not signed.",
         is_secret=True,
-    ),
-    Option(
-        "secretKey",
-        None,
-        "text",
-        "The key of `accessKey`. It is never sent, and stands in no plan, log, error or checkpoint.",
-        _secret_key,
+    )
+    secret_key: str | None = option(
+        matching(r"(?s)\S(.*\S)?", "a key without spaces or line ends around it"),
+        unit="text",
+        doc="Secret key that belongs to `accessKey`. It is never sent, and never shown in plans, logs, errors or "
+        "checkpoints.",
         is_secret=True,
-    ),
-    Option(
-        "namespace",
-        None,
-        "name",
-        "RocketMQ's namespace of all topics and groups that are named here; rows and offsets have their plain names.",
-        _namespace,
-    ),
-    Option(
-        "tlsEnabled",
-        "false",
-        "true, false",
-        "Whether the connection is encrypted and the server's certificate checked, its host name included.",
-        boolean,
-    ),
-    Option(
-        "tlsCaFile",
-        None,
-        "path",
-        "PEM file of the authorities that are trusted; unset, those that gRPC brings along, which are Mozilla's. Like "
-        "the two below, it is read where the connection is opened, so every executor needs it under this path.",
-        _path,
-    ),
-    Option(
-        "tlsCertFile",
-        None,
-        "path",
-        "PEM file of the client's certificate and its chain, for servers that ask for one (mutual TLS).",
-        _path,
-    ),
-    Option("tlsKeyFile", None, "path", "PEM file of that certificate's private key, not encrypted.", _path),
-    Option(
-        "requestTimeoutMs",
-        "10000",
-        "ms",
-        "How long one request to the broker may take, retries included: a broker that restarts within is not noticed. "
-        "With several endpoints each that is asked gets its share of what is left.",
+    )
+    namespace: str | None = option(
+        matching("[|a-zA-Z0-9_-]{1,120}", "1 to 120 of the characters a-z A-Z 0-9 _ - |"),
+        unit="name",
+        doc="RocketMQ namespace of all topics and groups that you name. Rows and offsets show the names without it.",
+    )
+    tls_enabled: bool = option(
+        parse_boolean,
+        unit="true, false",
+        doc="Encrypts the connection and checks the server's certificate, including its host name.",
+        default="false",
+    )
+    tls_ca_file: str | None = option(
+        parse_path,
+        unit="path",
+        doc="PEM file of the certificate authorities to trust. Every executor needs this file, and the two below, "
+        "under the same path. Default: the authorities that gRPC ships, which are Mozilla's.",
+    )
+    tls_cert_file: str | None = option(
+        parse_path,
+        unit="path",
+        doc="PEM file of the client certificate and its chain, for servers that require one (mutual TLS).",
+    )
+    tls_key_file: str | None = option(
+        parse_path,
+        unit="path",
+        doc="PEM file of the private key of `tlsCertFile`, not encrypted.",
+    )
+    request_timeout_ms: int = option(
         integer(1, 3_600_000),
-    ),
-    Option(
-        "requestRetries",
-        None,
-        "times",
-        "How often a request is repeated at most while the broker is away or busy; unset, as often as "
-        "`requestTimeoutMs` allows. Asking every endpoint once counts as one time.",
+        unit="ms",
+        doc="Time limit of one request to the broker, including retries. A broker that restarts within this time goes "
+        "unnoticed. With several endpoints, each attempt gets a share of the remaining time.",
+        default="10000",
+        kafka_name="kafkaConsumer.pollTimeoutMs",
+    )
+    request_retries: int | None = option(
         integer(0, 1_000_000),
-    ),
-    Option(
-        "requestRetryIntervalMs",
-        "50",
-        "ms",
-        "The pause before the first repetition. It doubles up to one second, or stays what it is above that; each is "
-        "cut at random by up to a half.",
+        unit="retries",
+        doc="Maximum number of retries of a request while the broker is unavailable or busy. Trying every endpoint "
+        "once counts as one. Default: as many as fit into `requestTimeoutMs`.",
+        kafka_name="fetchOffset.numRetries",
+    )
+    request_retry_interval_ms: int = option(
         integer(1, 60_000),
-    ),
-)
-
-
-def connection_of(values: Mapping[str, Any]) -> Connection:
-    """The connection that checked options, by their names in Python, describe."""
-    credentials = None
-    if values["access_key"] is not None and values["secret_key"] is not None:
-        credentials = Credentials(values["access_key"], values["secret_key"])
-    files = (values["tls_ca_file"], values["tls_cert_file"], values["tls_key_file"])
-    return Connection(
-        values["endpoints"],
-        values["request_timeout_ms"],
-        values["request_retries"],
-        values["request_retry_interval_ms"],
-        values["namespace"] or "",
-        credentials,
-        Tls(*files) if values["tls_enabled"] else None,
-        values.get("client_id"),
+        unit="ms",
+        doc="Pause before the first retry. It doubles with every retry up to one second; a longer pause stays as it "
+        "is. Each pause is shortened at random by up to half.",
+        default="50",
+        kafka_name="fetchOffset.retryIntervalMs",
     )
 
-
-def refuse_half_connection(given: Mapping[str, str], tls_enabled: bool) -> None:
-    """Raises OptionError for an option, by its name in small letters, without the one that it means nothing without."""
-    for one, other in (*_PAIRS, *(pair[::-1] for pair in _PAIRS)):
-        if one.lower() in given and other.lower() not in given:
-            raise OptionError(f"Option {one} means nothing without {other}. Set both, or none.")
-    stray = [name for name in _TLS_FILES if name.lower() in given and not tls_enabled]
-    if stray:
-        raise OptionError(f"Option {stray[0]} means nothing without TLS. Set tlsEnabled to true, or leave it out.")
+    @property
+    def connection(self) -> Connection:
+        """How to reach the broker."""
+        keys, files = (self.access_key, self.secret_key), (self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
+        return Connection(
+            self.endpoints,
+            self.request_timeout_ms,
+            self.request_retries,
+            self.request_retry_interval_ms,
+            self.namespace or "",
+            None if keys[0] is None or keys[1] is None else Credentials(keys[0], keys[1]),
+            Tls(*files) if self.tls_enabled else None,
+        )

@@ -1,107 +1,184 @@
-"""Options of a query's progress: the consumer group that follows it, where its offsets are, and what a loss does."""
+"""Options of a query's progress: the consumer group, where the query starts and ends, and what a data loss does."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Protocol
+from dataclasses import dataclass
 
-from pyspark_rmqpull.options.declaration import Mode, Option, boolean, one_of, resource_name
-from rmqpull_client.errors import OptionError
-from rmqpull_client.offsets.stores import BROADCASTING, CLUSTERING, LOCAL_OFFSET_STORE_DIR
-
-_CLIENT_ID = re.compile(r"(?!\.{1,2}$)[%|a-zA-Z0-9_@.:#-]{1,255}")
-
-
-def _client_id(text: str) -> str:
-    if not _CLIENT_ID.fullmatch(text):
-        raise ValueError("Expected 1 to 255 of the characters a-z A-Z 0-9 _ - % | @ . : #, for it names a folder, too.")
-    return text
-
-
-def _directory(text: str) -> str:
-    if not text.strip() or "\0" in text:
-        raise ValueError("Expected the path of a directory.")
-    return text
-
-
-PROGRESS_OPTIONS = (
-    Option(
-        "consumerGroup",
-        None,
-        "name",
-        "Group whose offsets follow the query, micro-batch by micro-batch; without one nothing is committed.",
-        resource_name(120),
-    ),
-    Option(
-        "commitOffsets",
-        "true",
-        "true, false",
-        "Whether the group's offsets are set. With `false` the group is only the name in which is pulled, and where "
-        "`startingOffsets=group` finds its begin.",
-        boolean,
-        only=Mode.STREAM,
-    ),
-    Option(
-        "messageModel",
-        CLUSTERING,
-        "name",
-        f"Where the group's offsets are: `{CLUSTERING}`, on the broker; or `{BROADCASTING}`, in a file of the driver's "
-        "machine, as RocketMQ's broadcasting consumers keep them.",
-        one_of(CLUSTERING, BROADCASTING),
-    ),
-    Option(
-        "clientId",
-        None,
-        "name",
-        f"Who this query is. `{BROADCASTING}` finds the offsets of an earlier run by it, so it must stay the same, and "
-        "no other query of the group may have it; unset, `<driver's host name>@DEFAULT`. Servers see it at the begin "
-        "of their client ids.",
-        _client_id,
-    ),
-    Option(
-        "localOffsetStoreDir",
-        LOCAL_OFFSET_STORE_DIR,
-        "path",
-        f"For `{BROADCASTING}`: the directory that holds `<clientId>/<group>/offsets.json`, as RocketMQ's property "
-        "`rocketmq.client.localOffsetStoreDir` does.",
-        _directory,
-    ),
-    Option(
-        "failOnDataLoss",
-        "true",
-        "true, false",
-        "Whether a query ends whose messages are gone. With `false` it goes on from the earliest that is left, never "
-        "gives a row twice, and reports what is missing.",
-        boolean,
-    ),
+from pyspark_rmqpull.options.declaration import Mode, option
+from pyspark_rmqpull.options.json_parsers import (
+    parse_ending_offsets,
+    parse_offsets_by_timestamp,
+    parse_starting_default,
+    parse_starting_offsets,
+    parse_timestamp_of_all,
 )
+from pyspark_rmqpull.options.parsers import matching, one_of, parse_boolean, parse_path, resource_name
+from pyspark_rmqpull.planning.offset_specs import EARLIEST, LATEST, OffsetSpecs, RankedSpecs
+from pyspark_rmqpull.planning.starts_and_ends import (
+    CONSUME_FROM_FIRST_OFFSET,
+    CONSUME_FROM_LAST_OFFSET,
+    CONSUME_FROM_TIMESTAMP,
+    StartRules,
+)
+from rmqpull_client.offsets.stores import BROADCASTING, CLUSTERING, LOCAL_OFFSET_STORE_DIR, ConsumerGroup
+from rmqpull_client.timestamps import parse_consume_timestamp
+
+DERIVED_GROUP = "rmqpull-spark-source"
+"""The consumer group of pulls when a query has none; no consumer offsets are set for it."""
 
 
-class _Progress(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class ProgressOptions:
+    """The group becomes a :class:`ConsumerGroup`; the starts become :class:`StartRules`, the ends offset specs."""
+
+    consumer_group: str | None = option(
+        resource_name(120),
+        unit="name",
+        doc="Consumer group whose offsets follow the query: after each micro-batch they are set to what the query has "
+        "read. Use it to watch the query with RocketMQ's tools. Default: no offsets are set.",
+        kafka_name="kafka.group.id",
+    )
+    commit_offsets: bool = option(
+        parse_boolean,
+        unit="true, false",
+        doc="Sets the offsets of `consumerGroup`. With `false` the query uses the group only for pulls and for "
+        "`startingOffsets=group`, and leaves its offsets unchanged.",
+        default="true",
+        only=Mode.STREAM,
+    )
+    message_model: str = option(
+        one_of(CLUSTERING, BROADCASTING),
+        unit="name",
+        doc=f"Where the group's offsets are stored: `{CLUSTERING}` on the broker, `{BROADCASTING}` in a file on the "
+        "driver's machine, as RocketMQ's broadcasting consumers do.",
+        default=CLUSTERING,
+    )
+    client_id: str | None = option(
+        matching(
+            r"(?!\.{1,2}$)[%|a-zA-Z0-9_@.:#-]{1,255}",
+            "1 to 255 of the characters a-z A-Z 0-9 _ - % | @ . : #, since a directory gets this name, too",
+        ),
+        unit="name",
+        doc=f"Name of this query as a client. With `{BROADCASTING}` it finds the offsets of earlier runs, so keep it, "
+        "and give each query of a group its own. Servers see it as the start of the client id. Default: `<driver's "
+        "host name>@DEFAULT`.",
+    )
+    local_offset_store_dir: str = option(
+        parse_path,
+        unit="path",
+        doc=f"Directory for the offsets of `{BROADCASTING}`, in files `<clientId>/<group>/offsets.json`. It is the "
+        "same as RocketMQ's property `rocketmq.client.localOffsetStoreDir`.",
+        default=LOCAL_OFFSET_STORE_DIR,
+    )
+    fail_on_data_loss: bool = option(
+        parse_boolean,
+        unit="true, false",
+        doc="Fails the query when messages that it has not read yet are lost, for example expired. With `false` it "
+        "resumes at the earliest message that is left, reads no message twice, and reports the loss.",
+        default="true",
+    )
+    starting_offsets: OffsetSpecs | None = option(
+        parse_starting_offsets,
+        unit="word or JSON",
+        doc="Where a new query starts: `earliest`, `latest` (streams only), `group` (the offsets of `consumerGroup`), "
+        'or a value for each topic or queue: `{"orders":"earliest"}`, `{"orders":{"broker-a":{"0":12,"1":"latest"}}}`. '
+        "A query with a checkpoint resumes from there instead, and reads new queues from their beginning.",
+    )
+    starting_offsets_default: OffsetSpecs | None = option(
+        parse_starting_default,
+        unit="word",
+        doc="Where queues start that no other starting option names: `earliest`, `latest` or `group`. Default: "
+        "`latest` in a stream, `earliest` in a batch read.",
+    )
+    starting_timestamp: OffsetSpecs | None = option(
+        parse_timestamp_of_all,
+        unit="ISO 8601 or ms",
+        doc="Starts every queue at the first message that the broker stored at this time or later. A time without a "
+        "zone is in UTC. For each queue, this option overrides `startingOffsetsByTimestamp`, which overrides "
+        "`startingOffsets`.",
+    )
+    starting_offsets_by_timestamp: OffsetSpecs | None = option(
+        parse_offsets_by_timestamp,
+        unit="JSON",
+        doc='Like `startingTimestamp`, for single topics or queues: `{"orders":"2026-03-01T12:00:00Z"}`, '
+        '`{"orders":{"broker-a":{"0":1772366400000}}}`.',
+    )
+    starting_offsets_by_timestamp_strategy: str = option(
+        one_of("error", "latest"),
+        unit="error, latest",
+        doc="What to do with a queue that has no message stored at the starting time or later: `error` fails the "
+        "query, `latest` starts at the end of the queue.",
+        default="error",
+    )
+    consume_from_where: str = option(
+        one_of(CONSUME_FROM_LAST_OFFSET, CONSUME_FROM_FIRST_OFFSET, CONSUME_FROM_TIMESTAMP),
+        unit="name",
+        doc=f"Where `group` starts on queues without an offset of the group: `{CONSUME_FROM_LAST_OFFSET}`, "
+        f"`{CONSUME_FROM_FIRST_OFFSET}` or `{CONSUME_FROM_TIMESTAMP}`. Note that RocketMQ's brokers give a new group "
+        "offset 0 of a queue whose first message is still in memory, so the group reads such a queue from its start.",
+        default=CONSUME_FROM_LAST_OFFSET,
+    )
+    consume_timestamp: int | None = option(
+        parse_consume_timestamp,
+        unit="yyyyMMddHHmmss, ISO 8601 or ms",
+        doc=f"Time for `{CONSUME_FROM_TIMESTAMP}`. RocketMQ's form, the first one, is in the driver's time zone. "
+        "Default: half an hour before the query starts.",
+    )
+    ending_offsets: OffsetSpecs | None = option(
+        parse_ending_offsets,
+        unit="word or JSON",
+        doc="Where the read ends: `latest`, or offsets for each topic or queue in the form of `startingOffsets`. "
+        "Offsets are exclusive. Other queues are read to the end that they have when the read is planned.",
+        only=Mode.BATCH,
+    )
+    ending_timestamp: OffsetSpecs | None = option(
+        parse_timestamp_of_all,
+        unit="ISO 8601 or ms",
+        doc="Ends every queue before the first message that the broker stored at this time or later; a queue without "
+        "such a message is read to its end. Overrides the other ending options as `startingTimestamp` does.",
+        only=Mode.BATCH,
+    )
+    ending_offsets_by_timestamp: OffsetSpecs | None = option(
+        parse_offsets_by_timestamp,
+        unit="JSON",
+        doc="Like `endingTimestamp`, for single topics or queues, in the form of `startingOffsetsByTimestamp`.",
+        only=Mode.BATCH,
+    )
+
     @property
-    def consumer_group(self) -> str | None: ...
+    def group(self) -> ConsumerGroup | None:
+        """The group that follows the query, if there is one."""
+        if self.consumer_group is None:
+            return None
+        return ConsumerGroup(self.consumer_group, self.message_model, self.client_id, self.local_offset_store_dir)
+
     @property
-    def commit_offsets(self) -> bool: ...
+    def pull_group(self) -> str:
+        """The group that pulls name."""
+        return self.consumer_group or DERIVED_GROUP
+
+    def make_start_rules(self, mode: Mode) -> StartRules:
+        """Returns where a new query starts."""
+        specs = _rank(
+            ("startingTimestamp", self.starting_timestamp),
+            ("startingOffsetsByTimestamp", self.starting_offsets_by_timestamp),
+            ("startingOffsets", self.starting_offsets),
+            ("startingOffsetsDefault", self.starting_offsets_default),
+            ("the default", OffsetSpecs.for_all(LATEST if mode is Mode.STREAM else EARLIEST)),
+        )
+        is_match_needed = self.starting_offsets_by_timestamp_strategy == "error"
+        return StartRules(specs, self.consumer_group, self.consume_from_where, self.consume_timestamp, is_match_needed)
+
     @property
-    def message_model(self) -> str: ...
+    def ends(self) -> RankedSpecs:
+        """Where a batch read ends."""
+        return _rank(
+            ("endingTimestamp", self.ending_timestamp),
+            ("endingOffsetsByTimestamp", self.ending_offsets_by_timestamp),
+            ("endingOffsets", self.ending_offsets),
+            ("the default", OffsetSpecs.for_all(LATEST)),
+        )
 
 
-def refuse_stray_progress(given: Mapping[str, str], checked: _Progress) -> None:
-    """Raises OptionError for an option that lacks what it is about. ``given`` has names in lower case."""
-    is_broadcasting = checked.message_model == BROADCASTING
-    if checked.consumer_group is None and is_broadcasting:
-        raise OptionError(
-            f"Option messageModel is {BROADCASTING}, and no group is named whose offsets could be kept in a file. "
-            "Name it with option consumerGroup."
-        )
-    if checked.consumer_group is None and checked.commit_offsets and "commitoffsets" in given:
-        raise OptionError(
-            "Option commitOffsets is true, and no group is named whose offsets could be set. "
-            "Name it with option consumerGroup, or remove commitOffsets."
-        )
-    if "localoffsetstoredir" in given and not is_broadcasting:
-        raise OptionError(
-            f"Option localOffsetStoreDir is for messageModel {BROADCASTING}; in {CLUSTERING} the broker keeps the "
-            f"offsets. Set messageModel to {BROADCASTING}, or remove localOffsetStoreDir."
-        )
+def _rank(*options: tuple[str, OffsetSpecs | None]) -> RankedSpecs:
+    return RankedSpecs({name: specs for name, specs in options if specs is not None})

@@ -1,64 +1,85 @@
-"""Options that say what is read: topics, queues, messages and columns."""
+"""Options that select what a query reads: topics, queues, messages and columns."""
 
 from __future__ import annotations
 
-from pyspark_rmqpull.options.declaration import Option, duration_ms, names, one_of
-from pyspark_rmqpull.planning.selection import parse_assign, parse_pattern, parse_topics
-from rmqpull_client.model import SQL92, TAG
+from dataclasses import dataclass
+
+from pyspark_rmqpull.options.declaration import option
+from pyspark_rmqpull.options.json_parsers import parse_assign
+from pyspark_rmqpull.options.parsers import duration_ms, one_of, parse_names, parse_topic_pattern, parse_topics
+from pyspark_rmqpull.planning.topics import TopicSelection
+from rmqpull_client.model import SQL92, TAG, MessageFilter, MessageQueue
 
 BODIES_UNPACKED, BODIES_RAW_IF_DAMAGED, BODIES_RAW = "unpacked", "rawIfDamaged", "raw"
 """Values of option ``bodies``."""
 
-SELECTION_OPTIONS = (
-    Option(
-        "topic",
-        None,
-        "names",
-        "What to read: topics with commas between, all of their queues. Exactly one of `topic`, `topicPattern` and "
-        "`assign` must be given.",
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionOptions:
+    """Topics become a :class:`TopicSelection`, messages a :class:`MessageFilter`, columns the schema of the rows."""
+
+    topic: tuple[str, ...] | None = option(
         parse_topics,
-    ),
-    Option(
-        "topicPattern",
-        None,
-        "regular expression",
-        "All topics whose whole name matches, looked for at every trigger: one that is created later is read from its "
-        "beginning. Retry and dead-letter topics only match a pattern that begins with `%`. "
-        "Needs a server that lists its topics.",
-        parse_pattern,
-    ),
-    Option("assign", None, "JSON", 'Only these queues: `{"orders":{"broker-a":[0,1]}}`.', parse_assign),
-    Option(
-        "waitForTopic",
-        "0",
-        "duration",
-        "How long a topic or queue that `topic` or `assign` names and that does not exist is waited for when the query "
-        "starts, as `90s` or `5m`, an hour at most; 0 refuses it at once.",
+        unit="names",
+        doc="Topics to read with all their queues, separated by commas. Set exactly one of `topic`, `topicPattern` and "
+        "`assign`.",
+        kafka_name="subscribe",
+    )
+    topic_pattern: str | None = option(
+        parse_topic_pattern,
+        unit="regular expression",
+        doc="Reads all topics whose whole name matches. The query looks for new topics at every trigger and reads them "
+        "from their beginning. Retry and dead-letter topics match only a pattern that starts with `%`. Needs a server "
+        "that can list its topics.",
+        kafka_name="subscribePattern",
+    )
+    assign: frozenset[MessageQueue] | None = option(
+        parse_assign,
+        unit="JSON",
+        doc='Reads only these queues, by topic and broker name: `{"orders":{"broker-a":[0,1]}}`.',
+    )
+    wait_for_topic: int = option(
         duration_ms(0, 3_600_000),
-    ),
-    Option(
-        "columns",
-        None,
-        "names",
-        "Columns of the row with commas between, in this order; only these travel. A schema of your own does the same.",
-        names,
-    ),
-    Option(
-        "bodies",
-        BODIES_UNPACKED,
-        "word",
-        "Bodies that their producers compressed (zlib, gzip, LZ4, zstd): `unpacked`, where one that cannot be ends the "
-        "query; `rawIfDamaged`, where such a one is given as it was sent, and counted in the log of its task; or "
-        "`raw`, all as they were sent.",
+        unit="duration",
+        doc="How long to wait at the start for a topic or queue of `topic` or `assign` that does not exist yet, such "
+        "as `90s` or `5m`; at most one hour. Default: the query fails at once.",
+        default="0",
+    )
+    columns: tuple[str, ...] | None = option(
+        parse_names,
+        unit="names",
+        doc="Columns to read, separated by commas, in this order. Other columns are not transferred. A schema of your "
+        "own has the same effect. Default: all columns but `systemProperties`.",
+    )
+    bodies: str = option(
         one_of(BODIES_UNPACKED, BODIES_RAW_IF_DAMAGED, BODIES_RAW),
-    ),
-    Option(
-        "filterExpression",
-        "*",
-        "expression",
-        "Which messages are read, evaluated by the broker: tags as `paid || sent`, `*` for all, or a SQL92 condition "
-        "over message properties. `maxOffsetsPerTrigger` and offsets count messages that are passed over, too.",
+        unit="word",
+        doc="What to do with bodies that their producer compressed (zlib, gzip, LZ4, zstd). `unpacked` decompresses "
+        "them and fails the query on a damaged one. `rawIfDamaged` returns a damaged one as it was sent, and counts it "
+        "in the task's log. `raw` returns all bodies as they were sent.",
+        default=BODIES_UNPACKED,
+    )
+    filter_expression: str = option(
         str,
-    ),
-    Option("filterType", "TAG", "TAG, SQL92", "How `filterExpression` is read.", one_of(TAG, SQL92)),
-)
+        unit="expression",
+        doc="Reads only messages that match; the broker evaluates the expression. It is `*` for all messages, tags "
+        "such as `paid || sent`, or a SQL92 condition on message properties. Offsets and `maxOffsetsPerTrigger` also "
+        "count the messages that do not match.",
+        default="*",
+    )
+    filter_type: str = option(
+        one_of(TAG, SQL92),
+        unit="TAG, SQL92",
+        doc="Language of `filterExpression`: tags, or SQL92.",
+        default=TAG,
+    )
+
+    @property
+    def selection(self) -> TopicSelection:
+        """The topics and queues to read."""
+        return TopicSelection(self.topic or (), self.topic_pattern, self.assign or frozenset())
+
+    @property
+    def message_filter(self) -> MessageFilter:
+        """The filter that the broker evaluates."""
+        return MessageFilter(self.filter_expression, self.filter_type)

@@ -1,6 +1,6 @@
-"""Cuts what tasks read into smaller parts, as Spark's Kafka source cuts offset ranges (rules 8.2), and by bytes.
+"""Splits partitions into smaller ones, by messages as Spark's Kafka source does (rules 8.2), and by bytes.
 
-A partition is a sequence of ranges; its parts, one after the other, are the same messages in the same order.
+A partition is a sequence of ranges. Its parts, in sequence, have the same messages in the same order.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ PARTITIONS_MAX = 100_000
 def split_partitions(
     partitions: Sequence[Partition], partitions_min: int | None, records_max: int | None
 ) -> list[Partition]:
-    """The partitions without empty ranges, none above ``records_max`` messages, about ``partitions_min`` at least.
+    """Returns partitions of at most ``records_max`` messages, at least about ``partitions_min`` of them.
 
-    First every partition above ``records_max`` is cut. If the parts are still too few, the large ones are cut further,
-    each in proportion to its size. Fewer than ``partitions_min`` come out when there are fewer messages, or by
-    rounding. Raises OptionError for a plan of more than 100,000 parts.
+    First splits every partition above ``records_max``. If there are still too few, splits the large ones further, in
+    proportion to their size. Returns fewer than ``partitions_min`` when there are fewer messages, or by rounding.
+    Drops empty ranges. Raises OptionError for a plan of more than 100,000 partitions.
     """
     parts = [part for part in map(_without_empty, partitions) if part]
     if records_max is not None:
         counts = [-(-_size(part) // records_max) for part in parts]
         if sum(counts) > PARTITIONS_MAX:
             raise OptionError(
-                f"Option maxRecordsPerPartition is {records_max}, which cuts the {sum(map(_size, parts))} messages of "
-                f"a micro-batch into {sum(counts)} partitions; the limit is {PARTITIONS_MAX}. "
+                f"Option maxRecordsPerPartition is {records_max}, which splits the {sum(map(_size, parts))} messages "
+                f"of a micro-batch into {sum(counts)} partitions; the limit is {PARTITIONS_MAX}. "
                 "Raise it, or set maxOffsetsPerTrigger."
             )
         parts = _cut_all(parts, counts)
@@ -41,10 +41,10 @@ def split_partitions(
 
 
 def split_by_bytes(partitions: Sequence[Partition], bytes_max: int, cutter: RangeCutter) -> list[Partition]:
-    """The partitions without empty ranges, none above ``bytes_max`` bytes but for a single message.
+    """Returns partitions of at most ``bytes_max`` bytes each, or of one larger message.
 
-    What the broker does not have any more counts nothing, and goes where it stands. Raises OptionError for a plan of
-    more than 100,000 parts, and what asking the broker raises.
+    Messages that the broker no longer has count no bytes and keep their place in the order. Drops empty ranges.
+    Raises OptionError for a plan of more than 100,000 partitions, and whatever a request to the broker raises.
     """
     whole = [part for part in map(_without_empty, partitions) if part]
     wanted = [RangeToCut(*entry, bytes_max, PARTITIONS_MAX + 1) for part in whole for entry in part]
@@ -52,7 +52,7 @@ def split_by_bytes(partitions: Sequence[Partition], bytes_max: int, cutter: Rang
     parts = [packed for part in whole for packed in _pack([(entry, next(cuts)) for entry in part], bytes_max)]
     if len(parts) > PARTITIONS_MAX:
         raise OptionError(
-            f"Option maxBytesPerPartition is {bytes_max}, which cuts the {sum(map(_size, whole))} messages of a "
+            f"Option maxBytesPerPartition is {bytes_max}, which splits the {sum(map(_size, whole))} messages of a "
             f"micro-batch into more than {PARTITIONS_MAX} partitions, which is the limit. "
             "Raise it, or set maxBytesPerTrigger."
         )
@@ -60,9 +60,9 @@ def split_by_bytes(partitions: Sequence[Partition], bytes_max: int, cutter: Rang
 
 
 def _pack(cut_ranges: Sequence[tuple[QueueRange, Sequence[Part]]], bytes_max: int) -> list[Partition]:
-    """Puts pieces that follow each other together as long as they keep within ``bytes_max``.
+    """Joins consecutive pieces as long as they stay within ``bytes_max``.
 
-    Two pieces of one range never do, for each is as long as it may be.
+    Two pieces of one range never fit together, since each is as long as possible.
     """
     packed: list[list[QueueRange]] = []
     room = -1
@@ -77,7 +77,7 @@ def _pack(cut_ranges: Sequence[tuple[QueueRange, Sequence[Part]]], bytes_max: in
 
 
 def _pieces(entry: QueueRange, parts: Sequence[Part]) -> list[tuple[QueueRange, int]]:
-    """All of a range, piece by piece, with the bytes of each; what is in no part goes along."""
+    """Returns the pieces of a whole range with their bytes; messages in no part join a piece beside them."""
     edges = [entry.from_offset, *(part.until_offset for part in parts[:-1]), entry.until_offset]
     sizes = [part.byte_count for part in parts] or [0]
     return [
@@ -87,10 +87,10 @@ def _pieces(entry: QueueRange, parts: Sequence[Part]) -> list[tuple[QueueRange, 
 
 
 def _counts_for(partitions_min: int, sizes: Sequence[int]) -> list[int]:
-    """Into how many parts each size is cut.
+    """Returns into how many parts to split each size.
 
-    Sizes whose share of the parts is one stay whole, and count no more when the others share what is left: many small
-    ones do not crowd out a big one (SPARK-36576).
+    Sizes whose share is one part stay whole. The others share the remaining parts, so that many small sizes do not
+    crowd out a large one (SPARK-36576).
     """
     total = sum(sizes)
     small = [_share(size, total, partitions_min) == 1 for size in sizes]
@@ -100,7 +100,7 @@ def _counts_for(partitions_min: int, sizes: Sequence[int]) -> list[int]:
 
 
 def _share(size: int, total: int, parts: int) -> int:
-    """``size / total * parts``, rounded half up, at least 1."""
+    """Returns ``size / total * parts``, rounded half up, at least 1."""
     return max((2 * size * parts + total) // (2 * total), 1)
 
 
@@ -109,7 +109,7 @@ def _cut_all(partitions: Sequence[Partition], counts: Sequence[int]) -> list[Par
 
 
 def _cut(partition: Partition, count: int) -> list[Partition]:
-    """At most ``count`` parts of equal size; what does not divide evenly makes the last ones longer."""
+    """Returns at most ``count`` parts of equal size; a remainder makes the last ones longer."""
     ranges = list(reversed(partition))
     left = _size(partition)
     parts = []
@@ -121,7 +121,7 @@ def _cut(partition: Partition, count: int) -> list[Partition]:
 
 
 def _take(ranges: list[QueueRange], size: int) -> Partition:
-    """Takes so many messages off the end of ``ranges``, which are in reverse order."""
+    """Removes ``size`` messages from the end of ``ranges``, which are in reverse order, and returns their ranges."""
     taken = []
     while size:
         queue, from_offset, until_offset = ranges.pop()

@@ -12,11 +12,9 @@ from typing import TypeVar
 from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.options.declaration import Mode
 from pyspark_rmqpull.options.source import SourceOptions
-from pyspark_rmqpull.planning.allocation import allocated
-from pyspark_rmqpull.planning.discovery import find_topics
-from pyspark_rmqpull.planning.listing import creation_ids_of, queues_of
-from pyspark_rmqpull.planning.loss import resume
-from pyspark_rmqpull.planning.offsets import QueueOffsets
+from pyspark_rmqpull.planning.offsets import QueueOffsets, find_resume_offsets
+from pyspark_rmqpull.planning.partitions import keep_allocated
+from pyspark_rmqpull.planning.topics import find_topics, list_creation_ids, list_queues
 from pyspark_rmqpull.reading.partition_reader import LossReport
 from rmqpull_client.errors import TopicMissing
 from rmqpull_client.loss import refuse_loss
@@ -86,7 +84,7 @@ class TopicWatch:
         named = self._named(finished)
         topics = self._find_topics(named)
         start = self._find_start(named, topics)
-        ends = {queue: bounds.max_offset for queue, bounds in queues_of(topics).items()}
+        ends = {queue: bounds.max_offset for queue, bounds in list_queues(topics).items()}
         rows_lost = {queue: lost for topic in topics.values() for queue, lost in topic.rows_lost.items()}
         self._ends_seen = {**self._ends_seen, **ends}
         self._is_first_look = False
@@ -108,8 +106,8 @@ class TopicWatch:
             options.wait_for_topic,
             self._clock,
         )
-        read = allocated(topics, offsets, options.allocation)
-        unread = queues_of(topics).keys() - queues_of(read).keys()
+        read = keep_allocated(topics, offsets, options.allocation)
+        unread = list_queues(topics).keys() - list_queues(read).keys()
         if not unread <= self._unread:
             names = ", ".join(map(str, sorted(unread)))
             _logger.warning("No task reads %s: allocateStrategy %s leaves them out", names, options.allocate_strategy)
@@ -118,17 +116,17 @@ class TopicWatch:
 
     def _find_start(self, finished: QueueOffsets, topics: Mapping[str, TopicBounds]) -> QueueOffsets:
         """The finished offsets, and a start for each queue that these do not name or cannot continue."""
-        options, bounds = self._options, queues_of(topics)
+        options, bounds = self._options, list_queues(topics)
         on_loss = refuse_loss if self._losses is None else self._losses.report
         if finished.is_initial and self._is_first_look:
             group_offsets = make_offset_look_up(options.group, self._client())
             now_ms = int(time.time() * 1000)
-            starts = options.starting(Mode.STREAM).resolve(bounds, group_offsets, now_ms, on_loss)
+            starts = options.make_start_rules(Mode.STREAM).resolve(bounds, group_offsets, now_ms, on_loss)
         else:
-            starts = resume(self._selected(finished), topics, self._ends_seen, on_loss)
+            starts = find_resume_offsets(self._selected(finished), topics, self._ends_seen, on_loss)
             starts |= {queue: bounds[queue].min_offset for queue in bounds if queue not in finished.offsets}
         # Ids stay: a server without ids may stand in for a while, and must not make the query forget them.
-        ids = {**finished.creation_ids, **creation_ids_of(topics)}
+        ids = {**finished.creation_ids, **list_creation_ids(topics)}
         return QueueOffsets({**finished.offsets, **starts}, starts, ids, finished.query_id)
 
     def _selected(self, finished: QueueOffsets) -> QueueOffsets:

@@ -13,10 +13,9 @@ from pyspark.sql.types import StructType
 from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.options.declaration import Mode
 from pyspark_rmqpull.options.source import SourceOptions
-from pyspark_rmqpull.planning.allocation import allocated
-from pyspark_rmqpull.planning.discovery import find_topics
-from pyspark_rmqpull.planning.ending import refuse_resolved_start_after_end, resolve_ends
-from pyspark_rmqpull.planning.listing import creation_ids_of, queues_of
+from pyspark_rmqpull.planning.partitions import keep_allocated
+from pyspark_rmqpull.planning.starts_and_ends import refuse_start_offset_after_end, resolve_ends
+from pyspark_rmqpull.planning.topics import find_topics, list_creation_ids, list_queues
 from pyspark_rmqpull.reading.backlog import wait_for_topic
 from pyspark_rmqpull.reading.partition_reader import LossReport, QueueRangesPartition, make_partitions, read_partition
 from rmqpull_client.loss import refuse_loss
@@ -47,7 +46,7 @@ class RmqpullBatchReader(DataSourceReader):
         topics = self._find_topics(client)
         query_id = None if options.fail_on_data_loss else uuid.uuid4().hex
         ranges = self._resolve_ranges(client, topics, query_id)
-        partitions = make_partitions(ranges, creation_ids_of(topics), options, lambda: client, query_id)
+        partitions = make_partitions(ranges, list_creation_ids(topics), options, lambda: client, query_id)
         # Without a partition Spark would create a task that has none (rules 7.9).
         return partitions or [QueueRangesPartition(())]
 
@@ -56,17 +55,17 @@ class RmqpullBatchReader(DataSourceReader):
         topics = wait_for_topic(
             lambda: find_topics(client, options.selection, (), None), options.wait_for_topic, Clock()
         )
-        return allocated(topics, (), options.allocation)
+        return keep_allocated(topics, (), options.allocation)
 
     def _resolve_ranges(
         self, client: BrokerClient, topics: Mapping[str, TopicBounds], query_id: str | None
     ) -> list[QueueRange]:
-        options, bounds = self._options, queues_of(topics)
+        options, bounds = self._options, list_queues(topics)
         on_loss = refuse_loss if query_id is None else LossReport(lambda: client, query_id).report
         group_offsets = make_offset_look_up(options.group, client)
-        starts = options.starting(Mode.BATCH).resolve(bounds, group_offsets, int(time.time() * 1000), on_loss)
-        ends = resolve_ends(options.ending, bounds, client)
-        refuse_resolved_start_after_end(starts, ends)
+        starts = options.make_start_rules(Mode.BATCH).resolve(bounds, group_offsets, int(time.time() * 1000), on_loss)
+        ends = resolve_ends(options.ends, bounds, client)
+        refuse_start_offset_after_end(starts, ends)
         self._check_filter(client, starts)
         return [QueueRange(queue, starts[queue], end) for queue, end in ends.items()]
 

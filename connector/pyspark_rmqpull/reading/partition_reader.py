@@ -11,7 +11,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.options.source import SourceOptions
-from pyspark_rmqpull.planning.ranges import assign_ranges
+from pyspark_rmqpull.planning.partitions import assign_ranges
 from pyspark_rmqpull.planning.splitting import Partition, split_by_bytes, split_partitions
 from pyspark_rmqpull.reading.row_columns import RowColumns
 from pyspark_rmqpull.worker import settle

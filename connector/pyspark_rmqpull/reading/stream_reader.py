@@ -13,11 +13,9 @@ from pyspark.sql.types import StructType
 
 from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.options.source import SourceOptions
-from pyspark_rmqpull.planning.admission import INT64_MAX
-from pyspark_rmqpull.planning.batch_ends import BatchEnds
-from pyspark_rmqpull.planning.batch_sizing import BatchSizing
-from pyspark_rmqpull.planning.offsets import QueueOffsets, nested
-from pyspark_rmqpull.planning.ranges import ranges_between
+from pyspark_rmqpull.planning.micro_batch import INT64_MAX, BatchEnds, BatchSizing
+from pyspark_rmqpull.planning.offsets import QueueOffsets, nest_offsets
+from pyspark_rmqpull.planning.partitions import plan_ranges
 from pyspark_rmqpull.progress.group_progress import GroupProgress
 from pyspark_rmqpull.reading.backlog import Backlog, TopicWatch
 from pyspark_rmqpull.reading.message_wait import MessageWait
@@ -64,7 +62,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark's Once trigger asks for everything instead, and then no limit applies (rules 7.4).
         """
         limits = self._options.limits
-        return ReadMaxRows(limits.rows_max or INT64_MAX) if limits.is_limited else ReadAllAvailable()
+        return ReadMaxRows(limits.max_offsets_per_trigger or INT64_MAX) if limits.is_limited else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Stops the query where the queues end when its first batch is planned (rules 7.4)."""
@@ -117,11 +115,11 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """How long to delay the batch until more messages come. A loss goes on record without delay."""
         if backlog.has_loss:
             return 0
-        return self._sizing.delay_ms(backlog.start.offsets, self._reachable_ends(backlog), now_ms)
+        return self._sizing.compute_delay_ms(backlog.start.offsets, self._reachable_ends(backlog), now_ms)
 
     def _reachable_ends(self, backlog: Backlog) -> dict[MessageQueue, int]:
         may_lose = not self._options.fail_on_data_loss
-        return self._batch_ends.reachable(backlog.start.offsets, backlog.ends, may_lose)
+        return self._batch_ends.find_ends(backlog.start.offsets, backlog.ends, may_lose)
 
     def _is_last_look(self, backlog: Backlog) -> bool:
         """Whether an AvailableNow query has read everything: Spark will not plan again."""
@@ -148,13 +146,13 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The newest known ends, and rows lost, for ``sources[].latestOffset`` of the query's progress (rules 7.8)."""
         if self._newest is None or not self._newest.ends:
             return None
-        lost = {"rowsLost": nested(self._newest.rows_lost)} if self._newest.rows_lost else {}
+        lost = {"rowsLost": nest_offsets(self._newest.rows_lost)} if self._newest.rows_lost else {}
         return dict(sorted({**QueueOffsets(self._newest.ends).to_json(), **lost}.items()))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of the batch between two offsets."""
         planned = QueueOffsets.from_json(end)
-        ranges = ranges_between(QueueOffsets.from_json(start), planned)
+        ranges = plan_ranges(QueueOffsets.from_json(start), planned)
         query_id = None if self._options.fail_on_data_loss else planned.query_id
         return make_partitions(ranges.values(), planned.creation_ids, self._options, self._client, query_id)
 

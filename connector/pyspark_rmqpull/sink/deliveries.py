@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from pyspark_rmqpull.options.sink import HASH, ROUND_ROBIN, SinkOptions
+from pyspark_rmqpull.options.sending import HASH, ROUND_ROBIN
+from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.encoding import InvalidRow, plain_rows
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.topic_parts import CallLimits, Gathered, PartedRows, cut

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_rmqpull.options.sink import EXPLICIT, SinkOptions
+from pyspark_rmqpull.options.sending import EXPLICIT
+from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.repeats import ID_PROPERTIES
 from pyspark_rmqpull.sink.topic_parts import PartedRows, TopicRows, sorted_by_topic
 from rmqpull_proto import columns as wire

@@ -19,7 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_rmqpull.options.sink import EXPLICIT, SinkOptions
+from pyspark_rmqpull.options.sending import EXPLICIT
+from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.commit_record import WrittenRows
 from pyspark_rmqpull.sink.topic_parts import pieces
 

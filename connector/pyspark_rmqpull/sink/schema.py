@@ -13,8 +13,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pyspark_rmqpull.options.kafka_names import COLUMNS_FROM_KAFKA
-from pyspark_rmqpull.options.sink import EXPLICIT, SinkOptions
+from pyspark_rmqpull.options.sending import EXPLICIT
+from pyspark_rmqpull.options.sink import SinkOptions
 from rmqpull_client.errors import OptionError
 
 ACCEPTED: dict[str, tuple[DataType, ...]] = {
@@ -29,6 +29,9 @@ ACCEPTED: dict[str, tuple[DataType, ...]] = {
     "queueId": (IntegerType(),),
 }
 """What becomes part of a message, or says where it goes. Only ``body`` is required."""
+
+COLUMNS_FROM_KAFKA = {"value": "body", "key": "keys", "headers": "properties", "partition": "queueId"}
+"""The column with the same meaning, by its name in Spark's Kafka sink."""
 
 IGNORED = (
     "msgId",
@@ -50,7 +53,7 @@ def check_sink_schema(schema: StructType, options: SinkOptions) -> None:
             continue
         if field.name not in ACCEPTED:
             ours = COLUMNS_FROM_KAFKA.get(field.name)
-            hint = f" What Spark's Kafka sink calls so is {ours} here." if ours else ""
+            hint = f" This column of Spark's Kafka sink is called {ours} here." if ours else ""
             raise OptionError(
                 f"Column {field.name} is nothing that the sink writes.{hint} It takes {spelled_columns()}."
             )

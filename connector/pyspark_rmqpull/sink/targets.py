@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from pyspark_rmqpull.options.sink import AT_LEAST_ONCE, EXACTLY_ONCE, ROUND_ROBIN, SinkOptions
+from pyspark_rmqpull.options.sending import AT_LEAST_ONCE, EXACTLY_ONCE, ROUND_ROBIN
+from pyspark_rmqpull.options.sink import SinkOptions
 from rmqpull_client.errors import OptionError, RequestRefused
 from rmqpull_client.transports.grpc.producer import Producer
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NoReturn
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from pyspark_rmqpull.options.sink import EXACTLY_ONCE, FAIL, SKIP, SinkOptions
+from pyspark_rmqpull.options.sending import EXACTLY_ONCE, FAIL, SKIP
+from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.commit_record import WrittenRows
 from pyspark_rmqpull.sink.dead_letters import dead_letter
 from pyspark_rmqpull.sink.deliveries import Columns, Delivery, Messages

@@ -16,7 +16,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from pyspark_rmqpull.options.sink import EXACTLY_ONCE, SinkOptions
+from pyspark_rmqpull.options.sending import EXACTLY_ONCE
+from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.checkpoint import read_plan, read_query_id
 from pyspark_rmqpull.sink.commit_record import record_of
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit

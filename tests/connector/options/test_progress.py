@@ -1,4 +1,4 @@
-"""Options of the group and of waiting for topics: what is taken, and what is refused with advice."""
+"""Options of the group, of starts and of ends: what is accepted, what is refused, and which one counts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from pyspark_rmqpull.options.declaration import Mode
 from pyspark_rmqpull.options.source import SourceOptions
+from pyspark_rmqpull.planning.offset_specs import AtTime
 from rmqpull_client.errors import OptionError
+from rmqpull_client.model import MessageQueue
 from rmqpull_client.offsets.stores import ConsumerGroup
 
 NEEDED = {"endpoints": "127.0.0.1:8081", "topic": "flights"}
@@ -17,9 +20,9 @@ def options(**given: str) -> SourceOptions:
     return SourceOptions.from_options(NEEDED | given)
 
 
-def refusal(given: dict[str, str]) -> str:
+def refusal(**given: str) -> str:
     with pytest.raises(OptionError) as refused:
-        SourceOptions.from_options(given)
+        SourceOptions.from_options(NEEDED | given)
     return str(refused.value)
 
 
@@ -45,7 +48,7 @@ def test_every_option_is_read() -> None:
     assert given.connection.client_id == "10.0.0.1@DEFAULT"
 
 
-CLIENT_ID = "Expected 1 to 255 of the characters a-z A-Z 0-9 _ - % | @ . : #, for it names a folder, too."
+CLIENT_ID = "Expected 1 to 255 of the characters a-z A-Z 0-9 _ - % | @ . : #, since a directory gets this name, too."
 DURATION = "Expected a duration from 0 ms to 3600000 ms, such as 15m, 5s or 500ms."
 
 
@@ -55,12 +58,12 @@ DURATION = "Expected a duration from 0 ms to 3600000 ms, such as 15m, 5s or 500m
         ("commitOffsets", "yes", "Expected true or false."),
         ("messageModel", "BROADCAST", "Did you mean BROADCASTING? Expected CLUSTERING or BROADCASTING."),
         *[("clientId", bad, CLIENT_ID) for bad in ("", ".", "..", "a/b", "a\n", "x" * 256)],
-        *[("localOffsetStoreDir", bad, "Expected the path of a directory.") for bad in ("", " ", "a\0b")],
+        *[("localOffsetStoreDir", bad, "Expected a path.") for bad in ("", " ", "a\0b")],
         *[("waitForTopic", bad, DURATION) for bad in ("", "-1", "1d", "1.5s", "61m", "3600001")],
     ],
 )
 def test_a_bad_value_is_refused_with_what_was_expected(name: str, value: str, expected: str) -> None:
-    assert refusal(NEEDED | {name: value}) == f"Option {name} is {value!r}. {expected}"
+    assert refusal(**{name: value}) == f"Option {name} is {value!r}. {expected}"
 
 
 @pytest.mark.parametrize(
@@ -75,23 +78,23 @@ def test_a_duration_has_a_unit_or_is_in_milliseconds(text: str, wait_ms: int) ->
     [
         (
             {"messageModel": "BROADCASTING"},
-            "Option messageModel is BROADCASTING, and no group is named whose offsets could be kept in a file. "
+            "Option messageModel is BROADCASTING, but there is no group whose offsets it could store. "
             "Name it with option consumerGroup.",
         ),
         (
             {"commitOffsets": "true"},
-            "Option commitOffsets is true, and no group is named whose offsets could be set. "
+            "Option commitOffsets is true, but there is no group whose offsets it could set. "
             "Name it with option consumerGroup, or remove commitOffsets.",
         ),
         (
             {"consumerGroup": "g", "localOffsetStoreDir": "/var/offsets"},
-            "Option localOffsetStoreDir is for messageModel BROADCASTING; in CLUSTERING the broker keeps the offsets. "
-            "Set messageModel to BROADCASTING, or remove localOffsetStoreDir.",
+            "Option localOffsetStoreDir is for messageModel BROADCASTING; with CLUSTERING the broker stores the "
+            "offsets. Set messageModel to BROADCASTING, or remove localOffsetStoreDir.",
         ),
     ],
 )
 def test_an_option_without_what_it_is_about_is_refused(given: dict[str, str], sentence: str) -> None:
-    assert refusal(NEEDED | given) == sentence
+    assert refusal(**given) == sentence
 
 
 def test_a_query_without_a_group_may_say_that_nothing_is_committed() -> None:
@@ -100,7 +103,68 @@ def test_a_query_without_a_group_may_say_that_nothing_is_committed() -> None:
 
 def test_a_pattern_is_not_waited_for() -> None:
     given = {"endpoints": "127.0.0.1:8081", "topicPattern": "orders-.*", "waitForTopic": "5m"}
-    assert refusal(given) == (
-        "Option waitForTopic has nothing to wait for: topicPattern may match no topic, and those that come later are "
-        "found. Remove it, or name the topics with option topic."
+    with pytest.raises(OptionError, match="Option waitForTopic has no effect with topicPattern: "):
+        SourceOptions.from_options(given)
+
+
+def test_a_new_query_begins_at_the_end_in_a_stream_and_at_the_begin_in_a_batch() -> None:
+    options = SourceOptions.from_options(NEEDED)
+    begins = [
+        options.make_start_rules(mode).specs.find(MessageQueue("flights", "a", 0))[1]
+        for mode in (Mode.STREAM, Mode.BATCH)
+    ]
+    assert begins == ["latest", "earliest"]
+
+
+def test_a_time_ranks_above_times_by_queue_and_those_above_offsets() -> None:
+    """Acceptance case 49."""
+    given = {
+        "Timestamp": "5",
+        "OffsetsByTimestamp": '{"flights":6}',
+        "Offsets": '{"flights":{"a":{"0":7}}}',
+    }
+    for prefix in ("starting", "ending"):
+        found = []
+        for count in range(len(given)):
+            named = {prefix + name: value for name, value in list(given.items())[count:]}
+            options = SourceOptions.from_options(NEEDED | named)
+            ranked = options.make_start_rules(Mode.BATCH).specs if prefix == "starting" else options.ends
+            found.append(ranked.find(MessageQueue("flights", "a", 0)))
+        times = [(f"{prefix}Timestamp", AtTime(5)), (f"{prefix}OffsetsByTimestamp", AtTime(6))]
+        assert found == [*times, (f"{prefix}Offsets", 7)]
+
+
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ({"startingOffsets": "latest"}, "Option startingOffsets is latest for every queue"),
+        ({"startingOffsetsDefault": "latest"}, "Option startingOffsetsDefault is latest for every queue"),
+        ({"startingOffsets": '{"flights":{"a":{"1":"latest"}}}'}, "Option startingOffsets is latest for flights/a/1"),
+    ],
+)
+def test_a_batch_cannot_begin_at_the_end(given: dict[str, str], refused: str) -> None:
+    """Acceptance case 52."""
+    SourceOptions.from_options(NEEDED | given, Mode.STREAM)
+    with pytest.raises(OptionError, match=f"{refused}, so a batch read would find nothing"):
+        SourceOptions.from_options(NEEDED | given, Mode.BATCH)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"startingOffsets": "group"}, "Option startingOffsets is group for every queue."),
+        ({"startingOffsets": '{"flights":"group"}'}, "Option startingOffsets is group for flights."),
+        ({"startingOffsetsDefault": "group"}, "Option startingOffsetsDefault is group for every queue."),
+    ],
+)
+def test_the_start_of_a_group_needs_its_name(given: dict[str, str], named: str) -> None:
+    assert refusal(**given) == f"{named} Name the group with option consumerGroup."
+    SourceOptions.from_options(NEEDED | given | {"consumerGroup": "g"})
+
+
+def test_a_start_behind_its_end_is_refused_before_any_work() -> None:
+    queue = '{"flights":{"a":{"0":%d}}}'
+    assert refusal(startingOffsets=queue % 8, endingOffsets=queue % 7) == (
+        "Options startingOffsets and endingOffsets start flights/a/0 at 8, after its end at 7. "
+        "A start may equal its end, which reads nothing, but may not be after it."
     )

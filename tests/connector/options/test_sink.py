@@ -6,10 +6,9 @@ import pickle
 
 import pytest
 
-from pyspark_rmqpull.options.declaration import refuse_misplaced
+from pyspark_rmqpull.options.declaration import refuse_other_side
 from pyspark_rmqpull.options.sink import OPTIONS, SinkOptions
 from pyspark_rmqpull.options.source import OPTIONS as SOURCE_OPTIONS
-from rmqpull_client.connection import Connection
 from rmqpull_client.errors import OptionError
 
 NEEDED = {"endpoints": "127.0.0.1:8081"}
@@ -23,7 +22,10 @@ def refusal(**given: str) -> str:
 
 def test_what_is_not_given_has_a_default() -> None:
     assert SinkOptions.from_options(NEEDED) == SinkOptions(
-        connection=Connection("127.0.0.1:8081"),
+        endpoints="127.0.0.1:8081",
+        request_timeout_ms=10_000,
+        send_msg_timeout=None,
+        retry_times_when_send_failed=None,
         topic=None,
         delivery=None,
         producer_group="rmqpull-spark-sink",
@@ -59,10 +61,10 @@ def test_sends_have_limits_of_their_own() -> None:
         ("batchBytes", "1", "Option batchBytes is '1'. Expected an integer from 1024"),
         ("inFlight", "0", "Option inFlight is '0'. Expected an integer from 1"),
         ("transactionTimeoutMs", "1", "Option transactionTimeoutMs is '1'. Expected an integer from 10000"),
-        ("valueSerializer", "x", "Unknown option valueSerializer. There are: endpoints, "),  # acceptance case 68
+        ("valueSerializer", "x", "Unknown option valueSerializer. Known options: endpoints, "),  # acceptance case 68
         ("compresType", "LZ4", "Unknown option compresType. Did you mean compressType?"),
-        ("path", "orders", "A path was given, 'orders', which means nothing here. Use option topic."),
-        ("accessKey", "key", "Option accessKey means nothing without secretKey."),
+        ("path", "orders", "The path 'orders' has no meaning here. Name the topic with option topic."),
+        ("accessKey", "key", "Option accessKey has no effect without secretKey."),
         ("deadLetterTopic", "dead", "Option onInvalidRow is fail and deadLetterTopic is dead."),
         ("onInvalidRow", "deadLetter", "Option onInvalidRow is deadLetter and deadLetterTopic is not set."),
     ],
@@ -79,14 +81,14 @@ def test_words_are_taken_in_any_case_and_names_as_spark_spells_them() -> None:
 @pytest.mark.parametrize(
     ("own", "others", "name", "sentence"),
     [
-        (OPTIONS, SOURCE_OPTIONS, "consumergroup", "Option consumerGroup is for reads. Leave it out."),
-        (SOURCE_OPTIONS, OPTIONS, "producerGroup", "Option producerGroup is for reads. Leave it out."),
+        (OPTIONS, SOURCE_OPTIONS, "consumergroup", "Option consumerGroup is for reads. Remove it."),
+        (SOURCE_OPTIONS, OPTIONS, "producerGroup", "Option producerGroup is for reads. Remove it."),
     ],
 )
 def test_an_option_of_the_other_side_is_named(own: tuple, others: tuple, name: str, sentence: str) -> None:  # type: ignore[type-arg]
-    refuse_misplaced(own, others, {"topic": "t", "unknown": "x"}, "reads")
+    refuse_other_side(own, others, {"topic": "t", "unknown": "x"}, "reads")
     with pytest.raises(OptionError, match=sentence):
-        refuse_misplaced(own, others, {"topic": "t", name: "x"}, "reads")
+        refuse_other_side(own, others, {"topic": "t", name: "x"}, "reads")
 
 
 def test_a_secret_is_shown_nowhere() -> None:

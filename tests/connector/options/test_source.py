@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from pyspark_rmqpull.options.declaration import Mode
-from pyspark_rmqpull.options.source import DERIVED_GROUP, SourceOptions
-from pyspark_rmqpull.planning.positions import EVERYTHING, AtTime, Positions
-from pyspark_rmqpull.planning.selection import TopicSelection
-from pyspark_rmqpull.planning.starting import CONSUME_FROM_FIRST_OFFSET, CONSUME_FROM_LAST_OFFSET
+from pyspark_rmqpull.options.progress import DERIVED_GROUP
+from pyspark_rmqpull.options.source import SourceOptions
+from pyspark_rmqpull.planning.offset_specs import ALL_QUEUES, AtTime, OffsetSpecs
+from pyspark_rmqpull.planning.starts_and_ends import CONSUME_FROM_FIRST_OFFSET, CONSUME_FROM_LAST_OFFSET
+from pyspark_rmqpull.planning.topics import TopicSelection
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue
 
@@ -120,16 +121,16 @@ def test_every_option_is_read() -> None:
         filter_expression="size > 3",
         filter_type="SQL92",
         consumer_group="billing",
-        starting_offsets=Positions({MessageQueue("flights", "broker-a", 0): 12}),
-        starting_offsets_default=Positions({EVERYTHING: "earliest"}),
-        starting_timestamp=Positions({EVERYTHING: AtTime(5)}),
-        starting_offsets_by_timestamp=Positions({("flights",): AtTime(5)}),
+        starting_offsets=OffsetSpecs({MessageQueue("flights", "broker-a", 0): 12}),
+        starting_offsets_default=OffsetSpecs({ALL_QUEUES: "earliest"}),
+        starting_timestamp=OffsetSpecs({ALL_QUEUES: AtTime(5)}),
+        starting_offsets_by_timestamp=OffsetSpecs({("flights",): AtTime(5)}),
         starting_offsets_by_timestamp_strategy="latest",
         consume_from_where=CONSUME_FROM_FIRST_OFFSET,
         consume_timestamp=7,
-        ending_offsets=Positions({MessageQueue("flights", "broker-a", 0): 13}),
-        ending_timestamp=Positions({EVERYTHING: AtTime(6)}),
-        ending_offsets_by_timestamp=Positions({("flights",): AtTime(6)}),
+        ending_offsets=OffsetSpecs({MessageQueue("flights", "broker-a", 0): 13}),
+        ending_timestamp=OffsetSpecs({ALL_QUEUES: AtTime(6)}),
+        ending_offsets_by_timestamp=OffsetSpecs({("flights",): AtTime(6)}),
         fail_on_data_loss=False,
         max_offsets_per_trigger=100,
         num_partitions=4,
@@ -164,7 +165,7 @@ def test_an_empty_path_passes() -> None:
 
 def test_a_path_is_refused() -> None:
     assert refusal(**NEEDED, path="orders") == (
-        "A path was given, 'orders', which means nothing here. Use option topic."
+        "The path 'orders' has no meaning here. Name the topic with option topic."
     )
 
 
@@ -191,7 +192,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_known_one(name: str, near
 
 def test_an_unknown_option_near_to_none_is_refused_with_all_known_ones() -> None:
     assert refusal(**NEEDED, **{"kafka.xyz": "1"}).startswith(
-        "Unknown option kafka.xyz. There are: endpoints, accessKey, "
+        "Unknown option kafka.xyz. Known options: endpoints, accessKey, "
     )
 
 
@@ -214,11 +215,11 @@ def test_a_missing_option_is_named(name: str) -> None:
 def test_only_one_choice_of_topics_is_taken(chosen: tuple[str, ...], named: str) -> None:
     """Acceptance cases 35 and 52."""
     given = {"endpoints": "127.0.0.1:8081"} | dict.fromkeys(chosen, "flights")
-    assert refusal(**given) == f"{named} Give one of topic, topicPattern, assign."
+    assert refusal(**given) == f"{named} Set only one of topic, topicPattern, assign."
 
 
-HOST_PORT = "Expected HOST:PORT, such as 127.0.0.1:8081, or several of them with semicolons between."
-NAMES = "Expected names with commas between, each 1 to 127 of the characters a-z A-Z 0-9 _ - % |."
+HOST_PORT = "Expected HOST:PORT, such as 127.0.0.1:8081, or several of them separated by semicolons."
+NAMES = "Expected names separated by commas, each 1 to 127 of the characters a-z A-Z 0-9 _ - % |."
 INT64_MAX = 2**63 - 1
 
 
@@ -287,7 +288,7 @@ def test_a_bad_value_is_refused_with_what_was_expected(name: str, value: str, ex
 
 def test_bad_starting_offsets_are_refused_in_one_sentence_that_shows_them() -> None:
     text = refusal(**NEEDED, startingOffsets="newest")
-    assert re.match(r"Option startingOffsets is 'newest'\. It is neither a word it knows nor JSON", text)
+    assert re.match(r"Option startingOffsets is 'newest'\. It is neither a known word nor valid JSON", text)
 
 
 @pytest.mark.parametrize("value", ["127.0.0.1:8081", "broker.example.com:65535", "[::1]:8081", " localhost:1 "])
@@ -330,7 +331,7 @@ def test_an_option_of_the_other_mode_is_refused_as_soon_as_the_mode_is_known(mod
 
 def test_sql92_needs_an_expression() -> None:
     assert refusal(**NEEDED, filterType="SQL92") == (
-        "Option filterType is SQL92 without an expression. Set option filterExpression."
+        "Option filterType is SQL92, but there is no expression. Set option filterExpression."
     )
 
 

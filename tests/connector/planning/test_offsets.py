@@ -1,4 +1,4 @@
-"""The position of a query as JSON: the same text for the same position, and readable for ever."""
+"""Source offsets as Spark keeps them in the checkpoint, and where a query resumes from them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_rmqpull.planning.offsets import QueueOffsets
-from rmqpull_client.errors import OptionError
-from rmqpull_client.model import MessageQueue
+from pyspark_rmqpull.planning.offsets import QueueOffsets, find_resume_offsets
+from rmqpull_client.errors import DataLoss, OptionError
+from rmqpull_client.loss import Loss, find_loss, refuse_loss
+from rmqpull_client.model import Bounds, MessageQueue, TopicBounds
 
 CHECKPOINTS = Path(__file__).with_name("checkpoints")
 VERSION_1 = CHECKPOINTS / "offset-version-1.json"
@@ -98,7 +99,7 @@ def test_a_newer_version_is_refused_with_what_to_install() -> None:
 
 @pytest.mark.parametrize("form", [None, 5, [], "latest", {}, {"offsets": {}}, {"version": "1"}])
 def test_what_is_no_offset_of_ours_is_refused(form: Any) -> None:
-    with pytest.raises(OptionError, match="which is no offset of rmqpull"):
+    with pytest.raises(OptionError, match="which rmqpull did not write"):
         QueueOffsets.from_json(form)
 
 
@@ -120,3 +121,109 @@ def test_damaged_offsets_are_refused_and_shown(damage: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="The checkpoint holds damaged offsets of rmqpull") as refused:
         QueueOffsets.from_json({"version": 1, **damage})
     assert repr({"version": 1, **damage}) in str(refused.value)
+
+
+A0, A1 = MessageQueue("orders", "a", 0), MessageQueue("orders", "a", 1)
+ADVICE = "If the query may skip them, set option failOnDataLoss to false"
+
+
+def topics(creation_id: str | None = "first", **queues: Bounds) -> dict[str, TopicBounds]:
+    """The topic "orders" with queues q0 and q1 as given."""
+    return {"orders": TopicBounds(creation_id, {MessageQueue("orders", "a", int(q[1:])): b for q, b in queues.items()})}
+
+
+@pytest.mark.parametrize(
+    ("position", "now"),
+    [
+        pytest.param(QueueOffsets({A0: 5}), topics(q0=Bounds(5, 9)), id="at the begin"),
+        pytest.param(QueueOffsets({A0: 9}), topics(q0=Bounds(5, 9)), id="at the end"),
+        pytest.param(QueueOffsets({A0: 7}), topics(q0=Bounds(5, 9), q1=Bounds(3, 4)), id="a new queue that has aged"),
+        pytest.param(QueueOffsets({A0: 7}, creation_ids={"orders": "first"}), topics(q0=Bounds(5, 9)), id="same topic"),
+        pytest.param(
+            QueueOffsets({A0: 7}, creation_ids={"orders": "first"}),
+            topics(None, q0=Bounds(5, 9)),
+            id="a server that has no creation ids",
+        ),
+        pytest.param(QueueOffsets({A0: 7}), topics("second", q0=Bounds(5, 9)), id="no creation id in the checkpoint"),
+        pytest.param(QueueOffsets(), topics(), id="no position yet"),
+    ],
+)
+def test_what_is_no_loss(position: QueueOffsets, now: dict[str, TopicBounds]) -> None:
+    assert find_resume_offsets(position, now, {}, refuse_loss) == {}
+
+
+@pytest.mark.parametrize(
+    ("position", "now", "complaint"),
+    [
+        pytest.param(
+            QueueOffsets({A0: 5}, creation_ids={"orders": "first"}),
+            topics("second", q0=Bounds(0, 9)),
+            "Topic orders was deleted and created again: its creation id was first and is now second. ",
+            id="created again, with a higher end",
+        ),
+        pytest.param(
+            QueueOffsets({A0: 5}),
+            topics(q0=Bounds(8, 9)),
+            "3 messages of queue orders/a/0 are lost: the query needs offset 5, and the broker has [8, 9). ",
+            id="aged out",
+        ),
+        pytest.param(
+            QueueOffsets({A0: 5}),
+            topics(q0=Bounds(0, 4)),
+            "Queue orders/a/0 ends at offset 4, before offset 5, which is the next one to read: ",
+            id="cut",
+        ),
+        pytest.param(
+            QueueOffsets({A0: 5, A1: 6}),
+            topics(q0=Bounds(0, 9)),
+            "Queue orders/a/1 no longer exists: its messages from offset 6 are lost. ",
+            id="a queue less",
+        ),
+        pytest.param(
+            QueueOffsets({A0: 5}),
+            {},
+            "Queue orders/a/0 no longer exists: its messages from offset 5 are lost. ",
+            id="no topic",
+        ),
+    ],
+)
+def test_what_is_a_loss(position: QueueOffsets, now: dict[str, TopicBounds], complaint: str) -> None:
+    with pytest.raises(DataLoss) as loss:
+        find_resume_offsets(position, now, {}, refuse_loss)
+    assert str(loss.value).startswith(complaint)
+    assert ADVICE in str(loss.value)
+
+
+@pytest.mark.parametrize("offset", [5, 7, 9])
+def test_offsets_from_the_first_to_the_next_are_inside(offset: int) -> None:
+    assert find_loss(A0, offset, Bounds(5, 9)) is None
+
+
+@pytest.mark.parametrize(("offset", "lost"), [(4, (4, 5)), (0, (0, 5)), (10, (10, 10))])
+def test_offsets_before_and_beyond_are_outside(offset: int, lost: tuple[int, int]) -> None:
+    loss = find_loss(A0, offset, Bounds(5, 9))
+    assert loss is not None
+    assert (loss.queue, loss.from_offset, loss.until_offset) == (A0, *lost)
+
+
+@pytest.mark.parametrize(
+    ("now", "starts", "lost"),
+    [
+        pytest.param(topics(q0=Bounds(8, 9)), {A0: 8}, [(A0, 5, 8)], id="aged: from the earliest"),
+        pytest.param(topics(q0=Bounds(0, 4)), {A0: 4}, [(A0, 5, 5)], id="cut: from the end, for no row comes twice"),
+        pytest.param(topics(q1=Bounds(0, 9)), {}, [(A0, 5, 7)], id="gone: it keeps its place"),
+        pytest.param({}, {}, [(A0, 5, 7)], id="no topic: it keeps its place"),
+        pytest.param(topics("second", q0=Bounds(2, 9)), {A0: 2}, [(A0, 5, 7)], id="created again: from its begin"),
+        pytest.param(topics("second", q1=Bounds(2, 9)), {A0: 0}, [(A0, 5, 7)], id="created again with other queues"),
+        pytest.param(topics(q0=Bounds(5, 6)), {}, [], id="nothing lost"),
+    ],
+)
+def test_where_a_query_goes_on_that_may(
+    now: dict[str, TopicBounds], starts: dict[MessageQueue, int], lost: list[tuple[MessageQueue, int, int]]
+) -> None:
+    told: list[Loss] = []
+    assert (
+        find_resume_offsets(QueueOffsets({A0: 5}, creation_ids={"orders": "first"}), now, {A0: 7}, told.append)
+        == starts
+    )
+    assert [loss[:3] for loss in told] == lost

@@ -111,7 +111,7 @@ def test_a_plan_without_end_is_refused_with_advice() -> None:
     with pytest.raises(OptionError) as refused:
         split_partitions([(entry("t1", 0, 100_001),)], None, 1)
     assert str(refused.value) == (
-        "Option maxRecordsPerPartition is 1, which cuts the 100001 messages of a micro-batch into 100001 partitions; "
+        "Option maxRecordsPerPartition is 1, which splits the 100001 messages of a micro-batch into 100001 partitions; "
         "the limit is 100000. Raise it, or set maxOffsetsPerTrigger."
     )
 
@@ -180,7 +180,7 @@ def test_a_plan_without_end_is_refused_by_bytes_too(
     with pytest.raises(OptionError) as refused:
         split_by_bytes([tuple(ranges("t1 0-9"))], 10, cutter)
     assert str(refused.value) == (
-        "Option maxBytesPerPartition is 10, which cuts the 9 messages of a micro-batch into more than 4 partitions, "
+        "Option maxBytesPerPartition is 10, which splits the 9 messages of a micro-batch into more than 4 partitions, "
         "which is the limit. Raise it, or set maxBytesPerTrigger."
     )
     assert cutter.calls[-1][0].parts_max == 5  # the broker need not say more

@@ -60,7 +60,7 @@ def test_nothing_to_read_is_one_task_that_reads_nothing(broker: FakeClient) -> N
         ({"topic": "order"}, "Topic order does not exist"),
         (
             {"startingOffsets": '{"orders":{"a":{"0":12}}}', "endingTimestamp": "11"},
-            "Queue orders/a/0 is to be read from",
+            "Queue orders/a/0 starts at offset",
         ),
         ({"startingTimestamp": "13", "endingOffsets": '{"orders":{"a":{"0":11}}}'}, "No offset matched .* orders/a/1"),
         ({"endingOffsets": '{"orders":{"a":{"7":11}}}'}, "Option endingOffsets names orders/a/7"),

@@ -69,7 +69,7 @@ def test_a_row_of_the_source_is_taken_as_it_is() -> None:
         ("topic STRING, text STRING", f"Column text is nothing that the sink writes. It takes {TAKEN}."),
         (
             "topic STRING, value STRING",
-            "Column value is nothing that the sink writes. What Spark's Kafka sink calls so is body here. "
+            "Column value is nothing that the sink writes. This column of Spark's Kafka sink is called body here. "
             f"It takes {TAKEN}.",
         ),
         ("topic INT, body STRING", "Column topic is INT; it must be STRING."),

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyspark_rmqpull.planning.discovery import find_topics
-from pyspark_rmqpull.planning.selection import TopicSelection
+from pyspark_rmqpull.planning.topics import TopicSelection, find_topics
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import OptionError

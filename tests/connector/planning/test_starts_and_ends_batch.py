@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pyspark_rmqpull.planning.ending import refuse_resolved_start_after_end, refuse_start_after_end, resolve_ends
-from pyspark_rmqpull.planning.positions import EVERYTHING, AtTime, Place, Position, Positions, Ranked
+from pyspark_rmqpull.planning.offset_specs import ALL_QUEUES, AtTime, OffsetSpec, OffsetSpecs, RankedSpecs, Scope
+from pyspark_rmqpull.planning.starts_and_ends import refuse_start_after_end, refuse_start_offset_after_end, resolve_ends
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import Bounds, MessageQueue
 
 A0, A1, B0 = (MessageQueue("orders", broker, queue_id) for broker, queue_id in (("a", 0), ("a", 1), ("b", 0)))
 BOUNDS = {A0: Bounds(10, 20), A1: Bounds(0, 5), B0: Bounds(7, 7)}
-TOPIC: Place = ("orders",)
+TOPIC: Scope = ("orders",)
 
 
 class Broker:
@@ -26,23 +26,23 @@ class Broker:
         raise NotImplementedError
 
 
-def side(option: str, said: dict[Place, Position], default: Position = "latest") -> Ranked:
-    return Ranked({option: Positions(said), "the default": Positions({EVERYTHING: default})})
+def side(option: str, said: dict[Scope, OffsetSpec], default: OffsetSpec = "latest") -> RankedSpecs:
+    return RankedSpecs({option: OffsetSpecs(said), "the default": OffsetSpecs({ALL_QUEUES: default})})
 
 
 @pytest.mark.parametrize(
     ("said", "ends"),
     [
         ({}, [20, 5, 7]),
-        ({EVERYTHING: "latest"}, [20, 5, 7]),
+        ({ALL_QUEUES: "latest"}, [20, 5, 7]),
         ({A0: 12, A1: 0}, [12, 0, 7]),
         ({A0: 20, A1: "latest", B0: 7}, [20, 5, 7]),
-        ({EVERYTHING: AtTime(12)}, [12, 5, 7]),
+        ({ALL_QUEUES: AtTime(12)}, [12, 5, 7]),
         ({TOPIC: AtTime(4), A0: AtTime(0)}, [10, 4, 7]),
-        ({EVERYTHING: AtTime(1_000)}, [20, 5, 7]),
+        ({ALL_QUEUES: AtTime(1_000)}, [20, 5, 7]),
     ],
 )
-def test_ends_are_offsets_within_the_bounds_that_were_seen(said: dict[Place, Position], ends: list[int]) -> None:
+def test_ends_are_offsets_within_the_bounds_that_were_seen(said: dict[Scope, OffsetSpec], ends: list[int]) -> None:
     """A time without a message is the end, never an error (acceptance case 48)."""
     assert resolve_ends(side("endingOffsets", said), BOUNDS, Broker()) == dict(zip((A0, A1, B0), ends, strict=True))
 
@@ -61,17 +61,17 @@ def test_an_end_of_what_is_not_read_is_refused() -> None:
 @pytest.mark.parametrize(
     ("start", "end", "where"),
     [
-        ({A0: 13}, {A0: 12}, "orders/a/0 begin at 13, behind its end at 12"),
-        ({A0: AtTime(2)}, {A0: AtTime(1)}, r"orders/a/0 begin at 1970-01-01T00:00:00\.002Z, behind its end at 1970"),
-        ({EVERYTHING: AtTime(2)}, {EVERYTHING: AtTime(1)}, "every queue begin at"),
-        ({TOPIC: AtTime(2)}, {EVERYTHING: AtTime(1)}, "orders begin at"),
-        ({EVERYTHING: AtTime(2)}, {A1: AtTime(1)}, "orders/a/1 begin at"),
+        ({A0: 13}, {A0: 12}, "orders/a/0 at 13, after its end at 12"),
+        ({A0: AtTime(2)}, {A0: AtTime(1)}, r"orders/a/0 at 1970-01-01T00:00:00\.002Z, after its end at 1970"),
+        ({ALL_QUEUES: AtTime(2)}, {ALL_QUEUES: AtTime(1)}, "every queue at"),
+        ({TOPIC: AtTime(2)}, {ALL_QUEUES: AtTime(1)}, "orders at"),
+        ({ALL_QUEUES: AtTime(2)}, {A1: AtTime(1)}, "orders/a/1 at"),
     ],
 )
 def test_a_start_behind_its_end_shows_before_any_work_when_both_are_of_one_kind(
-    start: dict[Place, Position], end: dict[Place, Position], where: str
+    start: dict[Scope, OffsetSpec], end: dict[Scope, OffsetSpec], where: str
 ) -> None:
-    with pytest.raises(OptionError, match=f"Options the start and the end let {where}"):
+    with pytest.raises(OptionError, match=f"Options the start and the end start {where}"):
         refuse_start_after_end(side("the start", start), side("the end", end))
 
 
@@ -82,15 +82,15 @@ def test_a_start_behind_its_end_shows_before_any_work_when_both_are_of_one_kind(
         ({A0: 12}, {A1: 11}),
         ({A0: 12}, {A0: AtTime(11)}),
         ({A0: AtTime(12)}, {A0: 11}),
-        ({EVERYTHING: AtTime(1)}, {EVERYTHING: AtTime(1)}),
-        ({A0: 12}, {EVERYTHING: "latest"}),
+        ({ALL_QUEUES: AtTime(1)}, {ALL_QUEUES: AtTime(1)}),
+        ({A0: 12}, {ALL_QUEUES: "latest"}),
     ],
 )
-def test_what_only_the_broker_can_compare_passes(start: dict[Place, Position], end: dict[Place, Position]) -> None:
+def test_what_only_the_broker_can_compare_passes(start: dict[Scope, OffsetSpec], end: dict[Scope, OffsetSpec]) -> None:
     refuse_start_after_end(side("the start", start), side("the end", end))
 
 
 def test_a_resolved_start_behind_its_end_is_refused_with_the_queue() -> None:
-    refuse_resolved_start_after_end({A0: 12, A1: 0}, {A0: 12, A1: 0})
-    with pytest.raises(OptionError, match="Queue orders/a/1 is to be read from offset 3, behind its end at offset 2"):
-        refuse_resolved_start_after_end({A0: 12, A1: 3}, {A0: 12, A1: 2})
+    refuse_start_offset_after_end({A0: 12, A1: 0}, {A0: 12, A1: 0})
+    with pytest.raises(OptionError, match="Queue orders/a/1 starts at offset 3, after its end at offset 2"):
+        refuse_start_offset_after_end({A0: 12, A1: 3}, {A0: 12, A1: 2})

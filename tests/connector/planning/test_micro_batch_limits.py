@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pyspark_rmqpull.planning.admission import Admitted, limit_bytes, limit_rows
+from pyspark_rmqpull.planning.micro_batch import AdmittedEnds, limit_bytes, limit_rows
 from rmqpull_client.model import MessageQueue
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def test_what_the_broker_does_not_know_any_more_is_left_to_who_reads_it(listed_s
     gone, cut = queue(0), queue(1)
     cutter = listed_sizes({cut: [10] * 5}, {cut: 5})
     admitted = limit_bytes({gone: 3, cut: 0}, {gone: 9, cut: 10}, 20, cutter)
-    assert admitted == Admitted({gone: 9, cut: 7})
+    assert admitted == AdmittedEnds({gone: 9, cut: 7})
 
 
 def test_one_call_is_enough_when_everything_fits(listed_sizes: type[ListedSizes]) -> None:

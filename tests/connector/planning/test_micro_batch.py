@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_rmqpull.planning.admission import INT64_MAX, Limits
-from pyspark_rmqpull.planning.batch_sizing import BatchSizing
+from pyspark_rmqpull.planning.micro_batch import INT64_MAX, BatchEnds, BatchSizing, Limits
+from rmqpull_client.errors import DataLoss
 from rmqpull_client.model import MessageQueue
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Story:
         """How many of each queue a batch takes then, or for how long it is put off."""
         self.now_ms += passed_ms
         self.ends = queues(*ends)
-        if delay_ms := self._sizing.delay_ms(self.starts, self.ends, self.now_ms):
+        if delay_ms := self._sizing.compute_delay_ms(self.starts, self.ends, self.now_ms):
             return delay_ms
         cutter = self._listed_sizes({queue: [1] * end for queue, end in self.ends.items()})
         reached = self._sizing.admit(self.starts, self.ends, cutter, self.now_ms)
@@ -42,7 +43,7 @@ class Story:
         return taken
 
 
-MIN_15 = Limits(rows_min=15, delay_max_ms=5_000)
+MIN_15 = Limits(min_offsets_per_trigger=15, max_trigger_delay_ms=5_000)
 
 
 def test_case_15_a_batch_waits_for_enough_messages_or_for_the_delay(listed_sizes: type[ListedSizes]) -> None:
@@ -56,7 +57,13 @@ def test_case_15_a_batch_waits_for_enough_messages_or_for_the_delay(listed_sizes
 
 
 def test_case_16_min_max_and_delay_together(listed_sizes: type[ListedSizes]) -> None:
-    story = Story(listed_sizes, Limits(rows_min=15, rows_max=20, delay_max_ms=5_000), 0, 0, 0)
+    story = Story(
+        listed_sizes,
+        Limits(min_offsets_per_trigger=15, max_offsets_per_trigger=20, max_trigger_delay_ms=5_000),
+        0,
+        0,
+        0,
+    )
     assert story.after(0, 12, 9, 9) == [8, 6, 6]  # the first one always runs
     assert story.after(100, 12, 9, 9) == 4_900
     assert story.after(100, 24, 19, 14) == [8, 7, 4]  # 19 of 20, by rounding
@@ -90,12 +97,14 @@ def test_a_new_queue_counts_from_where_it_begins(listed_sizes: type[ListedSizes]
 
 
 def test_no_minimum_is_never_a_delay(listed_sizes: type[ListedSizes]) -> None:
-    story = Story(listed_sizes, Limits(rows_max=2, delay_max_ms=5_000), 0)
+    story = Story(listed_sizes, Limits(max_offsets_per_trigger=2, max_trigger_delay_ms=5_000), 0)
     assert [story.after(0, 3), story.after(0, 3), story.after(0, 3)] == [[2], [1], [0]]
 
 
 def test_a_minimum_that_no_batch_may_have_in_bytes_still_moves_on(listed_sizes: type[ListedSizes]) -> None:
-    story = Story(listed_sizes, Limits(rows_min=15, delay_max_ms=5_000, bytes_max=4), 0)
+    story = Story(
+        listed_sizes, Limits(min_offsets_per_trigger=15, max_trigger_delay_ms=5_000, max_bytes_per_trigger=4), 0
+    )
     assert story.after(0, 20) == [4]
     assert story.after(1, 20) == [4]  # 16 wait
     assert story.after(1, 20) == 4_999
@@ -103,8 +112,8 @@ def test_a_minimum_that_no_batch_may_have_in_bytes_still_moves_on(listed_sizes: 
 
 
 def test_both_limits_hold(listed_sizes: type[ListedSizes]) -> None:
-    assert Story(listed_sizes, Limits(rows_max=10, bytes_max=4), 0).after(0, 100) == [4]
-    assert Story(listed_sizes, Limits(rows_max=4, bytes_max=10), 0).after(0, 100) == [4]
+    assert Story(listed_sizes, Limits(max_offsets_per_trigger=10, max_bytes_per_trigger=4), 0).after(0, 100) == [4]
+    assert Story(listed_sizes, Limits(max_offsets_per_trigger=4, max_bytes_per_trigger=10), 0).after(0, 100) == [4]
 
 
 def test_case_17_the_largest_limits_take_everything(listed_sizes: type[ListedSizes]) -> None:
@@ -113,7 +122,7 @@ def test_case_17_the_largest_limits_take_everything(listed_sizes: type[ListedSiz
 
 
 def test_queues_take_turns_when_there_is_room_for_one(listed_sizes: type[ListedSizes]) -> None:
-    story = Story(listed_sizes, Limits(bytes_max=1), 0, 0, 0)
+    story = Story(listed_sizes, Limits(max_bytes_per_trigger=1), 0, 0, 0)
     taken = [story.after(0, 2, 2, 2) for _ in range(6)]
     assert taken == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
 
@@ -126,7 +135,7 @@ def test_queues_take_turns_when_there_is_room_for_one(listed_sizes: type[ListedS
 def test_nothing_waits_longer_than_the_delay_after_the_last_batch(
     listed_sizes: type[ListedSizes], rows_min: int, delay_max_ms: int, steps: list[tuple[int, int]]
 ) -> None:
-    story = Story(listed_sizes, Limits(rows_min=rows_min, delay_max_ms=delay_max_ms), 0)
+    story = Story(listed_sizes, Limits(min_offsets_per_trigger=rows_min, max_trigger_delay_ms=delay_max_ms), 0)
     end, taken, ran_ms = 0, 0, None
     for passed_ms, arrived in steps:
         end += arrived
@@ -137,3 +146,33 @@ def test_nothing_waits_longer_than_the_delay_after_the_last_batch(
         if not isinstance(found, int):
             assert found == [waiting]
             taken, ran_ms = end, story.now_ms if waiting else ran_ms
+
+
+A0, A1 = MessageQueue("orders", "a", 0), MessageQueue("orders", "a", 1)
+
+
+def available_now() -> BatchEnds:
+    """Planned to offset 9 of one queue."""
+    ends = BatchEnds()
+    ends.is_available_now = True
+    assert ends.find_ends({A0: 2}, {A0: 9}, may_lose=False) == {A0: 9}
+    return ends
+
+
+@pytest.mark.parametrize(("ends", "reachable"), [({A0: 9}, 9), ({A0: 2}, 2), ({A0: 1}, 2), ({}, 2)])
+def test_a_batch_goes_to_the_end_and_never_back(ends: dict[MessageQueue, int], reachable: int) -> None:
+    assert BatchEnds().find_ends({A0: 2}, ends, may_lose=False) == {A0: reachable}
+
+
+def test_available_now_keeps_the_ends_that_it_saw_first() -> None:
+    assert available_now().find_ends({A0: 5}, {A0: 99}, may_lose=False) == {A0: 9}
+
+
+def test_a_queue_that_comes_later_is_left_where_it_begins() -> None:
+    assert available_now().find_ends({A0: 5, A1: 3}, {A0: 9, A1: 8}, may_lose=False) == {A0: 9, A1: 3}
+
+
+def test_what_is_gone_since_is_a_loss_or_not_waited_for() -> None:
+    with pytest.raises(DataLoss, match="2 messages of queue orders/a/0 are lost"):
+        available_now().find_ends({A0: 5}, {A0: 7}, may_lose=False)
+    assert available_now().find_ends({A0: 5}, {A0: 7}, may_lose=True) == {A0: 7}

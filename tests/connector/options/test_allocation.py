@@ -68,48 +68,48 @@ def test_options_describe_an_allocation(given: dict[str, str], expected: Allocat
 @pytest.mark.parametrize(
     ("given", "refusal"),
     [
-        ({"allocateStrategy": "CONFIG"}, "Option messageQueueList is missing: allocateStrategy CONFIG needs it."),
+        ({"allocateStrategy": "CONFIG"}, "Option messageQueueList is missing: allocateStrategy CONFIG requires it."),
         (
             {"allocateStrategy": "MACHINE_ROOM"},
-            "Option consumeridcs is missing: allocateStrategy MACHINE_ROOM needs it.",
+            "Option consumeridcs is missing: allocateStrategy MACHINE_ROOM requires it.",
         ),
         (
             {"allocateStrategy": "MACHINE_ROOM_NEARBY", "numPartitions": "3"},
-            "Option consumerIds is missing: allocateStrategy MACHINE_ROOM_NEARBY needs it.",
+            "Option consumerIds is missing: allocateStrategy MACHINE_ROOM_NEARBY requires it.",
         ),
         (
             {"virtualNodeCnt": "10"},
-            "Option virtualNodeCnt means nothing to allocateStrategy AVG. "
-            "Leave it out, or set allocateStrategy to CONSISTENT_HASH.",
+            "Option virtualNodeCnt has no effect with allocateStrategy AVG. "
+            "Remove it, or set allocateStrategy to CONSISTENT_HASH.",
         ),
         (
             {"MESSAGEQUEUELIST": LISTS},
-            "Option messageQueueList means nothing to allocateStrategy AVG. "
-            "Leave it out, or set allocateStrategy to CONFIG.",
+            "Option messageQueueList has no effect with allocateStrategy AVG. "
+            "Remove it, or set allocateStrategy to CONFIG.",
         ),
         (
             {"allocateStrategy": "MACHINE_ROOM_NEARBY", "consumerIds": "r1@c", "consumeridcs": "r1"},
-            "Option consumeridcs means nothing to allocateStrategy MACHINE_ROOM_NEARBY. "
-            "Leave it out, or set allocateStrategy to MACHINE_ROOM.",
+            "Option consumeridcs has no effect with allocateStrategy MACHINE_ROOM_NEARBY. "
+            "Remove it, or set allocateStrategy to MACHINE_ROOM.",
         ),
         (
             {"allocateStrategy": "MACHINE_ROOM_NEARBY", "consumerIds": "r1@c", "virtualNodeCnt": "3"},
-            "Option virtualNodeCnt means nothing to allocateStrategy MACHINE_ROOM_NEARBY. "
-            "Leave it out, or set allocateStrategy to CONSISTENT_HASH.",
+            "Option virtualNodeCnt has no effect with allocateStrategy MACHINE_ROOM_NEARBY. "
+            "Remove it, or set allocateStrategy to CONSISTENT_HASH.",
         ),
         (
             {"allocateStrategy": "CONFIG", "messageQueueList": LISTS, "numPartitions": "3"},
             "Option numPartitions is 3, but messageQueueList has 2 lists, one for each partition. "
-            "Leave numPartitions out.",
+            "Remove numPartitions.",
         ),
         (
             {"numPartitions": "3", "consumerIds": "a,b"},
             "Option numPartitions is 3, but consumerIds names 2 consumers, one for each partition. "
-            "Leave numPartitions out.",
+            "Remove numPartitions.",
         ),
         (
             {"allocateStrategy": "MACHINE_ROOM_NEARBY", "consumerIds": "r1@a,b"},
-            "Machine room is null for consumer id b. Name consumers as ROOM@NAME in consumerIds, or give the room of "
+            "Machine room is null for consumer id b. Name consumers as ROOM@NAME in consumerIds, or set the room of "
             "each in consumerDeployIn of machineRoomResolver.",
         ),
     ],
@@ -121,5 +121,5 @@ def test_options_that_contradict_each_other_are_refused(given: dict[str, str], r
 
 
 def test_a_list_for_config_leaves_no_place_for_consumer_ids() -> None:
-    with pytest.raises(OptionError, match=r"^Option consumerIds means nothing to allocateStrategy CONFIG"):
+    with pytest.raises(OptionError, match=r"^Option consumerIds has no effect with allocateStrategy CONFIG"):
         options(allocateStrategy="CONFIG", messageQueueList=LISTS, consumerIds="a,b")

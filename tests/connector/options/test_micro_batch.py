@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyspark_rmqpull.options.source import SourceOptions
-from pyspark_rmqpull.planning.admission import INT64_MAX, Limits
+from pyspark_rmqpull.planning.micro_batch import INT64_MAX, Limits
 from rmqpull_client.errors import OptionError
 
 NEEDED = {"endpoints": "127.0.0.1:8081", "topic": "flights"}
@@ -30,12 +30,17 @@ def test_limits_are_read() -> None:
             "maxBytesPerTrigger": "64m",
         }
     )
-    assert options.limits == Limits(rows_max=100, rows_min=50, delay_max_ms=5_000, bytes_max=64 << 20)
+    assert options.limits == Limits(
+        max_offsets_per_trigger=100,
+        min_offsets_per_trigger=50,
+        max_trigger_delay_ms=5_000,
+        max_bytes_per_trigger=64 << 20,
+    )
 
 
 def test_no_limits_are_none() -> None:
     options = SourceOptions.from_options(NEEDED)
-    assert options.limits == Limits(delay_max_ms=900_000)
+    assert options.limits == Limits(max_trigger_delay_ms=900_000)
     assert (options.limits.is_limited, options.has_byte_limits) == (False, False)
 
 
@@ -71,7 +76,7 @@ def test_a_bad_limit_is_refused_by_naming_it(name: str, value: str, expected: st
 )
 def test_a_delay_is_spelled_as_spark_does(delay: str, in_ms: int) -> None:
     given = NEEDED | {"minOffsetsPerTrigger": "9", "maxTriggerDelay": delay}
-    assert SourceOptions.from_options(given).limits.delay_max_ms == in_ms
+    assert SourceOptions.from_options(given).limits.max_trigger_delay_ms == in_ms
 
 
 @pytest.mark.parametrize(
@@ -80,20 +85,20 @@ def test_a_delay_is_spelled_as_spark_does(delay: str, in_ms: int) -> None:
 )
 def test_a_size_is_spelled_as_spark_does(size: str, in_bytes: int) -> None:
     options = SourceOptions.from_options(NEEDED | {"maxBytesPerTrigger": size, "maxBytesPerPartition": size})
-    assert (options.limits.bytes_max, options.max_bytes_per_partition) == (in_bytes, in_bytes)
+    assert (options.limits.max_bytes_per_trigger, options.max_bytes_per_partition) == (in_bytes, in_bytes)
 
 
 def test_more_messages_at_least_than_at_most_are_refused() -> None:
     """Acceptance case 35."""
     assert refusal(minOffsetsPerTrigger="20", maxOffsetsPerTrigger="15") == (
-        "Option minOffsetsPerTrigger is 20, more than maxOffsetsPerTrigger, which is 15: no micro-batch could be both. "
-        "Lower the one or raise the other."
+        "Option minOffsetsPerTrigger is 20, which is more than maxOffsetsPerTrigger, 15. "
+        "Lower the first or raise the second."
     )
     SourceOptions.from_options(NEEDED | {"minOffsetsPerTrigger": "15", "maxOffsetsPerTrigger": "15"})
 
 
 def test_a_delay_of_nothing_is_refused() -> None:
     assert refusal(maxtriggerdelay="5s") == (
-        "Option maxTriggerDelay says how long to wait for minOffsetsPerTrigger, which is missing. "
-        "Set it, or remove maxTriggerDelay."
+        "Option maxTriggerDelay limits the delay by minOffsetsPerTrigger, which is missing. "
+        "Set minOffsetsPerTrigger, or remove maxTriggerDelay."
     )

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pyspark_rmqpull.planning.positions import EVERYTHING, AtTime, Place, Position, Positions, Ranked
-from pyspark_rmqpull.planning.starting import (
+from pyspark_rmqpull.planning.offset_specs import ALL_QUEUES, AtTime, OffsetSpec, OffsetSpecs, RankedSpecs, Scope
+from pyspark_rmqpull.planning.starts_and_ends import (
     CONSUME_FROM_FIRST_OFFSET,
     CONSUME_FROM_LAST_OFFSET,
     CONSUME_FROM_TIMESTAMP,
-    Starting,
+    StartRules,
     compute_pull_from_where,
 )
 from rmqpull_client.errors import DataLoss, OptionError
@@ -43,11 +43,11 @@ class Broker:
         return {queue: self.offsets.get(queue) for queue in queues}
 
 
-def wanting(said: dict[Place, Position], option: str = "startingOffsets") -> Ranked:
-    return Ranked({option: Positions(said), "the default": Positions({EVERYTHING: "latest"})})
+def wanting(said: dict[Scope, OffsetSpec], option: str = "startingOffsets") -> RankedSpecs:
+    return RankedSpecs({option: OffsetSpecs(said), "the default": OffsetSpecs({ALL_QUEUES: "latest"})})
 
 
-def starts(starting: Starting, broker: Broker | None = None) -> list[int]:
+def starts(starting: StartRules, broker: Broker | None = None) -> list[int]:
     found = starting.resolve(BOUNDS, broker or Broker(), NOW_MS)
     assert list(found) == [A0, A1, B0]
     return list(found.values())
@@ -56,8 +56,8 @@ def starts(starting: Starting, broker: Broker | None = None) -> list[int]:
 @pytest.mark.parametrize(
     ("said", "begins"),
     [
-        ({EVERYTHING: "earliest"}, [10, 0, 7]),
-        ({EVERYTHING: "latest"}, [20, 5, 7]),
+        ({ALL_QUEUES: "earliest"}, [10, 0, 7]),
+        ({ALL_QUEUES: "latest"}, [20, 5, 7]),
         ({("orders",): "earliest"}, [10, 0, 7]),
         ({A0: 12, A1: "earliest"}, [12, 0, 7]),
         ({A0: 10, A1: 5, B0: 7}, [10, 5, 7]),
@@ -65,9 +65,9 @@ def starts(starting: Starting, broker: Broker | None = None) -> list[int]:
         ({}, [20, 5, 7]),
     ],
 )
-def test_words_and_numbers_become_offsets_without_asking(said: dict[Place, Position], begins: list[int]) -> None:
+def test_words_and_numbers_become_offsets_without_asking(said: dict[Scope, OffsetSpec], begins: list[int]) -> None:
     """Acceptance cases 4 and 58."""
-    assert starts(Starting(wanting(said))) == begins
+    assert starts(StartRules(wanting(said))) == begins
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_words_and_numbers_become_offsets_without_asking(said: dict[Place, Posit
 )
 def test_an_offset_that_does_not_exist_is_refused(queue: MessageQueue, offset: int, complaint: str) -> None:
     with pytest.raises(OptionError) as refused:
-        starts(Starting(wanting({queue: offset})))
+        starts(StartRules(wanting({queue: offset})))
     assert str(refused.value).startswith(complaint)
 
 
@@ -91,15 +91,15 @@ def test_an_offset_that_does_not_exist_is_refused(queue: MessageQueue, offset: i
         ({A0: AtTime(15), A1: AtTime(2)}, True, [15, 2, 7]),
         ({A0: AtTime(0), A1: AtTime(0)}, True, [10, 0, 7]),
         ({A0: AtTime(19), A1: AtTime(4)}, True, [19, 4, 7]),
-        ({EVERYTHING: AtTime(15)}, False, [15, 5, 7]),
+        ({ALL_QUEUES: AtTime(15)}, False, [15, 5, 7]),
         ({("orders",): AtTime(3), A0: 12}, False, [12, 3, 7]),
     ],
 )
 def test_times_become_the_first_offset_stored_then_or_later(
-    said: dict[Place, Position], is_match_needed: bool, begins: list[int]
+    said: dict[Scope, OffsetSpec], is_match_needed: bool, begins: list[int]
 ) -> None:
     """Acceptance cases 5 and 6; with strategy latest also case 10."""
-    assert starts(Starting(wanting(said), is_match_needed=is_match_needed)) == begins
+    assert starts(StartRules(wanting(said), is_match_needed=is_match_needed)) == begins
 
 
 @pytest.mark.parametrize(
@@ -111,15 +111,15 @@ def test_times_become_the_first_offset_stored_then_or_later(
     ],
 )
 def test_a_time_after_every_message_is_refused_with_queue_and_time(
-    said: dict[Place, Position], queue: MessageQueue, timestamp_ms: int, seen_and_advice: str
+    said: dict[Scope, OffsetSpec], queue: MessageQueue, timestamp_ms: int, seen_and_advice: str
 ) -> None:
     """Acceptance cases 10 and 47."""
     with pytest.raises(OptionError) as refused:
-        starts(Starting(wanting(said, "startingOffsetsByTimestamp")))
+        starts(StartRules(wanting(said, "startingOffsetsByTimestamp")))
     assert str(refused.value) == (
         f"No offset matched from request of queue {queue} and timestamp {timestamp_ms}: option "
         f"startingOffsetsByTimestamp wants messages stored at {AtTime(timestamp_ms)} or later, and {seen_and_advice} "
-        "startingOffsetsByTimestampStrategy to latest to begin at the end of such queues."
+        "startingOffsetsByTimestampStrategy to latest to start at the end of such queues."
     )
 
 
@@ -140,7 +140,7 @@ def test_a_time_after_every_message_is_refused_with_queue_and_time(
         (CONSUME_FROM_TIMESTAMP, 3, "%RETRY%g", 3),
     ],
 )
-def test_a_group_begins_as_rocketmq_s_table_says(where: str, stored: int | None, topic: str, begin: Position) -> None:
+def test_a_group_begins_as_rocketmq_s_table_says(where: str, stored: int | None, topic: str, begin: OffsetSpec) -> None:
     """The table of rules 1.10."""
     assert compute_pull_from_where(topic, stored, where, SINCE) == begin
 
@@ -158,17 +158,17 @@ def test_a_group_begins_as_rocketmq_s_table_says(where: str, stored: int | None,
 def test_group_is_where_the_group_is_and_consume_from_where_the_rest(
     where: str, stored: dict[MessageQueue, int], begins: list[int]
 ) -> None:
-    starting = Starting(wanting({EVERYTHING: "group"}), "g", where, consume_timestamp_ms=5)
+    starting = StartRules(wanting({ALL_QUEUES: "group"}), "g", where, consume_timestamp_ms=5)
     assert starts(starting, Broker(stored)) == begins
 
 
 def test_group_may_be_said_of_one_queue() -> None:
-    assert starts(Starting(wanting({A0: "group", A1: 1}), "g"), Broker({A0: 12, A1: 3})) == [12, 1, 7]
+    assert starts(StartRules(wanting({A0: "group", A1: 1}), "g"), Broker({A0: 12, A1: 3})) == [12, 1, 7]
 
 
 def test_a_group_without_a_time_begins_half_an_hour_ago() -> None:
     broker = Broker()
-    starts(Starting(wanting({A0: "group"}), "g", CONSUME_FROM_TIMESTAMP), broker)
+    starts(StartRules(wanting({A0: "group"}), "g", CONSUME_FROM_TIMESTAMP), broker)
     assert broker.asked_times == {A0: NOW_MS - 30 * 60 * 1000}
 
 
@@ -177,9 +177,9 @@ def test_a_group_without_a_time_begins_half_an_hour_ago() -> None:
 )
 def test_a_group_s_offset_that_cannot_be_read_on_from_is_a_loss(stored: int, complaint: str) -> None:
     with pytest.raises(DataLoss, match=complaint):
-        starts(Starting(wanting({A0: "group"}), "g"), Broker({A0: stored}))
+        starts(StartRules(wanting({A0: "group"}), "g"), Broker({A0: stored}))
 
 
 def test_a_queue_that_is_not_read_is_refused() -> None:
     with pytest.raises(OptionError, match="Option startingOffsets names orders/a/2, which this query does not read"):
-        starts(Starting(wanting({MessageQueue("orders", "a", 2): "latest"})))
+        starts(StartRules(wanting({MessageQueue("orders", "a", 2): "latest"})))

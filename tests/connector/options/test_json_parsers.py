@@ -1,4 +1,4 @@
-"""The options of allocation as users write them."""
+"""Option values in JSON, as users write them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from pyspark_rmqpull.options.allocation_choice import STRATEGIES
-from pyspark_rmqpull.options.allocation_json import (
+from pyspark_rmqpull.options.allocation import STRATEGIES
+from pyspark_rmqpull.options.json_parsers import (
+    find_repeated,
+    parse_assign,
+    parse_json,
     parse_machine_room_resolver,
     parse_message_queue_list,
-    parse_names,
 )
-from pyspark_rmqpull.options.declaration import one_of
+from pyspark_rmqpull.options.parsers import one_of, parse_consumers, parse_topic_pattern, parse_topics
 from rmqpull_client.allocation.machine_room import MachineRoomResolver
 from rmqpull_client.model import MessageQueue
 
@@ -26,8 +28,8 @@ strategy = one_of(*STRATEGIES)
     [
         (strategy, "AVG", "AVG"),
         (strategy, " machine_room_nearby ", "MACHINE_ROOM_NEARBY"),
-        (parse_names, "c2, c1,c10", ("c1", "c10", "c2")),
-        (parse_names, "192.168.0.2@1,192.168.0.10@1", ("192.168.0.10@1", "192.168.0.2@1")),
+        (parse_consumers, "c2, c1,c10", ("c1", "c10", "c2")),
+        (parse_consumers, "192.168.0.2@1,192.168.0.10@1", ("192.168.0.10@1", "192.168.0.2@1")),
         (
             parse_message_queue_list,
             '[{"orders":{"b":[2],"a":[1,0]},"paid":{"a":[0]}},{}]',
@@ -55,7 +57,7 @@ def test_what_is_read(parse: Callable[[str], Any], text: str, expected: Any) -> 
 
 LISTS = "Expected a list of queues for each partition, such as "
 ROOMS = "Expected the room of each broker, of each consumer, or of both, such as "
-NAMES = "Expected 1 to 10000 names in ASCII without blanks, separated by commas."
+NAMES = "Expected 1 to 10000 names in ASCII without spaces, separated by commas."
 
 
 @pytest.mark.parametrize(
@@ -67,12 +69,16 @@ NAMES = "Expected 1 to 10000 names in ASCII without blanks, separated by commas.
         (strategy, "MACHINE_ROOM_NEARBY-AVG", "Did you mean MACHINE_ROOM_NEARBY? Expected "),
         (strategy, "xyz", "Expected AVG, "),
         (strategy, "", "Expected AVG, "),
-        (parse_names, "", NAMES),
-        (parse_names, "a,,b", NAMES),
-        (parse_names, "a b", NAMES),
-        (parse_names, "ä", NAMES),
-        (parse_names, "a,b,a", "It names a twice."),
-        (parse_message_queue_list, "orders", "It is no JSON (Expecting value: line 1 column 1 (char 0)). " + LISTS),
+        (parse_consumers, "", NAMES),
+        (parse_consumers, "a,,b", NAMES),
+        (parse_consumers, "a b", NAMES),
+        (parse_consumers, "ä", NAMES),
+        (parse_consumers, "a,b,a", "It names a twice."),
+        (
+            parse_message_queue_list,
+            "orders",
+            "It is not valid JSON (Expecting value: line 1 column 1 (char 0)).",
+        ),
         (parse_message_queue_list, "{}", LISTS),
         (parse_message_queue_list, "[]", LISTS),
         (parse_message_queue_list, "[[]]", LISTS),
@@ -85,7 +91,7 @@ NAMES = "Expected 1 to 10000 names in ASCII without blanks, separated by commas.
         (
             parse_message_queue_list,
             '[{"orders":{"a":[0]}},{"orders":{"a":[0]}}]',
-            "It names queue orders/a/0 twice, whose messages would be read twice.",
+            "It names queue orders/a/0 twice, so its messages would be read twice.",
         ),
         (parse_message_queue_list, '[{"orders":{"a":[0],"a":[1]}}]', "It names 'a' twice. " + LISTS),
         (parse_machine_room_resolver, "[]", ROOMS),
@@ -99,3 +105,63 @@ NAMES = "Expected 1 to 10000 names in ASCII without blanks, separated by commas.
 def test_what_is_refused(parse: Callable[[str], Any], text: str, refusal: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(refusal)}"):
         parse(text)
+
+
+def test_json_is_read_as_it_is() -> None:
+    assert parse_json('{"a":{"b":[1,"c"]}}', "Expected anything.") == {"a": {"b": [1, "c"]}}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{", "It is not valid JSON (Expecting property name enclosed in double quotes: line 1 column 2 (char 1)). "),
+        ('{"a":1,"b":2,"a":3}', "It names 'a' twice. "),
+        ('{"x":{"a":1,"a":1}}', "It names 'a' twice. "),
+        ("[" * 100_000, "It is not valid JSON ("),
+        ("9" * 5_000, "It is not valid JSON (Exceeds the limit (4300"),
+    ],
+)
+def test_what_is_wrong_comes_before_what_was_expected(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(complaint)}.*Expected a list.$"):
+        parse_json(text, "Expected a list.")
+
+
+def test_values_that_come_again_are_told_once() -> None:
+    assert find_repeated("abacab") == ["a", "b"]
+
+
+A0, A1, B0 = MessageQueue("a", "x", 0), MessageQueue("a", "x", 1), MessageQueue("b", "x", 0)
+
+
+def test_topics_have_commas_between() -> None:
+    assert parse_topics(" orders ,sales") == ("orders", "sales")
+
+
+def test_assigned_queues_are_named_by_topic_and_broker() -> None:
+    assert parse_assign('{"a":{"x":[1,0]},"b":{"x":[0]}}') == {A0, A1, B0}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("orders", "It is not valid JSON"),
+        ("[]", r"It is set to \[\]"),
+        ("{}", r"It is set to \{\}"),
+        ('{"a":[0]}', r"a is set to \[0\]"),
+        ('{"a":{"x":[]}}', r"a/x is set to \[\]"),
+        ('{"a":{"x":[-1]}}', r"a/x is set to \[-1\]"),
+        ('{"a":{"x":[true]}}', r"a/x is set to \[true\]"),
+        ('{"a":{"x":["0"]}}', r'a/x is set to \["0"\]'),
+        ('{"a":{"x":[0,1,0]}}', "names queue a/x/0 twice"),
+        ('{"a":{"x":[0]},"a":{"x":[1]}}', "names 'a' twice"),
+    ],
+)
+def test_bad_assignments_are_shown_with_what_was_expected(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=rf"{complaint}.* Expected queue ids by topic and broker name"):
+        parse_assign(text)
+
+
+@pytest.mark.parametrize(("text", "complaint"), [("(", "not a regular expression"), ("", "matches no topic's name")])
+def test_bad_patterns_are_refused(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        parse_topic_pattern(text)

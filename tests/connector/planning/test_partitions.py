@@ -1,4 +1,4 @@
-"""What each task of a micro-batch reads."""
+"""Which queues each Spark partition gets, and what it reads of them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_rmqpull.planning.offsets import QueueOffsets
-from pyspark_rmqpull.planning.ranges import assign_ranges, ranges_between
-from rmqpull_client.allocation.machine_room import ByMachineRoom
+from pyspark_rmqpull.planning.partitions import allocate_topics, assign_ranges, keep_allocated, plan_ranges
+from rmqpull_client.allocation.machine_room import ByMachineRoom, MachineRoomNearby, MachineRoomResolver
 from rmqpull_client.allocation.strategies import (
     Allocation,
     Averagely,
     AveragelyByCircle,
+    ByConfig,
     ConsistentHash,
     Strategy,
     make_consumer_ids,
 )
 from rmqpull_client.errors import OptionError
-from rmqpull_client.model import MessageQueue, QueueRange
+from rmqpull_client.model import Bounds, MessageQueue, QueueRange, TopicBounds
 
 
 def queue(queue_id: int, topic: str = "orders") -> MessageQueue:
@@ -75,7 +76,7 @@ def queue_ids(tasks: list[tuple[QueueRange, ...]]) -> list[list[int]]:
     ],
 )
 def test_ranges_between_two_offsets(start: QueueOffsets, end: QueueOffsets, expected: list[tuple[int, ...]]) -> None:
-    assert ranges_between(start, end) == {
+    assert plan_ranges(start, end) == {
         queue(queue_id): QueueRange(queue(queue_id), first, until) for queue_id, first, until in expected
     }
 
@@ -128,7 +129,7 @@ def test_what_waits_is_balanced_over_all_topics() -> None:
 def test_messages_of_a_queue_that_nobody_gets_any_more_are_not_skipped() -> None:
     nobody = among(2, ByMachineRoom(frozenset({"r1"})))
     assert assign_ranges(ranges(0, 0), nobody) == []
-    with pytest.raises(OptionError, match=r"^The query reads orders/a/1 already, which allocateStrategy"):
+    with pytest.raises(OptionError, match=r"^The query already reads orders/a/1, but allocateStrategy"):
         assign_ranges(ranges(0, 1), nobody)
 
 
@@ -139,7 +140,7 @@ def test_every_range_is_read_exactly_once_and_planned_the_same_each_time(
 ) -> None:
     start = QueueOffsets({q: first for q, (first, _) in sizes.items()})
     end = QueueOffsets({q: first + size for q, (first, size) in sizes.items()})
-    planned = ranges_between(start, end)
+    planned = plan_ranges(start, end)
     tasks = assign_ranges(planned.values(), among(count, strategy))
     assert Counter(entry for mine in tasks for entry in mine) == Counter(
         entry for entry in planned.values() if entry.from_offset < entry.until_offset
@@ -148,3 +149,89 @@ def test_every_range_is_read_exactly_once_and_planned_the_same_each_time(
     assert count is None or len(tasks) <= count
     # Spark plans each batch several times (rules 7.3).
     assert assign_ranges(data.draw(st.permutations(list(planned.values()))), among(count, strategy)) == tasks
+
+
+def queue_of(name: str) -> MessageQueue:
+    """``x/r1@a/0``."""
+    topic, broker_name, queue_id = name.split("/")
+    return MessageQueue(topic, broker_name, int(queue_id))
+
+
+def queues(*names: str) -> list[MessageQueue]:
+    return [queue_of(name) for name in names]
+
+
+def topics(*names: str) -> dict[str, TopicBounds]:
+    found = queues(*names)
+    return {
+        topic: TopicBounds("id", {queue: Bounds(0, 1) for queue in found if queue.topic == topic})
+        for topic in sorted({queue.topic for queue in found})
+    }
+
+
+ROOM_1 = Allocation("MACHINE_ROOM", ByMachineRoom(frozenset({"r1"})), ("0", "1"))
+LISTED = Allocation("CONFIG", ByConfig({"0": queues("x/a/0", "y/a/0"), "1": queues("x/a/1")}), ("0", "1"))
+
+
+def test_queues_are_allocated_topic_by_topic() -> None:
+    wide_and_narrow = queues("y/a/0", "x/a/2", "x/a/0", "x/a/1")
+    averagely = Allocation("AVG", Averagely(), ("0", "1"))
+    assert allocate_topics(wide_and_narrow, averagely) == [queues("x/a/0", "x/a/1", "y/a/0"), queues("x/a/2")]
+
+
+def test_without_a_number_there_is_a_consumer_for_each_queue_of_the_widest_topic() -> None:
+    shares = allocate_topics(queues("x/a/0", "x/a/1", "y/a/0"), Allocation("AVG", Averagely()))
+    assert shares == [queues("x/a/0", "y/a/0"), queues("x/a/1")]
+
+
+def test_a_fixed_list_gives_each_queue_once_however_many_topics_it_names() -> None:
+    assert allocate_topics(queues("x/a/0", "x/a/1", "y/a/0"), LISTED) == [queues("x/a/0", "y/a/0"), queues("x/a/1")]
+
+
+def test_queues_that_nobody_gets_are_not_read() -> None:
+    assert keep_allocated(topics("x/r1@a/0", "x/r2@b/0", "y/r2@b/0"), [], ROOM_1) == {
+        "x": TopicBounds("id", {queue_of("x/r1@a/0"): Bounds(0, 1)}),
+        "y": TopicBounds("id", {}),
+    }
+
+
+@pytest.mark.parametrize("allocation", [Allocation("AVG", Averagely()), Allocation("BACKLOG", None)])
+def test_most_strategies_leave_nothing_out(allocation: Allocation) -> None:
+    everything = topics("x/r1@a/0", "x/r2@b/0", "y/r2@b/0")
+    assert keep_allocated(everything, queues("x/r1@a/0", "x/gone/0"), allocation) == everything
+
+
+def test_a_listed_queue_that_does_not_exist_yet_may_come_later() -> None:
+    assert keep_allocated(topics("x/a/0"), [], LISTED) == topics("x/a/0")
+
+
+def test_a_query_must_not_stop_reading_a_queue_unseen() -> None:
+    with pytest.raises(OptionError) as refused:
+        keep_allocated(topics("x/r1@a/0", "x/r2@b/0"), queues("x/r1@a/0", "x/r2@b/0"), ROOM_1)
+    assert str(refused.value) == (
+        "The query already reads x/r2@b/0, but allocateStrategy MACHINE_ROOM now gives it to no partition. "
+        "Add what is missing to its parameters, or start the query with a new checkpoint."
+    )
+
+
+def test_a_queue_that_is_gone_is_no_matter_of_allocation() -> None:
+    assert keep_allocated(topics("x/r1@a/0"), queues("x/r2@b/0"), ROOM_1) == topics("x/r1@a/0")
+
+
+def test_an_allocation_that_reads_nothing_at_all_is_refused() -> None:
+    with pytest.raises(OptionError) as refused:
+        keep_allocated(topics("x/broker-a/0", "x/broker-a/1"), [], ROOM_1)
+    assert str(refused.value) == (
+        "allocateStrategy MACHINE_ROOM gives no queue of x/broker-a/0, x/broker-a/1 to any partition, so nothing would "
+        "be read. Change its parameters."
+    )
+
+
+def test_what_a_strategy_refuses_names_strategy_and_topic() -> None:
+    nearby = Allocation("MACHINE_ROOM_NEARBY", MachineRoomNearby(Averagely(), MachineRoomResolver()), ("r1@c",))
+    with pytest.raises(OptionError) as refused:
+        keep_allocated(topics("x/a/0"), [], nearby)
+    assert str(refused.value) == (
+        "allocateStrategy MACHINE_ROOM_NEARBY cannot allocate topic x: "
+        "Machine room is null for mq MessageQueue [topic=x, brokerName=a, queueId=0]."
+    )

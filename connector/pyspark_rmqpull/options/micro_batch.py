@@ -1,0 +1,113 @@
+"""Options that say how much a micro-batch takes, how long it waits for messages, and how messages are pulled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from pyspark_rmqpull.options.declaration import Mode, option
+from pyspark_rmqpull.options.parsers import duration_ms, integer, size_in_bytes
+from pyspark_rmqpull.planning.micro_batch import INT64_MAX, Limits
+from rmqpull_client.flow import Flow
+
+DELAY_MS_MAX = 365 * 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class MicroBatchOptions:
+    """They become the :class:`Limits` of a micro-batch."""
+
+    max_offsets_per_trigger: int | None = option(
+        integer(1, INT64_MAX),  # Spark hands the limit through a Java long
+        unit="messages",
+        doc="About how many messages a micro-batch reads at most. Queues share the limit in proportion to their "
+        "backlog, and each queue with a backlog gets at least one message. Default: no limit.",
+        only=Mode.STREAM,
+    )
+    min_offsets_per_trigger: int | None = option(
+        integer(1, INT64_MAX),
+        unit="messages",
+        doc="Delays a micro-batch until this many messages are available or `maxTriggerDelay` has passed. The first "
+        "micro-batch after a start runs at once, and `AvailableNow` ignores this option. Default: no delay.",
+        only=Mode.STREAM,
+    )
+    max_trigger_delay: int = option(
+        duration_ms(1, DELAY_MS_MAX),
+        unit="duration",
+        doc="Longest delay by `minOffsetsPerTrigger`, counted from the last micro-batch that had messages: `15m`, "
+        "`5s`, or a number of milliseconds.",
+        default="15m",
+        only=Mode.STREAM,
+    )
+    max_bytes_per_trigger: int | None = option(
+        size_in_bytes(1, INT64_MAX),
+        unit="bytes",
+        doc="How many bytes (of bodies, tags, keys and properties) a micro-batch reads at most, as `64m` or a number. "
+        "Queues share the limit in proportion to their backlog in bytes. A larger message is read alone. Needs a "
+        "server with the columnar extension. Default: no limit.",
+        only=Mode.STREAM,
+    )
+
+    @property
+    def limits(self) -> Limits:
+        """How much a micro-batch takes."""
+        return Limits(
+            self.max_offsets_per_trigger,
+            self.min_offsets_per_trigger,
+            self.max_trigger_delay,
+            self.max_bytes_per_trigger,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowOptions:
+    """They become the :class:`Flow` of pulls; ``idleWaitMs`` is up to the reader of a stream."""
+
+    idle_wait_ms: int = option(
+        integer(0, 60_000),
+        unit="ms",
+        doc="How long an idle query, or one that waits for `minOffsetsPerTrigger`, waits on the broker for messages "
+        "before Spark plans again. Other sources of the same query wait as long. With 0 it never waits: then set a "
+        "trigger interval, or the query asks the broker every 10 ms (`spark.sql.streaming.pollingDelay`).",
+        default="500",
+        only=Mode.STREAM,
+    )
+    long_polling_timeout_ms: int = option(
+        integer(100, 60_000),
+        unit="ms",
+        doc="How long the broker may park one pull of an idle query. Lower it if a proxy closes silent calls earlier. "
+        "A longer `idleWaitMs` takes several pulls. Tasks never wait: their messages are already there.",
+        default="20000",
+        only=Mode.STREAM,
+    )
+    pull_batch_size: int = option(
+        integer(1, 1024),
+        unit="messages",
+        doc="Messages per pull from a server without the columnar extension. Servers with it return up to 16,384 "
+        "messages or 8 MiB per pull.",
+        default="32",
+    )
+    pull_threshold_for_queue: int = option(
+        integer(1, 65_535),
+        unit="messages",
+        doc="Messages of one queue that a task may have pulled and Spark not taken yet. At this limit, pulls of the "
+        "queue pause. Only for servers without the columnar extension.",
+        default="1000",
+    )
+    pull_threshold_size_for_queue: int = option(
+        integer(1, 1024),
+        unit="MiB",
+        doc="Like `pullThresholdForQueue`, but limits the size of the bodies.",
+        default="100",
+    )
+    pull_threshold_size_for_topic: int = option(
+        integer(1, 102_400),
+        unit="MiB",
+        doc="How much a task may pull ahead of Spark over all its queues, including pulls in flight. One message "
+        "always fits. RocketMQ's default for this setting is no limit.",
+        default="64",
+    )
+
+    @property
+    def flow(self) -> Flow:
+        """How messages are pulled."""
+        return Flow(**{entry.name: getattr(self, entry.name) for entry in fields(Flow)})

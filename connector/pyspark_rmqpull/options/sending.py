@@ -1,0 +1,111 @@
+"""Options that say how the sink makes messages of rows, and how it sends them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark_rmqpull.options.declaration import option
+from pyspark_rmqpull.options.parsers import integer, one_of, resource_name
+
+AT_LEAST_ONCE, EXACTLY_ONCE = "at-least-once", "exactly-once"
+"""Values of option ``delivery``."""
+ROUND_ROBIN, HASH, EXPLICIT = "roundRobin", "hash", "explicit"
+"""Values of option ``queueSelector``."""
+FAIL, SKIP, DEAD_LETTER = "fail", "skip", "deadLetter"
+"""Values of option ``onInvalidRow``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SendingOptions:
+    """The options of the sink, without those of the connection."""
+
+    topic: str | None = option(
+        resource_name(127),
+        unit="name",
+        doc="Topic of all rows; it overrides the column `topic`. Default: every row names its topic in that column.",
+    )
+    delivery: str | None = option(
+        one_of(AT_LEAST_ONCE, EXACTLY_ONCE),
+        unit="word",
+        doc="`exactly-once` writes a micro-batch, or a batch write, as one transaction: all rows once, or none. It "
+        "needs a server with the extension `stages`. `at-least-once` sends messages at once, and again when Spark "
+        "retries a task. Default: `exactly-once` if the server can do it.",
+    )
+    producer_group: str = option(
+        resource_name(120),
+        unit="name",
+        doc="Producer group. Together with the query's id it identifies the micro-batches of exactly-once, so keep it "
+        "as long as the checkpoint. With at-least-once, messages carry both.",
+        default="rmqpull-spark-sink",
+    )
+    queue_selector: str = option(
+        one_of(ROUND_ROBIN, HASH, EXPLICIT),
+        unit="word",
+        doc="Queue of a row. `roundRobin` takes turns, `hash` sends equal `keys` to the same queue, `explicit` uses "
+        "the columns `brokerName` and `queueId` where they are not null. A row with a `messageGroup` goes to the queue "
+        "of its group, unless it names a queue. `hash` and `explicit` need a server with our extension: over the "
+        "standard protocol the server selects the queue.",
+        default=ROUND_ROBIN,
+    )
+    on_invalid_row: str = option(
+        one_of(FAIL, SKIP, DEAD_LETTER),
+        unit="word",
+        doc="What to do with a row that no broker accepts, such as one without body, with an illegal tag or too large. "
+        "`fail` fails the write, `skip` drops the row and counts it in the log, `deadLetter` sends it to "
+        "`deadLetterTopic` with the reason as a property.",
+        default=FAIL,
+    )
+    dead_letter_topic: str | None = option(
+        resource_name(127),
+        unit="name",
+        doc="Topic for invalid rows. Required with `onInvalidRow=deadLetter`.",
+    )
+    max_message_size: int = option(
+        integer(1, 32 << 20),
+        unit="bytes",
+        doc="Largest body before compression; a row with a larger one is invalid. The broker has a limit of its own.",
+        default="4194304",
+    )
+    compress_msg_body_over_howmuch: int = option(
+        integer(0, 32 << 20),
+        unit="bytes",
+        doc="Compresses bodies of at least this size, as RocketMQ's producers do. 0 compresses none.",
+        default="4096",
+    )
+    compress_type: str = option(
+        one_of("ZLIB", "LZ4", "ZSTD"),
+        unit="name",
+        doc="Compression of bodies: `ZLIB`, `LZ4` or `ZSTD`. The standard protocol supports only `ZLIB`.",
+        default="ZLIB",
+    )
+    send_msg_timeout: int | None = option(
+        integer(1, 3_600_000),
+        unit="ms",
+        doc="Time limit of one send, including retries. Default: `requestTimeoutMs`.",
+    )
+    retry_times_when_send_failed: int | None = option(
+        integer(0, 1_000),
+        unit="retries",
+        doc="Maximum number of retries of a send. Default: `requestRetries`.",
+    )
+    batch_bytes: int = option(
+        integer(1_024, 16 << 20),
+        unit="bytes",
+        doc="About how many bytes one request carries to a server with our extension.",
+        default="4194304",
+    )
+    in_flight: int = option(
+        integer(1, 1_000),
+        unit="requests",
+        doc="How many sends a task may have in flight. With at-least-once it is 1 where order matters: for rows with a "
+        "`messageGroup`, and for a `queueSelector` other than `roundRobin`.",
+        default="8",
+    )
+    transaction_timeout_ms: int = option(
+        integer(10_000, 86_400_000),
+        unit="ms",
+        doc="For exactly-once: how long the broker keeps uncommitted rows after the job last contacted it. Running "
+        "tasks renew this time. It must cover the seconds between the last task and the commit, and limits how long a "
+        "commit may take.",
+        default="600000",
+    )

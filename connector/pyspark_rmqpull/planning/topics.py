@@ -1,0 +1,88 @@
+"""The topics and queues of a query: what the options select, and what of it exists now."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from rmqpull_client.errors import TopicMissing
+from rmqpull_client.model import Bounds, MessageQueue, TopicBounds
+from rmqpull_client.transports.port import BrokerClient
+
+
+@dataclass(frozen=True)
+class TopicSelection:
+    """What a query reads: topics by name, topics whose whole name matches a pattern, or single queues."""
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+    queues: frozenset[MessageQueue] = frozenset()
+
+    @property
+    def required_names(self) -> list[str]:
+        """The topics that must exist."""
+        return sorted({queue.topic for queue in self.queues}) or list(self.names)
+
+    def match(self, names: Iterable[str]) -> list[str]:
+        """Returns the names that the pattern matches as a whole, sorted.
+
+        Retry and dead-letter topics come and go with consumer groups: only a pattern that starts with % matches them.
+        """
+        pattern = self.pattern or ""
+        fits = re.compile(pattern).fullmatch
+        return sorted(name for name in names if fits(name) and (pattern[:1] == "%" or not name.startswith("%")))
+
+    def covers(self, queue: MessageQueue) -> bool:
+        """Whether the query reads this queue when it exists."""
+        if self.queues:
+            return queue in self.queues
+        return queue.topic in self.names or (self.pattern is not None and bool(self.match([queue.topic])))
+
+
+def find_topics(
+    client: BrokerClient, selection: TopicSelection, known: Collection[MessageQueue], query_id: str | None
+) -> dict[str, TopicBounds]:
+    """Returns the selected topics that exist now, each with its selected queues.
+
+    Called at every trigger, so that the query finds new topics, queues and brokers. ``known`` are the queues that the
+    query has read before: if one of them does not exist any more, that is a loss, and not an error here. With
+    ``query_id`` the broker also tells the rows that this query has reported as lost.
+    Raises TopicMissing for a named topic or queue that never existed, and OptionError for a pattern when the server
+    cannot list its topics.
+    """
+    if selection.pattern is not None:
+        return client.query_bounds(selection.match(client.list_topics()), query_id)
+    topics = client.query_bounds(selection.required_names, query_id)
+    known_topics = {queue.topic for queue in known}
+    if missing := [name for name in selection.required_names if name not in topics and name not in known_topics]:
+        raise TopicMissing(
+            f"Topic {', '.join(missing)} does not exist at {client.endpoints}. "
+            f"Create it, or name another in option {'assign' if selection.queues else 'topic'}."
+        )
+    return _keep_assigned(topics, selection, known) if selection.queues else topics
+
+
+def list_queues(topics: Mapping[str, TopicBounds]) -> dict[MessageQueue, Bounds]:
+    """Returns the queues of all topics with their bounds."""
+    return {queue: bounds for topic in topics.values() for queue, bounds in topic.queues.items()}
+
+
+def list_creation_ids(topics: Mapping[str, TopicBounds]) -> dict[str, str]:
+    """Returns the creation ids of the topics that have one."""
+    return {name: topic.creation_id for name, topic in topics.items() if topic.creation_id is not None}
+
+
+def _keep_assigned(
+    topics: Mapping[str, TopicBounds], selection: TopicSelection, known: Collection[MessageQueue]
+) -> dict[str, TopicBounds]:
+    existing = list_queues(topics).keys()
+    if missing := sorted(selection.queues - existing - set(known)):
+        raise TopicMissing(
+            f"Option assign names {', '.join(map(str, missing))}, which does not exist. "
+            f"There are {', '.join(map(str, sorted(existing)))}."
+        )
+    return {
+        name: replace(topic, queues={queue: at for queue, at in topic.queues.items() if queue in selection.queues})
+        for name, topic in topics.items()
+    }
