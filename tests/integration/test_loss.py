@@ -177,7 +177,7 @@ def cut_between_batches(broker: RunningBroker) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda broker: broker.delete_topic("orders"), "DataLoss: Queue orders/broker-a/0 is gone"),
+        (lambda broker: broker.delete_topic("orders"), "DataLoss: Queue orders/broker-a/0 no longer exists"),
         (
             cut_between_batches,
             "DataLoss: (Topic orders was deleted and|4 messages of queue .* are (gone|lost))",

@@ -85,7 +85,7 @@ def test_a_topic_that_vanishes_ends_the_query(queries: Queries, spark: SparkSess
     run = queries.start(matching(spark, listing, topicPattern="orders-.*|sales"))
     run.query.processAllAvailable()
     listing.delete_topic("sales")
-    with pytest.raises(StreamingQueryException, match="DataLoss: Queue sales/broker-a/0 is gone"):
+    with pytest.raises(StreamingQueryException, match="DataLoss: Queue sales/broker-a/0 no longer exists"):
         run.query.awaitTermination()
 
 

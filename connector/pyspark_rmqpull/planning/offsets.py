@@ -110,14 +110,8 @@ def find_resume_offsets(
             on_loss(Loss(queue, offset, known_end, text))
             starts[queue] = bounds.min_offset if bounds is not None else 0
         elif bounds is None:
-            on_loss(
-                Loss(
-                    queue,
-                    offset,
-                    known_end,
-                    f"Queue {queue} no longer exists: its messages from offset {offset} are lost.",
-                )
-            )
+            text = f"Queue {queue} no longer exists: its messages from offset {offset} are lost."
+            on_loss(Loss(queue, offset, known_end, text))
         elif (loss := find_loss(queue, offset, bounds)) is not None:
             on_loss(loss)
             starts[queue] = bounds.clamp(offset)
