@@ -59,26 +59,26 @@ def page(source: Sequence[Run], sink: Sequence[Run]) -> str:
 
 def _told(runs: Sequence[Run]) -> str:
     if not runs:
-        return "No run is kept."
+        return "No run is listed."
     kills, others = _summed(runs, "kills"), _summed(runs, "other_steps")
     repeated = _sum(runs, "repeated_at_least_once")
-    but = f", but for {repeated:,} rows that at-least-once repeated" if repeated else ""
+    but = f", except that at-least-once repeated {repeated:,} rows" if repeated else ""
     ended = _sum(runs, "query_failures_by_kills_and_faults")
     known = [kind.value for kind in KILLS]
     in_order = sorted(kills.items(), key=lambda kill: known.index(kill[0]) if kill[0] in known else len(known))
     return "\n".join(
         [
-            f"Every acknowledged message is in the output exactly once{but}. No kept run has a finding.",
+            f"Every acknowledged message is in the output exactly once{but}. No listed run has a finding.",
             "",
             f"{_count(len(runs), 'run')} with **{kills.total():,} kills** in {_count(_sum(runs, 'rounds'), 'round')} "
             f"and {sum(run['minutes'] for run in runs):,.0f} minutes. {_sum(runs, 'acknowledged'):,} messages were "
-            f"acknowledged, {_sum(runs, 'unacknowledged_attempts'):,} attempts to send were not. The output has "
-            f"{_sum(runs, 'rows'):,} rows in {_sum(runs, 'batches'):,} finished batches. A kill or a fault ended the "
+            f"acknowledged, {_sum(runs, 'unacknowledged_attempts'):,} sends were not. The output has "
+            f"{_sum(runs, 'rows'):,} rows in {_sum(runs, 'batches'):,} finished micro-batches. Kills and faults ended the "
             f"query {_count(ended, 'time')}.",
             "",
             f"{_count(_sum(runs, 'rounds_on_cluster'), 'round')} ran on the cluster. Spark started "
             f"{_count(_sum(runs, 'speculative_attempts'), 'speculative attempt')} there; "
-            f"{_sum(runs, 'speculative_attempts_done_first'):,} of them were done before the first attempt.",
+            f"{_sum(runs, 'speculative_attempts_done_first'):,} of them finished before the first attempt.",
             "",
             "| step | times |",
             "|---|---:|",

@@ -40,16 +40,16 @@ def test_each_run_is_added_to_those_before_it_and_to_the_page(docs: Path) -> Non
     told = (docs / "soak.md").read_text(encoding="utf-8")
     assert told == page(read_runs(SOURCE, docs), [])
     assert "2 runs with **1,500 kills** in 2 rounds and 3 minutes. 2,000 messages were acknowledged" in told
-    assert "1 round ran on the cluster. Spark started 9 speculative attempts there; 4 of them were done" in told
+    assert "1 round ran on the cluster. Spark started 9 speculative attempts there; 4 of them finished" in told
     assert f"| {KILLED} | 1,500 |\n| {ADDED} | 2 |\n" in told
     assert "| 1 | 0 (1) | 700 | 1,000 | 9 | 1.5 | 0.1.0 abcdef1234 |" in told
     assert "| 2 | 0 (0) | 800 | 1,000 | 0 | 1.5 | 0.1.0 abcdef1234 |" in told
-    assert told.rstrip().endswith("No run is kept.")
+    assert told.rstrip().endswith("No run is listed.")
 
 
 def test_runs_of_the_sink_tell_what_at_least_once_repeated(docs: Path) -> None:
     keep(SINK, run(1, 3, SINK, repeated=1_200), docs)
-    assert "exactly once, but for 1,200 rows that at-least-once repeated." in (docs / "soak.md").read_text("utf-8")
+    assert "exactly once, except that at-least-once repeated 1,200 rows." in (docs / "soak.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
