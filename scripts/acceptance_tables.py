@@ -1,6 +1,6 @@
-"""The table of docs/acceptance.md: what Spark's Kafka suites hold of source and sink, and the tests that hold it here.
+"""Generates the table of docs/acceptance.md: the cases of Spark's Kafka test suites, and the tests for each here.
 
-usage: python -m scripts.acceptance_tables           writes it between its markers
+usage: python -m scripts.acceptance_tables           writes the table between its markers
        python -m scripts.acceptance_tables --check   exits 1 when it differs
 
 A test carries the number of a case in its name (``test_case_31_…``) or in its docstring ("cases 5 and 6").
@@ -19,98 +19,98 @@ DOCUMENT = ROOT / "docs" / "acceptance.md"
 SUITES = ("client", "connector", "integration", "soak")
 
 CASES: Mapping[int, str] = {
-    1: "A query stops in time, also while a pull is parked",
-    2: "Single queues from latest: only what comes later",
-    3: "Single queues from earliest; a restart goes on",
+    1: "A query stops promptly, even while a pull is parked",
+    2: "Single queues from latest: only later messages are read",
+    3: "Single queues from earliest; a restart continues",
     4: "Single queues from offsets, mixed with `earliest` and `latest`",
-    5: "Single queues from a time for each",
+    5: "Single queues, each from its own time",
     6: "Single queues from one time for all",
-    7: "A topic by name from latest; stop, restart, and queues that are added meanwhile",
+    7: "A topic by name from latest; stop, restart, and queues that are added in between",
     8: "The same from earliest, from offsets, from times by topic or queue, and from one time",
-    9: "The same five starts by pattern; a new topic that matches comes in",
-    10: "No message at or after the time: strategy `error` names queue and time, `latest` begins at the end",
-    11: "`AvailableNow` with a limit: so many batches and no more; what comes meanwhile is left for the next run",
-    12: "`AvailableNow`: a queue vanishes between batches",
+    9: "The same five starts by pattern; a new topic that matches is read too",
+    10: "No message at or after the time: strategy `error` names the queue and the time, `latest` starts at the end",
+    11: "`AvailableNow` with a limit: the expected number of micro-batches; later messages are left for the next run",
+    12: "`AvailableNow`: a queue disappears between micro-batches",
     13: "`AvailableNow`: a queue ends before its planned end",
-    14: "`maxOffsetsPerTrigger` is shared by backlog, goes on after a restart, and `Once` ignores it",
-    15: "`minOffsetsPerTrigger`: the first batch always, then enough or the delay",
+    14: "Queues share `maxOffsetsPerTrigger` by backlog, also after a restart, and `Once` ignores it",
+    15: "`minOffsetsPerTrigger`: the first micro-batch runs at once, later ones wait for enough messages or the delay",
     16: "Minimum, maximum and delay together",
-    17: "The largest limit is no overflow",
-    18: "A union of two limited sources, one without news",
-    19: "The input rows that Spark counts are those that were read",
-    20: "By pattern, a topic is deleted while another one comes",
-    21: "No topics any more: the offset log never gets an empty position",
-    22: "A topic is created again between batches, with a lower or a higher end",
-    23: "Offsets in the checkpoint: they outlast a failed first batch, have a version, and a newer one is refused",
+    17: "The largest possible limit causes no overflow",
+    18: "A union of two limited sources, one without new messages",
+    19: "Spark counts as input rows the rows that were read",
+    20: "With a pattern, one topic is deleted and another one is created",
+    21: "All topics disappear: the offset log never gets empty offsets",
+    22: "A topic is created again between micro-batches, with a lower or a higher end",
+    23: "Offsets in the checkpoint survive a failed first micro-batch and have a version; a newer version is refused",
     24: "A column works as event time with a watermark",
-    25: "A topic is deleted within a batch, with `failOnDataLoss=false`",
-    26: "The consumer group that is given is used; else one is derived",
+    25: "A topic is deleted within a micro-batch, with `failOnDataLoss=false`",
+    26: "The given consumer group is used; without one, there is a default",
     27: "Both sides of a self-join see the same rows",
-    28: "Half messages of transactions never appear, committed ones do, and what was rolled back leaves no gap",
-    29: "What was fetched for an earlier range is never served for another",
+    28: "Half messages never appear, committed transactional messages do, and a rollback leaves no hole",
+    29: "Messages that were fetched for one range are never returned for another",
     30: "A message without keys, tags and body",
-    31: "`minPartitions`: so many tasks, the same rows",
+    31: "`minPartitions`: the number of tasks grows, the rows stay the same",
     32: "`minPartitions` unset, 1 and 4; `a`, `1.0`, `0` and `-1` are refused",
-    33: "A checkpoint of an older release goes on",
+    33: "A checkpoint of an older release still works",
     34: "Minimum, maximum and average of offsets behind latest",
     35: "Bad options of a stream are refused by name",
-    36: "Settings that the source owns are refused",
-    37: "Names of options and words in any case; names of topics as they are",
+    36: "Settings that the source controls itself are refused",
+    37: "Names of options and words are case-insensitive; names of topics are not",
     38: "Columns: names, types, order",
-    39: "Random: topics and queues are added, messages sent, the query stopped and started; each row once",
+    39: "Random test: topics and queues are added, messages are sent, the query stops and starts; each row occurs once",
     40: "Asynchronous progress tracking loses nothing",
-    41: "Batch from earliest to latest",
-    42: "Batch without options",
-    43: "Batch from and to offsets, mixed with words",
-    44: "Properties as a map; none is an empty map",
-    45: "Batch from and to times by queue, also with offsets for one side",
-    46: "Batch from and to one time",
-    47: "Batch: one queue has no message at its starting time",
-    48: "Batch: one queue has no message at its ending time: to its end",
-    49: "A time for all ranks above times by queue, and those above offsets",
+    41: "Batch read from earliest to latest",
+    42: "Batch read without options",
+    43: "Batch read between offsets, mixed with words",
+    44: "Properties are a map; without properties the map is empty",
+    45: "Batch read between times by queue, also with offsets for one side",
+    46: "Batch read from one time to another",
+    47: "Batch read: one queue has no message at or after its starting time",
+    48: "Batch read: a queue without a message at or after its ending time is read to its end",
+    49: "One time for all ranks above times by queue, and these above offsets",
     50: "A DataFrame twice in one query",
-    51: "Messages age out between two actions of one DataFrame",
-    52: "Bad options of a batch are refused by name",
-    53: "`minPartitions` in a batch",
-    54: "`failOnDataLoss=false` gives no row twice, in a stream and in a batch",
+    51: "Messages expire between two actions of one DataFrame",
+    52: "Bad options of a batch read are refused by name",
+    53: "`minPartitions` in a batch read",
+    54: "`failOnDataLoss=false` returns no row twice, in a stream and in a batch read",
     55: "Retention runs while a query reads with `failOnDataLoss=false`",
-    56: "The vectors of cutting by `minPartitions`",
-    57: "The vectors of cutting by `maxRecordsPerPartition`, also with `minPartitions`",
+    56: "Examples of splitting by `minPartitions`",
+    57: "Examples of splitting by `maxRecordsPerPartition`, also with `minPartitions`",
     58: "Words and offsets become ranges",
-    59: "Queues that do not exist are refused; here not all must be named",
+    59: "Queues that do not exist are refused; here you need not name all queues",
     60: "Offsets as JSON: round trip, sorted, stable",
-    61: "A single queue that does not exist; refused here, where Kafka's source skips it",
+    61: "A single queue that does not exist is refused here; Kafka's source ignores it",
     62: "The column `topic` decides where a row goes",
     63: "The option `topic` decides where all rows go",
     64: "The option wins over the column",
-    65: "Rows without a topic or without a body are refused when the write is planned",
-    66: "Columns of a wrong type are refused with those that they may have",
+    65: "A write without a topic or without a body is refused when it is planned",
+    66: "Columns of a wrong type are refused; the error names the allowed types",
     67: "A write to a topic that does not exist fails and names it",
-    68: "Settings that the sink owns are refused",
-    69: "The progress of a query counts the rows that were written",
-    70: "Many large rows pass through little memory",
-    71: "A batch write: one property, several, none; all is read back",
-    72: "A queue that is named, then the message group, then the queues in turn",
+    68: "Settings that the sink controls itself are refused",
+    69: "The progress of a query counts the written rows",
+    70: "Many large rows need little memory",
+    71: "Batch writes with one property, several and none; everything is read back",
+    72: "The queue of a row: the named queue, else the queue of the message group, else the queues in turn",
     73: "A null topic is an error",
     74: "Expressions over the whole row are written",
     75: "Save modes other than append are refused",
 }
 
 LIMITED: Mapping[int, str] = {
-    27: "Kafka's sides share a reader and an offset. Here they do when a side computes or renames all of its columns; "
-    "otherwise Spark makes two readers, and a row may come to the two sides in different batches.",
+    27: "In Kafka's source the two sides share a reader and an offset. Here they do if one side computes or renames "
+    "all of its columns. Otherwise Spark creates two readers, and a row may reach both in different micro-batches.",
     34: "Python sources have no hook for metrics: `pyspark_rmqpull.lag` computes them from the query's progress.",
-    35: "In `load()` Spark does not say that it is a stream: ending options are refused when the query starts.",
+    35: "Spark does not tell `load()` that the read is a stream, so ending options are refused when the query starts.",
     40: "The group may be ahead of the checkpoint. "
-    "Spark refuses it with sinks that are written in Python, and with files and `foreachBatch`.",
-    41: "Spark plans a DataFrame over a Python source once: later actions read the same, a new `load()` sees more.",
-    43: "As case 41: `latest` does not move for a DataFrame that was used.",
-    51: "As case 41: the start does not move by itself; what is gone is a loss, and `failOnDataLoss` decides.",
-    53: "As case 41: ends are numbers of one look at the broker.",
-    69: "Rows that `onInvalidRow` leaves out are counted too. "
-    "Spark refuses output mode update for sinks that are written in Python.",
+    "Spark does not support it with Python sinks, files and `foreachBatch`.",
+    41: "Spark plans a DataFrame over a Python source once: later actions read the same messages, a new `load()` reads "
+    "newer ones.",
+    43: "As in case 41, `latest` stays the same for a DataFrame after its first action.",
+    51: "As in case 41, the start stays the same. Expired messages are a data loss, and `failOnDataLoss` decides.",
+    53: "As in case 41, the ends are resolved once.",
+    69: "Rows that `onInvalidRow` skips count too. Spark refuses output mode update for Python sinks.",
 }
-"""What the Python API forbids of a case; the rest of it is tested. Of none it forbids everything."""
+"""What the Python API prevents in a case. The rest of each case is tested."""
 
 _NUMBERS = re.compile(r"(?<![a-z])cases?[_\s]+(\d+(?:(?:,? and |, | to )\d+)*)", re.IGNORECASE)
 
@@ -126,7 +126,7 @@ def cases_in(text: str) -> set[int]:
 
 
 def claims(source: str) -> Iterator[tuple[str, int]]:
-    """Each test with each case that its name or docstring carries; the name is "" where the module's docstring does."""
+    """Yields each test with each case that its name or docstring names. For a module's docstring the name is ""."""
     module = ast.parse(source)
     yield from (("", case) for case in cases_in(ast.get_docstring(module) or ""))
     for node in ast.walk(module):
@@ -157,7 +157,7 @@ def acceptance() -> str:
         )
         for case, told in CASES.items()
     ]
-    return table(("case", "what is held", "tests"), rows)
+    return table(("case", "what is tested", "tests"), rows)
 
 
 TABLES = {"acceptance": acceptance}

@@ -73,8 +73,8 @@ def _told(runs: Sequence[Run]) -> str:
             f"{_count(len(runs), 'run')} with **{kills.total():,} kills** in {_count(_sum(runs, 'rounds'), 'round')} "
             f"and {sum(run['minutes'] for run in runs):,.0f} minutes. {_sum(runs, 'acknowledged'):,} messages were "
             f"acknowledged, {_sum(runs, 'unacknowledged_attempts'):,} sends were not. The output has "
-            f"{_sum(runs, 'rows'):,} rows in {_sum(runs, 'batches'):,} finished micro-batches. Kills and faults ended the "
-            f"query {_count(ended, 'time')}.",
+            f"{_sum(runs, 'rows'):,} rows in {_sum(runs, 'batches'):,} finished micro-batches. Kills and faults "
+            f"ended the query {_count(ended, 'time')}.",
             "",
             f"{_count(_sum(runs, 'rounds_on_cluster'), 'round')} ran on the cluster. Spark started "
             f"{_count(_sum(runs, 'speculative_attempts'), 'speculative attempt')} there; "
