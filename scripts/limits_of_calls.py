@@ -199,7 +199,7 @@ LIMITS_OF_CALLS = {
             MEMORY,
         ),
         Limit("plan or digest of a commit", "core.sending.commits:DIGEST_BYTES_MAX", "bytes", "BAD_REQUEST", MEMORY),
-        Limit("timeout of a stage", "server.runtime.stage_work:TIMEOUT_MS_MAX", "ms", "BAD_REQUEST", WAITS),
+        Limit("timeout of a stage", "server.runtime.stage_keeper:TIMEOUT_MS_MAX", "ms", "BAD_REQUEST", WAITS),
         Limit(
             "committed writes remembered",
             "core.state.stages:WRITES_REMEMBERED_MAX",

@@ -33,7 +33,7 @@ LIMITS_OF_SERVER = {
         Limit("telemetry streams", "server.wire.limits:TELEMETRY_STREAMS_MAX", "", STREAM_ENDS, MEMORY),
         Limit(
             "commands waiting for a client",
-            "server.clients.telemetry_stream:COMMANDS_WAITING_MAX",
+            "server.clients:COMMANDS_WAITING_MAX",
             "",
             "the stream ends",
             MEMORY,
@@ -144,14 +144,14 @@ LIMITS_OF_SERVER = {
         Limit("delay by a fault rule", "core.admin.fault_rules:DELAY_MS_MAX", "ms", "BAD_REQUEST", WAITS),
         Limit(
             "calls that fault rules delay, drop or hold",
-            "server.runtime.faults:CALLS_KEPT_MAX",
+            "server.runtime.faults:CALLS_WAITING_MAX",
             "calls",
             "TOO_MANY_REQUESTS",
             MEMORY,
         ),
         Limit(
             "one advance of a manual clock",
-            "server.runtime.time_machine:ADVANCE_MS_MAX",
+            "server.clock:ADVANCE_MS_MAX",
             "ms",
             "BAD_REQUEST",
             "ours: ten years; all timers fire",

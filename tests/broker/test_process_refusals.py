@@ -78,9 +78,9 @@ def test_a_port_that_another_program_uses_is_refused() -> None:
     ("address", "reason"),
     [
         ("192.0.2.1:0", "the address is not this machine's"),  # a documentation address (RFC 5737)
-        ("nowhere.invalid:0", "the host's name is not known"),
-        ("http://127.0.0.1:0", "the host's name is not known"),
-        ("a..b:0", "the host's name is not known"),
+        ("nowhere.invalid:0", "the host's name is unknown"),
+        ("http://127.0.0.1:0", "the host's name is unknown"),
+        ("a..b:0", "the host's name is unknown"),
     ],
 )
 def test_an_address_that_is_not_ours_is_refused(address: str, reason: str) -> None:

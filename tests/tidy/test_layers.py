@@ -125,7 +125,7 @@ LAYERS = (
     Layer("rmqpull_broker/store/*", f"rmqpull_broker.store {FOR_STORE} pyarrow", FILES),
     # Its edges.
     Layer("rmqpull_broker/server/wire/*", of_server()),
-    Layer("rmqpull_broker/server/clients/*", of_server("clients"), "*_pb2"),
+    Layer("rmqpull_broker/server/clock.py rmqpull_broker/server/clients.py", of_server(), "*_pb2"),
     Layer("rmqpull_broker/server/runtime/*", of_server("runtime", "clients"), "*_pb2"),
     Layer("rmqpull_broker/server/observability/*", of_server("observability", "runtime"), "*_pb2"),
     # No handler imports another one: what several of them need is in their codec.
@@ -133,7 +133,7 @@ LAYERS = (
         Layer(f"rmqpull_broker/server/handlers/{folder}/*", of_server(f"handlers.{folder}.codec", "runtime", "clients"))
         for folder in ("v2", "columns", "stages", "admin")
     ),
-    Layer("rmqpull_broker/server/grpc/health.py", of_server("grpc")),
+    Layer("rmqpull_broker/server/grpc/grpc_services.py", of_server("grpc")),
     Layer("rmqpull_broker/server/grpc/*", of_server("grpc", "handlers", "runtime"), "*_pb2"),
     Layer("rmqpull_broker/server/*", of_server("grpc", "runtime", "clients", "observability"), "*_pb2"),
     Layer("rmqpull_broker/testcontainers.py", "rmqpull_broker.config testcontainers docker typing_extensions"),

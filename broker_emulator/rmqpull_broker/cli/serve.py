@@ -82,7 +82,7 @@ def _run(config: BrokerConfig) -> None:
     use_memory_again()
     # Loaded only now: a wrong flag is answered without waiting for gRPC and Arrow.
     from rmqpull_broker.core.errors import BrokerError
-    from rmqpull_broker.server.grpc.listening import PortUnavailable
+    from rmqpull_broker.server.grpc.connections import PortUnavailable
     from rmqpull_broker.server.observability.logs import set_up_logs
     from rmqpull_broker.store.log.segments import CorruptLog
 

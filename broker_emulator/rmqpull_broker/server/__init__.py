@@ -1,1 +1,1 @@
-"""The edges: gRPC in front of the core. They translate, wait and answer, and decide nothing."""
+"""The edge of the broker: gRPC in front of the core. It translates, waits and answers, and makes no decisions."""

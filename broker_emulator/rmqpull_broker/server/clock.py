@@ -1,7 +1,7 @@
-"""The broker's time: that of the system, or one that stands still until a test moves it.
+"""The broker's time: the system's, or a manual clock that a test moves.
 
-Whatever is timed asks the clock and sets its timers at the clock, so that a manual clock makes an hour of delays take
-no time. A clock and its timers belong to the event loop.
+Everything timed reads the clock and sets its timers at the clock, so an hour of delays takes no time with a
+manual clock. Clocks, their timers and their alarms belong to the event loop.
 """
 
 from __future__ import annotations
@@ -10,34 +10,38 @@ import asyncio
 import heapq
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
+
+from rmqpull_broker.core.errors import BadRequest
+
+ADVANCE_MS_MAX = 10 * 365 * 86_400_000
 
 
 class Timer(Protocol):
-    """A callback that waits for its time."""
+    """A callback that is called once, at its time."""
 
     def cancel(self) -> None:
-        """The callback will not be called; nothing happens when it already was."""
+        """Prevents the call. Does nothing when the callback was already called."""
 
 
 class Clock(Protocol):
-    """Two times in milliseconds, and timers on the second."""
+    """Two times in milliseconds, and timers for the second one."""
 
     def wall_ms(self) -> int:
-        """Time since the epoch, which messages are stamped with. It never steps back: store times must not fall within
-        a queue, for they are searched by halving (rules 3.11).
+        """Time since the epoch, which messages are stamped with. It never steps back: a search by store time is binary,
+        and needs store times that do not fall within a queue (rules 3.11).
         """
 
     def passing_ms(self) -> int:
-        """Time since whenever, for whoever waits: a wall clock may stand still until it has caught up."""
+        """Time since some fixed moment, for deadlines and timers: it moves on even while the wall time must not."""
 
     def call_at(self, passing_ms: int, callback: Callable[[], None]) -> Timer:
-        """Calls back when :meth:`passing_ms` has reached a time; at once, but not within this call, if it has."""
+        """Calls back when :meth:`passing_ms` reaches a time; soon, but not within this call, if it has already."""
 
 
 class SystemClock:
-    """The system's time, but never before ``latest_ms``, the newest time that the broker has given a message."""
+    """The system's time, but never before ``latest_ms``, the newest store time in the broker's data."""
 
     def __init__(self, latest_ms: int = 0) -> None:
         self._latest_ms = latest_ms
@@ -48,7 +52,7 @@ class SystemClock:
         return self._latest_ms
 
     def passing_ms(self) -> int:
-        """Milliseconds that pass evenly."""
+        """Milliseconds of the system's monotonic clock."""
         return time.monotonic_ns() // 1_000_000
 
     def call_at(self, passing_ms: int, callback: Callable[[], None]) -> Timer:
@@ -70,8 +74,9 @@ class _ManualTimer:
 
 
 class ManualClock:
-    """Time that stands still until it is advanced. ``start_ms`` is where its wall time begins, in milliseconds since
-    the epoch; what passes is counted from 0.
+    """A clock that moves only when it is advanced.
+
+    Its wall time starts at ``start_ms``, in milliseconds since the epoch; its passing time starts at 0.
     """
 
     def __init__(self, start_ms: int = 0) -> None:
@@ -89,19 +94,19 @@ class ManualClock:
         return self._passed_ms
 
     def call_at(self, passing_ms: int, callback: Callable[[], None]) -> Timer:
-        """Sets a timer that :meth:`advance` fires, also ``advance(0)`` when its time has come already."""
+        """Sets a timer that :meth:`advance` fires; ``advance(0)`` fires those that are due already."""
         timer = _ManualTimer(callback)
         heapq.heappush(self._timers, (passing_ms, next(self._order), timer))
         return timer
 
     def advance(self, ms: int) -> None:
-        """Lets ``ms`` milliseconds pass and calls back whoever is due, in the order of their times, each at its own;
-        timers set meanwhile take part. What they wake runs afterwards, when all of the time has passed.
+        """Advances the clock, and fires the due timers in order, each at its own time, including timers that are set
+        meanwhile. Tasks that the timers start run only afterwards, at the new time; :class:`ClockMover` waits for them.
 
-        Raises ValueError for a time that is negative.
+        Raises ValueError for a negative time.
         """
         if ms < 0:
-            raise ValueError(f"time does not go back: it was to be advanced by {ms} ms")
+            raise ValueError(f"the clock cannot go back: advance by {ms} ms")
         until_ms = self._passed_ms + ms
         while self._timers and self._timers[0][0] <= until_ms:
             due_ms, _, timer = heapq.heappop(self._timers)
@@ -116,15 +121,101 @@ class ManualClock:
         return self._timers[0][0] if self._timers else None
 
     def advance_to(self, wall_ms: int) -> None:
-        """Lets time pass until a moment since the epoch; nothing happens when it has passed already."""
+        """Advances the clock to a time since the epoch. Does nothing when that time has passed."""
         self.advance(max(0, wall_ms - self.wall_ms()))
 
 
-async def sleep_until(clock: Clock, passing_ms: int) -> None:
-    """Returns when a clock's passing time has reached a moment; costs nothing when cancelled."""
-    reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    timer = clock.call_at(passing_ms, lambda: None if reached.done() else reached.set_result(None))
-    try:
-        await reached
-    finally:
-        timer.cancel()
+class ClockMover:
+    """Advances the broker's clock from timer to timer, so that the broker does everything at the right time.
+
+    Arguments: the clock, and a coroutine that returns when the broker has done everything that the timers started.
+    """
+
+    def __init__(self, clock: Clock, wait_until_idle: Callable[[], Awaitable[None]]) -> None:
+        self._clock = clock
+        self._wait_until_idle = wait_until_idle
+
+    @property
+    def is_manual(self) -> bool:
+        """Whether the clock can be moved."""
+        return isinstance(self._clock, ManualClock)
+
+    def now_ms(self) -> int:
+        """The broker's time in milliseconds since the epoch."""
+        return self._clock.wall_ms()
+
+    async def advance(self, ms: int) -> int:
+        """Advances the clock by ``ms`` milliseconds. Returns the new time.
+
+        Everything that falls due is done at its own time and before the next: a message that is delayed by a second
+        gets the store time of that second. Raises BadRequest for the system's clock, and for a time out of range.
+        """
+        if not isinstance(self._clock, ManualClock):
+            raise BadRequest("the broker follows the system's clock: start it with --clock manual to move its time")
+        if not 0 <= ms <= ADVANCE_MS_MAX:
+            raise BadRequest(f"cannot advance the clock by {ms} ms: give 0 to {ADVANCE_MS_MAX}")
+        until_ms = self._clock.passing_ms() + ms
+        await self._wait_until_idle()
+        while (due_ms := self._clock.next_due_ms()) is not None and due_ms <= until_ms:
+            self._clock.advance(max(0, due_ms - self._clock.passing_ms()))
+            await self._wait_until_idle()
+        self._clock.advance(until_ms - self._clock.passing_ms())
+        await self._wait_until_idle()
+        return self._clock.wall_ms()
+
+
+class Alarm:
+    """Runs some work at a time, never twice at once. Of several times that are set, the earliest counts."""
+
+    def __init__(self, clock: Clock, work: Callable[[], Awaitable[None]]) -> None:
+        self._clock = clock
+        self._work = work
+        self._timer: Timer | None = None
+        self._time_ms = 0
+        self._running: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the work runs now."""
+        return self._running is not None
+
+    def set(self, passing_ms: int) -> None:
+        """Runs the work at that time, unless it already runs then: work sets its next time when it ends."""
+        if self._is_closed:
+            return
+        if self._timer is not None:
+            if self._time_ms <= passing_ms:
+                return
+            self._timer.cancel()
+        self._time_ms = passing_ms
+        self._timer = self._clock.call_at(passing_ms, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        self.wake()
+
+    def wake(self) -> None:
+        """Runs the work now, unless it already runs. A time that was set stays set."""
+        if self._running is None and not self._is_closed:
+            self._running = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            await self._work()
+        finally:
+            self._running = None
+
+    async def cancel(self) -> None:
+        """Starts the work no more, and interrupts it when it runs."""
+        if self._running is not None:
+            self._running.cancel()
+        await self.finish()
+
+    async def finish(self) -> None:
+        """Starts the work no more, and waits for its end when it runs."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._running is not None:
+            await asyncio.gather(self._running, return_exceptions=True)

@@ -59,7 +59,7 @@ class BrokerClock:
 
     def now_ms(self) -> int:
         """The broker's time in milliseconds since the epoch."""
-        return self._loop.call(self._server.time_machine.now_ms)
+        return self._loop.call(self._server.clock_mover.now_ms)
 
     def advance(self, ms: int = 0, *, seconds: float = 0, minutes: float = 0, hours: float = 0) -> int:
         """Lets time pass and gives the broker's new time; when it returns, all that fell due meanwhile has been done.
@@ -67,7 +67,7 @@ class BrokerClock:
         Raises BadRequest when the broker follows the system's clock.
         """
         passed = timedelta(milliseconds=ms, seconds=seconds, minutes=minutes, hours=hours)
-        return self._loop.run(self._server.time_machine.advance(passed // timedelta(milliseconds=1)))
+        return self._loop.run(self._server.clock_mover.advance(passed // timedelta(milliseconds=1)))
 
 
 class BrokerFaults:
@@ -125,7 +125,7 @@ class BrokerFaults:
 
     def kept(self, rule_id: int) -> int:
         """How many calls a rule delays, drops or holds now."""
-        return self._loop.call(lambda: self._faults.calls_kept(rule_id))
+        return self._loop.call(lambda: self._faults.count_waiting(rule_id))
 
 
 class RunningBroker:

@@ -85,7 +85,7 @@ def test_a_fault_that_holds_nobody_is_released_in_vain(run: Run) -> None:
         (["--drop", "--always", "--times", "2"], 2, "either --times N or --always"),
         (["--fail", "BUSY"], 2, "'BUSY' is no status code of apache.rocketmq.v2"),
         (["--delay", "soon"], 2, "'soon' is no duration: expected numbers with ms, s, m, h or d"),
-        (["Pull", "--drop"], 1, "no RPC 'Pull' can go wrong"),
+        (["Pull", "--drop"], 1, "unknown RPC 'Pull'"),
         (["--queue", "1", "--drop"], 1, "must name the topic too"),
     ],
 )

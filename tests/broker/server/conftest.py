@@ -26,8 +26,8 @@ from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.app import BrokerServer
-from rmqpull_broker.server.clients.clients import Clients
-from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.clients import Clients
+from rmqpull_broker.server.clock import ClockMover, ManualClock
 from rmqpull_broker.server.handlers.columns.pulling import pull_columns
 from rmqpull_broker.server.handlers.v2.pulling import pull_message
 from rmqpull_broker.server.runtime.faults import Faults
@@ -35,8 +35,7 @@ from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.server.runtime.service import Caller, Service
-from rmqpull_broker.server.runtime.stage_work import StageWork
-from rmqpull_broker.server.runtime.time_machine import TimeMachine
+from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues.queues import ConsumeQueues
 from rmqpull_broker.testing import RunningBroker, running_broker
@@ -79,7 +78,7 @@ class Edge:
         self.clock = ManualClock(1_000_000)
         self.state = BrokerState(ConsumeQueues(), broker_names, properties)
         parking = Parking(self.state.store, self.clock)
-        self.group_commit = GroupCommit(self.state, MemoryStorage(), parking.kept)
+        self.group_commit = GroupCommit(self.state, MemoryStorage(), parking.wake_for)
         self.clients = Clients(self.clock)
         sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "127.0.0.1:8081")
         self.service = Service(
@@ -92,8 +91,8 @@ class Edge:
             Metrics(),
             ("127.0.0.1", 8081),
             self.clients,
-            TimeMachine(self.clock, self.group_commit.settled),
-            StageWork(self.state, self.group_commit, self.clock, sender),
+            ClockMover(self.clock, self.group_commit.wait_until_idle),
+            StageKeeper(self.state, self.group_commit, self.clock, sender),
         )
 
     @staticmethod
@@ -211,7 +210,7 @@ class Stage:
 
     async def kept(self, rule_id: int, calls: int = 1) -> None:
         """Returns when a rule keeps that many calls back."""
-        await until(lambda: self.faults.calls_kept(rule_id) == calls, f"{calls} calls kept back")
+        await until(lambda: self.faults.count_waiting(rule_id) == calls, f"{calls} calls kept back")
 
     async def parked(self, pulls: int) -> None:
         """Returns when that many pulls are parked."""
@@ -312,7 +311,7 @@ class Scene:
     async def is_still_held(self, task: asyncio.Task[Any]) -> bool:
         for _ in range(10):
             await asyncio.sleep(0)
-            await self.edge.group_commit.settled()
+            await self.edge.group_commit.wait_until_idle()
         return not task.done()
 
     @property

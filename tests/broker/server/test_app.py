@@ -44,7 +44,7 @@ def test_a_producer_is_asked_after_a_half_message_that_nobody_ended() -> None:
         broker.clients.introduce(PRODUCER, [])
         stream = broker.clients.open_stream("ann")
         await broker.group_commit.execute(store_half_message)
-        await broker.time_machine.advance(60_000)
+        await broker.clock_mover.advance(60_000)
         stream.end()
         commands: list[Any] = [command async for command in stream.commands()]
         asked = commands[0].recover_orphaned_transaction_command
@@ -58,7 +58,7 @@ def test_a_producer_is_asked_after_a_half_message_that_nobody_ended() -> None:
 def test_a_half_message_whose_producers_are_away_waits() -> None:
     async def story(broker: BrokerServer) -> None:
         await broker.group_commit.execute(store_half_message)
-        await broker.time_machine.advance(60_000)
+        await broker.clock_mover.advance(60_000)
         assert len(broker.state.halves) == 1
 
     play(story)
@@ -67,7 +67,7 @@ def test_a_half_message_whose_producers_are_away_waits() -> None:
 def test_silent_clients_are_forgotten_by_the_brokers_clock() -> None:
     async def story(broker: BrokerServer) -> None:
         broker.clients.introduce(PRODUCER, [])
-        await broker.time_machine.advance(130_000)
+        await broker.clock_mover.advance(130_000)
         assert broker.clients.profiles() == []
 
     play(story)
@@ -81,9 +81,9 @@ def test_a_returned_message_comes_again_when_its_delay_is_over() -> None:
         back = SendBack("readers", MessageQueue("orders", "broker-a", 0), 0)
         await broker.group_commit.execute(lambda draft: broker.sender.send_back(draft, back, 1_000_000))
         retries = MessageQueue("%RETRY%readers", "broker-a", 0)
-        await broker.time_machine.advance(9_000)
+        await broker.clock_mover.advance(9_000)
         assert broker.state.bounds(retries).max_offset == 0
-        await broker.time_machine.advance(2_000)
+        await broker.clock_mover.advance(2_000)
         assert broker.state.bounds(retries).max_offset == 1
 
     play(story)

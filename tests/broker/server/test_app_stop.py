@@ -72,20 +72,20 @@ def test_a_parked_pull_is_answered_with_what_it_found_and_not_run_again(
 
 @pytest.fixture
 def endless(monkeypatch: pytest.MonkeyPatch) -> Endless:
-    """Starts a pull that nothing ends, and returns when it is under way. Nobody waits long for it."""
-    held: list[object] = []
+    """Starts a pull that nothing ends, and returns when it is parked. The broker does not wait long for it."""
+    parked: list[object] = []
 
-    async def hold(*_: Any, **__: Any) -> bool:
-        held.append(None)
+    async def park(*_: Any, **__: Any) -> bool:
+        parked.append(None)
         return bool(await asyncio.get_running_loop().create_future())
 
     async def start(stage: Stage) -> asyncio.Task[list[Any]]:
         pull = stage.call(columnar_pull())
-        await until(lambda: bool(held), "held")
+        await until(lambda: bool(parked), "parked")
         return pull
 
     monkeypatch.setattr(app, "STOP_GRACE_S", 0.01)
-    monkeypatch.setattr(Service, "hold", hold)
+    monkeypatch.setattr(Service, "park", park)
     return start
 
 

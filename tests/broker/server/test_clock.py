@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from rmqpull_broker.server.clock import ManualClock, SystemClock, sleep_until
+from rmqpull_broker.server.clock import Alarm, ManualClock, SystemClock
 
 FAR_MS = 32_503_680_000_000  # the year 3000
 HOUR_MS = 3_600_000
@@ -98,28 +98,77 @@ def test_time_does_not_go_back() -> None:
         ManualClock().advance(-1)
 
 
-def test_an_hour_of_sleep_takes_no_time() -> None:
-    async def story() -> None:
-        clock = ManualClock()
-        sleeper = asyncio.ensure_future(sleep_until(clock, HOUR_MS))
+class Worker:
+    """Work for an alarm: each run takes one until :meth:`end` is called."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self._end = asyncio.Event()
+
+    async def work(self) -> None:
+        self.events.append("start")
+        try:
+            await self._end.wait()
+            self.events.append("end")
+        except asyncio.CancelledError:
+            self.events.append("interrupted")
+            raise
+
+    def end(self) -> None:
+        self._end.set()
+
+
+def with_alarm(story: Callable[[ManualClock, Alarm, Worker], Awaitable[None]]) -> None:
+    async def run() -> None:
+        clock, worker = ManualClock(), Worker()
+        await story(clock, Alarm(clock, worker.work), worker)
+
+    asyncio.run(run())
+
+
+async def advance(clock: ManualClock, ms: int) -> None:
+    clock.advance(ms)
+    await asyncio.sleep(0)
+
+
+def test_an_alarm_runs_its_work_at_the_earliest_time_that_was_set() -> None:
+    async def story(clock: ManualClock, alarm: Alarm, worker: Worker) -> None:
+        for time_ms in (HOUR_MS, 1_000, 2_000):
+            alarm.set(time_ms)
+        await advance(clock, 999)
+        assert worker.events == []
+        await advance(clock, 1)
+        assert (worker.events, alarm.is_running) == (["start"], True)
+
+    with_alarm(story)
+
+
+def test_an_alarm_never_runs_its_work_twice_at_once() -> None:
+    async def story(clock: ManualClock, alarm: Alarm, worker: Worker) -> None:
+        alarm.wake()
+        alarm.set(5)
+        await advance(clock, 10)
+        worker.end()
+        await alarm.finish()
+        assert worker.events == ["start", "end"]
+
+    with_alarm(story)
+
+
+@pytest.mark.parametrize("interrupts", [True, False])
+def test_an_alarm_that_is_stopped_interrupts_its_work_or_waits_for_it(interrupts: bool) -> None:
+    async def story(clock: ManualClock, alarm: Alarm, worker: Worker) -> None:
+        alarm.wake()
+        alarm.set(HOUR_MS)
         await asyncio.sleep(0)
-        clock.advance(HOUR_MS - 1)
+        stopping = asyncio.ensure_future(alarm.cancel() if interrupts else alarm.finish())
         await asyncio.sleep(0)
-        assert not sleeper.done()
-        clock.advance(1)
-        await sleeper
+        worker.end()
+        await stopping
+        assert worker.events == ["start", "interrupted" if interrupts else "end"]
+        alarm.wake()
+        alarm.set(0)
+        await advance(clock, HOUR_MS)
+        assert len(worker.events) == 2
 
-    asyncio.run(story())
-
-
-def test_a_cancelled_sleep_leaves_its_timer_without_effect() -> None:
-    async def story() -> None:
-        clock = ManualClock()
-        sleeper = asyncio.ensure_future(sleep_until(clock, HOUR_MS))
-        await asyncio.sleep(0)
-        sleeper.cancel()
-        clock.advance(HOUR_MS)  # at once with the cancellation
-        await asyncio.wait([sleeper])
-        assert sleeper.cancelled()
-
-    asyncio.run(story())
+    with_alarm(story)

@@ -1,1 +1,1 @@
-"""gRPC itself: which handler serves which RPC, and how every call enters and leaves."""
+"""gRPC itself: the table of RPCs, the wrapping of handlers, the options of connections, and gRPC's own services."""

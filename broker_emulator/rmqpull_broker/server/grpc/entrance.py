@@ -1,5 +1,5 @@
-"""The one way in and out of all handlers: who calls is found out, faults strike, refusals become answers, and every
-call is counted and may be logged.
+"""Wraps the handlers for gRPC. For every call: identifies the caller, injects faults, turns errors into responses, and
+counts and logs the call.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import grpc
 
 from rmqpull_broker.core.admin.fault_rules import NO_FAULTS
 from rmqpull_broker.core.errors import BrokerError
-from rmqpull_broker.server.runtime.faults import Disconnected, targets_of
+from rmqpull_broker.server.runtime.faults import Disconnected, find_targets
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.status import InjectedFailure, code_name, status_of, stream_error_of
 from rmqpull_proto import rpc
 
 Handler = Callable[[Service, Any, Caller], Any]
-"""A coroutine function that gives the response, or an asynchronous generator of the responses of a stream."""
+"""A coroutine function that returns the response, or an asynchronous generator of the responses of a stream."""
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -33,32 +33,32 @@ def method_handler(service: Service, method: rpc.Method, handler: Handler) -> gr
     """Wraps the handler of one method for gRPC."""
 
     async def unary(request: Any, context: Context) -> Any:
-        with _Visit(service, method, request, context) as visit:
+        with _Call(service, method, request, context) as call:
             try:
-                await visit.come_in()
-                response = await handler(service, request, visit.caller)
-                await visit.go_out()
-            except Exception as error:  # noqa: BLE001 (whatever it is, the caller gets an answer and the log the rest)
-                response = await visit.refusal(error)
-            visit.answered(response)
+                await call.enter()
+                response = await handler(service, request, call.caller)
+                await call.leave()
+            except Exception as error:  # noqa: BLE001 (the caller always gets a response; the log gets the details)
+                response = await call.refuse(error)
+            call.note(response)
             return response
 
     async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
-        with _Visit(service, method, request, context) as visit:
+        with _Call(service, method, request, context) as call:
             try:
                 if method.client_streaming:
-                    await context.send_initial_metadata(())  # Rust's client says nothing before it has the headers
-                await visit.come_in()
-                responses = handler(service, request, visit.caller)
-                if visit.loses_answer:
-                    responses = _given([response async for response in responses])
-                    await visit.go_out()
+                    await context.send_initial_metadata(())  # Rust's client sends nothing before it has the headers
+                await call.enter()
+                responses = handler(service, request, call.caller)
+                if call.has_fault_after:
+                    responses = _replay([response async for response in responses])
+                    await call.leave()
                 async for response in responses:
-                    visit.answered(response)
+                    call.note(response)
                     yield response
             except Exception as error:  # noqa: BLE001 (as above)
-                response = await visit.refusal(error)
-                visit.answered(response)
+                response = await call.refuse(error)
+                call.note(response)
                 yield response
 
     return _MAKERS[method.client_streaming, method.server_streaming](
@@ -75,15 +75,15 @@ _MAKERS: dict[tuple[bool, bool], Callable[..., grpc.RpcMethodHandler[Any, Any]]]
 }
 
 
-async def _given(responses: list[Any]) -> AsyncIterator[Any]:
+async def _replay(responses: list[Any]) -> AsyncIterator[Any]:
     for response in responses:
         yield response
 
 
-class _Visit:
-    """One call from its beginning to its end. Ten thousand of them may be parked: there is nothing here to spare."""
+class _Call:
+    """One call from start to end. Small, because ten thousand of them may be parked."""
 
-    __slots__ = ("_began_s", "_code", "_context", "_method", "_request", "_service", "_strikes", "caller")
+    __slots__ = ("_began_s", "_code", "_context", "_faults", "_method", "_request", "_service", "caller")
 
     def __init__(self, service: Service, method: rpc.Method, request: Any, context: Context) -> None:
         self._service = service
@@ -91,47 +91,47 @@ class _Visit:
         self._request = None if method.client_streaming else request
         self._context = context
         self._code: int | str | None = None
-        self._strikes = NO_FAULTS
+        self._faults = NO_FAULTS
         self._began_s = time.perf_counter()
         self.caller = _caller(context)
 
-    def __enter__(self) -> _Visit:
+    def __enter__(self) -> _Call:
         return self
 
     def __exit__(self, *_: object) -> None:
         code = "CANCELLED" if self._code is None else self._code
         seconds = time.perf_counter() - self._began_s
-        self._service.metrics.answered(self._method.name, code, seconds)
+        self._service.metrics.count_call(self._method.name, code, seconds)
         if _access.isEnabledFor(logging.DEBUG):
             code = code if isinstance(code, str) else code_name(code)
             fields = {**self._fields(), "code": code, "ms": round(seconds * 1000, 3)}
             _access.debug("%s %s", self._method.name, code, extra=fields)
 
-    async def come_in(self) -> None:
-        """Lets the faults strike that come before the command."""
-        self._strikes = self._service.faults.strikes(self._method.name, self.caller.client_id, self._request)
-        if self._strikes.before is not None:
-            await self._service.faults.suffer(self._strikes.before)
+    async def enter(self) -> None:
+        """Injects the fault that comes before the command."""
+        self._faults = self._service.faults.match(self._method.name, self.caller.client_id, self._request)
+        if self._faults.before is not None:
+            await self._service.faults.inject(self._faults.before)
             self.caller = _caller(self._context)  # time has passed
 
     @property
-    def loses_answer(self) -> bool:
-        """Whether a fault will strike when the command is done."""
-        return self._strikes.after is not None
+    def has_fault_after(self) -> bool:
+        """Whether a fault comes after the command."""
+        return self._faults.after is not None
 
-    async def go_out(self) -> None:
-        """Lets the faults strike that come after the command."""
-        if self._strikes.after is not None:
-            await self._service.faults.suffer(self._strikes.after)
+    async def leave(self) -> None:
+        """Injects the fault that comes after the command."""
+        if self._faults.after is not None:
+            await self._service.faults.inject(self._faults.after)
 
-    def answered(self, response: Any) -> None:
-        """Takes down the code of the first response; later ones of a stream carry none."""
+    def note(self, response: Any) -> None:
+        """Keeps the code of the first response for the metrics; later ones of a stream have none."""
         if self._code is None:
             self._code = response.status.code
 
-    async def refusal(self, error: Exception) -> Any:
-        """The answer that stands for an error. Does not return when the call is to end without one, as a stream of
-        requests always does.
+    async def refuse(self, error: Exception) -> Any:
+        """Returns the response for an error. Aborts the call, and does not return, when the call must end without a
+        response, which is always so for a stream of requests.
         """
         if isinstance(error, Disconnected):
             self._code = grpc.StatusCode.UNAVAILABLE.name
@@ -146,7 +146,7 @@ class _Visit:
         return response(status=status_of(error))
 
     def _fields(self) -> dict[str, Any]:
-        targets = () if self._request is None else targets_of(self._request)
+        targets = () if self._request is None else find_targets(self._request)
         topics = ",".join(dict.fromkeys(target.topic for target in targets))
         return {
             "rpc": self._method.name,
@@ -160,13 +160,13 @@ def _caller(context: Context) -> Caller:
     metadata = dict(context.invocation_metadata() or ())
     client_id = metadata.get("x-mq-client-id", "")
     remaining_s: float | None = context.time_remaining()
-    # A deadline may lie decades away; as a Python int it cannot overflow (rules 6.3).
+    # A deadline may be decades away; a Python int cannot overflow (rules 6.3).
     remaining_ms = None if remaining_s is None else int(remaining_s * 1000)
     language, version = (str(metadata.get(f"x-mq-{name}", "")) for name in ("language", "client-version"))
     return Caller(_peer_host(context.peer()), str(client_id), remaining_ms, language, version)
 
 
 def _peer_host(peer: str) -> str:
-    """The address in gRPC's notation of a peer: ``ipv4:127.0.0.1:5``, ``ipv6:%5B::1%5D:5``."""
+    """Extracts the address from a peer as gRPC writes it: ``ipv4:127.0.0.1:5``, ``ipv6:%5B::1%5D:5``."""
     address = unquote(peer).partition(":")[2]
     return address.rpartition(":")[0].strip("[]")

@@ -1,1 +1,1 @@
-"""Metrics pages and log lines."""
+"""The page of metrics, and the format of log lines."""

@@ -1,5 +1,5 @@
-"""The broker's metrics for Prometheus: a page that is written when it is asked for, on the event loop, so that what it
-shows is one consistent picture. Loaded only when somebody wants it.
+"""The broker's metrics for Prometheus: a page that is built for each request, on the event loop, so that its
+numbers are consistent. Loaded only when it is enabled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONNECTIONS_MAX = 32
 REQUEST_BYTES_MAX = 8_192
 REQUEST_TIMEOUT_S = 5.0
 LAG_SERIES_MAX = 10_000
-"""Pairs of group and topic whose lag is shown: those with the most are what anybody looks for."""
+"""Pairs of group and topic whose lag is shown, those with the most lag first."""
 
 _ROWS_BETWEEN_PAUSES = 1_000
 _PREFIX = "rmqpull_broker"
@@ -32,7 +32,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Exposition:
-    """A page at ``/metrics``, for one broker."""
+    """Serves one broker's metrics at ``/metrics``."""
 
     def __init__(self, state: BrokerState, storage: Storage, metrics: Metrics, parking: Parking) -> None:
         self._state = state
@@ -45,13 +45,13 @@ class Exposition:
         ProcessCollector(registry=self._process)
 
     async def start(self, host: str, port: int) -> int:
-        """Listens and returns the port, which is a free one when ``port`` is 0. Raises OSError when it cannot."""
+        """Listens. Returns the port, a free one when ``port`` is 0. Raises OSError."""
         self._server = await asyncio.start_server(self._answer, host, port, limit=REQUEST_BYTES_MAX)
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
     def close(self) -> None:
-        """Listens no more; nobody waits for who is still being answered."""
+        """Stops listening, without waiting for open requests."""
         if self._server is not None:
             self._server.close()
 
@@ -63,7 +63,7 @@ class Exposition:
                 writer.write(await self._response(head))
                 await asyncio.wait_for(writer.drain(), REQUEST_TIMEOUT_S)
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError, OSError) as error:
-            _logger.debug("a request for metrics went wrong: %s", error)
+            _logger.debug("a request for metrics failed: %s", error)
         finally:
             self._connections -= 1
             writer.close()
@@ -73,16 +73,16 @@ class Exposition:
         if path.split(b"?")[0] not in (b"/metrics", b"/"):
             return _http("404 Not Found", "text/plain", b"the metrics are at /metrics\n")
         if method not in (b"GET", b"HEAD"):
-            return _http("405 Method Not Allowed", "text/plain", b"the metrics are there to be read\n")
-        page = await self.page()
+            return _http("405 Method Not Allowed", "text/plain", b"use GET\n")
+        page = await self.build_page()
         return _http("200 OK", CONTENT_TYPE_LATEST, page, with_body=method == b"GET")
 
-    async def page(self) -> bytes:
-        """The metrics in Prometheus' text form."""
+    async def build_page(self) -> bytes:
+        """Builds the page, in Prometheus' text format."""
         families = [*self._counters(), *self._gauges(), await self._lag()]
-        return await asyncio.to_thread(self._rendered, families)
+        return await asyncio.to_thread(self._render, families)
 
-    def _rendered(self, families: list[Metric]) -> bytes:
+    def _render(self, families: list[Metric]) -> bytes:
         registry = CollectorRegistry()
         registry.register(_Collected(families))
         return generate_latest(registry) + generate_latest(self._process)
@@ -95,14 +95,14 @@ class Exposition:
         )
         yield _by_label("messages_out", "Messages pulled since the start.", "topic", counted.messages_out)
         yield _by_label("bytes_out", "Bytes of the bodies of messages pulled.", "topic", counted.bytes_out)
-        yield _by_label("pulls", "Looks of pulls into a queue, by what they found.", "status", counted.pulls)
+        yield _by_label("pulls", "Reads of a queue by a pull, by their result.", "status", counted.pulls)
         calls = CounterMetricFamily(f"{_PREFIX}_calls", "Calls answered, by status code.", labels=("rpc", "code"))
         for (rpc, code), count in counted.calls.items():
             calls.add_metric((rpc, code if isinstance(code, str) else code_name(code)), count)
         yield calls
         seconds = HistogramMetricFamily(
             f"{_PREFIX}_call_seconds",
-            "Time from a call to its answer, with the time that pulls are held.",
+            "Time from a call to its response, including the time that pulls are parked.",
             labels=("rpc",),
         )
         for rpc, histogram in counted.call_seconds.items():
@@ -110,29 +110,29 @@ class Exposition:
         yield seconds
         for name, doc, histogram in (
             ("sync_seconds", "Time of a write to the commit log with its sync.", counted.sync_seconds),
-            ("sync_commands", "Commands that one write to the commit log kept together.", counted.group_sizes),
+            ("sync_commands", "Commands in one write to the commit log.", counted.group_sizes),
         ):
             yield HistogramMetricFamily(f"{_PREFIX}_{name}", doc, _buckets(histogram), histogram.sum)
-        failures = "Writes that the commit log could not keep."
+        failures = "Failed writes to the commit log."
         yield CounterMetricFamily(f"{_PREFIX}_sync_failures", failures, counted.sync_failures)
 
     def _gauges(self) -> Iterator[Metric]:
         for name, doc, value in (
-            ("parked_pulls", "Pulls that wait for messages.", len(self._parking)),
-            ("topics", "Topics, with the system's own.", len(self._state.topics)),
+            ("parked_pulls", "Parked pulls: they wait for messages.", len(self._parking)),
+            ("topics", "Topics, including the broker's own.", len(self._state.topics)),
             ("groups", "Consumer groups.", len(self._state.groups)),
-            ("commit_log_bytes", "Bytes of the commit log, in memory or on the disk.", self._storage.byte_count),
+            ("commit_log_bytes", "Bytes of the commit log, in memory or on disk.", self._storage.byte_count),
         ):
             yield GaugeMetricFamily(f"{_PREFIX}_{name}", doc, value)
 
     async def _lag(self) -> Metric:
-        """Messages behind each group's offsets. A look at many queues makes pauses, lest it hold everybody up."""
+        """Messages behind each group's offsets. Pauses between many queues, so that other calls get their turn."""
         lags: Counter[tuple[str, str]] = Counter()
         for row, ((group, queue), offset) in enumerate(list(self._state.consumer_offsets.items())):
             lags[group, queue.topic] += max(0, self._state.bounds(queue).max_offset - offset)
             if row % _ROWS_BETWEEN_PAUSES == _ROWS_BETWEEN_PAUSES - 1:
                 await asyncio.sleep(0)
-        doc = "Messages between a group's offsets and the ends of the queues on which it has any."
+        doc = "Messages between a group's offsets and the max offsets of those queues."
         family = GaugeMetricFamily(f"{_PREFIX}_consumer_lag", doc, labels=("group", "topic"))
         for labels, lag in lags.most_common(LAG_SERIES_MAX):
             family.add_metric(labels, lag)
@@ -140,7 +140,7 @@ class Exposition:
 
 
 class _Collected:
-    """Metrics as a registry wants to collect them."""
+    """Metrics in the form that a registry collects."""
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families
@@ -157,7 +157,7 @@ def _by_label(name: str, doc: str, label: str, counts: Mapping[str, int]) -> Met
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    """Cumulative counts, as Prometheus wants them."""
+    """Cumulative counts, as Prometheus expects them."""
     total, buckets = 0, []
     for bound, count in zip(
         [*(str(float(bound)) for bound in histogram.bounds), "+Inf"], histogram.counts, strict=True

@@ -1,6 +1,6 @@
-"""Log lines for people (``text``) or for machines (``json``): one line each, with the fields that the caller gave.
+"""Log lines for people (``text``) or programs (``json``): one line each, with the fields that were passed as ``extra``.
 
-A field is whatever was passed as ``extra``. Metadata of calls, which may hold credentials, is never logged.
+The metadata of calls is never logged: it may contain credentials.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one line."""
+        """Formats a record as one line."""
         line: dict[str, Any] = {
             "time": _time_of(record),
             "level": record.levelname,
@@ -37,7 +37,7 @@ class TextFormatter(logging.Formatter):
     """``2026-01-31T12:00:00.000Z INFO logger: message key=value``, and a traceback on lines of its own."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record, as one line unless it has a traceback."""
+        """Formats a record as one line, plus its traceback if there is one."""
         fields = "".join(f" {name}={value}" for name, value in _fields_of(record).items() if value != "")
         message = record.getMessage().replace("\n", "\\n")
         line = f"{_time_of(record)} {record.levelname} {record.name}: {message}{fields}"
@@ -48,11 +48,11 @@ _FORMATTERS: Mapping[str, type[logging.Formatter]] = {"text": TextFormatter, "js
 
 
 def set_up_logs(stream: TextIO, log_format: str, level: str) -> None:
-    """Sends what this process logs from ``level`` on to a stream; format and level are values of the settings."""
+    """Writes the log of this process to a stream, from ``level`` upwards; format and level are as in the settings."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_FORMATTERS[log_format]())
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
-    # Their debug lines are about event loops, and would drown ours.
+    # Their debug lines are about event loops, and there are too many of them.
     for name in ("asyncio", "grpc"):
         logging.getLogger(name).setLevel(max(logging.INFO, logging.getLogger().level))
 

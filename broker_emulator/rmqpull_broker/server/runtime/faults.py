@@ -1,4 +1,4 @@
-"""Fault rules applied to calls: which queues a request is about, and the waiting of those that are kept back."""
+"""Fault rules at work: finds the queues of a request, and injects faults into calls."""
 
 from __future__ import annotations
 
@@ -26,54 +26,54 @@ from rmqpull_broker.server.wire.codec import name_of
 from rmqpull_broker.server.wire.status import CODE_NAMES, InjectedFailure
 from rmqpull_proto import rpc
 
-CALLS_KEPT_MAX = 10_000
-"""Calls that are delayed, dropped or held at the same time."""
+CALLS_WAITING_MAX = 10_000
+"""Calls that rules delay, drop or hold at the same time."""
 
 _RPCS = frozenset({*rpc.MESSAGING.methods, *rpc.COLUMNS.methods, *rpc.STAGES.methods})
-# Who makes the rules must be able to take them back: the calls of an administrator are spared.
+# Not the calls of the admin service: whoever creates a rule must be able to delete it.
 
 _logger = logging.getLogger(__name__)
 
 
 class Disconnected(Exception):
-    """The call is to end without an answer; the text says why."""
+    """The call must end without a response; the text says why."""
 
 
 class Faults:
-    """The broker's fault rules at work. All methods belong to the event loop; delays follow ``clock``."""
+    """The broker's fault rules. All methods belong to the event loop; delays follow ``clock``."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._rules = FaultRules()
-        self._kept: dict[asyncio.Future[None], Fault] = {}
+        self._waiting: dict[asyncio.Future[None], Fault] = {}
         self._is_closed = False
 
-    # --- for whoever makes the rules -----------------------------------------------------------------------------
+    # --- rules ---------------------------------------------------------------------------------------------------
 
     def add(self, rule: FaultRule) -> int:
-        """Adds a rule and gives its id.
+        """Adds a rule and returns its id.
 
         Raises BadRequest for a rule that makes no sense, and TooManyRequests when there are too many.
         """
         if rule.rpc != "*" and rule.rpc not in _RPCS:
-            raise BadRequest(f"no RPC {rule.rpc!r} can go wrong: expected * or one of {', '.join(sorted(_RPCS))}")
+            raise BadRequest(f"unknown RPC {rule.rpc!r}: use * or one of {', '.join(sorted(_RPCS))}")
         if rule.code not in CODE_NAMES:
-            raise BadRequest(f"{rule.code!r} is no code of apache.rocketmq.v2, as TOO_MANY_REQUESTS is")
+            raise BadRequest(f"unknown code {rule.code!r}: use one of apache.rocketmq.v2, such as TOO_MANY_REQUESTS")
         return self._rules.add(rule)
 
     def release(self, rule_id: int, calls: int | None = None) -> None:
-        """Lets go on whom a rule holds or delays, the oldest ``calls`` of them or all; the rule stays as it is.
+        """Resumes the calls that a rule holds or delays: the oldest ``calls``, or all. The rule stays as it is.
 
         Dropped calls stay dropped. Raises BadRequest for an unknown rule.
         """
         self._rules.report(rule_id)
-        waiting = [freed for freed, strike in self._kept.items() if strike.rule_id == rule_id and not freed.done()]
-        for freed in waiting[:calls]:
-            if self._kept[freed].rule.action is not FaultAction.DROP:
-                freed.set_result(None)
+        waiting = [future for future, fault in self._waiting.items() if fault.rule_id == rule_id and not future.done()]
+        for future in waiting[:calls]:
+            if self._waiting[future].rule.action is not FaultAction.DROP:
+                future.set_result(None)
 
     def remove(self, rule_id: int) -> None:
-        """Releases whom a rule keeps back, and forgets it. Raises BadRequest for an unknown one."""
+        """Removes a rule, and resumes the calls that it holds or delays. Raises BadRequest for an unknown rule."""
         self.release(rule_id)
         self._rules.remove(rule_id)
 
@@ -83,65 +83,65 @@ class Faults:
             self.remove(report.rule_id)
 
     def report(self, rule_id: int) -> FaultReport:
-        """One rule. Raises BadRequest for an unknown one."""
+        """Finds one rule. Raises BadRequest for an unknown one."""
         return self._rules.report(rule_id)
 
     def reports(self) -> list[FaultReport]:
-        """Every rule with the number of calls that it has struck, in the order of creation."""
+        """Lists all rules with the number of their faults so far, in the order of creation."""
         return self._rules.reports()
 
-    def calls_kept(self, rule_id: int) -> int:
-        """How many calls a rule delays, drops or holds now."""
-        return sum(strike.rule_id == rule_id for strike in self._kept.values())
+    def count_waiting(self, rule_id: int) -> int:
+        """Returns how many calls a rule delays, drops or holds now."""
+        return sum(fault.rule_id == rule_id for fault in self._waiting.values())
 
-    # --- for the way in and out of the handlers ------------------------------------------------------------------
+    # --- calls ---------------------------------------------------------------------------------------------------
 
-    def strikes(self, rpc_name: str, client_id: str, request: Any | None) -> CallFaults:
-        """What is to happen to a call that comes in; ``request`` is None when requests are streamed."""
+    def match(self, rpc_name: str, client_id: str, request: Any | None) -> CallFaults:
+        """Finds and counts the faults of a call; ``request`` is None for a stream of requests."""
         if not self._rules.is_armed or rpc_name not in _RPCS:
             return NO_FAULTS
-        targets = () if request is None else tuple(dict.fromkeys(targets_of(request)))
+        targets = () if request is None else tuple(dict.fromkeys(find_targets(request)))
         return self._rules.match(Call(rpc_name, client_id, targets, is_endless=request is None))
 
-    async def suffer(self, strike: Fault) -> None:
-        """Returns when the call may go on.
+    async def inject(self, fault: Fault) -> None:
+        """Returns when the call may continue.
 
-        Raises InjectedFailure or Disconnected when it may not, and TooManyRequests when too many calls wait.
+        Raises InjectedFailure or Disconnected when it must not, and TooManyRequests when too many calls wait.
         """
-        rule_id, rule = strike
-        _logger.debug("fault rule %d struck: %s", rule_id, rule.action.value)
+        rule_id, rule = fault
+        _logger.debug("fault rule %d injects %s", rule_id, rule.action.value)
         if rule.action is FaultAction.FAIL:
-            raise InjectedFailure(rule.code, rule.message or f"fault rule {rule_id} says so")
+            raise InjectedFailure(rule.code, rule.message or f"injected by fault rule {rule_id}")
         if rule.action is FaultAction.DISCONNECT or self._is_closed:
             raise Disconnected(f"fault rule {rule_id} cut the connection")
-        if len(self._kept) >= CALLS_KEPT_MAX:
-            raise TooManyRequests(f"fault rules keep {CALLS_KEPT_MAX} calls already")
-        await self._keep(strike)
+        if len(self._waiting) >= CALLS_WAITING_MAX:
+            raise TooManyRequests(f"{CALLS_WAITING_MAX} calls already wait for fault rules")
+        await self._wait(fault)
 
-    async def _keep(self, strike: Fault) -> None:
-        freed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._kept[freed] = strike
+    async def _wait(self, fault: Fault) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[future] = fault
         timer = None
-        if strike.rule.action is FaultAction.DELAY:
-            until_ms = self._clock.passing_ms() + strike.rule.delay_ms
-            timer = self._clock.call_at(until_ms, lambda: None if freed.done() else freed.set_result(None))
+        if fault.rule.action is FaultAction.DELAY:
+            until_ms = self._clock.passing_ms() + fault.rule.delay_ms
+            timer = self._clock.call_at(until_ms, lambda: None if future.done() else future.set_result(None))
         try:
-            await freed
+            await future
         finally:
-            del self._kept[freed]
+            del self._waiting[future]
             if timer is not None:
                 timer.cancel()
 
     def close(self) -> None:
-        """Disconnects every call that is kept back, and from now on keeps none."""
+        """Disconnects all waiting calls, and every further one that would have to wait."""
         self._is_closed = True
-        for freed in self._kept:
-            if not freed.done():
-                freed.set_exception(Disconnected("the broker stops"))
+        for future in self._waiting:
+            if not future.done():
+                future.set_exception(Disconnected("the broker stops"))
 
 
-def targets_of(message: Any) -> Iterator[Target]:
-    """The topics and queues that a request names, wherever it does so, in the forms of both protocols."""
+def find_targets(message: Any) -> Iterator[Target]:
+    """Finds the topics and queues in a request, at any depth, in the forms of both protocols."""
     kind = message.DESCRIPTOR.full_name
     if kind == "apache.rocketmq.v2.MessageQueue":
         yield Target(name_of(message.topic), message.broker.name or None, message.id)
@@ -153,9 +153,9 @@ def targets_of(message: Any) -> Iterator[Target]:
         if field.name == "topic":
             yield Target(value if field.message_type is None else name_of(value))
         elif isinstance(value, Message):
-            yield from targets_of(value)
+            yield from find_targets(value)
         elif field.message_type is not None:
             # A map of strings iterates over its keys.
             for part in value:
                 if isinstance(part, Message):
-                    yield from targets_of(part)
+                    yield from find_targets(part)

@@ -1,4 +1,4 @@
-"""Group commit: commands that arrive while the log syncs are drafted together and kept with the next sync."""
+"""Group commit: commands that arrive during a sync of the log are stored together with the next sync."""
 
 from __future__ import annotations
 
@@ -36,24 +36,23 @@ class _Waiting(NamedTuple):
 
 
 class GroupCommit:
-    """The one writer of the broker. All methods belong to the event loop; only what the disk does leaves it.
+    """The broker's only writer. All methods belong to the event loop; the disk has a thread.
 
-    Arguments: the state that kept facts are applied to, the storage that keeps them, who is told of kept facts, and
-    who is told of each write: how many commands it kept together, how many seconds it took, and the error that made it
-    fail.
+    Arguments: the state to apply stored facts to; the storage; a callback for stored facts; a callback for each write,
+    with the number of its commands, its seconds, and its error if it failed.
     """
 
     def __init__(
         self,
         state: BrokerState,
         storage: Storage,
-        kept: Callable[[list[Fact]], None],
-        written: Callable[[int, float, OSError | None], None] = lambda *_: None,
+        on_stored: Callable[[list[Fact]], None],
+        on_write: Callable[[int, float, OSError | None], None] = lambda *_: None,
     ) -> None:
         self._state = state
         self._storage = storage
-        self._kept = kept
-        self._written = written
+        self._on_stored = on_stored
+        self._on_write = on_write
         self._waiting: list[_Waiting] = []
         self._bytes_waiting = 0
         self._writer: asyncio.Task[None] | None = None
@@ -62,20 +61,20 @@ class GroupCommit:
         self._size_limit_from = 0
         self._ends_expiry = False
         self.upkeep = Upkeep(state, storage, state.properties.flush_interval_commit_log)
-        # The log is used by one thread at a time, and a sync must not hold up the loop.
+        # One thread uses the log, so that a sync does not block the event loop.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit-log")
 
     async def execute(self, command: Callable[[Draft], T], byte_count: int = 0, *, makes_room: bool = False) -> T:
-        """Runs a command and returns its answer once all of its facts are kept.
+        """Runs a command, and returns its result when all of its facts are stored.
 
-        ``byte_count`` is about what the command holds in memory while it waits. A command that ``makes_room`` may store
-        messages even while the storage refuses them. Raises what the command raises, TooManyRequests when too much
-        waits, and ServiceNotAvailable when the log cannot keep it or is closed; then nothing has changed.
+        ``byte_count`` is about the command's memory while it waits. A command that ``makes_room`` may store messages
+        even while the storage refuses them. Raises what the command raises, TooManyRequests when too many commands
+        wait, and ServiceNotAvailable when the log fails or is closed; then nothing has changed.
         """
         if self._is_closed:
-            raise ServiceNotAvailable("the broker stops; ask again when it is back")
+            raise ServiceNotAvailable("the broker stops; retry after its restart")
         if len(self._waiting) >= COMMANDS_WAITING_MAX or self._bytes_waiting > BYTES_WAITING_MAX:
-            raise TooManyRequests("too many writes wait for the disk; send again later")
+            raise TooManyRequests("too many writes wait for the disk; retry later")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(command, answer, byte_count, makes_room))
         self._bytes_waiting += byte_count
@@ -89,7 +88,7 @@ class GroupCommit:
                 waiting, self._waiting = self._waiting, []
                 try:
                     await self._write_together(waiting)
-                except Exception as error:  # noqa: BLE001 (a mistake of ours; nobody may wait for ever because of it)
+                except Exception as error:  # noqa: BLE001 (a bug; but no caller may wait for ever)
                     for entry in waiting:
                         _fail(entry.answer, error)
                 finally:
@@ -109,7 +108,7 @@ class GroupCommit:
                     raise ServiceNotAvailable(_NOT_AVAILABLE.format(refusal))
                 draft.end_command()
                 answers.append((future, answer))
-            except Exception as error:  # noqa: BLE001 (it belongs to whoever sent the command)
+            except Exception as error:  # noqa: BLE001 (the caller of the command gets it)
                 draft.drop_command()
                 _fail(future, error)
         written: LogRange | None = None
@@ -117,36 +116,36 @@ class GroupCommit:
             began_s = time.perf_counter()
             try:
                 written = await self._append(draft.fact_batches)
-                self._written(len(draft.fact_batches), time.perf_counter() - began_s, None)
+                self._on_write(len(draft.fact_batches), time.perf_counter() - began_s, None)
             except OSError as error:
-                self._not_kept(len(draft.fact_batches), time.perf_counter() - began_s, error)
+                self._report_failure(len(draft.fact_batches), time.perf_counter() - began_s, error)
                 for future, _ in answers:
                     _fail(future, ServiceNotAvailable(_NOT_AVAILABLE.format(error)))
                 return
             self._storage.applying(written)
-        # All of them before anybody is told: what is kept must be in the state, whatever goes wrong with the telling.
+        # Before any callback: stored facts must be in the state, even when a callback fails.
         for facts in draft.fact_batches:
             self._state.apply(facts)
         if refused:
-            self._not_kept(refused, 0, OSError(refusal))
+            self._report_failure(refused, 0, OSError(refusal))
         for future, answer in answers:
             if not future.done():
                 future.set_result(answer)
         for facts in draft.fact_batches:
-            self._kept(facts)
+            self._on_stored(facts)
 
-    def _not_kept(self, count: int, seconds: float, error: OSError) -> None:
-        self._written(count, seconds, error)
-        _logger.error("the commit log could not keep %d writes: %s", count, error)
+    def _report_failure(self, count: int, seconds: float, error: OSError) -> None:
+        self._on_write(count, seconds, error)
+        _logger.error("the commit log cannot store %d writes: %s", count, error)
 
     async def _append(self, groups: list[list[Fact]]) -> LogRange:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.append, groups)
 
     async def expire(self, now_ms: int) -> None:
-        """Lets go of the oldest messages, as far as they are too old or too many (fileReservedTime, retentionBytes).
+        """Deletes the oldest messages that are too old or too many (fileReservedTime, retentionBytes).
 
-        Delayed and half messages among them are stored again first. Raises ServiceNotAvailable when the log cannot
-        keep these or the new min offsets; then no segment goes.
+        Stores delayed and half messages among them again first. Raises ServiceNotAvailable when the log cannot store
+        these or the new min offsets; then no segment is deleted.
         """
 
         def begin(draft: Draft) -> Trimming | None:
@@ -160,7 +159,9 @@ class GroupCommit:
         def step(draft: Draft, trimming: Trimming) -> None:
             trimming.step(draft, now_ms)
             if not trimming.is_done and (refusal := self._storage.refusal) is not None:
-                raise ServiceNotAvailable(f"too many delayed and half messages wait in what should go, and {refusal}")
+                raise ServiceNotAvailable(
+                    f"retention must store too many delayed and half messages again, and {refusal}"
+                )
 
         async with self._expiry:
             trimming = await self.execute(begin, makes_room=True)
@@ -174,36 +175,37 @@ class GroupCommit:
                 self._size_limit_from = self._storage.retained_bytes + put_again_bytes if put_again_bytes else 0
 
     def end_expiry(self) -> None:
-        """Ends :meth:`expire` after the command that is under way; a million messages may be left to store again."""
+        """Ends :meth:`expire` after its current command, because a million messages may be left to store again."""
         self._ends_expiry = True
 
     def _retention_limits(self) -> RetentionLimits:
-        """Without the size until the log has grown by as much as the last pass stored again: more may wait than
-        retentionBytes, and would be stored again in every pass. A log that may not grow is not waited for.
+        """The limits of the next pass. They ignore the size until the log has grown by as much as the last pass stored
+        again: when more than retentionBytes waits, every pass would store it again. A full log cannot grow, so its size
+        counts.
         """
         limits = make_retention_limits(self._state.properties)
         if self._storage.retained_bytes < self._size_limit_from and self._storage.refusal is None:
             return limits._replace(log_bytes_max=None)
         return limits
 
-    async def settled(self) -> None:
-        """Returns when nothing waits to be kept."""
+    async def wait_until_idle(self) -> None:
+        """Returns when no command waits to be stored."""
         while self._writer is not None:
             await asyncio.shield(self._writer)
 
     async def close(self) -> None:
-        """Waits until everything that was taken in is kept, takes a last snapshot, and closes the storage."""
+        """Waits until all accepted commands are stored, takes a last snapshot, and closes the storage."""
         if self._is_closed:
             return
         self._is_closed = True
-        await self.settled()
+        await self.wait_until_idle()
         self._thread.shutdown()
         await self.upkeep.close()
         self._storage.close()
 
 
 def _fail(future: asyncio.Future[Any], error: Exception) -> None:
-    if future.done():  # the caller went away
+    if future.done():  # the caller has left
         return
     future.set_exception(error)
     if not isinstance(error, BrokerError):

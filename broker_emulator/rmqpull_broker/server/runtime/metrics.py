@@ -1,5 +1,5 @@
-"""What the broker counts about itself: plain numbers that cost next to nothing. How they are shown is another matter
-(``server.exposition``). All methods belong to the event loop.
+"""The broker's counters: plain numbers that cost almost nothing. ``server.observability.exposition`` presents them. All
+methods belong to the event loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GROUP_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 10_000)
 
 
 class Histogram:
-    """How many observations fell at or below each bound; the last number counts those above all bounds."""
+    """The number of observations at or below each bound; the last number counts those above all bounds."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
@@ -35,9 +35,9 @@ class Histogram:
 
 
 class Metrics:
-    """The counters of one broker since it was started; a replay of the commit log counts nothing.
+    """The counters of one broker since its start; a replay of the commit log counts nothing.
 
-    Bytes are those of bodies as they are stored.
+    Bytes are those of stored bodies.
     """
 
     def __init__(self) -> None:
@@ -52,8 +52,8 @@ class Metrics:
         self.group_sizes = Histogram(GROUP_SIZES)
         self.sync_failures = 0
 
-    def kept(self, facts: Iterable[Fact]) -> None:
-        """Counts messages that were stored, by topic. What is staged counts when it is committed and stored."""
+    def count_stored(self, facts: Iterable[Fact]) -> None:
+        """Counts stored messages by topic. Staged messages count when they are committed and stored."""
         for fact in facts:
             if isinstance(fact, RowsStored):
                 self.messages_in[fact.queue.topic] += len(fact.rows)
@@ -61,37 +61,37 @@ class Metrics:
             elif isinstance(fact, ColumnsStored):
                 self._count_columns(fact)
             elif isinstance(fact, TopicDeleted):
-                # Names must not gather for ever.
+                # The counters must not grow for ever.
                 for counter in (self.messages_in, self.bytes_in, self.messages_out, self.bytes_out):
                     del counter[fact.topic]
 
     def _count_columns(self, stored: ColumnsStored) -> None:
-        place = 0
+        start = 0
         for topic, parts in groupby(stored.parts, key=lambda part: part.queue.topic):
             if topic.startswith(STAGE_PREFIX):
                 return
             count = sum(part.row_count for part in parts)
             self.messages_in[topic] += count
-            self.bytes_in[topic] += _body_bytes(stored.batch.slice(place, count))
-            place += count
+            self.bytes_in[topic] += _body_bytes(stored.batch.slice(start, count))
+            start += count
 
-    def pulled(self, topic: str, pulled: Pulled) -> None:
-        """Counts what a pull found in one queue."""
+    def count_pull(self, topic: str, pulled: Pulled) -> None:
+        """Counts the messages that a pull found in one queue."""
         self.pulls[pulled.status.name] += 1
         for batch in pulled.batches:
             self.messages_out[topic] += batch.num_rows
             self.bytes_out[topic] += _body_bytes(batch)
 
-    def answered(self, rpc: str, code: int | str, seconds: float) -> None:
-        """Counts a call with the code of its status, or the name of what gRPC said instead."""
+    def count_call(self, rpc: str, code: int | str, seconds: float) -> None:
+        """Counts a call, by the code of its status or the name of gRPC's status."""
         self.calls[rpc, code] += 1
         histogram = self.call_seconds.get(rpc)
         if histogram is None:
             histogram = self.call_seconds[rpc] = Histogram(SECONDS)
         histogram.observe(seconds)
 
-    def written(self, command_count: int, seconds: float, error: OSError | None) -> None:
-        """Counts one write to the commit log with its sync, which kept ``command_count`` commands together."""
+    def count_write(self, command_count: int, seconds: float, error: OSError | None) -> None:
+        """Counts one write to the commit log, with its sync, for ``command_count`` commands."""
         self.sync_seconds.observe(seconds)
         self.group_sizes.observe(command_count)
         self.sync_failures += error is not None

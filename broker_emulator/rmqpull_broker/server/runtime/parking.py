@@ -1,4 +1,4 @@
-"""Parked pulls as coroutines that wait: no thread, one timer for all of them."""
+"""Parked pulls: each is a waiting coroutine, with one timer for all of them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from rmqpull_broker.core.state.facts import (
 from rmqpull_broker.core.state.ports import MessageStore
 from rmqpull_broker.server.clock import Clock, Timer
 
-RELEASED_IN_A_TURN = 100
-"""Parked pulls that are answered in one turn of the event loop when the broker stops."""
+ENDED_IN_A_TURN = 100
+"""Parked pulls that end in one turn of the event loop when the broker stops."""
 
 
 class Parking:
-    """Lets pulls wait for arrivals. All methods belong to the event loop.
+    """Parks pulls until messages arrive. All methods belong to the event loop.
 
-    Arguments: where arrived messages are read, the clock that deadlines and checks follow, and the rules of holding.
+    Arguments: the store to read arrived messages from; the clock of deadlines and checks; the rules of parking.
     """
 
     def __init__(self, store: MessageStore, clock: Clock, rules: PollingRules = LONG_POLLING) -> None:
@@ -42,10 +42,10 @@ class Parking:
     def __len__(self) -> int:
         return len(self._holding)
 
-    async def wait(self, pull: ParkedPull) -> bool:
-        """Returns True when the pull is to be run again: a matching message arrives, the deadline passes, a check finds
-        it behind, or a queue's bounds change. Returns False when the broker stops, which changes nothing that the pull
-        could find. Costs nothing when cancelled: a pull whose caller went away is forgotten.
+    async def park(self, pull: ParkedPull) -> bool:
+        """Parks a pull. Returns True when it must run again: a matching message arrives, its deadline passes, a check
+        finds new messages, or the bounds of a queue change. Returns False when the broker stops: then the pull would
+        find nothing new. A pull whose caller leaves is cancelled, and removed.
         """
         if self._is_closed:
             return False
@@ -59,8 +59,8 @@ class Parking:
             self._holding.remove(ticket)
             del self._waiting[ticket]
 
-    def kept(self, facts: Iterable[Fact]) -> None:
-        """Wakes whom newly stored messages concern, and who waits for a queue that changed in another way."""
+    def wake_for(self, facts: Iterable[Fact]) -> None:
+        """Wakes the pulls that match new messages, and those of queues that changed in another way."""
         for fact in facts:
             if isinstance(fact, RowsStored):
                 self._arrived(fact.queue, fact.rows[0].queue_offset, len(fact.rows))
@@ -68,13 +68,13 @@ class Parking:
                 for part in fact.parts:
                     self._arrived(part.queue, part.first_offset, part.row_count)
             elif isinstance(fact, QueuesTrimmed):
-                self.changed(queue for queue, _ in fact.min_offsets)
+                self.wake_queues(queue for queue, _ in fact.min_offsets)
             elif isinstance(fact, OffsetsReset):
-                self.changed((queue for queue, _ in fact.offsets), fact.group)
+                self.wake_queues((queue for queue, _ in fact.offsets), fact.group)
             elif isinstance(fact, TopicPut):
-                self.topic_changed(fact.topic.name)
+                self.wake_topic(fact.topic.name)
             elif isinstance(fact, TopicDeleted):
-                self.topic_changed(fact.topic)
+                self.wake_topic(fact.topic)
 
     def _arrived(self, queue: MessageQueue, first_offset: int, row_count: int) -> None:
         if not self._holding.waits_for(queue):
@@ -84,27 +84,27 @@ class Parking:
             self._wake(self._holding.arrived(queue, arrivals, now_ms))
         self._set_timer()
 
-    def changed(self, queues: Iterable[MessageQueue], group: str | None = None) -> None:
-        """Wakes who waits for one of these queues, in one group or in all; what they find is their business."""
+    def wake_queues(self, queues: Iterable[MessageQueue], group: str | None = None) -> None:
+        """Wakes all pulls of these queues, of one group or of all groups."""
         self._wake(self._holding.changed(queues, group))
 
-    def topic_changed(self, topic: str) -> None:
-        """Wakes who waits for any queue of a topic."""
-        self.changed(self._holding.queues_of(topic))
+    def wake_topic(self, topic: str) -> None:
+        """Wakes all pulls of a topic's queues."""
+        self.wake_queues(self._holding.queues_of(topic))
 
     def close(self) -> None:
-        """Answers every parked pull, some in each turn of the event loop, and from now on parks none."""
+        """Ends all parked pulls, some in each turn of the event loop, and parks no further ones."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self._release(self._holding.all())
+        self._end(self._holding.all())
 
-    def _release(self, tickets: list[int]) -> None:
-        """In one turn, ten thousand answers would keep the loop from everything else that is to be finished."""
-        self._wake(tickets[-RELEASED_IN_A_TURN:], runs_again=False)
-        del tickets[-RELEASED_IN_A_TURN:]
+    def _end(self, tickets: list[int]) -> None:
+        # Ten thousand responses in one turn would block everything else that has to finish.
+        self._wake(tickets[-ENDED_IN_A_TURN:], runs_again=False)
+        del tickets[-ENDED_IN_A_TURN:]
         if tickets:
-            asyncio.get_running_loop().call_soon(self._release, tickets)
+            asyncio.get_running_loop().call_soon(self._end, tickets)
 
     def _wake(self, tickets: Iterable[int], *, runs_again: bool = True) -> None:
         for ticket in tickets:

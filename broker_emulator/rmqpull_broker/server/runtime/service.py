@@ -1,4 +1,4 @@
-"""What every handler works with: the state, the way to change it, and the way to wait."""
+"""What every handler works with: the caller, the state, and the ways to change it and to park a pull."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from rmqpull_broker.core.pulling.parking import ParkedPull
 from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.server.clients.clients import Clients
-from rmqpull_broker.server.clock import Clock
+from rmqpull_broker.server.clients import Clients
+from rmqpull_broker.server.clock import Clock, ClockMover
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.parking import Parking
-from rmqpull_broker.server.runtime.stage_work import StageWork
-from rmqpull_broker.server.runtime.time_machine import TimeMachine
+from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 
 LONG_POLLING_MS_MAX = 300_000
 _ANSWER_MARGIN_MS = 50
@@ -31,9 +30,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the peer's address without its port, its client id, and how long it will wait for the answer.
+    """The client of a call: its address without the port, its client id, and the time until its deadline.
 
-    Language and version are what the client's library says of itself; any text will do.
+    Language and version are as the client's library reports them: any text.
     """
 
     host: str
@@ -52,8 +51,8 @@ class Caller:
 class Service:
     """The broker as its handlers see it.
 
-    ``endpoints`` is the (host, port) that is listened on; ``extensions`` are the services of ``rmqpull.v1`` that are
-    served.
+    ``endpoints`` is the (host, port) on which the broker listens; ``extensions`` names the enabled services of
+    ``rmqpull.v1``.
     """
 
     state: BrokerState
@@ -65,16 +64,16 @@ class Service:
     metrics: Metrics
     endpoints: tuple[str, int]
     clients: Clients
-    time_machine: TimeMachine
-    stage_work: StageWork
+    clock_mover: ClockMover
+    stage_keeper: StageKeeper
     extensions: frozenset[str] = frozenset()
 
     def creation_id(self) -> str:
-        """An id that no other creation of a topic has."""
+        """Creates an id for the creation of a topic."""
         return str(self.sender.message_ids.take(1, self.clock_ms())[0])
 
     async def execute(self, command: Callable[[Draft], T]) -> T:
-        """Runs a command that mostly changes nothing, and then waits for no disk; it may be run twice.
+        """Runs a command that mostly changes nothing, without waiting for the disk then. The command may run twice.
 
         Raises what the command raises, and what :meth:`GroupCommit.execute` raises.
         """
@@ -88,7 +87,7 @@ class Service:
         return self.clock.wall_ms()
 
     async def groups_with_retry_topic(self, groups: Iterable[str]) -> list[GroupConfig]:
-        """Consumer groups as a heartbeat needs them; those that may not be created are left out (rules 3.7)."""
+        """Finds or creates groups and their retry topics; leaves out those that must not be created (rules 3.7)."""
         return await self.group_commit.execute(lambda draft: draft_groups(draft, groups, self._new_creation_id))
 
     def _new_creation_id(self) -> str:
@@ -96,11 +95,11 @@ class Service:
 
     @staticmethod
     def check_polling_time(timeout_ms: int) -> None:
-        """Raises IllegalPollingTime for a time-out above five minutes, whether or not the pull will have to wait."""
+        """Raises IllegalPollingTime for a timeout above five minutes, whether or not the pull parks."""
         if timeout_ms > LONG_POLLING_MS_MAX:
             raise IllegalPollingTime(f"long polling timeout {timeout_ms} ms is above the max {LONG_POLLING_MS_MAX} ms")
 
-    async def hold(
+    async def park(
         self,
         queues: list[MessageQueue],
         message_filter: MessageFilter,
@@ -110,17 +109,18 @@ class Service:
         group: str = "",
         on_grid: bool = False,
     ) -> bool:
-        """Parks a group's pull until an arrival, a reset, its time-out, or shortly before its caller would give up.
-        Returns whether it is then to be run again, which it is unless the broker stops.
+        """Parks a group's pull until a message arrives, an offset is reset, its timeout passes, or shortly before its
+        caller's deadline. Returns whether the pull must run again, which is so unless the broker stops.
 
-        ``on_grid`` holds it as Apache does: until the first 5 s check after its time-out, even when that is 0.
+        With ``on_grid`` the pull waits as with Apache's broker: until the first 5 s check after its timeout, even when
+        the timeout is 0.
         """
         if any((group, queue) in self.state.resets for queue in queues):
-            return True  # it was reset while the pull's own commit was being kept
+            return True  # an offset was reset while the pull's own commit was stored
         timeout_ms = self.parking.rules.timeout_ms(timeout_ms)
         if caller.remaining_ms is not None and not on_grid:
             timeout_ms = min(timeout_ms, caller.remaining_ms - _ANSWER_MARGIN_MS)
         if timeout_ms > 0 or on_grid:
             deadline_ms = self.clock.passing_ms() + timeout_ms
-            return await self.parking.wait(ParkedPull(queues, message_filter, deadline_ms, on_grid, group))
+            return await self.parking.park(ParkedPull(queues, message_filter, deadline_ms, on_grid, group))
         return True

@@ -1,4 +1,4 @@
-"""What the broker does by the clock: it delivers delayed messages and asks after half messages that nobody ended."""
+"""What the broker does by the clock: it delivers delayed messages, checks half messages, and applies retention."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.transactions import TransactionCheck, check_transactions
 from rmqpull_broker.core.state.broker_state import BrokerState
-from rmqpull_broker.server.clock import Clock
-from rmqpull_broker.server.runtime.alarm import Alarm
+from rmqpull_broker.server.clock import Alarm, Clock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 
 RETRY_MS = 100
-"""After a delivery that failed: as long as Apache's ScheduleMessageService waits (rules 3.14.1)."""
+"""After a failed delivery, as in Apache's ScheduleMessageService (rules 3.14.1)."""
+CLEANING_INTERVAL_MS = 10_000
+"""As cleanResourceInterval of Apache's broker."""
 
 _logger = logging.getLogger(__name__)
 
 
 class TimedWork:
-    """Belongs to the event loop.
+    """Delivers delayed messages, and checks half messages that their producers have not ended.
 
-    Arguments: the state whose messages wait; the way to change it; the clock; the address that stored messages carry;
-    who asks the producers of unresolved half messages.
+    Belongs to the event loop. Arguments: the state with these messages; the way to change it; the clock; the store host
+    of messages; a function that sends a check to a producer.
     """
 
     def __init__(
@@ -32,23 +33,23 @@ class TimedWork:
         group_commit: GroupCommit,
         clock: Clock,
         store_host: str,
-        ask: Callable[[TransactionCheck], None],
+        send_check: Callable[[TransactionCheck], None],
     ) -> None:
         self._state = state
         self._group_commit = group_commit
         self._clock = clock
         self._store_host = store_host
-        self._ask = ask
+        self._send_check = send_check
         self._deliveries = Alarm(clock, self._deliver)
         self._checks = Alarm(clock, self._check)
 
     def start(self) -> None:
-        """Sets the first alarms; what fell due while the broker was down is delivered at once."""
-        self.delayed()
+        """Sets the first alarms. Messages that fell due while the broker was down are delivered at once."""
+        self.set_delivery()
         self._set_check()
 
-    def delayed(self) -> None:
-        """To be called when a message was delayed: it may be due before all others."""
+    def set_delivery(self) -> None:
+        """Sets the alarm for the next due message. Call it when messages were delayed: one may be due before others."""
         due_ms = self._state.delayed.next_due_ms()
         if due_ms is not None:
             self._deliveries.set(self._clock.passing_ms() + max(0, due_ms - self._clock.wall_ms()))
@@ -61,10 +62,10 @@ class TimedWork:
             while self._is_due(self._state.delayed.next_due_ms()):
                 await self._deliver_some()
         except BrokerError as error:
-            _logger.warning("delayed messages could not be delivered and are tried again: %s", error)
+            _logger.warning("cannot deliver delayed messages, will retry: %s", error)
             self._deliveries.set(self._clock.passing_ms() + RETRY_MS)
             return
-        self.delayed()
+        self.set_delivery()
 
     def _is_due(self, due_ms: int | None) -> bool:
         return due_ms is not None and due_ms <= self._clock.wall_ms()
@@ -73,28 +74,62 @@ class TimedWork:
         now_ms = self._clock.wall_ms()
         delivered = await self._group_commit.execute(lambda draft: deliver_due(draft, now_ms, self._store_host))
         if delivered.dropped:
-            _logger.warning("%d delayed messages were dropped: their topics are gone", delivered.dropped)
+            _logger.warning("dropped %d delayed messages: their topics were deleted", delivered.dropped)
 
     async def _check(self) -> None:
         try:
             while self._is_due(self._state.halves.next_due_ms()):
                 await self._check_some()
         except BrokerError as error:
-            _logger.warning("half messages could not be checked: %s", error)
+            _logger.warning("cannot check half messages: %s", error)
         self._set_check()
 
     async def _check_some(self) -> None:
         now_ms = self._clock.wall_ms()
         checks = await self._group_commit.execute(lambda draft: check_transactions(draft, now_ms, self._store_host))
         for check in checks:
-            self._ask(check)
+            self._send_check(check)
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is delivered or checked now."""
-        return self._deliveries.is_ringing or self._checks.is_ringing
+        """Whether messages are delivered or checked now."""
+        return self._deliveries.is_running or self._checks.is_running
 
     async def stop(self) -> None:
-        """Ends all of it; what is due comes when the broker is back."""
+        """Stops; the next start delivers what falls due until then."""
         await self._deliveries.cancel()
         await self._checks.cancel()
+
+
+class Cleaning:
+    """Applies retention every ten seconds: deletes messages that are too old or too many.
+
+    Belongs to the event loop. Arguments: the group commit, which deletes them; the clock, which decides what is old.
+    """
+
+    def __init__(self, group_commit: GroupCommit, clock: Clock) -> None:
+        self._group_commit = group_commit
+        self._clock = clock
+        self._alarm = Alarm(clock, self._clean)
+
+    def start(self) -> None:
+        """Sets the next pass, one interval from now."""
+        self._alarm.set(self._clock.passing_ms() + CLEANING_INTERVAL_MS)
+
+    async def _clean(self) -> None:
+        try:
+            await self._group_commit.expire(self._clock.wall_ms())
+        except BrokerError as error:
+            _logger.warning("cannot delete old messages: %s", error)
+        finally:
+            self.start()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a pass runs now."""
+        return self._alarm.is_running
+
+    async def stop(self) -> None:
+        """Ends the pass after its current command; the next start continues it."""
+        self._group_commit.end_expiry()
+        await self._alarm.finish()

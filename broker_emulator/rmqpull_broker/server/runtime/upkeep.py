@@ -1,4 +1,4 @@
-"""What the storage does beside keeping facts: it saves chunks, takes snapshots, and syncs what was only written."""
+"""The storage's background jobs: saving chunks, taking snapshots, and syncing facts that were only written."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _logger = logging.getLogger(__name__)
 class Upkeep:
     """Runs the storage's jobs, one at a time, on a thread of their own. All methods belong to the event loop.
 
-    Appended facts that the storage did not sync at once are synced after ``flush_interval_ms`` milliseconds at most,
-    as they pass on this machine: no manual clock holds up the disk.
+    Facts that the storage did not sync at once are synced after at most ``flush_interval_ms`` milliseconds of the
+    system's clock, also when the broker has a manual one.
     """
 
     def __init__(self, state: BrokerState, storage: Storage, flush_interval_ms: int) -> None:
@@ -30,21 +30,21 @@ class Upkeep:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="upkeep")
 
     async def keep_up(self) -> None:
-        """To be called between two writes. Begins what is due; returns late when the storage has fallen behind."""
+        """Starts due jobs. Call it between two writes; it waits when the storage has fallen behind."""
         self._sync_later()
         if self._job is None and (job := self._storage.due_job(self._state)) is not None:
-            self._begin(job)
+            self._start(job)
         if self._job is not None and self._storage.is_behind:
             await self._job
 
     async def run(self, take_job: Callable[[], Job | None]) -> None:
-        """Runs a job that is taken as soon as no other is at work. A failure is logged."""
+        """Waits for the current job, then takes a job and runs it. Logs a failure."""
         while self._job is not None:
             await self._job
         if (job := take_job()) is not None:
-            await self._begin(job)
+            await self._start(job)
 
-    def _begin(self, job: Job) -> asyncio.Task[None]:
+    def _start(self, job: Job) -> asyncio.Task[None]:
         self._job = asyncio.get_running_loop().create_task(self._run(job))
         return self._job
 
@@ -52,7 +52,7 @@ class Upkeep:
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, job.run)
         except OSError as error:
-            _logger.error("the storage could not save what it should: %s", error)
+            _logger.error("cannot save the storage's data: %s", error)
         finally:
             job.finish()
             self._job = None
@@ -63,19 +63,19 @@ class Upkeep:
 
     def _sync(self) -> None:
         synced = asyncio.get_running_loop().run_in_executor(self._thread, self._storage.sync)
-        synced.add_done_callback(self._synced)
+        synced.add_done_callback(self._after_sync)
 
-    def _synced(self, synced: asyncio.Future[None]) -> None:
-        """Sets the next sync: for what was written meanwhile, or once more for what could not be synced."""
+    def _after_sync(self, synced: asyncio.Future[None]) -> None:
+        """Schedules the next sync: for what was written meanwhile, or as a retry."""
         self._flush = None
         if synced.cancelled() or self._is_closed:
             return
         if (error := synced.exception()) is not None:
-            _logger.error("the commit log could not be synced; a power cut may lose what was acknowledged: %s", error)
+            _logger.error("cannot sync the commit log; a power cut may lose acknowledged messages: %s", error)
         self._sync_later()
 
     async def close(self) -> None:
-        """Takes the last snapshot; nothing may be written any more."""
+        """Takes the last snapshot. Nothing may be written afterwards."""
         self._is_closed = True
         if self._flush is not None:
             self._flush.cancel()

@@ -24,7 +24,7 @@ from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.transactions import check_transactions
 from rmqpull_broker.server.grpc.entrance import Handler
 from rmqpull_broker.server.grpc.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS, STAGE_HANDLERS
-from rmqpull_broker.server.runtime.faults import targets_of
+from rmqpull_broker.server.runtime.faults import find_targets
 from rmqpull_broker.server.wire.codec import message_to
 from rmqpull_proto import columns, rpc
 
@@ -189,7 +189,7 @@ def calls(draw: st.DrawFn) -> tuple[str, Any]:
 
 async def ask(edge: Edge, name: str, request: Any) -> list[Any]:
     method, handler = METHODS[name]
-    list(targets_of(request))
+    list(find_targets(request))
     if method.client_streaming:
         return [each async for each in handler(edge.service, said_once(request), edge.caller())]
     answer = handler(edge.service, request, edge.caller())

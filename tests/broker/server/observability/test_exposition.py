@@ -13,7 +13,7 @@ from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.facts import OffsetsCommitted, RowsStored
 from rmqpull_broker.server.clock import ManualClock
-from rmqpull_broker.server.grpc.listening import PortUnavailable
+from rmqpull_broker.server.grpc.connections import PortUnavailable
 from rmqpull_broker.server.observability import exposition
 from rmqpull_broker.server.observability.exposition import Exposition
 from rmqpull_broker.server.runtime.metrics import Metrics
@@ -44,7 +44,7 @@ class Watched:
 
     def samples(self) -> dict[tuple[str, ...], float]:
         """What the page says, by name and the values of the labels, which come in the order of their names."""
-        page = asyncio.run(self.exposition.page()).decode()
+        page = asyncio.run(self.exposition.build_page()).decode()
         families = list(text_string_to_metric_families(page))
         assert all(family.documentation for family in families)
         return {
@@ -62,8 +62,8 @@ def test_counters_are_shown_under_their_labels() -> None:
     watched.metrics.messages_in["orders"] = 3
     watched.metrics.bytes_out["bills"] = 7
     watched.metrics.pulls["FOUND"] = 2
-    watched.metrics.answered("SendMessage", 20_000, 0.001)
-    watched.metrics.answered("SendMessage", "CANCELLED", 400)
+    watched.metrics.count_call("SendMessage", 20_000, 0.001)
+    watched.metrics.count_call("SendMessage", "CANCELLED", 400)
     samples = watched.samples()
     assert samples["messages_in_total", "orders"] == 3
     assert samples["bytes_out_total", "bills"] == 7
@@ -74,8 +74,8 @@ def test_counters_are_shown_under_their_labels() -> None:
 def test_histograms_are_cumulative() -> None:
     watched = Watched()
     for command_count in (1, 2, 20_000):
-        watched.metrics.written(command_count, 0.001, None)
-    watched.metrics.answered("SendMessage", 20_000, 0.3)
+        watched.metrics.count_write(command_count, 0.001, None)
+    watched.metrics.count_call("SendMessage", 20_000, 0.3)
     samples = watched.samples()
     buckets = [samples["sync_commands_bucket", bound] for bound in ("1.0", "2.0", "10000.0", "+Inf")]
     assert buckets == [1, 2, 2, 3]

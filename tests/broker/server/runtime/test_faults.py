@@ -12,7 +12,7 @@ from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultRule, Target
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime import faults as faults_module
-from rmqpull_broker.server.runtime.faults import Faults, targets_of
+from rmqpull_broker.server.runtime.faults import Faults, find_targets
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
@@ -45,7 +45,7 @@ def test_a_fault_without_a_sentence_names_its_rule(play: Play) -> None:
         rule_id = stage.add("PullMessage", FaultAction.FAIL)
         [refused] = await stage.call(PULL)
         assert refused.status.code == v2.Code.INTERNAL_SERVER_ERROR
-        assert refused.status.message == f"fault rule {rule_id} says so"
+        assert refused.status.message == f"injected by fault rule {rule_id}"
 
     play(story)
 
@@ -99,10 +99,10 @@ def test_a_delayed_call_goes_on_when_its_time_has_passed(play: Play) -> None:
         call = stage.call(ROUTE)
         await stage.kept(rule_id)
         stage.clock.advance(3_599_999)
-        assert stage.faults.calls_kept(rule_id) == 1
+        assert stage.faults.count_waiting(rule_id) == 1
         stage.clock.advance(1)
         assert (await call)[0].status.code == v2.Code.OK
-        assert stage.faults.calls_kept(rule_id) == 0
+        assert stage.faults.count_waiting(rule_id) == 0
 
     play(story)
 
@@ -180,7 +180,7 @@ def test_a_stopping_broker_keeps_no_call_back(play: Play) -> None:
 
 
 def test_no_more_calls_are_kept_back_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch, play: Play) -> None:
-    monkeypatch.setattr(faults_module, "CALLS_KEPT_MAX", 1)
+    monkeypatch.setattr(faults_module, "CALLS_WAITING_MAX", 1)
 
     async def story(stage: Stage) -> None:
         rule_id = stage.add("*", FaultAction.HOLD, times=None)
@@ -196,8 +196,8 @@ def test_no_more_calls_are_kept_back_than_there_is_room_for(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("rule", "sentence"),
     [
-        (FaultRule("PullMesage", FaultAction.DROP), "no RPC 'PullMesage' can go wrong: expected \\* or one of"),
-        (FaultRule("*", FaultAction.FAIL, code="BROKEN"), "'BROKEN' is no code"),
+        (FaultRule("PullMesage", FaultAction.DROP), "unknown RPC 'PullMesage': use \\* or one of"),
+        (FaultRule("*", FaultAction.FAIL, code="BROKEN"), "unknown code 'BROKEN'"),
         (FaultRule("*", FaultAction.FAIL, times=0), "takes 1 call or more"),
     ],
 )
@@ -210,8 +210,8 @@ def test_a_rule_that_can_never_strike_is_refused(rule: FaultRule, sentence: str)
 def test_whoever_looks_after_the_broker_is_spared() -> None:
     faults = Faults(ManualClock())
     faults.add(FaultRule("*", FaultAction.DROP, times=None))
-    assert faults.strikes("QueryRoute", "", ROUTE).before is not None
-    assert faults.strikes("DeleteFaultRules", "", ROUTE) == (None, None)
+    assert faults.match("QueryRoute", "", ROUTE).before is not None
+    assert faults.match("DeleteFaultRules", "", ROUTE) == (None, None)
 
 
 def test_an_unknown_rule_is_neither_released_nor_removed() -> None:
@@ -262,4 +262,4 @@ def test_an_unknown_rule_is_neither_released_nor_removed() -> None:
     ids=lambda value: value.DESCRIPTOR.name if hasattr(value, "DESCRIPTOR") else "",
 )
 def test_the_queues_of_a_request_are_found_wherever_it_names_them(request_: Any, targets: list[Target]) -> None:
-    assert list(targets_of(request_)) == targets
+    assert list(find_targets(request_)) == targets

@@ -42,39 +42,39 @@ def test_a_bound_belongs_to_what_is_below_it(value: float, counts: list[int]) ->
 
 def test_stored_messages_are_counted_by_topic_in_either_form() -> None:
     metrics = Metrics()
-    metrics.kept([RowsStored(QUEUE, rows(b"a", b"bcd")), GroupDeleted("g")])
-    metrics.kept([ColumnsStored((QueuePart(QUEUE, 2, 2),), batch(b"", b"ef"))])
+    metrics.count_stored([RowsStored(QUEUE, rows(b"a", b"bcd")), GroupDeleted("g")])
+    metrics.count_stored([ColumnsStored((QueuePart(QUEUE, 2, 2),), batch(b"", b"ef"))])
     bills = QUEUE._replace(topic="bills")
-    metrics.kept([RowsStored(bills, rows(b"x"))])
-    metrics.kept([ColumnsStored((QueuePart(QUEUE, 4, 2), QueuePart(bills, 1, 1)), batch(b"g", b"h", b"ijk"))])
+    metrics.count_stored([RowsStored(bills, rows(b"x"))])
+    metrics.count_stored([ColumnsStored((QueuePart(QUEUE, 4, 2), QueuePart(bills, 1, 1)), batch(b"g", b"h", b"ijk"))])
     assert (metrics.messages_in, metrics.bytes_in) == ({"orders": 6, "bills": 2}, {"orders": 8, "bills": 4})
 
 
 def test_what_is_staged_counts_when_it_is_stored_and_leaves_no_name_behind() -> None:
     metrics = Metrics()
-    metrics.kept([ColumnsStored((QueuePart(QUEUE._replace(topic="%STAGE%a"), 0, 2),), batch(b"", b"ef"))])
+    metrics.count_stored([ColumnsStored((QueuePart(QUEUE._replace(topic="%STAGE%a"), 0, 2),), batch(b"", b"ef"))])
     assert (metrics.messages_in, metrics.bytes_in) == ({}, {})
 
 
 def test_pulled_messages_are_counted_by_topic_and_looks_by_status() -> None:
     metrics = Metrics()
     whole = batch(b"a", b"bcd", b"ef")
-    metrics.pulled("orders", Pulled(PullStatus.FOUND, 0, 3, Bounds(0, 3), [whole.slice(0, 1), whole.slice(2)]))
-    metrics.pulled("orders", Pulled(PullStatus.OFFSET_OVERFLOW_ONE, 3, 3, Bounds(0, 3)))
+    metrics.count_pull("orders", Pulled(PullStatus.FOUND, 0, 3, Bounds(0, 3), [whole.slice(0, 1), whole.slice(2)]))
+    metrics.count_pull("orders", Pulled(PullStatus.OFFSET_OVERFLOW_ONE, 3, 3, Bounds(0, 3)))
     assert metrics.pulls == {"FOUND": 1, "OFFSET_OVERFLOW_ONE": 1}
     assert (metrics.messages_out, metrics.bytes_out) == ({"orders": 2}, {"orders": 3})
 
 
 def test_a_deleted_topic_is_forgotten() -> None:
     metrics = Metrics()
-    metrics.kept([RowsStored(QUEUE, rows(b"a")), TopicDeleted("orders"), TopicDeleted("unknown")])
+    metrics.count_stored([RowsStored(QUEUE, rows(b"a")), TopicDeleted("orders"), TopicDeleted("unknown")])
     assert (metrics.messages_in, metrics.bytes_in) == ({}, {})
 
 
 def test_writes_are_counted_with_their_size_and_time() -> None:
     metrics = Metrics()
-    metrics.written(3, 0.002, None)
-    metrics.written(100, 0.004, OSError("no space left"))
+    metrics.count_write(3, 0.002, None)
+    metrics.count_write(100, 0.004, OSError("no space left"))
     assert (metrics.sync_seconds.sum, metrics.group_sizes.sum, metrics.sync_failures) == (0.006, 103, 1)
 
 

@@ -26,15 +26,14 @@ from rmqpull_broker.core.state.facts import (
     TopicDeleted,
     TopicPut,
 )
-from rmqpull_broker.server.clients.clients import Clients
-from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.clients import Clients
+from rmqpull_broker.server.clock import ClockMover, ManualClock
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
-from rmqpull_broker.server.runtime.parking import RELEASED_IN_A_TURN, Parking
+from rmqpull_broker.server.runtime.parking import ENDED_IN_A_TURN, Parking
 from rmqpull_broker.server.runtime.service import Caller, Service
-from rmqpull_broker.server.runtime.stage_work import StageWork
-from rmqpull_broker.server.runtime.time_machine import TimeMachine
+from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues.queues import ConsumeQueues
 
@@ -56,7 +55,7 @@ class Lot:
         self, *queues: MessageQueue, message_filter: TagFilter = EVERYTHING, until_ms: int = NEVER_MS
     ) -> asyncio.Task[bool]:
         return asyncio.ensure_future(
-            self.parking.wait(ParkedPull(queues or (QUEUE,), message_filter, until_ms, group="readers"))
+            self.parking.park(ParkedPull(queues or (QUEUE,), message_filter, until_ms, group="readers"))
         )
 
     def parked(self) -> list[ParkedPull]:
@@ -82,7 +81,7 @@ class Lot:
         fact = RowsStored(queue, (StoredMessage(Message(b"x", "m", tags=tag), offset, 0, "here"),))
         self.store.append(fact)
         facts: list[Fact] = [fact, GroupPut(GroupConfig("g"))]
-        self.parking.kept(facts)
+        self.parking.wake_for(facts)
 
 
 def in_lot(story: Callable[[Lot], Awaitable[None]]) -> None:
@@ -154,10 +153,10 @@ def test_changed_bounds_wake_whoever_waits_for_the_queue() -> None:
     async def story(lot: Lot) -> None:
         concerned, other = lot.park(message_filter=WANTED), lot.park(OTHER)
         await lot.settle()
-        lot.parking.changed([QUEUE])
+        lot.parking.wake_queues([QUEUE])
         await concerned
         assert not other.done()
-        lot.parking.topic_changed(OTHER.topic)
+        lot.parking.wake_topic(OTHER.topic)
         await other
 
     in_lot(story)
@@ -181,7 +180,7 @@ def test_what_happens_to_a_queue_wakes_whoever_waits_for_it(fact: Fact, wakes: b
     async def story(lot: Lot) -> None:
         pull = lot.park(message_filter=WANTED)
         await lot.settle()
-        lot.parking.kept([fact])
+        lot.parking.wake_for([fact])
         await lot.settle()
         assert pull.done() is wakes
         lot.parking.close()
@@ -231,7 +230,7 @@ def test_a_parking_that_closes_leaves_the_loop_its_turns() -> None:
     """So that ten thousand answers do not hold up what else is to be finished."""
 
     async def story(lot: Lot) -> None:
-        pulls = [lot.park() for _ in range(5 * RELEASED_IN_A_TURN)]
+        pulls = [lot.park() for _ in range(5 * ENDED_IN_A_TURN)]
         await lot.settle()
         lot.parking.close()
         answered = [0]
@@ -239,7 +238,7 @@ def test_a_parking_that_closes_leaves_the_loop_its_turns() -> None:
             await asyncio.sleep(0)
             answered.append(sum(pull.done() for pull in pulls))
         assert answered[-1] == len(pulls)
-        assert max(later - earlier for earlier, later in pairwise(answered)) == RELEASED_IN_A_TURN
+        assert max(later - earlier for earlier, later in pairwise(answered)) == ENDED_IN_A_TURN
 
     in_lot(story)
 
@@ -264,10 +263,10 @@ def test_a_hold_ends_with_its_time_out_or_shortly_before_its_caller_would(
     async def story(lot: Lot) -> None:
         parked = lot.parked()
         caller = Caller("here", "tester", remaining_ms)
-        hold = asyncio.ensure_future(service_of(lot).hold([QUEUE], EVERYTHING, timeout_ms, caller))
+        parking = asyncio.ensure_future(service_of(lot).park([QUEUE], EVERYTHING, timeout_ms, caller))
         await lot.settle()
         lot.parking.close()
-        await hold
+        await parking
         assert [pull.deadline_ms for pull in parked] == ([] if deadline_ms is None else [deadline_ms])
 
     in_lot(story)
@@ -277,13 +276,13 @@ def test_a_hold_ends_with_its_time_out_or_shortly_before_its_caller_would(
 def test_a_hold_on_apaches_grid_ends_with_a_check(timeout_ms: int, answered_ms: int) -> None:
     async def story(lot: Lot) -> None:
         caller = Caller("here", "tester", remaining_ms=30_000)
-        hold = asyncio.ensure_future(service_of(lot).hold([QUEUE], EVERYTHING, timeout_ms, caller, on_grid=True))
+        parking = asyncio.ensure_future(service_of(lot).park([QUEUE], EVERYTHING, timeout_ms, caller, on_grid=True))
         await lot.settle()
         lot.clock.advance(answered_ms - 1_001)
         await lot.settle()
-        assert not hold.done()
+        assert not parking.done()
         lot.clock.advance(1)
-        await hold
+        await parking
 
     in_lot(story)
 
@@ -291,13 +290,14 @@ def test_a_hold_on_apaches_grid_ends_with_a_check(timeout_ms: int, answered_ms: 
 def test_without_long_polling_a_hold_lasts_as_long_as_the_broker_says() -> None:
     async def story() -> None:
         lot = Lot(PollingRules(long_polling_enable=False))
-        hold = asyncio.ensure_future(service_of(lot).hold([QUEUE], EVERYTHING, 20_000, Caller("here", "tester", None)))
+        caller = Caller("here", "tester", None)
+        parking = asyncio.ensure_future(service_of(lot).park([QUEUE], EVERYTHING, 20_000, caller))
         await lot.settle()
         lot.clock.advance(999)
         await lot.settle()
-        assert not hold.done()
+        assert not parking.done()
         lot.clock.advance(1)
-        await hold
+        await parking
 
     asyncio.run(story())
 
@@ -310,7 +310,7 @@ def test_nobody_asks_to_wait_longer_than_five_minutes() -> None:
 
 def service_of(lot: Lot) -> Service:
     state = BrokerState(lot.store, "broker-a")
-    group_commit = GroupCommit(state, MemoryStorage(), lot.parking.kept)
+    group_commit = GroupCommit(state, MemoryStorage(), lot.parking.wake_for)
     sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "here")
     return Service(
         state,
@@ -322,6 +322,6 @@ def service_of(lot: Lot) -> Service:
         Metrics(),
         ("127.0.0.1", 8081),
         Clients(lot.clock),
-        TimeMachine(lot.clock, group_commit.settled),
-        StageWork(state, group_commit, lot.clock, sender),
+        ClockMover(lot.clock, group_commit.wait_until_idle),
+        StageKeeper(state, group_commit, lot.clock, sender),
     )

@@ -63,7 +63,7 @@ class Broker:
             draft.add(RowsStored(place[0], (StoredMessage(place[1], draft.next_offset(place[0]), now_ms, "store"),)))
 
         await self.group_commit.execute(command)
-        self.work.delayed()
+        self.work.set_delivery()
 
     async def delay(self, delay_ms: int) -> None:
         await self.store(Message(b"x", f"{delay_ms}", delivery_timestamp_ms=self.clock.wall_ms() + delay_ms))
@@ -73,7 +73,7 @@ class Broker:
         self.clock.advance(ms)
         for _ in range(50):
             await asyncio.sleep(0)
-            await self.group_commit.settled()  # the log is written by a thread: giving way alone does not wait for it
+            await self.group_commit.wait_until_idle()  # a thread writes the log
         return self.state.bounds(QUEUE).max_offset
 
 

@@ -16,8 +16,8 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact, QueuesTrimmed, ResetsAnswered, RowsStored, TopicDeleted, TopicPut
 from rmqpull_broker.core.state.ports import Job, LogRange, RetentionLimits, Snapshotted
 from rmqpull_broker.server.clock import ManualClock
-from rmqpull_broker.server.runtime.cleaning import INTERVAL_MS, Cleaning
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
+from rmqpull_broker.server.runtime.timed_work import CLEANING_INTERVAL_MS, Cleaning
 from rmqpull_broker.store.memory_storage import MemoryStorage
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -185,7 +185,7 @@ def test_a_failed_job_is_finished_and_hinders_nobody(caplog: pytest.LogCaptureFi
         assert job.is_finished()
 
     play(story)
-    assert "could not save what it should: no space left" in caplog.text
+    assert "cannot save the storage's data: no space left" in caplog.text
 
 
 def test_messages_that_find_no_room_are_refused_and_hold_up_nothing_that_makes_room(
@@ -209,7 +209,7 @@ def test_messages_that_find_no_room_are_refused_and_hold_up_nothing_that_makes_r
 
     play(story)
     assert [record.getMessage() for record in caplog.records] == [
-        "the commit log could not keep 1 writes: nothing is free"
+        "the commit log cannot store 1 writes: nothing is free"
     ]
 
 
@@ -233,7 +233,7 @@ def test_a_failed_sync_is_tried_again_without_another_write(caplog: pytest.LogCa
 
     play(story, BrokerProperties(flush_interval_commit_log=1))
     assert [record.getMessage() for record in caplog.records] == 2 * [
-        "the commit log could not be synced; a power cut may lose what was acknowledged: the disk is out of order"
+        "cannot sync the commit log; a power cut may lose acknowledged messages: the disk is out of order"
     ]
 
 
@@ -315,11 +315,11 @@ def test_old_messages_are_looked_for_every_ten_seconds() -> None:
         cleaning = Cleaning(harness.group_commit, clock)
         cleaning.start()
         for number in range(1, 4):
-            clock.advance(INTERVAL_MS)
+            clock.advance(CLEANING_INTERVAL_MS)
             await until(lambda number=number: len(harness.storage.limits) == number)  # type: ignore[misc]
             await settle()
         await cleaning.stop()
-        clock.advance(INTERVAL_MS)
+        clock.advance(CLEANING_INTERVAL_MS)
         await settle()
         assert [now_ms for _, now_ms in harness.storage.limits] == [11_000, 21_000, 31_000]
 
@@ -332,9 +332,9 @@ def test_a_full_disk_does_not_end_the_looking(caplog: pytest.LogCaptureFixture) 
         cleaning = Cleaning(harness.group_commit, clock)
         cleaning.start()
         harness.storage.min_offsets, harness.storage.is_full = [], True
-        clock.advance(INTERVAL_MS)
-        await until(lambda: "could not be let go" in caplog.text)
-        clock.advance(INTERVAL_MS)
+        clock.advance(CLEANING_INTERVAL_MS)
+        await until(lambda: "cannot delete old messages" in caplog.text)
+        clock.advance(CLEANING_INTERVAL_MS)
         await until(lambda: len(harness.storage.limits) == 2)
         await cleaning.stop()
 

@@ -35,7 +35,7 @@ def _text(value: bool | int | str) -> str:
 
 async def get_clock(service: Service, request: rpc.GetClockRequest, caller: Caller) -> rpc.GetClockResponse:
     """GetClock: returns the broker's time, which it stamps on messages, and whether the clock is a manual one."""
-    mover = service.time_machine
+    mover = service.clock_mover
     return rpc.GetClockResponse(status=OK, now_ms=mover.now_ms(), is_manual=mover.is_manual)
 
 
@@ -44,8 +44,8 @@ async def advance_clock(service: Service, request: rpc.AdvanceClockRequest, call
     target = request.WhichOneof("target")
     if target is None:
         raise BadRequest("give a duration or a time to advance the clock")
-    by_ms = request.by_ms if target == "by_ms" else request.to_ms - service.time_machine.now_ms()
-    return rpc.AdvanceClockResponse(status=OK, now_ms=await service.time_machine.advance(by_ms))
+    by_ms = request.by_ms if target == "by_ms" else request.to_ms - service.clock_mover.now_ms()
+    return rpc.AdvanceClockResponse(status=OK, now_ms=await service.clock_mover.advance(by_ms))
 
 
 async def expire_now(service: Service, request: rpc.ExpireNowRequest, caller: Caller) -> rpc.ExpireNowResponse:

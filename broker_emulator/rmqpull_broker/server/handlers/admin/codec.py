@@ -7,7 +7,7 @@ from rmqpull_broker.core.clients.subscriptions import SubscriptionData
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import GroupConfig, TopicConfig, TopicType
 from rmqpull_broker.core.pulling.consumer_offsets import QueueProgress
-from rmqpull_broker.server.clients.clients import Clients
+from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.wire.codec import column_queue_to
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
@@ -78,7 +78,7 @@ def fault_rule_to(faults: Faults, report: FaultReport) -> rpc.FaultRule:
         message=rule.message,
         delay_ms=rule.delay_ms,
         struck=report.injected,
-        kept=faults.calls_kept(report.rule_id),
+        kept=faults.count_waiting(report.rule_id),
     )
 
 

@@ -48,10 +48,10 @@ async def pull_columns(service: Service, request: rpc.PullColumnsRequest, caller
         queues = [pull.queue for pull in pulls.of_queues]
         # With the suspend bit a timeout of 0 lasts until the next check (rules 6.1).
         on_grid = timeout_ms <= 0
-        if await service.hold(queues, message_filter, timeout_ms, caller, group=request.group, on_grid=on_grid):
+        if await service.park(queues, message_filter, timeout_ms, caller, group=request.group, on_grid=on_grid):
             results, _ = await _run(service, pulls, is_first_run=False)
     for pull, result in zip(pulls.of_queues, results, strict=True):
-        service.metrics.pulled(pull.queue.topic, result)
+        service.metrics.count_pull(pull.queue.topic, result)
     batches = [select_pulled_columns(batch, schema.names) for result in results for batch in result.batches]
     response = rpc.PullColumnsResponse(status=OK, queues=[_result_to(result) for result in results])
     return ColumnsAnswer(response, schema, batches)

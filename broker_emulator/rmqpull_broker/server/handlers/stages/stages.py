@@ -18,7 +18,7 @@ async def stage_columns(service: Service, request: rpc.StageColumnsRequest, call
     Answers when the batch is stored.
     """
     batch = batch_id_of(request.transaction)
-    service.stage_work.check(request.timeout_ms)
+    service.stage_keeper.check_timeout(request.timeout_ms)
     published = published_of(request, caller.host)
     is_staged = await service.group_commit.execute(
         lambda draft: stage_commands.stage(
@@ -33,7 +33,7 @@ async def stage_columns(service: Service, request: rpc.StageColumnsRequest, call
         ),
         len(request.arrow_ipc),
     )
-    service.stage_work.keep(batch, request.timeout_ms)
+    service.stage_keeper.keep_alive(batch, request.timeout_ms)
     return rpc.StageColumnsResponse(status=OK, is_committed=not is_staged)
 
 
@@ -42,8 +42,8 @@ async def keep_stages(service: Service, request: rpc.KeepStagesRequest, caller: 
 
     Answers OK also when the transaction has no stages, or none any more: its commit finds out.
     """
-    service.stage_work.check(request.timeout_ms)
-    service.stage_work.keep(batch_id_of(request.transaction), request.timeout_ms)
+    service.stage_keeper.check_timeout(request.timeout_ms)
+    service.stage_keeper.keep_alive(batch_id_of(request.transaction), request.timeout_ms)
     return rpc.KeepStagesResponse(status=OK)
 
 
@@ -56,7 +56,7 @@ async def commit_stages(service: Service, request: rpc.CommitStagesRequest, call
     named = [stage_commands.CommittedStage(stage.stage_id, stage.call_count) for stage in request.stages]
     record = _record_of(request.record) if request.HasField("record") else None
     outcome = await service.group_commit.execute(lambda draft: stage_commands.commit(draft, batch, named, record))
-    await service.stage_work.stored(batch)
+    await service.stage_keeper.wait_until_stored(batch)
     return rpc.CommitStagesResponse(
         status=OK, was_committed=outcome is not Outcome.NEW, was_compared=outcome is Outcome.DONE
     )

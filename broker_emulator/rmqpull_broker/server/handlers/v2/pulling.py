@@ -31,10 +31,10 @@ async def pull_message(
     if (
         pulled.waits
         and pull.suspends
-        and await service.hold([pull.queue], message_filter, pull.suspend_timeout_ms, caller, group=pull.group)
+        and await service.park([pull.queue], message_filter, pull.suspend_timeout_ms, caller, group=pull.group)
     ):
         pulled, _ = await _run(service, pull, is_first_run=False)
-    service.metrics.pulled(pull.queue.topic, pulled)
+    service.metrics.count_pull(pull.queue.topic, pulled)
     code = CLIENT_STATUSES[pulled.response].v2_code
     yield rpc.PullMessageResponse(status=v2.Status(code=code, message=pulled.status.name))
     for stored in columns.to_rows(pulled.batches):

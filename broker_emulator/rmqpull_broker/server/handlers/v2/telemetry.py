@@ -31,7 +31,7 @@ from rmqpull_broker.core.errors import (
 from rmqpull_broker.core.filters.message_filter import SQL92, TAG
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.state.names import check_group_name, check_topic_name
-from rmqpull_broker.server.clients.telemetry_stream import TelemetryStream
+from rmqpull_broker.server.clients import TelemetryStream
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import name_of
 from rmqpull_broker.server.wire.limits import CLIENT_PROPERTIES_MAX, SETTINGS_BYTES_MAX, SUBSCRIPTIONS_MAX

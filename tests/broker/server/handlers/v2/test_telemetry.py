@@ -12,7 +12,7 @@ import pytest
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.facts import GroupPut
-from rmqpull_broker.server.clients import clients, telemetry_stream
+from rmqpull_broker.server import clients
 from rmqpull_broker.server.handlers.v2.telemetry import telemetry
 from rmqpull_broker.server.wire import limits
 from rmqpull_broker.testing import RunningBroker, running_broker
@@ -185,7 +185,7 @@ def test_clients_and_streams_have_limits(
     introduce(connect(broker.endpoints, "first"), "PRODUCER", "orders")
     second = connect(broker.endpoints, "second")
     code, details = ending(second, service.TelemetryCommand(settings=settings_of("PRODUCER", "orders")))
-    assert (code, "1 " in details, "come back later" in details) == ("INVALID_ARGUMENT", True, True)
+    assert (code, "1 " in details, "try again later" in details) == ("INVALID_ARGUMENT", True, True)
 
 
 def test_a_mistake_of_ours_ends_the_stream_as_internal(
@@ -202,7 +202,7 @@ def test_a_client_that_goes_away_leaves_no_stream(
     left: queue.SimpleQueue[str] = queue.SimpleQueue()
     close_stream = clients.Clients.close_stream
 
-    def close_and_tell(self: clients.Clients, stream: telemetry_stream.TelemetryStream) -> None:
+    def close_and_tell(self: clients.Clients, stream: clients.TelemetryStream) -> None:
         close_stream(self, stream)
         left.put(stream.client_id)
 
@@ -287,6 +287,6 @@ def test_a_group_that_may_not_be_created_leaves_the_client_its_own_settings(
 def test_a_client_that_does_not_read_its_answers_is_cut_off(
     new_edge: type[Edge], settings_of: SettingsOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telemetry_stream, "COMMANDS_WAITING_MAX", 0)
+    monkeypatch.setattr(clients, "COMMANDS_WAITING_MAX", 0)
     with pytest.raises(Exception, match="the client has not read the responses to earlier settings"):
         answers(new_edge(), settings_of("PRODUCER", "orders"))

@@ -21,8 +21,8 @@ from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd,
 from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.clock import ManualClock
-from rmqpull_broker.server.runtime.cleaning import Cleaning
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
+from rmqpull_broker.server.runtime.timed_work import Cleaning
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import DiskStorage, StorageOptions
 from rmqpull_broker.testing import RunningBroker, running_broker
@@ -191,7 +191,7 @@ def test_what_cannot_be_stored_again_keeps_its_segment(monkeypatch: pytest.Monke
         full = Full(waiting=9)
         await full.fill()
         before, places = full.logs(), [*full.state.delayed]
-        with pytest.raises(ServiceNotAvailable, match="too many delayed and half messages wait in what should go"):
+        with pytest.raises(ServiceNotAvailable, match="retention must store too many delayed and half messages again"):
             await full.group_commit.expire(1_000 + 100 * HOUR_MS)
         assert (full.logs(), [*full.state.delayed]) == (before, places)
         full.disk.free = 1 << 30

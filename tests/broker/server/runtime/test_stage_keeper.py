@@ -22,7 +22,7 @@ from rmqpull_broker.core.state.facts import CallStaged, Fact, QueuePart, StagesC
 from rmqpull_broker.core.state.ports import LogRange
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
-from rmqpull_broker.server.runtime.stage_work import RETRY_MS, TIMEOUT_MS, StageWork
+from rmqpull_broker.server.runtime.stage_keeper import RETRY_MS, TIMEOUT_MS, StageKeeper
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from tests.waiting import until
 
@@ -67,12 +67,12 @@ class Broker:
         self.log = Log()
         self.state = BrokerState(self.log.store, ["broker-a"])
         self.sender = DamagedSender(QueueSelector(), MessageIds(bytes(6), 1), "store")
-        self.group_commit = GroupCommit(self.state, self.log, lambda facts: self.work.kept(facts))
+        self.group_commit = GroupCommit(self.state, self.log, lambda facts: self.keeper.handle(facts))
         self.begin()
 
     def begin(self) -> None:
         """Gives the broker another life, with what the state knows."""
-        self.work = StageWork(self.state, self.group_commit, self.clock, self.sender)
+        self.keeper = StageKeeper(self.state, self.group_commit, self.clock, self.sender)
 
     async def topic(self) -> None:
         await self.group_commit.execute(lambda draft: create_topic(draft, TopicConfig("orders", 1, 1)))
@@ -96,9 +96,9 @@ class Broker:
     async def advance(self, ms: int = 0) -> int:
         """Lets time pass and gives how many messages can be read then."""
         self.clock.advance(ms)
-        await self.group_commit.settled()
-        await until(lambda: not self.work.is_busy, "done with its work")
-        await self.group_commit.settled()
+        await self.group_commit.wait_until_idle()
+        await until(lambda: not self.keeper.is_busy, "done with its work")
+        await self.group_commit.wait_until_idle()
         return self.state.bounds(QUEUE).max_offset
 
     @property
@@ -116,7 +116,7 @@ def play(story: Callable[[Broker], Awaitable[None]]) -> None:
         broker = Broker()
         await broker.topic()
         await story(broker)
-        await broker.work.stop()
+        await broker.keeper.stop()
         await broker.group_commit.close()
 
     asyncio.run(run())
@@ -138,7 +138,7 @@ def test_a_caller_that_goes_while_calls_are_stored_stops_nothing() -> None:
     async def story(broker: Broker) -> None:
         await broker.hand_over(*(b"%d" % number for number in range(5)))
         await broker.commit(5)
-        waiting = asyncio.ensure_future(broker.work.stored(BATCH))
+        waiting = asyncio.ensure_future(broker.keeper.wait_until_stored(BATCH))
         await asyncio.sleep(0)
         waiting.cancel()
         assert await broker.advance() == 5
@@ -163,10 +163,10 @@ def test_after_a_restart_each_stage_has_the_timeout_that_its_writer_gave() -> No
     async def story(broker: Broker) -> None:
         await broker.hand_over(b"1", timeout_ms=5_000)
         await broker.hand_over(b"2", stage_id="b", batch=WRITE)
-        await broker.work.stop()
+        await broker.keeper.stop()
         broker.clock.advance(60_000)
         broker.begin()
-        broker.work.start()
+        broker.keeper.start()
         await broker.advance(4_999)
         assert broker.stages == ["a", "b"]
         await broker.advance(1)
@@ -180,13 +180,13 @@ def test_after_a_restart_each_stage_has_the_timeout_that_its_writer_gave() -> No
 def test_a_restart_goes_on_with_what_is_committed_and_half_stored() -> None:
     async def story(broker: Broker) -> None:
         await broker.hand_over(b"1", b"2", b"3")
-        await broker.work.stop()
+        await broker.keeper.stop()
         await broker.commit(3)
         assert await broker.advance(60_000) == 0
         with pytest.raises(ServiceNotAvailable, match="the broker stops"):
-            await broker.work.stored(BATCH)
+            await broker.keeper.wait_until_stored(BATCH)
         broker.begin()
-        broker.work.start()
+        broker.keeper.start()
         assert await broker.advance() == 3
 
     play(story)
@@ -195,17 +195,17 @@ def test_a_restart_goes_on_with_what_is_committed_and_half_stored() -> None:
 def test_a_full_disk_delays_a_commit_and_tells_who_waits() -> None:
     async def story(broker: Broker) -> None:
         await broker.hand_over(b"1", b"2")
-        await broker.work.stop()
+        await broker.keeper.stop()
         await broker.commit(2)
         broker.begin()
         broker.log.failures = 1
-        waiting = asyncio.ensure_future(broker.work.stored(BATCH))
+        waiting = asyncio.ensure_future(broker.keeper.wait_until_stored(BATCH))
         assert await broker.advance() == 0
         with pytest.raises(ServiceNotAvailable, match="no space left"):
             await waiting
         assert await broker.advance(RETRY_MS - 1) == 0
         assert await broker.advance(1) == 2
-        await broker.work.stored(BATCH)
+        await broker.keeper.wait_until_stored(BATCH)
 
     play(story)
 
@@ -222,13 +222,14 @@ def test_rows_that_cannot_be_stored_hold_up_their_own_writer_alone() -> None:
         await broker.commit(1, TransactionId("query", 8), "b")
         await broker.commit(2, WRITE, "c")
         waiting = [
-            asyncio.ensure_future(broker.work.stored(batch)) for batch in (BATCH, TransactionId("query", 8), WRITE)
+            asyncio.ensure_future(broker.keeper.wait_until_stored(batch))
+            for batch in (BATCH, TransactionId("query", 8), WRITE)
         ]
         assert await broker.advance() == 3
         assert broker.bodies == [b"1", b"5", b"6"]
         await waiting[2]
         for told in waiting[:2]:
-            with pytest.raises(ServiceNotAvailable, match=r"could not be stored yet, .* a chunk is damaged"):
+            with pytest.raises(ServiceNotAvailable, match=r"not stored yet; .* a chunk is damaged"):
                 await told
         broker.sender.damage = None
         await broker.advance(RETRY_MS)
@@ -259,7 +260,7 @@ def test_a_kept_transaction_is_not_dropped_with_others_that_are_overdue() -> Non
         await broker.hand_over(b"2", stage_id="b", batch=WRITE, timeout_ms=5_000)
         broker.clock.advance(5_000)
         await asyncio.sleep(0)  # the first drop is on its way to the disk
-        broker.work.keep(WRITE, 5_000)
+        broker.keeper.keep_alive(WRITE, 5_000)
         await broker.advance()
         assert broker.stages == ["b"]
         await broker.advance(5_000)
@@ -273,7 +274,7 @@ def test_transactions_that_nobody_knows_are_not_kept_in_mind() -> None:
         await broker.hand_over(b"1", timeout_ms=5_000)
         appends = broker.log.appends
         for number in range(20_000):
-            broker.work.keep(TransactionId(f"unknown {number}", None), 1)
+            broker.keeper.keep_alive(TransactionId(f"unknown {number}", None), 1)
         await broker.advance(1)
         assert broker.log.appends == appends
         await broker.hand_over(b"2", stage_id="b", batch=WRITE)

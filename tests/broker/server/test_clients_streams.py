@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from rmqpull_broker.server.clients import telemetry_stream
-from rmqpull_broker.server.clients.telemetry_stream import TelemetryStream
+from rmqpull_broker.server import clients
+from rmqpull_broker.server.clients import TelemetryStream
 
 
 def heard(stream: TelemetryStream) -> list[str]:
@@ -51,7 +51,7 @@ def test_the_first_end_counts() -> None:
 
 
 def test_a_client_that_does_not_listen_gets_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telemetry_stream, "COMMANDS_WAITING_MAX", 2)
+    monkeypatch.setattr(clients, "COMMANDS_WAITING_MAX", 2)
     stream = TelemetryStream("ann")
     assert [stream.offer(command) for command in "abc"] == [True, True, False]
     assert not stream.takes_commands

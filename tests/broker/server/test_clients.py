@@ -9,9 +9,8 @@ from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData
 from rmqpull_broker.core.errors import TooManyRequests, UnrecognizedClientType
 from rmqpull_broker.core.model import GroupConfig
-from rmqpull_broker.server.clients import clients as limits
-from rmqpull_broker.server.clients.clients import Clients
-from rmqpull_broker.server.clients.telemetry_stream import COMMANDS_WAITING_MAX
+from rmqpull_broker.server import clients as limits
+from rmqpull_broker.server.clients import COMMANDS_WAITING_MAX, Clients
 from rmqpull_broker.server.clock import ManualClock
 
 READERS = GroupConfig("readers")
@@ -122,7 +121,7 @@ def test_a_client_that_says_good_bye_is_forgotten_everywhere(clients: Clients) -
 def test_clients_have_a_limit_and_leaving_makes_room(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CLIENTS_MAX", 1)
     clients.introduce(producer("ann"), [])
-    with pytest.raises(TooManyRequests, match="1 clients are connected already"):
+    with pytest.raises(TooManyRequests, match="1 clients are already connected"):
         clients.introduce(producer("bob"), [])
     clients.introduce(producer("ann"), [])
     clients.terminate("ann", None)
@@ -166,13 +165,13 @@ def test_streams_have_a_limit_and_closing_makes_room(clients: Clients, monkeypat
 def test_producers_of_a_topic_are_asked_in_turn_as_long_as_they_listen(clients: Clients) -> None:
     for client_id in ("ann", "bob", "eve"):
         clients.introduce(producer(client_id, "orders"), [])
-    assert clients.one_of_producers("orders") is None
+    assert clients.next_producer("orders") is None
     streams = {client_id: clients.open_stream(client_id) for client_id in ("ann", "bob")}
-    assert {clients.one_of_producers("orders") for _ in range(6)} == {"ann", "bob"}
+    assert {clients.next_producer("orders") for _ in range(6)} == {"ann", "bob"}
     for _ in range(COMMANDS_WAITING_MAX):
         streams["ann"].offer("ignored")
-    assert {clients.one_of_producers("orders") for _ in range(6)} == {"bob"}
-    assert clients.one_of_producers("clicks") is None
+    assert {clients.next_producer("orders") for _ in range(6)} == {"bob"}
+    assert clients.next_producer("clicks") is None
 
 
 def test_a_client_without_stream_stays_a_member(clients: Clients) -> None:

@@ -1,12 +1,14 @@
-"""The clients of ``apache.rocketmq.v2``: what they said of themselves, and the streams by which they are reached.
+"""The clients of ``apache.rocketmq.v2``: their settings, and the streams that reach them.
 
-A client is one channel of the registries, under its client id. Losing its stream does not unregister it, for clients
-open a new one a second later; silence for two minutes does.
+A client is one channel of the registries, under its client id. A client that loses its stream stays registered, because
+it opens a new one a second later; a client that is silent for two minutes expires.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -22,16 +24,60 @@ from rmqpull_broker.core.clients.registries import ConsumerRegistry, ProducerReg
 from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.errors import TooManyRequests, UnrecognizedClientType
 from rmqpull_broker.core.model import GroupConfig
-from rmqpull_broker.server.clients.telemetry_stream import TelemetryStream
 from rmqpull_broker.server.clock import Clock, Timer
 from rmqpull_broker.server.wire.limits import CLIENTS_MAX, TELEMETRY_STREAMS_MAX
+
+COMMANDS_WAITING_MAX = 1_000
+"""Commands that a client has not read yet; an orphaned transaction is as large as its message."""
+
+
+class TelemetryStream:
+    """The Telemetry stream of one client: a queue of commands for it. Belongs to the event loop."""
+
+    def __init__(self, client_id: str) -> None:
+        self.client_id = client_id
+        self._commands: deque[Any] = deque()
+        self._changed = asyncio.Event()
+        self._is_ended = False
+        self._error: Exception | None = None
+
+    @property
+    def takes_commands(self) -> bool:
+        """Whether :meth:`offer` would accept a command."""
+        return not self._is_ended and len(self._commands) < COMMANDS_WAITING_MAX
+
+    def offer(self, command: Any) -> bool:
+        """Queues a command for the client. Returns False when the stream has ended or its queue is full."""
+        if not self.takes_commands:
+            return False
+        self._commands.append(command)
+        self._changed.set()
+        return True
+
+    def end(self, error: Exception | None = None) -> None:
+        """Ends the stream after the queued commands, perhaps with an error. Only the first call has an effect."""
+        if not self._is_ended:
+            self._is_ended, self._error = True, error
+            self._changed.set()
+
+    async def commands(self) -> AsyncIterator[Any]:
+        """Yields the commands in order until the stream ends. Raises the error that it was ended with."""
+        while True:
+            while self._commands:
+                yield self._commands.popleft()
+            if self._is_ended:
+                break
+            self._changed.clear()
+            await self._changed.wait()
+        if self._error is not None:
+            raise self._error
 
 
 class Clients:
     """All clients of one broker. Belongs to the event loop.
 
-    Arguments: the clock, and the broker's ``notifyConsumerIdsChangedEnable``. The CHANGE events of the registries stop
-    here: ``apache.rocketmq.v2`` has no word for them.
+    Arguments: the clock, and the broker's ``notifyConsumerIdsChangedEnable``. The registries' CHANGE events go nowhere,
+    because ``apache.rocketmq.v2`` has no message for them.
     """
 
     def __init__(self, clock: Clock, *, notify_consumer_ids_changed: bool = True) -> None:
@@ -46,7 +92,7 @@ class Clients:
         self._timer: Timer | None = None
 
     def _watch(self) -> None:
-        """Looks for silent clients in 10 s, and every 10 s after that as long as somebody is there."""
+        """Checks for silent clients every 10 s, as long as there are clients."""
         if self._timer is None:
             self._timer = self._clock.call_at(self._clock.passing_ms() + SCAN_INTERVAL_MS, self._scan)
 
@@ -63,13 +109,13 @@ class Clients:
         if self._profiles or not self.consumers.is_empty:
             self._watch()
 
-    # --- presence --------------------------------------------------------------------------------------------------
+    # --- registration ----------------------------------------------------------------------------------------------
 
     def introduce(self, profile: ClientProfile, groups: Iterable[GroupConfig]) -> None:
-        """Takes in a client's settings; ``groups`` are those that exist. Raises TooManyRequests."""
+        """Registers a client with its settings; ``groups`` are the existing ones. Raises TooManyRequests."""
         client_id = profile.channel.client_id
         if client_id not in self._profiles and len(self._profiles) >= CLIENTS_MAX:
-            raise TooManyRequests(f"{CLIENTS_MAX} clients are connected already; come back later")
+            raise TooManyRequests(f"{CLIENTS_MAX} clients are already connected; try again later")
         now_ms = self._clock.wall_ms()
         consumers = () if profile.consumer is None else (profile.consumer,)
         heartbeat = Heartbeat(profile.channel, consumers, producer_groups=profile.topics)
@@ -78,7 +124,7 @@ class Clients:
         self._watch()
 
     def profile(self, client_id: str) -> ClientProfile:
-        """What the client said of itself.
+        """Finds the settings of a client.
 
         Raises UnrecognizedClientType for a client without settings, or of a type that is not served (rules 5.10).
         """
@@ -90,15 +136,15 @@ class Clients:
         return profile
 
     def profiles(self) -> list[ClientProfile]:
-        """Every client that sent its settings and is not gone, by client id."""
+        """Lists the clients that sent their settings and have not expired, by client id."""
         return [self._profiles[client_id][0] for client_id in sorted(self._profiles)]
 
     def seen_ms(self, client_id: str) -> int:
-        """When a client of :meth:`profiles` sent its settings or a heartbeat last (milliseconds since the epoch)."""
+        """When a registered client last sent its settings or a heartbeat (milliseconds since the epoch)."""
         return self._profiles[client_id][1]
 
     def refresh(self, profile: ClientProfile, group: GroupConfig | None) -> None:
-        """Takes in a heartbeat. A consumer is one of ``group``, which leaves the group's subscriptions alone."""
+        """Registers a heartbeat. A consumer is a member of ``group``, whose subscriptions stay as they are."""
         now_ms = self._clock.wall_ms()
         for topic in profile.topics:
             self.producers.register(topic, profile.channel, now_ms)
@@ -110,7 +156,7 @@ class Clients:
         self._watch()
 
     def terminate(self, client_id: str, group: GroupConfig | None) -> None:
-        """Forgets a client that says good-bye; ``group`` is the one that it names. Its stream is its own to close."""
+        """Removes a client that leaves, from the ``group`` that it names. The client closes its stream itself."""
         now_ms = self._clock.wall_ms()
         self._profiles.pop(client_id, None)
         if group is not None:
@@ -122,34 +168,34 @@ class Clients:
     # --- streams ---------------------------------------------------------------------------------------------------
 
     def open_stream(self, client_id: str) -> TelemetryStream:
-        """A new stream of a client; commands go to the newest. Raises TooManyRequests."""
+        """Opens a stream for a client; commands go to the newest one. Raises TooManyRequests."""
         if len(self._open_streams) >= TELEMETRY_STREAMS_MAX:
-            raise TooManyRequests(f"{TELEMETRY_STREAMS_MAX} telemetry streams are open already; come back later")
+            raise TooManyRequests(f"{TELEMETRY_STREAMS_MAX} telemetry streams are already open; try again later")
         stream = self._streams[client_id] = TelemetryStream(client_id)
         self._open_streams.add(stream)
         return stream
 
     def close_stream(self, stream: TelemetryStream) -> None:
-        """Forgets a stream that is over."""
+        """Ends and removes a stream."""
         stream.end()
         self._open_streams.discard(stream)
         if self._streams.get(stream.client_id) is stream:
             del self._streams[stream.client_id]
 
     def close(self) -> None:
-        """Ends every stream, and looks for nobody any more."""
+        """Ends every stream, and checks for silent clients no more."""
         if self._timer is not None:
             self._timer.cancel()
         for stream in self._open_streams:
             stream.end()
 
     def send(self, client_id: str, command: Any) -> bool:
-        """Leaves a TelemetryCommand for a client; False when it cannot be reached now."""
+        """Queues a TelemetryCommand for a client. Returns False when the client cannot be reached now."""
         stream = self._streams.get(client_id)
         return stream is not None and stream.offer(command)
 
-    def one_of_producers(self, topic: str) -> str | None:
-        """The client id of one reachable producer of a topic, each in its turn; None without one (rules 5.14)."""
+    def next_producer(self, topic: str) -> str | None:
+        """Returns the client id of a reachable producer of a topic, round-robin; None if there is none (rules 5.14)."""
         producer = self.producers.next_producer(topic, self._is_reachable)
         return None if producer is None else producer.client_id
 

@@ -1,1 +1,0 @@
-"""The connected clients of ``apache.rocketmq.v2`` and their Telemetry streams."""

@@ -1,0 +1,71 @@
+"""The services of gRPC itself: grpc.health.v1 and grpc.reflection.v1alpha."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import grpc
+from google.protobuf.descriptor_pool import Default, DescriptorPool
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from rmqpull_proto.pool import POOL
+
+HEALTH: str = health.SERVICE_NAME
+REFLECTION: str = reflection.SERVICE_NAME
+
+
+class Health:
+    """Tells orchestrators whether the broker serves, as a whole (the empty name) and for each of its services.
+
+    It serves after its registration, except between a failed write to the commit log and the next one that succeeds.
+    """
+
+    def __init__(self, server: grpc.aio.Server, services: Sequence[str]) -> None:
+        self._servicer = health.aio.HealthServicer()  # type: ignore[attr-defined]  # newer than the stubs
+        self._services = ("", *services)
+        self._is_serving = True
+        self._change = asyncio.get_running_loop().create_task(self._publish(is_serving=True))
+        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
+
+    def report(self, *, is_serving: bool) -> None:
+        """Changes the status, and notifies watchers when it differs."""
+        if is_serving != self._is_serving:
+            self._is_serving = is_serving
+            self._change = asyncio.get_running_loop().create_task(self._publish(is_serving, self._change))
+
+    async def _publish(self, is_serving: bool, before: asyncio.Task[None] | None = None) -> None:
+        if before is not None:
+            await before
+        kinds = health_pb2.HealthCheckResponse
+        for service in self._services:
+            await self._servicer.set(service, kinds.SERVING if is_serving else kinds.NOT_SERVING)
+
+    async def close(self) -> None:
+        """Reports NOT_SERVING for good."""
+        await self._change
+        await self._servicer.enter_graceful_shutdown()
+
+
+class _BothPools:
+    """Looks descriptors up for reflection: in the broker's pool first, then in protobuf's default one.
+
+    The broker's messages are in ``rmqpull_proto.pool``, those of health and reflection in the default pool. Another
+    library may have put other versions of the broker's messages into the default pool; those must not be shown.
+    """
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def find(*arguments: Any) -> Any:
+            try:
+                return getattr(POOL, method)(*arguments)
+            except KeyError:
+                return getattr(Default(), method)(*arguments)
+
+        return find
+
+
+def enable_reflection(server: grpc.aio.Server, services: Sequence[str]) -> None:
+    """Describes the services to tools such as grpcurl that have no protos; adds reflection's own to their names."""
+    reflection.enable_server_reflection((*services, REFLECTION), server, pool=cast(DescriptorPool, _BothPools()))
