@@ -1,41 +1,19 @@
-"""A client that calls any method of a broker by its name, and brokers that run as processes."""
+"""Fixtures of all tests of the broker: clients, and brokers that run as processes."""
 
 from __future__ import annotations
 
-import queue
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
-import grpc
 import pytest
 
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.testing import BrokerProcess
-from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
-from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-
-ANSWER_TIMEOUT_S = 60
-"""After it a test fails instead of hanging; no test comes near it."""
-
-_OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)]
-
-METHODS = {**rpc.MESSAGING.methods, **rpc.COLUMNS.methods, **rpc.ADMIN.methods, **rpc.STAGES.methods}
-
-
-CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)*\b")
-
-
-def deviations() -> dict[str, str]:
-    """What docs/broker-support.md says of each deviation: its first cell, and the one that is headed "here"."""
-    text = (Path(__file__).parents[2] / "docs" / "broker-support.md").read_text(encoding="utf-8")
-    section = text.partition("\n## Deviations\n")[2].partition("\n## ")[0]
-    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
-    return {row[0]: row[2] for row in rows}
+from tests.harness.proofs import CODE, deviations
+from tests.harness.rpc_client import Connect, RpcClient
 
 
 @pytest.fixture(autouse=True)
@@ -59,162 +37,13 @@ def proof(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
         assert codes <= seen, f"{row!r}: the page says {sorted(codes)}, and this test saw {sorted(seen)}"
 
 
-class Pull(NamedTuple):
-    """The stream of a PullMessage, taken apart."""
-
-    code: str
-    status_message: str
-    messages: list[Any]
-    next_offset: int | None
-
-    @property
-    def bodies(self) -> list[bytes]:
-        return [message.body for message in self.messages]
-
-
-class Started(NamedTuple):
-    """A request that was sent."""
-
-    call: Any
-    is_stream: bool
-
-    def answer(self) -> Any:
-        """The response, or the list of them when they are streamed."""
-        return list(self.call) if self.is_stream else self.call.result()
-
-    def cancel(self) -> None:
-        self.call.cancel()
-
-
-class Conversation:
-    """A stream of requests and one of responses, both open until somebody ends them."""
-
-    def __init__(self, stub: Any, metadata: Any) -> None:
-        self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._call = stub(iter(self._requests.get, None), ANSWER_TIMEOUT_S, metadata)
-
-    def say(self, request: Any) -> None:
-        self._requests.put(request)
-
-    def hear(self) -> Any:
-        """The next response."""
-        return next(self._call)
-
-    def await_headers(self) -> None:
-        """Returns when the server has said that it listens."""
-        self._call.initial_metadata()
-
-    def end(self) -> None:
-        """Says that nothing more will be said."""
-        self._requests.put(None)
-
-    def cancel(self) -> None:
-        self._requests.put(None)
-        self._call.cancel()
-
-    def outcome(self) -> tuple[str, str]:
-        """How the stream ended, once it has: the name of gRPC's status code, and its details."""
-        code = self._call.code().name
-        self._requests.put(None)
-        return code, self._call.details()
-
-
-class Client:
-    """One client of a broker. ``client_id`` may be empty to break the rule."""
-
-    def __init__(self, endpoints: str, client_id: str = "tester") -> None:
-        self.channel = grpc.insecure_channel(endpoints, options=_OPTIONS)
-        self._metadata = (("x-mq-client-id", client_id),) if client_id else ()
-
-    def start(self, name: str, request: Any) -> Started:
-        """Sends a request and does not wait for its answer."""
-        method = METHODS[name]
-        stub = self.channel.unary_stream if method.server_streaming else self.channel.unary_unary
-        call: Any = stub(method.path, method.request.SerializeToString, method.response.FromString)
-        send = call if method.server_streaming else call.future
-        return Started(send(request, ANSWER_TIMEOUT_S, self._metadata), method.server_streaming)
-
-    def converse(self, name: str) -> Conversation:
-        """Opens a method that streams both ways."""
-        method = METHODS[name]
-        stub = self.channel.stream_stream(method.path, method.request.SerializeToString, method.response.FromString)
-        return Conversation(stub, self._metadata)
-
-    def call(self, name: str, request: Any) -> Any:
-        """Calls a method of either service."""
-        return self.start(name, request).answer()
-
-    def code(self, name: str, request: Any) -> str:
-        """Calls a method and gives the name of the answer's status code."""
-        answer = self.call(name, request)
-        return v2.Code.Name((answer[0] if isinstance(answer, list) else answer).status.code)
-
-    # --- words of many tests ---------------------------------------------------------------------------------------
-
-    def send(self, *messages: v2.Message) -> Any:
-        """Sends messages in one request; they must be taken."""
-        answer = self.call("SendMessage", service.SendMessageRequest(messages=messages))
-        assert answer.status.code == v2.Code.OK, answer.status
-        return answer
-
-    def send_bodies(self, topic: str, *bodies: bytes, **system: Any) -> list[int]:
-        """Sends bodies to one queue of a topic, as messages with these system properties; gives their offsets."""
-        properties = v2.SystemProperties(message_id="m", **system)
-        messages = [
-            v2.Message(topic=v2.Resource(name=topic), body=body, system_properties=properties) for body in bodies
-        ]
-        return [entry.offset for entry in self.send(*messages).entries]
-
-    def start_pull(self, queue: v2.MessageQueue, offset: int, **options: Any) -> Started:
-        """Sends a pull that waits as ``wait_ms`` says."""
-        request = service.PullMessageRequest(
-            group=v2.Resource(name=options.get("group", "readers")),
-            message_queue=queue,
-            offset=offset,
-            batch_size=options.get("batch_size", 32),
-            filter_expression=v2.FilterExpression(
-                type=v2.FilterType.SQL if "sql" in options else v2.FilterType.TAG,
-                expression=options.get("sql", options.get("tags", "*")),
-            ),
-        )
-        request.long_polling_timeout.FromMilliseconds(options.get("wait_ms", 0))
-        return self.start("PullMessage", request)
-
-    def finish_pull(self, started: Started) -> Pull:
-        """What a pull was answered."""
-        first, *rest = started.answer()
-        messages = [part.message for part in rest if part.HasField("message")]
-        next_offset = rest[-1].next_offset if rest and rest[-1].HasField("next_offset") else None
-        return Pull(v2.Code.Name(first.status.code), first.status.message, messages, next_offset)
-
-    def pull(self, queue: v2.MessageQueue, offset: int, **options: Any) -> Pull:
-        return self.finish_pull(self.start_pull(queue, offset, **options))
-
-    def update_offset(self, group: str, queue: v2.MessageQueue, offset: int) -> str:
-        request = service.UpdateOffsetRequest(group=v2.Resource(name=group), message_queue=queue, offset=offset)
-        return self.code("UpdateOffset", request)
-
-    def get_offset(self, group: str, queue: v2.MessageQueue) -> tuple[str, int]:
-        request = service.GetOffsetRequest(group=v2.Resource(name=group), message_queue=queue)
-        answer = self.call("GetOffset", request)
-        return v2.Code.Name(answer.status.code), answer.offset
-
-    def bounds(self, topic: str, query_id: str = "") -> Any:
-        """A topic's entry of QueryBounds."""
-        request = v1.QueryBoundsRequest(topics=[v1.TopicBoundsRequest(topic=topic)], query_id=query_id)
-        return self.call("QueryBounds", request).topics[0]
-
-
-Connect = Callable[..., Client]
-
-
 @pytest.fixture
 def connect() -> Iterator[Connect]:
     """Makes clients whose channels are closed in the end."""
     with ExitStack() as channels:
 
-        def open_client(endpoints: str, client_id: str = "tester") -> Client:
-            client = Client(endpoints, client_id)
+        def open_client(endpoints: str, client_id: str = "tester") -> RpcClient:
+            client = RpcClient(endpoints, client_id)
             channels.callback(client.channel.close)
             return client
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +12,7 @@ from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Connect
+from tests.harness.rpc_client import Connect
 
 
 def test_a_broker_that_could_not_start_lets_its_directory_go(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ print(json.dumps({
 """
 
 
-def converse(endpoints: str, home: Path) -> Any:
+def open_stream(endpoints: str, home: Path) -> Any:
     command = [sys.executable, "-c", CONVERSATION, endpoints]
     environment = {**os.environ, "HOME": str(home)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
@@ -81,7 +81,7 @@ def converse(endpoints: str, home: Path) -> Any:
 @pytest.mark.proves("PullMessage, UpdateOffset, GetOffset, QueryOffset")
 def test_the_official_stubs_route_send_and_pull(tmp_path: Path) -> None:
     with running_broker(topics={"orders": 2}) as broker:
-        heard = converse(broker.endpoints, tmp_path)
+        heard = open_stream(broker.endpoints, tmp_path)
     host, port = broker.endpoints.split(":")
 
     assert heard["route"]["status"]["code"] == "OK"

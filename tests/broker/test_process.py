@@ -17,17 +17,18 @@ import pytest
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from tests.harness.rpc_client import Connect, PendingCall, RpcClient
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect, Serve, Started
+    from tests.broker.conftest import Serve
 
 WAIT_S = 60
 
 SINGLE = v2.MessageQueue(topic=v2.Resource(name="single"), id=0)
 
 
-def all_bodies(client: Client, queue: v2.MessageQueue) -> list[bytes]:
+def all_bodies(client: RpcClient, queue: v2.MessageQueue) -> list[bytes]:
     """Everything that a queue holds, from its beginning."""
     bodies: list[bytes] = []
     while (pulled := client.pull(queue, len(bodies))).code == "OK":
@@ -35,7 +36,7 @@ def all_bodies(client: Client, queue: v2.MessageQueue) -> list[bytes]:
     return bodies
 
 
-def start_parked_pull(client: Client) -> Started:
+def start_parked_pull(client: RpcClient) -> PendingCall:
     """A pull that waits at the broker. Its group is there once it has come in, and then nothing comes before it."""
     pull = client.start_pull(SINGLE, 0, group="parked", wait_ms=250_000)
     wait_until(lambda: client.update_offset("parked", SINGLE, 0) == "OK", "come in")

@@ -16,10 +16,11 @@ import pyarrow as pa
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from tests.harness.rpc_client import Connect, RpcClient
 from tests.waiting import WAIT_S
 
 if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect, Serve
+    from tests.broker.conftest import Serve
 
 ROWS = 1_000
 BODY_BYTES = 4_000
@@ -31,7 +32,7 @@ LIVES = 11
 class Load:
     """Three producers and a committer, at work on one broker until it is gone."""
 
-    def __init__(self, client: Client, life: int, first_commit: int) -> None:
+    def __init__(self, client: RpcClient, life: int, first_commit: int) -> None:
         self._client = client
         self._life = life
         self.acknowledged: list[tuple[int, bytes]] = []  # offset and body, which no two messages share
@@ -93,7 +94,7 @@ def bulk_batch(number: int) -> bytes:
     return columns.write_stream(batch.schema, [batch])
 
 
-def kept_bulk(client: Client) -> list[tuple[int, int]]:
+def kept_bulk(client: RpcClient) -> list[tuple[int, int]]:
     """First offset and number of each batch that the topic holds, every one of them whole."""
     end = client.bounds("bulk").queues[0].max_offset
     labels: list[bytes] = []
@@ -107,7 +108,7 @@ def kept_bulk(client: Client) -> list[tuple[int, int]]:
     return [(place * ROWS, number) for place, number in enumerate(numbers)]
 
 
-def kept_messages(client: Client) -> list[tuple[int, bytes]]:
+def kept_messages(client: RpcClient) -> list[tuple[int, bytes]]:
     """Offset and body of everything that the topic holds."""
     kept = []
     for queue in QUEUES:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from tests.harness.rpc_client import Connect
 
 if TYPE_CHECKING:
-    from tests.broker.conftest import Connect, Serve
+    from tests.broker.conftest import Serve
 
 SINGLE = v2.MessageQueue(topic=v2.Resource(name="single"), id=0)
 BODIES = [f"message {number}".encode() for number in range(20)]

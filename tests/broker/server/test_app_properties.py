@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -20,10 +20,8 @@ from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2
 from rmqpull_proto.rmqpull.v1 import admin_pb2, columns_pb2
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect
-    from tests.broker.server.conftest import Parkings
+from tests.harness.parking_watch import ParkingWatch
+from tests.harness.rpc_client import Connect, RpcClient
 
 TOPICS: Topics = {"orders": 1, "later": (1, TopicType.DELAY), "payments": (1, TopicType.TRANSACTION)}
 ORDERS = v2.MessageQueue(topic=v2.Resource(name="orders"))
@@ -34,12 +32,12 @@ NEVER_MS = (1 << 31) - 1
 
 
 @dataclass
-class Scene:
+class Setup:
     """A broker with a manual clock and a data directory, and a client of it."""
 
     broker: RunningBroker
-    client: Client
-    parkings: Parkings
+    client: RpcClient
+    parking_watch: ParkingWatch
     data_dir: Path
     syncs: list[int]
 
@@ -67,108 +65,108 @@ class Scene:
             self.send(body=LARGE_BODY)
 
 
-Probe = Callable[[Scene], object]
+Probe = Callable[[Setup], object]
 
 
 def send_code(**message: Any) -> Probe:
-    return lambda scene: v2.Code.Name(scene.send(**message).status.code)
+    return lambda setup: v2.Code.Name(setup.send(**message).status.code)
 
 
 def pull_code(**options: Any) -> Probe:
-    return lambda scene: scene.client.pull(ORDERS, 0, **options).code
+    return lambda setup: setup.client.pull(ORDERS, 0, **options).code
 
 
 def matches(sql: str) -> Probe:
-    def look(scene: Scene) -> int:
-        scene.send()
-        return len(scene.client.pull(ORDERS, 0, sql=sql).messages)
+    def look(setup: Setup) -> int:
+        setup.send()
+        return len(setup.client.pull(ORDERS, 0, sql=sql).messages)
 
     return look
 
 
-def created_queues(scene: Scene) -> int | str:
+def created_queues(setup: Setup) -> int | str:
     batch = pa.RecordBatch.from_pydict({"body": [b"x"]})
     arrow_ipc = columns.write_stream(batch.schema, [batch])
     request = columns_pb2.PublishColumnsRequest(topic="new", default_topic="TBW102", arrow_ipc=arrow_ipc)
-    code = scene.client.code("PublishColumns", request)
-    return scene.topic("new").write_queue_nums if code == "OK" else code
+    code = setup.client.code("PublishColumns", request)
+    return setup.topic("new").write_queue_nums if code == "OK" else code
 
 
-def created_mixed_topic(scene: Scene) -> str:
-    return scene.client.code("PutTopic", admin_pb2.PutTopicRequest(name="mixed", message_type="MIXED"))
+def created_mixed_topic(setup: Setup) -> str:
+    return setup.client.code("PutTopic", admin_pb2.PutTopicRequest(name="mixed", message_type="MIXED"))
 
 
 def loses_messages_within(hours: int) -> Probe:
-    def look(scene: Scene) -> bool:
-        scene.fill_segments()
-        scene.broker.clock.advance(hours=hours)
-        scene.client.call("ExpireNow", admin_pb2.ExpireNowRequest())
-        (bounds,) = scene.broker.bounds("orders").values()
+    def look(setup: Setup) -> bool:
+        setup.fill_segments()
+        setup.broker.clock.advance(hours=hours)
+        setup.client.call("ExpireNow", admin_pb2.ExpireNowRequest())
+        (bounds,) = setup.broker.bounds("orders").values()
         return bounds.min_offset > 0
 
     return look
 
 
-def has_several_segments(scene: Scene) -> bool:
-    scene.fill_segments()
-    return len(list(scene.data_dir.rglob("*.log"))) > 1
+def has_several_segments(setup: Setup) -> bool:
+    setup.fill_segments()
+    return len(list(setup.data_dir.rglob("*.log"))) > 1
 
 
-def synced_before_the_answer(scene: Scene) -> bool:
-    before = len(scene.syncs)
-    scene.send()
-    return len(scene.syncs) > before
+def synced_before_the_answer(setup: Setup) -> bool:
+    before = len(setup.syncs)
+    setup.send()
+    return len(setup.syncs) > before
 
 
-def synced_without_another_write(scene: Scene) -> bool:
+def synced_without_another_write(setup: Setup) -> bool:
     """A sync that never comes is not waited for; one that comes at once is, by as many calls as it takes."""
-    interval_ms = scene.broker.look(lambda state: state.properties.flush_interval_commit_log)
-    before = len(scene.syncs)
-    scene.send()
+    interval_ms = setup.broker.look(lambda state: state.properties.flush_interval_commit_log)
+    before = len(setup.syncs)
+    setup.send()
     for _ in range(10_000 if interval_ms < NEVER_MS else 1):
-        scene.client.call("GetClock", admin_pb2.GetClockRequest())
-        if len(scene.syncs) > before:
+        setup.client.call("GetClock", admin_pb2.GetClockRequest())
+        if len(setup.syncs) > before:
             return True
     return False
 
 
-def answered_within_2_s(scene: Scene) -> bool:
-    pull = scene.client.start_pull(ORDERS, 0, wait_ms=50_000)
-    scene.parkings.await_parked()
-    scene.broker.clock.advance(seconds=2)
-    is_answered = not scene.parkings.left.empty()
+def answered_within_2_s(setup: Setup) -> bool:
+    pull = setup.client.start_pull(ORDERS, 0, wait_ms=50_000)
+    setup.parking_watch.await_parked()
+    setup.broker.clock.advance(seconds=2)
+    is_answered = not setup.parking_watch.left.empty()
     pull.cancel()
     return is_answered
 
 
-def recalled(scene: Scene) -> str:
-    (entry,) = scene.send("later", delay_s=60).entries
+def recalled(setup: Setup) -> str:
+    (entry,) = setup.send("later", delay_s=60).entries
     topic = v2.Resource(name="later")
     request = service_pb2.RecallMessageRequest(topic=topic, recall_handle=entry.recall_handle)
-    return scene.client.code("RecallMessage", request)
+    return setup.client.code("RecallMessage", request)
 
 
-def delay_levels(scene: Scene) -> int:
-    return scene.topic("SCHEDULE_TOPIC_XXXX").read_queue_nums
+def delay_levels(setup: Setup) -> int:
+    return setup.topic("SCHEDULE_TOPIC_XXXX").read_queue_nums
 
 
 def checks_after(seconds: int) -> Probe:
     """How often a half message was appended again, once for each check of it."""
 
-    def look(scene: Scene) -> int:
-        scene.send("payments")
-        scene.broker.clock.advance(seconds=seconds)
+    def look(setup: Setup) -> int:
+        setup.send("payments")
+        setup.broker.clock.advance(seconds=seconds)
         half_queue = MessageQueue(HALF_TOPIC, "broker-a", 0)
-        return scene.broker.look(lambda state: state.bounds(half_queue).max_offset) - 1
+        return setup.broker.look(lambda state: state.bounds(half_queue).max_offset) - 1
 
     return look
 
 
-def told_of_a_reset(scene: Scene) -> str:
-    scene.send()
-    scene.client.pull(ORDERS, 0)
-    scene.client.call("ResetOffsets", admin_pb2.ResetOffsetsRequest(group="readers", topic="orders", place="LATEST"))
-    return scene.client.pull(ORDERS, 0).status_message
+def told_of_a_reset(setup: Setup) -> str:
+    setup.send()
+    setup.client.pull(ORDERS, 0)
+    setup.client.call("ResetOffsets", admin_pb2.ResetOffsetsRequest(group="readers", topic="orders", place="LATEST"))
+    return setup.client.pull(ORDERS, 0).status_message
 
 
 class Case(NamedTuple):
@@ -222,7 +220,12 @@ def test_every_property_that_can_be_set_has_its_case() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, case in CASES.items() for value in case.observed])
 def test_a_property_changes_what_the_broker_does(
-    name: str, value: Any, connect: Connect, parkings: Parkings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    value: Any,
+    connect: Connect,
+    parking_watch: ParkingWatch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     case, (declared,) = CASES[name], [entry for entry in list_settable() if entry.name == name]
     syncs: list[int] = []
@@ -235,8 +238,8 @@ def test_a_property_changes_what_the_broker_does(
     monkeypatch.setattr(os, "fdatasync", sync_and_tell)
     properties = BrokerProperties(**{**case.beside, declared.field: value})
     with running_broker(TOPICS, data_dir=str(tmp_path), clock="manual", properties=properties) as broker:
-        scene = Scene(broker, connect(broker.endpoints), parkings, tmp_path, syncs)
-        assert case.probe(scene) == case.observed[value]
+        setup = Setup(broker, connect(broker.endpoints), parking_watch, tmp_path, syncs)
+        assert case.probe(setup) == case.observed[value]
 
 
 @pytest.mark.parametrize("name", CASES)

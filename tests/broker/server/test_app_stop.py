@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -16,14 +16,12 @@ from rmqpull_broker.server.runtime.service import Service
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from tests.harness.server import ServerHarness, run_on_server
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from tests.broker.server.conftest import Play, Stage
 
 WAIT_MS = 250_000
 
-Endless = Callable[["Stage"], Awaitable["asyncio.Task[list[Any]]"]]
+Endless = Callable[["ServerHarness"], Awaitable["asyncio.Task[list[Any]]"]]
 
 
 def standard_pull() -> service.PullMessageRequest:
@@ -48,7 +46,7 @@ def columnar_pull() -> v1.PullColumnsRequest:
     ids=["standard", "columnar"],
 )
 def test_a_parked_pull_is_answered_with_what_it_found_and_not_run_again(
-    play: Play, monkeypatch: pytest.MonkeyPatch, request_: Any, handlers: Any, begins: str, code: int
+    monkeypatch: pytest.MonkeyPatch, request_: Any, handlers: Any, begins: str, code: int
 ) -> None:
     runs: list[object] = []
     begin = getattr(handlers, begins)
@@ -59,15 +57,15 @@ def test_a_parked_pull_is_answered_with_what_it_found_and_not_run_again(
 
     monkeypatch.setattr(handlers, begins, run)
 
-    async def story(stage: Stage) -> None:
-        pull = stage.call(request_)
-        await stage.parked(1)
+    async def story(server: ServerHarness) -> None:
+        pull = server.call(request_)
+        await server.await_parked(1)
         before = len(runs)
-        assert await stage.server.stop()
+        assert await server.app.stop()
         first, *_ = await pull
         assert (first.status.code, len(runs)) == (code, before)
 
-    play(story)
+    run_on_server(story)
 
 
 @pytest.fixture
@@ -79,8 +77,8 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> Endless:
         parked.append(None)
         return bool(await asyncio.get_running_loop().create_future())
 
-    async def start(stage: Stage) -> asyncio.Task[list[Any]]:
-        pull = stage.call(columnar_pull())
+    async def start(server: ServerHarness) -> asyncio.Task[list[Any]]:
+        pull = server.call(columnar_pull())
         await until(lambda: bool(parked), "parked")
         return pull
 
@@ -89,21 +87,21 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> Endless:
     return start
 
 
-def test_a_call_that_does_not_end_is_cancelled(play: Play, endless: Endless) -> None:
-    async def story(stage: Stage) -> None:
-        pull = await endless(stage)
-        assert await stage.server.stop()
+def test_a_call_that_does_not_end_is_cancelled(endless: Endless) -> None:
+    async def story(server: ServerHarness) -> None:
+        pull = await endless(server)
+        assert await server.app.stop()
         with pytest.raises(grpc.RpcError) as ended:
             await pull
         assert ended.value.code() is grpc.StatusCode.UNAVAILABLE
 
-    play(story)
+    run_on_server(story)
 
 
-def test_a_process_that_ends_leaves_such_calls_as_they_are(play: Play, endless: Endless) -> None:
-    async def story(stage: Stage) -> None:
-        pull = await endless(stage)
-        assert not await stage.server.stop(cancels=False)
+def test_a_process_that_ends_leaves_such_calls_as_they_are(endless: Endless) -> None:
+    async def story(server: ServerHarness) -> None:
+        pull = await endless(server)
+        assert not await server.app.stop(cancels=False)
         assert not pull.done()
 
-    play(story)
+    run_on_server(story)

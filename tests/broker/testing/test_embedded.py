@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import grpc
 import pytest
@@ -16,10 +15,8 @@ from rmqpull_broker.core.model import Message, TopicType
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from tests.harness.rpc_client import Connect
 from tests.waiting import wait_until
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Connect
 
 ROUTE = service.QueryRouteRequest(topic=v2.Resource(name="orders"))
 

@@ -8,15 +8,12 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import BrokerProcess, BrokerProcessError
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Connect
+from tests.harness.rpc_client import Connect
 
 
 def is_there(pid: int) -> bool:

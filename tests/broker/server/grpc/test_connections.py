@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from rmqpull_broker.core.pulling.parking import PARKED_PULLS_MAX
 from rmqpull_broker.server.grpc.connections import CALLS_MAX, OPTIONS, PENDING_CALLS_MAX, STREAMS_PER_CONNECTION_MAX
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-
-if TYPE_CHECKING:
-    from tests.broker.server.conftest import Play, Stage
+from tests.harness.server import ServerHarness, run_on_server
 
 BURST = 4_000
 """Above the 3,000 waiting calls at which gRPC by itself would cancel every further one."""
@@ -35,11 +32,11 @@ def test_nothing_ends_a_connection_that_is_in_use() -> None:
     assert options["grpc.keepalive_time_ms"] < options["grpc.max_connection_idle_ms"]
 
 
-def test_a_burst_of_calls_is_answered_to_the_last(play: Play) -> None:
+def test_a_burst_of_calls_is_answered_to_the_last() -> None:
     route = service.QueryRouteRequest(topic=v2.Resource(name="orders"))
 
-    async def story(stage: Stage) -> None:
-        answers = await asyncio.gather(*(stage.call(route) for _ in range(BURST)))
+    async def story(server: ServerHarness) -> None:
+        answers = await asyncio.gather(*(server.call(route) for _ in range(BURST)))
         assert {answer.status.code for [answer] in answers} == {v2.Code.OK}
 
-    play(story)
+    run_on_server(story)

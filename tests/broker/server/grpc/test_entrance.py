@@ -13,11 +13,11 @@ from rmqpull_broker.server.observability.logs import JsonFormatter
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from tests.harness.parking_watch import ParkingWatch
+from tests.harness.rpc_client import Connect, RpcClient
 
 if TYPE_CHECKING:
     from rmqpull_broker.testing import RunningBroker
-    from tests.broker.conftest import Client, Connect
-    from tests.broker.server.conftest import Parkings
 
 SINGLE = v2.MessageQueue(topic=v2.Resource(name="single"))
 
@@ -27,7 +27,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[object, ...]]:
     return [tuple(vars(line)[name] for name in names) for line in caplog.records if line.name.endswith("access")]
 
 
-def test_every_call_is_in_the_access_log_for_who_wants_it(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_call_is_in_the_access_log_for_who_wants_it(client: RpcClient, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "rmqpull_broker"):
         client.pull(SINGLE, 0)
         client.call("QueryRoute", service.QueryRouteRequest(topic=v2.Resource(name="unknown")))
@@ -41,20 +41,20 @@ def test_every_call_is_in_the_access_log_for_who_wants_it(client: Client, caplog
     assert "nobody else" not in "".join(map(JsonFormatter().format, caplog.records))
 
 
-def test_without_debug_nothing_is_logged_of_calls(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_debug_nothing_is_logged_of_calls(client: RpcClient, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         client.send_bodies("single", b"x")
     assert not caplog.records
 
 
 def test_a_caller_that_went_away_is_logged_as_such(
-    client: Client, parkings: Parkings, caplog: pytest.LogCaptureFixture
+    client: RpcClient, parking_watch: ParkingWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG, "rmqpull_broker"):
         pull = client.start_pull(SINGLE, 0, wait_ms=60_000)
-        parkings.await_parked()
+        parking_watch.await_parked()
         pull.cancel()
-        parkings.await_left()
+        parking_watch.await_left()
         client.pull(SINGLE, 0)
     assert ("PullMessage", "tester", "single", "CANCELLED") in logged(caplog)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from google.protobuf.descriptor import FieldDescriptor
@@ -27,9 +27,7 @@ from rmqpull_broker.server.grpc.registry import ADMIN_HANDLERS, COLUMN_HANDLERS,
 from rmqpull_broker.server.runtime.faults import find_targets
 from rmqpull_broker.server.wire.codec import message_to
 from rmqpull_proto import columns, rpc
-
-if TYPE_CHECKING:
-    from tests.broker.server.conftest import Edge
+from tests.harness.handlers import HandlerHarness
 
 METHODS: dict[str, tuple[rpc.Method, Handler]] = {
     name: (service.methods[name], handler)
@@ -187,12 +185,12 @@ def calls(draw: st.DrawFn) -> tuple[str, Any]:
     return name, method.request.FromString(request.SerializeToString())
 
 
-async def ask(edge: Edge, name: str, request: Any) -> list[Any]:
+async def ask(handlers: HandlerHarness, name: str, request: Any) -> list[Any]:
     method, handler = METHODS[name]
     list(find_targets(request))
     if method.client_streaming:
-        return [each async for each in handler(edge.service, said_once(request), edge.caller())]
-    answer = handler(edge.service, request, edge.caller())
+        return [each async for each in handler(handlers.service, said_once(request), handlers.caller())]
+    answer = handler(handlers.service, request, handlers.caller())
     return [each async for each in answer] if method.server_streaming else [await answer]
 
 
@@ -200,9 +198,9 @@ async def said_once(request: Any) -> AsyncIterator[Any]:
     yield request
 
 
-async def furnish(edge: Edge) -> None:
+async def furnish(handlers: HandlerHarness) -> None:
     """Topics of every type, what is sound to send, and a group. A pull that would wait is run again at once."""
-    edge.service.parking.close()
+    handlers.service.parking.close()
     said: list[tuple[str, dict[str, Any]]] = [
         *(("PutTopic", {"name": each.name, "messageType": each.name, "readQueueNums": 1}) for each in TopicType),
         ("PutGroup", {"name": "readers"}),
@@ -210,15 +208,15 @@ async def furnish(edge: Edge) -> None:
         *(("SendMessage", each) for each in SOUND["SendMessage"]),
     ]
     for name, fields in said:
-        await ask(edge, name, ParseDict(fields, METHODS[name][0].request()))
+        await ask(handlers, name, ParseDict(fields, METHODS[name][0].request()))
 
 
-async def look_around(edge: Edge) -> None:
+async def look_around(handlers: HandlerHarness) -> None:
     """Whatever was taken in can be delivered, checked and read."""
-    now_ms = edge.clock.wall_ms() + 200_000_000
+    now_ms = handlers.clock.wall_ms() + 200_000_000
     for work in (deliver_due, check_transactions):
-        await edge.group_commit.execute(partial(work, now_ms=now_ms, store_host="127.0.0.1:8081"))
-    state = edge.state
+        await handlers.group_commit.execute(partial(work, now_ms=now_ms, store_host="127.0.0.1:8081"))
+    state = handlers.state
     for topic in (*state.topics.values(), *state.system_topics.values()):
         for queue in state.writable_queues(topic) if topic.write_queue_nums < 9 else ():
             for stored in stored_columns.to_rows(state.store.read(queue, *state.bounds(queue))):
@@ -237,18 +235,18 @@ def sound(name: str, **fields: Any) -> tuple[str, Any]:
 @example(said=[sound("PullColumns", maxRows=-1, queues=[{"queue": QUEUE}] * 2)])
 @example(said=[sound("PutGroup", retryMaxTimes=LAST), sound("Telemetry")])
 @example(said=[sound("SendMessage", messages=[{**RETRY, "systemProperties": {**SYSTEM, "deliveryAttempt": LAST}}])])
-def test_any_request_is_answered_or_refused(new_edge: type[Edge], said: list[tuple[str, Any]]) -> None:
+def test_any_request_is_answered_or_refused(said: list[tuple[str, Any]]) -> None:
     async def say_all() -> None:
-        edge = new_edge(["broker-a", "broker-b"], BrokerProperties(enable_mixed_message_type=True))
-        await furnish(edge)
+        handlers = HandlerHarness(["broker-a", "broker-b"], BrokerProperties(enable_mixed_message_type=True))
+        await furnish(handlers)
         for name, request in said:
             try:
-                answers = await ask(edge, name, request)
+                answers = await ask(handlers, name, request)
             except BrokerError:
                 continue
             for answer in answers:
                 METHODS[name][0].response.FromString(answer.SerializeToString())
-        await look_around(edge)
-        await edge.group_commit.close()
+        await look_around(handlers)
+        await handlers.group_commit.close()
 
     asyncio.run(say_all())

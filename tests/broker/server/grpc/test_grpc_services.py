@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import grpc
 import pytest
@@ -13,9 +13,7 @@ from grpc_health.v1 import health_pb2
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-
-if TYPE_CHECKING:
-    from tests.broker.server.conftest import Play, Stage
+from tests.harness.server import ServerHarness, run_on_server
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -27,8 +25,8 @@ SEND = service.SendMessageRequest(
 )
 
 
-async def check(stage: Stage, name: str = "") -> int:
-    call: Any = stage.channel.unary_unary(
+async def check(server: ServerHarness, name: str = "") -> int:
+    call: Any = server.channel.unary_unary(
         "/grpc.health.v1.Health/Check",
         health_pb2.HealthCheckRequest.SerializeToString,
         health_pb2.HealthCheckResponse.FromString,
@@ -37,8 +35,8 @@ async def check(stage: Stage, name: str = "") -> int:
     return int(answer.status)
 
 
-def watch(stage: Stage) -> AsyncIterator[Any]:
-    call: Any = stage.channel.unary_stream(
+def watch(server: ServerHarness) -> AsyncIterator[Any]:
+    call: Any = server.channel.unary_stream(
         "/grpc.health.v1.Health/Watch",
         health_pb2.HealthCheckRequest.SerializeToString,
         health_pb2.HealthCheckResponse.FromString,
@@ -52,46 +50,46 @@ async def aiter_of(call: Any) -> AsyncIterator[Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_broker_that_is_ready_serves(play: Play, name: str) -> None:
-    async def story(stage: Stage) -> None:
-        assert await check(stage, name) == SERVING
+def test_a_broker_that_is_ready_serves(name: str) -> None:
+    async def story(server: ServerHarness) -> None:
+        assert await check(server, name) == SERVING
 
-    play(story)
+    run_on_server(story)
 
 
-def test_a_service_that_is_not_there_is_not_found(play: Play) -> None:
-    async def story(stage: Stage) -> None:
+def test_a_service_that_is_not_there_is_not_found() -> None:
+    async def story(server: ServerHarness) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await check(stage, "rmqpull.v2.Nothing")
+            await check(server, "rmqpull.v2.Nothing")
         assert refused.value.code() is grpc.StatusCode.NOT_FOUND
 
-    play(story)
+    run_on_server(story)
 
 
-def test_a_commit_log_that_fails_is_told_until_it_works_again(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_log_that_fails_is_told_until_it_works_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> NoReturn:
         raise OSError("no space left on device")
 
-    async def story(stage: Stage) -> None:
-        heard = watch(stage)
+    async def story(server: ServerHarness) -> None:
+        heard = watch(server)
         assert await anext(heard) == SERVING
         with monkeypatch.context() as broken:
             broken.setattr(MemoryStorage, "append", fail)
-            assert await stage.code(SEND) == "INTERNAL_SERVER_ERROR"
+            assert await server.code(SEND) == "INTERNAL_SERVER_ERROR"
         assert await anext(heard) == NOT_SERVING
-        assert [await check(stage, name) for name in NAMES] == [NOT_SERVING] * 3
-        assert await stage.code(SEND) == "OK"
+        assert [await check(server, name) for name in NAMES] == [NOT_SERVING] * 3
+        assert await server.code(SEND) == "OK"
         assert await anext(heard) == SERVING
 
-    play(story)
+    run_on_server(story)
 
 
-def test_a_broker_that_stops_says_so_first(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        heard = watch(stage)
+def test_a_broker_that_stops_says_so_first() -> None:
+    async def story(server: ServerHarness) -> None:
+        heard = watch(server)
         assert await anext(heard) == SERVING
-        stop = asyncio.ensure_future(stage.server.stop())
+        stop = asyncio.ensure_future(server.app.stop())
         assert await anext(heard) == NOT_SERVING
         await stop
 
-    play(story)
+    run_on_server(story)

@@ -15,12 +15,12 @@ from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from rmqpull_proto import rpc
+from tests.harness.rpc_client import RpcClient
+from tests.harness.server import ServerHarness, run_on_server
 
 if TYPE_CHECKING:
     import grpc
 
-    from tests.broker.conftest import Client
-    from tests.broker.server.conftest import Play, Stage
 
 OURS = [
     "apache.rocketmq.v2.MessagingService",
@@ -32,7 +32,7 @@ THEIRS = ["grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"]
 
 
 @pytest.fixture
-def database(client: Client) -> ProtoReflectionDescriptorDatabase:
+def database(client: RpcClient) -> ProtoReflectionDescriptorDatabase:
     channel: grpc.Channel = client.channel
     return ProtoReflectionDescriptorDatabase(channel)
 
@@ -51,7 +51,7 @@ def test_every_service_is_described_with_all_that_it_needs(
 
 
 def test_messages_made_from_reflection_are_understood(
-    database: ProtoReflectionDescriptorDatabase, client: Client
+    database: ProtoReflectionDescriptorDatabase, client: RpcClient
 ) -> None:
     described = DescriptorPool(database).FindServiceByName(OURS[0]).methods_by_name["QueryRoute"]
     request: Any = GetMessageClass(described.input_type)()
@@ -65,9 +65,9 @@ def test_messages_made_from_reflection_are_understood(
     assert (answer.status.message, len(answer.message_queues)) == ("OK", 2)
 
 
-def test_what_is_not_there_is_not_found(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        call: Any = stage.channel.stream_stream(
+def test_what_is_not_there_is_not_found() -> None:
+    async def story(server: ServerHarness) -> None:
+        call: Any = server.channel.stream_stream(
             "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
             reflection_pb2.ServerReflectionRequest.SerializeToString,
             reflection_pb2.ServerReflectionResponse.FromString,
@@ -78,11 +78,11 @@ def test_what_is_not_there_is_not_found(play: Play) -> None:
         assert answers == [5, 5]
         await asyncio.sleep(0)
 
-    play(story)
+    run_on_server(story)
 
 
 @pytest.mark.processes
-def test_our_messages_stay_out_of_the_default_pool(client: Client) -> None:
+def test_our_messages_stay_out_of_the_default_pool(client: RpcClient) -> None:
     # In a process of its own: other tests bring the official client's descriptors into this one.
     program = """
 from google.protobuf.descriptor_pool import Default

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import grpc
 import pytest
@@ -13,9 +13,7 @@ from rmqpull_broker.testing import running_broker
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect
+from tests.harness.rpc_client import Connect, RpcClient
 
 SERVED = {
     *("QueryRoute", "QueryAssignment", "Telemetry", "Heartbeat", "NotifyClientTermination", "SendMessage"),
@@ -24,7 +22,7 @@ SERVED = {
 UNSERVED = sorted(set(rpc.MESSAGING.methods) - set(registry.MESSAGING_HANDLERS))
 
 
-def status_of(client: Client, method: rpc.Method) -> grpc.StatusCode:
+def status_of(client: RpcClient, method: rpc.Method) -> grpc.StatusCode:
     """The gRPC status of a call with an empty request."""
     serialize = method.request.SerializeToString
     stub: Any = {
@@ -73,12 +71,12 @@ def test_each_extension_is_served_when_it_is_asked_for(
 
 
 @pytest.mark.parametrize("name", UNSERVED)
-def test_an_unserved_method_says_so(client: Client, name: str) -> None:
+def test_an_unserved_method_says_so(client: RpcClient, name: str) -> None:
     assert status_of(client, rpc.MESSAGING.methods[name]) is grpc.StatusCode.UNIMPLEMENTED
 
 
 @pytest.mark.parametrize("name", sorted(set(registry.MESSAGING_HANDLERS) - {"Telemetry"}))
-def test_an_empty_request_is_refused_in_words_and_never_by_grpc(client: Client, name: str) -> None:
+def test_an_empty_request_is_refused_in_words_and_never_by_grpc(client: RpcClient, name: str) -> None:
     method = rpc.MESSAGING.methods[name]
     answer = client.call(name, method.request())
     status = (answer[0] if isinstance(answer, list) else answer).status
@@ -119,6 +117,6 @@ def test_an_unexpected_error_is_answered_as_ours_and_logged_once(
     assert record.exc_info
 
 
-def test_a_refusal_is_not_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refusal_is_not_logged(client: RpcClient, caplog: pytest.LogCaptureFixture) -> None:
     assert client.code("QueryRoute", service.QueryRouteRequest(topic=v2.Resource(name="unknown"))) == "TOPIC_NOT_FOUND"
     assert not caplog.records

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -20,9 +19,7 @@ from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.queues.queues import ConsumeQueues
-
-if TYPE_CHECKING:
-    from tests.broker.server.conftest import Play, Stage
+from tests.harness.server import ServerHarness, run_on_server
 
 
 class Watched:
@@ -105,18 +102,18 @@ def test_the_most_lag_is_shown_when_there_is_too_much_of_it(monkeypatch: pytest.
     assert [key[1:] for key in watched.samples() if key[0] == "consumer_lag"] == [("far", "orders")]
 
 
-def test_gauges_follow_the_broker(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        page = (await get(stage, "/metrics")).decode()
-        topics = len(stage.server.state.topics)
+def test_gauges_follow_the_broker() -> None:
+    async def story(server: ServerHarness) -> None:
+        page = (await get(server, "/metrics")).decode()
+        topics = len(server.app.state.topics)
         for line in ("parked_pulls 0.0", "groups 0.0", f"topics {topics}.0", "commit_log_bytes "):
             assert f"\nrmqpull_broker_{line}" in page
         assert "\nprocess_resident_memory_bytes " in page
 
-    play(story)
+    run_on_server(story)
 
 
-async def converse(port: int, request: bytes) -> bytes:
+async def open_stream(port: int, request: bytes) -> bytes:
     """What a request is answered: nothing when the connection is closed, in whichever way."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
@@ -128,9 +125,9 @@ async def converse(port: int, request: bytes) -> bytes:
         writer.close()
 
 
-async def get(stage: Stage, path: str) -> bytes:
-    port = await stage.server.expose_metrics("127.0.0.1", 0)
-    return await converse(port, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+async def get(server: ServerHarness, path: str) -> bytes:
+    port = await server.app.expose_metrics("127.0.0.1", 0)
+    return await open_stream(port, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
 
 
 @pytest.mark.parametrize(
@@ -145,39 +142,39 @@ async def get(stage: Stage, path: str) -> bytes:
         (b"\r\n\r\n", b"404 Not Found", True),
     ],
 )
-def test_the_page_is_asked_for_by_http(play: Play, request_: bytes, status: bytes, with_body: bool) -> None:
-    async def story(stage: Stage) -> None:
-        port = await stage.server.expose_metrics("127.0.0.1", 0)
-        head, _, body = (await converse(port, request_)).partition(b"\r\n\r\n")
+def test_the_page_is_asked_for_by_http(request_: bytes, status: bytes, with_body: bool) -> None:
+    async def story(server: ServerHarness) -> None:
+        port = await server.app.expose_metrics("127.0.0.1", 0)
+        head, _, body = (await open_stream(port, request_)).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 " + status + b"\r\n")
         assert bool(body) is with_body
         if with_body:
             assert f"Content-Length: {len(body)}".encode() in head
 
-    play(story)
+    run_on_server(story)
 
 
-def test_a_request_without_end_is_cut_off(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        port = await stage.server.expose_metrics("127.0.0.1", 0)
-        assert await converse(port, b"GET /" + b"x" * 2 * exposition.REQUEST_BYTES_MAX) == b""
+def test_a_request_without_end_is_cut_off() -> None:
+    async def story(server: ServerHarness) -> None:
+        port = await server.app.expose_metrics("127.0.0.1", 0)
+        assert await open_stream(port, b"GET /" + b"x" * 2 * exposition.REQUEST_BYTES_MAX) == b""
 
-    play(story)
+    run_on_server(story)
 
 
-def test_more_connections_than_there_is_room_for_are_closed(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_connections_than_there_is_room_for_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exposition, "CONNECTIONS_MAX", 0)
 
-    async def story(stage: Stage) -> None:
-        assert await get(stage, "/metrics") == b""
+    async def story(server: ServerHarness) -> None:
+        assert await get(server, "/metrics") == b""
 
-    play(story)
+    run_on_server(story)
 
 
-def test_an_address_that_is_taken_is_named(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        port = await stage.server.expose_metrics("127.0.0.1", 0)
+def test_an_address_that_is_taken_is_named() -> None:
+    async def story(server: ServerHarness) -> None:
+        port = await server.app.expose_metrics("127.0.0.1", 0)
         with pytest.raises(PortUnavailable, match=f"127.0.0.1:{port} for metrics: Address already in use"):
-            await stage.server.expose_metrics("127.0.0.1", port)
+            await server.app.expose_metrics("127.0.0.1", port)
 
-    play(story)
+    run_on_server(story)

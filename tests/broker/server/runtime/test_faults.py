@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 import pytest
@@ -16,9 +16,7 @@ from rmqpull_broker.server.runtime.faults import Faults, find_targets
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-
-if TYPE_CHECKING:
-    from tests.broker.server.conftest import Play, Stage
+from tests.harness.server import ServerHarness, run_on_server
 
 ORDERS = v2.Resource(name="orders")
 QUEUE = v2.MessageQueue(topic=ORDERS, id=1)
@@ -29,168 +27,168 @@ SEND = service.SendMessageRequest(
 )
 
 
-def test_the_next_calls_fail_with_a_code_and_a_sentence(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        stage.add("QueryRoute", FaultAction.FAIL, times=2, code="TOO_MANY_REQUESTS", message="not today")
-        [refused] = await stage.call(ROUTE)
+def test_the_next_calls_fail_with_a_code_and_a_sentence() -> None:
+    async def story(server: ServerHarness) -> None:
+        server.add_fault("QueryRoute", FaultAction.FAIL, times=2, code="TOO_MANY_REQUESTS", message="not today")
+        [refused] = await server.call(ROUTE)
         assert (refused.status.code, refused.status.message) == (v2.Code.TOO_MANY_REQUESTS, "not today")
-        assert [await stage.code(ROUTE) for _ in range(2)] == ["TOO_MANY_REQUESTS", "OK"]
-        assert [(report.injected, report.left) for report in stage.faults.reports()] == [(2, 0)]
+        assert [await server.code(ROUTE) for _ in range(2)] == ["TOO_MANY_REQUESTS", "OK"]
+        assert [(report.injected, report.left) for report in server.faults.reports()] == [(2, 0)]
 
-    play(story)
+    run_on_server(story)
 
 
-def test_a_fault_without_a_sentence_names_its_rule(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        rule_id = stage.add("PullMessage", FaultAction.FAIL)
-        [refused] = await stage.call(PULL)
+def test_a_fault_without_a_sentence_names_its_rule() -> None:
+    async def story(server: ServerHarness) -> None:
+        rule_id = server.add_fault("PullMessage", FaultAction.FAIL)
+        [refused] = await server.call(PULL)
         assert refused.status.code == v2.Code.INTERNAL_SERVER_ERROR
         assert refused.status.message == f"injected by fault rule {rule_id}"
 
-    play(story)
+    run_on_server(story)
 
 
-def test_a_rule_strikes_by_topic_queue_and_client(play: Play) -> None:
-    async def story(stage: Stage) -> None:
+def test_a_rule_strikes_by_topic_queue_and_client() -> None:
+    async def story(server: ServerHarness) -> None:
         other = service.PullMessageRequest(group=PULL.group, message_queue=v2.MessageQueue(topic=ORDERS, id=0))
-        stage.add("PullMessage", FaultAction.FAIL, times=None, topic="orders", queue_id=1, client_id="unlucky")
-        assert await stage.code(PULL, "unlucky") == "INTERNAL_SERVER_ERROR"
-        assert await stage.code(PULL, "lucky") == "MESSAGE_NOT_FOUND"
-        assert await stage.code(other, "unlucky") == "MESSAGE_NOT_FOUND"
+        server.add_fault("PullMessage", FaultAction.FAIL, times=None, topic="orders", queue_id=1, client_id="unlucky")
+        assert await server.code(PULL, "unlucky") == "INTERNAL_SERVER_ERROR"
+        assert await server.code(PULL, "lucky") == "MESSAGE_NOT_FOUND"
+        assert await server.code(other, "unlucky") == "MESSAGE_NOT_FOUND"
 
-    play(story)
-
-
-def test_an_answer_that_is_lost_leaves_its_command_done(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        stage.add("SendMessage", FaultAction.FAIL, after=True, code="PROXY_TIMEOUT")
-        assert [await stage.code(SEND) for _ in range(2)] == ["PROXY_TIMEOUT", "OK"]
-        assert stage.metrics.messages_in["orders"] == 2
-
-    play(story)
+    run_on_server(story)
 
 
-def test_a_fault_before_the_command_leaves_it_undone(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        stage.add("SendMessage", FaultAction.FAIL)
-        assert [await stage.code(SEND) for _ in range(2)] == ["INTERNAL_SERVER_ERROR", "OK"]
-        assert stage.metrics.messages_in["orders"] == 1
+def test_an_answer_that_is_lost_leaves_its_command_done() -> None:
+    async def story(server: ServerHarness) -> None:
+        server.add_fault("SendMessage", FaultAction.FAIL, after=True, code="PROXY_TIMEOUT")
+        assert [await server.code(SEND) for _ in range(2)] == ["PROXY_TIMEOUT", "OK"]
+        assert server.metrics.messages_in["orders"] == 2
 
-    play(story)
+    run_on_server(story)
+
+
+def test_a_fault_before_the_command_leaves_it_undone() -> None:
+    async def story(server: ServerHarness) -> None:
+        server.add_fault("SendMessage", FaultAction.FAIL)
+        assert [await server.code(SEND) for _ in range(2)] == ["INTERNAL_SERVER_ERROR", "OK"]
+        assert server.metrics.messages_in["orders"] == 1
+
+    run_on_server(story)
 
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("request_", [ROUTE, PULL], ids=["unary", "stream"])
 @pytest.mark.proves("DISCONNECT")
-def test_a_cut_connection_gives_unavailable_and_no_answer(request_: Any, after: bool, play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        stage.add("*", FaultAction.DISCONNECT, after=after)
+def test_a_cut_connection_gives_unavailable_and_no_answer(request_: Any, after: bool) -> None:
+    async def story(server: ServerHarness) -> None:
+        server.add_fault("*", FaultAction.DISCONNECT, after=after)
         with pytest.raises(grpc.aio.AioRpcError, match="cut the connection") as refused:
-            await stage.call(request_)
+            await server.call(request_)
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
-        assert await stage.code(request_) in ("OK", "MESSAGE_NOT_FOUND")
+        assert await server.code(request_) in ("OK", "MESSAGE_NOT_FOUND")
 
-    play(story)
+    run_on_server(story)
 
 
-def test_a_delayed_call_goes_on_when_its_time_has_passed(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        rule_id = stage.add("QueryRoute", FaultAction.DELAY, delay_ms=3_600_000)
-        call = stage.call(ROUTE)
-        await stage.kept(rule_id)
-        stage.clock.advance(3_599_999)
-        assert stage.faults.count_waiting(rule_id) == 1
-        stage.clock.advance(1)
+def test_a_delayed_call_goes_on_when_its_time_has_passed() -> None:
+    async def story(server: ServerHarness) -> None:
+        rule_id = server.add_fault("QueryRoute", FaultAction.DELAY, delay_ms=3_600_000)
+        call = server.call(ROUTE)
+        await server.await_kept(rule_id)
+        server.clock.advance(3_599_999)
+        assert server.faults.count_waiting(rule_id) == 1
+        server.clock.advance(1)
         assert (await call)[0].status.code == v2.Code.OK
-        assert stage.faults.count_waiting(rule_id) == 0
+        assert server.faults.count_waiting(rule_id) == 0
 
-    play(story)
+    run_on_server(story)
 
 
-def test_a_dropped_call_meets_its_deadline_and_leaves_nothing_behind(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        rule_id = stage.add("QueryRoute", FaultAction.DROP)
+def test_a_dropped_call_meets_its_deadline_and_leaves_nothing_behind() -> None:
+    async def story(server: ServerHarness) -> None:
+        rule_id = server.add_fault("QueryRoute", FaultAction.DROP)
         with pytest.raises(grpc.aio.AioRpcError) as dropped:
-            await stage.call(ROUTE, timeout=0.05)
+            await server.call(ROUTE, timeout=0.05)
         assert dropped.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        await stage.kept(rule_id, 0)
-        assert stage.metrics.calls["QueryRoute", "CANCELLED"] == 1
+        await server.await_kept(rule_id, 0)
+        assert server.metrics.calls["QueryRoute", "CANCELLED"] == 1
 
-    play(story)
+    run_on_server(story)
 
 
-def test_held_calls_go_on_when_they_are_released_the_oldest_first(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        rule_id = stage.add("QueryRoute", FaultAction.HOLD, times=3)
+def test_held_calls_go_on_when_they_are_released_the_oldest_first() -> None:
+    async def story(server: ServerHarness) -> None:
+        rule_id = server.add_fault("QueryRoute", FaultAction.HOLD, times=3)
         calls = []
         for held in range(1, 4):
-            calls.append(stage.call(ROUTE))
-            await stage.kept(rule_id, held)
-        stage.faults.release(rule_id, 1)
+            calls.append(server.call(ROUTE))
+            await server.await_kept(rule_id, held)
+        server.faults.release(rule_id, 1)
         await calls[0]
         assert not calls[1].done()
         assert not calls[2].done()
-        stage.faults.release(rule_id)
+        server.faults.release(rule_id)
         await asyncio.gather(*calls)
 
-    play(story)
+    run_on_server(story)
 
 
-def test_a_removed_rule_lets_its_calls_go_and_strikes_no_more(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        rule_id = stage.add("*", FaultAction.HOLD, times=None)
-        call = stage.call(ROUTE)
-        await stage.kept(rule_id)
-        stage.faults.clear()
+def test_a_removed_rule_lets_its_calls_go_and_strikes_no_more() -> None:
+    async def story(server: ServerHarness) -> None:
+        rule_id = server.add_fault("*", FaultAction.HOLD, times=None)
+        call = server.call(ROUTE)
+        await server.await_kept(rule_id)
+        server.faults.clear()
         await call
-        assert await stage.code(ROUTE) == "OK"
-        assert stage.faults.reports() == []
+        assert await server.code(ROUTE) == "OK"
+        assert server.faults.reports() == []
 
-    play(story)
+    run_on_server(story)
 
 
-def test_release_and_removal_leave_dropped_calls_dropped(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        rule_id = stage.add("QueryRoute", FaultAction.DROP)
-        call = stage.call(ROUTE)
-        await stage.kept(rule_id)
-        stage.faults.remove(rule_id)
-        assert await stage.code(ROUTE) == "OK"
+def test_release_and_removal_leave_dropped_calls_dropped() -> None:
+    async def story(server: ServerHarness) -> None:
+        rule_id = server.add_fault("QueryRoute", FaultAction.DROP)
+        call = server.call(ROUTE)
+        await server.await_kept(rule_id)
+        server.faults.remove(rule_id)
+        assert await server.code(ROUTE) == "OK"
         assert not call.done()
-        stage.faults.close()
+        server.faults.close()
         with pytest.raises(grpc.aio.AioRpcError, match="the broker stops"):
             await call
 
-    play(story)
+    run_on_server(story)
 
 
-def test_a_stopping_broker_keeps_no_call_back(play: Play) -> None:
-    async def story(stage: Stage) -> None:
-        rule_id = stage.add("*", FaultAction.HOLD, times=None)
-        call = stage.call(PULL)
-        await stage.kept(rule_id)
-        stage.faults.close()
-        stage.faults.close()
-        for late in (call, stage.call(ROUTE)):
+def test_a_stopping_broker_keeps_no_call_back() -> None:
+    async def story(server: ServerHarness) -> None:
+        rule_id = server.add_fault("*", FaultAction.HOLD, times=None)
+        call = server.call(PULL)
+        await server.await_kept(rule_id)
+        server.faults.close()
+        server.faults.close()
+        for late in (call, server.call(ROUTE)):
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await late
             assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
-    play(story)
+    run_on_server(story)
 
 
-def test_no_more_calls_are_kept_back_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch, play: Play) -> None:
+def test_no_more_calls_are_kept_back_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faults_module, "CALLS_WAITING_MAX", 1)
 
-    async def story(stage: Stage) -> None:
-        rule_id = stage.add("*", FaultAction.HOLD, times=None)
-        call = stage.call(ROUTE)
-        await stage.kept(rule_id)
-        assert await stage.code(ROUTE) == "TOO_MANY_REQUESTS"
-        stage.faults.remove(rule_id)
+    async def story(server: ServerHarness) -> None:
+        rule_id = server.add_fault("*", FaultAction.HOLD, times=None)
+        call = server.call(ROUTE)
+        await server.await_kept(rule_id)
+        assert await server.code(ROUTE) == "TOO_MANY_REQUESTS"
+        server.faults.remove(rule_id)
         await call
 
-    play(story)
+    run_on_server(story)
 
 
 @pytest.mark.parametrize(

@@ -100,13 +100,13 @@ class Harness:
 def run_with_harness(story: Callable[[Harness], Awaitable[None]]) -> None:
     """Plays a story and closes the group commit after it."""
 
-    async def play() -> None:
+    async def run() -> None:
         harness = Harness()
         await story(harness)
         await harness.group_commit.close()
         assert harness.log.is_closed
 
-    asyncio.run(play())
+    asyncio.run(run())
 
 
 def refuse(draft: Draft) -> None:

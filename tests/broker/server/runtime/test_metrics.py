@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 import pytest
 
@@ -15,9 +13,7 @@ from rmqpull_broker.core.state.facts import ColumnsStored, GroupDeleted, QueuePa
 from rmqpull_broker.server.runtime.metrics import Histogram, Metrics
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-
-if TYPE_CHECKING:
-    from tests.broker.server.conftest import Play, Stage
+from tests.harness.server import ServerHarness, run_on_server
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -78,20 +74,20 @@ def test_writes_are_counted_with_their_size_and_time() -> None:
     assert (metrics.sync_seconds.sum, metrics.group_sizes.sum, metrics.sync_failures) == (0.006, 103, 1)
 
 
-def test_every_call_is_counted_with_its_code(play: Play) -> None:
+def test_every_call_is_counted_with_its_code() -> None:
     orders = v2.Resource(name="orders")
     pull = service.PullMessageRequest(
         group=v2.Resource(name="g"), message_queue=v2.MessageQueue(topic=orders), batch_size=32
     )
     body = v2.Message(topic=orders, body=b"12345", system_properties=v2.SystemProperties(message_id="m"))
 
-    async def story(stage: Stage) -> None:
-        await stage.code(service.SendMessageRequest(messages=[body, body]))
-        await stage.code(service.QueryRouteRequest(topic=v2.Resource(name="unknown")))
+    async def story(server: ServerHarness) -> None:
+        await server.code(service.SendMessageRequest(messages=[body, body]))
+        await server.code(service.QueryRouteRequest(topic=v2.Resource(name="unknown")))
         for queue_id in (0, 1):
             pull.message_queue.id = queue_id
-            await stage.code(pull)
-        metrics = stage.metrics
+            await server.code(pull)
+        metrics = server.metrics
         assert metrics.calls == {
             ("SendMessage", v2.Code.OK): 1,
             ("QueryRoute", v2.Code.TOPIC_NOT_FOUND): 1,
@@ -103,4 +99,4 @@ def test_every_call_is_counted_with_its_code(play: Play) -> None:
         assert metrics.pulls == {"FOUND": 1, "NO_MESSAGE_IN_QUEUE": 1}
         assert metrics.sync_failures == 0
 
-    play(story)
+    run_on_server(story)

@@ -85,10 +85,10 @@ class Lot:
 
 
 def in_lot(story: Callable[[Lot], Awaitable[None]]) -> None:
-    async def play() -> None:
+    async def run() -> None:
         await story(Lot())
 
-    asyncio.run(play())
+    asyncio.run(run())
 
 
 def test_an_arrival_wakes_those_whom_it_concerns_and_nobody_else() -> None:

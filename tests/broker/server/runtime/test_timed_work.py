@@ -80,7 +80,7 @@ class Broker:
 Story = Callable[[Broker], Awaitable[None]]
 
 
-def play(story: Story) -> None:
+def run_story(story: Story) -> None:
     async def run() -> None:
         broker = Broker()
         await story(broker)
@@ -98,7 +98,7 @@ def test_a_message_comes_when_its_time_has_come() -> None:
         assert await broker.advance(3_598_999) == 0
         assert await broker.advance(1) == 1
 
-    play(story)
+    run_story(story)
 
 
 def test_an_earlier_message_does_not_wait_for_a_later_one() -> None:
@@ -109,7 +109,7 @@ def test_an_earlier_message_does_not_wait_for_a_later_one() -> None:
         assert await broker.advance(5_000) == 1
         assert await broker.advance(55_000) == 2
 
-    play(story)
+    run_story(story)
 
 
 def test_what_fell_due_while_the_broker_was_down_comes_at_its_start() -> None:
@@ -121,7 +121,7 @@ def test_what_fell_due_while_the_broker_was_down_comes_at_its_start() -> None:
         broker.work.start()
         assert await broker.advance(0) == 1
 
-    play(story)
+    run_story(story)
 
 
 def test_more_than_one_command_delivers_come_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_more_than_one_command_delivers_come_all(monkeypatch: pytest.MonkeyPatch
             await broker.delay(5_000)
         assert await broker.advance(5_000) == 5
 
-    play(story)
+    run_story(story)
 
 
 def test_a_delivery_that_cannot_be_kept_is_tried_again() -> None:
@@ -145,7 +145,7 @@ def test_a_delivery_that_cannot_be_kept_is_tried_again() -> None:
         assert await broker.advance(100) == 0
         assert await broker.advance(100) == 1
 
-    play(story)
+    run_story(story)
 
 
 def test_producers_are_asked_at_every_look_until_they_answer_or_are_given_up() -> None:
@@ -160,7 +160,7 @@ def test_producers_are_asked_at_every_look_until_they_answer_or_are_given_up() -
             await broker.advance(30_000)
         assert (len(broker.asked), len(broker.state.halves)) == (15, 0)
 
-    play(story)
+    run_story(story)
 
 
 def test_nothing_happens_after_the_end() -> None:
@@ -170,4 +170,4 @@ def test_nothing_happens_after_the_end() -> None:
         await broker.work.stop()
         assert await broker.advance(60_000) == 0
 
-    play(story)
+    run_story(story)

@@ -132,7 +132,7 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-def play(story: Callable[[Harness], Awaitable[None]], properties: BrokerProperties | None = None) -> Harness:
+def run_story(story: Callable[[Harness], Awaitable[None]], properties: BrokerProperties | None = None) -> Harness:
     """Plays a story and closes the group commit after it."""
 
     async def whole() -> Harness:
@@ -158,7 +158,7 @@ def test_writes_go_on_beside_a_job_and_the_next_job_waits_for_it() -> None:
         assert harness.storage.jobs == []
         second.gate.set()
 
-    play(story)
+    run_story(story)
 
 
 def test_writes_wait_for_the_job_when_the_storage_is_behind() -> None:
@@ -173,7 +173,7 @@ def test_writes_wait_for_the_job_when_the_storage_is_behind() -> None:
         assert await waiting == 1
         assert job.is_finished()
 
-    play(story)
+    run_story(story)
 
 
 def test_a_failed_job_is_finished_and_hinders_nobody(caplog: pytest.LogCaptureFixture) -> None:
@@ -184,7 +184,7 @@ def test_a_failed_job_is_finished_and_hinders_nobody(caplog: pytest.LogCaptureFi
         assert [await harness.send(), await harness.send()] == [0, 1]
         assert job.is_finished()
 
-    play(story)
+    run_story(story)
     assert "cannot save the storage's data: no space left" in caplog.text
 
 
@@ -207,7 +207,7 @@ def test_messages_that_find_no_room_are_refused_and_hold_up_nothing_that_makes_r
         harness.storage.refusal = None
         assert await harness.send() == 0
 
-    play(story)
+    run_story(story)
     assert [record.getMessage() for record in caplog.records] == [
         "the commit log cannot store 1 writes: nothing is free"
     ]
@@ -221,7 +221,7 @@ def test_what_was_only_written_is_synced_once_within_the_interval() -> None:
         await until(lambda: harness.storage.syncs.acquire(blocking=False))
         assert not harness.storage.syncs.acquire(blocking=False)
 
-    play(story, BrokerProperties(flush_interval_commit_log=1))
+    run_story(story, BrokerProperties(flush_interval_commit_log=1))
 
 
 def test_a_failed_sync_is_tried_again_without_another_write(caplog: pytest.LogCaptureFixture) -> None:
@@ -231,7 +231,7 @@ def test_a_failed_sync_is_tried_again_without_another_write(caplog: pytest.LogCa
         await harness.send()
         await until(lambda: harness.storage.syncs.acquire(blocking=False))
 
-    play(story, BrokerProperties(flush_interval_commit_log=1))
+    run_story(story, BrokerProperties(flush_interval_commit_log=1))
     assert [record.getMessage() for record in caplog.records] == 2 * [
         "cannot sync the commit log; a power cut may lose acknowledged messages: the disk is out of order"
     ]
@@ -242,7 +242,7 @@ def test_a_sync_that_is_not_due_yet_is_not_waited_for_at_the_end() -> None:
         harness.storage.is_synced = False
         await harness.send()
 
-    harness = play(story, BrokerProperties(flush_interval_commit_log=LONG_MS))
+    harness = run_story(story, BrokerProperties(flush_interval_commit_log=LONG_MS))
     assert not harness.storage.syncs.acquire(blocking=False)
 
 
@@ -258,7 +258,7 @@ def test_the_end_waits_for_the_job_leaves_a_mark_and_takes_a_last_snapshot() -> 
         await closing
         assert job.is_finished()
 
-    assert play(story).storage.events == ["append", "mark", "last job", "close"]
+    assert run_story(story).storage.events == ["append", "mark", "last job", "close"]
 
 
 # --- retention ---------------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_min_offsets_are_kept_before_anything_is_removed() -> None:
         assert removal.is_finished()
         assert harness.storage.limits == [(RetentionLimits(72 * 3_600_000), 7)]
 
-    play(story)
+    run_story(story)
 
 
 def test_queues_that_begin_anew_in_the_same_write_are_left_alone() -> None:
@@ -298,7 +298,7 @@ def test_queues_that_begin_anew_in_the_same_write_are_left_alone() -> None:
         assert harness.kept[-1] == QueuesTrimmed(())
         assert harness.state.bounds(QUEUE) == (0, 1)
 
-    play(story)
+    run_story(story)
 
 
 def test_when_nothing_is_old_nothing_is_written() -> None:
@@ -306,7 +306,7 @@ def test_when_nothing_is_old_nothing_is_written() -> None:
         await harness.group_commit.expire(7)
         assert harness.storage.events == []
 
-    play(story)
+    run_story(story)
 
 
 def test_old_messages_are_looked_for_every_ten_seconds() -> None:
@@ -323,7 +323,7 @@ def test_old_messages_are_looked_for_every_ten_seconds() -> None:
         await settle()
         assert [now_ms for _, now_ms in harness.storage.limits] == [11_000, 21_000, 31_000]
 
-    play(story)
+    run_story(story)
 
 
 def test_a_full_disk_does_not_end_the_looking(caplog: pytest.LogCaptureFixture) -> None:
@@ -338,4 +338,4 @@ def test_a_full_disk_does_not_end_the_looking(caplog: pytest.LogCaptureFixture) 
         await until(lambda: len(harness.storage.limits) == 2)
         await cleaning.stop()
 
-    play(story)
+    run_story(story)

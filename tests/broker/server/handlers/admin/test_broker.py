@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import rmqpull_broker
 from rmqpull_broker.core.properties import list_settable
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client
+from tests.harness.rpc_client import RpcClient
 
 
-def test_brokers_release_and_every_property_are_told(client: Client) -> None:
+def test_brokers_release_and_every_property_are_told(client: RpcClient) -> None:
     answer = client.call("GetProperties", rpc.GetPropertiesRequest())
     assert (answer.version, list(answer.broker_names)) == (rmqpull_broker.__version__, ["broker-a"])
     properties = {entry.name: (entry.value, entry.default_value) for entry in answer.properties}

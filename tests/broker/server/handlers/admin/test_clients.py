@@ -8,30 +8,30 @@ import pytest
 
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from tests.harness.rpc_client import Connect, RpcClient
+from tests.harness.telemetry import OpenTelemetryStream
 
 if TYPE_CHECKING:
     from rmqpull_broker.testing import RunningBroker
-    from tests.broker.conftest import Client, Connect
-    from tests.broker.server.conftest import Introduce
 
 FIRST, SECOND = (v1.Queue(topic="orders", broker_name="broker-a", queue_id=number) for number in range(2))
 
 
-def listed(client: Client, group: str = "") -> list[Any]:
+def listed(client: RpcClient, group: str = "") -> list[Any]:
     return list(client.call("ListClients", rpc.ListClientsRequest(group=group)).clients)
 
 
-def test_nobody_is_connected_at_first(client: Client) -> None:
+def test_nobody_is_connected_at_first(client: RpcClient) -> None:
     assert listed(client) == []
 
 
 def test_clients_are_listed_with_what_they_are_members_of(
-    broker: RunningBroker, connect: Connect, introduce: Introduce
+    broker: RunningBroker, connect: Connect, open_telemetry_stream: OpenTelemetryStream
 ) -> None:
     reader, writer = connect(broker.endpoints, "reader"), connect(broker.endpoints, "writer")
     reader.call("PutGroup", rpc.PutGroupRequest(name="readers"))
-    introduce(reader, "PUSH_CONSUMER", "orders", group="readers")
-    introduce(writer, "PRODUCER", "orders", "single")
+    open_telemetry_stream(reader, "PUSH_CONSUMER", "orders", group="readers")
+    open_telemetry_stream(writer, "PRODUCER", "orders", "single")
     first, second = listed(reader)
     assert (first.client_id, first.client_type, second.client_id) == ("reader", "PUSH_CONSUMER", "writer")
     assert first.last_heartbeat_timestamp_ms > 0
@@ -45,12 +45,12 @@ def test_clients_are_listed_with_what_they_are_members_of(
     assert [entry.client_count for entry in reader.call("ListGroups", rpc.ListGroupsRequest()).groups] == [1]
 
 
-def lock(client: Client, client_id: str, *queues: v1.Queue) -> list[int]:
+def lock(client: RpcClient, client_id: str, *queues: v1.Queue) -> list[int]:
     request = rpc.LockQueuesRequest(group="readers", client_id=client_id, queues=queues)
     return [queue.queue_id for queue in client.call("LockQueues", request).locked]
 
 
-def test_a_locked_queue_stays_with_its_client_until_it_is_unlocked(client: Client) -> None:
+def test_a_locked_queue_stays_with_its_client_until_it_is_unlocked(client: RpcClient) -> None:
     assert lock(client, "a", FIRST) == [0]
     assert lock(client, "b", FIRST, SECOND) == [1]
     assert lock(client, "a", FIRST, SECOND) == [0]
@@ -60,7 +60,7 @@ def test_a_locked_queue_stays_with_its_client_until_it_is_unlocked(client: Clien
     assert lock(client, "c", FIRST) == [0]
 
 
-def test_locks_are_listed_by_group_and_queue(client: Client) -> None:
+def test_locks_are_listed_by_group_and_queue(client: RpcClient) -> None:
     lock(client, "a", SECOND, FIRST)
     locks = client.call("ListLocks", rpc.ListLocksRequest()).locks
     assert [(entry.group, entry.queue.queue_id, entry.client_id) for entry in locks] == [
@@ -78,5 +78,5 @@ def test_locks_are_listed_by_group_and_queue(client: Client) -> None:
         rpc.LockQueuesRequest(group="readers", client_id="a", queues=[v1.Queue(topic="orders")]),
     ],
 )
-def test_a_lock_says_whose_it_is_and_on_what(client: Client, request_: rpc.LockQueuesRequest) -> None:
+def test_a_lock_says_whose_it_is_and_on_what(client: RpcClient, request_: rpc.LockQueuesRequest) -> None:
     assert client.code("LockQueues", request_) == "BAD_REQUEST"

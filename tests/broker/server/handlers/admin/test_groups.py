@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client
+from tests.harness.rpc_client import RpcClient
 
 SINGLE = v2.MessageQueue(topic=v2.Resource(name="single"))
 
 
-def put(client: Client, name: str, **fields: Any) -> Any:
+def put(client: RpcClient, name: str, **fields: Any) -> Any:
     return client.call("PutGroup", rpc.PutGroupRequest(name=name, **fields))
 
 
-def reset(client: Client, **fields: Any) -> Any:
+def reset(client: RpcClient, **fields: Any) -> Any:
     return client.call("ResetOffsets", rpc.ResetOffsetsRequest(**{"group": "readers", "topic": "single", **fields}))
 
 
 @pytest.fixture
-def readers(client: Client) -> Client:
+def readers(client: RpcClient) -> RpcClient:
     """Three messages, of which the group has consumed one."""
     client.send_bodies("single", b"a", b"b", b"c")
     put(client, "readers")
@@ -32,7 +30,7 @@ def readers(client: Client) -> Client:
     return client
 
 
-def test_a_new_group_gets_rocketmqs_defaults(client: Client) -> None:
+def test_a_new_group_gets_rocketmqs_defaults(client: RpcClient) -> None:
     answer = put(client, "readers", retry_max_times=3)
     assert answer.created
     assert answer.group == rpc.Group(
@@ -46,14 +44,14 @@ def test_a_new_group_gets_rocketmqs_defaults(client: Client) -> None:
     )
 
 
-def test_an_update_keeps_what_is_not_said(client: Client) -> None:
+def test_an_update_keeps_what_is_not_said(client: RpcClient) -> None:
     put(client, "readers", retry_max_times=3)
     answer = put(client, "readers", mode=rpc.UPDATE, consume_enable=False)
     assert not answer.created
     assert (answer.group.retry_max_times, answer.group.consume_enable) == (3, False)
 
 
-def test_creating_a_group_that_exists_is_refused_unless_it_is_the_same(client: Client) -> None:
+def test_creating_a_group_that_exists_is_refused_unless_it_is_the_same(client: RpcClient) -> None:
     put(client, "readers", mode=rpc.CREATE, retry_max_times=3)
     assert put(client, "readers", mode=rpc.CREATE, retry_max_times=3).status.code == v2.Code.OK
     refused = put(client, "readers", mode=rpc.CREATE)
@@ -71,35 +69,35 @@ def test_creating_a_group_that_exists_is_refused_unless_it_is_the_same(client: C
         ({"name": "g", "mode": rpc.UPDATE}, "CONSUMER_GROUP_NOT_FOUND"),
     ],
 )
-def test_a_bad_group_is_refused(client: Client, fields: dict[str, Any], code: str) -> None:
+def test_a_bad_group_is_refused(client: RpcClient, fields: dict[str, Any], code: str) -> None:
     assert v2.Code.Name(put(client, **fields).status.code) == code
 
 
-def test_a_name_that_no_client_may_use_is_taken_as_apaches_broker_takes_it(client: Client) -> None:
+def test_a_name_that_no_client_may_use_is_taken_as_apaches_broker_takes_it(client: RpcClient) -> None:
     assert put(client, "a.b").group.name == "a.b"
 
 
-def test_groups_are_listed_with_their_lag(readers: Client) -> None:
+def test_groups_are_listed_with_their_lag(readers: RpcClient) -> None:
     put(readers, "another")
     groups = readers.call("ListGroups", rpc.ListGroupsRequest()).groups
     assert [(entry.group.name, entry.lag) for entry in groups] == [("another", 0), ("readers", 2)]
 
 
-def test_a_group_is_described_with_its_progress(readers: Client) -> None:
+def test_a_group_is_described_with_its_progress(readers: RpcClient) -> None:
     answer = readers.call("DescribeGroup", rpc.DescribeGroupRequest(name="readers"))
     (progress,) = answer.progress
     assert (progress.consumer_offset, progress.min_offset, progress.max_offset, progress.lag) == (1, 0, 3, 2)
     assert readers.code("DescribeGroup", rpc.DescribeGroupRequest(name="none")) == "CONSUMER_GROUP_NOT_FOUND"
 
 
-def test_a_deleted_group_is_gone_with_its_progress(readers: Client) -> None:
+def test_a_deleted_group_is_gone_with_its_progress(readers: RpcClient) -> None:
     assert readers.code("DeleteGroup", rpc.DeleteGroupRequest(name="readers")) == "OK"
     assert readers.code("DeleteGroup", rpc.DeleteGroupRequest(name="readers")) == "CONSUMER_GROUP_NOT_FOUND"
     put(readers, "readers")
     assert not readers.call("DescribeGroup", rpc.DescribeGroupRequest(name="readers")).progress
 
 
-def test_lag_is_told_by_group_and_topic_and_refused_for_names_that_nothing_has(readers: Client) -> None:
+def test_lag_is_told_by_group_and_topic_and_refused_for_names_that_nothing_has(readers: RpcClient) -> None:
     (entry,) = readers.call("QueryLag", rpc.QueryLagRequest(groups=["readers"], topics=["single"])).progress
     assert (entry.group, entry.queue.topic, entry.lag) == ("readers", "single", 2)
     assert not readers.call("QueryLag", rpc.QueryLagRequest(topics=["orders"])).progress
@@ -119,13 +117,13 @@ def test_lag_is_told_by_group_and_topic_and_refused_for_names_that_nothing_has(r
         ({"offset": 4, "queue_id": 0}, 4),
     ],
 )
-def test_a_reset_moves_the_group(readers: Client, target: dict[str, Any], offset: int) -> None:
+def test_a_reset_moves_the_group(readers: RpcClient, target: dict[str, Any], offset: int) -> None:
     (entry,) = reset(readers, **target).queues
     assert (entry.previous_offset, entry.offset) == (1, offset)
     assert readers.get_offset("readers", SINGLE) == ("OK", offset)
 
 
-def test_a_dry_run_says_the_same_and_changes_nothing(readers: Client) -> None:
+def test_a_dry_run_says_the_same_and_changes_nothing(readers: RpcClient) -> None:
     (entry,) = reset(readers, place=rpc.EARLIEST, dry_run=True).queues
     assert (entry.previous_offset, entry.offset) == (1, 0)
     assert readers.get_offset("readers", SINGLE) == ("OK", 1)
@@ -147,7 +145,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(readers: Client) -> None:
     ],
 )
 def test_a_reset_that_cannot_be_is_refused_in_rocketmqs_words(
-    readers: Client, fields: dict[str, Any], code: str, sentence: str
+    readers: RpcClient, fields: dict[str, Any], code: str, sentence: str
 ) -> None:
     status = reset(readers, **fields).status
     assert v2.Code.Name(status.code) == code

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +13,7 @@ from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
 from rmqpull_broker.server.handlers.v2.offsets import update_offset
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
-
-if TYPE_CHECKING:
-    from tests.broker.server.conftest import Perform, Scene
+from tests.harness.handlers import PullHandlerHarness, run_on_handlers
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 LONG_MS = 60_000
@@ -28,72 +25,72 @@ async def refusal(pull: Awaitable[object]) -> tuple[str, str]:
     return refused.value.code, str(refused.value)
 
 
-def test_a_reset_is_told_once_and_updates_are_ignored_until_then(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        await scene.send("a", "b", "c")
-        await scene.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
+def test_a_reset_is_told_once_and_updates_are_ignored_until_then() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        await broker.send("a", "b", "c")
+        await broker.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
         update = rpc.UpdateOffsetRequest(
             group=v2.Resource(name="readers"), message_queue=v2.MessageQueue(topic=v2.Resource(name="orders")), offset=3
         )
-        answer = await update_offset(scene.edge.service, update, scene.edge.caller())
+        answer = await update_offset(broker.handlers.service, update, broker.handlers.caller())
         assert (answer.status.code, answer.status.message) == (v2.Code.OK, "Offset has been previously reset")
-        assert await scene.standard(2) == ("ILLEGAL_OFFSET", "OFFSET_RESET", 1, [])
-        assert await scene.standard(2) == ("OK", "FOUND", 3, [2])
-        answer = await update_offset(scene.edge.service, update, scene.edge.caller())
-        assert (answer.status.message, scene.offsets) == ("OK", {("readers", QUEUE): 3})
+        assert await broker.pull_messages(2) == ("ILLEGAL_OFFSET", "OFFSET_RESET", 1, [])
+        assert await broker.pull_messages(2) == ("OK", "FOUND", 3, [2])
+        answer = await update_offset(broker.handlers.service, update, broker.handlers.caller())
+        assert (answer.status.message, broker.offsets) == ("OK", {("readers", QUEUE): 3})
 
-    perform(story)
-
-
-def test_a_columnar_pull_is_told_by_queue_and_then_commits_its_own_offset(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        await scene.send("a", "b", "c")
-        await scene.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
-        assert await scene.columns(2, commit_offset=2) == [("OFFSET_RESET", 0, 1)]
-        assert scene.offsets == {("readers", QUEUE): 2}
-        assert await scene.columns(2) == [("FOUND", 1, 3)]
-
-    perform(story)
+    run_on_handlers(story)
 
 
-def test_a_pull_whose_filter_matches_nothing_uses_a_reset_up_and_a_bad_filter_does_not(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        await scene.send("a")
-        await scene.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
-        assert (await refusal(scene.standard(0, tags="||")))[0] == "ILLEGAL_FILTER_EXPRESSION"
-        assert (await scene.standard(0, tags="z"))[1] == "OFFSET_RESET"
-        assert (await scene.standard(0, tags="z"))[1] == "NO_MATCHED_MESSAGE"
+def test_a_columnar_pull_is_told_by_queue_and_then_commits_its_own_offset() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        await broker.send("a", "b", "c")
+        await broker.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
+        assert await broker.pull_columns(2, commit_offset=2) == [("OFFSET_RESET", 0, 1)]
+        assert broker.offsets == {("readers", QUEUE): 2}
+        assert await broker.pull_columns(2) == [("FOUND", 1, 3)]
 
-    perform(story)
+    run_on_handlers(story)
+
+
+def test_a_pull_whose_filter_matches_nothing_uses_a_reset_up_and_a_bad_filter_does_not() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        await broker.send("a")
+        await broker.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
+        assert (await refusal(broker.pull_messages(0, tags="||")))[0] == "ILLEGAL_FILTER_EXPRESSION"
+        assert (await broker.pull_messages(0, tags="z"))[1] == "OFFSET_RESET"
+        assert (await broker.pull_messages(0, tags="z"))[1] == "NO_MATCHED_MESSAGE"
+
+    run_on_handlers(story)
 
 
 @pytest.mark.proves("A parked pull whose group is reset")
-def test_a_held_pull_of_the_group_is_told_at_once(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        held = await scene.held(scene.standard(0, LONG_MS))
-        await scene.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
+def test_a_held_pull_of_the_group_is_told_at_once() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        held = await broker.park(broker.pull_messages(0, LONG_MS))
+        await broker.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
         assert await held == ("ILLEGAL_OFFSET", "OFFSET_RESET", 1, [])
 
-    perform(story)
+    run_on_handlers(story)
 
 
-def test_a_held_pull_of_another_group_is_not_told(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        held = await scene.held(scene.standard(0, LONG_MS, group="others"))
-        await scene.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
-        assert await scene.is_still_held(held)
-        await scene.send("a")
+def test_a_held_pull_of_another_group_is_not_told() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        held = await broker.park(broker.pull_messages(0, LONG_MS, group="others"))
+        await broker.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
+        assert await broker.is_parked(held)
+        await broker.send("a")
         assert await held == ("OK", "FOUND", 1, [0])
 
-    perform(story)
+    run_on_handlers(story)
 
 
-def test_a_reset_that_is_kept_together_with_a_pulls_commit_is_told_by_that_pull(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        pull = asyncio.ensure_future(scene.columns(0, LONG_MS, commit_offset=7))
+def test_a_reset_that_is_kept_together_with_a_pulls_commit_is_told_by_that_pull() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        pull = asyncio.ensure_future(broker.pull_columns(0, LONG_MS, commit_offset=7))
         await asyncio.sleep(0)
-        await scene.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
+        await broker.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
         assert await pull == [("OFFSET_RESET", 0, 1)]
-        assert scene.state.resets == {}
+        assert broker.state.resets == {}
 
-    perform(story)
+    run_on_handlers(story)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client
+from tests.harness.rpc_client import RpcClient
 
 
-def put(client: Client, name: str, **fields: Any) -> Any:
+def put(client: RpcClient, name: str, **fields: Any) -> Any:
     return client.call("PutTopic", rpc.PutTopicRequest(name=name, **fields))
 
 
@@ -33,20 +31,20 @@ def shape(topic: Any) -> tuple[Any, ...]:
 )
 @pytest.mark.parametrize("mode", [rpc.CREATE, rpc.CREATE_OR_UPDATE])
 def test_a_new_topic_gets_what_is_said_and_defaults(
-    client: Client, mode: rpc.PutMode, fields: dict[str, Any], expected: tuple[Any, ...]
+    client: RpcClient, mode: rpc.PutMode, fields: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
     answer = put(client, "new", mode=mode, **fields)
     assert (shape(answer.topic), answer.created) == (expected, True)
 
 
-def test_an_update_keeps_what_is_not_said_and_the_creation(client: Client) -> None:
+def test_an_update_keeps_what_is_not_said_and_the_creation(client: RpcClient) -> None:
     before = put(client, "new", read_queue_nums=2, message_type="FIFO").topic
     after = put(client, "new", mode=rpc.UPDATE, write_queue_nums=5, perm=4)
     assert (shape(after.topic), after.created) == ((2, 5, 4, "FIFO", False), False)
     assert after.topic.creation_id == before.creation_id
 
 
-def test_creating_a_topic_that_exists_is_refused_unless_it_has_the_same_shape(client: Client) -> None:
+def test_creating_a_topic_that_exists_is_refused_unless_it_has_the_same_shape(client: RpcClient) -> None:
     first = put(client, "new", mode=rpc.CREATE, read_queue_nums=2)
     again = put(client, "new", mode=rpc.CREATE, read_queue_nums=2)
     assert (again.topic, again.created) == (first.topic, False)
@@ -67,13 +65,13 @@ def test_creating_a_topic_that_exists_is_refused_unless_it_has_the_same_shape(cl
         ({"name": "n", "mode": rpc.UPDATE}, "TOPIC_NOT_FOUND", "topic[n] not exist"),
     ],
 )
-def test_a_bad_topic_is_refused(client: Client, fields: dict[str, Any], code: str, sentence: str) -> None:
+def test_a_bad_topic_is_refused(client: RpcClient, fields: dict[str, Any], code: str, sentence: str) -> None:
     status = put(client, **fields).status
     assert v2.Code.Name(status.code) == code
     assert sentence in status.message
 
 
-def test_topics_are_listed_by_name_with_their_messages(client: Client) -> None:
+def test_topics_are_listed_by_name_with_their_messages(client: RpcClient) -> None:
     client.send_bodies("single", b"a", b"b")
     topics = client.call("ListTopics", rpc.ListTopicsRequest()).topics
     assert [(entry.topic.name, entry.message_count) for entry in topics] == [("orders", 0), ("single", 2)]
@@ -86,7 +84,7 @@ def test_topics_are_listed_by_name_with_their_messages(client: Client) -> None:
     }.items()
 
 
-def test_a_topic_is_described_with_bounds_times_and_groups(client: Client) -> None:
+def test_a_topic_is_described_with_bounds_times_and_groups(client: RpcClient) -> None:
     client.send_bodies("single", b"a", b"b")
     client.call("PutGroup", rpc.PutGroupRequest(name="readers"))
     client.update_offset("readers", v2.MessageQueue(topic=v2.Resource(name="single")), 1)
@@ -97,13 +95,13 @@ def test_a_topic_is_described_with_bounds_times_and_groups(client: Client) -> No
     assert list(answer.groups) == ["readers"]
 
 
-def test_an_empty_queue_has_no_times(client: Client) -> None:
+def test_an_empty_queue_has_no_times(client: RpcClient) -> None:
     (queue,) = client.call("DescribeTopic", rpc.DescribeTopicRequest(name="single")).queues
     assert not queue.HasField("oldest_store_timestamp_ms")
     assert not queue.HasField("newest_store_timestamp_ms")
 
 
-def test_queues_that_only_one_side_sees_are_described_too(client: Client) -> None:
+def test_queues_that_only_one_side_sees_are_described_too(client: RpcClient) -> None:
     put(client, "uneven", read_queue_nums=1, write_queue_nums=2, perm=6)
     queues = client.call("DescribeTopic", rpc.DescribeTopicRequest(name="uneven")).queues
     assert [(queue.is_readable, queue.is_writable) for queue in queues] == [(True, True), (False, True)]
@@ -112,7 +110,7 @@ def test_queues_that_only_one_side_sees_are_described_too(client: Client) -> Non
     assert [(queue.is_readable, queue.is_writable) for queue in queues] == [(True, False), (False, False)]
 
 
-def test_a_deleted_topic_is_gone_with_its_messages(client: Client) -> None:
+def test_a_deleted_topic_is_gone_with_its_messages(client: RpcClient) -> None:
     client.send_bodies("single", b"a")
     assert client.code("DeleteTopic", rpc.DeleteTopicRequest(name="single")) == "OK"
     assert client.code("DescribeTopic", rpc.DescribeTopicRequest(name="single")) == "TOPIC_NOT_FOUND"
@@ -122,5 +120,5 @@ def test_a_deleted_topic_is_gone_with_its_messages(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("name", "code"), [("unknown", "TOPIC_NOT_FOUND"), ("TBW102", "ILLEGAL_TOPIC")])
-def test_what_cannot_be_deleted_is_refused(client: Client, name: str, code: str) -> None:
+def test_what_cannot_be_deleted_is_refused(client: RpcClient, name: str, code: str) -> None:
     assert client.code("DeleteTopic", rpc.DeleteTopicRequest(name=name)) == code

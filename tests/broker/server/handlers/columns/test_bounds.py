@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect
+from tests.harness.rpc_client import Connect, RpcClient
 
 
 def asking(*topics: str) -> v1.QueryBoundsRequest:
     return v1.QueryBoundsRequest(topics=[v1.TopicBoundsRequest(topic=topic) for topic in topics])
 
 
-def test_every_queue_is_listed_with_its_bounds(client: Client) -> None:
+def test_every_queue_is_listed_with_its_bounds(client: RpcClient) -> None:
     client.send_bodies("orders", b"a", b"b", b"c")
     bounds = client.bounds("orders")
     assert bounds.status.code == v2.Code.OK
@@ -26,7 +22,7 @@ def test_every_queue_is_listed_with_its_bounds(client: Client) -> None:
     ]
 
 
-def test_topics_are_answered_in_their_order_and_an_unknown_one_for_itself_alone(client: Client) -> None:
+def test_topics_are_answered_in_their_order_and_an_unknown_one_for_itself_alone(client: RpcClient) -> None:
     answer = client.call("QueryBounds", asking("single", "unknown", "orders"))
     assert answer.status.code == v2.Code.OK
     assert [(topic.topic, v2.Code.Name(topic.status.code), len(topic.queues)) for topic in answer.topics] == [
@@ -37,11 +33,11 @@ def test_topics_are_answered_in_their_order_and_an_unknown_one_for_itself_alone(
     assert not answer.topics[1].creation_id
 
 
-def test_no_topic_gives_no_bounds(client: Client) -> None:
+def test_no_topic_gives_no_bounds(client: RpcClient) -> None:
     assert client.call("QueryBounds", asking()).status.code == v2.Code.OK
 
 
-def test_the_creation_id_is_the_topics_own_and_new_with_every_creation(client: Client, connect: Connect) -> None:
+def test_the_creation_id_is_the_topics_own_and_new_with_every_creation(client: RpcClient, connect: Connect) -> None:
     ids = [client.bounds(topic).creation_id for topic in ("orders", "orders", "single")]
     assert ids[0] == ids[1] != ids[2]
     with running_broker(topics={"orders": 2}) as another:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqpull_broker.server.handlers.columns import bounds
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client
-    from tests.broker.server.conftest import Perform, Scene
+from tests.harness.handlers import PullHandlerHarness, run_on_handlers
+from tests.harness.rpc_client import RpcClient
 
 Cut = tuple[list[tuple[int, int]], bool]
 
@@ -26,14 +23,14 @@ def asked(
     )
 
 
-def cut(client: Client, *ranges: v1.RangeToCut) -> list[Cut]:
+def cut(client: RpcClient, *ranges: v1.RangeToCut) -> list[Cut]:
     """Of each range its parts, and whether there are more."""
     answer = client.call("CutRanges", v1.CutRangesRequest(ranges=ranges))
     return [([(part.until_offset, part.byte_count) for part in one.parts], one.has_more) for one in answer.ranges]
 
 
 @pytest.fixture
-def filled(client: Client) -> Client:
+def filled(client: RpcClient) -> RpcClient:
     """Ten messages of ten bytes each in the first queue."""
     client.send_bodies("orders", *[b"0123456789"] * 10)
     return client
@@ -58,12 +55,12 @@ def filled(client: Client) -> Client:
     ],
 )
 def test_a_range_is_cut_where_the_bytes_are_reached(
-    filled: Client, range_: v1.RangeToCut, parts: list[tuple[int, int]]
+    filled: RpcClient, range_: v1.RangeToCut, parts: list[tuple[int, int]]
 ) -> None:
     assert cut(filled, range_) == [(parts, False)]
 
 
-def test_ranges_are_answered_in_their_order_also_of_the_same_queue(filled: Client) -> None:
+def test_ranges_are_answered_in_their_order_also_of_the_same_queue(filled: RpcClient) -> None:
     assert cut(filled, asked(0, 10, 0, 1), asked(0, 5, 10, topic="unknown"), asked(0, 10, 1000)) == [
         ([(1, 10)], False),
         ([], False),
@@ -71,12 +68,14 @@ def test_ranges_are_answered_in_their_order_also_of_the_same_queue(filled: Clien
     ]
 
 
-def test_no_range_gives_no_parts(client: Client) -> None:
+def test_no_range_gives_no_parts(client: RpcClient) -> None:
     assert cut(client) == []
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 10, 11])
-def test_an_answer_that_is_full_says_what_has_more(filled: Client, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_an_answer_that_is_full_says_what_has_more(
+    filled: RpcClient, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
     monkeypatch.setattr(bounds, "PARTS_MAX", most)
     monkeypatch.setattr(bounds, "_PARTS_AT_ONCE", 2)
     ten = [(offset, 10) for offset in range(1, 11)]
@@ -88,16 +87,18 @@ def test_an_answer_that_is_full_says_what_has_more(filled: Client, monkeypatch: 
     assert other == (ten[: min(most - 1, 2)], most < 3)
 
 
-def test_a_queue_without_a_name_is_refused(client: Client) -> None:
+def test_a_queue_without_a_name_is_refused(client: RpcClient) -> None:
     assert client.code("CutRanges", v1.CutRangesRequest(ranges=[asked(0, 1, 1, topic="")])) == "BAD_REQUEST"
 
 
 @pytest.mark.parametrize("ranges", [[asked(0, 64, 1)], [asked(0, 2, 100)] * 4])
-def test_others_are_served_between_some_parts_and_between_ranges(perform: Perform, ranges: list[v1.RangeToCut]) -> None:
-    async def story(scene: Scene) -> None:
+def test_others_are_served_between_some_parts_and_between_ranges(ranges: list[v1.RangeToCut]) -> None:
+    async def story(broker: PullHandlerHarness) -> None:
         for _ in range(64):
-            await scene.send("a")
-        answer = bounds.cut_ranges(scene.edge.service, v1.CutRangesRequest(ranges=ranges), scene.edge.caller())
+            await broker.send("a")
+        answer = bounds.cut_ranges(
+            broker.handlers.service, v1.CutRangesRequest(ranges=ranges), broker.handlers.caller()
+        )
         cutting, turns = asyncio.ensure_future(answer), 0
         while not cutting.done() and turns < 100_000:
             await asyncio.sleep(0)
@@ -105,4 +106,4 @@ def test_others_are_served_between_some_parts_and_between_ranges(perform: Perfor
         await cutting
         assert turns > 4
 
-    perform(story)
+    run_on_handlers(story)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client
+from tests.harness.rpc_client import RpcClient
 
 QUEUES = [v2.MessageQueue(topic=v2.Resource(name="orders"), id=queue_id) for queue_id in (0, 1)]
 
@@ -24,23 +20,23 @@ def commit(*offsets: v1.QueueOffset, group: str = "g") -> v1.CommitOffsetsReques
     return v1.CommitOffsetsRequest(group=group, offsets=offsets)
 
 
-def test_offsets_of_many_queues_are_read_by_the_standard_protocol(client: Client) -> None:
+def test_offsets_of_many_queues_are_read_by_the_standard_protocol(client: RpcClient) -> None:
     assert client.code("CommitOffsets", commit(offset_of(0, 5), offset_of(1, 7))) == "OK"
     assert [client.get_offset("g", queue) for queue in QUEUES] == [("OK", 5), ("OK", 7)]
 
 
-def test_a_commit_creates_its_group_even_when_it_is_empty(client: Client) -> None:
+def test_a_commit_creates_its_group_even_when_it_is_empty(client: RpcClient) -> None:
     assert client.code("CommitOffsets", commit(group="new")) == "OK"
     assert client.update_offset("new", QUEUES[0], 1) == "OK"
 
 
-def test_a_later_commit_overwrites_also_with_less(client: Client) -> None:
+def test_a_later_commit_overwrites_also_with_less(client: RpcClient) -> None:
     for offset in (5, 3):
         client.call("CommitOffsets", commit(offset_of(0, offset)))
     assert client.get_offset("g", QUEUES[0]) == ("OK", 3)
 
 
-def test_the_answer_says_where_the_group_stood_before(client: Client) -> None:
+def test_the_answer_says_where_the_group_stood_before(client: RpcClient) -> None:
     """So that a query learns of another one that commits to its group."""
     answers = [
         client.call("CommitOffsets", commit(offset_of(0, 5))),
@@ -63,12 +59,12 @@ def test_the_answer_says_where_the_group_stood_before(client: Client) -> None:
         (offset_of(0, -1), "ILLEGAL_OFFSET"),
     ],
 )
-def test_one_bad_offset_keeps_all_of_them_and_the_group_out(client: Client, bad: v1.QueueOffset, code: str) -> None:
+def test_one_bad_offset_keeps_all_of_them_and_the_group_out(client: RpcClient, bad: v1.QueueOffset, code: str) -> None:
     assert client.code("CommitOffsets", commit(offset_of(1, 7), bad)) == code
     assert client.get_offset("g", QUEUES[1])[0] == "OFFSET_NOT_FOUND"
     assert client.update_offset("g", QUEUES[1], 1) == "CONSUMER_GROUP_NOT_FOUND"
 
 
 @pytest.mark.parametrize("group", ["", " ", "a.b", "g" * 121])
-def test_a_bad_group_is_refused(client: Client, group: str) -> None:
+def test_a_bad_group_is_refused(client: RpcClient, group: str) -> None:
     assert client.code("CommitOffsets", commit(offset_of(0, 1), group=group)) == "ILLEGAL_CONSUMER_GROUP"

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client
+from tests.harness.rpc_client import RpcClient
 
 
 def report(*ranges: tuple[int, int, int], query_id: str = "q", batch_id: int = 0) -> v1.ReportRowsLostRequest:
@@ -25,32 +21,32 @@ def report(*ranges: tuple[int, int, int], query_id: str = "q", batch_id: int = 0
     return v1.ReportRowsLostRequest(query_id=query_id, batch_id=batch_id, ranges=lost)
 
 
-def lost_rows(client: Client, query_id: str = "q") -> list[int]:
+def lost_rows(client: RpcClient, query_id: str = "q") -> list[int]:
     return [queue.rows_lost for queue in client.bounds("orders", query_id).queues]
 
 
-def test_reports_of_a_query_add_up_by_queue(client: Client) -> None:
+def test_reports_of_a_query_add_up_by_queue(client: RpcClient) -> None:
     for sent in (report((0, 0, 5), (1, 2, 3)), report((0, 7, 9), batch_id=1)):
         assert client.code("ReportRowsLost", sent) == "OK"
     assert lost_rows(client) == [7, 1]
 
 
-def test_a_repeated_report_counts_once(client: Client) -> None:
+def test_a_repeated_report_counts_once(client: RpcClient) -> None:
     for _ in range(3):
         assert client.code("ReportRowsLost", report((0, 0, 5))) == "OK"
     assert lost_rows(client) == [5, 0]
 
 
-def test_queries_are_told_apart_and_nobody_in_particular_lost_nothing(client: Client) -> None:
+def test_queries_are_told_apart_and_nobody_in_particular_lost_nothing(client: RpcClient) -> None:
     client.call("ReportRowsLost", report((0, 0, 5), query_id="another"))
     assert (lost_rows(client), lost_rows(client, "another"), lost_rows(client, "")) == ([0, 0], [5, 0], [0, 0])
 
 
-def test_an_empty_report_is_no_error(client: Client) -> None:
+def test_an_empty_report_is_no_error(client: RpcClient) -> None:
     assert client.code("ReportRowsLost", report()) == "OK"
 
 
-def test_more_rows_than_a_number_holds_are_still_answered(client: Client) -> None:
+def test_more_rows_than_a_number_holds_are_still_answered(client: RpcClient) -> None:
     most = (1 << 63) - 1
     for batch_id in (0, 1):
         client.call("ReportRowsLost", report((0, 0, most), batch_id=batch_id))
@@ -67,12 +63,12 @@ def test_more_rows_than_a_number_holds_are_still_answered(client: Client) -> Non
         (report((1, 0, 1), (0, -1, 4)), "ILLEGAL_OFFSET"),
     ],
 )
-def test_a_bad_report_counts_nothing(client: Client, bad: v1.ReportRowsLostRequest, code: str) -> None:
+def test_a_bad_report_counts_nothing(client: RpcClient, bad: v1.ReportRowsLostRequest, code: str) -> None:
     assert client.code("ReportRowsLost", bad) == code
     assert lost_rows(client) == [0, 0]
 
 
-def test_an_unknown_topic_is_named(client: Client) -> None:
+def test_an_unknown_topic_is_named(client: RpcClient) -> None:
     bad = report((0, 0, 1))
     bad.ranges[0].queue.topic = "unknown"
     assert client.code("ReportRowsLost", bad) == "TOPIC_NOT_FOUND"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,9 +11,7 @@ from rmqpull_broker.core.model import BodyEncoding
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client
+from tests.harness.rpc_client import RpcClient
 
 ORDERS = [v2.MessageQueue(topic=v2.Resource(name="orders"), id=queue_id) for queue_id in (0, 1)]
 SINGLE = v2.MessageQueue(topic=v2.Resource(name="single"), id=0)
@@ -40,20 +38,20 @@ def ranges_of(answer: Any) -> list[tuple[str, str, int, int, int]]:
     ]
 
 
-def test_rows_go_to_the_queues_in_turn_and_the_answer_says_where(client: Client) -> None:
+def test_rows_go_to_the_queues_in_turn_and_the_answer_says_where(client: RpcClient) -> None:
     answer = client.call("PublishColumns", publish("orders", batch_of(body=[b"0", b"1", b"2", b"3", b"4"])))
     assert ranges_of(answer) == [("orders", "broker-a", 0, 0, 3), ("orders", "broker-a", 1, 0, 2)]
     assert client.pull(ORDERS[0], 0).bodies == [b"0", b"2", b"4"]
     assert client.pull(ORDERS[1], 0).bodies == [b"1", b"3"]
 
 
-def test_batches_and_single_sends_take_turns_together(client: Client) -> None:
+def test_batches_and_single_sends_take_turns_together(client: RpcClient) -> None:
     client.call("PublishColumns", publish("orders", batch_of(body=[b"batch"])))
     client.send_bodies("orders", b"single")
     assert client.pull(ORDERS[1], 0).bodies == [b"single"]
 
 
-def test_body_alone_is_enough_and_everything_else_gets_its_default(client: Client) -> None:
+def test_body_alone_is_enough_and_everything_else_gets_its_default(client: RpcClient) -> None:
     client.call("PublishColumns", publish("single", batch_of(body=[b"a", b"b"])))
     first, second = (message.system_properties for message in client.pull(SINGLE, 0).messages)
     assert first.message_id
@@ -63,7 +61,7 @@ def test_body_alone_is_enough_and_everything_else_gets_its_default(client: Clien
     assert not first.HasField("tag")
 
 
-def test_given_columns_come_back_over_the_standard_protocol(client: Client) -> None:
+def test_given_columns_come_back_over_the_standard_protocol(client: RpcClient) -> None:
     batch = batch_of(
         body=[b"a"], tags=["t"], keys=[["k1", "k2"]], properties=[[("p", "1")]], msgId=["id"], bodyEncoding=[2]
     )
@@ -74,7 +72,7 @@ def test_given_columns_come_back_over_the_standard_protocol(client: Client) -> N
     assert (dict(message.user_properties), system.body_encoding) == ({"p": "1"}, v2.Encoding.GZIP)
 
 
-def test_several_batches_of_one_stream_are_one_batch(client: Client) -> None:
+def test_several_batches_of_one_stream_are_one_batch(client: RpcClient) -> None:
     answer = client.call("PublishColumns", publish("single", batch_of(body=[b"a"]), batch_of(body=[b"b", b"c"])))
     assert ranges_of(answer) == [("single", "broker-a", 0, 0, 3)]
 
@@ -101,7 +99,7 @@ CUT = stream_of(batch_of(body=[b"a" * 1000]))[:500]
         (publish("single", batch_of(body=[b"a"], messageGroup=["g"])), "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"),
     ],
 )
-def test_a_bad_batch_is_refused_whole(client: Client, request_: v1.PublishColumnsRequest, code: str) -> None:
+def test_a_bad_batch_is_refused_whole(client: RpcClient, request_: v1.PublishColumnsRequest, code: str) -> None:
     answer = client.call("PublishColumns", request_)
     assert v2.Code.Name(answer.status.code) == code
     assert answer.status.message
@@ -109,14 +107,14 @@ def test_a_bad_batch_is_refused_whole(client: Client, request_: v1.PublishColumn
     assert client.bounds("single").queues[0].max_offset == 0
 
 
-def test_an_unknown_body_encoding_is_refused(client: Client) -> None:
+def test_an_unknown_body_encoding_is_refused(client: RpcClient) -> None:
     assert client.code("PublishColumns", publish("single", batch_of(body=[b"a"], bodyEncoding=[7]))) == (
         "MESSAGE_CORRUPTED"
     )
     assert client.pull(SINGLE, 0).code == "MESSAGE_NOT_FOUND"
 
 
-def test_a_batch_creates_its_topic_after_the_default_topic_it_names(client: Client) -> None:
+def test_a_batch_creates_its_topic_after_the_default_topic_it_names(client: RpcClient) -> None:
     request = publish("fresh", batch_of(body=[b"a", b"b", b"c", b"d", b"e"]))
     assert client.code("PublishColumns", request) == "TOPIC_NOT_FOUND"
     request.default_topic = "TBW102"
@@ -126,7 +124,9 @@ def test_a_batch_creates_its_topic_after_the_default_topic_it_names(client: Clie
     assert [row_count for *_, row_count in ranges_of(client.call("PublishColumns", request))] == [5]
 
 
-def test_the_ways_of_packing_are_told_apart_in_columns_and_are_one_over_the_standard_protocol(client: Client) -> None:
+def test_the_ways_of_packing_are_told_apart_in_columns_and_are_one_over_the_standard_protocol(
+    client: RpcClient,
+) -> None:
     assert {encoding.name: int(encoding) for encoding in BodyEncoding} == columns.BODY_ENCODINGS
     numbers = sorted(columns.BODY_ENCODINGS.values())
     bodies = [str(number).encode() for number in numbers]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client
+from tests.harness.rpc_client import RpcClient
 
 SINGLE = v1.Queue(topic="single", broker_name="broker-a", queue_id=0)
 DEAD = v2.MessageQueue(topic=v2.Resource(name="%DLQ%readers"), id=0)
@@ -21,14 +19,14 @@ def back(group: str = "readers", queue: v1.Queue = SINGLE, **fields: Any) -> v1.
 
 
 @pytest.fixture
-def consumer(client: Client) -> Client:
+def consumer(client: RpcClient) -> RpcClient:
     """A client that has sent one message."""
     client.send_bodies("single", b"bad", tag="red")
     return client
 
 
 @pytest.mark.proves("A returned message (CONSUMER_SEND_MSG_BACK)")
-def test_a_message_that_is_given_up_can_be_pulled_among_the_dead_letters(consumer: Client) -> None:
+def test_a_message_that_is_given_up_can_be_pulled_among_the_dead_letters(consumer: RpcClient) -> None:
     assert consumer.code("SendMessageBack", back(delay_level=-1)) == "OK"
     (message,) = consumer.pull(DEAD, 0).messages
     assert (message.body, message.system_properties.tag) == (b"bad", "red")
@@ -37,7 +35,9 @@ def test_a_message_that_is_given_up_can_be_pulled_among_the_dead_letters(consume
 
 
 @pytest.mark.parametrize(("fields", "dead_letters"), [({}, 0), ({"max_reconsume_times": 0}, 1)])
-def test_the_consumers_limit_wins_over_the_groups(consumer: Client, fields: dict[str, Any], dead_letters: int) -> None:
+def test_the_consumers_limit_wins_over_the_groups(
+    consumer: RpcClient, fields: dict[str, Any], dead_letters: int
+) -> None:
     assert consumer.code("SendMessageBack", back(**fields)) == "OK"
     # The group's retry topic is there from the first return on, and empty until the delay is over.
     assert consumer.bounds("%RETRY%readers").queues[0].max_offset == 0
@@ -52,7 +52,9 @@ def test_the_consumers_limit_wins_over_the_groups(consumer: Client, fields: dict
         (back(queue_offset=1), "INTERNAL_SERVER_ERROR", "look message by offset failed, 1"),
     ],
 )
-def test_a_bad_return_is_refused(consumer: Client, request_: v1.SendMessageBackRequest, code: str, text: str) -> None:
+def test_a_bad_return_is_refused(
+    consumer: RpcClient, request_: v1.SendMessageBackRequest, code: str, text: str
+) -> None:
     status = consumer.call("SendMessageBack", request_).status
     assert v2.Code.Name(status.code) == code
     assert text in status.message

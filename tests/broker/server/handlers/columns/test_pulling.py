@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,10 +11,8 @@ from rmqpull_broker.testing import running_broker
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect
-    from tests.broker.server.conftest import Parkings
+from tests.harness.parking_watch import ParkingWatch
+from tests.harness.rpc_client import Connect, RpcClient
 
 LONG_MS = 250_000
 O0, O1, SINGLE = ("orders", 0), ("orders", 1), ("single", 0)
@@ -45,25 +43,25 @@ def bodies_of(answer: Any) -> list[bytes]:
 
 
 @pytest.fixture
-def filled(client: Client) -> Client:
+def filled(client: RpcClient) -> RpcClient:
     """orders/0 holds a, c; orders/1 holds b; single/0 holds nothing."""
     for body in (b"a", b"b", b"c"):
         client.send_bodies("orders", body, tag=body.decode())
     return client
 
 
-def test_queues_are_answered_in_the_order_of_the_request_with_their_rows_in_it(filled: Client) -> None:
+def test_queues_are_answered_in_the_order_of_the_request_with_their_rows_in_it(filled: RpcClient) -> None:
     answer = filled.call("PullColumns", pull_of((O1, 0), (SINGLE, 0), (O0, 0)))
     assert statuses(answer) == [("FOUND", 1, 1), ("NO_MESSAGE_IN_QUEUE", 0, 0), ("FOUND", 2, 2)]
     assert bodies_of(answer) == [b"b", b"a", b"c"]
     assert [(queue.min_offset, queue.max_offset) for queue in answer.queues] == [(0, 1), (0, 0), (0, 2)]
 
 
-def test_all_columns_come_in_the_schema_of_the_wire(filled: Client) -> None:
+def test_all_columns_come_in_the_schema_of_the_wire(filled: RpcClient) -> None:
     assert table_of(filled.call("PullColumns", pull_of((O0, 0)))).schema == columns.PULL_SCHEMA
 
 
-def test_a_trace_context_stands_among_the_system_properties_which_come_when_they_are_named(client: Client) -> None:
+def test_a_trace_context_stands_among_the_system_properties_which_come_when_they_are_named(client: RpcClient) -> None:
     client.send_bodies("single", b"plain")
     client.send_bodies("single", b"traced", trace_context="00-4bf9-01")
     table = table_of(client.call("PullColumns", pull_of((SINGLE, 0), columns=["body", "systemProperties"])))
@@ -73,7 +71,7 @@ def test_a_trace_context_stands_among_the_system_properties_which_come_when_they
     }
 
 
-def test_wanted_columns_come_alone(filled: Client) -> None:
+def test_wanted_columns_come_alone(filled: RpcClient) -> None:
     table = table_of(filled.call("PullColumns", pull_of((O0, 0), columns=["body", "queueOffset"])))
     assert table.to_pydict() == {"queueOffset": [0, 1], "body": [b"a", b"c"]}
 
@@ -87,38 +85,38 @@ def test_wanted_columns_come_alone(filled: Client) -> None:
     ],
 )
 def test_an_offset_without_a_message_is_answered_by_where_it_lies(
-    filled: Client, offset: int, status: tuple[str, int, int]
+    filled: RpcClient, offset: int, status: tuple[str, int, int]
 ) -> None:
     answer = filled.call("PullColumns", pull_of((O0, offset)))
     assert (statuses(answer), answer.arrow_ipc) == ([status], b"")
 
 
-def test_a_queue_that_is_not_there_spoils_nothing_for_the_others(filled: Client) -> None:
+def test_a_queue_that_is_not_there_spoils_nothing_for_the_others(filled: RpcClient) -> None:
     answer = filled.call("PullColumns", pull_of((("orders", 9), 4), (("unknown", 0), 0), (O0, 0)))
     missing = "NO_MATCHED_LOGIC_QUEUE"
     assert statuses(answer) == [(missing, 0, 4), (missing, 0, 0), ("FOUND", 2, 2)]
 
 
-def test_a_filter_passes_over_foreign_rows(filled: Client) -> None:
+def test_a_filter_passes_over_foreign_rows(filled: RpcClient) -> None:
     answer = filled.call("PullColumns", pull_of((O0, 0), (O1, 0), tags="c"))
     assert statuses(answer) == [("FOUND", 1, 2), ("NO_MATCHED_MESSAGE", 0, 1)]
     assert bodies_of(answer) == [b"c"]
 
 
-def test_a_sql_filter_looks_at_properties(filled: Client) -> None:
+def test_a_sql_filter_looks_at_properties(filled: RpcClient) -> None:
     sql = v2.FilterExpression(type=v2.FilterType.SQL, expression="TAGS = 'c' OR colour = 'red'")
     assert bodies_of(filled.call("PullColumns", pull_of((O0, 0), (O1, 0), filter_expression=sql))) == [b"c"]
 
 
 @pytest.mark.parametrize("limits", [{"max_rows": 1}, {"max_bytes": 1}])
 def test_limits_hold_for_the_whole_answer_and_the_first_message_always_fits(
-    filled: Client, limits: dict[str, Any]
+    filled: RpcClient, limits: dict[str, Any]
 ) -> None:
     answer = filled.call("PullColumns", pull_of((O0, 0), (O1, 0), **limits))
     assert statuses(answer) == [("FOUND", 1, 1), ("NOT_REACHED", 0, 0)]
 
 
-def test_nothing_is_read_at_or_beyond_the_until_offset(filled: Client) -> None:
+def test_nothing_is_read_at_or_beyond_the_until_offset(filled: RpcClient) -> None:
     request = pull_of((O0, 0))
     request.queues[0].until_offset = 1
     answer = filled.call("PullColumns", request)
@@ -140,11 +138,11 @@ def test_nothing_is_read_at_or_beyond_the_until_offset(filled: Client) -> None:
         ),
     ],
 )
-def test_a_bad_pull_is_refused(client: Client, request_: v1.PullColumnsRequest, code: str) -> None:
+def test_a_bad_pull_is_refused(client: RpcClient, request_: v1.PullColumnsRequest, code: str) -> None:
     assert client.code("PullColumns", request_) == code
 
 
-def test_a_pull_creates_its_group(client: Client) -> None:
+def test_a_pull_creates_its_group(client: RpcClient) -> None:
     single = v2.MessageQueue(topic=v2.Resource(name="single"))
     client.call("PullColumns", pull_of((SINGLE, 0), group="new"))
     assert client.update_offset("new", single, 1) == "OK"
@@ -153,57 +151,59 @@ def test_a_pull_creates_its_group(client: Client) -> None:
 # --- long polling -----------------------------------------------------------------------------------------------------
 
 
-def test_an_arrival_on_any_queue_ends_the_wait_and_a_foreign_tag_does_not(client: Client, parkings: Parkings) -> None:
+def test_an_arrival_on_any_queue_ends_the_wait_and_a_foreign_tag_does_not(
+    client: RpcClient, parking_watch: ParkingWatch
+) -> None:
     pull = client.start(
         "PullColumns", pull_of((SINGLE, 0), (O0, 0), (O1, 0), tags="wanted", long_polling_timeout_ms=LONG_MS)
     )
-    parkings.await_parked()
+    parking_watch.await_parked()
     client.send_bodies("orders", b"noise", tag="foreign")
     # A pull that an arrival wakes leaves before its send is answered.
-    assert parkings.left.empty()
+    assert parking_watch.left.empty()
     client.send_bodies("orders", b"news", tag="wanted")
     answer = pull.answer()
     assert statuses(answer) == [("NO_MESSAGE_IN_QUEUE", 0, 0), ("NO_MATCHED_MESSAGE", 0, 1), ("FOUND", 1, 1)]
     assert bodies_of(answer) == [b"news"]
 
 
-def test_a_published_batch_wakes_too(client: Client, parkings: Parkings) -> None:
+def test_a_published_batch_wakes_too(client: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = client.start("PullColumns", pull_of((O1, 0), long_polling_timeout_ms=LONG_MS))
-    parkings.await_parked()
+    parking_watch.await_parked()
     batch = pa.RecordBatch.from_pydict({"body": [b"0", b"1"]})
     arrow_ipc = columns.write_stream(batch.schema, [batch])
     client.call("PublishColumns", v1.PublishColumnsRequest(topic="orders", arrow_ipc=arrow_ipc))
     assert bodies_of(pull.answer()) == [b"1"]
 
 
-def test_one_queue_with_an_answer_keeps_the_others_from_waiting(filled: Client, parkings: Parkings) -> None:
+def test_one_queue_with_an_answer_keeps_the_others_from_waiting(filled: RpcClient, parking_watch: ParkingWatch) -> None:
     for offset in (0, -1, 9):
         filled.call("PullColumns", pull_of((SINGLE, 0), (O0, offset), long_polling_timeout_ms=LONG_MS))
-    assert parkings.entered.empty()
+    assert parking_watch.entered.empty()
 
 
-def test_a_pull_that_waited_in_vain_is_answered_as_it_is(filled: Client, parkings: Parkings) -> None:
+def test_a_pull_that_waited_in_vain_is_answered_as_it_is(filled: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = filled.start("PullColumns", pull_of((SINGLE, 0), (O0, 2), long_polling_timeout_ms=20))
-    parkings.await_parked()
+    parking_watch.await_parked()
     assert statuses(pull.answer()) == [("NO_MESSAGE_IN_QUEUE", 0, 0), ("OFFSET_OVERFLOW_ONE", 0, 2)]
 
 
-def test_a_queue_may_be_named_twice(client: Client, parkings: Parkings) -> None:
+def test_a_queue_may_be_named_twice(client: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = client.start("PullColumns", pull_of((SINGLE, 0), (SINGLE, 0), long_polling_timeout_ms=LONG_MS))
-    parkings.await_parked()
+    parking_watch.await_parked()
     client.send_bodies("single", b"news")
     assert bodies_of(pull.answer()) == [b"news", b"news"]
 
 
-def test_a_pull_whose_caller_went_away_is_forgotten(client: Client, parkings: Parkings) -> None:
+def test_a_pull_whose_caller_went_away_is_forgotten(client: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = client.start("PullColumns", pull_of((SINGLE, 0), (O0, 0), long_polling_timeout_ms=LONG_MS))
-    parked = parkings.await_parked()
+    parked = parking_watch.await_parked()
     pull.cancel()
-    assert parkings.await_left() is parked
+    assert parking_watch.await_left() is parked
 
 
-def test_waiting_pulls_are_answered_when_the_broker_stops(connect: Connect, parkings: Parkings) -> None:
+def test_waiting_pulls_are_answered_when_the_broker_stops(connect: Connect, parking_watch: ParkingWatch) -> None:
     with running_broker(topics={"single": 1}) as broker:
         pull = connect(broker.endpoints).start("PullColumns", pull_of((SINGLE, 0), long_polling_timeout_ms=LONG_MS))
-        parkings.await_parked()
+        parking_watch.await_parked()
     assert statuses(pull.answer()) == [("NO_MESSAGE_IN_QUEUE", 0, 0)]

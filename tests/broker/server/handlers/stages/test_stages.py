@@ -16,16 +16,16 @@ from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2
 from rmqpull_proto.rmqpull.v1 import stages_pb2 as rpc
+from tests.harness.rpc_client import Connect, RpcClient
 
 if TYPE_CHECKING:
     from rmqpull_broker.testing import RunningBroker
-    from tests.broker.conftest import Client, Connect
 
 BATCH = rpc.Transaction(id="query", batch_id=7)
 MINUTE_MS = 60_000
 
 
-def hand_over(client: Client, *bodies: bytes, stage_id: str = "a", sequence: int = 0, timeout_ms: int = 0) -> bool:
+def hand_over(client: RpcClient, *bodies: bytes, stage_id: str = "a", sequence: int = 0, timeout_ms: int = 0) -> bool:
     """Stages messages of ``orders``; whether the batch was committed before."""
     batch = pa.record_batch({"body": pa.array(bodies, pa.binary())})
     request = rpc.StageColumnsRequest(
@@ -147,7 +147,7 @@ def test_calls_of_several_topics_outlive_restarts_before_and_after_the_commit(co
     ],
     ids=["a topic beside its parts", "too many topics"],
 )
-def test_parts_that_cannot_be_are_refused(client: Client, request_: rpc.StageColumnsRequest, sentence: str) -> None:
+def test_parts_that_cannot_be_are_refused(client: RpcClient, request_: rpc.StageColumnsRequest, sentence: str) -> None:
     answer = client.call("StageColumns", request_)
     assert answer.status.code == v2.Code.BAD_REQUEST
     assert sentence in answer.status.message
@@ -185,7 +185,7 @@ def test_topics_cannot_have_the_names_of_stages() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 24 * 60 * MINUTE_MS + 1])
-def test_a_timeout_that_cannot_be_is_refused(client: Client, timeout_ms: int) -> None:
+def test_a_timeout_that_cannot_be_is_refused(client: RpcClient, timeout_ms: int) -> None:
     assert client.code("KeepStages", rpc.KeepStagesRequest(transaction=BATCH, timeout_ms=timeout_ms)) == "BAD_REQUEST"
 
 

@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect
+from tests.harness.rpc_client import Connect, RpcClient
 
 SINGLE = v2.MessageQueue(topic=v2.Resource(name="single"), id=0)
 UNKNOWN = v2.MessageQueue(topic=v2.Resource(name="unknown"), id=0)
 
 
-def test_a_queue_never_written_has_no_offset(client: Client) -> None:
+def test_a_queue_never_written_has_no_offset(client: RpcClient) -> None:
     assert client.get_offset("anybody", SINGLE)[0] == "OFFSET_NOT_FOUND"
 
 
-def test_a_young_queue_begins_at_zero_for_every_group(client: Client) -> None:
+def test_a_young_queue_begins_at_zero_for_every_group(client: RpcClient) -> None:
     client.send_bodies("single", b"first")
     assert client.get_offset("anybody", SINGLE) == ("OK", 0)
 
 
-def test_asking_creates_no_group(client: Client) -> None:
+def test_asking_creates_no_group(client: RpcClient) -> None:
     client.send_bodies("single", b"first")
     client.get_offset("anybody", SINGLE)
     assert client.update_offset("anybody", SINGLE, 1) == "CONSUMER_GROUP_NOT_FOUND"
 
 
-def test_an_unknown_topic_has_no_offset_rather_than_an_error_of_its_own(client: Client) -> None:
+def test_an_unknown_topic_has_no_offset_rather_than_an_error_of_its_own(client: RpcClient) -> None:
     assert client.get_offset("anybody", UNKNOWN)[0] == "OFFSET_NOT_FOUND"
 
 
-def test_groups_and_queues_are_told_apart(client: Client) -> None:
+def test_groups_and_queues_are_told_apart(client: RpcClient) -> None:
     second = v2.MessageQueue(topic=v2.Resource(name="orders"), id=1)
     for group in ("a", "b"):
         client.pull(SINGLE, 0, group=group)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect
-    from tests.broker.server.conftest import Parkings
+from tests.harness.parking_watch import ParkingWatch
+from tests.harness.rpc_client import Connect, RpcClient
 
 LONG_MS = 250_000
 
@@ -27,14 +25,14 @@ SINGLE = queue_of("single")
 # --- what a pull finds ------------------------------------------------------------------------------------------------
 
 
-def test_messages_come_in_order_and_the_next_pull_goes_on_behind_them(client: Client) -> None:
+def test_messages_come_in_order_and_the_next_pull_goes_on_behind_them(client: RpcClient) -> None:
     client.send_bodies("single", b"a", b"b", b"c")
     first = client.pull(SINGLE, 0, batch_size=2)
     assert (first.code, first.status_message, first.bodies, first.next_offset) == ("OK", "FOUND", [b"a", b"b"], 2)
     assert client.pull(SINGLE, 2).bodies == [b"c"]
 
 
-def test_a_message_comes_back_as_it_was_sent(client: Client) -> None:
+def test_a_message_comes_back_as_it_was_sent(client: RpcClient) -> None:
     sent = v2.Message(
         topic=v2.Resource(name="single"),
         body=b"packed",
@@ -58,7 +56,7 @@ def test_a_message_comes_back_as_it_was_sent(client: Client) -> None:
         assert getattr(got.system_properties, field) == getattr(sent.system_properties, field), field
 
 
-def test_a_message_carries_what_clients_insist_on(client: Client, broker: RunningBroker) -> None:
+def test_a_message_carries_what_clients_insist_on(client: RpcClient, broker: RunningBroker) -> None:
     client.send_bodies("single", b"first", b"second")
     _, second = client.pull(SINGLE, 0).messages
     system = second.system_properties
@@ -80,36 +78,36 @@ def test_a_message_carries_what_clients_insist_on(client: Client, broker: Runnin
     ],
 )
 def test_an_offset_without_a_message_is_answered_by_where_it_lies(
-    client: Client, offset: int, code: str, status: str, next_offset: int
+    client: RpcClient, offset: int, code: str, status: str, next_offset: int
 ) -> None:
     client.send_bodies("single", b"a", b"b", b"c")
     assert client.pull(SINGLE, offset) == (code, status, [], next_offset)
 
 
 @pytest.mark.parametrize(("offset", "code"), [(0, "MESSAGE_NOT_FOUND"), (5, "ILLEGAL_OFFSET"), (-5, "ILLEGAL_OFFSET")])
-def test_an_empty_queue_corrects_every_offset_to_zero(client: Client, offset: int, code: str) -> None:
+def test_an_empty_queue_corrects_every_offset_to_zero(client: RpcClient, offset: int, code: str) -> None:
     assert client.pull(SINGLE, offset) == (code, "NO_MESSAGE_IN_QUEUE", [], 0)
 
 
 @pytest.mark.parametrize(("batch_size", "count"), [(1, 1), (0, 1), (-1, 1), (32, 32), (1000, 32)])
-def test_one_pull_brings_at_least_one_message_and_at_most_32(client: Client, batch_size: int, count: int) -> None:
+def test_one_pull_brings_at_least_one_message_and_at_most_32(client: RpcClient, batch_size: int, count: int) -> None:
     client.send_bodies("single", *[b"x"] * 40)
     assert len(client.pull(SINGLE, 0, batch_size=batch_size).bodies) == count
 
 
-def test_the_256_kib_of_one_pull_count_stored_records(client: Client) -> None:
+def test_the_256_kib_of_one_pull_count_stored_records(client: RpcClient) -> None:
     client.send_bodies("single", *[bytes(8_192)] * 40)
     assert len(client.pull(SINGLE, 0).bodies) == 31
 
 
-def test_a_tag_filter_moves_the_reader_past_foreign_messages(client: Client) -> None:
+def test_a_tag_filter_moves_the_reader_past_foreign_messages(client: RpcClient) -> None:
     for tag in ("a", "b", "c"):
         client.send_bodies("single", tag.encode(), tag=tag)
     assert client.pull(SINGLE, 0, tags="a || c").bodies == [b"a", b"c"]
     assert client.pull(SINGLE, 0, tags="z") == ("MESSAGE_NOT_FOUND", "NO_MATCHED_MESSAGE", [], 3)
 
 
-def test_a_sql_filter_looks_at_properties(client: Client) -> None:
+def test_a_sql_filter_looks_at_properties(client: RpcClient) -> None:
     for tag in ("a", "b", "c"):
         client.send_bodies("single", tag.encode(), tag=tag)
     assert client.pull(SINGLE, 0, sql="TAGS IN ('a', 'c')").bodies == [b"a", b"c"]
@@ -130,7 +128,7 @@ def test_a_sql_filter_looks_at_properties(client: Client) -> None:
         (SINGLE, {"wait_ms": 300_001}, "ILLEGAL_POLLING_TIME"),
     ],
 )
-def test_a_bad_pull_is_refused(client: Client, queue: v2.MessageQueue, options: dict[str, Any], code: str) -> None:
+def test_a_bad_pull_is_refused(client: RpcClient, queue: v2.MessageQueue, options: dict[str, Any], code: str) -> None:
     pulled = client.pull(queue, 0, **options)
     assert (pulled.code, pulled.messages, pulled.next_offset) == (code, [], None)
     assert pulled.status_message
@@ -140,7 +138,7 @@ def test_a_caller_without_a_client_id_is_refused(broker: RunningBroker, connect:
     assert connect(broker.endpoints, client_id="").pull(SINGLE, 0).code == "CLIENT_ID_REQUIRED"
 
 
-def test_a_pull_creates_its_group_even_when_the_topic_is_unknown(client: Client) -> None:
+def test_a_pull_creates_its_group_even_when_the_topic_is_unknown(client: RpcClient) -> None:
     assert client.update_offset("new", SINGLE, 1) == "CONSUMER_GROUP_NOT_FOUND"
     assert client.pull(queue_of("unknown"), 0, group="new").code == "TOPIC_NOT_FOUND"
     assert client.update_offset("new", SINGLE, 1) == "OK"
@@ -149,72 +147,72 @@ def test_a_pull_creates_its_group_even_when_the_topic_is_unknown(client: Client)
 # --- long polling -----------------------------------------------------------------------------------------------------
 
 
-def test_a_waiting_pull_is_woken_by_an_arrival(client: Client, parkings: Parkings) -> None:
+def test_a_waiting_pull_is_woken_by_an_arrival(client: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = client.start_pull(SINGLE, 0, wait_ms=LONG_MS)
-    parkings.await_parked()
+    parking_watch.await_parked()
     client.send_bodies("single", b"news")
     found = client.finish_pull(pull)
     assert (found.code, found.bodies, found.next_offset) == ("OK", [b"news"], 1)
 
 
-def test_a_foreign_tag_wakes_nobody(client: Client, parkings: Parkings) -> None:
+def test_a_foreign_tag_wakes_nobody(client: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = client.start_pull(SINGLE, 0, tags="wanted", wait_ms=LONG_MS)
-    parkings.await_parked()
+    parking_watch.await_parked()
     client.send_bodies("single", b"noise", tag="foreign")
     # A pull that an arrival wakes leaves before its send is answered.
-    assert parkings.left.empty()
+    assert parking_watch.left.empty()
     client.send_bodies("single", b"news", tag="wanted")
     found = client.finish_pull(pull)
     assert (found.bodies, found.next_offset) == ([b"news"], 2)
 
 
-def test_an_arrival_on_another_queue_wakes_nobody(client: Client, parkings: Parkings) -> None:
+def test_an_arrival_on_another_queue_wakes_nobody(client: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = client.start_pull(queue_of("orders", 1), 0, wait_ms=LONG_MS)
-    parkings.await_parked()
+    parking_watch.await_parked()
     client.send_bodies("orders", b"to queue 0")
-    assert parkings.left.empty()
+    assert parking_watch.left.empty()
     client.send_bodies("orders", b"to queue 1")
     assert client.finish_pull(pull).bodies == [b"to queue 1"]
 
 
-def test_one_arrival_wakes_every_pull_of_the_queue(client: Client, parkings: Parkings) -> None:
+def test_one_arrival_wakes_every_pull_of_the_queue(client: RpcClient, parking_watch: ParkingWatch) -> None:
     pulls = [client.start_pull(SINGLE, 0, group=group, wait_ms=LONG_MS) for group in ("a", "b", "b")]
     for _ in pulls:
-        parkings.await_parked()
+        parking_watch.await_parked()
     client.send_bodies("single", b"news")
     assert [client.finish_pull(pull).bodies for pull in pulls] == [[b"news"]] * 3
 
 
 @pytest.mark.parametrize(("count", "status"), [(0, "NO_MESSAGE_IN_QUEUE"), (2, "OFFSET_OVERFLOW_ONE")])
 def test_a_pull_that_waited_in_vain_is_answered_as_it_is(
-    client: Client, parkings: Parkings, count: int, status: str
+    client: RpcClient, parking_watch: ParkingWatch, count: int, status: str
 ) -> None:
     if count:
         client.send_bodies("single", *[b"old"] * count)
     pull = client.start_pull(SINGLE, count, wait_ms=20)
-    parkings.await_parked()
+    parking_watch.await_parked()
     assert client.finish_pull(pull) == ("MESSAGE_NOT_FOUND", status, [], count)
 
 
 @pytest.mark.parametrize("offset", [-1, 0, 5])
-def test_only_a_pull_at_the_end_of_its_queue_waits(client: Client, parkings: Parkings, offset: int) -> None:
+def test_only_a_pull_at_the_end_of_its_queue_waits(client: RpcClient, parking_watch: ParkingWatch, offset: int) -> None:
     client.send_bodies("single", b"old")
     client.pull(SINGLE, offset, wait_ms=LONG_MS)
-    assert parkings.entered.empty()
+    assert parking_watch.entered.empty()
 
 
 @pytest.mark.proves("A parked pull whose caller has disconnected")
-def test_a_pull_whose_caller_went_away_is_forgotten(client: Client, parkings: Parkings) -> None:
+def test_a_pull_whose_caller_went_away_is_forgotten(client: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = client.start_pull(SINGLE, 0, wait_ms=LONG_MS)
-    parked = parkings.await_parked()
+    parked = parking_watch.await_parked()
     pull.cancel()
-    assert parkings.await_left() is parked
+    assert parking_watch.await_left() is parked
     assert client.send_bodies("single", b"news") == [0]
 
 
-def test_waiting_pulls_are_answered_when_the_broker_stops(connect: Connect, parkings: Parkings) -> None:
+def test_waiting_pulls_are_answered_when_the_broker_stops(connect: Connect, parking_watch: ParkingWatch) -> None:
     with running_broker(topics={"single": 1}) as broker:
         client = connect(broker.endpoints)
         pull = client.start_pull(SINGLE, 0, wait_ms=LONG_MS)
-        parkings.await_parked()
+        parking_watch.await_parked()
     assert client.finish_pull(pull) == ("MESSAGE_NOT_FOUND", "NO_MESSAGE_IN_QUEUE", [], 0)

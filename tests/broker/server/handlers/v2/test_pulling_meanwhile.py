@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,9 +19,7 @@ from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import QueuesTrimmed
-
-if TYPE_CHECKING:
-    from tests.broker.server.conftest import Edge, Perform, Scene
+from tests.harness.handlers import HandlerHarness, PullHandlerHarness, run_on_handlers
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 LONG_MS = 60_000
@@ -37,38 +35,38 @@ async def refusal(pull: Awaitable[object]) -> tuple[str, str]:
 # --- permissions ------------------------------------------------------------------------------------------------------
 
 
-def test_a_topic_that_may_not_be_read_is_forbidden_at_both_edges(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        await scene.run(lambda draft: put_topic(draft, replace(ORDERS, perm=2)))
+def test_a_topic_that_may_not_be_read_is_forbidden_at_both_edges() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        await broker.run(lambda draft: put_topic(draft, replace(ORDERS, perm=2)))
         expected = ("FORBIDDEN", "the topic[orders] pulling message is forbidden")
-        assert await refusal(scene.standard(0)) == await refusal(scene.columns(0)) == expected
+        assert await refusal(broker.pull_messages(0)) == await refusal(broker.pull_columns(0)) == expected
 
-    perform(story)
+    run_on_handlers(story)
 
 
-def test_a_group_that_may_not_consume_is_forbidden_at_both_edges(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        await scene.run(lambda draft: put_group(draft, GroupConfig("readers", consume_enable=False)))
+def test_a_group_that_may_not_consume_is_forbidden_at_both_edges() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        await broker.run(lambda draft: put_group(draft, GroupConfig("readers", consume_enable=False)))
         expected = ("FORBIDDEN", "subscription group no permission, readers")
-        assert await refusal(scene.standard(0)) == await refusal(scene.columns(0)) == expected
+        assert await refusal(broker.pull_messages(0)) == await refusal(broker.pull_columns(0)) == expected
 
-    perform(story)
+    run_on_handlers(story)
 
 
-def test_a_broker_that_may_not_be_read_names_itself(new_edge: type[Edge], new_scene: type[Scene]) -> None:
+def test_a_broker_that_may_not_be_read_names_itself() -> None:
     async def story() -> None:
-        scene = new_scene(new_edge(properties=BrokerProperties(broker_permission=2)))
+        broker = PullHandlerHarness(HandlerHarness(properties=BrokerProperties(broker_permission=2)))
         expected = ("FORBIDDEN", "the broker[127.0.0.1] pulling message is forbidden")
-        await scene.run(lambda draft: put_topic(draft, ORDERS))
-        assert await refusal(scene.standard(0)) == await refusal(scene.columns(0)) == expected
+        await broker.run(lambda draft: put_topic(draft, ORDERS))
+        assert await refusal(broker.pull_messages(0)) == await refusal(broker.pull_columns(0)) == expected
 
     asyncio.run(story())
 
 
-def test_a_group_that_may_not_be_created_is_missed(new_edge: type[Edge], new_scene: type[Scene]) -> None:
+def test_a_group_that_may_not_be_created_is_missed() -> None:
     async def story() -> None:
-        scene = new_scene(new_edge(properties=BrokerProperties(auto_create_subscription_group=False)))
-        code, message = await refusal(scene.standard(0))
+        broker = PullHandlerHarness(HandlerHarness(properties=BrokerProperties(auto_create_subscription_group=False)))
+        code, message = await refusal(broker.pull_messages(0))
         assert (code, message.split(",")[0]) == (
             "CONSUMER_GROUP_NOT_FOUND",
             "subscription group [readers] does not exist",
@@ -77,75 +75,75 @@ def test_a_group_that_may_not_be_created_is_missed(new_edge: type[Edge], new_sce
     asyncio.run(story())
 
 
-def test_a_queue_that_is_drained_is_read_and_one_beyond_is_not(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        assert (await scene.standard(0, queue=QUEUE._replace(queue_id=1)))[1] == "NO_MESSAGE_IN_QUEUE"
-        await scene.run(lambda draft: put_topic(draft, replace(ORDERS, read_queue_nums=1)))
-        code, message = await refusal(scene.standard(0, queue=QUEUE._replace(queue_id=1)))
+def test_a_queue_that_is_drained_is_read_and_one_beyond_is_not() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        assert (await broker.pull_messages(0, queue=QUEUE._replace(queue_id=1)))[1] == "NO_MESSAGE_IN_QUEUE"
+        await broker.run(lambda draft: put_topic(draft, replace(ORDERS, read_queue_nums=1)))
+        code, message = await refusal(broker.pull_messages(0, queue=QUEUE._replace(queue_id=1)))
         assert code == "BAD_REQUEST"
         assert message.startswith("queueId[1] is illegal, topic:[orders] topicConfig.readQueueNums:[1] consumer:[")
 
-    perform(story)
+    run_on_handlers(story)
 
 
 # --- commits with pulls -----------------------------------------------------------------------------------------------
 
 
-def test_a_pull_that_is_held_has_committed_before_and_does_not_again(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        held = await scene.held(scene.columns(0, LONG_MS, commit_offset=7))
-        assert scene.offsets == {("readers", QUEUE): 7}
-        scene.state.consumer_offsets.clear()
-        await scene.send("a")
+def test_a_pull_that_is_held_has_committed_before_and_does_not_again() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        held = await broker.park(broker.pull_columns(0, LONG_MS, commit_offset=7))
+        assert broker.offsets == {("readers", QUEUE): 7}
+        broker.state.consumer_offsets.clear()
+        await broker.send("a")
         assert await held == [("FOUND", 1, 1)]
-        assert scene.offsets == {}
+        assert broker.offsets == {}
 
-    perform(story)
+    run_on_handlers(story)
 
 
 @pytest.mark.parametrize(
     ("offset", "status"),
     [(0, "FOUND"), (9, "OFFSET_OVERFLOW_BADLY"), (-1, "OFFSET_TOO_SMALL"), (1, "OFFSET_OVERFLOW_ONE")],
 )
-def test_a_pull_commits_whatever_it_finds(perform: Perform, offset: int, status: str) -> None:
-    async def story(scene: Scene) -> None:
-        await scene.send("a")
-        assert (await scene.columns(offset, commit_offset=7))[0][0] == status
-        assert scene.offsets == {("readers", QUEUE): 7}
+def test_a_pull_commits_whatever_it_finds(offset: int, status: str) -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        await broker.send("a")
+        assert (await broker.pull_columns(offset, commit_offset=7))[0][0] == status
+        assert broker.offsets == {("readers", QUEUE): 7}
 
-    perform(story)
+    run_on_handlers(story)
 
 
 # --- holding ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_columnar_pull_that_may_not_be_suspended_is_answered_at_once(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        assert await scene.columns(0, LONG_MS, suspend=False) == [("NO_MESSAGE_IN_QUEUE", 0, 0)]
+def test_a_columnar_pull_that_may_not_be_suspended_is_answered_at_once() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        assert await broker.pull_columns(0, LONG_MS, suspend=False) == [("NO_MESSAGE_IN_QUEUE", 0, 0)]
 
-    perform(story)
+    run_on_handlers(story)
 
 
-def test_a_columnar_pull_with_the_suspend_bit_and_no_time_is_held_until_the_next_check(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        held = await scene.held(scene.columns(0, 0, suspend=True))
-        scene.edge.clock.advance(4_999)
-        assert await scene.is_still_held(held)
-        scene.edge.clock.advance(1)
+def test_a_columnar_pull_with_the_suspend_bit_and_no_time_is_held_until_the_next_check() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        held = await broker.park(broker.pull_columns(0, 0, suspend=True))
+        broker.handlers.clock.advance(4_999)
+        assert await broker.is_parked(held)
+        broker.handlers.clock.advance(1)
         assert await held == [("NO_MESSAGE_IN_QUEUE", 0, 0)]
 
-    perform(story)
+    run_on_handlers(story)
 
 
-def test_a_foreign_tag_is_passed_over_at_the_next_check(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        held = await scene.held(scene.standard(0, LONG_MS, tags="wanted"))
-        await scene.send("foreign")
-        assert await scene.is_still_held(held)
-        scene.edge.clock.advance(5_000)
+def test_a_foreign_tag_is_passed_over_at_the_next_check() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        held = await broker.park(broker.pull_messages(0, LONG_MS, tags="wanted"))
+        await broker.send("foreign")
+        assert await broker.is_parked(held)
+        broker.handlers.clock.advance(5_000)
         assert await held == ("MESSAGE_NOT_FOUND", "NO_MATCHED_MESSAGE", 1, [])
 
-    perform(story)
+    run_on_handlers(story)
 
 
 CHANGES: list[tuple[Callable[[Draft], object], Any]] = [
@@ -162,96 +160,97 @@ CHANGES: list[tuple[Callable[[Draft], object], Any]] = [
 
 
 @pytest.mark.parametrize(("change", "expected"), CHANGES)
-def test_a_pull_that_was_held_is_checked_again(
-    perform: Perform, change: Callable[[Draft], object], expected: Any
-) -> None:
-    async def story(scene: Scene) -> None:
-        held = await scene.held(scene.standard(0, LONG_MS, queue=QUEUE._replace(queue_id=1)))
-        await scene.run(change)
+def test_a_pull_that_was_held_is_checked_again(change: Callable[[Draft], object], expected: Any) -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        held = await broker.park(broker.pull_messages(0, LONG_MS, queue=QUEUE._replace(queue_id=1)))
+        await broker.run(change)
         code, message = await refusal(held)
         assert (code, message.split(" \n")[0]) == expected
 
-    perform(story)
+    run_on_handlers(story)
 
 
-def test_a_columnar_pull_that_was_held_says_that_its_queue_is_gone(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        held = await scene.held(scene.columns(0, LONG_MS))
-        await scene.run(lambda draft: delete_topic(draft, "orders"))
+def test_a_columnar_pull_that_was_held_says_that_its_queue_is_gone() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        held = await broker.park(broker.pull_columns(0, LONG_MS))
+        await broker.run(lambda draft: delete_topic(draft, "orders"))
         assert await held == [("NO_MATCHED_LOGIC_QUEUE", 0, 0)]
 
-    perform(story)
+    run_on_handlers(story)
 
 
-def test_a_group_that_was_deleted_meanwhile_is_created_again(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        held = await scene.held(scene.standard(0, LONG_MS))
-        await scene.run(lambda draft: delete_group(draft, "readers"))
-        await scene.send("a")
+def test_a_group_that_was_deleted_meanwhile_is_created_again() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        held = await broker.park(broker.pull_messages(0, LONG_MS))
+        await broker.run(lambda draft: delete_group(draft, "readers"))
+        await broker.send("a")
         assert (await held)[1] == "FOUND"
-        assert "readers" in scene.state.groups
+        assert "readers" in broker.state.groups
 
-    perform(story)
+    run_on_handlers(story)
 
 
-def test_a_pull_behind_the_min_offset_is_told_where_messages_begin(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        await scene.send("a", "b", "c")
-        scene.state.apply([QueuesTrimmed(((QUEUE, 2),))])
-        assert await scene.standard(1) == ("ILLEGAL_OFFSET", "OFFSET_TOO_SMALL", 2, [])
-        assert await scene.columns(1) == [("OFFSET_TOO_SMALL", 0, 2)]
+def test_a_pull_behind_the_min_offset_is_told_where_messages_begin() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        await broker.send("a", "b", "c")
+        broker.state.apply([QueuesTrimmed(((QUEUE, 2),))])
+        assert await broker.pull_messages(1) == ("ILLEGAL_OFFSET", "OFFSET_TOO_SMALL", 2, [])
+        assert await broker.pull_columns(1) == [("OFFSET_TOO_SMALL", 0, 2)]
 
-    perform(story)
+    run_on_handlers(story)
 
 
 # --- the topic that is meant, and brokers -----------------------------------------------------------------------------
 
 
-def test_a_topic_that_was_created_again_is_not_read_for_its_predecessor(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        await scene.send("a")
-        assert await scene.columns(0, creation_id="first") == [("FOUND", 1, 1)]
-        await scene.run(lambda draft: delete_topic(draft, "orders"))
-        await scene.run(lambda draft: put_topic(draft, replace(ORDERS, write_queue_nums=1, creation_id="second")))
-        await scene.send("b")
-        assert await scene.columns(0, creation_id="first") == [("NO_MATCHED_LOGIC_QUEUE", 0, 0)]
-        assert await scene.columns(0) == [("FOUND", 1, 1)]
+def test_a_topic_that_was_created_again_is_not_read_for_its_predecessor() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        await broker.send("a")
+        assert await broker.pull_columns(0, creation_id="first") == [("FOUND", 1, 1)]
+        await broker.run(lambda draft: delete_topic(draft, "orders"))
+        await broker.run(lambda draft: put_topic(draft, replace(ORDERS, write_queue_nums=1, creation_id="second")))
+        await broker.send("b")
+        assert await broker.pull_columns(0, creation_id="first") == [("NO_MATCHED_LOGIC_QUEUE", 0, 0)]
+        assert await broker.pull_columns(0) == [("FOUND", 1, 1)]
 
-    perform(story)
+    run_on_handlers(story)
 
 
-def test_a_pull_without_a_broker_goes_to_the_first_and_each_has_its_own_queues(
-    new_edge: type[Edge], new_scene: type[Scene]
-) -> None:
+def test_a_pull_without_a_broker_goes_to_the_first_and_each_has_its_own_queues() -> None:
     async def story() -> None:
-        scene = new_scene(new_edge(broker_names=("broker-b", "broker-a")))
-        await scene.run(lambda draft: put_topic(draft, TopicConfig("orders", 1, 1)))
-        await scene.send("a")
-        await scene.send("b")
+        broker = PullHandlerHarness(HandlerHarness(broker_names=("broker-b", "broker-a")))
+        await broker.run(lambda draft: put_topic(draft, TopicConfig("orders", 1, 1)))
+        await broker.send("a")
+        await broker.send("b")
         found = [
-            await scene.standard(0, queue=MessageQueue("orders", name, 0)) for name in ("", "broker-a", "broker-b")
+            await broker.pull_messages(0, queue=MessageQueue("orders", name, 0))
+            for name in ("", "broker-a", "broker-b")
         ]
         assert found == [("OK", "FOUND", 1, [0])] * 3
-        await scene.run(lambda draft: reset_offsets(draft, "readers", [(MessageQueue("orders", "broker-b", 0), 0)]))
-        statuses = [(await scene.standard(0, queue=QUEUE._replace(broker_name=name)))[1] for name in ("", "broker-b")]
+        await broker.run(lambda draft: reset_offsets(draft, "readers", [(MessageQueue("orders", "broker-b", 0), 0)]))
+        statuses = [
+            (await broker.pull_messages(0, queue=QUEUE._replace(broker_name=name)))[1] for name in ("", "broker-b")
+        ]
         assert statuses == ["FOUND", "OFFSET_RESET"]
-        assert (await refusal(scene.standard(0, queue=QUEUE._replace(broker_name="broker-c"))))[0] == "BAD_REQUEST"
+        assert (await refusal(broker.pull_messages(0, queue=QUEUE._replace(broker_name="broker-c"))))[
+            0
+        ] == "BAD_REQUEST"
 
     asyncio.run(story())
 
 
-def test_how_a_group_pulls_is_remembered(perform: Perform) -> None:
-    async def story(scene: Scene) -> None:
-        await scene.standard(0, tags="a || b")
-        subscription = scene.edge.clients.consumers.find_subscription("readers", "orders")
+def test_how_a_group_pulls_is_remembered() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        await broker.pull_messages(0, tags="a || b")
+        subscription = broker.handlers.clients.consumers.find_subscription("readers", "orders")
         assert subscription is not None
         assert (subscription.tags, subscription.sub_version) == (frozenset({"a", "b"}), 1_000_000)
-        await scene.columns(0, sql="a > 1")
-        subscription = scene.edge.clients.consumers.find_subscription("readers", "orders")
+        await broker.pull_columns(0, sql="a > 1")
+        subscription = broker.handlers.clients.consumers.find_subscription("readers", "orders")
         assert subscription is not None
         assert (subscription.expression_type, subscription.expression) == ("SQL92", "a > 1")
 
-    perform(story)
+    run_on_handlers(story)
 
 
 # --- filters ----------------------------------------------------------------------------------------------------------
@@ -265,10 +264,10 @@ def test_how_a_group_pulls_is_remembered(perform: Perform) -> None:
         ("CLUSTER = 'another'", "NO_MATCHED_MESSAGE"),
     ],
 )
-def test_what_every_message_has_is_seen_by_sql(perform: Perform, sql: str, status: str) -> None:
-    async def story(scene: Scene) -> None:
-        await scene.send("a")
-        [(found, _, _)] = await scene.columns(0, sql=sql)
+def test_what_every_message_has_is_seen_by_sql(sql: str, status: str) -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        await broker.send("a")
+        [(found, _, _)] = await broker.pull_columns(0, sql=sql)
         assert found == status
 
-    perform(story)
+    run_on_handlers(story)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,9 +22,7 @@ from rmqpull_broker.server.handlers.v2.pulling import pull_message
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-
-if TYPE_CHECKING:
-    from tests.broker.server.conftest import Edge
+from tests.harness.handlers import HandlerHarness
 
 # The two filters that cannot be read, and one that can.
 BARS = v2.FilterExpression(type=v2.FilterType.TAG, expression="||")
@@ -62,70 +60,70 @@ IN_COLUMNS = {"5": ("OK", "NO_MATCHED_LOGIC_QUEUE"), "8": ("OK", "NO_MATCHED_LOG
 """Where the answer in columns differs: a queue that is not there has an answer of its own, and refuses nothing."""
 
 
-async def pull_standard(edge: Edge, queue_id: int, expression: v2.FilterExpression) -> str:
+async def pull_standard(handlers: HandlerHarness, queue_id: int, expression: v2.FilterExpression) -> str:
     request = service_pb2.PullMessageRequest(
         group=v2.Resource(name="readers"),
         message_queue=v2.MessageQueue(topic=v2.Resource(name="orders"), id=queue_id),
         filter_expression=expression,
     )
-    parts = [part async for part in pull_message(edge.service, request, edge.caller())]
+    parts = [part async for part in pull_message(handlers.service, request, handlers.caller())]
     return parts[0].status.message
 
 
-async def pull_in_columns(edge: Edge, queue_id: int, expression: v2.FilterExpression) -> str:
+async def pull_in_columns(handlers: HandlerHarness, queue_id: int, expression: v2.FilterExpression) -> str:
     queue = v1.QueuePull(queue=v1.Queue(topic="orders", broker_name="broker-a", queue_id=queue_id))
     request = v1.PullColumnsRequest(group="readers", queues=[queue], filter_expression=expression)
-    answer = await pull_columns(edge.service, request, edge.caller())
+    answer = await pull_columns(handlers.service, request, handlers.caller())
     return v1.PullStatus.Name(answer.response.queues[0].pull_status)
 
 
-EDGES = {"PullMessage": pull_standard, "PullColumns": pull_in_columns}
-both_edges = pytest.mark.parametrize("edge_name", EDGES)
+RPCS = {"PullMessage": pull_standard, "PullColumns": pull_in_columns}
+both_rpcs = pytest.mark.parametrize("rpc_name", RPCS)
 PAIRS = [pair for pair in combinations(FAILING, 2) if not FAILING[pair[0]].keys() & FAILING[pair[1]].keys()]
 
 
-def answer_of(new_edge: type[Edge], edge_name: str, faults: dict[str, Any]) -> tuple[tuple[str, str], bool]:
+def answer_of(rpc_name: str, faults: dict[str, Any]) -> tuple[tuple[str, str], bool]:
     """(code, message) of a pull that meets these faults, and whether the group is there afterwards."""
-    scene = {**PASSING, **faults}
-    properties = {name: value for name, value in scene.items() if name not in PASSING}
+    setup = {**PASSING, **faults}
+    properties = {name: value for name, value in setup.items() if name not in PASSING}
 
     async def story() -> tuple[tuple[str, str], bool]:
-        edge = new_edge(properties=BrokerProperties(**properties))
-        if scene["topic"]:
-            await edge.group_commit.execute(lambda draft: put_topic(draft, scene["topic"]))
-        if scene["group"]:
-            await edge.group_commit.execute(lambda draft: put_group(draft, scene["group"]))
+        handlers = HandlerHarness(properties=BrokerProperties(**properties))
+        if setup["topic"]:
+            await handlers.group_commit.execute(lambda draft: put_topic(draft, setup["topic"]))
+        if setup["group"]:
+            await handlers.group_commit.execute(lambda draft: put_group(draft, setup["group"]))
         try:
-            answer = "OK", await EDGES[edge_name](edge, scene["queue_id"], scene["filter"])
+            answer = "OK", await RPCS[rpc_name](handlers, setup["queue_id"], setup["filter"])
         except BrokerError as refusal:
             answer = refusal.code, str(refusal)
-        return answer, "readers" in edge.state.groups
+        return answer, "readers" in handlers.state.groups
 
     return asyncio.run(story())
 
 
-def check(edge_name: str, row: str, answer: tuple[str, str]) -> None:
-    code, sentence = (IN_COLUMNS if edge_name == "PullColumns" else {}).get(row, REFUSALS[row])
+def check(rpc_name: str, row: str, answer: tuple[str, str]) -> None:
+    code, sentence = (IN_COLUMNS if rpc_name == "PullColumns" else {}).get(row, REFUSALS[row])
     assert answer[0] == code
     assert answer[1].startswith(sentence)
 
 
-@both_edges
-def test_without_a_fault_the_queue_is_read(new_edge: type[Edge], edge_name: str) -> None:
-    assert answer_of(new_edge, edge_name, {}) == (("OK", "NO_MESSAGE_IN_QUEUE"), True)
+@both_rpcs
+def test_without_a_fault_the_queue_is_read(rpc_name: str) -> None:
+    assert answer_of(rpc_name, {}) == (("OK", "NO_MESSAGE_IN_QUEUE"), True)
 
 
-@both_edges
+@both_rpcs
 @pytest.mark.parametrize("row", FAILING)
-def test_a_fault_is_answered_by_its_row(new_edge: type[Edge], edge_name: str, row: str) -> None:
-    answer, is_created = answer_of(new_edge, edge_name, FAILING[row])
-    check(edge_name, row, answer)
+def test_a_fault_is_answered_by_its_row(rpc_name: str, row: str) -> None:
+    answer, is_created = answer_of(rpc_name, FAILING[row])
+    check(rpc_name, row, answer)
     assert is_created == (row not in ("1", "3"))
 
 
-@both_edges
+@both_rpcs
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_of_two_faults_the_first_row_answers(new_edge: type[Edge], edge_name: str, first: str, second: str) -> None:
-    answer, is_created = answer_of(new_edge, edge_name, {**FAILING[first], **FAILING[second]})
-    check(edge_name, first, answer)
+def test_of_two_faults_the_first_row_answers(rpc_name: str, first: str, second: str) -> None:
+    answer, is_created = answer_of(rpc_name, {**FAILING[first], **FAILING[second]})
+    check(rpc_name, first, answer)
     assert is_created == (first not in ("1", "3") or second == "4")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,17 +13,15 @@ from rmqpull_broker.server.handlers.v2.routes import query_route
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect
-    from tests.broker.server.conftest import Edge
+from tests.harness.handlers import HandlerHarness
+from tests.harness.rpc_client import Connect, RpcClient
 
 
 def route_of(topic: str, **fields: object) -> service.QueryRouteRequest:
     return service.QueryRouteRequest(topic=v2.Resource(name=topic), **fields)  # type: ignore[arg-type]
 
 
-def test_every_queue_of_a_topic_is_listed_as_clients_insist(client: Client) -> None:
+def test_every_queue_of_a_topic_is_listed_as_clients_insist(client: RpcClient) -> None:
     answer = client.call("QueryRoute", route_of("orders"))
     assert answer.status.code == v2.Code.OK
     assert [queue.id for queue in answer.message_queues] == [0, 1]
@@ -36,22 +33,22 @@ def test_every_queue_of_a_topic_is_listed_as_clients_insist(client: Client) -> N
 
 
 @pytest.mark.proves("Endpoints in a route")
-def test_the_address_that_the_client_used_is_echoed(client: Client) -> None:
+def test_the_address_that_the_client_used_is_echoed(client: RpcClient) -> None:
     seen = v2.Endpoints(scheme=v2.AddressScheme.DOMAIN_NAME, addresses=[v2.Address(host="mq.example", port=80)])
     answer = client.call("QueryRoute", route_of("single", endpoints=seen))
     assert [queue.broker.endpoints for queue in answer.message_queues] == [seen]
 
 
-def test_a_client_that_says_no_address_gets_the_brokers_own(client: Client, broker: RunningBroker) -> None:
+def test_a_client_that_says_no_address_gets_the_brokers_own(client: RpcClient, broker: RunningBroker) -> None:
     (queue,) = client.call("QueryRoute", route_of("single")).message_queues
     (address,) = queue.broker.endpoints.addresses
     assert f"{address.host}:{address.port}" == broker.endpoints
     assert queue.broker.endpoints.scheme == v2.AddressScheme.IPv4
 
 
-def routed(edge: Edge, topic: TopicConfig) -> list[tuple[str, int, str]]:
-    edge.state.apply([TopicPut(topic)])
-    answer = asyncio.run(query_route(edge.service, route_of(topic.name), edge.caller()))
+def routed(handlers: HandlerHarness, topic: TopicConfig) -> list[tuple[str, int, str]]:
+    handlers.state.apply([TopicPut(topic)])
+    answer = asyncio.run(query_route(handlers.service, route_of(topic.name), handlers.caller()))
     queues = answer.message_queues
     return [(queue.broker.name, queue.id, v2.Permission.Name(queue.permission)) for queue in queues]
 
@@ -67,26 +64,26 @@ def routed(edge: Edge, topic: TopicConfig) -> list[tuple[str, int, str]]:
 )
 @pytest.mark.proves("Configuration of a topic")
 def test_every_broker_has_the_queues_that_numbers_and_permission_make(
-    new_edge: type[Edge], topic: TopicConfig, permissions: list[str]
+    topic: TopicConfig, permissions: list[str]
 ) -> None:
     numbered = list(enumerate(permissions))
     expected = [(broker, *queue) for broker in ("broker-a", "broker-b") for queue in numbered]
-    assert routed(new_edge(["broker-a", "broker-b"]), topic) == expected
+    assert routed(HandlerHarness(["broker-a", "broker-b"]), topic) == expected
 
 
-def test_a_broker_that_takes_nothing_routes_for_reading_only(new_edge: type[Edge]) -> None:
-    edge = new_edge(properties=BrokerProperties(broker_permission=4))
-    assert routed(edge, TopicConfig("orders", 1, 1)) == [("broker-a", 0, "READ")]
+def test_a_broker_that_takes_nothing_routes_for_reading_only() -> None:
+    handlers = HandlerHarness(properties=BrokerProperties(broker_permission=4))
+    assert routed(handlers, TopicConfig("orders", 1, 1)) == [("broker-a", 0, "READ")]
 
 
 @pytest.mark.parametrize(
     ("topic_type", "accepted"),
     [(TopicType.FIFO, ["FIFO"]), (TopicType.MIXED, ["NORMAL", "FIFO", "DELAY", "TRANSACTION"])],
 )
-def test_a_queue_takes_its_topics_types(new_edge: type[Edge], topic_type: TopicType, accepted: list[str]) -> None:
-    edge = new_edge()
-    edge.state.apply([TopicPut(TopicConfig("orders", 1, 1, topic_type))])
-    (queue,) = asyncio.run(query_route(edge.service, route_of("orders"), edge.caller())).message_queues
+def test_a_queue_takes_its_topics_types(topic_type: TopicType, accepted: list[str]) -> None:
+    handlers = HandlerHarness()
+    handlers.state.apply([TopicPut(TopicConfig("orders", 1, 1, topic_type))])
+    (queue,) = asyncio.run(query_route(handlers.service, route_of("orders"), handlers.caller())).message_queues
     assert [v2.MessageType.Name(number) for number in queue.accept_message_types] == accepted
 
 
@@ -101,18 +98,18 @@ def test_a_queue_takes_its_topics_types(new_edge: type[Edge], topic_type: TopicT
         ("TBW102", "ILLEGAL_TOPIC"),
     ],
 )
-def test_a_topic_that_cannot_be_routed_is_refused_by_name(client: Client, topic: str, code: str) -> None:
+def test_a_topic_that_cannot_be_routed_is_refused_by_name(client: RpcClient, topic: str, code: str) -> None:
     answer = client.call("QueryRoute", route_of(topic))
     assert v2.Code.Name(answer.status.code) == code
     assert not answer.message_queues
 
 
-def test_a_route_never_creates_its_topic(client: Client) -> None:
+def test_a_route_never_creates_its_topic(client: RpcClient) -> None:
     assert client.code("QueryRoute", route_of("later")) == "TOPIC_NOT_FOUND"
     assert client.code("QueryRoute", route_of("later")) == "TOPIC_NOT_FOUND"
 
 
-def test_a_namespace_is_part_of_the_topics_name(client: Client) -> None:
+def test_a_namespace_is_part_of_the_topics_name(client: RpcClient) -> None:
     request = service.QueryRouteRequest(topic=v2.Resource(resource_namespace="shop", name="orders"))
     answer = client.call("QueryRoute", request)
     assert v2.Code.Name(answer.status.code) == "TOPIC_NOT_FOUND"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,10 +13,8 @@ from rmqpull_broker.server.handlers.v2.routes import query_assignment
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect
-    from tests.broker.server.conftest import Edge
+from tests.harness.handlers import HandlerHarness
+from tests.harness.rpc_client import Connect, RpcClient
 
 
 def asking(topic: str = "orders", group: str = "readers", **fields: object) -> service.QueryAssignmentRequest:
@@ -25,9 +22,9 @@ def asking(topic: str = "orders", group: str = "readers", **fields: object) -> s
     return service.QueryAssignmentRequest(**resources, **fields)  # type: ignore[arg-type]
 
 
-def assigned(edge: Edge, topic: TopicConfig, group: GroupConfig) -> list[tuple[str, int, str]]:
-    edge.state.apply([TopicPut(topic), GroupPut(group)])
-    answer = asyncio.run(query_assignment(edge.service, asking(), edge.caller()))
+def assigned(handlers: HandlerHarness, topic: TopicConfig, group: GroupConfig) -> list[tuple[str, int, str]]:
+    handlers.state.apply([TopicPut(topic), GroupPut(group)])
+    answer = asyncio.run(query_assignment(handlers.service, asking(), handlers.caller()))
     queues = [assignment.message_queue for assignment in answer.assignments]
     return [(queue.broker.name, queue.id, v2.Permission.Name(queue.permission)) for queue in queues]
 
@@ -35,21 +32,21 @@ def assigned(edge: Edge, topic: TopicConfig, group: GroupConfig) -> list[tuple[s
 TWO_BROKERS = ("broker-b", "broker-a")
 
 
-def test_a_group_receives_from_each_broker_as_a_whole(new_edge: type[Edge]) -> None:
-    found = assigned(new_edge(TWO_BROKERS), TopicConfig("orders", 3, 2), GroupConfig("readers"))
+def test_a_group_receives_from_each_broker_as_a_whole() -> None:
+    found = assigned(HandlerHarness(TWO_BROKERS), TopicConfig("orders", 3, 2), GroupConfig("readers"))
     assert found == [("broker-a", -1, "READ_WRITE"), ("broker-b", -1, "READ_WRITE")]
 
 
-def test_a_group_that_consumes_in_order_receives_from_each_queue_to_read(new_edge: type[Edge]) -> None:
+def test_a_group_that_consumes_in_order_receives_from_each_queue_to_read() -> None:
     orderly = GroupConfig("readers", consume_message_orderly=True)
-    found = assigned(new_edge(TWO_BROKERS), TopicConfig("orders", 2, 5, perm=4), orderly)
+    found = assigned(HandlerHarness(TWO_BROKERS), TopicConfig("orders", 2, 5, perm=4), orderly)
     queues = [("broker-a", 0), ("broker-a", 1), ("broker-b", 0), ("broker-b", 1)]
     assert found == [(*queue, "READ") for queue in queues]
 
 
-def test_a_topic_that_may_not_be_read_is_assigned_to_nobody(new_edge: type[Edge]) -> None:
+def test_a_topic_that_may_not_be_read_is_assigned_to_nobody() -> None:
     with pytest.raises(Forbidden, match=r"^no readable queue$"):
-        assigned(new_edge(), TopicConfig("orders", 2, 2, perm=2), GroupConfig("readers"))
+        assigned(HandlerHarness(), TopicConfig("orders", 2, 2, perm=2), GroupConfig("readers"))
 
 
 def test_everybody_is_told_the_same_over_grpc(broker: RunningBroker, connect: Connect) -> None:
@@ -74,11 +71,11 @@ def test_everybody_is_told_the_same_over_grpc(broker: RunningBroker, connect: Co
         ("orders", "never-seen", "OK"),
     ],
 )
-def test_names_are_checked_and_the_group_need_not_exist(client: Client, topic: str, group: str, code: str) -> None:
+def test_names_are_checked_and_the_group_need_not_exist(client: RpcClient, topic: str, group: str, code: str) -> None:
     assert client.code("QueryAssignment", asking(topic, group)) == code
 
 
-def test_a_caller_without_a_client_id_is_refused(new_edge: type[Edge]) -> None:
-    edge = new_edge()
+def test_a_caller_without_a_client_id_is_refused() -> None:
+    handlers = HandlerHarness()
     with pytest.raises(BrokerError, match="client id cannot be empty"):
-        asyncio.run(query_assignment(edge.service, asking(), edge.caller(client_id="")))
+        asyncio.run(query_assignment(handlers.service, asking(), handlers.caller(client_id="")))

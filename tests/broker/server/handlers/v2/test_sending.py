@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,10 +15,8 @@ from rmqpull_broker.server.handlers.v2.sending import send_message
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect
-    from tests.broker.server.conftest import Edge
+from tests.harness.handlers import HandlerHarness
+from tests.harness.rpc_client import Connect, RpcClient
 
 QUEUES = [v2.MessageQueue(topic=v2.Resource(name="orders"), id=queue_id) for queue_id in (0, 1)]
 
@@ -52,7 +50,7 @@ def born_at(seconds: int) -> v2.Message:
     return sent
 
 
-def test_an_answer_has_one_entry_per_message_with_id_and_offset(client: Client) -> None:
+def test_an_answer_has_one_entry_per_message_with_id_and_offset(client: RpcClient) -> None:
     answer = client.send(message(msg_id="a"), message(msg_id="b"))
     assert [(entry.message_id, entry.offset) for entry in answer.entries] == [("a", 0), ("b", 1)]
     assert {entry.status.code for entry in answer.entries} == {v2.Code.OK}
@@ -60,14 +58,14 @@ def test_an_answer_has_one_entry_per_message_with_id_and_offset(client: Client) 
     assert [entry.transaction_id for entry in answer.entries] == ["a", "b"]
 
 
-def test_messages_of_one_request_share_a_queue_and_requests_take_turns(client: Client) -> None:
+def test_messages_of_one_request_share_a_queue_and_requests_take_turns(client: RpcClient) -> None:
     for bodies in ([b"1", b"2"], [b"3"], [b"4"]):
         client.send(*[message(body) for body in bodies])
     assert client.pull(QUEUES[0], 0).bodies == [b"1", b"2", b"4"]
     assert client.pull(QUEUES[1], 0).bodies == [b"3"]
 
 
-def test_the_queue_that_a_producer_asks_for_is_ignored(client: Client) -> None:
+def test_the_queue_that_a_producer_asks_for_is_ignored(client: RpcClient) -> None:
     client.send(message(b"first", queue_id=1))
     assert client.pull(QUEUES[0], 0).bodies == [b"first"]
 
@@ -123,20 +121,20 @@ TOO_MANY = {f"k{number}": "v" for number in range(129)}
     ],
 )
 @pytest.mark.proves("Messages of several types in one SendMessage")
-def test_a_bad_message_is_refused_by_rule(client: Client, messages: list[v2.Message], code: str, text: str) -> None:
+def test_a_bad_message_is_refused_by_rule(client: RpcClient, messages: list[v2.Message], code: str, text: str) -> None:
     answer = client.call("SendMessage", service.SendMessageRequest(messages=messages))
     assert v2.Code.Name(answer.status.code) == code
     assert text in answer.status.message
     assert not answer.entries
 
 
-def test_one_bad_message_keeps_the_whole_request_out(client: Client) -> None:
+def test_one_bad_message_keeps_the_whole_request_out(client: RpcClient) -> None:
     request = service.SendMessageRequest(messages=[message(b"good"), message(b"")])
     assert client.code("SendMessage", request) == "MESSAGE_BODY_EMPTY"
     assert client.send(message()).entries[0].offset == 0
 
 
-def test_the_largest_legal_body_is_taken(client: Client) -> None:
+def test_the_largest_legal_body_is_taken(client: RpcClient) -> None:
     body = bytes(4_194_304)
     client.send(message(body))
     assert client.pull(QUEUES[0], 0).bodies == [body]
@@ -148,15 +146,15 @@ def test_a_caller_without_a_client_id_is_refused(broker: RunningBroker, connect:
 
 
 NOW_S = 1_000
-"""The time of an edge: its clock stands still."""
+"""The time of an handlers: its clock stands still."""
 
 
-async def answered(edge: Edge, topic_type: TopicType, sent: v2.Message) -> Any:
+async def answered(handlers: HandlerHarness, topic_type: TopicType, sent: v2.Message) -> Any:
     """The one entry of a send to the topic ``orders``, which is of that type."""
     topic = TopicConfig("orders", 1, 1, topic_type, "id")
-    await edge.group_commit.execute(lambda draft: create_topic(draft, topic))
+    await handlers.group_commit.execute(lambda draft: create_topic(draft, topic))
     request = service.SendMessageRequest(messages=[sent])
-    (entry,) = (await send_message(edge.service, request, edge.caller())).entries
+    (entry,) = (await send_message(handlers.service, request, handlers.caller())).entries
     return entry
 
 
@@ -164,21 +162,21 @@ async def answered(edge: Edge, topic_type: TopicType, sent: v2.Message) -> Any:
     ("seconds", "handle"),
     [(NOW_S, ""), (NOW_S + 60, "v1 orders broker-a 1059001 m"), (NOW_S + 86_400, "v1 orders broker-a 87399001 m")],
 )
-def test_a_delayed_message_is_answered_with_what_takes_it_back(new_edge: type[Edge], seconds: int, handle: str) -> None:
-    edge = new_edge()
-    entry = asyncio.run(answered(edge, TopicType.DELAY, delayed_until(seconds)))
+def test_a_delayed_message_is_answered_with_what_takes_it_back(seconds: int, handle: str) -> None:
+    handlers = HandlerHarness()
+    entry = asyncio.run(answered(handlers, TopicType.DELAY, delayed_until(seconds)))
     assert (entry.message_id, entry.offset) == ("m", 0)
     assert base64.urlsafe_b64decode(entry.recall_handle).decode() == handle
-    assert len(edge.state.delayed) == (seconds > NOW_S)
+    assert len(handlers.state.delayed) == (seconds > NOW_S)
 
 
-def test_a_half_message_carries_its_topic_as_producer_group_and_how_long_it_is_spared(new_edge: type[Edge]) -> None:
-    edge = new_edge()
-    entry = asyncio.run(answered(edge, TopicType.TRANSACTION, make_half_message(recovery_s=3_600)))
+def test_a_half_message_carries_its_topic_as_producer_group_and_how_long_it_is_spared() -> None:
+    handlers = HandlerHarness()
+    entry = asyncio.run(answered(handlers, TopicType.TRANSACTION, make_half_message(recovery_s=3_600)))
     assert (entry.transaction_id, entry.recall_handle) == ("m", "")
-    (waiting,) = edge.state.halves
+    (waiting,) = handlers.state.halves
     assert waiting.due_ms == (NOW_S + 3_600) * 1_000
-    (row,) = columns.to_rows(edge.state.store.read(waiting.stored_at.queue, 0, 1))
+    (row,) = columns.to_rows(handlers.state.store.read(waiting.stored_at.queue, 0, 1))
     assert row.message.system_properties == {
         "PGROUP": "orders",
         "CHECK_IMMUNITY_TIME_IN_SECONDS": "3600",
@@ -188,15 +186,15 @@ def test_a_half_message_carries_its_topic_as_producer_group_and_how_long_it_is_s
     }
 
 
-def test_a_retry_says_how_often_the_message_was_consumed(new_edge: type[Edge]) -> None:
-    edge = new_edge()
+def test_a_retry_says_how_often_the_message_was_consumed() -> None:
+    handlers = HandlerHarness()
     topic = TopicConfig("%RETRY%readers", 1, 1)
     again = message(topic=topic.name, delivery_attempt=17)
 
     async def story() -> None:
-        await edge.group_commit.execute(lambda draft: create_topic(draft, topic))
-        await send_message(edge.service, service.SendMessageRequest(messages=[again]), edge.caller())
+        await handlers.group_commit.execute(lambda draft: create_topic(draft, topic))
+        await send_message(handlers.service, service.SendMessageRequest(messages=[again]), handlers.caller())
 
     asyncio.run(story())
-    (row,) = columns.to_rows(edge.state.store.read(MessageQueue("%DLQ%readers", "broker-a", 0), 0, 1))
+    (row,) = columns.to_rows(handlers.state.store.read(MessageQueue("%DLQ%readers", "broker-a", 0), 0, 1))
     assert row.reconsume_times == 17

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +12,7 @@ from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect
+from tests.harness.rpc_client import Connect, RpcClient
 
 TOPICS: Topics = {"later": (1, TopicType.DELAY), "orders": 1}
 DAY_MS = 86_400_000
@@ -26,14 +24,14 @@ def broker() -> Iterator[RunningBroker]:
         yield running
 
 
-def send(client: Client, delivery_ms: int, topic: str = "later") -> Any:
+def send(client: RpcClient, delivery_ms: int, topic: str = "later") -> Any:
     system = v2.SystemProperties(message_id="ID", message_type=v2.MessageType.DELAY)
     system.delivery_timestamp.FromMilliseconds(delivery_ms)
     message = v2.Message(topic=v2.Resource(name=topic), body=b"x", system_properties=system)
     return client.call("SendMessage", service.SendMessageRequest(messages=[message]))
 
 
-def recall(client: Client, handle: str, topic: str = "later") -> Any:
+def recall(client: RpcClient, handle: str, topic: str = "later") -> Any:
     request = service.RecallMessageRequest(topic=v2.Resource(name=topic), recall_handle=handle)
     return client.call("RecallMessage", request)
 
@@ -42,7 +40,7 @@ def code(answer: Any) -> str:
     return str(v2.Code.Name(answer.status.code))
 
 
-def test_a_message_comes_at_its_time(broker: RunningBroker, client: Client) -> None:
+def test_a_message_comes_at_its_time(broker: RunningBroker, client: RpcClient) -> None:
     delivery_ms = broker.clock.now_ms() + 3_600_000
     assert code(send(client, delivery_ms)) == "OK"
     broker.clock.advance(minutes=59)
@@ -54,14 +52,14 @@ def test_a_message_comes_at_its_time(broker: RunningBroker, client: Client) -> N
     assert pulled.messages[0].system_properties.delivery_timestamp.ToMilliseconds() == delivery_ms
 
 
-def test_a_held_pull_is_woken_by_a_delivery(broker: RunningBroker, client: Client) -> None:
+def test_a_held_pull_is_woken_by_a_delivery(broker: RunningBroker, client: RpcClient) -> None:
     send(client, broker.clock.now_ms() + 5_000)
     pull = client.start_pull(v2.MessageQueue(topic=v2.Resource(name="later")), 0, wait_ms=60_000)
     broker.clock.advance(seconds=5)
     assert client.finish_pull(pull).bodies == [b"x"]
 
 
-def test_a_recalled_message_never_comes(broker: RunningBroker, client: Client) -> None:
+def test_a_recalled_message_never_comes(broker: RunningBroker, client: RpcClient) -> None:
     handle = send(client, broker.clock.now_ms() + 60_000).entries[0].recall_handle
     answer = recall(client, handle)
     assert (code(answer), answer.message_id) == ("OK", "ID")
@@ -69,20 +67,20 @@ def test_a_recalled_message_never_comes(broker: RunningBroker, client: Client) -
     assert broker.messages("later") == []
 
 
-def test_it_is_too_late_to_recall_what_was_delivered(broker: RunningBroker, client: Client) -> None:
+def test_it_is_too_late_to_recall_what_was_delivered(broker: RunningBroker, client: RpcClient) -> None:
     handle = send(client, broker.clock.now_ms() + 60_000).entries[0].recall_handle
     broker.clock.advance(minutes=1)
     answer = recall(client, handle)
     assert (code(answer), answer.status.message) == ("INTERNAL_SERVER_ERROR", "recall failed, timestamp invalid")
 
 
-def test_only_messages_of_delay_topics_are_recalled(client: Client) -> None:
+def test_only_messages_of_delay_topics_are_recalled(client: RpcClient) -> None:
     assert code(recall(client, "any", "orders")) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
     assert code(recall(client, "any", "unknown")) == "TOPIC_NOT_FOUND"
     assert code(recall(client, "no handle")) == "INTERNAL_SERVER_ERROR"
 
 
-def test_a_delay_of_more_than_a_day_is_refused(broker: RunningBroker, client: Client) -> None:
+def test_a_delay_of_more_than_a_day_is_refused(broker: RunningBroker, client: RpcClient) -> None:
     assert code(send(client, broker.clock.now_ms() + DAY_MS + 60_000)) == "ILLEGAL_DELIVERY_TIME"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,10 +10,8 @@ from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client
-    from tests.broker.server.conftest import Introduce
+from tests.harness.rpc_client import RpcClient
+from tests.harness.telemetry import OpenTelemetryStream
 
 COMMIT, ROLLBACK = v2.TransactionResolution.COMMIT, v2.TransactionResolution.ROLLBACK
 UNSPECIFIED = v2.TransactionResolution.TRANSACTION_RESOLUTION_UNSPECIFIED
@@ -27,7 +24,7 @@ def broker() -> Iterator[RunningBroker]:
         yield running
 
 
-def send_half(client: Client, msg_id: str = "ID") -> str:
+def send_half(client: RpcClient, msg_id: str = "ID") -> str:
     """Sends a half message and gives its transaction's id."""
     system = v2.SystemProperties(message_id=msg_id, message_type=v2.MessageType.TRANSACTION)
     answer = client.send(v2.Message(topic=v2.Resource(name="payments"), body=b"paid", system_properties=system))
@@ -35,7 +32,7 @@ def send_half(client: Client, msg_id: str = "ID") -> str:
 
 
 def end(
-    client: Client, transaction_id: str, resolution: v2.TransactionResolution, *, from_check: bool = False
+    client: RpcClient, transaction_id: str, resolution: v2.TransactionResolution, *, from_check: bool = False
 ) -> tuple[str, str]:
     source = v2.TransactionSource.SOURCE_SERVER_CHECK if from_check else v2.TransactionSource.SOURCE_CLIENT
     request = service.EndTransactionRequest(
@@ -57,7 +54,7 @@ def readable(broker: RunningBroker) -> list[bytes]:
     ("resolution", "bodies", "waiting"), [(COMMIT, [b"paid"], 0), (ROLLBACK, [], 0), (UNSPECIFIED, [], 1)]
 )
 def test_what_the_producer_says_decides(
-    broker: RunningBroker, client: Client, resolution: v2.TransactionResolution, bodies: list[bytes], waiting: int
+    broker: RunningBroker, client: RpcClient, resolution: v2.TransactionResolution, bodies: list[bytes], waiting: int
 ) -> None:
     transaction = send_half(client)
     assert readable(broker) == []
@@ -65,18 +62,18 @@ def test_what_the_producer_says_decides(
     assert (readable(broker), broker.look(lambda state: len(state.halves))) == (bodies, waiting)
 
 
-def test_a_second_end_finds_no_transaction(client: Client) -> None:
+def test_a_second_end_finds_no_transaction(client: RpcClient) -> None:
     transaction = send_half(client)
     end(client, transaction, ROLLBACK)
     assert end(client, transaction, COMMIT) == ("INTERNAL_SERVER_ERROR", "cannot found transaction data")
 
 
 @pytest.mark.parametrize("transaction_id", ["", "  "])
-def test_an_end_must_name_its_transaction(client: Client, transaction_id: str) -> None:
+def test_an_end_must_name_its_transaction(client: RpcClient, transaction_id: str) -> None:
     assert end(client, transaction_id, COMMIT) == ("INVALID_TRANSACTION_ID", "transaction id cannot be empty")
 
 
-def test_a_half_message_belongs_on_a_transaction_topic(client: Client) -> None:
+def test_a_half_message_belongs_on_a_transaction_topic(client: RpcClient) -> None:
     system = v2.SystemProperties(message_id="ID", message_type=v2.MessageType.TRANSACTION)
     half = v2.Message(topic=v2.Resource(name="orders"), body=b"x", system_properties=system)
     answer = client.call("SendMessage", service.SendMessageRequest(messages=[half]))
@@ -84,18 +81,18 @@ def test_a_half_message_belongs_on_a_transaction_topic(client: Client) -> None:
 
 
 def test_a_producer_is_asked_after_what_it_never_ended(
-    broker: RunningBroker, client: Client, introduce: Introduce
+    broker: RunningBroker, client: RpcClient, open_telemetry_stream: OpenTelemetryStream
 ) -> None:
-    stream = introduce(client, "PRODUCER", "payments")
+    stream = open_telemetry_stream(client, "PRODUCER", "payments")
     transaction = send_half(client)
     broker.clock.advance(seconds=31)
-    asked = stream.hear().recover_orphaned_transaction_command
+    asked = stream.receive().recover_orphaned_transaction_command
     assert (asked.transaction_id, asked.message.body, asked.message.topic.name) == (transaction, b"paid", "payments")
     assert end(client, transaction, COMMIT, from_check=True) == ("OK", "OK")
     assert readable(broker) == [b"paid"]
 
 
-def test_what_nobody_answers_for_is_given_up(broker: RunningBroker, client: Client) -> None:
+def test_what_nobody_answers_for_is_given_up(broker: RunningBroker, client: RpcClient) -> None:
     transaction = send_half(client)
     broker.clock.advance(minutes=9)
     assert [len(broker.messages(topic)) for topic in ("payments", "TRANS_CHECK_MAX_TIME_TOPIC")] == [0, 1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import queue
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,40 +17,39 @@ from rmqpull_broker.server.wire import limits
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Client, Connect
-    from tests.broker.server.conftest import Edge, Introduce, SettingsOf
+from tests.harness.handlers import HandlerHarness
+from tests.harness.rpc_client import Connect, RpcClient
+from tests.harness.telemetry import OpenTelemetryStream, make_settings
 
 FAILED = "process client telemetryCommand failed. "
 
 
-def told(client: Client, settings: v2.Settings) -> v2.Settings:
+def told(client: RpcClient, settings: v2.Settings) -> v2.Settings:
     """What the server answers to settings; the answer is one that every official client takes."""
-    conversation = client.converse("Telemetry")
-    conversation.say(service.TelemetryCommand(settings=settings))
-    answer = conversation.hear()
-    conversation.cancel()
+    stream = client.open_stream("Telemetry")
+    stream.send(service.TelemetryCommand(settings=settings))
+    answer = stream.receive()
+    stream.cancel()
     assert answer.status.code == v2.Code.OK
     assert answer.settings.WhichOneof("pub_sub") == settings.WhichOneof("pub_sub")
     assert not answer.settings.metric.on
     return answer.settings  # type: ignore[no-any-return]
 
 
-def ending(client: Client, *commands: service.TelemetryCommand) -> tuple[str, str]:
+def ending(client: RpcClient, *commands: service.TelemetryCommand) -> tuple[str, str]:
     """How a stream of these commands ends."""
-    conversation = client.converse("Telemetry")
+    stream = client.open_stream("Telemetry")
     for command in commands:
-        conversation.say(command)
-    return conversation.outcome()
+        stream.send(command)
+    return stream.outcome()
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("topics", [["orders"], ["orders", "unknown"], []])
-def test_a_producer_is_told_how_to_send(client: Client, settings_of: SettingsOf, topics: list[str]) -> None:
-    settings = told(client, settings_of("PRODUCER", *topics))
+def test_a_producer_is_told_how_to_send(client: RpcClient, topics: list[str]) -> None:
+    settings = told(client, make_settings("PRODUCER", *topics))
     assert [topic.name for topic in settings.publishing.topics] == topics
     assert (settings.publishing.max_body_size, settings.publishing.validate_message_type) == (4_194_304, True)
     policy = settings.backoff_policy
@@ -62,8 +60,8 @@ def test_a_producer_is_told_how_to_send(client: Client, settings_of: SettingsOf,
 
 
 @pytest.mark.parametrize("client_type", ["PUSH_CONSUMER", "SIMPLE_CONSUMER", "PULL_CONSUMER"])
-def test_a_consumer_is_told_how_to_receive(client: Client, settings_of: SettingsOf, client_type: str) -> None:
-    settings = told(client, settings_of(client_type, "orders", group="readers"))
+def test_a_consumer_is_told_how_to_receive(client: RpcClient, client_type: str) -> None:
+    settings = told(client, make_settings(client_type, "orders", group="readers"))
     subscription, policy = settings.subscription, settings.backoff_policy
     assert (subscription.group.name, subscription.receive_batch_size, subscription.fifo) == ("readers", 32, False)
     assert subscription.long_polling_timeout.seconds == 20
@@ -72,8 +70,8 @@ def test_a_consumer_is_told_how_to_receive(client: Client, settings_of: Settings
     assert len(policy.customized_backoff.next) == 18
 
 
-def test_the_servers_word_replaces_the_clients(client: Client, settings_of: SettingsOf) -> None:
-    settings = settings_of("PUSH_CONSUMER", "orders", group="readers")
+def test_the_servers_word_replaces_the_clients(client: RpcClient) -> None:
+    settings = make_settings("PUSH_CONSUMER", "orders", group="readers")
     settings.subscription.fifo = True
     settings.backoff_policy.exponential_backoff.multiplier = 9
     settings.metric.on = True
@@ -85,19 +83,21 @@ def test_the_servers_word_replaces_the_clients(client: Client, settings_of: Sett
 
 
 def test_every_settings_command_is_answered_and_the_stream_stays_open(
-    client: Client, settings_of: SettingsOf, introduce: Introduce
+    client: RpcClient, open_telemetry_stream: OpenTelemetryStream
 ) -> None:
-    conversation = introduce(client, "PRODUCER", "orders")
-    conversation.say(service.TelemetryCommand(settings=settings_of("PRODUCER", "orders", "clicks")))
-    assert len(conversation.hear().settings.publishing.topics) == 2
-    conversation.say(service.TelemetryCommand(thread_stack_trace=service.ThreadStackTrace(nonce="?")))
-    conversation.say(service.TelemetryCommand())
-    conversation.end()
-    assert conversation.outcome() == ("OK", "")
+    stream = open_telemetry_stream(client, "PRODUCER", "orders")
+    stream.send(service.TelemetryCommand(settings=make_settings("PRODUCER", "orders", "clicks")))
+    assert len(stream.receive().settings.publishing.topics) == 2
+    stream.send(service.TelemetryCommand(thread_stack_trace=service.ThreadStackTrace(nonce="?")))
+    stream.send(service.TelemetryCommand())
+    stream.end()
+    assert stream.outcome() == ("OK", "")
 
 
-def test_a_consumers_settings_make_its_group_and_retry_topic(client: Client, introduce: Introduce) -> None:
-    introduce(client, "PUSH_CONSUMER", "orders", group="readers")
+def test_a_consumers_settings_make_its_group_and_retry_topic(
+    client: RpcClient, open_telemetry_stream: OpenTelemetryStream
+) -> None:
+    open_telemetry_stream(client, "PUSH_CONSUMER", "orders", group="readers")
     resource = v2.Resource(name="%RETRY%readers")
     assert client.code("QueryRoute", service.QueryRouteRequest(topic=resource)) == "OK"
 
@@ -105,7 +105,7 @@ def test_a_consumers_settings_make_its_group_and_retry_topic(client: Client, int
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
-def test_settings_must_say_what_the_client_is(client: Client) -> None:
+def test_settings_must_say_what_the_client_is(client: RpcClient) -> None:
     code, details = ending(client, service.TelemetryCommand(settings=v2.Settings()))
     assert (code, details) == ("INVALID_ARGUMENT", "there is no publishing or subscription data in settings")
 
@@ -129,42 +129,40 @@ def test_settings_must_say_what_the_client_is(client: Client) -> None:
     ],
 )
 def test_bad_settings_end_the_stream(
-    client: Client, settings_of: SettingsOf, client_type: str, topic: str, group: str, code: str, reason: str
+    client: RpcClient, client_type: str, topic: str, group: str, code: str, reason: str
 ) -> None:
-    settings = settings_of(client_type, topic, group=group)
+    settings = make_settings(client_type, topic, group=group)
     seen, details = ending(client, service.TelemetryCommand(settings=settings))
     assert (seen, details[: len(FAILED + reason)]) == (code, FAILED + reason)
 
 
-def test_bars_alone_are_no_filter_and_malformed_sql_is_left_to_the_pull(
-    client: Client, settings_of: SettingsOf
-) -> None:
+def test_bars_alone_are_no_filter_and_malformed_sql_is_left_to_the_pull(client: RpcClient) -> None:
     bars = v2.FilterExpression(type=v2.FilterType.TAG, expression="||")
-    settings = settings_of("PUSH_CONSUMER", "orders", group="readers", expression=bars)
+    settings = make_settings("PUSH_CONSUMER", "orders", group="readers", expression=bars)
     outcome = ending(client, service.TelemetryCommand(settings=settings))
     assert outcome == ("INVALID_ARGUMENT", f"{FAILED}expression format is not correct")
     malformed = v2.FilterExpression(type=v2.FilterType.SQL, expression="a =")
-    told(client, settings_of("PUSH_CONSUMER", "orders", group="readers", expression=malformed))
+    told(client, make_settings("PUSH_CONSUMER", "orders", group="readers", expression=malformed))
 
 
-def test_an_unknown_client_type_is_named_by_its_number(client: Client, settings_of: SettingsOf) -> None:
-    settings = settings_of("PUSH_CONSUMER", "orders", group="readers")
+def test_an_unknown_client_type_is_named_by_its_number(client: RpcClient) -> None:
+    settings = make_settings("PUSH_CONSUMER", "orders", group="readers")
     settings.client_type = 99
     _, details = ending(client, service.TelemetryCommand(settings=settings))
     assert details == f"{FAILED}Client type is not consumer, type: 99"
 
 
 def test_a_client_without_id_is_told_so_and_its_stream_ends(broker: RunningBroker, connect: Connect) -> None:
-    conversation = connect(broker.endpoints, client_id="").converse("Telemetry")
-    assert conversation.hear().status.code == v2.Code.CLIENT_ID_REQUIRED
-    assert conversation.outcome() == ("OK", "")
+    stream = connect(broker.endpoints, client_id="").open_stream("Telemetry")
+    assert stream.receive().status.code == v2.Code.CLIENT_ID_REQUIRED
+    assert stream.outcome() == ("OK", "")
 
 
-def test_settings_have_limits(client: Client, settings_of: SettingsOf) -> None:
-    many = settings_of("PRODUCER", *(f"topic-{number}" for number in range(limits.SUBSCRIPTIONS_MAX + 1)))
-    chatty = settings_of("PRODUCER", "orders")
+def test_settings_have_limits(client: RpcClient) -> None:
+    many = make_settings("PRODUCER", *(f"topic-{number}" for number in range(limits.SUBSCRIPTIONS_MAX + 1)))
+    chatty = make_settings("PRODUCER", "orders")
     chatty.client_properties.update({str(number): "" for number in range(33)})
-    heavy = settings_of("PRODUCER", "orders")
+    heavy = make_settings("PRODUCER", "orders")
     heavy.user_agent.platform = "x" * limits.SETTINGS_BYTES_MAX
     reasons = [ending(client, service.TelemetryCommand(settings=settings)) for settings in (many, chatty, heavy)]
     assert [code for code, _ in reasons] == ["INVALID_ARGUMENT"] * 3
@@ -177,27 +175,24 @@ def test_clients_and_streams_have_limits(
     limit: str,
     broker: RunningBroker,
     connect: Connect,
-    introduce: Introduce,
-    settings_of: SettingsOf,
+    open_telemetry_stream: OpenTelemetryStream,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(clients, limit, 1)
-    introduce(connect(broker.endpoints, "first"), "PRODUCER", "orders")
+    open_telemetry_stream(connect(broker.endpoints, "first"), "PRODUCER", "orders")
     second = connect(broker.endpoints, "second")
-    code, details = ending(second, service.TelemetryCommand(settings=settings_of("PRODUCER", "orders")))
+    code, details = ending(second, service.TelemetryCommand(settings=make_settings("PRODUCER", "orders")))
     assert (code, "1 " in details, "try again later" in details) == ("INVALID_ARGUMENT", True, True)
 
 
-def test_a_mistake_of_ours_ends_the_stream_as_internal(
-    client: Client, settings_of: SettingsOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mistake_of_ours_ends_the_stream_as_internal(client: RpcClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rmqpull_broker.server.handlers.v2.telemetry._copy", lambda _: 1 // 0)
-    code, details = ending(client, service.TelemetryCommand(settings=settings_of("PRODUCER", "orders")))
+    code, details = ending(client, service.TelemetryCommand(settings=make_settings("PRODUCER", "orders")))
     assert (code, details) == ("INTERNAL", "ZeroDivisionError: integer division or modulo by zero")
 
 
 def test_a_client_that_goes_away_leaves_no_stream(
-    client: Client, introduce: Introduce, monkeypatch: pytest.MonkeyPatch
+    client: RpcClient, open_telemetry_stream: OpenTelemetryStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left: queue.SimpleQueue[str] = queue.SimpleQueue()
     close_stream = clients.Clients.close_stream
@@ -207,21 +202,21 @@ def test_a_client_that_goes_away_leaves_no_stream(
         left.put(stream.client_id)
 
     monkeypatch.setattr(clients.Clients, "close_stream", close_and_tell)
-    introduce(client, "PRODUCER", "orders").cancel()
+    open_telemetry_stream(client, "PRODUCER", "orders").cancel()
     assert left.get(timeout=60) == "tester"
 
 
-def test_a_stopping_broker_ends_its_streams(connect: Connect, introduce: Introduce) -> None:
+def test_a_stopping_broker_ends_its_streams(connect: Connect, open_telemetry_stream: OpenTelemetryStream) -> None:
     with running_broker(topics={"orders": 1}) as broker:
-        conversation = introduce(connect(broker.endpoints), "PRODUCER", "orders")
-    assert conversation.outcome() == ("OK", "")
+        stream = open_telemetry_stream(connect(broker.endpoints), "PRODUCER", "orders")
+    assert stream.outcome() == ("OK", "")
 
 
-def test_response_headers_come_before_anything_is_said(client: Client) -> None:
-    conversation = client.converse("Telemetry")
-    conversation.await_headers()
-    conversation.end()
-    assert conversation.outcome() == ("OK", "")
+def test_response_headers_come_before_anything_is_said(client: RpcClient) -> None:
+    stream = client.open_stream("Telemetry")
+    stream.await_headers()
+    stream.end()
+    assert stream.outcome() == ("OK", "")
 
 
 # --- without gRPC: what a running broker has no switch for ------------------------------------------------------------
@@ -232,61 +227,57 @@ async def said(*settings: v2.Settings) -> AsyncIterator[service.TelemetryCommand
         yield service.TelemetryCommand(settings=part)
 
 
-def answers(edge: Edge, *settings: v2.Settings) -> list[v2.Settings]:
-    async def converse() -> list[v2.Settings]:
-        responses = telemetry(edge.service, said(*settings), edge.caller())
+def answers(handlers: HandlerHarness, *settings: v2.Settings) -> list[v2.Settings]:
+    async def open_stream() -> list[v2.Settings]:
+        responses = telemetry(handlers.service, said(*settings), handlers.caller())
         answered = [response.settings async for response in responses]
-        await edge.group_commit.close()
+        await handlers.group_commit.close()
         return answered
 
-    return asyncio.run(converse())
+    return asyncio.run(open_stream())
 
 
-def test_a_group_that_consumes_in_order_is_told_so(new_edge: type[Edge], settings_of: SettingsOf) -> None:
-    edge = new_edge()
-    edge.state.apply([GroupPut(GroupConfig("readers", consume_message_orderly=True, retry_max_times=4))])
-    (answered,) = answers(edge, settings_of("PUSH_CONSUMER", "orders", group="readers"))
+def test_a_group_that_consumes_in_order_is_told_so() -> None:
+    handlers = HandlerHarness()
+    handlers.state.apply([GroupPut(GroupConfig("readers", consume_message_orderly=True, retry_max_times=4))])
+    (answered,) = answers(handlers, make_settings("PUSH_CONSUMER", "orders", group="readers"))
     assert answered.subscription.fifo
     assert answered.backoff_policy.max_attempts == 5
 
 
-def test_what_the_client_said_is_registered(new_edge: type[Edge], settings_of: SettingsOf) -> None:
-    edge = new_edge()
+def test_what_the_client_said_is_registered() -> None:
+    handlers = HandlerHarness()
     reds = v2.FilterExpression(type=v2.FilterType.TAG, expression="red || blue")
-    answers(edge, settings_of("PULL_CONSUMER", "orders", group="readers", expression=reds))
-    info = edge.clients.consumers.consumer_group("readers")
+    answers(handlers, make_settings("PULL_CONSUMER", "orders", group="readers", expression=reds))
+    info = handlers.clients.consumers.consumer_group("readers")
     assert info is not None
     assert [(c.client_id, c.language, c.version) for c in info.channels] == [("tester", "PYTHON", "5.1.2")]
     subscription = info.subscription("orders")
     assert subscription is not None
     assert subscription.tags == {"red", "blue"}
-    assert (subscription.expression_type, subscription.sub_version) == ("TAG", edge.clock.wall_ms())
+    assert (subscription.expression_type, subscription.sub_version) == ("TAG", handlers.clock.wall_ms())
 
 
-def test_a_producer_is_one_of_a_group_per_topic(new_edge: type[Edge], settings_of: SettingsOf) -> None:
-    edge = new_edge()
-    answers(edge, settings_of("PRODUCER", "orders", "clicks", "orders"))
-    assert edge.clients.producers.groups() == ["clicks", "orders"]
+def test_a_producer_is_one_of_a_group_per_topic() -> None:
+    handlers = HandlerHarness()
+    answers(handlers, make_settings("PRODUCER", "orders", "clicks", "orders"))
+    assert handlers.clients.producers.groups() == ["clicks", "orders"]
 
 
-def test_a_group_that_may_not_be_created_leaves_the_client_its_own_settings(
-    new_edge: type[Edge], settings_of: SettingsOf
-) -> None:
-    edge = new_edge(properties=BrokerProperties(auto_create_subscription_group=False))
-    settings = settings_of("SIMPLE_CONSUMER", "orders", group="readers")
+def test_a_group_that_may_not_be_created_leaves_the_client_its_own_settings() -> None:
+    handlers = HandlerHarness(properties=BrokerProperties(auto_create_subscription_group=False))
+    settings = make_settings("SIMPLE_CONSUMER", "orders", group="readers")
     settings.subscription.long_polling_timeout.FromSeconds(5)
     own = v2.Settings()
     own.CopyFrom(settings)
     own.backoff_policy.max_attempts = 2
-    filled, kept = answers(edge, settings, own)
+    filled, kept = answers(handlers, settings, own)
     assert (filled.subscription.long_polling_timeout.seconds, filled.subscription.receive_batch_size) == (5, 32)
     assert (filled.backoff_policy.max_attempts, kept.backoff_policy.max_attempts) == (17, 2)
-    assert edge.clients.consumers.consumer_group("readers") is None
+    assert handlers.clients.consumers.consumer_group("readers") is None
 
 
-def test_a_client_that_does_not_read_its_answers_is_cut_off(
-    new_edge: type[Edge], settings_of: SettingsOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_that_does_not_read_its_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "COMMANDS_WAITING_MAX", 0)
     with pytest.raises(Exception, match="the client has not read the responses to earlier settings"):
-        answers(new_edge(), settings_of("PRODUCER", "orders"))
+        answers(HandlerHarness(), make_settings("PRODUCER", "orders"))
