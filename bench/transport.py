@@ -10,7 +10,7 @@ from bench.flight import get
 from bench.servers import Server, peer_server
 from bench.topics import NAME, Stage, Topic, evenly
 from pyspark_rmqpull.schema import ROW_SCHEMA
-from pyspark_rmqpull.worker import settle
+from pyspark_rmqpull.worker import prepare_worker
 from rmqpull_client.connection import Connection
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.transports.choice import connect
@@ -26,7 +26,7 @@ _SELECTIONS = (
 
 def transport(stage: Stage) -> Iterator[Comparison]:
     """One stream of each, its batches thrown away. The broker's rows are read, those of Flight are ready."""
-    settle()  # as in a task
+    prepare_worker()  # as in a task
     sizes = stage.sizes
     rows = evenly(sizes.rows, sizes.queues)
     with stage.topic(rows, sizes.queues, sizes.body_bytes, with_kafka=False) as topic, peer_server(_SERVER) as peer:

@@ -1,4 +1,4 @@
-"""The clock by which a query waits."""
+"""The clock that a query waits by. Tests pass one of their own."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 
 
 class Clock:
-    """Time that passes, whatever the time of day is set to."""
+    """A monotonic clock: it does not follow changes of the system's time."""
 
     def now_ms(self) -> int:
-        """Milliseconds since some moment."""
+        """The current time in milliseconds, counted from an arbitrary point."""
         return time.monotonic_ns() // 1_000_000
 
     def sleep(self, duration_ms: int) -> None:
-        """Returns after so many milliseconds."""
+        """Sleeps for this time."""
         time.sleep(duration_ms / 1000)

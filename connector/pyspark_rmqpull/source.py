@@ -14,15 +14,17 @@ from pyspark.sql.types import StructType
 from pyspark_rmqpull.options import sink
 from pyspark_rmqpull.options.declaration import Mode, refuse_other_side
 from pyspark_rmqpull.options.source import OPTIONS, SourceOptions
-from pyspark_rmqpull.schema import check_schema, row_schema
+from pyspark_rmqpull.schema import check_schema, make_row_schema
 from pyspark_rmqpull.sink.schema import check_sink_schema
 from rmqpull_client.errors import OptionError
 
 
 class RmqpullDataSource(DataSource):
-    """``spark.readStream.format("rmqpull")`` and ``spark.read.format("rmqpull")``, and the same with write.
+    """The format ``rmqpull`` of ``spark.readStream``, ``spark.read``, ``df.writeStream`` and ``df.write``.
 
     The options are :data:`pyspark_rmqpull.options.source.OPTIONS` and :data:`pyspark_rmqpull.options.sink.OPTIONS`.
+    Methods import readers and writers only when they are called: those need grpc and pyarrow, which the import of
+    this package must not need (see ``pyspark_rmqpull/__init__.py``). All methods raise OptionError for bad options.
     """
 
     @classmethod
@@ -31,53 +33,40 @@ class RmqpullDataSource(DataSource):
         return "rmqpull"
 
     def schema(self) -> StructType:
-        """The row schema. Spark asks for it in ``load()``, so bad options are refused there, before any work.
+        """The schema of a row. Spark asks for it in ``load()``, so bad options are refused there.
 
         Spark does not say here whether the query is a stream or a batch (rules 7.7).
         """
-        return row_schema(self._source_options().columns)
+        return make_row_schema(self._source_options().columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader of a batch; what holds for a batch only is checked now, when Spark says that it is one.
-
-        Raises OptionError.
-        """
+        """The reader of a batch. It also refuses options of streams, since only now the mode is known."""
         options = self._source_options(Mode.BATCH)
         check_schema(schema, options.columns)
-        # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
         from pyspark_rmqpull.reading.batch_reader import RmqpullBatchReader
 
         return RmqpullBatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """The reader of a query.
-
-        With a schema given by the user ``load()`` asked nothing, so options are checked again. Raises OptionError.
-        """
+        """The reader of a stream. With a schema of the user, it is the first to see the options."""
         options = self._source_options(Mode.STREAM)
         check_schema(schema, options.columns)
-        # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
         from pyspark_rmqpull.reading.stream_reader import RmqpullStreamReader
 
         return RmqpullStreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """The writer of ``df.write``, checked against server and topic before any row is sent. Raises OptionError."""
+        """The writer of ``df.write``. Checks options with the server before any row is sent."""
         if overwrite:
             raise OptionError('A topic cannot be overwritten. Use .mode("append"), which adds messages.')
         options = self._sink_options(schema)
-        # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
         from pyspark_rmqpull.sink.writers import RmqpullBatchWriter
 
         return RmqpullBatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """The writer of ``df.writeStream``. Mode complete, which says ``overwrite``, adds each whole result.
-
-        Raises OptionError.
-        """
+        """The writer of ``df.writeStream``. Output mode complete sets ``overwrite``: it adds every whole result."""
         options = self._sink_options(schema)
-        # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
         from pyspark_rmqpull.sink.writers import RmqpullStreamWriter
 
         return RmqpullStreamWriter(options)
@@ -90,7 +79,6 @@ class RmqpullDataSource(DataSource):
         refuse_other_side(sink.OPTIONS, OPTIONS, self.options, "reads, and this is a write")
         options = sink.SinkOptions.from_options(self.options)
         check_sink_schema(schema, options)
-        # Imported here, since it needs grpc and pyarrow, which importing this package must not (see __init__).
         from pyspark_rmqpull.sink.targets import checked
         from rmqpull_client.transports.grpc.producer import get_producer
 

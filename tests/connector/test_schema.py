@@ -13,7 +13,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pyspark_rmqpull.schema import ROW_SCHEMA, check_schema, row_schema
+from pyspark_rmqpull.schema import ROW_SCHEMA, check_schema, make_row_schema
 from rmqpull_client.errors import OptionError
 
 
@@ -67,21 +67,30 @@ def test_a_selection_in_any_order_is_taken(schema: StructType) -> None:
 @pytest.mark.parametrize(
     ("schema", "complaint"),
     [
-        (columns(), "The schema names no column. There are: topic STRING, brokerName STRING, queueId INT, "),
-        (columns(value=BinaryType()), "The schema names column value. There are: topic STRING, "),
-        (columns(Body=BinaryType()), "The schema names column Body. There are: topic STRING, "),
-        (columns(body=StringType()), "The schema has body STRING; the source gives body BINARY, which may be null."),
+        (columns(), "The schema has no columns. Available columns: topic STRING, brokerName STRING, queueId INT, "),
+        (
+            columns(value=BinaryType()),
+            "The schema has unknown column value. Available columns: topic STRING, ",
+        ),
+        (
+            columns(Body=BinaryType()),
+            "The schema has unknown column Body. Available columns: topic STRING, ",
+        ),
+        (
+            columns(body=StringType()),
+            "The schema has body STRING, but the source returns body BINARY, which may be",
+        ),
         (
             columns(properties=MapType(StringType(), LongType())),
-            "The schema has properties MAP<STRING,BIGINT>; the source gives properties MAP<STRING,STRING>, ",
+            "The schema has properties MAP<STRING,BIGINT>, but the source returns properties MAP<STRING,STRING>, ",
         ),
         (
             columns(systemProperties=StringType()),
-            "The schema has systemProperties STRING; the source gives systemProperties MAP<STRING,STRING>, ",
+            "The schema has systemProperties STRING, but the source returns systemProperties MAP<STRING,STRING>, ",
         ),
         (
             StructType([StructField("queueOffset", LongType(), nullable=False)]),
-            "The schema has queueOffset BIGINT NOT NULL; the source gives queueOffset BIGINT, which may be null.",
+            "The schema has queueOffset BIGINT NOT NULL, but the source returns queueOffset BIGINT, which may be null.",
         ),
         (
             StructType([StructField("body", BinaryType()), StructField("body", BinaryType())]),
@@ -94,25 +103,25 @@ def test_what_the_source_does_not_give_is_refused(schema: StructType, complaint:
 
 
 def test_columns_by_name_are_a_selection_in_their_order() -> None:
-    assert row_schema(None) == ROW_SCHEMA
-    assert row_schema(("body", "topic")).names == ["body", "topic"]
-    assert row_schema(("systemProperties",)) == columns(systemProperties=MapType(StringType(), StringType()))
+    assert make_row_schema(None) == ROW_SCHEMA
+    assert make_row_schema(("body", "topic")).names == ["body", "topic"]
+    assert make_row_schema(("systemProperties",)) == columns(systemProperties=MapType(StringType(), StringType()))
 
 
 @pytest.mark.parametrize(
     ("columns", "complaint"),
     [
-        (("value",), r"names 'value'. There are: topic, .*, deliveryTimestamp, systemProperties\."),
+        (("value",), r"names 'value'. Available columns: topic, .*, deliveryTimestamp, systemProperties\."),
         (("body", "body"), "names body twice"),
         (("",), "names ''"),
     ],
 )
 def test_bad_columns_are_refused(columns: tuple[str, ...], complaint: str) -> None:
     with pytest.raises(OptionError, match=f"Option columns {complaint}"):
-        row_schema(columns)
+        make_row_schema(columns)
 
 
 def test_a_schema_beside_columns_must_say_the_same() -> None:
-    check_schema(row_schema(("body",)), ("body",))
-    with pytest.raises(OptionError, match="The schema names body and option columns tags"):
-        check_schema(row_schema(("body",)), ("tags",))
+    check_schema(make_row_schema(("body",)), ("body",))
+    with pytest.raises(OptionError, match="The schema names body, but option columns names tags"):
+        check_schema(make_row_schema(("body",)), ("tags",))

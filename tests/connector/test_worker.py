@@ -1,4 +1,4 @@
-"""What a task does to the process that it runs in."""
+"""How a Python worker of Spark prepares for its tasks."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pytest
 
 _PROGRAM = """
 import gc
-from pyspark_rmqpull.worker import settle
+from pyspark_rmqpull.worker import prepare_worker
 
-settle()
-settled = gc.get_freeze_count()
+prepare_worker()
+frozen = gc.get_freeze_count()
 held = [[] for _ in range(1_000)]
-settle()
-print(settled > 10_000, gc.get_freeze_count() == settled)
+prepare_worker()
+print(frozen > 10_000, gc.get_freeze_count() == frozen)
 """
 
 
 @pytest.mark.processes
-def test_what_is_loaded_when_the_first_task_begins_is_no_garbage_and_what_comes_later_may_be() -> None:
+def test_the_first_task_freezes_the_loaded_modules_and_later_tasks_freeze_nothing() -> None:
     ended = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=60, check=True)
     assert ended.stdout.split() == ["True", "True"]

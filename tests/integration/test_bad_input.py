@@ -87,7 +87,11 @@ def test_a_path_is_refused_when_the_stream_is_declared(spark: SparkSession) -> N
             {"startingOffsets": '{"orders":{"broker-a":{"9":1}}}'},
             "names orders/broker-a/9, which this query does",
         ),
-        ("value BINARY", {}, "OptionError: The schema names column value. There are: topic STRING"),
+        (
+            "value BINARY",
+            {},
+            "OptionError: The schema has unknown column value. Available columns: topic STRING",
+        ),
         ("body BINARY", {"topik": "orders"}, "OptionError: Unknown option topik. Did you mean topic?"),
         (
             None,

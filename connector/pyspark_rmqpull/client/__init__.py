@@ -1,4 +1,4 @@
-"""The old path of :mod:`rmqpull_client`. It goes with the next release: import ``rmqpull_client`` instead."""
+"""The old path of :mod:`rmqpull_client`, for one release. Import ``rmqpull_client`` instead."""
 
 from __future__ import annotations
 

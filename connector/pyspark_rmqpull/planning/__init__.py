@@ -1,1 +1,1 @@
-"""What a micro-batch or a batch read covers, decided on the driver. Pure: asks through ports, keeps no connection."""
+"""What a query reads, and how the driver plans micro-batches: rules without connections, threads or clocks."""

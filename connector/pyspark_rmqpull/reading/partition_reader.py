@@ -14,7 +14,7 @@ from pyspark_rmqpull.options.source import SourceOptions
 from pyspark_rmqpull.planning.partitions import assign_ranges
 from pyspark_rmqpull.planning.splitting import Partition, split_by_bytes, split_partitions
 from pyspark_rmqpull.reading.row_columns import RowColumns
-from pyspark_rmqpull.worker import settle
+from pyspark_rmqpull.worker import prepare_worker
 from rmqpull_client.errors import OptionError, RmqpullError
 from rmqpull_client.loss import Loss, refuse_loss
 from rmqpull_client.model import MessageQueue, QueueRange
@@ -76,7 +76,7 @@ def read_partition(
     partition: QueueRangesPartition, options: SourceOptions, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
     """Reads the messages of a partition's ranges, batch by batch. Raises RmqpullError."""
-    settle()
+    prepare_worker()
     client = connect(options.connection, options.flow)
     row_columns = RowColumns(schema, options.bodies)
     pulled = client.read(

@@ -21,7 +21,7 @@ from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.checkpoint import read_plan, read_query_id
 from pyspark_rmqpull.sink.commit_record import record_of
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
-from pyspark_rmqpull.worker import settle
+from pyspark_rmqpull.worker import prepare_worker
 from rmqpull_client.errors import BrokerUnavailable, CheckpointConflict, OptionError, RequestRefused, RmqpullError
 from rmqpull_client.transports.grpc.producer import (
     ANOTHER_TRANSACTION,
@@ -133,7 +133,7 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _write(options: SinkOptions, transaction: TransactionId, rows: Iterator[pa.RecordBatch]) -> TaskCommit:
-    settle()
+    prepare_worker()
     context = _context()
     stage_id = f"{context.partitionId()}-{context.attemptNumber()}-{uuid.uuid4().hex}"
     producer = get_producer(options.connection)
