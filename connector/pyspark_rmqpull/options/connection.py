@@ -75,8 +75,8 @@ class ConnectionOptions:
     request_retries: int | None = option(
         integer(0, 1_000_000),
         unit="retries",
-        doc="Maximum number of retries of a request while the broker is unavailable or busy. Trying every endpoint "
-        "once counts as one. Default: as many as fit into `requestTimeoutMs`.",
+        doc="Maximum number of retries of a request while the broker is unavailable or busy. With several endpoints, "
+        "trying each of them once counts as one retry. Default: as many as fit into `requestTimeoutMs`.",
         kafka_name="fetchOffset.numRetries",
     )
     request_retry_interval_ms: int = option(

@@ -59,9 +59,9 @@ class ProgressOptions:
             "1 to 255 of the characters a-z A-Z 0-9 _ - % | @ . : #, since a directory gets this name, too",
         ),
         unit="name",
-        doc=f"Name of this query as a client. With `{BROADCASTING}` it finds the offsets of earlier runs, so keep it, "
-        "and give each query of a group its own. Servers see it as the start of the client id. Default: `<driver's "
-        "host name>@DEFAULT`.",
+        doc=f"Client id of this query. With `{BROADCASTING}`, the query finds the offsets of earlier runs under it: "
+        "keep it unchanged, and give each query of a group its own. Servers see it as the start of their client ids. "
+        "Default: `<driver's host name>@DEFAULT`.",
     )
     local_offset_store_dir: str = option(
         parse_path,

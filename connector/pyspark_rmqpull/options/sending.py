@@ -28,14 +28,14 @@ class SendingOptions:
         one_of(AT_LEAST_ONCE, EXACTLY_ONCE),
         unit="word",
         doc="`exactly-once` writes a micro-batch, or a batch write, as one transaction: all rows once, or none. It "
-        "needs a server with the extension `stages`. `at-least-once` sends messages at once, and again when Spark "
-        "retries a task. Default: `exactly-once` if the server can do it.",
+        "needs a server with the extension `stages`. `at-least-once` sends messages immediately, and again when Spark "
+        "retries a task. Default: `exactly-once` if the server supports it, else `at-least-once`.",
     )
     producer_group: str = option(
         resource_name(120),
         unit="name",
         doc="Producer group. Together with the query's id it identifies the micro-batches of exactly-once, so keep it "
-        "as long as the checkpoint. With at-least-once, messages carry both.",
+        "as long as the checkpoint. With at-least-once, messages carry both as properties.",
         default="rmqpull-spark-sink",
     )
     queue_selector: str = option(
@@ -43,8 +43,8 @@ class SendingOptions:
         unit="word",
         doc="Queue of a row. `roundRobin` takes turns, `hash` sends equal `keys` to the same queue, `explicit` uses "
         "the columns `brokerName` and `queueId` where they are not null. A row with a `messageGroup` goes to the queue "
-        "of its group, unless it names a queue. `hash` and `explicit` need a server with our extension: over the "
-        "standard protocol the server selects the queue.",
+        "of its group, unless it names a queue. `hash` and `explicit` need a server with the columnar extension; over "
+        "the standard protocol the server selects the queue.",
         default=ROUND_ROBIN,
     )
     on_invalid_row: str = option(
@@ -91,7 +91,7 @@ class SendingOptions:
     batch_bytes: int = option(
         integer(1_024, 16 << 20),
         unit="bytes",
-        doc="About how many bytes one request carries to a server with our extension.",
+        doc="About how many bytes one request carries to a server with the columnar extension.",
         default="4194304",
     )
     in_flight: int = option(
@@ -104,8 +104,8 @@ class SendingOptions:
     transaction_timeout_ms: int = option(
         integer(10_000, 86_400_000),
         unit="ms",
-        doc="For exactly-once: how long the broker keeps uncommitted rows after the job last contacted it. Running "
-        "tasks renew this time. It must cover the seconds between the last task and the commit, and limits how long a "
-        "commit may take.",
+        doc="For exactly-once: how long the broker keeps the uncommitted rows of a job that died. Running tasks renew "
+        "this time, but nothing renews it between the last task and the commit. It is also the time limit of a commit "
+        "while the broker responds.",
         default="600000",
     )
