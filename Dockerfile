@@ -1,7 +1,7 @@
 # The broker alone, without Spark: docker build -t rmqpull-broker .
 #
-# The base is any Debian: one without Python gets it from apt. What is in wheels/ of the build context, this project's wheel among it, is
-# installed instead of what an index has; scripts/test-docker builds that way, for then the build needs no network.
+# The base can be any Debian image; if it has no Python, apt installs it. If the build context has a folder wheels/ with this project's
+# wheel and its dependencies, the build installs these and needs no network. scripts/test-docker builds that way.
 ARG BASE_IMAGE=python:3.12-slim
 
 FROM ${BASE_IMAGE} AS base
@@ -11,7 +11,7 @@ RUN python3 -c 'import ensurepip, venv' 2>/dev/null || { \
 
 FROM base AS build
 COPY . /src
-# The broker loads neither Arrow Flight nor S3, and nobody compiles or tests Arrow here: a third of it. No pip: nothing is installed later.
+# Remove what the broker does not use: Arrow Flight, S3, and Arrow's headers and tests, a third of Arrow. pip goes too.
 RUN python3 -m venv /opt/rmqpull && \
     if [ -d /src/wheels ]; then set -- --no-index --find-links /src/wheels rmqpull; else set -- /src; fi && \
     /opt/rmqpull/bin/pip install --no-cache-dir --disable-pip-version-check "$@" && \
@@ -21,15 +21,15 @@ RUN python3 -m venv /opt/rmqpull && \
     /opt/rmqpull/bin/rmqpull-broker --version
 
 FROM base
-# By number, so that an orchestrator can see that it is not root.
+# The user has a number, so that an orchestrator can see that it is not root.
 RUN install -d -o 10001 -g 10001 /data
 COPY --from=build /opt/rmqpull /opt/rmqpull
-# RMQPULL_ENDPOINTS is where the health check and other commands ask: whoever changes --listen changes it too.
+# The health check and other commands use RMQPULL_ENDPOINTS. If you change --listen, change it too.
 ENV PATH=/opt/rmqpull/bin:$PATH RMQPULL_ENDPOINTS=127.0.0.1:8081
 USER 10001:10001
 VOLUME /data
 EXPOSE 8081
-# A broker that is recovering does not listen yet, and so is not healthy.
+# A broker that is still recovering does not listen yet, so it is not healthy.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=5s --retries=3 CMD ["rmqpull-broker", "health", "--timeout", "4"]
 ENTRYPOINT ["rmqpull-broker"]
 CMD ["serve", "--listen", "0.0.0.0:8081", "--data-dir", "/data"]

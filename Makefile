@@ -1,44 +1,44 @@
-# `make` lists what there is to make. Every target brings its own set-up.
+# `make` lists the targets. Each of them does the set-up first.
 
 PYTHON := $(CURDIR)/.venv/bin/python
-# A further argument for the demo or for pytest: make test ARGS="-k offsets"
+# Arguments for the program that a target runs: make test ARGS="-k offsets"
 ARGS :=
 
-# Spark's workers run in this environment too, and not in the system's python3. The Java home is known only after the set-up.
+# Without PYSPARK_PYTHON, Spark's workers would run the system's python3. The Java home is known only after the set-up.
 SPARK_ENV = JAVA_HOME="$$(cat .venv/java-home)" SPARK_CONF_DIR="$(CURDIR)/spark-conf" \
 	PYSPARK_PYTHON="$(PYTHON)" PYSPARK_DRIVER_PYTHON="$(PYTHON)"
 
-# Each of the many processes of the tests would compile its modules anew, and pytest all tests, for who forbids to keep what was compiled.
-# OpenBLAS starts a thread for each core in every process that loads NumPy, and none of ours multiplies matrices.
+# An empty PYTHONDONTWRITEBYTECODE lets Python keep compiled modules; otherwise each of the many processes compiles them again.
+# OpenBLAS starts a thread per core in every process that loads NumPy, and no code here needs them.
 TEST_ENV = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1
 
-# As many as there are cores, but two at least and four at most: each has a Spark session of its own, which takes about 2 GB.
+# One process per core, at least two and at most four: each has its own Spark session, which needs about 2 GB.
 TEST_PROCESSES = $$(cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 2 : cores > 4 ? 4 : cores)))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast test-large test-docker check bench bench-quick bench-gate bench-stages bench-broker soak proto readme wheel set-up clean
 
-help: ## this list
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: set-up ## real flights through the broker into Spark, verified (under 90 seconds)
+demo: set-up ## stream real flights through the broker into Spark and verify the result (under 90 seconds)
 	@$(SPARK_ENV) "$(PYTHON)" -m demo.flights $(ARGS)
 
-# That many processes take file after file, in the order of tests/conftest.py; ARGS="--numprocesses 0" for one, as a debugger needs it.
-test: set-up ## all tests but the large ones
+# The processes take one file after the other, in the order of tests/conftest.py. ARGS="--numprocesses 0" uses one process, for a debugger.
+test: set-up ## run all tests except the large ones (about 10 minutes on two cores)
 	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-# Fewer examples of each property than in `make test`. No file waits for another one here, so single tests are shared out.
-test-fast: set-up ## the tests that start no process: no Spark, no broker beside the tests (about a minute)
+# Hypothesis tries fewer examples than in `make test`. The processes share single tests, not whole files.
+test-fast: set-up ## run the tests that start no Spark and no other process (about a minute)
 	@$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m "not processes and not large" --hypothesis-profile fast $(ARGS)
 
-test-large: set-up ## what takes minutes and gigabytes of disk: 10 million rows to 1,000 topics, exactly once (5 to 10 minutes)
+test-large: set-up ## run the large tests, which need gigabytes of disk: 10 million rows to 1,000 topics, exactly once (5 to 10 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m pytest -m large $(ARGS)
 
-test-docker: wheel ## the image in a Docker engine, which is installed and started where that is possible
+test-docker: wheel ## test the image in a Docker engine, and install and start an engine if possible
 	@scripts/test-docker $(ARGS)
 
-check: set-up ## ruff, mypy --strict, generated modules, dependency rules
+check: set-up ## check style, types, generated files and dependency rules
 	@echo "check: ruff check"
 	@"$(PYTHON)" -m ruff check --quiet
 	@echo "check: ruff format"
@@ -55,44 +55,44 @@ check: set-up ## ruff, mypy --strict, generated modules, dependency rules
 	@echo "check: dependency rules"
 	@"$(PYTHON)" -m pytest --quiet tests/tidy
 
-bench: set-up ## rmqpull beside Kafka, the engine's ceiling and Arrow Flight, into docs/performance.md (about half an hour)
+bench: set-up ## compare rmqpull with Kafka, the engine's ceiling and Arrow Flight, and update docs/performance.md (about half an hour)
 	@$(SPARK_ENV) "$(PYTHON)" -m bench.suite $(ARGS)
 	@"$(PYTHON)" -m scripts.performance_page
 
-bench-quick: set-up ## the most telling of it with smaller sizes (under 5 minutes)
+bench-quick: set-up ## run the most important benchmarks with smaller sizes (under 5 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m bench.suite --quick $(ARGS)
 
-bench-gate: set-up ## whether reads have become slower, by their ratio to the engine's ceiling (about 2 minutes)
+bench-gate: set-up ## fail if reads have become slower, relative to the engine's ceiling (about 2 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m bench.gate $(ARGS)
 
-bench-stages: set-up ## where the time of a read goes: processor time of each process
+bench-stages: set-up ## show the processor time of each process during a read
 	@$(SPARK_ENV) "$(PYTHON)" -m bench.stages $(ARGS)
 
-bench-broker: set-up ## the broker by itself: start, sends, pulls, parked pulls, stop, large topics, recovery (about 5 minutes)
+bench-broker: set-up ## measure the broker alone: start, sends, pulls, parked pulls, stop, large topics, recovery (about 5 minutes)
 	@"$(PYTHON)" -m bench.broker_costs $(ARGS)
 
-soak: set-up ## hundreds of kills while a query reads, and hundreds while one writes; is the output exactly once? Adds to docs/soak.md (ARGS="--seed 2 --minutes 30")
+soak: set-up ## kill processes while queries read and write, check the output, and update docs/soak.md (ARGS="--seed 2 --minutes 30")
 	@$(SPARK_ENV) "$(PYTHON)" -m soak --what source --docs $(ARGS)
 	@$(SPARK_ENV) "$(PYTHON)" -m soak --what sink --docs $(ARGS)
 
-proto: set-up ## the generated modules anew, from the .proto files
+proto: set-up ## generate the modules from the .proto files
 	@"$(PYTHON)" -m rmqpull_proto.generate
 
-readme: set-up ## the tables of README and docs anew, from the declarations of options, flags, handlers and limits
+readme: set-up ## generate the tables of README and docs from the code
 	@"$(PYTHON)" -m scripts.readme_tables
 	@"$(PYTHON)" -m scripts.support_tables
 	@"$(PYTHON)" -m scripts.acceptance_tables
 	@"$(PYTHON)" -m scripts.performance_page
 
 # Not `rm -rf build`: it also holds the links of the editable install. A stale build/lib would ship modules that were deleted.
-wheel: set-up ## a wheel under dist/
+wheel: set-up ## build a wheel in dist/
 	@rm -rf build/lib build/bdist*
 	@"$(PYTHON)" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@echo "wheel: $$(ls -t dist/*.whl | head -n 1)"
 
-set-up: ## the environment, once; the other targets call it
+set-up: ## create the environment; the other targets call it
 	@scripts/set-up
 
-clean: ## back to a fresh clone, without the environment
+clean: ## remove the environment and everything that is generated
 	@rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

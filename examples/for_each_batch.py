@@ -1,4 +1,4 @@
-"""Several writes for each micro-batch: the messages go on to a topic, and their counts per tag to another.
+"""Writes twice per micro-batch: the messages to one topic, and their number per tag to another.
 
 usage: python examples/for_each_batch.py ENDPOINTS FOLDER
 
@@ -6,8 +6,8 @@ usage: python examples/for_each_batch.py ENDPOINTS FOLDER
     rmqpull-broker send --topic orders --tag paid --body hello
     python examples/for_each_batch.py 127.0.0.1:8081 ./for-each-batch
 
-Each write adds all of its rows or none, but a micro-batch that is run again writes again: ``foreachBatch`` is at least
-once. A stream that is to write exactly once uses ``writeStream.format("rmqpull")``.
+Each write adds all of its rows or none. But if Spark runs a micro-batch again, it writes the rows again:
+``foreachBatch`` is at least once. For exactly once, use ``writeStream.format("rmqpull")``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 def main(endpoints: str, folder: Path) -> None:
-    """Copies and counts what is there."""
+    """Copies and counts all messages in the topic."""
     spark = SparkSession.builder.appName("for each batch").getOrCreate()
     source = spark.readStream.format("rmqpull").option("endpoints", endpoints).option("startingOffsets", "earliest")
 
     def write(messages: DataFrame, batch_id: int) -> None:
         messages.persist()
         counts = messages.groupBy("tags").count().selectExpr("tags", "CAST(count AS STRING) AS body")
-        counts = counts.coalesce(1)  # a few rows: one task writes them
+        counts = counts.coalesce(1)  # there are few rows, so one task writes them
         for rows, topic in ((messages, "copies"), (counts, "counts")):
             rows.write.format("rmqpull").option("endpoints", endpoints).option("topic", topic).mode("append").save()
         messages.unpersist()

@@ -1,4 +1,6 @@
-"""Read, transform, write: one query with one checkpoint, from a topic into others; exactly once where the broker can.
+"""Reads, transforms and writes: one query with one checkpoint, from one topic to two others.
+
+It writes exactly once if the broker supports that.
 
 usage: python examples/round_trip.py ENDPOINTS FOLDER
 
@@ -7,7 +9,7 @@ usage: python examples/round_trip.py ENDPOINTS FOLDER
     python examples/round_trip.py 127.0.0.1:8081 ./round-trip
     rmqpull-broker peek paid
 
-It handles what is there and ends. Run it again whenever there is more: the checkpoint in FOLDER knows how far it was.
+It processes all messages and ends. Run it again when there are more: it continues from the checkpoint in FOLDER.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from pyspark.sql.functions import col, concat, get_json_object, lit, when
 
 
 def main(endpoints: str, folder: Path) -> None:
-    """Sends each order on to the topic that its amount decides, with the amount as a property."""
+    """Writes each order to the topic ``paid`` or ``refused``, depending on its amount, with its id as the tag."""
     spark = SparkSession.builder.appName("round trip").getOrCreate()
     orders = (
         spark.readStream.format("rmqpull")
