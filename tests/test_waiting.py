@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until, wait_until
+from tests.harness.waiting import until, wait_until
 
 SETTINGS = Path(__file__).parents[1] / "pyproject.toml"
 

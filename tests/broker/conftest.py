@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Protocol
 
 import pytest
 
 from rmqpull_broker.core.errors import BrokerError
-from rmqpull_broker.testing import BrokerProcess
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from tests.harness.broker_processes import StartProcess, run_processes
 from tests.harness.proofs import CODE, deviations
 from tests.harness.rpc_client import Connect, RpcClient
 
@@ -50,19 +48,7 @@ def connect() -> Iterator[Connect]:
         yield open_client
 
 
-class Serve(Protocol):
-    def __call__(self, *arguments: str, listen: str = ..., data_dir: Path | None = ...) -> BrokerProcess: ...
-
-
 @pytest.fixture
-def serve(processes_allowed: None) -> Iterator[Serve]:
-    """Starts brokers as processes, on a free port; what still runs in the end is killed."""
-    with ExitStack() as processes:
-
-        def start(*arguments: str, listen: str = "127.0.0.1:0", data_dir: Path | None = None) -> BrokerProcess:
-            process = BrokerProcess(arguments=arguments, listen=listen, data_dir=data_dir)
-            processes.callback(process.kill)
-            process.start()
-            return process
-
+def start_process(processes_allowed: None) -> Iterator[StartProcess]:
+    with run_processes() as start:
         yield start

@@ -10,18 +10,15 @@ import sys
 import threading
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from tests.harness.broker_processes import StartProcess
 from tests.harness.rpc_client import Connect, PendingCall, RpcClient
-from tests.waiting import wait_until
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Serve
+from tests.harness.waiting import wait_until
 
 WAIT_S = 60
 
@@ -63,17 +60,17 @@ def test_the_ready_line_is_all_that_is_on_standard_output(connect: Connect) -> N
     assert broker.returncode == 0
 
 
-def test_the_ready_line_names_the_host_that_was_asked_for(serve: Serve, connect: Connect) -> None:
-    broker = serve("--topic", "single:1", listen="localhost:0")
+def test_the_ready_line_names_the_host_that_was_asked_for(start_process: StartProcess, connect: Connect) -> None:
+    broker = start_process("--topic", "single:1", listen="localhost:0")
     assert re.fullmatch(r"localhost:\d+", broker.endpoints)
     assert connect(broker.endpoints).send_bodies("single", b"x") == [0]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_answers_parked_pulls_and_ends_the_process_with_0(
-    serve: Serve, connect: Connect, number: signal.Signals
+    start_process: StartProcess, connect: Connect, number: signal.Signals
 ) -> None:
-    broker = serve("--topic", "single:1")
+    broker = start_process("--topic", "single:1")
     client = connect(broker.endpoints)
     pull = start_parked_pull(client)
     broker.send_signal(number)
@@ -81,17 +78,17 @@ def test_a_signal_answers_parked_pulls_and_ends_the_process_with_0(
     assert client.finish_pull(pull) == ("MESSAGE_NOT_FOUND", "NO_MESSAGE_IN_QUEUE", [], 0)
 
 
-def test_logs_go_to_standard_error(serve: Serve, connect: Connect, tmp_path: Path) -> None:
-    first = serve("--topic", "single:1", data_dir=tmp_path)
+def test_logs_go_to_standard_error(start_process: StartProcess, connect: Connect, tmp_path: Path) -> None:
+    first = start_process("--topic", "single:1", data_dir=tmp_path)
     connect(first.endpoints).send_bodies("single", b"x")
     first.stop()
-    second = serve(data_dir=tmp_path)
+    second = start_process(data_dir=tmp_path)
     second.stop()
     assert re.search(r"INFO rmqpull_broker\.\S+: recovered 1 messages in 1 topics\n", second.log)
 
 
-def test_logs_for_machines_are_one_object_a_line(serve: Serve, connect: Connect) -> None:
-    broker = serve("--topic", "single:1", "--log-format", "json", "--log-level", "debug")
+def test_logs_for_machines_are_one_object_a_line(start_process: StartProcess, connect: Connect) -> None:
+    broker = start_process("--topic", "single:1", "--log-format", "json", "--log-level", "debug")
     connect(broker.endpoints).send_bodies("single", b"x")
     broker.stop()
     [line] = [line for line in map(json.loads, broker.log.splitlines()) if line["logger"].endswith("access")]
@@ -104,8 +101,8 @@ def test_logs_for_machines_are_one_object_a_line(serve: Serve, connect: Connect)
     }
 
 
-def test_metrics_are_on_a_page_of_their_own(serve: Serve, connect: Connect) -> None:
-    broker = serve("--topic", "single:1", "--metrics-listen", "127.0.0.1:0")
+def test_metrics_are_on_a_page_of_their_own(start_process: StartProcess, connect: Connect) -> None:
+    broker = start_process("--topic", "single:1", "--metrics-listen", "127.0.0.1:0")
     connect(broker.endpoints).send_bodies("single", b"x")
     with urllib.request.urlopen(f"http://{broker.metrics_endpoints}/metrics", timeout=60) as page:
         assert 'rmqpull_broker_messages_in_total{topic="single"} 1.0' in page.read().decode().splitlines()
@@ -113,9 +110,9 @@ def test_metrics_are_on_a_page_of_their_own(serve: Serve, connect: Connect) -> N
     assert broker.log == ""
 
 
-def test_a_topic_takes_the_messages_of_its_type(serve: Serve, connect: Connect) -> None:
+def test_a_topic_takes_the_messages_of_its_type(start_process: StartProcess, connect: Connect) -> None:
     types = ["NORMAL", "FIFO", "DELAY", "TRANSACTION"]
-    broker = serve(*(word for name in types for word in ("--topic", f"{name.lower()}:3:{name}")))
+    broker = start_process(*(word for name in types for word in ("--topic", f"{name.lower()}:3:{name}")))
     client = connect(broker.endpoints)
     for name in types:
         route = client.call("QueryRoute", service.QueryRouteRequest(topic=v2.Resource(name=name.lower())))
@@ -131,8 +128,10 @@ def test_a_topic_takes_the_messages_of_its_type(serve: Serve, connect: Connect) 
 # --- what survives ----------------------------------------------------------------------------------------------------
 
 
-def test_a_restart_keeps_messages_offsets_groups_and_lost_rows(serve: Serve, connect: Connect, tmp_path: Path) -> None:
-    first = serve("--topic", "single:1", data_dir=tmp_path)
+def test_a_restart_keeps_messages_offsets_groups_and_lost_rows(
+    start_process: StartProcess, connect: Connect, tmp_path: Path
+) -> None:
+    first = start_process("--topic", "single:1", data_dir=tmp_path)
     client = connect(first.endpoints)
     client.send_bodies("single", b"a", b"b")
     client.pull(SINGLE, 0, group="readers")
@@ -142,7 +141,7 @@ def test_a_restart_keeps_messages_offsets_groups_and_lost_rows(serve: Serve, con
     before = client.bounds("single", "q")
     first.stop()
 
-    client = connect(serve("--topic", "single:1", data_dir=tmp_path).endpoints)
+    client = connect(start_process("--topic", "single:1", data_dir=tmp_path).endpoints)
     assert client.bounds("single", "q") == before
     assert all_bodies(client, SINGLE) == [b"a", b"b"]
     assert client.get_offset("readers", SINGLE) == ("OK", 2)
@@ -150,8 +149,8 @@ def test_a_restart_keeps_messages_offsets_groups_and_lost_rows(serve: Serve, con
     assert client.send_bodies("single", b"c") == [2]
 
 
-def test_without_a_data_directory_nothing_is_kept(serve: Serve, connect: Connect) -> None:
-    first = serve("--topic", "single:1")
+def test_without_a_data_directory_nothing_is_kept(start_process: StartProcess, connect: Connect) -> None:
+    first = start_process("--topic", "single:1")
     connect(first.endpoints).send_bodies("single", b"a")
     first.stop()
-    assert all_bodies(connect(serve("--topic", "single:1").endpoints), SINGLE) == []
+    assert all_bodies(connect(start_process("--topic", "single:1").endpoints), SINGLE) == []

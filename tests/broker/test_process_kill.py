@@ -8,7 +8,6 @@ import random
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import grpc
 import pyarrow as pa
@@ -16,11 +15,9 @@ import pyarrow as pa
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from tests.harness.broker_processes import StartProcess
 from tests.harness.rpc_client import Connect, RpcClient
-from tests.waiting import WAIT_S
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Serve
+from tests.harness.waiting import WAIT_S
 
 ROWS = 1_000
 BODY_BYTES = 4_000
@@ -119,11 +116,13 @@ def kept_messages(client: RpcClient) -> list[tuple[int, bytes]]:
     return kept
 
 
-def test_what_was_acknowledged_survives_kills_at_any_moment(serve: Serve, connect: Connect, tmp_path: Path) -> None:
+def test_what_was_acknowledged_survives_kills_at_any_moment(
+    start_process: StartProcess, connect: Connect, tmp_path: Path
+) -> None:
     dice = random.Random(20)
     acknowledged, bulk = list[tuple[int, bytes]](), list[tuple[int, int]]()
     committed = 0
-    broker = serve("--topic", "orders:3", "--topic", "bulk:1", data_dir=tmp_path)
+    broker = start_process("--topic", "orders:3", "--topic", "bulk:1", data_dir=tmp_path)
     for life in range(LIVES):
         load = Load(connect(broker.endpoints), life, committed)
         load.start()
@@ -133,7 +132,7 @@ def test_what_was_acknowledged_survives_kills_at_any_moment(serve: Serve, connec
         acknowledged += load.acknowledged
         bulk += load.bulk
 
-        broker = serve(data_dir=tmp_path)
+        broker = start_process(data_dir=tmp_path)
         client = connect(broker.endpoints)
         kept = kept_messages(client)
         assert set(acknowledged) <= set(kept)

@@ -6,15 +6,12 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from tests.harness.broker_processes import StartProcess
 from tests.harness.rpc_client import Connect
-
-if TYPE_CHECKING:
-    from tests.broker.conftest import Serve
 
 SINGLE = v2.MessageQueue(topic=v2.Resource(name="single"), id=0)
 BODIES = [f"message {number}".encode() for number in range(20)]
@@ -37,10 +34,10 @@ def files_of(directory: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def filled(serve: Serve, connect: Connect, tmp_path: Path) -> Path:
+def filled(start_process: StartProcess, connect: Connect, tmp_path: Path) -> Path:
     """A data directory with twenty messages, each acknowledged for itself."""
     directory = tmp_path / "data"
-    broker = serve("--topic", "single:1", data_dir=directory)
+    broker = start_process("--topic", "single:1", data_dir=directory)
     client = connect(broker.endpoints)
     for body in BODIES:
         client.send_bodies("single", body)
@@ -48,8 +45,8 @@ def filled(serve: Serve, connect: Connect, tmp_path: Path) -> Path:
     return directory
 
 
-def bodies_in(serve: Serve, connect: Connect, directory: Path) -> list[bytes]:
-    broker = serve(data_dir=directory)
+def bodies_in(start_process: StartProcess, connect: Connect, directory: Path) -> list[bytes]:
+    broker = start_process(data_dir=directory)
     bodies = connect(broker.endpoints).pull(SINGLE, 0).bodies
     broker.stop()
     return bodies
@@ -59,8 +56,10 @@ def bodies_in(serve: Serve, connect: Connect, directory: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])
-def test_a_port_in_use_is_refused_for_every_name_of_this_machine(serve: Serve, connect: Connect, host: str) -> None:
-    first = serve("--topic", "single:1")
+def test_a_port_in_use_is_refused_for_every_name_of_this_machine(
+    start_process: StartProcess, connect: Connect, host: str
+) -> None:
+    first = start_process("--topic", "single:1")
     address = f"{host}:{first.endpoints.rpartition(':')[2]}"
     assert refusal_of(listen=address) == (
         f"Error: cannot listen on {address}: the port is in use; choose another with --listen, or port 0 for a free one"
@@ -106,13 +105,17 @@ def test_a_data_directory_that_cannot_be_made_is_refused() -> None:
     assert "the data directory /proc/none cannot be used: " in refusal_of(data_dir=Path("/proc/none"))
 
 
-def test_a_second_broker_on_the_same_data_directory_is_refused(serve: Serve, connect: Connect, tmp_path: Path) -> None:
-    first = serve("--topic", "single:1", data_dir=tmp_path)
+def test_a_second_broker_on_the_same_data_directory_is_refused(
+    start_process: StartProcess, connect: Connect, tmp_path: Path
+) -> None:
+    first = start_process("--topic", "single:1", data_dir=tmp_path)
     assert f"{tmp_path} is in use by another broker" in refusal_of(data_dir=tmp_path)
     assert connect(first.endpoints).send_bodies("single", b"still served") == [0]
 
 
-def test_a_damaged_log_is_refused_and_left_as_it_is(serve: Serve, connect: Connect, filled: Path) -> None:
+def test_a_damaged_log_is_refused_and_left_as_it_is(
+    start_process: StartProcess, connect: Connect, filled: Path
+) -> None:
     (log,) = filled.glob("*.log")
     (snapshot,) = filled.glob("*.snapshot")
     snapshot.unlink()  # with it, a start does not read so far back
@@ -125,7 +128,7 @@ def test_a_damaged_log_is_refused_and_left_as_it_is(serve: Serve, connect: Conne
     assert "restore the file from a copy" in sentence
     assert log.read_bytes() == damaged
     log.write_bytes(whole)
-    assert bodies_in(serve, connect, filled) == BODIES
+    assert bodies_in(start_process, connect, filled) == BODIES
 
 
 @pytest.mark.processes
@@ -136,10 +139,12 @@ def test_a_file_that_is_no_log_is_refused_and_left_as_it_is(tmp_path: Path) -> N
     assert log.read_bytes() == b"somebody else's lines\n" * 100
 
 
-def test_foreign_files_in_the_directory_cause_no_traceback(serve: Serve, connect: Connect, filled: Path) -> None:
+def test_foreign_files_in_the_directory_cause_no_traceback(
+    start_process: StartProcess, connect: Connect, filled: Path
+) -> None:
     (filled / "notes.log").write_text("mine")
     (filled / "notes.txt").write_text("mine")
-    assert bodies_in(serve, connect, filled) == BODIES
+    assert bodies_in(start_process, connect, filled) == BODIES
     assert (filled / "notes.log").read_text() == "mine"
 
 
@@ -148,13 +153,13 @@ def test_foreign_files_in_the_directory_cause_no_traceback(serve: Serve, connect
 
 @pytest.mark.parametrize("topic", ["single:2", "single:1:FIFO"])
 def test_a_topic_of_another_shape_is_refused_with_the_data_intact(
-    serve: Serve, connect: Connect, filled: Path, topic: str
+    start_process: StartProcess, connect: Connect, filled: Path, topic: str
 ) -> None:
     before = files_of(filled)
     sentence = refusal_of("--topic", "another:1", "--topic", topic, data_dir=filled)
     assert "topic single exists with 1 queues of type NORMAL, asked for were " in sentence
     assert files_of(filled) == before
-    assert bodies_in(serve, connect, filled) == BODIES
+    assert bodies_in(start_process, connect, filled) == BODIES
 
 
 # --- standard output --------------------------------------------------------------------------------------------------

@@ -7,18 +7,16 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from testcontainers.core.exceptions import ContainerStartException
 
 from rmqpull_broker.config import SettingError
 from rmqpull_broker.testcontainers import RocketMQEmulatorContainer
+from tests.harness.containers import ContainerClient, StartContainer
 
-if TYPE_CHECKING:
-    from tests.docker.conftest import Client, StartContainer
-
-Connect = Callable[[str], "Client"]
+Connect = Callable[[str], "ContainerClient"]
 
 IMAGE = "rmqpull-broker:test"
 SOMEBODY = 23_456  # a user whom neither the image nor this machine knows

@@ -18,10 +18,10 @@ from rmqpull_broker.core.sending import refusals
 from rmqpull_client.allocation.strategies import Averagely, AveragelyByCircle, Strategy, hash_text
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
-from tests.client.allocation.tables import queues, shares
 from tests.docs.test_from_kafka import OF_KAFKA
 from tests.docs.test_rule_tables import table
 from tests.docs.test_rules import SECTIONS
+from tests.harness.allocation_tables import queues, shares
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600}
 

@@ -31,7 +31,7 @@ from rmqpull_broker.store.queues.queues import ConsumeQueues
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-from tests.waiting import until
+from tests.harness.waiting import until
 
 
 class HandlerHarness:

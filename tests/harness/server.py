@@ -16,7 +16,7 @@ from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
-from tests.waiting import until
+from tests.harness.waiting import until
 
 METHODS = {
     method.request.DESCRIPTOR.full_name: method

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -13,9 +12,7 @@ from pyspark.sql import Row
 from pyspark.sql.functions import spark_partition_id
 
 from rmqpull_broker.testing import RunningBroker, running_broker
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import Queries, Run, Topic
+from tests.harness.spark_queries import Queries, QueryRun, Topic
 
 INT64_MAX = str(2**63 - 1)
 QUEUES = ("big", "middle", "small")
@@ -39,7 +36,7 @@ def send(broker: RunningBroker, big: int = 0, middle: int = 0, small: int = 0) -
         broker.send(name, *[b"0123456789"] * count)
 
 
-def taken(run: Run) -> list[tuple[int, ...]]:
+def taken(run: QueryRun) -> list[tuple[int, ...]]:
     """How many messages of each queue each batch has."""
     counts = [Counter(row["topic"] for row in batch) for batch in run.batches.values()]
     return [tuple(count[name] for name in QUEUES) for count in counts]

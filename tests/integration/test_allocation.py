@@ -6,16 +6,14 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.functions import spark_partition_id
 
 from rmqpull_broker.testing import running_broker
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import Queries, Topic
+from tests.harness.spark_queries import Queries, Topic
 
 ROOMS = ("room1@broker-a", "room2@broker-b")
 

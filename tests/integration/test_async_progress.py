@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.query import StreamingQuery
 
-if TYPE_CHECKING:
-    from tests.integration.conftest import Queries, Topic
+from tests.harness.spark_queries import Queries, Topic
 
 
 def test_nothing_is_lost_over_a_restart_that_goes_back_to_an_older_offset(

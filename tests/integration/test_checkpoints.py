@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqpull_broker.testing import running_broker
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import Queries
+from tests.harness.spark_queries import Queries
 
 CHECKPOINTS = Path(__file__).parents[1] / "connector" / "planning" / "checkpoints"
 CREATION_ID = "dd7603eda464e0f3"

@@ -9,13 +9,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.transports.choice import connect
+from tests.harness.broker_processes import StartBroker
 from tests.integration.processes import (
     SPARK_BIN,
     SparkProcess,
@@ -24,9 +25,6 @@ from tests.integration.processes import (
     python_without_rmqpull,
     zip_of_connector,
 )
-
-if TYPE_CHECKING:
-    from tests.conftest import StartBroker
 
 PROGRAM = Path(__file__).parent / "programs" / "on_cluster.py"
 DEPLOY = "org.apache.spark.deploy"

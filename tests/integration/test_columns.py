@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import Row
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import Queries, Topic
+from tests.harness.spark_queries import Queries, Topic
 
 TEXT = b"hello " * 50
 

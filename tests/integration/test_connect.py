@@ -8,16 +8,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.transports.choice import connect
+from tests.harness.broker_processes import StartBroker
 from tests.integration.processes import SPARK_BIN, SparkProcesses, free_port, python_without_rmqpull
-
-if TYPE_CHECKING:
-    from tests.conftest import StartBroker
 
 PROGRAM = Path(__file__).parent / "programs" / "over_connect.py"
 ROOT = Path(__file__).parents[2]

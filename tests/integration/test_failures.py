@@ -6,16 +6,13 @@ import re
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from tests.waiting import WAIT_S
-
-if TYPE_CHECKING:
-    from tests.conftest import StartBroker
-    from tests.integration.conftest import Queries, Topic
+from tests.harness.broker_processes import StartBroker
+from tests.harness.spark_queries import Queries, Topic
+from tests.harness.waiting import WAIT_S
 
 
 def test_a_query_outlasts_a_crash_of_the_broker(

@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -17,10 +16,8 @@ from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_re
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.offsets.local_file import LocalFileOffsetStore
-from tests.waiting import WAIT_S
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import Queries
+from tests.harness.spark_queries import Queries
+from tests.harness.waiting import WAIT_S
 
 GROUP = "billing"
 COMMIT = {"columns": "CommitOffsets", "none": "UpdateOffset"}

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqpull_broker.testing import RunningBroker, running_broker
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import Queries, Topic
+from tests.harness.spark_queries import Queries, Topic
 
 QUEUES = 3
 

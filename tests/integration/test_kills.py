@@ -6,16 +6,13 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
 from rmqpull_broker.testing import RunningBroker, running_broker
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import Queries
+from tests.harness.spark_queries import Queries
 
 WAIT_SECONDS_MAX = 240
 PULLS = {"columns": "PullColumns", "none": "PullMessage"}

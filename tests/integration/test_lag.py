@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -12,9 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_rmqpull.lag import QueryLag, RmqpullLagListener, lag
 from pyspark_rmqpull.lag.prometheus import LagCollector
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import Queries, Topic
+from tests.harness.spark_queries import Queries, Topic
 
 
 class Told(list[QueryLag]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -13,9 +12,7 @@ from pyspark.sql import DataFrame
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import QueuesTrimmed
 from rmqpull_broker.testing import RunningBroker, running_broker
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import Queries
+from tests.harness.spark_queries import Queries
 
 ORDERS = MessageQueue("orders", "broker-a", 0)
 

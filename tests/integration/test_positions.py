@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 
-if TYPE_CHECKING:
-    from tests.integration.conftest import Queries, Topic
+from tests.harness.spark_queries import Queries, Topic
 
 GROUP = "billing"
 Place = tuple[int, int]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,9 +15,7 @@ from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
 from rmqpull_broker.cli import main
-
-if TYPE_CHECKING:
-    from tests.conftest import StartBroker
+from tests.harness.broker_processes import StartBroker
 
 ROOT = Path(__file__).parents[2]
 README, READING, WRITING = (

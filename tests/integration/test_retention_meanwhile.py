@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.testing import RunningBroker, running_broker
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import Queries
+from tests.harness.spark_queries import Queries
 
 ROUNDS = 12
 PER_ROUND = 40

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.functions import window
@@ -13,9 +12,7 @@ from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import RowsStored
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import Queries, Topic
+from tests.harness.spark_queries import Queries, Topic
 
 
 def test_the_example_of_the_readme(spark: SparkSession, topic: Topic) -> None:

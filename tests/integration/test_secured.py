@@ -6,16 +6,13 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from rmqpull_broker.testing import running_broker
-
-if TYPE_CHECKING:
-    from tests.conftest import Authority, StartProxy
-    from tests.integration.conftest import Queries, Topic
+from tests.harness.secured_proxy import CertificateAuthority, StartProxy
+from tests.harness.spark_queries import Queries, Topic
 
 SECRET, ACCESS_KEY = "s3cr3tOfTheTests", "acc3ssOfTheTests"
 KEYS = {ACCESS_KEY: SECRET}
@@ -23,7 +20,7 @@ WAIT_S = 300
 
 
 @pytest.fixture
-def secured(topic: Topic, authority: Authority, start_proxy: StartProxy) -> tuple[Topic, dict[str, str]]:
+def secured(topic: Topic, authority: CertificateAuthority, start_proxy: StartProxy) -> tuple[Topic, dict[str, str]]:
     """A topic behind a proxy that speaks TLS with both sides' certificates and checks signatures, and what opens it."""
     proxy = start_proxy(topic.endpoints, KEYS, authority.issue("server", "127.0.0.1"), asks_certificate=True)
     cert_file, key_file = map(str, authority.issue("client"))
@@ -74,7 +71,7 @@ PROGRAM = Path(__file__).with_name("shown_everywhere.py")
 
 
 @pytest.mark.processes
-def test_the_secret_is_shown_nowhere(authority: Authority, start_proxy: StartProxy, tmp_path: Path) -> None:
+def test_the_secret_is_shown_nowhere(authority: CertificateAuthority, start_proxy: StartProxy, tmp_path: Path) -> None:
     """Plans, descriptions, progress, checkpoint, event log, and all that is logged, also while a query fails.
 
     Runs once: both transports sign in one place, and a session of its own is dear.

@@ -6,7 +6,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import DataFrame, Row
@@ -15,9 +14,7 @@ from pyspark.sql.functions import lit
 from rmqpull_broker.core.messages.columns import to_rows
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.testing import RunningBroker, running_broker
-
-if TYPE_CHECKING:
-    from tests.integration.conftest import Queries
+from tests.harness.spark_queries import Queries
 
 Place = tuple[int, int]
 BY_NAME, BY_PATTERN, ASSIGNED = (

@@ -12,11 +12,11 @@ from rmqpull_client.transports.grpc.channel import get_channel
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rpc import MESSAGING
+from tests.harness.spark_queries import Queries, Topic
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from tests.integration.conftest import Queries, Topic
 
 PAYMENTS = v2.Resource(name="payments")
 COMMIT, ROLLBACK = v2.TransactionResolution.COMMIT, v2.TransactionResolution.ROLLBACK

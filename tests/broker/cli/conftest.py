@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from rmqpull_broker.cli import main
 from rmqpull_broker.testing import RunningBroker, running_broker
-
-
-class Run(Protocol):
-    def __call__(self, *arguments: str, stdin: str | bytes | None = None) -> Result: ...
+from tests.harness.cli import RunCommand, RunJson
 
 
 @pytest.fixture
@@ -24,7 +21,7 @@ def broker() -> Iterator[RunningBroker]:
 
 
 @pytest.fixture
-def run(broker: RunningBroker) -> Run:
+def run(broker: RunningBroker) -> RunCommand:
     """Runs a command against the broker."""
 
     def run_command(*arguments: str, stdin: str | bytes | None = None) -> Result:
@@ -35,12 +32,8 @@ def run(broker: RunningBroker) -> Run:
     return run_command
 
 
-class RunJson(Protocol):
-    def __call__(self, *arguments: str, stdin: str | bytes | None = None) -> Any: ...
-
-
 @pytest.fixture
-def run_json(run: Run) -> RunJson:
+def run_json(run: RunCommand) -> RunJson:
     """Runs a command with ``--json`` and gives what it prints: a document, or the list of the lines' documents."""
 
     def run_and_read(*arguments: str, stdin: str | bytes | None = None) -> Any:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
 
 import click
 import pytest
 
 from rmqpull_broker.cli import main
 from rmqpull_broker.cli.aliases import ALIASES, alias_command, translated
-
-if TYPE_CHECKING:
-    from tests.broker.cli.conftest import Run
+from tests.harness.cli import RunCommand
 
 CALLS = [
     ("updateTopic -n h:1 -c DefaultCluster -t orders", "topic update orders --create --endpoints h:1"),
@@ -94,12 +91,12 @@ def test_every_alias_is_among_the_calls() -> None:
         ("topicStatus -x", "No such option '-x'"),
     ],
 )
-def test_what_an_alias_cannot_do_is_refused(run: Run, typed: str, sentence: str) -> None:
+def test_what_an_alias_cannot_do_is_refused(run: RunCommand, typed: str, sentence: str) -> None:
     result = run(*shlex.split(typed))
     assert result.exit_code == 2
     assert sentence in result.stderr
 
 
-def test_an_alias_does_what_our_command_does(run: Run) -> None:
+def test_an_alias_does_what_our_command_does(run: RunCommand) -> None:
     assert run("updateTopic", "-t", "new", "-r", "3", "-w", "3").exit_code == 0
     assert run("topicStatus", "-t", "new", "--json").stdout == run("topic", "describe", "new", "--json").stdout

@@ -11,16 +11,16 @@ from click.testing import CliRunner
 
 import rmqpull_broker
 from rmqpull_broker.cli import main
+from tests.harness.broker_processes import StartProcess
+from tests.harness.cli import RunCommand, RunJson
 
 if TYPE_CHECKING:
     from rmqpull_broker.testing import RunningBroker
-    from tests.broker.cli.conftest import Run, RunJson
-    from tests.broker.conftest import Serve
 
 NOWHERE = "127.0.0.1:1"
 
 
-def test_brokers_and_properties_are_shown(run: Run, run_json: RunJson, broker: RunningBroker) -> None:
+def test_brokers_and_properties_are_shown(run: RunCommand, run_json: RunJson, broker: RunningBroker) -> None:
     shown = run_json("broker", "show")
     assert (shown["endpoints"], shown["version"]) == (broker.endpoints, rmqpull_broker.__version__)
     assert shown["brokers"] == ["broker-a"]
@@ -30,12 +30,12 @@ def test_brokers_and_properties_are_shown(run: Run, run_json: RunJson, broker: R
     ]
 
 
-def test_retention_is_applied_at_once(run: Run) -> None:
+def test_retention_is_applied_at_once(run: RunCommand) -> None:
     run("send", "--topic", "single", "--body", "a")
     assert run("broker", "expire").stderr == "0 messages have expired\n"
 
 
-def test_a_broker_that_serves_is_healthy(run: Run, broker: RunningBroker) -> None:
+def test_a_broker_that_serves_is_healthy(run: RunCommand, broker: RunningBroker) -> None:
     result = run("health")
     assert (result.exit_code, result.stdout) == (0, f"{broker.endpoints}: serving\n")
     assert run("health", "--quiet").output == ""
@@ -49,13 +49,15 @@ def test_a_broker_that_is_not_there_is_not_healthy() -> None:
 
 
 def test_a_broker_is_what_its_file_variables_and_flags_say(
-    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_process: StartProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "broker.toml"
     file.write_text('topic = ["left-out:1"]\n[properties]\nfileReservedTime = 1\nbrokerClusterName = "file"')
     monkeypatch.setenv("RMQPULL_BROKER_TOPIC", "orders:2,single:1")
     monkeypatch.setenv("RMQPULL_BROKER_PROPERTY", "fileReservedTime=2")
-    endpoints = serve("--config", str(file), "--brokers", "broker-b,broker-a", "--property", "traceOn=false").endpoints
+    endpoints = start_process(
+        "--config", str(file), "--brokers", "broker-b,broker-a", "--property", "traceOn=false"
+    ).endpoints
 
     def shown(*arguments: str) -> Any:
         return json.loads(CliRunner().invoke(main, [*arguments, "--json", "--endpoints", endpoints]).stdout)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rmqpull_broker.cli.client import client_row
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
-from tests.broker.cli.words import error_of, table_of
-
-if TYPE_CHECKING:
-    from tests.broker.cli.conftest import Run, RunJson
+from tests.harness.cli import RunCommand, RunJson, error_of, table_of
 
 HELD = ("readers", "orders", "--client-id", "a")
 
 
-def test_nobody_is_connected_by_the_command_line_itself(run: Run, run_json: RunJson) -> None:
+def test_nobody_is_connected_by_the_command_line_itself(run: RunCommand, run_json: RunJson) -> None:
     assert run_json("client", "list") == []
     assert "no client is connected" in run("client", "list", "--group", "readers").stderr
 
@@ -43,7 +38,7 @@ def test_a_client_is_shown_with_its_groups_and_subscriptions() -> None:
     }
 
 
-def test_locks_are_taken_listed_and_released(run: Run, run_json: RunJson) -> None:
+def test_locks_are_taken_listed_and_released(run: RunCommand, run_json: RunJson) -> None:
     assert "no queue is locked" in run("lock", "list").stderr
     assert table_of(run("lock", "take", *HELD, "--queue", "broker-a/0"))[1] == ["orders", "broker-a", "0"]
     (lock,) = run_json("lock", "list", "--group", "readers")
@@ -63,5 +58,5 @@ def test_locks_are_taken_listed_and_released(run: Run, run_json: RunJson) -> Non
     assert [lock["clientId"] for lock in run_json("lock", "list")] == ["b"]
 
 
-def test_a_lock_names_its_broker(run: Run) -> None:
+def test_a_lock_names_its_broker(run: RunCommand) -> None:
     assert "--queue needs the broker's name too" in error_of(run("lock", "take", *HELD, "--queue", "0"), exit_code=2)

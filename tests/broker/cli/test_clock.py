@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
 
 from rmqpull_broker.cli import main
-from tests.broker.cli.words import error_of
-
-if TYPE_CHECKING:
-    from tests.broker.cli.conftest import Run, RunJson
-    from tests.broker.conftest import Serve
+from tests.harness.broker_processes import StartProcess
+from tests.harness.cli import RunCommand, RunJson, error_of
 
 
-def test_the_systems_clock_is_shown_and_not_moved(run: Run, run_json: RunJson) -> None:
+def test_the_systems_clock_is_shown_and_not_moved(run: RunCommand, run_json: RunJson) -> None:
     shown = run_json("clock", "show")
     assert shown["clock"] == "system"
     assert shown["nowMs"] > 0
@@ -32,12 +28,12 @@ def test_the_systems_clock_is_shown_and_not_moved(run: Run, run_json: RunJson) -
         (["soon"], "'soon' is no duration"),
     ],
 )
-def test_an_advance_says_how_far_once(run: Run, arguments: list[str], sentence: str) -> None:
+def test_an_advance_says_how_far_once(run: RunCommand, arguments: list[str], sentence: str) -> None:
     assert sentence in error_of(run("clock", "advance", *arguments), exit_code=2)
 
 
-def test_a_manual_clock_stands_still_until_it_is_advanced(serve: Serve) -> None:
-    endpoints = serve("--clock", "manual:2013-01-31T12:00:00Z", "--topic", "single:1").endpoints
+def test_a_manual_clock_stands_still_until_it_is_advanced(start_process: StartProcess) -> None:
+    endpoints = start_process("--clock", "manual:2013-01-31T12:00:00Z", "--topic", "single:1").endpoints
 
     def run(*arguments: str) -> Result:
         return CliRunner().invoke(main, [*arguments, "--endpoints", endpoints])

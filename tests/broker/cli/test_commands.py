@@ -20,10 +20,10 @@ from rmqpull_broker.cli import COMMANDS, main
 from rmqpull_broker.cli.aliases import ALIASES
 from rmqpull_broker.cli.commands import Example
 from rmqpull_broker.testing import running_broker
+from tests.harness.cli import RunCommand
 
 if TYPE_CHECKING:
     from rmqpull_broker.testing import RunningBroker
-    from tests.broker.cli.conftest import Run
 
 NOWHERE = "127.0.0.1:1"
 
@@ -116,12 +116,12 @@ def test_a_broker_that_is_not_there_is_said_so_with_exit_code_3(endpoints: str) 
     assert result.stderr == (f"Error: no broker answers at {endpoints}; start one, or name another with --endpoints\n")
 
 
-def test_what_a_broker_refuses_is_told_in_its_words_with_exit_code_1(run: Run) -> None:
+def test_what_a_broker_refuses_is_told_in_its_words_with_exit_code_1(run: RunCommand) -> None:
     result = run("topic", "describe", "unknown")
     assert (result.exit_code, result.stderr) == (1, "Error: topic[unknown] not exist, apply first please!\n")
 
 
-def test_a_call_that_is_not_answered_in_time_ends_with_exit_code_3(run: Run) -> None:
+def test_a_call_that_is_not_answered_in_time_ends_with_exit_code_3(run: RunCommand) -> None:
     assert run("fault", "add", "PublishColumns", "--drop").exit_code == 0
     result = run("send", "--topic", "single", "--body", "a", "--timeout", "0.05")
     assert result.exit_code == 3
@@ -162,7 +162,7 @@ def test_an_unknown_command_is_refused(word: str) -> None:
 
 
 @pytest.mark.processes
-def test_a_reader_that_goes_away_causes_no_traceback(broker: RunningBroker, run: Run) -> None:
+def test_a_reader_that_goes_away_causes_no_traceback(broker: RunningBroker, run: RunCommand) -> None:
     run("send", "--topic", "orders", "--text", stdin="x\n" * 3_000)
     command = f"{sys.executable} -m rmqpull_broker peek orders --json -n 3000 --endpoints {broker.endpoints}"
     done = subprocess.run(f"{command} | head -n 1", shell=True, capture_output=True, text=True, timeout=60, check=True)
@@ -188,7 +188,7 @@ def test_shells_are_told_how_to_complete(shell: str) -> None:
     ],
 )
 def test_a_shell_completes_commands_flags_topics_and_groups(
-    run: Run, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, words: str, expected: set[str]
+    run: RunCommand, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, words: str, expected: set[str]
 ) -> None:
     monkeypatch.setenv("RMQPULL_ENDPOINTS", broker.endpoints)
     run("group", "create", "readers")

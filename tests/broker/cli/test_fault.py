@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from tests.broker.cli.words import error_of, table_of
-
-if TYPE_CHECKING:
-    from tests.broker.cli.conftest import Run, RunJson
+from tests.harness.cli import RunCommand, RunJson, error_of, table_of
 
 
-def test_a_fault_strikes_as_many_calls_as_it_says(run: Run, run_json: RunJson) -> None:
+def test_a_fault_strikes_as_many_calls_as_it_says(run: RunCommand, run_json: RunJson) -> None:
     rule = run_json(
         "fault", "add", "PublishColumns", "--fail", "too_many_requests", "--message", "busy", "--times", "2"
     )
@@ -34,7 +29,7 @@ def test_a_fault_strikes_as_many_calls_as_it_says(run: Run, run_json: RunJson) -
     assert run_json("fault", "list")[0]["struck"] == 2
 
 
-def test_a_fault_may_mean_one_topic_and_all_calls(run: Run, run_json: RunJson) -> None:
+def test_a_fault_may_mean_one_topic_and_all_calls(run: RunCommand, run_json: RunJson) -> None:
     run("fault", "add", "--topic", "single", "--fail", "INTERNAL_SERVER_ERROR", "--always")
     for _ in range(3):
         assert run("send", "--topic", "single", "--body", "a").exit_code == 1
@@ -42,7 +37,7 @@ def test_a_fault_may_mean_one_topic_and_all_calls(run: Run, run_json: RunJson) -
     assert run_json("fault", "list")[0]["struck"] == 3
 
 
-def test_a_fault_after_the_command_spoils_its_answer_alone(run: Run, run_json: RunJson) -> None:
+def test_a_fault_after_the_command_spoils_its_answer_alone(run: RunCommand, run_json: RunJson) -> None:
     run("fault", "add", "PublishColumns", "--disconnect", "--after")
     result = run("send", "--topic", "single", "--body", "a")
     assert result.exit_code == 3
@@ -51,7 +46,7 @@ def test_a_fault_after_the_command_spoils_its_answer_alone(run: Run, run_json: R
     assert [message["body"] for message in run_json("peek", "single")] == ["a"]
 
 
-def test_faults_are_listed_and_cleared(run: Run, run_json: RunJson) -> None:
+def test_faults_are_listed_and_cleared(run: RunCommand, run_json: RunJson) -> None:
     assert "no faults are ordered" in run("fault", "list").stderr
     run("fault", "add", "PullColumns", "--queue", "0", "--topic", "orders", "--delay", "2s")
     run("fault", "add", "--client-id", "c", "--hold")
@@ -65,13 +60,13 @@ def test_faults_are_listed_and_cleared(run: Run, run_json: RunJson) -> None:
     assert run("fault", "clear").stderr == "cleared 1 faults\n"
 
 
-def test_the_commands_that_rule_faults_are_spared(run: Run) -> None:
+def test_the_commands_that_rule_faults_are_spared(run: RunCommand) -> None:
     run("fault", "add", "--drop", "--always")
     assert run("topic", "list").exit_code == 0
     assert run("fault", "clear").exit_code == 0
 
 
-def test_a_fault_that_holds_nobody_is_released_in_vain(run: Run) -> None:
+def test_a_fault_that_holds_nobody_is_released_in_vain(run: RunCommand) -> None:
     run("fault", "add", "PullColumns", "--hold")
     assert run("fault", "release", "1").exit_code == 0
     assert "there is no fault rule 2" in error_of(run("fault", "release", "2"))
@@ -89,5 +84,7 @@ def test_a_fault_that_holds_nobody_is_released_in_vain(run: Run) -> None:
         (["--queue", "1", "--drop"], 1, "must name the topic too"),
     ],
 )
-def test_a_fault_that_makes_no_sense_is_refused(run: Run, arguments: list[str], exit_code: int, sentence: str) -> None:
+def test_a_fault_that_makes_no_sense_is_refused(
+    run: RunCommand, arguments: list[str], exit_code: int, sentence: str
+) -> None:
     assert sentence in error_of(run("fault", "add", *arguments), exit_code)

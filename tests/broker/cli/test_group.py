@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from tests.broker.cli.words import error_of, table_of
-
-if TYPE_CHECKING:
-    from tests.broker.cli.conftest import Run, RunJson
+from tests.harness.cli import RunCommand, RunJson, error_of, table_of
 
 
 @pytest.fixture
-def readers(run: Run) -> None:
+def readers(run: RunCommand) -> None:
     """Three messages on ``single``, of which the group has consumed one."""
     run("send", "--topic", "single", "--body", "a", "--body", "b", "--body", "c")
     run("group", "create", "readers")
@@ -21,7 +16,7 @@ def readers(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("readers")
-def test_groups_are_listed_with_their_lag(run: Run, run_json: RunJson) -> None:
+def test_groups_are_listed_with_their_lag(run: RunCommand, run_json: RunJson) -> None:
     heads, row = table_of(run("group", "list"))
     assert dict(zip(heads, row, strict=True)) == {
         "GROUP": "readers",
@@ -37,7 +32,7 @@ def test_groups_are_listed_with_their_lag(run: Run, run_json: RunJson) -> None:
     assert (group["group"], group["lag"], group["consume"], group["notify"]) == ("readers", 2, True, True)
 
 
-def test_a_group_is_created_once_and_changed_in_what_is_named(run: Run, run_json: RunJson) -> None:
+def test_a_group_is_created_once_and_changed_in_what_is_named(run: RunCommand, run_json: RunJson) -> None:
     assert run_json("group", "create", "g", "--orderly")["created"] is True
     assert run_json("group", "create", "g", "--orderly")["created"] is False
     assert "exists with another configuration" in error_of(run("group", "create", "g"))
@@ -62,7 +57,7 @@ def test_a_group_is_created_once_and_changed_in_what_is_named(run: Run, run_json
         ),
     ],
 )
-def test_a_switch_that_would_change_nothing_is_refused(run: Run, flag: str, sentence: str) -> None:
+def test_a_switch_that_would_change_nothing_is_refused(run: RunCommand, flag: str, sentence: str) -> None:
     assert error_of(run("group", "create", "g", flag)) == sentence
     assert error_of(run("group", "describe", "g")) == "Group g not exist!"
     assert flag not in run("group", "create", "--help").stdout
@@ -73,7 +68,7 @@ def test_a_switch_that_says_what_is_so_is_taken(run_json: RunJson) -> None:
 
 
 @pytest.mark.usefixtures("readers")
-def test_a_group_is_described_with_its_progress(run: Run, run_json: RunJson) -> None:
+def test_a_group_is_described_with_its_progress(run: RunCommand, run_json: RunJson) -> None:
     described = run_json("group", "describe", "readers")
     assert described["clients"] == []
     assert described["progress"] == [
@@ -113,7 +108,7 @@ def test_a_group_is_reset(run_json: RunJson, place: list[str], offset: int) -> N
 
 
 @pytest.mark.usefixtures("readers")
-def test_a_dry_run_changes_nothing(run: Run, run_json: RunJson) -> None:
+def test_a_dry_run_changes_nothing(run: RunCommand, run_json: RunJson) -> None:
     result = run("group", "reset-offset", "readers", "single", "--to", "latest", "--dry-run")
     assert table_of(result)[1] == ["single", "broker-a", "0", "1", "3"]
     assert "nothing was changed" in result.stderr
@@ -136,7 +131,7 @@ def test_a_dry_run_changes_nothing(run: Run, run_json: RunJson) -> None:
         ),
     ],
 )
-def test_a_reset_that_cannot_be_is_refused(run: Run, arguments: list[str], sentence: str) -> None:
+def test_a_reset_that_cannot_be_is_refused(run: RunCommand, arguments: list[str], sentence: str) -> None:
     assert error_of(run("group", "reset-offset", *arguments)) == sentence
 
 
@@ -150,17 +145,17 @@ def test_a_reset_that_cannot_be_is_refused(run: Run, arguments: list[str], sente
         (["--to", "latest", "--queue", "a/b"], "'a/b' is no queue: expected its id or BROKER/ID"),
     ],
 )
-def test_a_reset_says_where_to_once(run: Run, place: list[str], sentence: str) -> None:
+def test_a_reset_says_where_to_once(run: RunCommand, place: list[str], sentence: str) -> None:
     assert sentence in error_of(run("group", "reset-offset", "g", "t", *place), exit_code=2)
 
 
 @pytest.mark.usefixtures("readers")
-def test_a_group_is_deleted_when_told_twice(run: Run) -> None:
+def test_a_group_is_deleted_when_told_twice(run: RunCommand) -> None:
     assert run("group", "delete", "readers", stdin="n\n").exit_code == 1
     assert run("group", "delete", "readers", "--yes").exit_code == 0
     assert "there are no consumer groups" in run("group", "list").stderr
 
 
-def test_a_group_without_clients_and_progress_is_described_without_empty_lines(run: Run) -> None:
+def test_a_group_without_clients_and_progress_is_described_without_empty_lines(run: RunCommand) -> None:
     assert run("group", "create", "idle").exit_code == 0
     assert all(run("group", "describe", "idle").stdout.splitlines())

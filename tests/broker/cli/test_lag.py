@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.broker.cli.words import error_of, table_of
-
-if TYPE_CHECKING:
-    from tests.broker.cli.conftest import Run, RunJson
+from tests.harness.cli import RunCommand, RunJson, error_of, table_of
 
 
 @pytest.fixture(autouse=True)
-def readers(run: Run) -> None:
+def readers(run: RunCommand) -> None:
     """A group that is two messages behind on ``orders``, and one that has read ``single`` to its end."""
     run("send", "--topic", "orders", "--body", "a", "--body", "b")
     for group, topic, place in (("slow", "orders", "earliest"), ("fast", "single", "latest")):
@@ -22,7 +18,7 @@ def readers(run: Run) -> None:
         run("group", "reset-offset", group, topic, "--to", place)
 
 
-def test_lag_is_told_by_group_and_topic(run: Run, run_json: RunJson) -> None:
+def test_lag_is_told_by_group_and_topic(run: RunCommand, run_json: RunJson) -> None:
     assert table_of(run("lag")) == [
         ["GROUP", "TOPIC", "QUEUES", "LAG"],
         ["fast", "single", "1", "0"],
@@ -40,13 +36,13 @@ def test_lag_is_told_by_queue_when_asked(run_json: RunJson) -> None:
     ]
 
 
-def test_a_watch_looks_again_and_again(run: Run, run_json: RunJson) -> None:
+def test_a_watch_looks_again_and_again(run: RunCommand, run_json: RunJson) -> None:
     looks = run_json("lag", "--watch", "--interval", "0.001", "--times", "3")
     assert [len(look) for look in looks] == [2, 2, 2]
     assert table_of(run("lag", "--watch", "--interval", "0.001", "--times", "2")) == table_of(run("lag")) * 2
 
 
-def test_an_interrupt_is_how_a_watch_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_is_how_a_watch_ends(run: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(seconds: float) -> None:
         raise KeyboardInterrupt
 
@@ -56,5 +52,5 @@ def test_an_interrupt_is_how_a_watch_ends(run: Run, monkeypatch: pytest.MonkeyPa
     assert len(json.loads(result.stdout)) == 2
 
 
-def test_a_group_that_is_not_there_is_refused(run: Run) -> None:
+def test_a_group_that_is_not_there_is_refused(run: RunCommand) -> None:
     assert error_of(run("lag", "--group", "none")) == "Group none not exist!"

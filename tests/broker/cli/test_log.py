@@ -14,7 +14,7 @@ from rmqpull_broker.cli import main
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.vfs import OsFileSystem
 from rmqpull_broker.testing import running_broker
-from tests.broker.cli.words import error_of
+from tests.harness.cli import error_of
 
 
 def run(*arguments: str) -> Result:

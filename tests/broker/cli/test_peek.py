@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from rmqpull_broker.cli import peek
-from tests.broker.cli.words import error_of, table_of
-
-if TYPE_CHECKING:
-    from tests.broker.cli.conftest import Run, RunJson
+from tests.harness.cli import RunCommand, RunJson, error_of, table_of
 
 
 @pytest.fixture(autouse=True)
-def _twenty_messages(run: Run) -> None:
+def _twenty_messages(run: RunCommand) -> None:
     """Bodies 0 to 19 on the two queues of ``orders``, even ones tagged so; message 7 alone has a key."""
     messages: list[dict[str, Any]] = [
         {"body": str(number), "tags": "odd" if number % 2 else "even", "msgId": f"id-{number}"} for number in range(20)
@@ -71,7 +68,7 @@ def test_a_message_at_its_own_store_time_is_found(run_json: RunJson) -> None:
     assert message in first
 
 
-def test_a_search_that_ended_early_says_so(run: Run) -> None:
+def test_a_search_that_ended_early_says_so(run: RunCommand) -> None:
     result = run("peek", "orders", "--key", "seven", "--scan", "2")
     assert "no message was found" in result.stderr
     assert "looked through 2 messages of each queue; look further with --scan" in result.stderr
@@ -90,19 +87,19 @@ def test_json_lines_hold_everything(run_json: RunJson) -> None:
     }
 
 
-def test_a_table_shows_what_people_look_for(run: Run) -> None:
+def test_a_table_shows_what_people_look_for(run: RunCommand) -> None:
     heads, row = table_of(run("peek", "orders", "--key", "7"))
     assert heads == ["STORE TIMESTAMP", "QUEUE", "QUEUE OFFSET", "TAGS", "KEYS", "PROPERTIES", "BODY"]
     assert row[1:] == ["broker-a/1", "3", "odd", "seven, 7", "-", "7"]
 
 
-def test_a_piped_table_cuts_nothing_off_and_keeps_each_message_on_its_line(run: Run) -> None:
+def test_a_piped_table_cuts_nothing_off_and_keeps_each_message_on_its_line(run: RunCommand) -> None:
     run("send", "--topic", "single", "--body", "x" * 5_000 + "\n\x1b[31m")
     *_, line = run("peek", "single").stdout.splitlines()
     assert line.endswith("x" * 5_000 + r"\n\x1b[31m")
 
 
-def test_peeking_consumes_nothing(run: Run, run_json: RunJson) -> None:
+def test_peeking_consumes_nothing(run: RunCommand, run_json: RunJson) -> None:
     run("peek", "orders")
     assert run_json("lag") == []
 
@@ -119,5 +116,7 @@ def test_peeking_consumes_nothing(run: Run, run_json: RunJson) -> None:
         (["orders", "--newest", "0"], 2, "0 is not in the range"),
     ],
 )
-def test_what_cannot_be_looked_at_is_refused(run: Run, arguments: list[str], exit_code: int, sentence: str) -> None:
+def test_what_cannot_be_looked_at_is_refused(
+    run: RunCommand, arguments: list[str], exit_code: int, sentence: str
+) -> None:
     assert sentence in error_of(run("peek", *arguments), exit_code)

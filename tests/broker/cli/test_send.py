@@ -5,17 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqpull_broker.cli import send
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import running_broker
-from tests.broker.cli.words import error_of, table_of
-
-if TYPE_CHECKING:
-    from tests.broker.cli.conftest import Run, RunJson
+from tests.harness.cli import RunCommand, RunJson, error_of, table_of
 
 
 def lines(*messages: object) -> str:
@@ -26,7 +22,7 @@ def bodies(run_json: RunJson, topic: str = "single", *options: str) -> list[str]
     return [message["body"] for message in run_json("peek", topic, "--newest", "10000", *options)]
 
 
-def test_bodies_of_the_command_line_are_sent_as_they_are(run: Run, run_json: RunJson) -> None:
+def test_bodies_of_the_command_line_are_sent_as_they_are(run: RunCommand, run_json: RunJson) -> None:
     result = run("send", "--topic", "single", "--body", "a\nb", "--body", '{"x": 1}', "--tag", "t", "--key", "k")
     assert table_of(result) == [
         ["BROKER NAME", "QUEUE ID", "MESSAGES", "FIRST OFFSET", "LAST OFFSET"],
@@ -58,7 +54,7 @@ def test_json_lines_say_everything_that_a_message_has(run_json: RunJson) -> None
     assert {name: stored[name] for name in message} == message
 
 
-def test_a_delayed_message_comes_when_the_brokers_own_clock_says_so(run: Run, run_json: RunJson) -> None:
+def test_a_delayed_message_comes_when_the_brokers_own_clock_says_so(run: RunCommand, run_json: RunJson) -> None:
     with running_broker(topics={"later": (1, TopicType.DELAY)}, clock="manual") as broker:
         endpoints = ("--endpoints", broker.endpoints)
         sent = run_json("send", "--topic", "later", "--body", "a", "--delay", "5m", *endpoints)
@@ -76,7 +72,7 @@ def test_bytes_travel_in_base64(run_json: RunJson) -> None:
     assert base64.b64decode(stored["bodyBase64"]) == data
 
 
-def test_what_peek_prints_can_be_sent_again(run: Run, run_json: RunJson) -> None:
+def test_what_peek_prints_can_be_sent_again(run: RunCommand, run_json: RunJson) -> None:
     run("send", "--topic", "orders", "--body", "a", "--tag", "t", "--property", "city=Riga")
     printed = run("peek", "orders", "--json").stdout
     assert run_json("send", "--topic", "single", stdin=printed)["acknowledged"] == 1
@@ -94,14 +90,14 @@ def test_text_lines_are_bodies(run_json: RunJson) -> None:
     assert bodies(run_json) == ["a b", "{c}", "é"]
 
 
-def test_messages_come_from_a_file_too(run: Run, run_json: RunJson, tmp_path: Path) -> None:
+def test_messages_come_from_a_file_too(run: RunCommand, run_json: RunJson, tmp_path: Path) -> None:
     file = tmp_path / "messages.jsonl"
     file.write_text(lines({"body": "a"}, {"body": "b"}))
     assert run_json("send", "--topic", "single", str(file))["acknowledged"] == 2
     assert "No such file or directory" in error_of(run("send", "--topic", "single", str(tmp_path / "none")))
 
 
-def test_groups_of_messages_keep_their_order(run: Run, run_json: RunJson) -> None:
+def test_groups_of_messages_keep_their_order(run: RunCommand, run_json: RunJson) -> None:
     run("topic", "create", "fifo", "--queues", "4", "--type", "FIFO")
     messages = [{"body": str(number), "messageGroup": "g"} for number in range(20)]
     assert len(run_json("send", "--topic", "fifo", stdin=lines(*messages))["queues"]) == 1
@@ -127,7 +123,7 @@ def test_groups_of_messages_keep_their_order(run: Run, run_json: RunJson) -> Non
     ],
 )
 def test_a_bad_line_is_named_and_nothing_of_its_batch_is_sent(
-    run: Run, run_json: RunJson, line: str, sentence: str
+    run: RunCommand, run_json: RunJson, line: str, sentence: str
 ) -> None:
     complaint = error_of(run("send", "--topic", "single", stdin=lines({"body": "a"}) + line + "\n"))
     assert complaint.startswith("line 2 of standard input is no message: ")
@@ -136,12 +132,12 @@ def test_a_bad_line_is_named_and_nothing_of_its_batch_is_sent(
     assert bodies(run_json) == []
 
 
-def test_a_line_that_is_not_utf_8_is_refused(run: Run) -> None:
+def test_a_line_that_is_not_utf_8_is_refused(run: RunCommand) -> None:
     assert "it is not in UTF-8" in error_of(run("send", "--topic", "single", stdin=b'{"body": "\xff"}\n'))
 
 
 def test_a_bad_line_after_a_full_batch_says_what_was_acknowledged(
-    run: Run, run_json: RunJson, monkeypatch: pytest.MonkeyPatch
+    run: RunCommand, run_json: RunJson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(send, "BATCH_ROWS", 2)
     complaint = error_of(run("send", "--topic", "single", stdin=lines(*[{"body": "a"}] * 5) + "bad\n"))
@@ -150,13 +146,13 @@ def test_a_bad_line_after_a_full_batch_says_what_was_acknowledged(
     assert len(bodies(run_json)) == 4
 
 
-def test_a_line_without_an_end_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_without_an_end_is_refused(run: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(send, "LINE_BYTES_MAX", 10)
     assert "it is longer than 10 bytes" in error_of(run("send", "--topic", "single", "--text", stdin="x" * 100))
 
 
 def test_what_the_broker_refuses_is_told_with_its_lines(
-    run: Run, run_json: RunJson, monkeypatch: pytest.MonkeyPatch
+    run: RunCommand, run_json: RunJson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(send, "BATCH_ROWS", 2)
     messages = [{"body": "a"}, {"body": "b"}, {"body": "c"}, {"body": "d", "tags": "a|b"}]
@@ -166,23 +162,23 @@ def test_what_the_broker_refuses_is_told_with_its_lines(
     assert "topic[none] not exist" in error_of(run("send", "--topic", "none", "--body", "a"))
 
 
-def test_many_messages_go_in_batches(run: Run, run_json: RunJson) -> None:
+def test_many_messages_go_in_batches(run: RunCommand, run_json: RunJson) -> None:
     count = 25_000
     assert run_json("send", "--topic", "orders", "--text", stdin="x\n" * count)["acknowledged"] == count
     assert sum(row["messages"] for row in run_json("topic", "describe", "orders")["queues"]) == count
 
 
-def test_bodies_and_a_file_are_not_taken_together(run: Run) -> None:
+def test_bodies_and_a_file_are_not_taken_together(run: RunCommand) -> None:
     assert "either --body or a file" in error_of(run("send", "--topic", "t", "--body", "a", "file"), exit_code=2)
 
 
 @pytest.mark.parametrize("body", [" ", "a\nb", "\t"])
-def test_a_body_of_the_command_line_is_sent_as_it_stands(run: Run, run_json: RunJson, body: str) -> None:
+def test_a_body_of_the_command_line_is_sent_as_it_stands(run: RunCommand, run_json: RunJson, body: str) -> None:
     assert run("send", "--topic", "single", "--body", body).exit_code == 0
     assert bodies(run_json) == [body]
 
 
-def test_an_empty_body_is_refused_and_not_passed_over(run: Run, run_json: RunJson) -> None:
+def test_an_empty_body_is_refused_and_not_passed_over(run: RunCommand, run_json: RunJson) -> None:
     complaint = error_of(run("send", "--topic", "single", "--body", "a", "--body", ""))
     assert complaint == (
         "message body cannot be empty: messages 1 to 2 were refused together; none was acknowledged before"
@@ -190,11 +186,11 @@ def test_an_empty_body_is_refused_and_not_passed_over(run: Run, run_json: RunJso
     assert bodies(run_json) == []
 
 
-def test_lines_of_text_keep_their_blanks_and_empty_ones_are_passed_over(run: Run, run_json: RunJson) -> None:
+def test_lines_of_text_keep_their_blanks_and_empty_ones_are_passed_over(run: RunCommand, run_json: RunJson) -> None:
     assert run_json("send", "--topic", "single", "--text", stdin="  a\n\r\n\n \n")["acknowledged"] == 2
     assert bodies(run_json) == ["  a", " "]
 
 
-def test_one_refused_line_is_told_in_the_singular(run: Run) -> None:
+def test_one_refused_line_is_told_in_the_singular(run: RunCommand) -> None:
     complaint = error_of(run("send", "--topic", "single", stdin=lines({"body": ""})))
     assert complaint == "message body cannot be empty: line 1 was refused; none was acknowledged before"

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from rmqpull_broker.cli.topic import perm_text
-from tests.broker.cli.words import error_of, table_of
-
-if TYPE_CHECKING:
-    from tests.broker.cli.conftest import Run, RunJson
+from tests.harness.cli import RunCommand, RunJson, error_of, table_of
 
 
-def test_topics_are_listed_as_a_table_and_as_json(run: Run, run_json: RunJson) -> None:
+def test_topics_are_listed_as_a_table_and_as_json(run: RunCommand, run_json: RunJson) -> None:
     run("send", "--topic", "single", "--body", "a")
     assert table_of(run("topic", "list")) == [
         ["TOPIC", "TYPE", "READ QUEUES", "WRITE QUEUES", "PERM", "MESSAGES"],
@@ -34,7 +29,7 @@ def test_topics_are_listed_as_a_table_and_as_json(run: Run, run_json: RunJson) -
     assert {row["topic"] for row in run_json("topic", "list", "--all")} >= {"orders", "SCHEDULE_TOPIC_XXXX"}
 
 
-def test_a_topic_is_created_once(run: Run, run_json: RunJson) -> None:
+def test_a_topic_is_created_once(run: RunCommand, run_json: RunJson) -> None:
     created = run_json("topic", "create", "new", "--queues", "3", "--type", "fifo")
     assert (created["created"], created["type"], created["readQueues"]) == (True, "FIFO", 3)
     assert run_json("topic", "create", "new", "--queues", "3", "--type", "FIFO")["created"] is False
@@ -42,7 +37,7 @@ def test_a_topic_is_created_once(run: Run, run_json: RunJson) -> None:
     assert run_json("topic", "create", "new", "--queues", "4", "--if-missing")["readQueues"] == 3
 
 
-def test_a_topic_is_changed_in_what_is_named(run: Run) -> None:
+def test_a_topic_is_changed_in_what_is_named(run: RunCommand) -> None:
     assert table_of(run("topic", "update", "orders", "--write-queues", "5", "--perm", "4"))[1] == [
         "orders",
         "NORMAL",
@@ -54,7 +49,7 @@ def test_a_topic_is_changed_in_what_is_named(run: Run) -> None:
     assert table_of(run("topic", "update", "new", "--create"))[1] == ["new", "NORMAL", "8", "8", "RW-"]
 
 
-def test_a_topic_is_described_with_queues_and_groups(run: Run, run_json: RunJson) -> None:
+def test_a_topic_is_described_with_queues_and_groups(run: RunCommand, run_json: RunJson) -> None:
     run("send", "--topic", "single", "--body", "a", "--body", "b")
     run("group", "create", "readers")
     run("group", "reset-offset", "readers", "single", "--to", "latest")
@@ -76,7 +71,7 @@ def test_a_topic_is_described_with_queues_and_groups(run: Run, run_json: RunJson
     assert lines[-1].split()[:6] == ["broker-a", "0", "RW", "0", "2", "2"]
 
 
-def test_a_topic_is_deleted_when_asked_or_told_twice(run: Run, run_json: RunJson) -> None:
+def test_a_topic_is_deleted_when_asked_or_told_twice(run: RunCommand, run_json: RunJson) -> None:
     assert run("topic", "delete", "orders", stdin="n\n").exit_code == 1
     assert run("topic", "delete", "orders", "--yes").exit_code == 0
     assert run("topic", "delete", "single", stdin="y\n").exit_code == 0
@@ -90,6 +85,6 @@ def test_permissions_are_written_as_rocketmq_writes_them(perm: int, text: str) -
     assert perm_text(perm) == text
 
 
-def test_a_topic_of_another_shape_is_refused_with_what_to_do(run: Run) -> None:
+def test_a_topic_of_another_shape_is_refused_with_what_to_do(run: RunCommand) -> None:
     complaint = error_of(run("topic", "create", "single", "--queues", "3"))
     assert complaint.endswith("; ask for the same, or change it with 'topic update'")

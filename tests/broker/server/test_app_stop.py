@@ -17,7 +17,7 @@ from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from tests.harness.server import ServerHarness, run_on_server
-from tests.waiting import until
+from tests.harness.waiting import until
 
 WAIT_MS = 250_000
 

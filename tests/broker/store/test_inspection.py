@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,18 +12,16 @@ from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import StorageOptions
 from rmqpull_broker.store.vfs import OsFileSystem
-
-if TYPE_CHECKING:
-    from tests.broker.store.conftest import Started
+from tests.harness.storage import StorageHarness
 
 OPTIONS = StorageOptions(segment_bytes=600, save_bytes=0, snapshot_bytes=1 << 30, free_bytes_min=0)
 
 
 @pytest.fixture
-def disk(start: type[Started]) -> MemoryFileSystem:
+def disk() -> MemoryFileSystem:
     """A topic, eight messages, several segments, a queue file and a snapshot; then one more message."""
     disk = MemoryFileSystem()
-    broker = start(disk, OPTIONS)
+    broker = StorageHarness(disk, OPTIONS)
     broker.topic()
     for number in range(8):
         broker.send(b"%d" % number)
@@ -87,21 +84,21 @@ def test_every_flipped_bit_is_found(disk: MemoryFileSystem, suffix: str) -> None
             data[place] ^= 1 << place % 8
 
 
-def test_a_torn_tail_is_told_from_damage(disk: MemoryFileSystem, start: type[Started]) -> None:
+def test_a_torn_tail_is_told_from_damage(disk: MemoryFileSystem) -> None:
     (last,) = named(disk, ".log")[-1:]
     size = len(disk.files[last])
     disk.files[last].extend(b"torn")
     assert verify(disk).log_damage == (Damage(f"memory:{last}", size, "there is no whole record", is_tail=True),)
     del disk.files[last][size:]
-    start(disk, OPTIONS).stop()
+    StorageHarness(disk, OPTIONS).stop()
     disk.files[last][size - 1] ^= 1
     (damage,) = verify(disk).log_damage
     assert not damage.is_tail
 
 
-def test_a_directory_is_looked_into_while_a_broker_has_it(tmp_path: Path, start: type[Started]) -> None:
+def test_a_directory_is_looked_into_while_a_broker_has_it(tmp_path: Path) -> None:
     disk = OsFileSystem(str(tmp_path))
-    broker = start(disk, OPTIONS)
+    broker = StorageHarness(disk, OPTIONS)
     broker.topic()
     broker.send(b"0")
     outside = OsFileSystem(str(tmp_path), is_read_only=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import struct
 import zlib
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -20,9 +19,7 @@ from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.queues.chunks import SavedChunk
 from rmqpull_broker.store.storage import StorageOptions
-
-if TYPE_CHECKING:
-    from tests.broker.store.conftest import Started
+from tests.harness.storage import StorageHarness
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 EAGER = StorageOptions(segment_bytes=3_000, save_bytes=0, snapshot_bytes=1 << 30, free_bytes_min=0, cache_bytes=1)
@@ -36,9 +33,9 @@ def disk() -> MemoryFileSystem:
 
 
 @pytest.fixture
-def broker(disk: MemoryFileSystem, start: type[Started]) -> Started:
+def broker(disk: MemoryFileSystem) -> StorageHarness:
     """Twelve messages in three chunks, all of them saved."""
-    broker = start(disk, EAGER)
+    broker = StorageHarness(disk, EAGER)
     broker.topic()
     for first in range(0, 12, 4):
         broker.send(*(b"%d" % number for number in range(first, first + 4)))
@@ -56,7 +53,7 @@ def files(disk: MemoryFileSystem, suffix: str) -> list[str]:
 # --- queue files -------------------------------------------------------------------------------------------------
 
 
-def test_saved_messages_are_read_from_queue_files(broker: Started, disk: MemoryFileSystem) -> None:
+def test_saved_messages_are_read_from_queue_files(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     assert broker.storage.store.unsaved_bytes == 0
     assert broker.bodies() == TWELVE
     disk.fail_next = {"read"}
@@ -67,11 +64,11 @@ def test_saved_messages_are_read_from_queue_files(broker: Started, disk: MemoryF
 LENGTHS = [len(body) for body in TWELVE]
 
 
-def parts(broker: Started, from_offset: int, until_offset: int, byte_max: int) -> list[int]:
+def parts(broker: StorageHarness, from_offset: int, until_offset: int, byte_max: int) -> list[int]:
     return [part.until_offset for part in cut_by_bytes(broker.state, QUEUE, from_offset, until_offset, byte_max)]
 
 
-def reads(broker: Started, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def reads(broker: StorageHarness, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Will tell the first offset of each chunk that is read from its file."""
     loaded: list[int] = []
     load = broker.storage._load
@@ -99,9 +96,8 @@ def reads(broker: Started, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ],
 )
 def test_only_chunks_in_which_a_part_may_end_are_read(
-    broker: Started,
+    broker: StorageHarness,
     disk: MemoryFileSystem,
-    start: type[Started],
     monkeypatch: pytest.MonkeyPatch,
     restart: bool,
     from_offset: int,
@@ -112,39 +108,39 @@ def test_only_chunks_in_which_a_part_may_end_are_read(
 ) -> None:
     if restart:
         broker.snapshot()
-        broker = start(disk, EAGER)
+        broker = StorageHarness(disk, EAGER)
     found = reads(broker, monkeypatch)
     assert parts(broker, from_offset, until_offset, byte_max) == cuts
     assert found == loaded
 
 
-def test_bytes_of_messages_that_are_not_saved_are_counted_too(broker: Started) -> None:
+def test_bytes_of_messages_that_are_not_saved_are_counted_too(broker: StorageHarness) -> None:
     broker.send(b"12345", b"1")
     assert parts(broker, 0, 14, sum(LENGTHS)) == [12, 14]
     assert parts(broker, 0, 14, sum(LENGTHS) + 5) == [13, 14]
 
 
-def test_a_queue_that_was_cut_within_a_chunk_counts_what_is_left(broker: Started) -> None:
+def test_a_queue_that_was_cut_within_a_chunk_counts_what_is_left(broker: StorageHarness) -> None:
     broker.run(lambda draft: draft.add(QueuesTrimmed(((QUEUE, 2),))))
     assert parts(broker, 0, 12, sum(LENGTHS) - 2) == [12]
     assert parts(broker, 0, 12, sum(LENGTHS) - 3) == [11, 12]
 
 
 def test_a_snapshot_without_sizes_is_read_and_its_chunks_are_counted_by_reading_them(
-    broker: Started, disk: MemoryFileSystem, start: type[Started], monkeypatch: pytest.MonkeyPatch
+    broker: StorageHarness, disk: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Version 2 was written before snapshots had them."""
     broker.snapshot()
     name = files(disk, ".snapshot")[-1]
     disk.files[name][:] = as_version_2(bytes(disk.files[name]))
-    broker = start(disk, EAGER)
+    broker = StorageHarness(disk, EAGER)
     assert broker.reports == []
     found = reads(broker, monkeypatch)
     assert parts(broker, 0, 12, 1 << 40) == [12]
     assert found == [0, 4, 8]
     broker.topic("others")
     broker.snapshot()  # and so they stay unknown
-    assert parts(start(disk, EAGER), 0, 12, 8) == [8, 12]
+    assert parts(StorageHarness(disk, EAGER), 0, 12, 8) == [8, 12]
 
 
 def as_version_2(snapshot: bytes) -> bytes:
@@ -159,62 +155,54 @@ def as_version_2(snapshot: bytes) -> bytes:
     return struct.pack("<8sII", magic, 2, zlib.crc32(payload, zlib.crc32(sizes))) + sizes + payload
 
 
-def test_a_snapshot_of_an_unknown_version_is_passed_over(
-    broker: Started, disk: MemoryFileSystem, start: type[Started]
-) -> None:
+def test_a_snapshot_of_an_unknown_version_is_passed_over(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     broker.snapshot()
     name = files(disk, ".snapshot")[-1]
     disk.files[name][8] = 9
-    broker = start(disk, EAGER)
+    broker = StorageHarness(disk, EAGER)
     assert broker.bodies() == TWELVE
     assert "its format version is 9; this release reads versions 2 and 3" in broker.reports[0]
 
 
 def test_every_flipped_bit_of_a_queue_file_costs_a_report_and_no_message(
-    broker: Started, disk: MemoryFileSystem, start: type[Started]
+    broker: StorageHarness, disk: MemoryFileSystem
 ) -> None:
     (name,) = files(disk, ".chunks")
     broker.snapshot()
     for place in range(0, len(disk.files[name]), 7):
         disk.files[name][place] ^= 1 << place % 8
-        broker = start(disk, EAGER)
+        broker = StorageHarness(disk, EAGER)
         assert broker.bodies() == TWELVE
         assert len(broker.reports) == 1
         disk.files[name][place] ^= 1 << place % 8
 
 
 @pytest.mark.parametrize("loss", ["gone", "empty", "cut"])
-def test_a_lost_queue_file_costs_no_message(
-    broker: Started, disk: MemoryFileSystem, start: type[Started], loss: str
-) -> None:
+def test_a_lost_queue_file_costs_no_message(broker: StorageHarness, disk: MemoryFileSystem, loss: str) -> None:
     broker.snapshot()
     (name,) = files(disk, ".chunks")
     del disk.files[name][{"gone": 0, "empty": 0, "cut": -9}[loss] :]
     if loss == "gone":
         disk.remove(name)
-    assert start(disk, EAGER).bodies() == TWELVE
+    assert StorageHarness(disk, EAGER).bodies() == TWELVE
 
 
-def test_messages_that_a_snapshot_carried_can_be_read_from_the_log_as_well(
-    disk: MemoryFileSystem, start: type[Started]
-) -> None:
+def test_messages_that_a_snapshot_carried_can_be_read_from_the_log_as_well(disk: MemoryFileSystem) -> None:
     lazy = dataclasses.replace(EAGER, save_bytes=1 << 30)
-    broker = start(disk, lazy)
+    broker = StorageHarness(disk, lazy)
     broker.topic()
     broker.send(b"a", b"b")
     broker.snapshot()
-    broker = start(disk, EAGER)  # they come from the snapshot, and only now go to a queue file
+    broker = StorageHarness(disk, EAGER)  # they come from the snapshot, and only now go to a queue file
     broker.send(b"c")
     broker.keep_up()
     broker.snapshot()
     disk.remove(files(disk, ".chunks")[0])
-    assert start(disk, EAGER).bodies() == [b"a", b"b", b"c"]
+    assert StorageHarness(disk, EAGER).bodies() == [b"a", b"b", b"c"]
 
 
-def test_messages_of_a_deleted_topic_are_not_taken_for_those_of_its_successor(
-    disk: MemoryFileSystem, start: type[Started]
-) -> None:
-    broker = start(disk, dataclasses.replace(EAGER, save_bytes=1 << 30))
+def test_messages_of_a_deleted_topic_are_not_taken_for_those_of_its_successor(disk: MemoryFileSystem) -> None:
+    broker = StorageHarness(disk, dataclasses.replace(EAGER, save_bytes=1 << 30))
     broker.topic("others")
     broker.send(b"holds the log", topic="others")
     broker.topic()
@@ -223,15 +211,17 @@ def test_messages_of_a_deleted_topic_are_not_taken_for_those_of_its_successor(
     broker.topic()
     broker.send(b"new", b"newer")
     broker.snapshot()
-    broker = start(disk, EAGER)  # one range of the log for all that comes from the snapshot
+    broker = StorageHarness(disk, EAGER)  # one range of the log for all that comes from the snapshot
     broker.send(b"newest")
     broker.keep_up()
     broker.snapshot()
     disk.remove(files(disk, ".chunks")[0])
-    assert start(disk, EAGER).bodies() == [b"new", b"newer", b"newest"]
+    assert StorageHarness(disk, EAGER).bodies() == [b"new", b"newer", b"newest"]
 
 
-def test_damage_to_queue_file_and_log_is_refused_by_naming_the_log(broker: Started, disk: MemoryFileSystem) -> None:
+def test_damage_to_queue_file_and_log_is_refused_by_naming_the_log(
+    broker: StorageHarness, disk: MemoryFileSystem
+) -> None:
     (chunks,), (log, *_) = files(disk, ".chunks"), files(disk, ".log")
     del disk.files[chunks][:]
     disk.files[log][-1] ^= 1
@@ -240,7 +230,7 @@ def test_damage_to_queue_file_and_log_is_refused_by_naming_the_log(broker: Start
 
 
 def test_chunks_that_cannot_be_saved_stay_in_memory_and_are_saved_later(
-    broker: Started, disk: MemoryFileSystem
+    broker: StorageHarness, disk: MemoryFileSystem
 ) -> None:
     broker.send(b"12")
     disk.fail_next = {"create", "write"}
@@ -254,9 +244,9 @@ def test_chunks_that_cannot_be_saved_stay_in_memory_and_are_saved_later(
 
 
 def test_queue_files_that_nobody_refers_to_are_removed_at_a_start(
-    broker: Started, disk: MemoryFileSystem, start: type[Started]
+    broker: StorageHarness, disk: MemoryFileSystem
 ) -> None:
-    broker = start(disk, EAGER)  # no snapshot: all is replayed and saved anew
+    broker = StorageHarness(disk, EAGER)  # no snapshot: all is replayed and saved anew
     assert broker.bodies() == TWELVE
     assert len(files(disk, ".chunks")) == 1
 
@@ -265,25 +255,23 @@ def test_queue_files_that_nobody_refers_to_are_removed_at_a_start(
 
 
 def test_a_start_replays_only_what_lies_behind_the_newest_snapshot(
-    broker: Started, disk: MemoryFileSystem, start: type[Started]
+    broker: StorageHarness, disk: MemoryFileSystem
 ) -> None:
     broker.snapshot()
     broker.send(b"12")
-    broker = start(disk.crashed(), EAGER)
+    broker = StorageHarness(disk.crashed(), EAGER)
     assert broker.recovery.groups == 1
     assert broker.bodies() == [*TWELVE, b"12"]
 
 
-def test_an_orderly_stop_leaves_nothing_to_replay(
-    broker: Started, disk: MemoryFileSystem, start: type[Started]
-) -> None:
+def test_an_orderly_stop_leaves_nothing_to_replay(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     broker.stop()
-    broker = start(disk.crashed(), EAGER)
+    broker = StorageHarness(disk.crashed(), EAGER)
     assert (broker.recovery.groups, broker.bodies()) == (0, TWELVE)
 
 
 def test_the_two_newest_snapshots_are_kept_and_the_older_serves_when_the_newer_is_damaged(
-    broker: Started, disk: MemoryFileSystem, start: type[Started]
+    broker: StorageHarness, disk: MemoryFileSystem
 ) -> None:
     for number in range(12, 15):
         broker.send(b"%d" % number)
@@ -291,14 +279,14 @@ def test_the_two_newest_snapshots_are_kept_and_the_older_serves_when_the_newer_i
     older, newer = files(disk, ".snapshot")
     for place in range(0, len(disk.files[newer]), 3):
         disk.files[newer][place] ^= 1 << place % 8
-        after = start(MemoryFileSystem({name: bytes(data) for name, data in disk.files.items()}), EAGER)
+        after = StorageHarness(MemoryFileSystem({name: bytes(data) for name, data in disk.files.items()}), EAGER)
         assert after.bodies() == [*TWELVE, b"12", b"13", b"14"]
         assert after.recovery.groups == 1
         assert after.reports[0].startswith(f"memory:{newer} is passed over: ")
         disk.files[newer][place] ^= 1 << place % 8
     disk.files[newer][60] ^= 1
     disk.files[older][60] ^= 1
-    after = start(disk, EAGER)
+    after = StorageHarness(disk, EAGER)
     assert after.bodies() == [*TWELVE, b"12", b"13", b"14"]
     after.send(b"15")
     after.snapshot()
@@ -306,7 +294,7 @@ def test_the_two_newest_snapshots_are_kept_and_the_older_serves_when_the_newer_i
 
 
 def test_a_log_that_ends_before_a_snapshot_lost_what_was_acknowledged(
-    broker: Started, disk: MemoryFileSystem, start: type[Started]
+    broker: StorageHarness, disk: MemoryFileSystem
 ) -> None:
     broker.snapshot()
     log = files(disk, ".log")[-1]
@@ -314,12 +302,12 @@ def test_a_log_that_ends_before_a_snapshot_lost_what_was_acknowledged(
     with pytest.raises(
         CorruptLog, match=rf"memory:{log} ends at offset \d+, but a snapshot tells .* synced until offset"
     ):
-        start(disk, EAGER)
+        StorageHarness(disk, EAGER)
 
 
 @pytest.mark.parametrize("failing", ["create", "write", "sync", "rename"])
 def test_a_snapshot_that_cannot_be_written_leaves_the_one_before(
-    broker: Started, disk: MemoryFileSystem, start: type[Started], failing: str
+    broker: StorageHarness, disk: MemoryFileSystem, failing: str
 ) -> None:
     broker.snapshot()
     broker.send(b"12")
@@ -327,19 +315,17 @@ def test_a_snapshot_that_cannot_be_written_leaves_the_one_before(
     disk.fail_next = {failing}
     with pytest.raises(OSError, match="failed"):
         broker.snapshot()
-    assert start(disk.crashed(), EAGER).recovery.groups == 1
+    assert StorageHarness(disk.crashed(), EAGER).recovery.groups == 1
     broker.snapshot()
-    assert start(disk.crashed(), EAGER).recovery.groups == 0
+    assert StorageHarness(disk.crashed(), EAGER).recovery.groups == 0
 
 
 # --- ASYNC_FLUSH and memory --------------------------------------------------------------------------------------
 
 
-def test_asynchronous_flushing_keeps_what_was_synced_and_any_first_part_of_the_rest(
-    disk: MemoryFileSystem, start: type[Started]
-) -> None:
+def test_asynchronous_flushing_keeps_what_was_synced_and_any_first_part_of_the_rest(disk: MemoryFileSystem) -> None:
     options = dataclasses.replace(EAGER, syncs_appends=False)
-    broker = start(disk, options)
+    broker = StorageHarness(disk, options)
     broker.topic()
     for number in range(20):
         broker.send(b"%d" % number)
@@ -351,20 +337,20 @@ def test_asynchronous_flushing_keeps_what_was_synced_and_any_first_part_of_the_r
     (last,) = [name for name in size if size[name] > synced[name]]
     for length in range(size[last] - synced[last] + 1):
         cut = disk.crashed(lambda unsynced, length=length: unsynced[:length])  # type: ignore[misc]
-        bodies = start(cut, options).bodies()
+        bodies = StorageHarness(cut, options).bodies()
         assert bodies == [b"%d" % number for number in range(len(bodies))]
         assert len(bodies) >= 10
 
 
-def test_a_hole_in_what_was_never_synced_is_no_damage(disk: MemoryFileSystem, start: type[Started]) -> None:
+def test_a_hole_in_what_was_never_synced_is_no_damage(disk: MemoryFileSystem) -> None:
     options = dataclasses.replace(EAGER, syncs_appends=False, segment_bytes=1 << 20)
-    broker = start(disk, options)
+    broker = StorageHarness(disk, options)
     broker.topic()
     broker.storage.sync()
     for number in range(9):
         broker.send(b"%d" % number)
     holed = disk.crashed(lambda unsynced: bytes(200) + unsynced[200:])
-    after = start(holed, options)
+    after = StorageHarness(holed, options)
     assert after.bodies() == []
     assert after.recovery.dropped_bytes > 1_000
 

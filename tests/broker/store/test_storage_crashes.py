@@ -6,7 +6,7 @@ import dataclasses
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,9 +18,7 @@ from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import StorageOptions
-
-if TYPE_CHECKING:
-    from tests.broker.store.conftest import Started
+from tests.harness.storage import StorageHarness
 
 OPTIONS = StorageOptions(
     segment_bytes=2_500, save_bytes=1_500, snapshot_bytes=2_000, free_bytes_min=0, queue_file_bytes=2_500, cache_bytes=1
@@ -64,7 +62,7 @@ def torn(seed: int) -> Callable[[bytes], bytes]:
 Steps = list[Callable[[], object]]
 
 
-def live(steps_of: Callable[[Started], Steps], broker: Started, known: list[Known]) -> None:
+def live(steps_of: Callable[[StorageHarness], Steps], broker: StorageHarness, known: list[Known]) -> None:
     """A life in these steps; ``known`` gets what the broker knows after each write that changes it."""
     write = broker.write
 
@@ -81,7 +79,7 @@ def live(steps_of: Callable[[Started], Steps], broker: Started, known: list[Know
     broker.stop()
 
 
-def a_whole_life(broker: Started) -> Steps:
+def a_whole_life(broker: StorageHarness) -> Steps:
     """All that a disk is ever asked to do."""
     return [
         broker.topic,
@@ -96,7 +94,7 @@ def a_whole_life(broker: Started) -> Steps:
     ]
 
 
-def a_life_of_waiting(broker: Started) -> Steps:
+def a_life_of_waiting(broker: StorageHarness) -> Steps:
     """Delayed and half messages that retention stores again, several times, until they are delivered and ended."""
 
     def send(topic: str, **fields: Any) -> object:
@@ -134,32 +132,31 @@ def a_life_of_waiting(broker: Started) -> Steps:
 @pytest.mark.parametrize("syncs_appends", [True, False])
 @pytest.mark.parametrize("life", [a_whole_life, a_life_of_waiting])
 def test_a_power_cut_before_any_operation_loses_nothing_acknowledged(
-    start: type[Started],
     monkeypatch: pytest.MonkeyPatch,
-    life: Callable[[Started], Steps],
+    life: Callable[[StorageHarness], Steps],
     syncs_appends: bool,
 ) -> None:
     monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 2)
     options = dataclasses.replace(OPTIONS, syncs_appends=syncs_appends)
     undisturbed: list[Known] = []
-    live(life, start(MemoryFileSystem(), options), undisturbed)
+    live(life, StorageHarness(MemoryFileSystem(), options), undisturbed)
     operations, is_over = 0, False
     while not is_over:
         disk, acknowledged = DoomedDisk(operations), list[Known]()
         try:
-            live(life, start(disk, options), acknowledged)
+            live(life, StorageHarness(disk, options), acknowledged)
             is_over = True
         except PowerCut:
             pass
         assert acknowledged == undisturbed[: len(acknowledged)]
         for after in (disk.crashed(), disk.crashed(bytes), *(disk.crashed(torn(seed)) for seed in range(4))):
-            broker = start(after, options)
+            broker = StorageHarness(after, options)
             reached = undisturbed.index(broker.observed()) + 1
             # What was under way may have been kept, without anybody having been told.
             assert reached <= max(len(acknowledged), 1) + 1
             assert reached >= len(acknowledged) or not syncs_appends
             broker.topic("afterwards")
             broker.storage.sync()
-            assert start(after.crashed(), options).observed() == broker.observed()
+            assert StorageHarness(after.crashed(), options).observed() == broker.observed()
         operations += 1
     assert operations > 50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,9 +20,7 @@ from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.log import small_facts
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import StorageOptions
-
-if TYPE_CHECKING:
-    from tests.broker.store.conftest import Started
+from tests.harness.storage import StorageHarness
 
 LATER = MessageQueue("later", "broker-a", 0)
 TIMER = MessageQueue("rmq_sys_wheel_timer", "broker-a", 0)
@@ -35,10 +33,9 @@ DAY_MS = 86_400_000
 class Story:
     """A broker whose clock moves by what is done, and what was sent to it: (body, delivery time, time of the send)."""
 
-    def __init__(self, start: type[Started]) -> None:
-        self._start = start
+    def __init__(self) -> None:
         self.disk = MemoryFileSystem()
-        self.broker = start(self.disk, OPTIONS)
+        self.broker = StorageHarness(self.disk, OPTIONS)
         self.now_ms = 1_000
         self.sent: list[tuple[bytes, int, int]] = []
         self.delivered: list[tuple[bytes, int]] = []
@@ -80,7 +77,7 @@ class Story:
         else:
             dice = random.Random(seed)
             self.disk = self.disk.crashed(lambda unsynced: unsynced[: dice.randint(0, len(unsynced))])
-        self.broker = self._start(self.disk, OPTIONS)
+        self.broker = StorageHarness(self.disk, OPTIONS)
 
     def act(self, action: tuple[str, Any]) -> None:
         match action:
@@ -108,13 +105,11 @@ ACTIONS = st.one_of(
 
 
 @given(st.lists(ACTIONS, max_size=30), st.integers(1, 3))
-def test_every_delayed_message_is_delivered_once_at_its_time(
-    start: type[Started], actions: list[tuple[str, Any]], together: int
-) -> None:
+def test_every_delayed_message_is_delivered_once_at_its_time(actions: list[tuple[str, Any]], together: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(retention, "PUT_AGAIN_MAX", together)
         patch.setattr(timetable, "_BLOCK_MAX", 2)
-        story = Story(start)
+        story = Story()
         for action in actions:
             story.act(action)
             story.check()
@@ -129,8 +124,8 @@ def due_of(time_ms: int) -> int:
     return (time_ms - 1) // 1_000 * 1_000
 
 
-def test_one_message_for_three_days_does_not_pin_the_log(start: type[Started]) -> None:
-    story = Story(start)
+def test_one_message_for_three_days_does_not_pin_the_log() -> None:
+    story = Story()
     message = Message(b"last", "ID", delivery_timestamp_ms=story.now_ms + 3 * DAY_MS)
 
     def store(draft: Draft) -> None:  # a send takes no more than a day
@@ -151,11 +146,9 @@ def test_one_message_for_three_days_does_not_pin_the_log(start: type[Started]) -
     assert [body for body, _ in story.delivered] == [b"last"]
 
 
-def test_what_an_older_release_wrote_of_delayed_messages_is_read(
-    start: type[Started], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_older_release_wrote_of_delayed_messages_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its snapshots had the ids themselves, and its records did not say when settled messages had been due."""
-    story = Story(start)
+    story = Story()
     for delay_ms in (9_000, 5_000, 7_000):
         story.send(delay_ms)
     entries = tuple((entry.stored_at.queue_offset, entry.due_ms, "ID") for entry in story.broker.state.delayed)
@@ -170,15 +163,15 @@ def test_what_an_older_release_wrote_of_delayed_messages_is_read(
     story.pass_time(4_500)
     monkeypatch.undo()
     assert story.broker.bodies(LATER) == [b"1"]
-    again = start(story.disk.crashed(), OPTIONS)
+    again = StorageHarness(story.disk.crashed(), OPTIONS)
     assert sorted(again.state.delayed) == sorted(story.broker.state.delayed)
     assert len(again.state.delayed.find(TIMER, due_of(story.sent[2][1]), "ID")) == 1
     assert all(isinstance(fact, StillDelayed) for fact in again.state.delayed.to_facts())
 
 
 @pytest.mark.parametrize(("topic", "is_kept"), [("rmq_sys_wheel_timer", False), ("orders", True)])
-def test_a_saved_chunk_of_delayed_messages_leaves_the_memory(start: type[Started], topic: str, is_kept: bool) -> None:
-    broker = start(MemoryFileSystem(), dataclasses.replace(OPTIONS, cache_bytes=1 << 20))
+def test_a_saved_chunk_of_delayed_messages_leaves_the_memory(topic: str, is_kept: bool) -> None:
+    broker = StorageHarness(MemoryFileSystem(), dataclasses.replace(OPTIONS, cache_bytes=1 << 20))
     queue = MessageQueue(topic, "broker-a", 0)
     properties = {"TIMER_OUT_MS": "9000"}
     rows = tuple(StoredMessage(Message(bytes(900), "ID", system_properties=properties), n, 5, "host") for n in range(9))

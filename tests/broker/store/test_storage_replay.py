@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterator, Set
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from hypothesis import given
@@ -33,9 +33,7 @@ from rmqpull_broker.core.state.facts import ColumnsStored, Fact, LostRange, Rows
 from rmqpull_broker.core.state.ports import RetentionLimits, Span
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import StorageOptions
-
-if TYPE_CHECKING:
-    from tests.broker.store.conftest import Started
+from tests.harness.storage import StorageHarness
 
 TOPICS = ["orders", "invoices", "il legal"]
 TIMED_TOPICS = ["later", "payments"]
@@ -244,11 +242,10 @@ class Lists:
 class Story:
     """A broker on a disk beside a model that is never restarted."""
 
-    def __init__(self, start: type[Started], options: StorageOptions) -> None:
-        self._start = start
+    def __init__(self, options: StorageOptions) -> None:
         self._options = options
         self.disk = MemoryFileSystem()
-        self.broker = start(self.disk, options)
+        self.broker = StorageHarness(self.disk, options)
         self.model = BrokerState(Lists(), ["broker-a"])
         self.now_ms = 1_000
 
@@ -297,10 +294,10 @@ class Story:
 
     def restart(self, disk: MemoryFileSystem) -> None:
         self.disk = disk
-        self.broker = self._start(disk, self._options)
+        self.broker = StorageHarness(disk, self._options)
 
     def check(self) -> None:
-        expected = self._start.observed(self)  # type: ignore[arg-type]
+        expected = StorageHarness.observed(self)  # type: ignore[arg-type]
         assert self.broker.observed() == expected
         store = self.broker.storage.store
         assert store.unsaved_bytes == sum(queue.unsaved_bytes for queue in store._queues.values())
@@ -355,10 +352,8 @@ OPTIONS = st.builds(
 
 
 @given(st.lists(ACTIONS, max_size=20), OPTIONS)
-def test_a_broker_knows_what_it_was_told_whatever_happens_to_it(
-    start: type[Started], actions: list[Any], options: StorageOptions
-) -> None:
-    story = Story(start, options)
+def test_a_broker_knows_what_it_was_told_whatever_happens_to_it(actions: list[Any], options: StorageOptions) -> None:
+    story = Story(options)
     story.act(SEEDS)
     for action in actions:
         story.act(action)
@@ -367,9 +362,9 @@ def test_a_broker_knows_what_it_was_told_whatever_happens_to_it(
     story.check()
 
 
-def test_retention_passes_stages_by(start: type[Started]) -> None:
+def test_retention_passes_stages_by() -> None:
     eager = StorageOptions(segment_bytes=64, save_bytes=0, snapshot_bytes=64, free_bytes_min=0, cache_bytes=1)
-    story, batch = Story(start, eager), TransactionId("query", 1)
+    story, batch = Story(eager), TransactionId("query", 1)
     story.act(SEEDS)
     for action in (
         [hand_over(batch, "a", 0, [b"saved"])],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +13,7 @@ from rmqpull_broker.core.state.ports import RetentionLimits
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import StorageOptions
-
-if TYPE_CHECKING:
-    from tests.broker.store.conftest import Started
+from tests.harness.storage import StorageHarness
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 EAGER = StorageOptions(segment_bytes=3_000, save_bytes=0, snapshot_bytes=1 << 30, free_bytes_min=0, cache_bytes=1)
@@ -30,9 +27,9 @@ def disk() -> MemoryFileSystem:
 
 
 @pytest.fixture
-def broker(disk: MemoryFileSystem, start: type[Started]) -> Started:
+def broker(disk: MemoryFileSystem) -> StorageHarness:
     """Twelve messages in three chunks, all of them saved."""
-    broker = start(disk, EAGER)
+    broker = StorageHarness(disk, EAGER)
     broker.topic()
     for first in range(0, 12, 4):
         broker.send(*(b"%d" % number for number in range(first, first + 4)))
@@ -51,7 +48,7 @@ def files(disk: MemoryFileSystem, suffix: str) -> list[str]:
 
 
 @pytest.mark.proves("Old segments")
-def test_old_segments_go_and_min_offsets_advance(broker: Started, disk: MemoryFileSystem, start: type[Started]) -> None:
+def test_old_segments_go_and_min_offsets_advance(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     broker.snapshot()
     for number in range(12, 40):
         broker.send(b"%d" % number * 50, now_ms=1_000 + number)
@@ -64,11 +61,11 @@ def test_old_segments_go_and_min_offsets_advance(broker: Started, disk: MemoryFi
     assert 12 < low <= 29
     assert high == 40
     assert bodies == [b"%d" % number * 50 for number in range(low, 40)]
-    after = start(disk.crashed(), EAGER)
+    after = StorageHarness(disk.crashed(), EAGER)
     assert (after.state.bounds(QUEUE), after.bodies()) == ((low, high), bodies)
 
 
-def test_the_size_of_the_log_is_bounded(broker: Started, disk: MemoryFileSystem) -> None:
+def test_the_size_of_the_log_is_bounded(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     for number in range(12, 60):
         broker.send(b"%d" % number)
         broker.expire(0, RetentionLimits(1 << 40, 9_000))
@@ -76,15 +73,13 @@ def test_the_size_of_the_log_is_bounded(broker: Started, disk: MemoryFileSystem)
     assert broker.bodies()[-1] == b"59"
 
 
-def test_when_all_is_old_all_goes_and_offsets_go_on(
-    broker: Started, disk: MemoryFileSystem, start: type[Started]
-) -> None:
+def test_when_all_is_old_all_goes_and_offsets_go_on(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     broker.expire(9_000, ALL)
     assert broker.state.bounds(QUEUE) == Bounds(12, 12)
     assert len(files(disk, ".log")) == 1
     broker.expire(19_000, ALL)  # there is nothing more to do
     assert len(files(disk, ".log")) == 1
-    for after in (broker, start(disk.crashed(), EAGER)):
+    for after in (broker, StorageHarness(disk.crashed(), EAGER)):
         assert after.bodies() == []
         after.send(b"12", now_ms=10_000)
         assert after.state.bounds(QUEUE) == Bounds(12, 13)
@@ -93,7 +88,7 @@ def test_when_all_is_old_all_goes_and_offsets_go_on(
 
 
 def test_queue_files_of_old_messages_go_with_the_snapshots_that_know_them(
-    broker: Started, disk: MemoryFileSystem
+    broker: StorageHarness, disk: MemoryFileSystem
 ) -> None:
     broker.expire(9_000, ALL)
     broker.send(b"12", now_ms=10_000)
@@ -104,7 +99,9 @@ def test_queue_files_of_old_messages_go_with_the_snapshots_that_know_them(
     assert len(files(disk, ".snapshot")) <= 2
 
 
-def test_a_topic_that_begins_anew_is_not_cut_where_its_predecessor_was(broker: Started, disk: MemoryFileSystem) -> None:
+def test_a_topic_that_begins_anew_is_not_cut_where_its_predecessor_was(
+    broker: StorageHarness, disk: MemoryFileSystem
+) -> None:
     for number in range(12, 60):
         broker.send(b"%d" % number)
     broker.run(lambda draft: delete_topic(draft, "orders"))
@@ -117,20 +114,16 @@ def test_a_topic_that_begins_anew_is_not_cut_where_its_predecessor_was(broker: S
     assert broker.bodies() == [b"new %d" % number for number in range(60)]
 
 
-def test_a_log_without_its_beginning_needs_a_snapshot(
-    broker: Started, disk: MemoryFileSystem, start: type[Started]
-) -> None:
+def test_a_log_without_its_beginning_needs_a_snapshot(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     broker.expire(9_000, ALL)
     for name in files(disk, ".snapshot"):
         disk.remove(name)
     with pytest.raises(CorruptLog, match=r"begins at position \d+ .* and no snapshot tells what was before"):
-        start(disk, EAGER)
+        StorageHarness(disk, EAGER)
 
 
-def test_a_damaged_chunk_that_retention_cut_in_two_is_read_from_what_the_log_has_left(
-    disk: MemoryFileSystem, start: type[Started]
-) -> None:
-    broker = start(disk, dataclasses.replace(EAGER, save_bytes=1 << 30))
+def test_a_damaged_chunk_that_retention_cut_in_two_is_read_from_what_the_log_has_left(disk: MemoryFileSystem) -> None:
+    broker = StorageHarness(disk, dataclasses.replace(EAGER, save_bytes=1 << 30))
     broker.topic()
     for number in range(30):
         broker.send(b"%d" % number)
@@ -146,10 +139,8 @@ def test_a_damaged_chunk_that_retention_cut_in_two_is_read_from_what_the_log_has
 # --- memory ------------------------------------------------------------------------------------------------------
 
 
-def test_messages_that_are_read_as_they_come_leave_nothing_to_save_behind(
-    disk: MemoryFileSystem, start: type[Started]
-) -> None:
-    broker = start(disk, EAGER)
+def test_messages_that_are_read_as_they_come_leave_nothing_to_save_behind(disk: MemoryFileSystem) -> None:
+    broker = StorageHarness(disk, EAGER)
     broker.topic()
     for number in range(20):
         broker.send(b"%d" % number)
@@ -162,14 +153,12 @@ def test_messages_that_are_read_as_they_come_leave_nothing_to_save_behind(
 # --- a full disk -------------------------------------------------------------------------------------------------
 
 
-def fill(broker: Started) -> None:
+def fill(broker: StorageHarness) -> None:
     for _ in range(100):
         broker.send(b"x" * 100)
 
 
-def test_a_full_disk_refuses_messages_serves_reads_and_recovers(
-    broker: Started, disk: MemoryFileSystem, start: type[Started]
-) -> None:
+def test_a_full_disk_refuses_messages_serves_reads_and_recovers(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     used = sum(map(len, disk.files.values()))
     for room in range(0, 600, 50):
         disk.capacity = used + room
@@ -182,14 +171,12 @@ def test_a_full_disk_refuses_messages_serves_reads_and_recovers(
     broker.send(b"taken")
     kept = broker.bodies()
     assert kept[-1] == b"taken"
-    assert start(disk.crashed(), EAGER).bodies() == kept
+    assert StorageHarness(disk.crashed(), EAGER).bodies() == kept
 
 
 @pytest.mark.proves("A full disk")
-def test_below_a_reserve_of_free_bytes_messages_are_refused_and_retention_makes_room(
-    disk: MemoryFileSystem, start: type[Started]
-) -> None:
-    broker = start(disk, dataclasses.replace(EAGER, free_bytes_min=5_000))
+def test_below_a_reserve_of_free_bytes_messages_are_refused_and_retention_makes_room(disk: MemoryFileSystem) -> None:
+    broker = StorageHarness(disk, dataclasses.replace(EAGER, free_bytes_min=5_000))
     broker.topic()
     disk.capacity = 20_000
     while (refusal := broker.storage.refusal) is None:
@@ -204,9 +191,9 @@ def test_below_a_reserve_of_free_bytes_messages_are_refused_and_retention_makes_
 
 
 def test_a_directory_that_cannot_be_asked_for_its_room_takes_no_messages(
-    disk: MemoryFileSystem, start: type[Started], monkeypatch: pytest.MonkeyPatch
+    disk: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broker = start(disk, dataclasses.replace(EAGER, free_bytes_min=1))
+    broker = StorageHarness(disk, dataclasses.replace(EAGER, free_bytes_min=1))
 
     def gone() -> int:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory")

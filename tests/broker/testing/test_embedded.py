@@ -16,7 +16,7 @@ from rmqpull_broker.testing import running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from tests.harness.rpc_client import Connect
-from tests.waiting import wait_until
+from tests.harness.waiting import wait_until
 
 ROUTE = service.QueryRouteRequest(topic=v2.Resource(name="orders"))
 

@@ -9,7 +9,7 @@ import pytest
 from rmqpull_client.allocation.machine_room import ByMachineRoom, MachineRoomNearby, MachineRoomResolver
 from rmqpull_client.allocation.strategies import Averagely, AveragelyByCircle, Strategy
 from rmqpull_client.model import MessageQueue
-from tests.client.allocation.tables import queues, shares
+from tests.harness.allocation_tables import queues, shares
 
 
 def in_room(broker_name: str, count: int) -> list[MessageQueue]:

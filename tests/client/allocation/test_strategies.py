@@ -18,7 +18,7 @@ from rmqpull_client.allocation.strategies import (
     make_consumer_ids,
 )
 from rmqpull_client.model import MessageQueue
-from tests.client.allocation.tables import queues
+from tests.harness.allocation_tables import queues
 
 NEARBY = MachineRoomNearby(Averagely(), MachineRoomResolver())
 CHECKING = [Averagely(), AveragelyByCircle(), ConsistentHash(), ByMachineRoom(frozenset({"r1"})), NEARBY]

@@ -6,7 +6,7 @@ import pytest
 
 from rmqpull_client.allocation.strategies import Averagely, AveragelyByCircle
 from rmqpull_client.model import MessageQueue
-from tests.client.allocation.tables import queues, shares
+from tests.harness.allocation_tables import queues, shares
 
 
 @pytest.mark.parametrize(

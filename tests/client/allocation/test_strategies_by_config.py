@@ -6,7 +6,7 @@ import pytest
 
 from rmqpull_client.allocation.strategies import ByConfig
 from rmqpull_client.model import MessageQueue
-from tests.client.allocation.tables import queues, written
+from tests.harness.allocation_tables import queues, written
 
 ALL = queues(4, "b")
 ELSEWHERE = [MessageQueue("orders", "zz", 9)]

@@ -6,7 +6,7 @@ import pytest
 
 from rmqpull_client.allocation.strategies import ConsistentHash, hash_text
 from rmqpull_client.model import MessageQueue
-from tests.client.allocation.tables import written
+from tests.harness.allocation_tables import written
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,9 +18,7 @@ from rmqpull_client.transports.columnar.client import ColumnarClient
 from rmqpull_client.transports.port import BrokerClient
 from rmqpull_client.transports.standard.client import StandardClient
 from rmqpull_proto import columns as wire
-
-if TYPE_CHECKING:
-    from tests.client.conftest import Serve
+from tests.harness.served_broker import ServeBroker
 
 GROUP = "readers"
 WAIT_S = 60
@@ -52,11 +50,11 @@ def offsets(client: BrokerClient, ranges: list[QueueRange]) -> dict[MessageQueue
     return {q: [row["queueOffset"] for row in entries] for q, entries in found.items()}
 
 
-def test_each_server_gets_the_client_that_it_understands(serve: Serve, extensions: str) -> None:
+def test_each_server_gets_the_client_that_it_understands(serve: ServeBroker, extensions: str) -> None:
     assert isinstance(serve().client, {"columns": ColumnarClient, "none": StandardClient}[extensions])
 
 
-def test_bounds_are_those_of_every_queue(serve: Serve, extensions: str) -> None:
+def test_bounds_are_those_of_every_queue(serve: ServeBroker, extensions: str) -> None:
     bounds = serve(queues=3, batch=numbered(7)).client.query_bounds(["orders", "no-such-topic"])
     assert list(bounds) == ["orders"]
     assert sorted(bounds["orders"].queues) == [queue(0), queue(1), queue(2)]
@@ -65,7 +63,7 @@ def test_bounds_are_those_of_every_queue(serve: Serve, extensions: str) -> None:
     assert (bounds["orders"].creation_id is not None) == (extensions == "columns")
 
 
-def test_bounds_of_an_empty_topic(serve: Serve) -> None:
+def test_bounds_of_an_empty_topic(serve: ServeBroker) -> None:
     assert serve(queues=2).client.query_bounds(["orders"])["orders"].queues == {
         queue(0): Bounds(0, 0),
         queue(1): Bounds(0, 0),
@@ -73,7 +71,7 @@ def test_bounds_of_an_empty_topic(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(("queues", "count"), [(1, 100), (24, 3_000), (8, 12_000)])
-def test_every_row_is_read_exactly_once_and_in_order(serve: Serve, queues: int, count: int) -> None:
+def test_every_row_is_read_exactly_once_and_in_order(serve: ServeBroker, queues: int, count: int) -> None:
     client = serve(queues, numbered(count)).client
     ranges = everything(client)
     found = rows(client, ranges, "queueOffset", "body")
@@ -84,7 +82,7 @@ def test_every_row_is_read_exactly_once_and_in_order(serve: Serve, queues: int, 
     assert sorted(int(row["body"]) for entries in found.values() for row in entries) == list(range(count))
 
 
-def test_ranges_begin_and_end_where_they_say(serve: Serve) -> None:
+def test_ranges_begin_and_end_where_they_say(serve: ServeBroker) -> None:
     client = serve(batch=numbered(100)).client
 
     @settings(max_examples=40)
@@ -97,7 +95,7 @@ def test_ranges_begin_and_end_where_they_say(serve: Serve) -> None:
     holds_for()
 
 
-def test_messages_beyond_the_range_are_left_to_the_next_one(serve: Serve) -> None:
+def test_messages_beyond_the_range_are_left_to_the_next_one(serve: ServeBroker) -> None:
     client = serve(queues=3, batch=numbered(300)).client
     ends = {q: until for q, _, until in everything(client)}
     assert offsets(client, [QueueRange(queue(0), 5, 40), QueueRange(queue(2), 7, 7)]) == {queue(0): [*range(5, 40)]}
@@ -105,11 +103,11 @@ def test_messages_beyond_the_range_are_left_to_the_next_one(serve: Serve) -> Non
     assert rest == {queue(0): [*range(40, ends[queue(0)])]}
 
 
-def test_no_ranges_are_no_rows(serve: Serve) -> None:
+def test_no_ranges_are_no_rows(serve: ServeBroker) -> None:
     assert list(serve().client.read(GROUP, [], [])) == []
 
 
-def test_bodies_of_any_size_are_read(serve: Serve) -> None:
+def test_bodies_of_any_size_are_read(serve: ServeBroker) -> None:
     sizes = [1, 4_000_000, 10, 4_000_000, 3_999_999, 2]
     served = serve()
     served.send(*(bytes([number]) * size for number, size in enumerate(sizes)))
@@ -119,7 +117,7 @@ def test_bodies_of_any_size_are_read(serve: Serve) -> None:
     ]
 
 
-def test_all_columns_have_their_types_and_values(serve: Serve) -> None:
+def test_all_columns_have_their_types_and_values(serve: ServeBroker) -> None:
     born = datetime.datetime(2026, 3, 1, 12, 30, 15, 250_000, tzinfo=datetime.timezone.utc)
     values: dict[str, list[Any]] = {
         "body": [b"full", b"plain"],
@@ -141,13 +139,13 @@ def test_all_columns_have_their_types_and_values(serve: Serve) -> None:
     assert [plain[name] for name in ("messageGroup", "deliveryTimestamp")] == [None, None]
 
 
-def test_only_named_columns_come(serve: Serve) -> None:
+def test_only_named_columns_come(serve: ServeBroker) -> None:
     client = serve(batch=numbered(3)).client
     [answer] = client.read(GROUP, [QueueRange(queue(), 0, 3)], ["body", "queueOffset"])
     assert [batch.schema.names for entry in answer for batch in entry.batches] == [["queueOffset", "body"]]
 
 
-def test_a_wait_ends_with_an_arrival_on_any_queue(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_ends_with_an_arrival_on_any_queue(serve: ServeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     served, parked, park = serve(queues=2), threading.Event(), ParkedPulls.park
 
     def park_and_tell(holding: ParkedPulls, *arguments: Any) -> int:
@@ -166,22 +164,22 @@ def test_a_wait_ends_with_an_arrival_on_any_queue(serve: Serve, monkeypatch: pyt
     assert not waited.is_alive()
 
 
-def test_a_wait_ends_without_news(serve: Serve) -> None:
+def test_a_wait_ends_without_news(serve: ServeBroker) -> None:
     assert not serve(queues=2).client.wait_for_messages(GROUP, {queue(0): 0, queue(1): 0}, 50)
 
 
-def test_a_wait_ends_at_once_when_something_is_there(serve: Serve) -> None:
+def test_a_wait_ends_at_once_when_something_is_there(serve: ServeBroker) -> None:
     assert serve(batch=numbered(1)).client.wait_for_messages(GROUP, {queue(): 0}, 2 * WAIT_S * 1000)
 
 
-def test_a_group_has_the_offsets_that_were_committed_also_when_it_never_pulled(serve: Serve) -> None:
+def test_a_group_has_the_offsets_that_were_committed_also_when_it_never_pulled(serve: ServeBroker) -> None:
     client = serve(queues=3, batch=numbered(30)).client
     client.set_consumer_offsets(GROUP, {queue(0): 4, queue(1): 5})
     client.set_consumer_offsets(GROUP, {queue(0): 7})
     assert client.get_consumer_offsets(GROUP, [queue(0), queue(1)]) == {queue(0): 7, queue(1): 5}
 
 
-def test_a_commit_tells_what_the_group_had_before(serve: Serve, extensions: str) -> None:
+def test_a_commit_tells_what_the_group_had_before(serve: ServeBroker, extensions: str) -> None:
     client = serve(queues=3, batch=numbered(30)).client
     client.set_consumer_offsets(GROUP, {queue(0): 4, queue(1): 5})
     before = client.set_consumer_offsets(GROUP, {queue(2): 1, queue(0): 7})
@@ -191,12 +189,12 @@ def test_a_commit_tells_what_the_group_had_before(serve: Serve, extensions: str)
         assert before in [{queue(0): had, queue(2): young} for had in (4, 7) for young in (0, 1)]
 
 
-def test_a_queue_without_an_offset_has_none(serve: Serve) -> None:
+def test_a_queue_without_an_offset_has_none(serve: ServeBroker) -> None:
     client = serve().client
     assert client.get_consumer_offsets(GROUP, [queue()]) == {queue(): None}
 
 
-def test_a_time_is_the_first_message_stored_then_or_later(serve: Serve) -> None:
+def test_a_time_is_the_first_message_stored_then_or_later(serve: ServeBroker) -> None:
     """Acceptance cases 5 and 6: the search is by the broker's time (rules 3.11)."""
     served = serve(queues=3)
     served.send(*(b"%d" % number for number in range(60)))
@@ -212,32 +210,32 @@ def test_a_time_is_the_first_message_stored_then_or_later(serve: Serve) -> None:
     )
 
 
-def test_a_time_in_an_empty_queue_is_its_end(serve: Serve) -> None:
+def test_a_time_in_an_empty_queue_is_its_end(serve: ServeBroker) -> None:
     client = serve().client
     assert client.find_offsets_at({queue(): 1}) == {queue(): 0}
     assert client.find_offsets_at({}) == {}
 
 
 @pytest.mark.parametrize(("first", "until"), [(0, 11), (10, 11), (11, 12), (50, 60)])
-def test_a_range_beyond_the_end_is_a_loss(serve: Serve, first: int, until: int) -> None:
+def test_a_range_beyond_the_end_is_a_loss(serve: ServeBroker, first: int, until: int) -> None:
     client = serve(batch=numbered(10)).client
     with pytest.raises(DataLoss, match="orders/broker-a/0"):
         list(client.read(GROUP, [QueueRange(queue(), first, until)], ["body"]))
 
 
-def test_a_queue_that_is_gone_is_a_loss(serve: Serve) -> None:
+def test_a_queue_that_is_gone_is_a_loss(serve: ServeBroker) -> None:
     client = serve(batch=numbered(10)).client
     with pytest.raises((DataLoss, RequestRefused), match=r"orders/broker-a/5|queueId\[5\] is illegal"):
         list(client.read(GROUP, [QueueRange(queue(5), 0, 3)], ["body"]))
 
 
-def test_a_topic_that_is_gone_is_named(serve: Serve) -> None:
+def test_a_topic_that_is_gone_is_named(serve: ServeBroker) -> None:
     client = serve(batch=numbered(10)).client
     with pytest.raises((DataLoss, RequestRefused), match="invoices"):
         list(client.read(GROUP, [QueueRange(queue(0, "invoices"), 0, 3)], ["body"]))
 
 
-def test_a_client_that_was_closed_connects_again(serve: Serve) -> None:
+def test_a_client_that_was_closed_connects_again(serve: ServeBroker) -> None:
     client = serve(batch=numbered(2)).client
     client.close()
     assert offsets(client, everything(client)) == {queue(): [0, 1]}

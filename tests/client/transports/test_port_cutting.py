@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -12,9 +12,7 @@ from rmqpull_broker.server.handlers.columns import bounds
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue, Part, RangeToCut
 from rmqpull_client.transports.standard.client import StandardClient
-
-if TYPE_CHECKING:
-    from tests.client.conftest import Serve, Served
+from tests.harness.served_broker import ServeBroker, ServedBroker
 
 TEN = pa.record_batch({"body": pa.array([b"0123456789"] * 10)})
 WITHOUT = "^The server at .* does not tell the sizes of messages, as options maxBytesPerTrigger and "
@@ -25,12 +23,12 @@ def queue(queue_id: int = 0, topic: str = "orders") -> MessageQueue:
 
 
 @pytest.fixture
-def served(serve: Serve) -> Served:
+def served(serve: ServeBroker) -> ServedBroker:
     """A topic of ten messages of ten bytes in one queue."""
     return serve(batch=TEN)
 
 
-def test_ranges_are_cut_or_refused(served: Served, extensions: str) -> None:
+def test_ranges_are_cut_or_refused(served: ServedBroker, extensions: str) -> None:
     wanted = [
         RangeToCut(queue(), 0, 10, 40),
         RangeToCut(queue(), 2, 99, 1 << 60, 1),
@@ -49,7 +47,7 @@ def test_ranges_are_cut_or_refused(served: Served, extensions: str) -> None:
     ]
 
 
-def test_a_server_that_cannot_is_found_out_by_asking_for_nothing(served: Served) -> None:
+def test_a_server_that_cannot_is_found_out_by_asking_for_nothing(served: ServedBroker) -> None:
     if isinstance(served.client, StandardClient):
         with pytest.raises(OptionError, match=WITHOUT):
             served.client.cut_ranges(())
@@ -60,7 +58,7 @@ def test_a_server_that_cannot_is_found_out_by_asking_for_nothing(served: Served)
 @pytest.mark.parametrize("extensions", ["columns"])
 @pytest.mark.parametrize("parts_max", [0, 5, 10, 11])
 def test_what_one_answer_does_not_hold_is_asked_for_again(
-    served: Served, monkeypatch: pytest.MonkeyPatch, parts_max: int
+    served: ServedBroker, monkeypatch: pytest.MonkeyPatch, parts_max: int
 ) -> None:
     monkeypatch.setattr(bounds, "PARTS_MAX", 3)
     each = RangeToCut(queue(), 0, 10, 1, parts_max)
@@ -69,7 +67,9 @@ def test_what_one_answer_does_not_hold_is_asked_for_again(
 
 
 @pytest.mark.parametrize("extensions", ["columns"])
-def test_an_older_server_with_columns_is_refused_with_advice(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_server_with_columns_is_refused_with_advice(
+    serve: ServeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delitem(cast("dict[str, object]", registry.COLUMN_HANDLERS), "CutRanges")
     with pytest.raises(OptionError, match=WITHOUT):
         serve().client.cut_ranges(())

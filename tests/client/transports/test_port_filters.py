@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -19,9 +19,7 @@ from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-
-if TYPE_CHECKING:
-    from tests.client.conftest import Serve
+from tests.harness.served_broker import ServeBroker
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 COUNT = 3_000
@@ -57,27 +55,27 @@ def offsets(client: BrokerClient, wanted: MessageFilter, first: int = 0, until: 
         (MessageFilter("TAGS IS NULL AND number < 6", SQL92), [2, 5]),
     ],
 )
-def test_wanted_messages_come_and_no_others(serve: Serve, wanted: MessageFilter, expected: Sequence[int]) -> None:
+def test_wanted_messages_come_and_no_others(serve: ServeBroker, wanted: MessageFilter, expected: Sequence[int]) -> None:
     assert offsets(serve(batch=tagged()).client, wanted) == list(expected)
 
 
-def test_a_range_ends_where_it_says(serve: Serve) -> None:
+def test_a_range_ends_where_it_says(serve: ServeBroker) -> None:
     assert offsets(serve(batch=tagged()).client, PAID, 4, 12) == [6, 9]
 
 
 @pytest.mark.parametrize("wanted", [MessageFilter("||"), MessageFilter("number >", SQL92), MessageFilter("*", SQL92)])
-def test_a_malformed_expression_is_an_error_of_the_option(serve: Serve, wanted: MessageFilter) -> None:
+def test_a_malformed_expression_is_an_error_of_the_option(serve: ServeBroker, wanted: MessageFilter) -> None:
     client = serve(batch=tagged()).client
     with pytest.raises(OptionError, match=r"Option filterExpression is .* which the broker does not evaluate"):
         client.check_filter("g", QUEUE, 0, wanted)
 
 
 @pytest.mark.parametrize("offset", [0, 7, COUNT, COUNT + 5])
-def test_a_good_expression_passes_wherever_it_is_asked(serve: Serve, offset: int) -> None:
+def test_a_good_expression_passes_wherever_it_is_asked(serve: ServeBroker, offset: int) -> None:
     serve(batch=tagged()).client.check_filter("g", QUEUE, offset, PAID)
 
 
-def test_a_range_beyond_the_end_is_a_loss_also_with_a_filter(serve: Serve) -> None:
+def test_a_range_beyond_the_end_is_a_loss_also_with_a_filter(serve: ServeBroker) -> None:
     client = serve(batch=tagged()).client
     with pytest.raises(DataLoss, match="orders/broker-a/0"):
         offsets(client, PAID, COUNT - 5, COUNT + 5)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from pyspark_rmqpull.clock import Clock
@@ -12,9 +10,7 @@ from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_re
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.offsets.stores import RemoteBrokerOffsetStore
 from rmqpull_client.transports.port import BrokerClient
-
-if TYPE_CHECKING:
-    from tests.client.conftest import Serve
+from tests.harness.served_broker import ServeBroker
 
 QUEUES = [MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2)]
 
@@ -35,7 +31,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-def test_two_queries_in_one_group_are_each_warned_once(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+def test_two_queries_in_one_group_are_each_warned_once(serve: ServeBroker, caplog: pytest.LogCaptureFixture) -> None:
     client = serve(queues=2).client
     one, another = query_of(client), query_of(client)
     for round_number in range(1, 5):
@@ -45,7 +41,7 @@ def test_two_queries_in_one_group_are_each_warned_once(serve: Serve, caplog: pyt
 
 
 def test_a_query_alone_in_its_group_is_warned_of_nothing_whatever_is_reset(
-    serve: Serve, caplog: pytest.LogCaptureFixture
+    serve: ServeBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     served = serve(queues=2)
     served.send(*[b"x"] * 40)

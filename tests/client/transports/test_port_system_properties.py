@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import running_broker
@@ -14,9 +14,7 @@ from rmqpull_client.transports.standard.rows import make_batch
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rpc import MESSAGING
-
-if TYPE_CHECKING:
-    from tests.client.conftest import Serve
+from tests.harness.served_broker import ServeBroker
 
 ORDERS = MessageQueue("orders", "broker-a", 0)
 
@@ -45,7 +43,7 @@ def maps(endpoints: str, count: int) -> list[tuple[dict[str, str], dict[str, str
     return [(dict(row["properties"]), dict(row["systemProperties"])) for row in rows]
 
 
-def test_what_both_transports_have_they_give_alike(serve: Serve) -> None:
+def test_what_both_transports_have_they_give_alike(serve: ServeBroker) -> None:
     """Acceptance case 44: no property is an empty map, never null."""
     endpoints = serve().endpoints
     send(endpoints, {}, v2.SystemProperties())

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from rmqpull_client.loss import Loss
 from rmqpull_client.model import MessageQueue, QueueRange
 from tests.client.transports.test_port import numbered
-
-if TYPE_CHECKING:
-    from tests.client.conftest import Serve
+from tests.harness.served_broker import ServeBroker
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -28,7 +24,7 @@ QUEUE = MessageQueue("orders", "broker-a", 0)
     ids=["all there", "cut", "beyond", "no queue", "no topic"],
 )
 def test_a_range_goes_on_behind_what_is_gone(
-    serve: Serve, wanted: QueueRange, offsets: range, lost: list[tuple[MessageQueue, int, int]]
+    serve: ServeBroker, wanted: QueueRange, offsets: range, lost: list[tuple[MessageQueue, int, int]]
 ) -> None:
     client, told = serve(batch=numbered(10)).client, list[Loss]()
     answers = list(client.read("g", [wanted], ["queueOffset"], on_loss=told.append))
@@ -37,7 +33,7 @@ def test_a_range_goes_on_behind_what_is_gone(
     assert [loss[:3] for loss in told] == lost
 
 
-def test_lost_rows_are_counted_where_the_server_counts(serve: Serve, extensions: str) -> None:
+def test_lost_rows_are_counted_where_the_server_counts(serve: ServeBroker, extensions: str) -> None:
     client = serve(batch=numbered(10)).client
     for _ in range(2):
         client.report_lost("query", [Loss(QUEUE, 3, 7, "gone")])

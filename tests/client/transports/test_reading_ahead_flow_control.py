@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -22,10 +21,8 @@ from rmqpull_client.model import MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.port import QueueRows
 from tests.client.transports.test_port import GROUP, everything, numbered, queue, rows
-
-if TYPE_CHECKING:
-    from tests.client.conftest import Serve
-    from tests.conftest import StartBroker
+from tests.harness.broker_processes import StartBroker
+from tests.harness.served_broker import ServeBroker
 
 WAIT_S = 60
 BIG = 4_000_000
@@ -59,7 +56,7 @@ def await_kept(broker: RunningBroker, rule_id: int, calls: int = 1) -> None:
     raise AssertionError(f"rule {rule_id} never kept {calls} calls")
 
 
-def test_a_queue_that_is_slow_does_not_hold_up_the_others_of_its_task(serve: Serve, pull: str) -> None:
+def test_a_queue_that_is_slow_does_not_hold_up_the_others_of_its_task(serve: ServeBroker, pull: str) -> None:
     served = serve(3, numbered(6_000))
     ranges = everything(served.client)
     held = served.broker.faults.hold(pull, times=None, topic="orders", queue_id=0)
@@ -70,7 +67,7 @@ def test_a_queue_that_is_slow_does_not_hold_up_the_others_of_its_task(serve: Ser
     assert list(found) == all_of([entry for entry in ranges if entry.queue == queue(0)])
 
 
-def test_what_an_earlier_range_pulled_ahead_is_never_served_for_another(serve: Serve) -> None:
+def test_what_an_earlier_range_pulled_ahead_is_never_served_for_another(serve: ServeBroker) -> None:
     """Acceptance case 29."""
     client = serve(2, numbered(20_000), Flow(pull_batch_size=32)).client
     earlier = client.read(GROUP, everything(client), ["queueOffset"])
@@ -81,7 +78,7 @@ def test_what_an_earlier_range_pulled_ahead_is_never_served_for_another(serve: S
     assert list(numbers(client.read(GROUP, later, ["queueOffset"]))) == all_of(later)
 
 
-def test_a_read_that_is_given_up_leaves_no_call_behind(serve: Serve, pull: str) -> None:
+def test_a_read_that_is_given_up_leaves_no_call_behind(serve: ServeBroker, pull: str) -> None:
     """Spark drops the iterator when a LIMIT is reached, and when the task fails."""
     served = serve(2, numbered(30_000))
     held = served.broker.faults.hold(pull, times=None, topic="orders", queue_id=0)
@@ -93,7 +90,7 @@ def test_a_read_that_is_given_up_leaves_no_call_behind(serve: Serve, pull: str) 
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("rmqpull-pull")]
 
 
-def test_a_stalled_broker_is_waited_for(serve: Serve, pull: str) -> None:
+def test_a_stalled_broker_is_waited_for(serve: ServeBroker, pull: str) -> None:
     served = serve(2, numbered(3_000))
     ranges = everything(served.client)
     held = served.broker.faults.hold(pull, times=None)
@@ -114,7 +111,7 @@ def test_a_stalled_broker_is_waited_for(serve: Serve, pull: str) -> None:
     ids=["disconnects", "is busy", "is slow"],
 )
 def test_a_pull_that_goes_wrong_for_a_while_is_made_again(
-    serve: Serve, pull: str, strike: Callable[[RunningBroker, str], int]
+    serve: ServeBroker, pull: str, strike: Callable[[RunningBroker, str], int]
 ) -> None:
     served = serve(2, numbered(2_000))
     ranges = everything(served.client)
@@ -123,7 +120,7 @@ def test_a_pull_that_goes_wrong_for_a_while_is_made_again(
     assert [report.injected for report in served.broker.faults.reports()] == [2]
 
 
-def test_a_filter_that_matches_nothing_for_many_pulls_ends(serve: Serve, pull: str) -> None:
+def test_a_filter_that_matches_nothing_for_many_pulls_ends(serve: ServeBroker, pull: str) -> None:
     served = serve(1, numbered(5_000), Flow(pull_batch_size=32))
     counted = served.broker.faults.delay(pull, 1, times=None)
     wanted = QueueRange(queue(), 0, 5_000)
@@ -182,7 +179,7 @@ def test_a_broker_that_is_away_is_waited_for_whatever_it_is_asked(
 
 @pytest.mark.parametrize("size_mib", [1, 8, 20])
 def test_large_bodies_are_pulled_ahead_no_further_than_the_limit(
-    serve: Serve, size_mib: int, monkeypatch: pytest.MonkeyPatch
+    serve: ServeBroker, size_mib: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most, arrive = [0], InFlight.finish_pull
 
@@ -240,7 +237,7 @@ def test_a_process_that_reads_large_bodies_does_not_grow_with_them(extensions: s
     assert grown_mib < count * BIG // MIB // 2
 
 
-def test_small_queues_share_pulls_when_there_are_very_many(serve: Serve, pull: str, extensions: str) -> None:
+def test_small_queues_share_pulls_when_there_are_very_many(serve: ServeBroker, pull: str, extensions: str) -> None:
     served = serve(64, numbered(640))
     counted = served.broker.faults.delay(pull, 1, times=None)
     assert sum(map(len, rows(served.client, everything(served.client), "queueOffset").values())) == 640

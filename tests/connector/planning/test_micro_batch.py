@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,9 +9,7 @@ from hypothesis import strategies as st
 from pyspark_rmqpull.planning.micro_batch import INT64_MAX, BatchEnds, BatchSizing, Limits
 from rmqpull_client.errors import DataLoss
 from rmqpull_client.model import MessageQueue
-
-if TYPE_CHECKING:
-    from tests.connector.conftest import ListedSizes
+from tests.harness.fake_broker_client import FakeCutter
 
 
 def queues(*offsets: int) -> dict[MessageQueue, int]:
@@ -23,9 +19,8 @@ def queues(*offsets: int) -> dict[MessageQueue, int]:
 class Story:
     """A query over queues that only grow, each message of one byte."""
 
-    def __init__(self, listed_sizes: type[ListedSizes], limits: Limits, *starts: int) -> None:
+    def __init__(self, limits: Limits, *starts: int) -> None:
         self._sizing = BatchSizing(limits)
-        self._listed_sizes = listed_sizes
         self.starts = queues(*starts)
         self.ends = self.starts
         self.now_ms = 1_000_000
@@ -36,7 +31,7 @@ class Story:
         self.ends = queues(*ends)
         if delay_ms := self._sizing.compute_delay_ms(self.starts, self.ends, self.now_ms):
             return delay_ms
-        cutter = self._listed_sizes({queue: [1] * end for queue, end in self.ends.items()})
+        cutter = FakeCutter({queue: [1] * end for queue, end in self.ends.items()})
         reached = self._sizing.admit(self.starts, self.ends, cutter, self.now_ms)
         taken = [end - self.starts[queue] for queue, end in reached.items()]
         self.starts = reached
@@ -46,8 +41,8 @@ class Story:
 MIN_15 = Limits(min_offsets_per_trigger=15, max_trigger_delay_ms=5_000)
 
 
-def test_case_15_a_batch_waits_for_enough_messages_or_for_the_delay(listed_sizes: type[ListedSizes]) -> None:
-    story = Story(listed_sizes, MIN_15, 0, 0, 0)
+def test_case_15_a_batch_waits_for_enough_messages_or_for_the_delay() -> None:
+    story = Story(MIN_15, 0, 0, 0)
     assert story.after(0, 5, 3, 1) == [5, 3, 1]  # the first one always runs
     assert story.after(1_000, 7, 5, 3) == 4_000
     assert story.after(1_000, 11, 9, 7) == [6, 6, 6]
@@ -56,9 +51,8 @@ def test_case_15_a_batch_waits_for_enough_messages_or_for_the_delay(listed_sizes
     assert story.after(1, 15, 12, 10) == [4, 3, 3]
 
 
-def test_case_16_min_max_and_delay_together(listed_sizes: type[ListedSizes]) -> None:
+def test_case_16_min_max_and_delay_together() -> None:
     story = Story(
-        listed_sizes,
         Limits(min_offsets_per_trigger=15, max_offsets_per_trigger=20, max_trigger_delay_ms=5_000),
         0,
         0,
@@ -72,57 +66,55 @@ def test_case_16_min_max_and_delay_together(listed_sizes: type[ListedSizes]) -> 
     assert story.after(4_900, 27, 20, 15) == [3, 1, 1]
 
 
-def test_an_expired_delay_without_messages_does_not_begin_anew(listed_sizes: type[ListedSizes]) -> None:
+def test_an_expired_delay_without_messages_does_not_begin_anew() -> None:
     """Unlike Kafka's (rules 8.4): what comes after it runs at once."""
-    story = Story(listed_sizes, MIN_15, 0)
+    story = Story(MIN_15, 0)
     assert story.after(0, 1) == [1]
     assert story.after(6_000, 1) == [0]
     assert story.after(1, 2) == [1]
     assert story.after(1, 3) == 4_999
 
 
-def test_a_first_look_without_messages_leaves_the_next_one_the_first(listed_sizes: type[ListedSizes]) -> None:
-    story = Story(listed_sizes, MIN_15, 0)
+def test_a_first_look_without_messages_leaves_the_next_one_the_first() -> None:
+    story = Story(MIN_15, 0)
     assert story.after(0, 0) == [0]
     assert story.after(1, 1) == [1]
 
 
-def test_a_new_queue_counts_from_where_it_begins(listed_sizes: type[ListedSizes]) -> None:
+def test_a_new_queue_counts_from_where_it_begins() -> None:
     """Unlike Kafka's, which counts from 0 (rules 8.4): retention is no backlog."""
-    story = Story(listed_sizes, MIN_15, 0)
+    story = Story(MIN_15, 0)
     assert story.after(0, 1) == [1]
     story.starts |= {MessageQueue("orders", "a", 1): 1_000}
     assert story.after(1_000, 1, 1_014) == 4_000
     assert story.after(0, 1, 1_015) == [0, 15]
 
 
-def test_no_minimum_is_never_a_delay(listed_sizes: type[ListedSizes]) -> None:
-    story = Story(listed_sizes, Limits(max_offsets_per_trigger=2, max_trigger_delay_ms=5_000), 0)
+def test_no_minimum_is_never_a_delay() -> None:
+    story = Story(Limits(max_offsets_per_trigger=2, max_trigger_delay_ms=5_000), 0)
     assert [story.after(0, 3), story.after(0, 3), story.after(0, 3)] == [[2], [1], [0]]
 
 
-def test_a_minimum_that_no_batch_may_have_in_bytes_still_moves_on(listed_sizes: type[ListedSizes]) -> None:
-    story = Story(
-        listed_sizes, Limits(min_offsets_per_trigger=15, max_trigger_delay_ms=5_000, max_bytes_per_trigger=4), 0
-    )
+def test_a_minimum_that_no_batch_may_have_in_bytes_still_moves_on() -> None:
+    story = Story(Limits(min_offsets_per_trigger=15, max_trigger_delay_ms=5_000, max_bytes_per_trigger=4), 0)
     assert story.after(0, 20) == [4]
     assert story.after(1, 20) == [4]  # 16 wait
     assert story.after(1, 20) == 4_999
     assert story.after(4_999, 20) == [4]
 
 
-def test_both_limits_hold(listed_sizes: type[ListedSizes]) -> None:
-    assert Story(listed_sizes, Limits(max_offsets_per_trigger=10, max_bytes_per_trigger=4), 0).after(0, 100) == [4]
-    assert Story(listed_sizes, Limits(max_offsets_per_trigger=4, max_bytes_per_trigger=10), 0).after(0, 100) == [4]
+def test_both_limits_hold() -> None:
+    assert Story(Limits(max_offsets_per_trigger=10, max_bytes_per_trigger=4), 0).after(0, 100) == [4]
+    assert Story(Limits(max_offsets_per_trigger=4, max_bytes_per_trigger=10), 0).after(0, 100) == [4]
 
 
-def test_case_17_the_largest_limits_take_everything(listed_sizes: type[ListedSizes]) -> None:
-    story = Story(listed_sizes, Limits(INT64_MAX, None, 1, INT64_MAX), 0, 0)
+def test_case_17_the_largest_limits_take_everything() -> None:
+    story = Story(Limits(INT64_MAX, None, 1, INT64_MAX), 0, 0)
     assert story.after(0, 101, 11) == [101, 11]
 
 
-def test_queues_take_turns_when_there_is_room_for_one(listed_sizes: type[ListedSizes]) -> None:
-    story = Story(listed_sizes, Limits(max_bytes_per_trigger=1), 0, 0, 0)
+def test_queues_take_turns_when_there_is_room_for_one() -> None:
+    story = Story(Limits(max_bytes_per_trigger=1), 0, 0, 0)
     taken = [story.after(0, 2, 2, 2) for _ in range(6)]
     assert taken == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
 
@@ -133,9 +125,9 @@ def test_queues_take_turns_when_there_is_room_for_one(listed_sizes: type[ListedS
     steps=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 8)), max_size=40),
 )
 def test_nothing_waits_longer_than_the_delay_after_the_last_batch(
-    listed_sizes: type[ListedSizes], rows_min: int, delay_max_ms: int, steps: list[tuple[int, int]]
+    rows_min: int, delay_max_ms: int, steps: list[tuple[int, int]]
 ) -> None:
-    story = Story(listed_sizes, Limits(min_offsets_per_trigger=rows_min, max_trigger_delay_ms=delay_max_ms), 0)
+    story = Story(Limits(min_offsets_per_trigger=rows_min, max_trigger_delay_ms=delay_max_ms), 0)
     end, taken, ran_ms = 0, 0, None
     for passed_ms, arrived in steps:
         end += arrived

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import assume, given
@@ -11,9 +10,7 @@ from hypothesis import strategies as st
 
 from pyspark_rmqpull.planning.micro_batch import AdmittedEnds, limit_bytes, limit_rows
 from rmqpull_client.model import MessageQueue
-
-if TYPE_CHECKING:
-    from tests.connector.conftest import ListedSizes
+from tests.harness.fake_broker_client import FakeCutter
 
 INT64_MAX = 2**63 - 1
 
@@ -68,7 +65,6 @@ def queue(queue_id: int) -> MessageQueue:
 
 
 def admit(
-    listed_sizes: type[ListedSizes],
     sizes: Sequence[Sequence[int]],
     bytes_max: int,
     starts: Sequence[int] | None = None,
@@ -76,7 +72,7 @@ def admit(
 ) -> tuple[list[int], list[int]]:
     """The end of each queue, of all that it has, and which were passed over."""
     begins, ends = queues(*(starts or [0] * len(sizes))), queues(*map(len, sizes))
-    cutter = listed_sizes({queue(queue_id): mine for queue_id, mine in enumerate(sizes)})
+    cutter = FakeCutter({queue(queue_id): mine for queue_id, mine in enumerate(sizes)})
     admitted = limit_bytes(begins, ends, bytes_max, cutter, [queue(queue_id) for queue_id in passed_over])
     assert admitted.ends.keys() == ends.keys()
     return list(admitted.ends.values()), [entry.queue_id for entry in admitted.passed_over]
@@ -101,13 +97,13 @@ def admit(
     ],
 )
 def test_bytes_are_shared_in_proportion_after_one_message_each(
-    listed_sizes: type[ListedSizes], sizes: list[list[int]], bytes_max: int, ends: list[int]
+    sizes: list[list[int]], bytes_max: int, ends: list[int]
 ) -> None:
-    assert admit(listed_sizes, sizes, bytes_max) == (ends, [])
+    assert admit(sizes, bytes_max) == (ends, [])
 
 
-def test_the_beginning_counts_from_where_the_queue_stands(listed_sizes: type[ListedSizes]) -> None:
-    assert admit(listed_sizes, [[99, 99, 10, 10, 10], [99, 10]], 30, starts=[2, 1]) == ([4, 2], [])
+def test_the_beginning_counts_from_where_the_queue_stands() -> None:
+    assert admit([[99, 99, 10, 10, 10], [99, 10]], 30, starts=[2, 1]) == ([4, 2], [])
 
 
 @pytest.mark.parametrize(
@@ -120,35 +116,35 @@ def test_the_beginning_counts_from_where_the_queue_stands(listed_sizes: type[Lis
     ],
 )
 def test_queues_that_were_passed_over_come_first(
-    listed_sizes: type[ListedSizes], passed_over: list[int], ends: list[int], passed_over_then: list[int]
+    passed_over: list[int], ends: list[int], passed_over_then: list[int]
 ) -> None:
-    assert admit(listed_sizes, [[30] * 3] * 3, 60, passed_over=passed_over) == (ends, passed_over_then)
+    assert admit([[30] * 3] * 3, 60, passed_over=passed_over) == (ends, passed_over_then)
 
 
-def test_a_message_above_the_limit_waits_for_its_turn_and_goes_alone(listed_sizes: type[ListedSizes]) -> None:
+def test_a_message_above_the_limit_waits_for_its_turn_and_goes_alone() -> None:
     """A message larger than maxBytesPerTrigger must still be read."""
     sizes = [[1] * 5, [1000, 1], [1] * 5]
-    assert admit(listed_sizes, sizes, 4) == ([2, 0, 2], [1])
-    assert admit(listed_sizes, sizes, 4, [2, 0, 2], passed_over=[1]) == ([2, 1, 2], [0, 2])
-    assert admit(listed_sizes, sizes, 4, [2, 1, 2], passed_over=[0, 2]) == ([4, 2, 3], [])
+    assert admit(sizes, 4) == ([2, 0, 2], [1])
+    assert admit(sizes, 4, [2, 0, 2], passed_over=[1]) == ([2, 1, 2], [0, 2])
+    assert admit(sizes, 4, [2, 1, 2], passed_over=[0, 2]) == ([4, 2, 3], [])
 
 
-def test_what_the_broker_does_not_know_any_more_is_left_to_who_reads_it(listed_sizes: type[ListedSizes]) -> None:
+def test_what_the_broker_does_not_know_any_more_is_left_to_who_reads_it() -> None:
     gone, cut = queue(0), queue(1)
-    cutter = listed_sizes({cut: [10] * 5}, {cut: 5})
+    cutter = FakeCutter({cut: [10] * 5}, {cut: 5})
     admitted = limit_bytes({gone: 3, cut: 0}, {gone: 9, cut: 10}, 20, cutter)
     assert admitted == AdmittedEnds({gone: 9, cut: 7})
 
 
-def test_one_call_is_enough_when_everything_fits(listed_sizes: type[ListedSizes]) -> None:
-    cutter = listed_sizes({queue(0): [5, 5], queue(1): [5]})
+def test_one_call_is_enough_when_everything_fits() -> None:
+    cutter = FakeCutter({queue(0): [5, 5], queue(1): [5]})
     assert limit_bytes(queues(0, 0), queues(2, 1), 15, cutter).ends == queues(2, 1)
     assert len(cutter.calls) == 1
 
 
-def test_a_few_calls_are_enough_in_any_case(listed_sizes: type[ListedSizes]) -> None:
+def test_a_few_calls_are_enough_in_any_case() -> None:
     sizes = {queue(queue_id): [5] * 100 for queue_id in range(100)}
-    cutter = listed_sizes(sizes)
+    cutter = FakeCutter(sizes)
     limit_bytes(dict.fromkeys(sizes, 0), dict.fromkeys(sizes, 100), 7_777, cutter)
     assert len(cutter.calls) == 3
 
@@ -157,12 +153,10 @@ backlogs = st.lists(st.lists(st.integers(1, 40), max_size=8), max_size=5)
 
 
 @given(sizes=backlogs, bytes_max=st.integers(1, 100))
-def test_batch_after_batch_keeps_within_the_limit_and_none_starves(
-    listed_sizes: type[ListedSizes], sizes: list[list[int]], bytes_max: int
-) -> None:
+def test_batch_after_batch_keeps_within_the_limit_and_none_starves(sizes: list[list[int]], bytes_max: int) -> None:
     starts, passed_over, skipped = [0] * len(sizes), list[int](), [0] * len(sizes)
     while any(start < len(mine) for start, mine in zip(starts, sizes, strict=True)):
-        ends, passed_over = admit(listed_sizes, sizes, bytes_max, starts, passed_over)
+        ends, passed_over = admit(sizes, bytes_max, starts, passed_over)
         taken = [mine[start:end] for mine, start, end in zip(sizes, starts, ends, strict=True)]
         assert all(start <= end <= len(mine) for start, end, mine in zip(starts, ends, sizes, strict=True))
         assert sum(map(sum, taken)) <= bytes_max or sum(map(len, taken)) == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import groupby
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -14,9 +13,7 @@ from pyspark_rmqpull.planning import splitting
 from pyspark_rmqpull.planning.splitting import Partition, split_by_bytes, split_partitions
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue, QueueRange
-
-if TYPE_CHECKING:
-    from tests.connector.conftest import ListedSizes
+from tests.harness.fake_broker_client import FakeCutter
 
 
 def entry(topic: str, from_offset: int, until_offset: int) -> QueueRange:
@@ -162,20 +159,16 @@ T1, T2 = MessageQueue("t1", "a", 0), MessageQueue("t2", "a", 0)
         ([], 20, []),
     ],
 )
-def test_large_partitions_are_cut_by_bytes(
-    listed_sizes: type[ListedSizes], whole: list[str], bytes_max: int, expected: list[str]
-) -> None:
-    cutter = listed_sizes({T1: [10] * 4, T2: [30, 5, 5]})
+def test_large_partitions_are_cut_by_bytes(whole: list[str], bytes_max: int, expected: list[str]) -> None:
+    cutter = FakeCutter({T1: [10] * 4, T2: [30, 5, 5]})
     parts = split_by_bytes([tuple(ranges(part)) for part in whole], bytes_max, cutter)
     assert parts == [tuple(ranges(part)) for part in expected]
     assert len(cutter.calls) == 1
 
 
-def test_a_plan_without_end_is_refused_by_bytes_too(
-    listed_sizes: type[ListedSizes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_without_end_is_refused_by_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splitting, "PARTITIONS_MAX", 4)
-    cutter = listed_sizes({T1: [10] * 9})
+    cutter = FakeCutter({T1: [10] * 9})
     assert len(split_by_bytes([tuple(ranges("t1 0-4"))], 10, cutter)) == 4
     with pytest.raises(OptionError) as refused:
         split_by_bytes([tuple(ranges("t1 0-9"))], 10, cutter)
@@ -188,11 +181,11 @@ def test_a_plan_without_end_is_refused_by_bytes_too(
 
 @given(whole=plans(), bytes_max=st.integers(1, 60), seed=st.randoms(use_true_random=False))
 def test_parts_by_bytes_are_the_same_messages_in_the_same_order(
-    listed_sizes: type[ListedSizes], whole: list[Partition], bytes_max: int, seed: Random
+    whole: list[Partition], bytes_max: int, seed: Random
 ) -> None:
     queues = [entry.queue for part in whole for entry in part]
     sizes = {queue: [seed.randint(1, 30) for _ in range(57)] for queue in queues}
-    parts = split_by_bytes(whole, bytes_max, listed_sizes(sizes))
+    parts = split_by_bytes(whole, bytes_max, FakeCutter(sizes))
     assert messages(parts) == messages(whole)
     for part in parts:
         held = messages([part])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pytest
 
 from tests.connector.reading.stream_query import Json, StreamQuery
-
-if TYPE_CHECKING:
-    from tests.connector.conftest import FakeClient, ManualClock
+from tests.harness.fake_broker_client import FakeBrokerClient, ManualClock
 
 
 class StartQuery(Protocol):
@@ -19,7 +17,7 @@ class StartQuery(Protocol):
 
 
 @pytest.fixture
-def start_query(broker: FakeClient, clock: ManualClock) -> StartQuery:
+def start_query(broker: FakeBrokerClient, clock: ManualClock) -> StartQuery:
     def start(end: Json | None = None, /, **options: str) -> StreamQuery:
         return StreamQuery(clock, end, **options)
 

@@ -9,15 +9,15 @@ import pytest
 from rmqpull_client.errors import DataLoss, OptionError
 from rmqpull_client.model import Bounds, MessageQueue, TopicBounds
 from tests.connector.reading.stream_query import CAUGHT_UP, named
+from tests.harness.fake_broker_client import FakeBrokerClient, ManualClock
 
 if TYPE_CHECKING:
-    from tests.connector.conftest import FakeClient, ManualClock
     from tests.connector.reading.conftest import StartQuery
 
 QUEUE_0 = MessageQueue("orders", "a", 0)
 
 
-def create_topic(broker: FakeClient, name: str, bounds: Bounds) -> None:
+def create_topic(broker: FakeBrokerClient, name: str, bounds: Bounds) -> None:
     broker.names.append(name)
     broker.other_topics[name] = TopicBounds(f"id of {name}", {MessageQueue(name, "b", 0): bounds})
 
@@ -25,14 +25,14 @@ def create_topic(broker: FakeClient, name: str, bounds: Bounds) -> None:
 # --- which topics and queues a query reads ----------------------------------------------------------------------------
 
 
-def test_several_topics_are_read_as_one(broker: FakeClient, start_query: StartQuery) -> None:
+def test_several_topics_are_read_as_one(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     create_topic(broker, "sales", Bounds(1, 5))
     end = start_query(topic="orders,sales").plan()
     assert end["offsets"] == {**named({0: 14, 1: 0}), "sales": {"b": {"0": 5}}}
     assert end["creationIds"] == {"orders": "first", "sales": "id of sales"}
 
 
-def test_a_later_topic_that_matches_is_read_from_its_start(broker: FakeClient, start_query: StartQuery) -> None:
+def test_a_later_topic_that_matches_is_read_from_its_start(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     query = start_query(topicPattern="(orders|sales).*", startingOffsets="latest")
     query.plan()
     create_topic(broker, "sales-2", Bounds(3, 5))
@@ -42,7 +42,7 @@ def test_a_later_topic_that_matches_is_read_from_its_start(broker: FakeClient, s
     assert query.starts == {"sales-2": {"b": {"0": 3}}}
 
 
-def test_a_pattern_may_match_nothing_at_first(broker: FakeClient, start_query: StartQuery) -> None:
+def test_a_pattern_may_match_nothing_at_first(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     """Acceptance case 21: the checkpoint never names no queue after it has named some."""
     query = start_query(topicPattern="sales", startingOffsets="latest")
     initial = query.end
@@ -53,7 +53,7 @@ def test_a_pattern_may_match_nothing_at_first(broker: FakeClient, start_query: S
 
 
 def test_a_query_waits_for_a_topic_that_does_not_exist_yet(
-    broker: FakeClient, clock: ManualClock, start_query: StartQuery
+    broker: FakeBrokerClient, clock: ManualClock, start_query: StartQuery
 ) -> None:
     clock.on_sleep = lambda: create_topic(broker, "sales", Bounds(0, 3))
     assert start_query(topic="sales", waitForTopic="5m").plan()["offsets"] == {"sales": {"b": {"0": 3}}}
@@ -61,14 +61,14 @@ def test_a_query_waits_for_a_topic_that_does_not_exist_yet(
 
 
 def test_a_query_waits_for_a_queue_that_does_not_exist_yet(
-    broker: FakeClient, clock: ManualClock, start_query: StartQuery
+    broker: FakeBrokerClient, clock: ManualClock, start_query: StartQuery
 ) -> None:
     clock.on_sleep = lambda: broker.queues.update({7: Bounds(0, 3)})
     query = start_query(assign='{"orders":{"a":[7]}}', waitForTopic="5m")
     assert query.plan()["offsets"] == named({7: 3})
 
 
-def test_only_assigned_queues_are_read(broker: FakeClient, start_query: StartQuery) -> None:
+def test_only_assigned_queues_are_read(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     query = start_query(assign='{"orders":{"a":[1]}}')
     query.plan()
     broker.queues = {0: Bounds(10, 20), 1: Bounds(0, 2), 2: Bounds(0, 9)}
@@ -82,7 +82,9 @@ def test_an_assigned_queue_that_does_not_exist_is_named(start_query: StartQuery,
         start_query(assign=assigned).plan()
 
 
-def test_queues_that_changed_options_leave_out_keep_their_offsets(broker: FakeClient, start_query: StartQuery) -> None:
+def test_queues_that_changed_options_leave_out_keep_their_offsets(
+    broker: FakeBrokerClient, start_query: StartQuery
+) -> None:
     create_topic(broker, "sales", Bounds(0, 5))
     both = start_query(topic="orders,sales")
     both.plan()
@@ -99,7 +101,7 @@ ONLY_QUEUE_0 = {"allocateStrategy": "CONFIG", "messageQueueList": '[{"orders":{"
 
 
 def test_queues_without_a_task_are_named_once_and_not_read(
-    broker: FakeClient, start_query: StartQuery, caplog: pytest.LogCaptureFixture
+    broker: FakeBrokerClient, start_query: StartQuery, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.queues[1] = Bounds(0, 7)
     query = start_query(**ONLY_QUEUE_0)
@@ -122,7 +124,7 @@ def test_a_query_does_not_leave_a_queue_that_it_has_read(start_query: StartQuery
 # --- losses that end the query ----------------------------------------------------------------------------------------
 
 
-def test_a_matching_topic_that_disappears_is_a_loss(broker: FakeClient, start_query: StartQuery) -> None:
+def test_a_matching_topic_that_disappears_is_a_loss(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     create_topic(broker, "sales", Bounds(0, 5))
     query = start_query(topicPattern=".*s")
     query.plan()
@@ -131,7 +133,9 @@ def test_a_matching_topic_that_disappears_is_a_loss(broker: FakeClient, start_qu
         query.plan()
 
 
-def test_a_named_topic_that_disappears_is_a_loss_once_it_was_read(broker: FakeClient, start_query: StartQuery) -> None:
+def test_a_named_topic_that_disappears_is_a_loss_once_it_was_read(
+    broker: FakeBrokerClient, start_query: StartQuery
+) -> None:
     create_topic(broker, "sales", Bounds(0, 5))
     query = start_query(topic="orders,sales")
     query.plan()
@@ -141,7 +145,7 @@ def test_a_named_topic_that_disappears_is_a_loss_once_it_was_read(broker: FakeCl
 
 
 def test_a_topic_that_was_created_again_is_a_loss_even_with_a_higher_end(
-    broker: FakeClient, start_query: StartQuery
+    broker: FakeBrokerClient, start_query: StartQuery
 ) -> None:
     broker.creation_id = "second"
     broker.queues[0] = Bounds(0, 99)
@@ -150,14 +154,14 @@ def test_a_topic_that_was_created_again_is_a_loss_even_with_a_higher_end(
     assert broker.commits == []
 
 
-def test_a_queue_that_ends_earlier_than_before_is_a_loss(broker: FakeClient, start_query: StartQuery) -> None:
+def test_a_queue_that_ends_earlier_than_before_is_a_loss(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     broker.queues = {0: Bounds(0, 3), 1: Bounds(0, 0)}
     with pytest.raises(DataLoss, match="Queue orders/a/0 ends at offset 3, before offset 14"):
         start_query(CAUGHT_UP).plan()
 
 
 def test_available_now_fails_when_messages_that_it_planned_to_read_are_lost(
-    broker: FakeClient, start_query: StartQuery
+    broker: FakeBrokerClient, start_query: StartQuery
 ) -> None:
     """Acceptance cases 12 and 13: a queue vanishes between batches, or ends before its planned end."""
     query = start_query(maxOffsetsPerTrigger="2")
@@ -177,7 +181,7 @@ def test_available_now_fails_when_messages_that_it_planned_to_read_are_lost(
 
 
 def test_the_query_continues_with_the_earliest_message_and_records_where(
-    broker: FakeClient, start_query: StartQuery
+    broker: FakeBrokerClient, start_query: StartQuery
 ) -> None:
     query = start_query(failOnDataLoss="false")
     query_id = query.plan()["queryId"]
@@ -189,13 +193,15 @@ def test_the_query_continues_with_the_earliest_message_and_records_where(
     assert broker.lost == [(query_id, QUEUE_0, 14, 17)]
 
 
-def test_a_restarted_query_reports_under_the_same_id(broker: FakeClient, start_query: StartQuery) -> None:
+def test_a_restarted_query_reports_under_the_same_id(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     broker.queues[0] = Bounds(17, 20)
     start_query(CAUGHT_UP | {"queryId": "mine"}, failOnDataLoss="false").plan()
     assert [query_id for query_id, *_ in broker.lost] == ["mine"]
 
 
-def test_a_queue_that_disappears_and_returns_gives_no_row_twice(broker: FakeClient, start_query: StartQuery) -> None:
+def test_a_queue_that_disappears_and_returns_gives_no_row_twice(
+    broker: FakeBrokerClient, start_query: StartQuery
+) -> None:
     query = start_query(failOnDataLoss="false")
     query.plan()
     broker.queues = {1: Bounds(0, 3)}
@@ -205,7 +211,7 @@ def test_a_queue_that_disappears_and_returns_gives_no_row_twice(broker: FakeClie
     assert query.tasks == [[(0, 14, 15)]]
 
 
-def test_unread_messages_of_a_queue_that_disappears_are_lost(broker: FakeClient, start_query: StartQuery) -> None:
+def test_unread_messages_of_a_queue_that_disappears_are_lost(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     query = start_query(failOnDataLoss="false", maxOffsetsPerTrigger="3")
     query_id = query.plan()["queryId"]
     broker.queues = {1: Bounds(0, 3)}
@@ -214,7 +220,7 @@ def test_unread_messages_of_a_queue_that_disappears_are_lost(broker: FakeClient,
 
 
 def test_when_the_last_topic_disappears_the_checkpoint_keeps_its_queues(
-    broker: FakeClient, start_query: StartQuery
+    broker: FakeBrokerClient, start_query: StartQuery
 ) -> None:
     """Acceptance case 21."""
     query = start_query(failOnDataLoss="false")
@@ -225,7 +231,7 @@ def test_when_the_last_topic_disappears_the_checkpoint_keeps_its_queues(
 
 @pytest.mark.parametrize("end", [99, 14], ids=["another end", "the very same end"])
 def test_a_topic_that_was_created_again_is_read_from_its_start(
-    broker: FakeClient, start_query: StartQuery, end: int
+    broker: FakeBrokerClient, start_query: StartQuery, end: int
 ) -> None:
     query = start_query(failOnDataLoss="false")
     query.plan()
@@ -239,7 +245,7 @@ def test_a_topic_that_was_created_again_is_read_from_its_start(
 
 @pytest.mark.parametrize(("stored", "start"), [(3, 10), (99, 14)])
 def test_a_group_whose_messages_are_lost_starts_with_the_nearest(
-    broker: FakeClient, start_query: StartQuery, stored: int, start: int
+    broker: FakeBrokerClient, start_query: StartQuery, stored: int, start: int
 ) -> None:
     broker.group_offsets = {0: stored, 1: 0}
     query = start_query(failOnDataLoss="false", startingOffsets="group", consumerGroup="g")
@@ -248,7 +254,7 @@ def test_a_group_whose_messages_are_lost_starts_with_the_nearest(
     assert broker.lost == ([(query_id, QUEUE_0, 3, 10)] if stored < start else [])
 
 
-def test_lost_rows_are_reported_with_the_ends(broker: FakeClient, start_query: StartQuery) -> None:
+def test_lost_rows_are_reported_with_the_ends(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     queue = MessageQueue("sales", "b", 0)
     broker.other_topics["sales"] = TopicBounds(None, {queue: Bounds(0, 5)}, {queue: 2})
     query = start_query(topic="sales", failOnDataLoss="false")

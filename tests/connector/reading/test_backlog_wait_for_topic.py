@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from pyspark_rmqpull.reading.backlog import wait_for_topic
 from rmqpull_client.errors import BrokerUnavailable, TopicMissing
-
-if TYPE_CHECKING:
-    from tests.connector.conftest import ManualClock
+from tests.harness.fake_broker_client import ManualClock
 
 
 class Looks:

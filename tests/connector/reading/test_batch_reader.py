@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +13,7 @@ from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition
 from pyspark_rmqpull.schema import ROW_SCHEMA
 from rmqpull_client.errors import DataLoss, OptionError
 from rmqpull_client.model import MessageQueue
-
-if TYPE_CHECKING:
-    from tests.connector.conftest import FakeClient
+from tests.harness.fake_broker_client import FakeBrokerClient
 
 NEEDED = {"endpoints": "127.0.0.1:8081", "topic": "orders"}
 
@@ -38,7 +36,7 @@ def planned(**options: str) -> Any:
     ],
 )
 def test_a_batch_is_planned_as_numbers_from_one_look(
-    broker: FakeClient, options: dict[str, str], tasks: list[list[tuple[int, int, int]]]
+    broker: FakeBrokerClient, options: dict[str, str], tasks: list[list[tuple[int, int, int]]]
 ) -> None:
     """Acceptance cases 42, 43 and 45: words, numbers and times on either side."""
     broker.queues[1] = broker.queues[1]._replace(min_offset=2, max_offset=5)
@@ -48,7 +46,7 @@ def test_a_batch_is_planned_as_numbers_from_one_look(
     assert broker.commits == []
 
 
-def test_nothing_to_read_is_one_task_that_reads_nothing(broker: FakeClient) -> None:
+def test_nothing_to_read_is_one_task_that_reads_nothing(broker: FakeBrokerClient) -> None:
     options = NEEDED | {"endingOffsets": '{"orders":{"a":{"0":10}}}'}
     tasks = RmqpullBatchReader(SourceOptions.from_options(options, Mode.BATCH), ROW_SCHEMA).partitions()
     assert tasks == [QueueRangesPartition(())]
@@ -67,25 +65,25 @@ def test_nothing_to_read_is_one_task_that_reads_nothing(broker: FakeClient) -> N
     ],
 )
 def test_what_only_the_broker_can_tell_is_refused_when_planned(
-    broker: FakeClient, options: dict[str, str], complaint: str
+    broker: FakeBrokerClient, options: dict[str, str], complaint: str
 ) -> None:
     with pytest.raises(OptionError, match=complaint):
         planned(**options)
 
 
-def test_a_group_that_lost_messages_is_told(broker: FakeClient) -> None:
+def test_a_group_that_lost_messages_is_told(broker: FakeBrokerClient) -> None:
     broker.group_offsets = {0: 8}
     with pytest.raises(DataLoss, match="2 messages of queue orders/a/0 are lost"):
         planned(startingOffsets="group", consumerGroup="g")
 
 
-def test_tasks_are_cut_by_bytes(broker: FakeClient) -> None:
+def test_tasks_are_cut_by_bytes(broker: FakeBrokerClient) -> None:
     broker.sizes = {MessageQueue("orders", "a", 0): [10, 10, 10, 10]}
     assert planned(maxBytesPerPartition="30") == [[(0, 10, 13)], [(0, 13, 14)]]
     assert broker.calls[:2] == ["cut", "bounds"]
 
 
-def test_a_server_without_sizes_is_refused_before_any_work(broker: FakeClient) -> None:
+def test_a_server_without_sizes_is_refused_before_any_work(broker: FakeBrokerClient) -> None:
     broker.cannot_cut = OptionError("no sizes")
     with pytest.raises(OptionError, match="no sizes"):
         planned(maxBytesPerPartition="30")

@@ -10,16 +10,16 @@ import pytest
 
 from rmqpull_client.model import Bounds
 from tests.connector.reading.stream_query import CAUGHT_UP, EVERYTHING, Json, StreamQuery, named, offset
+from tests.harness.fake_broker_client import FakeBrokerClient, ManualClock
 
 if TYPE_CHECKING:
-    from tests.connector.conftest import FakeClient, ManualClock
     from tests.connector.reading.conftest import StartQuery
 
 # --- for any message --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def idle_query(broker: FakeClient, start_query: StartQuery) -> StreamQuery:
+def idle_query(broker: FakeBrokerClient, start_query: StartQuery) -> StreamQuery:
     """A query that has read everything, and would now wait for 1000 ms, in pulls of at most 400 ms."""
     query = start_query(CAUGHT_UP, idleWaitMs="1000", longPollingTimeoutMs="400")
     query.plan()
@@ -27,13 +27,13 @@ def idle_query(broker: FakeClient, start_query: StartQuery) -> StreamQuery:
     return query
 
 
-def test_the_first_call_does_not_wait_even_without_messages(broker: FakeClient, start_query: StartQuery) -> None:
+def test_the_first_call_does_not_wait_even_without_messages(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     broker.queues = {0: Bounds(0, 0)}
     assert start_query().plan() == offset({0: 0}, {0: 0})
     assert broker.calls == ["bounds"]
 
 
-def test_the_first_call_after_a_restart_does_not_wait(broker: FakeClient, start_query: StartQuery) -> None:
+def test_the_first_call_after_a_restart_does_not_wait(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     start_query(CAUGHT_UP).plan()
     assert broker.calls == ["bounds"]
 
@@ -47,7 +47,7 @@ def test_the_first_call_after_a_restart_does_not_wait(broker: FakeClient, start_
     ],
 )
 def test_a_query_that_has_work_or_may_not_wait_does_not_wait(
-    broker: FakeClient, start_query: StartQuery, end: Json, options: dict[str, str]
+    broker: FakeBrokerClient, start_query: StartQuery, end: Json, options: dict[str, str]
 ) -> None:
     query = start_query(CAUGHT_UP, **options)
     query.plan()
@@ -57,7 +57,7 @@ def test_a_query_that_has_work_or_may_not_wait_does_not_wait(
 
 
 def test_an_idle_query_waits_in_as_many_pulls_as_the_polling_timeout_needs(
-    broker: FakeClient, idle_query: StreamQuery
+    broker: FakeBrokerClient, idle_query: StreamQuery
 ) -> None:
     idle_query.plan()
     assert idle_query.is_idle
@@ -65,14 +65,14 @@ def test_an_idle_query_waits_in_as_many_pulls_as_the_polling_timeout_needs(
     assert broker.calls == ["bounds", "wait", "wait", "wait"]  # and no second look
 
 
-def test_a_message_ends_the_wait_and_is_in_the_next_batch(broker: FakeClient, idle_query: StreamQuery) -> None:
+def test_a_message_ends_the_wait_and_is_in_the_next_batch(broker: FakeBrokerClient, idle_query: StreamQuery) -> None:
     broker.on_wait = lambda: broker.queues.update({1: Bounds(0, broker.calls.count("wait") // 2)})
     assert idle_query.plan() == offset({0: 14, 1: 1})
     assert broker.calls == ["bounds", "wait", "wait", "bounds"]
 
 
 def test_a_pull_that_returns_early_without_a_message_does_not_end_the_wait(
-    broker: FakeClient, clock: ManualClock, idle_query: StreamQuery, monkeypatch: pytest.MonkeyPatch
+    broker: FakeBrokerClient, clock: ManualClock, idle_query: StreamQuery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that is too busy to park pulls returns early: Spark would ask again at once, and keep it busy."""
     monkeypatch.setattr(type(broker), "wait_for_messages", lambda *_: True)
@@ -93,7 +93,7 @@ def gathering(start_query: StartQuery, **options: str) -> StreamQuery:
 
 
 def test_fewer_messages_than_the_minimum_wait_until_the_delay_is_over(
-    broker: FakeClient, clock: ManualClock, start_query: StartQuery
+    broker: FakeBrokerClient, clock: ManualClock, start_query: StartQuery
 ) -> None:
     query = gathering(start_query)
     query.end = CAUGHT_UP
@@ -104,7 +104,7 @@ def test_fewer_messages_than_the_minimum_wait_until_the_delay_is_over(
     assert clock.passed_ms == 1_000  # maxTriggerDelay
 
 
-def test_the_minimum_ends_the_wait(broker: FakeClient, start_query: StartQuery) -> None:
+def test_the_minimum_ends_the_wait(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     query = gathering(start_query)
     broker.queues[0] = Bounds(10, 23)
     broker.on_wait = lambda: broker.queues.update({1: Bounds(0, 1)})
@@ -113,7 +113,7 @@ def test_the_minimum_ends_the_wait(broker: FakeClient, start_query: StartQuery) 
 
 
 def test_while_messages_trickle_in_the_query_looks_five_times_a_second(
-    broker: FakeClient, clock: ManualClock, start_query: StartQuery
+    broker: FakeBrokerClient, clock: ManualClock, start_query: StartQuery
 ) -> None:
     query = gathering(start_query, minOffsetsPerTrigger="1000", idleWaitMs="60000")
     broker.queues[0] = Bounds(10, 15)
@@ -124,14 +124,18 @@ def test_while_messages_trickle_in_the_query_looks_five_times_a_second(
     assert clock.slept_ms == [200] * 5
 
 
-def test_the_query_waits_for_messages_beyond_those_that_it_knows(broker: FakeClient, start_query: StartQuery) -> None:
+def test_the_query_waits_for_messages_beyond_those_that_it_knows(
+    broker: FakeBrokerClient, start_query: StartQuery
+) -> None:
     query = gathering(start_query)
     broker.queues[0] = Bounds(10, 20)
     query.plan()
     assert broker.waited[-1] == {0: 20, 1: 0}
 
 
-def test_messages_are_gathered_in_pulls_within_the_polling_timeout(broker: FakeClient, start_query: StartQuery) -> None:
+def test_messages_are_gathered_in_pulls_within_the_polling_timeout(
+    broker: FakeBrokerClient, start_query: StartQuery
+) -> None:
     query = gathering(start_query, longPollingTimeoutMs="150")
     broker.queues[0] = Bounds(10, 20)
     query.plan()
@@ -139,7 +143,7 @@ def test_messages_are_gathered_in_pulls_within_the_polling_timeout(broker: FakeC
 
 
 def test_a_query_that_may_not_wait_returns_at_once(
-    broker: FakeClient, clock: ManualClock, start_query: StartQuery
+    broker: FakeBrokerClient, clock: ManualClock, start_query: StartQuery
 ) -> None:
     query = gathering(start_query, idleWaitMs="0")
     broker.queues[0] = Bounds(10, 20)
@@ -148,13 +152,13 @@ def test_a_query_that_may_not_wait_returns_at_once(
     assert (clock.passed_ms, broker.calls.count("wait")) == (0, 0)
 
 
-def test_once_does_not_wait_for_enough(broker: FakeClient, start_query: StartQuery) -> None:
+def test_once_does_not_wait_for_enough(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     query = gathering(start_query)
     broker.queues[0] = Bounds(10, 15)
     assert query.plan(EVERYTHING)["offsets"] == named({0: 15, 1: 0})
 
 
-def test_a_restarted_query_does_not_wait_for_enough(broker: FakeClient, start_query: StartQuery) -> None:
+def test_a_restarted_query_does_not_wait_for_enough(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     earlier = gathering(start_query)
     broker.queues[0] = Bounds(10, 15)
     restarted = start_query(earlier.end, minOffsetsPerTrigger="10")
@@ -169,7 +173,7 @@ def test_available_now_reads_a_rest_below_the_minimum(clock: ManualClock, start_
     assert clock.passed_ms == 0
 
 
-def test_a_loss_is_recorded_without_delay(broker: FakeClient, start_query: StartQuery) -> None:
+def test_a_loss_is_recorded_without_delay(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     query = gathering(start_query, failOnDataLoss="false")
     broker.queues[0] = Bounds(18, 20)
     query.plan()

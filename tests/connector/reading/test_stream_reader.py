@@ -12,9 +12,9 @@ from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition
 from rmqpull_client.errors import BrokerUnavailable, OptionError
 from rmqpull_client.model import Bounds, MessageQueue
 from tests.connector.reading.stream_query import CAUGHT_UP, EVERYTHING, Json, make_reader, named, offset, ranges_of
+from tests.harness.fake_broker_client import FakeBrokerClient
 
 if TYPE_CHECKING:
-    from tests.connector.conftest import FakeClient
     from tests.connector.reading.conftest import StartQuery
 
 # --- starts and ends --------------------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ def test_the_offset_before_the_first_batch_names_no_queue_and_needs_no_broker() 
     ],
 )
 def test_the_end_of_the_first_batch_also_names_its_starts(
-    broker: FakeClient, start_query: StartQuery, starting_offsets: str, starts: dict[int, int]
+    broker: FakeBrokerClient, start_query: StartQuery, starting_offsets: str, starts: dict[int, int]
 ) -> None:
     broker.group_offsets = {0: 13}
     query = start_query(startingOffsets=starting_offsets, consumerGroup="g")
@@ -46,21 +46,23 @@ def test_a_query_starts_at_a_time_and_at_the_end_of_queues_without_a_later_messa
     assert query.plan() == offset({0: 14, 1: 0}, {0: 11, 1: 0})
 
 
-def test_a_query_asks_once_where_its_group_is(broker: FakeClient, start_query: StartQuery) -> None:
+def test_a_query_asks_once_where_its_group_is(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     query = start_query(startingOffsets="group", consumerGroup="g")
     query.plan()
     query.plan()
     assert broker.calls.count("committed") == 1
 
 
-def test_later_ends_name_no_starts(broker: FakeClient, start_query: StartQuery) -> None:
+def test_later_ends_name_no_starts(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     query = start_query()
     query.plan()
     broker.queues[1] = Bounds(0, 5)
     assert query.plan() == offset({0: 14, 1: 5})
 
 
-def test_a_new_queue_starts_at_its_min_offset_which_the_end_names(broker: FakeClient, start_query: StartQuery) -> None:
+def test_a_new_queue_starts_at_its_min_offset_which_the_end_names(
+    broker: FakeBrokerClient, start_query: StartQuery
+) -> None:
     broker.queues[2] = Bounds(6, 9)
     query = start_query(CAUGHT_UP, startingOffsets="latest")
     assert query.plan() == offset({0: 14, 1: 0, 2: 9}, {2: 6})
@@ -73,7 +75,7 @@ def test_without_new_messages_the_end_is_the_very_text_of_the_start(start_query:
 
 
 def test_a_server_without_creation_ids_does_not_make_the_query_forget_them(
-    broker: FakeClient, start_query: StartQuery
+    broker: FakeBrokerClient, start_query: StartQuery
 ) -> None:
     broker.creation_id = None
     broker.queues[0] = Bounds(0, 20)
@@ -104,7 +106,7 @@ def test_an_absent_broker_stops_planning(monkeypatch: pytest.MonkeyPatch) -> Non
 # --- AvailableNow -----------------------------------------------------------------------------------------------------
 
 
-def test_available_now_ends_without_waiting_for_more(broker: FakeClient, start_query: StartQuery) -> None:
+def test_available_now_ends_without_waiting_for_more(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     query = start_query()
     query.reader.prepareForTriggerAvailableNow()
     query.plan()
@@ -113,7 +115,9 @@ def test_available_now_ends_without_waiting_for_more(broker: FakeClient, start_q
     assert "wait" not in broker.calls
 
 
-def test_available_now_keeps_the_ends_that_its_first_batch_found(broker: FakeClient, start_query: StartQuery) -> None:
+def test_available_now_keeps_the_ends_that_its_first_batch_found(
+    broker: FakeBrokerClient, start_query: StartQuery
+) -> None:
     query = start_query(maxOffsetsPerTrigger="3")
     query.reader.prepareForTriggerAvailableNow()
     assert query.plan()["offsets"] == named({0: 13, 1: 0})
@@ -123,7 +127,7 @@ def test_available_now_keeps_the_ends_that_its_first_batch_found(broker: FakeCli
     assert query.is_idle
 
 
-def test_available_now_leaves_a_later_queue_for_the_next_run(broker: FakeClient, start_query: StartQuery) -> None:
+def test_available_now_leaves_a_later_queue_for_the_next_run(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     query = start_query()
     query.reader.prepareForTriggerAvailableNow()
     query.plan()
@@ -154,7 +158,7 @@ def test_a_restart_plans_a_failed_first_batch_again_from_the_logged_starts() -> 
 
 
 def test_tasks_get_the_creation_ids_for_which_their_ranges_were_planned(
-    broker: FakeClient, start_query: StartQuery
+    broker: FakeBrokerClient, start_query: StartQuery
 ) -> None:
     query = start_query()
     query.plan()
@@ -175,7 +179,7 @@ def test_tasks_are_split_after_allocation() -> None:
 QUEUE_0, QUEUE_1 = MessageQueue("orders", "a", 0), MessageQueue("orders", "a", 1)
 
 
-def test_tasks_are_split_by_bytes_after_allocation(broker: FakeClient) -> None:
+def test_tasks_are_split_by_bytes_after_allocation(broker: FakeBrokerClient) -> None:
     broker.queues = {0: Bounds(3, 7), 1: Bounds(5, 8)}
     broker.sizes = {QUEUE_0: [10, 10, 40, 5], QUEUE_1: [5, 5, 5]}
     start, end = offset({0: 3, 1: 5}), offset({0: 7, 1: 8})
@@ -194,7 +198,7 @@ def test_tasks_are_split_by_bytes_after_allocation(broker: FakeClient) -> None:
 
 
 def test_tasks_are_not_split_by_bytes_when_the_broker_is_away(
-    broker: FakeClient, caplog: pytest.LogCaptureFixture
+    broker: FakeBrokerClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.cannot_cut = BrokerUnavailable("nobody is there")
     tasks = make_reader(maxBytesPerPartition="1").partitions(offset({0: 3}), offset({0: 7}))
@@ -215,14 +219,14 @@ def test_with_another_limit_the_default_is_not_everything(option: str) -> None:
     assert make_reader(**{option: "10"}).getDefaultReadLimit() == ReadMaxRows(2**63 - 1)
 
 
-def test_queues_share_the_limit(broker: FakeClient, start_query: StartQuery) -> None:
+def test_queues_share_the_limit(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     broker.queues = {0: Bounds(0, 101), 1: Bounds(0, 11), 2: Bounds(0, 1)}
     query = start_query(maxOffsetsPerTrigger="10")
     assert query.plan()["offsets"] == named({0: 8, 1: 1, 2: 1})
     assert query.plan()["offsets"] == named({0: 17, 1: 2, 2: 1})
 
 
-def test_bytes_limit_a_batch_within_the_limit_of_messages(broker: FakeClient, start_query: StartQuery) -> None:
+def test_bytes_limit_a_batch_within_the_limit_of_messages(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     broker.queues = {0: Bounds(10, 14), 1: Bounds(0, 2)}
     broker.sizes = {QUEUE_0: [10, 10, 10, 10], QUEUE_1: [99, 10]}
     query = start_query(maxBytesPerTrigger="30", maxOffsetsPerTrigger="5")
@@ -234,7 +238,7 @@ def test_bytes_limit_a_batch_within_the_limit_of_messages(broker: FakeClient, st
     assert query.is_idle
 
 
-def test_once_ignores_the_limits(broker: FakeClient, start_query: StartQuery) -> None:
+def test_once_ignores_the_limits(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     broker.sizes = {QUEUE_0: [10] * 4}
     query = start_query(maxOffsetsPerTrigger="1", maxBytesPerTrigger="1")
     assert query.plan(EVERYTHING)["offsets"] == named({0: 14, 1: 0})
@@ -242,7 +246,7 @@ def test_once_ignores_the_limits(broker: FakeClient, start_query: StartQuery) ->
 
 @pytest.mark.parametrize("option", ["maxBytesPerTrigger", "maxBytesPerPartition"])
 def test_a_server_without_sizes_is_refused_before_any_work(
-    broker: FakeClient, start_query: StartQuery, option: str
+    broker: FakeBrokerClient, start_query: StartQuery, option: str
 ) -> None:
     broker.cannot_cut = OptionError("no sizes")
     with pytest.raises(OptionError, match="no sizes"):
@@ -250,7 +254,7 @@ def test_a_server_without_sizes_is_refused_before_any_work(
     assert broker.calls == ["cut"]
 
 
-def test_without_a_limit_of_bytes_no_sizes_are_asked_for(broker: FakeClient, start_query: StartQuery) -> None:
+def test_without_a_limit_of_bytes_no_sizes_are_asked_for(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     query = start_query(maxOffsetsPerTrigger="5", minOffsetsPerTrigger="2")
     query.plan()
     assert query.tasks == [[(0, 10, 14)]]
@@ -261,7 +265,7 @@ def test_without_a_limit_of_bytes_no_sizes_are_asked_for(broker: FakeClient, sta
 
 
 def test_a_filter_is_checked_once_and_before_the_offsets_of_the_group_are_set(
-    broker: FakeClient, start_query: StartQuery
+    broker: FakeBrokerClient, start_query: StartQuery
 ) -> None:
     query = start_query(CAUGHT_UP, filterExpression="paid", consumerGroup="g")
     query.plan()
@@ -270,19 +274,19 @@ def test_a_filter_is_checked_once_and_before_the_offsets_of_the_group_are_set(
     assert broker.calls.count("check filter") == 1
 
 
-def test_without_a_filter_none_is_checked(broker: FakeClient, start_query: StartQuery) -> None:
+def test_without_a_filter_none_is_checked(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     start_query(CAUGHT_UP).plan()
     assert "check filter" not in broker.calls
 
 
-def test_a_filter_that_the_broker_refuses_stops_planning(broker: FakeClient, start_query: StartQuery) -> None:
+def test_a_filter_that_the_broker_refuses_stops_planning(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     broker.refused_expression = "size >"
     with pytest.raises(OptionError, match="filterExpression"):
         start_query(CAUGHT_UP, filterExpression="size >", filterType="SQL92", consumerGroup="g").plan()
     assert broker.commits == []
 
 
-def test_a_filter_is_checked_on_a_queue_that_exists(broker: FakeClient, start_query: StartQuery) -> None:
+def test_a_filter_is_checked_on_a_queue_that_exists(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     broker.queues = {1: Bounds(0, 3)}
     start_query(CAUGHT_UP, failOnDataLoss="false", filterExpression="paid").plan()
     assert broker.checked == [(1, 0)]

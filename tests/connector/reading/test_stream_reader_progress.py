@@ -10,13 +10,15 @@ import pytest
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import Bounds
 from tests.connector.reading.stream_query import CAUGHT_UP, offset
+from tests.harness.fake_broker_client import FakeBrokerClient
 
 if TYPE_CHECKING:
-    from tests.connector.conftest import FakeClient
     from tests.connector.reading.conftest import StartQuery
 
 
-def test_the_next_planning_sets_the_offsets_of_the_last_batch(broker: FakeClient, start_query: StartQuery) -> None:
+def test_the_next_planning_sets_the_offsets_of_the_last_batch(
+    broker: FakeBrokerClient, start_query: StartQuery
+) -> None:
     query = start_query(consumerGroup="g")
     end = query.plan()
     assert broker.commits == []
@@ -25,14 +27,14 @@ def test_the_next_planning_sets_the_offsets_of_the_last_batch(broker: FakeClient
     assert broker.commits == [{0: 14, 1: 0}]
 
 
-def test_the_first_planning_after_a_restart_sets_offsets_too(broker: FakeClient, start_query: StartQuery) -> None:
+def test_the_first_planning_after_a_restart_sets_offsets_too(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     start_query(CAUGHT_UP, consumerGroup="g").plan()
     assert broker.commits == [{0: 14, 1: 0}]
 
 
 @pytest.mark.parametrize("options", [{}, {"consumerGroup": "g", "commitOffsets": "false"}])
 def test_without_a_group_or_with_commit_offsets_false_nothing_is_set(
-    broker: FakeClient, start_query: StartQuery, options: dict[str, str]
+    broker: FakeBrokerClient, start_query: StartQuery, options: dict[str, str]
 ) -> None:
     query = start_query(CAUGHT_UP, **options)
     query.plan()
@@ -40,7 +42,7 @@ def test_without_a_group_or_with_commit_offsets_false_nothing_is_set(
     assert broker.commits == []
 
 
-def test_only_offsets_of_queues_that_exist_are_set(broker: FakeClient, start_query: StartQuery) -> None:
+def test_only_offsets_of_queues_that_exist_are_set(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     query = start_query(CAUGHT_UP, failOnDataLoss="false", consumerGroup="g")
     broker.queues = {1: Bounds(0, 3)}
     query.plan()
@@ -48,7 +50,7 @@ def test_only_offsets_of_queues_that_exist_are_set(broker: FakeClient, start_que
 
 
 def test_a_topic_that_was_created_again_does_not_get_the_offsets_of_the_earlier_one(
-    broker: FakeClient, start_query: StartQuery
+    broker: FakeBrokerClient, start_query: StartQuery
 ) -> None:
     """Spark calls ``commit`` for a batch when it has planned the next one."""
     query = start_query(CAUGHT_UP, failOnDataLoss="false", consumerGroup="g")
@@ -62,7 +64,7 @@ BROADCASTING = {"messageModel": "BROADCASTING", "clientId": "me", "startingOffse
 
 
 def test_a_broadcasting_group_keeps_its_offsets_in_its_file_and_not_on_the_broker(
-    broker: FakeClient, start_query: StartQuery, tmp_path: Path
+    broker: FakeBrokerClient, start_query: StartQuery, tmp_path: Path
 ) -> None:
     options = BROADCASTING | {"localOffsetStoreDir": str(tmp_path)}
     broker.group_offsets = {0: 11}
@@ -87,7 +89,7 @@ def test_a_damaged_file_stops_a_query_that_starts_from_it_and_no_other(start_que
 
 
 @pytest.fixture
-def timeouts_ms(broker: FakeClient, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def timeouts_ms(broker: FakeBrokerClient, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The timeout of each request that sets offsets."""
     timeouts_ms: list[int] = []
 
@@ -107,7 +109,7 @@ def timeouts_ms(broker: FakeClient, monkeypatch: pytest.MonkeyPatch) -> list[int
 
 
 def test_the_last_request_of_available_now_may_take_as_long_as_any_request(
-    broker: FakeClient, start_query: StartQuery, timeouts_ms: list[int]
+    broker: FakeBrokerClient, start_query: StartQuery, timeouts_ms: list[int]
 ) -> None:
     query = start_query(requestTimeoutMs="7000", maxOffsetsPerTrigger="3", consumerGroup="g")
     query.reader.prepareForTriggerAvailableNow()

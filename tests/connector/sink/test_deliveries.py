@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -17,10 +17,8 @@ from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.topic_parts import PartedRows
 from rmqpull_client.errors import BrokerUnavailable, RequestRefused, RmqpullError
 from rmqpull_client.transports.grpc.producer import Producer, TransactionId
-from tests.waiting import wait_until
-
-if TYPE_CHECKING:
-    from tests.connector.sink.conftest import FakeProducer
+from tests.harness.fake_producer import FakeProducer
+from tests.harness.waiting import wait_until
 
 BATCH = TransactionId("query", 7)
 BODIES = [bytes([number]) * 100 for number in range(60)]
@@ -95,10 +93,8 @@ def test_messages_of_different_groups_do_not_wait_for_each_other(producer: FakeP
 
 @pytest.mark.parametrize("kind", ["columns", "stage", "messages"])
 @given(bad=st.sets(st.sampled_from(range(60)), max_size=5))
-def test_a_refused_row_is_found_and_the_others_keep_their_order(
-    new_producer: type[FakeProducer], kind: str, bad: set[int]
-) -> None:
-    producer = new_producer(bad={BODIES[number] for number in bad})
+def test_a_refused_row_is_found_and_the_others_keep_their_order(kind: str, bad: set[int]) -> None:
+    producer = FakeProducer(bad={BODIES[number] for number in bad})
     handover = Handover(producer, kind, inFlight="1" if kind == "columns" else "4")
     handed = handover.take(rows(BODIES))
     assert producer.in_order == [body for number, body in enumerate(BODIES) if number not in bad]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -18,9 +18,7 @@ from rmqpull_broker.core.state.facts import TransactionId as StagedTransaction
 from rmqpull_broker.core.state.stages import Stages
 from rmqpull_client.errors import RequestRefused
 from rmqpull_client.transports.grpc.producer import Producer, TransactionId
-
-if TYPE_CHECKING:
-    from tests.connector.sink.conftest import FakeProducer
+from tests.harness.fake_producer import FakeProducer
 
 BATCH = TransactionId("query", 7)
 TASK_ROWS = 100_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -17,9 +17,7 @@ from pyspark_rmqpull.sink.targets import checked
 from pyspark_rmqpull.sink.task import LOGGED_ROWS_MAX, SinkTask, TaskCommit
 from rmqpull_client.errors import InvalidRowError, OptionError
 from rmqpull_client.transports.grpc.producer import Producer, TransactionId
-
-if TYPE_CHECKING:
-    from tests.connector.sink.conftest import FakeProducer
+from tests.harness.fake_producer import FakeProducer
 
 BATCH = TransactionId("query", 7)
 AT_LEAST_ONCE = {"delivery": "at-least-once"}

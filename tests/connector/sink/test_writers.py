@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +16,7 @@ from pyspark_rmqpull.sink.task import TaskCommit
 from pyspark_rmqpull.sink.writers import RmqpullBatchWriter, RmqpullStreamWriter
 from rmqpull_client.errors import BrokerUnavailable, CheckpointConflict, OptionError, RequestRefused
 from rmqpull_client.transports.grpc.producer import CommitRecord, CommitResponse, TransactionId
-
-if TYPE_CHECKING:
-    from tests.connector.sink.conftest import FakeProducer
+from tests.harness.fake_producer import FakeProducer
 
 OPTIONS = SinkOptions.from_options({"endpoints": "a:1"})
 BATCH = TransactionId("rmqpull-spark-sink/query", 7)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqpull_broker.core.model import Message
-
-if TYPE_CHECKING:
-    from tests.integration.sink.conftest import Serve
+from tests.harness.spark_sink import ServeSink
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -28,7 +25,7 @@ def example(name: str) -> Callable[[str, Path], None]:
     return main
 
 
-def test_the_round_trip(serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_round_trip(serve: ServeSink, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sink = serve({"orders": 2, "paid": 2, "refused": 1})
     sink.broker.send("orders", b'{"id": 1, "amount": 250}', b'{"id": 2, "amount": 5}')
     example("round_trip")(sink.broker.endpoints, tmp_path)
@@ -41,7 +38,7 @@ def test_the_round_trip(serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("extensions", ["columns,admin,stages"])
-def test_for_each_batch(serve: Serve, tmp_path: Path) -> None:
+def test_for_each_batch(serve: ServeSink, tmp_path: Path) -> None:
     sink = serve({"orders": 2, "copies": 2, "counts": 1})
     sink.broker.send("orders", Message(b"a", "", tags="paid"), Message(b"b", "", tags="paid"), Message(b"c", ""))
     example("for_each_batch")(sink.broker.endpoints, tmp_path)

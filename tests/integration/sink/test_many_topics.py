@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -20,10 +19,8 @@ from pyspark.sql import SparkSession
 from rmqpull_client.connection import Connection
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.grpc.producer import TransactionId, get_producer
-
-if TYPE_CHECKING:
-    from tests.conftest import StartBroker
-    from tests.integration.sink.conftest import Serve
+from tests.harness.broker_processes import StartBroker
+from tests.harness.spark_sink import ServeSink
 
 ROWS_PER_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 MIB = 1 << 20
@@ -31,7 +28,7 @@ EXACTLY_ONCE = pytest.mark.parametrize("extensions", ["columns,admin,stages"])
 
 
 @EXACTLY_ONCE
-def test_one_task_writes_a_hundred_topics_once_and_each_queue_in_order(serve: Serve, spark: SparkSession) -> None:
+def test_one_task_writes_a_hundred_topics_once_and_each_queue_in_order(serve: ServeSink, spark: SparkSession) -> None:
     """10,200 pairs of a topic and an Arrow batch: were each a call, they would be more than a stage once took."""
     names = [f"topic-{number:03}" for number in range(100)]
     sink = serve(dict.fromkeys(names, 2))

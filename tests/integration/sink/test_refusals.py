@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
@@ -14,9 +13,7 @@ from rmqpull_broker.core.admin.topics import put_topic
 from rmqpull_broker.core.model import PERM_READ, TopicConfig, TopicType
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.testing import Topics
-
-if TYPE_CHECKING:
-    from tests.integration.sink.conftest import Serve, Sink
+from tests.harness.spark_sink import ServeSink, SinkHarness
 
 NOBODY = "127.0.0.1:1"  # a port that no broker gets
 EXACTLY_ONCE = pytest.mark.parametrize("extensions", ["columns,admin,stages"])
@@ -31,7 +28,7 @@ TOPICS: Topics = {
 }
 
 
-def refusal(sink: Sink, schema: str, *rows: object, mode: str = "append", **options: str) -> str:
+def refusal(sink: SinkHarness, schema: str, *rows: object, mode: str = "append", **options: str) -> str:
     """What a write says that fails."""
     given = {"endpoints": sink.broker.endpoints, **options}
     written = sink.rows(schema, *[row if isinstance(row, tuple) else (row,) for row in rows])
@@ -62,14 +59,16 @@ def refusal(sink: Sink, schema: str, *rows: object, mode: str = "append", **opti
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
-def test_a_write_is_refused_when_it_is_planned(serve: Serve, schema: str, given: dict[str, str], sentence: str) -> None:
+def test_a_write_is_refused_when_it_is_planned(
+    serve: ServeSink, schema: str, given: dict[str, str], sentence: str
+) -> None:
     """Acceptance cases 65, 66, 67 and 68."""
     sink = serve(TOPICS)
     assert sentence in refusal(sink, schema, **given)
 
 
 @EXACTLY_ONCE
-def test_a_view_with_options_for_reading_alone_takes_no_inserts(serve: Serve) -> None:
+def test_a_view_with_options_for_reading_alone_takes_no_inserts(serve: ServeSink) -> None:
     sink = serve({"orders": 1})
     sink.broker.send("orders", b"1")
     options = f"endpoints '{sink.broker.endpoints}', topic 'orders', startingTimestamp '2020-01-01'"
@@ -91,7 +90,7 @@ def test_a_view_with_options_for_reading_alone_takes_no_inserts(serve: Serve) ->
         ("ignore", "[UNSUPPORTED_DATA_SOURCE_SAVE_MODE]"),
     ],
 )
-def test_save_modes_other_than_append_are_refused(serve: Serve, mode: str, sentence: str) -> None:
+def test_save_modes_other_than_append_are_refused(serve: ServeSink, mode: str, sentence: str) -> None:
     """Acceptance case 75."""
     assert sentence in refusal(serve(), "body STRING", "x", mode=mode, topic="orders")
 
@@ -104,7 +103,7 @@ def test_save_modes_other_than_append_are_refused(serve: Serve, mode: str, sente
         ({"queueSelector": "hash"}, "Leave it at roundRobin"),
     ],
 )
-def test_what_the_server_cannot_do_is_refused_with_advice(serve: Serve, given: dict[str, str], advice: str) -> None:
+def test_what_the_server_cannot_do_is_refused_with_advice(serve: ServeSink, given: dict[str, str], advice: str) -> None:
     assert advice in refusal(serve(), "body STRING", "x", topic="orders", **given)
 
 
@@ -127,7 +126,7 @@ FAR = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=3)
     ids=["null topic", "null body", "topic", "size", "tag", "property", "no group", "group", "time"],
 )
 def test_a_bad_row_ends_the_write_and_is_named(
-    serve: Serve, extensions: str, schema: str, row: tuple[object, ...], sentence: str
+    serve: ServeSink, extensions: str, schema: str, row: tuple[object, ...], sentence: str
 ) -> None:
     """Acceptance cases 67 and 73."""
     sink = serve(TOPICS)
@@ -138,7 +137,7 @@ def test_a_bad_row_ends_the_write_and_is_named(
 
 
 @pytest.mark.parametrize("wanted", ["skip", "deadLetter"])
-def test_bad_rows_are_left_out_or_put_aside(serve: Serve, wanted: str) -> None:
+def test_bad_rows_are_left_out_or_put_aside(serve: ServeSink, wanted: str) -> None:
     sink = serve({"orders": 1, "dead": 1})
     rows = sink.rows("body STRING, tags STRING", ("1", None), (None, "t"), ("2", "a|b"), ("3", None))
     options = {"deadLetterTopic": "dead"} if wanted == "deadLetter" else {}
@@ -153,7 +152,7 @@ def test_bad_rows_are_left_out_or_put_aside(serve: Serve, wanted: str) -> None:
         assert {letter[TOPIC] for letter in letters.values()} == {"orders"}
 
 
-def test_a_topic_that_may_not_be_written_is_named(serve: Serve) -> None:
+def test_a_topic_that_may_not_be_written_is_named(serve: ServeSink) -> None:
     sink = serve({"others": 1})
 
     def only_read(draft: Draft) -> None:
@@ -171,21 +170,21 @@ def test_a_topic_that_may_not_be_written_is_named(serve: Serve) -> None:
 SENDS = {"columns,admin,stages": "StageColumns", "columns,admin": "PublishColumns", "none": "SendMessage"}
 
 
-def test_a_full_disk_ends_the_write_and_names_the_topic(serve: Serve, extensions: str) -> None:
+def test_a_full_disk_ends_the_write_and_names_the_topic(serve: ServeSink, extensions: str) -> None:
     sink = serve()
     sink.broker.faults.fail(SENDS[extensions], "INTERNAL_SERVER_ERROR", "the broker's disk is full", times=None)
     text = refusal(sink, "body STRING", "x", topic="orders")
     assert re.search(r"RequestRefused: Rows for topic orders were not taken: .* the broker.s disk is full", text)
 
 
-def test_a_broker_that_stays_away_ends_the_write_and_names_the_topic(serve: Serve, extensions: str) -> None:
+def test_a_broker_that_stays_away_ends_the_write_and_names_the_topic(serve: ServeSink, extensions: str) -> None:
     sink = serve()
     sink.broker.faults.disconnect(SENDS[extensions], times=None)
     text = refusal(sink, "body STRING", "x", topic="orders", sendMsgTimeout="300")
     assert f"BrokerUnavailable: Rows for topic orders were not taken: No broker answered {SENDS[extensions]}" in text
 
 
-def test_a_broker_that_comes_back_is_waited_for(serve: Serve, extensions: str) -> None:
+def test_a_broker_that_comes_back_is_waited_for(serve: ServeSink, extensions: str) -> None:
     sink = serve()
     sink.broker.faults.disconnect(SENDS[extensions], times=3)
     sink.write(sink.rows("body STRING", ("x",)), topic="orders")
@@ -193,7 +192,7 @@ def test_a_broker_that_comes_back_is_waited_for(serve: Serve, extensions: str) -
 
 
 @EXACTLY_ONCE
-def test_what_is_not_committed_is_never_seen(serve: Serve) -> None:
+def test_what_is_not_committed_is_never_seen(serve: ServeSink) -> None:
     """By an answer that settles it: after one that may change, the sink asks for all of transactionTimeoutMs."""
     sink = serve()
     sink.broker.faults.fail("CommitStages", "BAD_REQUEST", "no", times=None)
@@ -203,7 +202,7 @@ def test_what_is_not_committed_is_never_seen(serve: Serve) -> None:
 
 
 @EXACTLY_ONCE
-def test_a_commit_whose_answer_is_lost_is_asked_for_again_and_done_once(serve: Serve) -> None:
+def test_a_commit_whose_answer_is_lost_is_asked_for_again_and_done_once(serve: ServeSink) -> None:
     sink = serve({"orders": 1, "copies": 1})
     sink.broker.send("orders", b"1", b"2")
     sink.broker.faults.drop("CommitStages", times=1, after=True)
@@ -212,7 +211,7 @@ def test_a_commit_whose_answer_is_lost_is_asked_for_again_and_done_once(serve: S
 
 
 @EXACTLY_ONCE
-def test_a_secret_is_in_no_error(serve: Serve) -> None:
+def test_a_secret_is_in_no_error(serve: ServeSink) -> None:
     sink = serve()
     text = refusal(sink, "body STRING", None, topic="orders", accessKey="who", secretKey="s3cr3t")
     assert "its body is null" in text

@@ -5,43 +5,41 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import DataFrame
 
-if TYPE_CHECKING:
-    from tests.integration.sink.conftest import Serve, Sink
+from tests.harness.spark_sink import ServeSink, SinkHarness
 
 pytestmark = pytest.mark.parametrize("extensions", ["columns,admin,stages"])
 TOPICS = {"orders": 1, "copies": 1, "others": 1}
 
 
 @pytest.fixture
-def sink(serve: Serve) -> Sink:
+def sink(serve: ServeSink) -> SinkHarness:
     return serve(TOPICS)
 
 
-def copy_rows(sink: Sink, *bodies: bytes, topic: str = "copies", **options: str) -> None:
+def copy_rows(sink: SinkHarness, *bodies: bytes, topic: str = "copies", **options: str) -> None:
     """Sends orders, and runs the query that copies them, at most two in each micro-batch."""
     sink.broker.send("orders", *bodies)
     sink.run(sink.stream("orders", maxOffsetsPerTrigger="2").select("body"), topic=topic, **options)
 
 
-def copied(sink: Sink, name: str) -> Sink:
+def copied(sink: SinkHarness, name: str) -> SinkHarness:
     """The same with a copy of the checkpoint."""
     copy = sink.checkpoint.with_name(name)
     shutil.copytree(sink.checkpoint, copy)
     return replace(sink, checkpoint=copy)
 
 
-def forget_that_it_is_done(sink: Sink, batch_id: int) -> None:
+def forget_that_it_is_done(sink: SinkHarness, batch_id: int) -> None:
     """What a kill between the broker's commit and Spark's leaves."""
     for name in (str(batch_id), f".{batch_id}.crc"):
         (sink.checkpoint / "commits" / name).unlink()
 
 
-def test_a_restored_checkpoint_loses_no_row_without_a_word(sink: Sink) -> None:
+def test_a_restored_checkpoint_loses_no_row_without_a_word(sink: SinkHarness) -> None:
     """Whether it is one micro-batch old or several; the one that goes on is not disturbed."""
     copy_rows(sink, b"0")
     oldest = copied(sink, "oldest")
@@ -60,7 +58,7 @@ def test_a_restored_checkpoint_loses_no_row_without_a_word(sink: Sink) -> None:
     assert sink.bodies("copies") == [*written, b"B", b"B", b"C"]
 
 
-def test_a_restored_checkpoint_without_new_rows_finds_its_batch_done(sink: Sink) -> None:
+def test_a_restored_checkpoint_without_new_rows_finds_its_batch_done(sink: SinkHarness) -> None:
     """The batch is planned anew, with the rows that it had."""
     copy_rows(sink, b"0")
     backup = copied(sink, "backup")
@@ -70,7 +68,7 @@ def test_a_restored_checkpoint_without_new_rows_finds_its_batch_done(sink: Sink)
     assert sink.bodies("copies") == [b"0", b"1", b"2", b"3"]
 
 
-def test_a_copied_checkpoint_that_writes_to_another_topic_is_refused(sink: Sink) -> None:
+def test_a_copied_checkpoint_that_writes_to_another_topic_is_refused(sink: SinkHarness) -> None:
     copy_rows(sink, b"0")
     backup = copied(sink, "copy")
     copy_rows(sink, b"1")
@@ -87,11 +85,11 @@ def test_a_copied_checkpoint_that_writes_to_another_topic_is_refused(sink: Sink)
     assert (sink.bodies("copies"), sink.bodies("others")) == ([b"0", b"1"], [b"1", b"2"])
 
 
-def with_random_rows(sink: Sink) -> DataFrame:
+def with_random_rows(sink: SinkHarness) -> DataFrame:
     return sink.stream("orders").selectExpr("CONCAT(body, rand()) AS body")
 
 
-def test_a_batch_that_the_broker_committed_and_spark_did_not_is_found_done(sink: Sink) -> None:
+def test_a_batch_that_the_broker_committed_and_spark_did_not_is_found_done(sink: SinkHarness) -> None:
     """Its plan tells, even where its rows are others each time."""
     sink.broker.send("orders", b"1", b"2")
     sink.broker.faults.fail("CommitStages", "FORBIDDEN", times=1, after=True)
@@ -103,7 +101,7 @@ def test_a_batch_that_the_broker_committed_and_spark_did_not_is_found_done(sink:
     assert sink.bodies("copies") == written
 
 
-def test_without_a_readable_checkpoint_the_rows_alone_tell(sink: Sink, tmp_path: Path) -> None:
+def test_without_a_readable_checkpoint_the_rows_alone_tell(sink: SinkHarness, tmp_path: Path) -> None:
     """The session's setting says where checkpoints are, and the sink never sees it."""
     sink.spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "all"))
     unseen = replace(sink, checkpoint=tmp_path / "all" / "copier")
@@ -125,7 +123,7 @@ def test_without_a_readable_checkpoint_the_rows_alone_tell(sink: Sink, tmp_path:
         sink.spark.conf.unset("spark.sql.streaming.checkpointLocation")
 
 
-def run_unseen(sink: Sink, rows: DataFrame, topic: str) -> None:
+def run_unseen(sink: SinkHarness, rows: DataFrame, topic: str) -> None:
     options = {"endpoints": sink.broker.endpoints, "topic": topic}
     writer = rows.writeStream.format("rmqpull").options(**options).queryName("copier")
     writer.trigger(availableNow=True).start().awaitTermination()

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from pyspark.errors import PySparkException
 
-if TYPE_CHECKING:
-    from tests.conftest import Authority, StartProxy
-    from tests.integration.sink.conftest import Serve
+from tests.harness.secured_proxy import CertificateAuthority, StartProxy
+from tests.harness.spark_sink import ServeSink
 
 ACCESS_KEY, SECRET = "acc3ssOfTheTests", "s3cr3tOfTheTests"
 
 
 def test_a_write_and_a_stream_are_signed_and_encrypted(
-    serve: Serve, authority: Authority, start_proxy: StartProxy
+    serve: ServeSink, authority: CertificateAuthority, start_proxy: StartProxy
 ) -> None:
     sink = serve({"orders": 2, "copies": 1})
     server, (cert_file, key_file) = authority.issue("server", "127.0.0.1"), authority.issue("client")

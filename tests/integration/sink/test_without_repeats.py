@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,15 +16,13 @@ from pyspark_rmqpull.sink import without_repeats
 from pyspark_rmqpull.sink.task import SinkTask
 from rmqpull_client.errors import OptionError
 from rmqpull_client.transports.grpc.producer import TransactionId, get_producer
-
-if TYPE_CHECKING:
-    from tests.integration.sink.conftest import Serve, Sink
+from tests.harness.spark_sink import ServeSink, SinkHarness
 
 GUIDE = Path(__file__).parents[3] / "docs" / "writing.md"
 BODIES = [b"%d" % (number // 2) for number in range(40)]  # every row twice: equal rows are no repeats
 
 
-def send(sink: Sink, bodies: list[bytes], partition_id: int = 0, batch_id: int | None = 7) -> None:
+def send(sink: SinkHarness, bodies: list[bytes], partition_id: int = 0, batch_id: int | None = 7) -> None:
     """One attempt of a task."""
     given = {"endpoints": sink.broker.endpoints, "topic": "orders", "delivery": "at-least-once"}
     options = SinkOptions.from_options(given)
@@ -32,7 +30,7 @@ def send(sink: Sink, bodies: list[bytes], partition_id: int = 0, batch_id: int |
     task.run(iter([pa.record_batch({"body": bodies})]))
 
 
-def send_all(sink: Sink) -> list[bytes]:
+def send_all(sink: SinkHarness) -> list[bytes]:
     """A task that fails half-way and is tried again with its rows in another order, other tasks with equal rows, and
     another producer; gives what is not to be dropped."""
     again = random.Random(7).sample(BODIES, len(BODIES))
@@ -44,7 +42,7 @@ def send_all(sink: Sink) -> list[bytes]:
     return sorted(BODIES * 3 + [b"other"] * 2)
 
 
-def shown_in_the_guide(sink: Sink) -> tuple[DataFrame, DataFrame]:
+def shown_in_the_guide(sink: SinkHarness) -> tuple[DataFrame, DataFrame]:
     """The batch and the stream that docs/writing.md makes of what is read."""
     (block,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
     stream = sink.stream("orders", maxOffsetsPerTrigger="40")
@@ -53,7 +51,7 @@ def shown_in_the_guide(sink: Sink) -> tuple[DataFrame, DataFrame]:
     return names["once"], names["once_streamed"]
 
 
-def test_a_batch_read_drops_them(serve: Serve) -> None:
+def test_a_batch_read_drops_them(serve: ServeSink) -> None:
     sink = serve({"orders": 3})
     wanted = send_all(sink)
     assert len(sink.bodies("orders")) == len(wanted) + 25
@@ -63,7 +61,7 @@ def test_a_batch_read_drops_them(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("extensions", ["columns,admin"])
-def test_a_stream_with_a_watermark_drops_them_also_from_batch_to_batch(serve: Serve) -> None:
+def test_a_stream_with_a_watermark_drops_them_also_from_batch_to_batch(serve: ServeSink) -> None:
     sink = serve({"orders": 3})
     wanted = send_all(sink)
     _, rows = shown_in_the_guide(sink)
@@ -73,6 +71,6 @@ def test_a_stream_with_a_watermark_drops_them_also_from_batch_to_batch(serve: Se
 
 
 @pytest.mark.parametrize("extensions", ["columns,admin"])
-def test_rows_without_what_tells_them_are_refused(serve: Serve) -> None:
+def test_rows_without_what_tells_them_are_refused(serve: ServeSink) -> None:
     with pytest.raises(OptionError, match="the columns properties, topic, brokerName, queueId, queueOffset, which"):
         without_repeats(serve().batch("orders").select("body"))

@@ -7,16 +7,13 @@ import datetime
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, lit, struct, to_json
 
 from rmqpull_broker.core.model import Message, TopicType
-
-if TYPE_CHECKING:
-    from tests.integration.sink.conftest import Serve
+from tests.harness.spark_sink import ServeSink
 
 EXTENDED = pytest.mark.parametrize("extensions", ["columns,admin,stages", "columns,admin"])
 EXACTLY_ONCE = pytest.mark.parametrize("extensions", ["columns,admin,stages"])
@@ -29,7 +26,7 @@ def own(properties: dict[str, str]) -> dict[str, str]:
     return {name: text for name, text in properties.items() if not name.startswith("rmqpull")}
 
 
-def test_each_row_says_its_topic(serve: Serve) -> None:
+def test_each_row_says_its_topic(serve: ServeSink) -> None:
     """Acceptance case 62."""
     sink = serve({"orders": 1, "payments": 1})
     rows = [("orders", "1"), ("payments", "2"), ("orders", "3")]
@@ -37,7 +34,7 @@ def test_each_row_says_its_topic(serve: Serve) -> None:
     assert (sorted(sink.bodies("orders")), sink.bodies("payments")) == ([b"1", b"3"], [b"2"])
 
 
-def test_the_option_says_the_topic(serve: Serve) -> None:
+def test_the_option_says_the_topic(serve: ServeSink) -> None:
     """Acceptance cases 63 and 64."""
     sink = serve({"orders": 1, "payments": 1})
     sink.write(sink.rows("body STRING", ("1",)), topic="orders")
@@ -46,7 +43,7 @@ def test_the_option_says_the_topic(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("body", [b"\x00\xff", "é"])
-def test_all_columns_are_read_back(serve: Serve, body: bytes | str) -> None:
+def test_all_columns_are_read_back(serve: ServeSink, body: bytes | str) -> None:
     """Acceptance case 71: one property, several, none."""
     sink = serve()
     kind = "STRING" if isinstance(body, str) else "BINARY"
@@ -65,7 +62,7 @@ def test_all_columns_are_read_back(serve: Serve, body: bytes | str) -> None:
     }
 
 
-def test_a_stream_is_written_and_its_progress_says_how_much(serve: Serve) -> None:
+def test_a_stream_is_written_and_its_progress_says_how_much(serve: ServeSink) -> None:
     """Acceptance case 69; and 62 and 63 for streams."""
     sink = serve({"orders": 3, "copies": 2, "others": 1})
     sink.broker.send("orders", b"1", b"2", b"3", b"4")
@@ -79,7 +76,7 @@ def test_a_stream_is_written_and_its_progress_says_how_much(serve: Serve) -> Non
 
 
 @ONE_OF_EACH
-def test_a_skipped_row_counts_in_the_progress_too(serve: Serve) -> None:
+def test_a_skipped_row_counts_in_the_progress_too(serve: ServeSink) -> None:
     """Acceptance case 69: Spark counts what it gives to the sink, and a Python sink cannot correct it."""
     sink = serve({"orders": 1, "copies": 1})
     sink.broker.send("orders", b"1", b"2", b"3")
@@ -125,7 +122,7 @@ LARGE, LARGE_COUNT = 100_000, 1_500
 
 
 @ONE_OF_EACH
-def test_many_large_rows_pass_through_little_memory(serve: Serve) -> None:
+def test_many_large_rows_pass_through_little_memory(serve: ServeSink) -> None:
     """Acceptance case 70: a task of 143 MiB takes less than half of it."""
     sink = serve({"orders": 2})
     rows = sink.spark.range(0, LARGE_COUNT, 1, 1).selectExpr(f"repeat(CAST(id % 10 AS STRING), {LARGE}) AS body")
@@ -144,7 +141,7 @@ def test_many_large_rows_pass_through_little_memory(serve: Serve) -> None:
     assert [len(bodies), {len(body) for body in bodies}] == [1 + LARGE_COUNT, {LARGE}]
 
 
-def test_large_bodies_travel_compressed_and_are_read_unpacked(serve: Serve) -> None:
+def test_large_bodies_travel_compressed_and_are_read_unpacked(serve: ServeSink) -> None:
     sink = serve()
     sink.write(sink.rows("body STRING", ("x" * 10_000,)), topic="orders")
     assert [len(body) < 1_000 for body in sink.bodies("orders")] == [True]
@@ -152,7 +149,7 @@ def test_large_bodies_travel_compressed_and_are_read_unpacked(serve: Serve) -> N
 
 
 @EXTENDED
-def test_a_row_may_name_its_queue_before_its_group(serve: Serve) -> None:
+def test_a_row_may_name_its_queue_before_its_group(serve: ServeSink) -> None:
     """Acceptance case 72: a queue that is named, then the message group, then the queues in turn."""
     sink = serve({"orders": (3, TopicType.FIFO)}, brokers=["broker-a", "broker-b"])
     rows = [(f"{n}", f"g{n}", "broker-b", 2) for n in range(5)] + [("in group", "g", None, None)] * 5
@@ -163,7 +160,7 @@ def test_a_row_may_name_its_queue_before_its_group(serve: Serve) -> None:
     assert len([place for place in places if place[0] == "g"]) == 1
 
 
-def test_queues_are_taken_in_turn_and_columns_of_queues_mean_nothing_unless_asked_for(serve: Serve) -> None:
+def test_queues_are_taken_in_turn_and_columns_of_queues_mean_nothing_unless_asked_for(serve: ServeSink) -> None:
     """Acceptance case 72."""
     sink = serve({"orders": 4})
     rows = [("x", "broker-a", 0)] * 8
@@ -172,7 +169,7 @@ def test_queues_are_taken_in_turn_and_columns_of_queues_mean_nothing_unless_aske
 
 
 @EXTENDED
-def test_rows_with_the_same_keys_share_a_queue_in_their_order(serve: Serve) -> None:
+def test_rows_with_the_same_keys_share_a_queue_in_their_order(serve: ServeSink) -> None:
     sink = serve({"orders": 4})
     rows = [(f"{n:02}", f"key{n % 5}") for n in range(50)]
     sink.write(sink.rows("body STRING, keys STRING", *rows), topic="orders", queueSelector="hash", batchBytes="1024")
@@ -185,7 +182,7 @@ def test_rows_with_the_same_keys_share_a_queue_in_their_order(serve: Serve) -> N
         assert [body for _, body in placed] == sorted(body for _, body in placed)
 
 
-def test_a_message_group_keeps_its_order(serve: Serve) -> None:
+def test_a_message_group_keeps_its_order(serve: ServeSink) -> None:
     sink = serve({"orders": (4, TopicType.FIFO)})
     rows = [(f"{n:03}", f"g{n % 3}") for n in range(90)]
     sink.write(sink.rows("body STRING, messageGroup STRING", *rows), topic="orders", batchBytes="1024")
@@ -195,14 +192,14 @@ def test_a_message_group_keeps_its_order(serve: Serve) -> None:
         assert len(bodies) == 30
 
 
-def test_expressions_over_the_whole_row_are_written(serve: Serve) -> None:
+def test_expressions_over_the_whole_row_are_written(serve: ServeSink) -> None:
     """Acceptance case 74."""
     sink = serve()
     sink.write(sink.rows("a INT, b STRING", (1, "x")).select(to_json(struct("*")).alias("body")), topic="orders")
     assert sink.bodies("orders") == [b'{"a":1,"b":"x"}']
 
 
-def test_a_row_of_the_source_is_written_back_as_it_is(serve: Serve) -> None:
+def test_a_row_of_the_source_is_written_back_as_it_is(serve: ServeSink) -> None:
     sink = serve({"orders": 2, "late": (1, TopicType.DELAY)})
     message = Message(b"x", "", tags="t", keys=("k",), properties={"p": "1"})
     sink.broker.send("orders", message)
@@ -218,7 +215,7 @@ def test_a_row_of_the_source_is_written_back_as_it_is(serve: Serve) -> None:
     assert len(sink.bodies("orders")) == 8
 
 
-def test_a_delayed_message_waits_for_its_time(serve: Serve) -> None:
+def test_a_delayed_message_waits_for_its_time(serve: ServeSink) -> None:
     sink = serve({"late": (1, TopicType.DELAY)}, clock="manual")
     now = datetime.datetime.fromtimestamp(sink.broker.clock.now_ms() / 1000, datetime.timezone.utc)
     rows = [("soon", now + datetime.timedelta(minutes=5)), ("past", now - datetime.timedelta(days=1))]
@@ -229,7 +226,7 @@ def test_a_delayed_message_waits_for_its_time(serve: Serve) -> None:
 
 
 @ONE_OF_EACH
-def test_each_trigger_of_mode_complete_appends_the_whole_result(serve: Serve) -> None:
+def test_each_trigger_of_mode_complete_appends_the_whole_result(serve: ServeSink) -> None:
     sink = serve({"orders": 1, "counts": 1})
     for _ in range(2):
         sink.broker.send("orders", b"a", b"b")
@@ -239,7 +236,7 @@ def test_each_trigger_of_mode_complete_appends_the_whole_result(serve: Serve) ->
 
 
 @ONE_OF_EACH
-def test_several_writes_in_one_for_each_batch_are_each_kept(serve: Serve) -> None:
+def test_several_writes_in_one_for_each_batch_are_each_kept(serve: ServeSink) -> None:
     sink = serve({"orders": 1, "copies": 1, "others": 1})
     sink.broker.send("orders", b"1", b"2")
 
@@ -252,7 +249,7 @@ def test_several_writes_in_one_for_each_batch_are_each_kept(serve: Serve) -> Non
 
 
 @ONE_OF_EACH
-def test_sql_inserts_into_a_view(serve: Serve) -> None:
+def test_sql_inserts_into_a_view(serve: ServeSink) -> None:
     sink = serve()
     options = f"OPTIONS (endpoints '{sink.broker.endpoints}', topic 'orders')"
     sink.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW orders_view USING rmqpull {options}")
@@ -262,7 +259,7 @@ def test_sql_inserts_into_a_view(serve: Serve) -> None:
 
 
 @ONE_OF_EACH
-def test_no_rows_and_no_partitions_are_no_error(serve: Serve) -> None:
+def test_no_rows_and_no_partitions_are_no_error(serve: ServeSink) -> None:
     sink = serve()
     sink.write(sink.rows("body STRING"), topic="orders")
     sink.write(sink.spark.createDataFrame(sink.spark.sparkContext.emptyRDD(), "body STRING"), topic="orders")
@@ -270,7 +267,7 @@ def test_no_rows_and_no_partitions_are_no_error(serve: Serve) -> None:
 
 
 @EXACTLY_ONCE
-def test_a_write_that_fails_leaves_no_row_and_one_that_returns_has_left_all(serve: Serve) -> None:
+def test_a_write_that_fails_leaves_no_row_and_one_that_returns_has_left_all(serve: ServeSink) -> None:
     sink = serve({"orders": 1})
     rows = sink.spark.range(0, 100, 1, 4).selectExpr("IF(id = 99, raise_error('late'), CAST(id AS STRING)) AS body")
     with pytest.raises(Exception, match="late"):

@@ -24,7 +24,7 @@ from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.stage_keeper import RETRY_MS, TIMEOUT_MS, StageKeeper
 from rmqpull_broker.store.memory_storage import MemoryStorage
-from tests.waiting import until
+from tests.harness.waiting import until
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 BATCH, WRITE = TransactionId("query", 7), TransactionId("write", None)

@@ -26,7 +26,7 @@ from rmqpull_broker.server.runtime.timed_work import Cleaning
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.storage import DiskStorage, StorageOptions
 from rmqpull_broker.testing import RunningBroker, running_broker
-from tests.waiting import until
+from tests.harness.waiting import until
 
 HOUR_MS = 3_600_000
 TOPICS: Any = {"later": (1, TopicType.DELAY), "payments": (1, TopicType.TRANSACTION), "orders": 1}

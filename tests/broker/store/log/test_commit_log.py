@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +14,7 @@ from rmqpull_broker.store.log.commit_log import Recovery
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.vfs import OsFileSystem
-
-if TYPE_CHECKING:
-    from tests.broker.store.conftest import OpenLog
+from tests.harness.storage import open_log
 
 GROUPS: list[list[Fact]] = [[GroupPut(GroupConfig(f"g{number}"))] for number in range(6)]
 RECORD_BYTES = len(record.encode_record(GROUPS[0], 0))
@@ -33,7 +30,7 @@ def disk() -> MemoryFileSystem:
 
 
 @pytest.fixture
-def three_segments(disk: MemoryFileSystem, open_log: OpenLog) -> MemoryFileSystem:
+def three_segments(disk: MemoryFileSystem) -> MemoryFileSystem:
     """Six groups, two in each segment."""
     log = open_log(disk, TWO_RECORDS).log
     for group in GROUPS:
@@ -41,12 +38,12 @@ def three_segments(disk: MemoryFileSystem, open_log: OpenLog) -> MemoryFileSyste
     return disk
 
 
-def test_a_new_log_is_empty(disk: MemoryFileSystem, open_log: OpenLog) -> None:
+def test_a_new_log_is_empty(disk: MemoryFileSystem) -> None:
     _, groups, recovery = open_log(disk)
     assert (groups, recovery, disk.files) == ([], Recovery(0), {})
 
 
-def test_what_was_appended_is_recovered_in_order(disk: MemoryFileSystem, open_log: OpenLog) -> None:
+def test_what_was_appended_is_recovered_in_order(disk: MemoryFileSystem) -> None:
     log = open_log(disk).log
     log.append(GROUPS[:1])
     log.append(GROUPS[1:4])
@@ -55,7 +52,7 @@ def test_what_was_appended_is_recovered_in_order(disk: MemoryFileSystem, open_lo
     assert (groups, recovery) == (GROUPS[:4], Recovery(4))
 
 
-def test_a_reopened_log_goes_on(disk: MemoryFileSystem, open_log: OpenLog) -> None:
+def test_a_reopened_log_goes_on(disk: MemoryFileSystem) -> None:
     for number, group in enumerate(GROUPS):
         opened = open_log(disk.crashed() if number else disk)
         assert opened.groups == GROUPS[:number]
@@ -64,7 +61,7 @@ def test_a_reopened_log_goes_on(disk: MemoryFileSystem, open_log: OpenLog) -> No
     assert open_log(disk).groups == GROUPS
 
 
-def test_a_group_of_many_facts_is_one_group(disk: MemoryFileSystem, open_log: OpenLog) -> None:
+def test_a_group_of_many_facts_is_one_group(disk: MemoryFileSystem) -> None:
     facts = [fact for group in GROUPS for fact in group]
     open_log(disk).log.append([facts])
     assert open_log(disk).groups == [facts]
@@ -75,14 +72,14 @@ def test_a_full_segment_is_followed_by_one_that_is_named_after_its_position(thre
     assert {len(data) for data in three_segments.files.values()} == {TWO_RECORDS}
 
 
-def test_segments_are_recovered_in_order(three_segments: MemoryFileSystem, open_log: OpenLog) -> None:
+def test_segments_are_recovered_in_order(three_segments: MemoryFileSystem) -> None:
     log, groups, recovery = open_log(three_segments.crashed(), TWO_RECORDS)
     assert (groups, recovery) == (GROUPS, Recovery(6))
     log.append(GROUPS[:1])
     assert open_log(log._file_system, TWO_RECORDS).groups == [*GROUPS, GROUPS[0]]
 
 
-def test_each_write_says_where_it_began(disk: MemoryFileSystem, open_log: OpenLog) -> None:
+def test_each_write_says_where_it_began(disk: MemoryFileSystem) -> None:
     log = open_log(disk, 3 * RECORD_BYTES).log
     for groups in (GROUPS[:1], GROUPS[1:4], GROUPS[4:]):
         log.append(groups)
@@ -93,7 +90,7 @@ def test_each_write_says_where_it_began(disk: MemoryFileSystem, open_log: OpenLo
     assert [frame and frame.synced_until for frame in frames] == begun
 
 
-def test_what_recovery_read_is_synced_before_anything_follows_it(disk: MemoryFileSystem, open_log: OpenLog) -> None:
+def test_what_recovery_read_is_synced_before_anything_follows_it(disk: MemoryFileSystem) -> None:
     open_log(disk).log.append(GROUPS[:1])
     name = disk.names()[0]
     # The broker was killed after a write and before its sync: the system still has it, the disk may not.
@@ -102,7 +99,7 @@ def test_what_recovery_read_is_synced_before_anything_follows_it(disk: MemoryFil
     assert open_log(disk.crashed()).groups == GROUPS[:2]
 
 
-def test_files_of_other_names_are_left_alone(disk: MemoryFileSystem, open_log: OpenLog) -> None:
+def test_files_of_other_names_are_left_alone(disk: MemoryFileSystem) -> None:
     strangers = {"app.log": b"hello", "00000000000000000000.log.bak": b"", "12.log": b"", "notes": b"x"}
     disk = MemoryFileSystem(strangers)
     open_log(disk).log.append(GROUPS[:1])
@@ -111,9 +108,7 @@ def test_files_of_other_names_are_left_alone(disk: MemoryFileSystem, open_log: O
 
 
 @pytest.mark.parametrize("missing", [0, 1])
-def test_a_missing_segment_is_refused_by_the_name_of_the_next(
-    three_segments: MemoryFileSystem, open_log: OpenLog, missing: int
-) -> None:
+def test_a_missing_segment_is_refused_by_the_name_of_the_next(three_segments: MemoryFileSystem, missing: int) -> None:
     names = three_segments.names()
     three_segments.remove(names[missing])
     with pytest.raises(
@@ -124,7 +119,7 @@ def test_a_missing_segment_is_refused_by_the_name_of_the_next(
 
 @pytest.mark.parametrize("size", [0, 8, HEADER_BYTES, HEADER_BYTES + RECORD_BYTES, TWO_RECORDS - 1])
 def test_a_segment_that_lost_its_end_is_refused_when_another_follows(
-    three_segments: MemoryFileSystem, open_log: OpenLog, size: int
+    three_segments: MemoryFileSystem, size: int
 ) -> None:
     three_segments.truncate(three_segments.names()[1], size)
     with pytest.raises(CorruptLog, match=f"memory:({'|'.join(three_segments.names()[1:])})"):
@@ -134,7 +129,7 @@ def test_a_segment_that_lost_its_end_is_refused_when_another_follows(
 @pytest.mark.parametrize(("place", "value", "reason"), [(8, 3, "format version is 3"), (0, 0, "it begins with")])
 @pytest.mark.parametrize("segment", [0, 2])
 def test_a_segment_of_another_format_is_refused_by_its_name(
-    three_segments: MemoryFileSystem, open_log: OpenLog, segment: int, place: int, value: int, reason: str
+    three_segments: MemoryFileSystem, segment: int, place: int, value: int, reason: str
 ) -> None:
     name = three_segments.names()[segment]
     three_segments.files[name][place] = value
@@ -142,7 +137,7 @@ def test_a_segment_of_another_format_is_refused_by_its_name(
         open_log(three_segments)
 
 
-def test_a_new_segment_of_a_later_release_is_refused_and_not_thrown_away(open_log: OpenLog) -> None:
+def test_a_new_segment_of_a_later_release_is_refused_and_not_thrown_away() -> None:
     header = bytearray(record.encode_segment_header())
     header[8] = 3
     with pytest.raises(CorruptLog, match="format version is 3"):
@@ -152,9 +147,7 @@ def test_a_new_segment_of_a_later_release_is_refused_and_not_thrown_away(open_lo
 @pytest.mark.parametrize(
     "rest", [b"", b"RMQ", bytes(8), bytes(HEADER_BYTES), b"RMQP" + bytes(12), record.encode_segment_header()]
 )
-def test_a_last_segment_without_a_record_holds_nothing(
-    three_segments: MemoryFileSystem, open_log: OpenLog, rest: bytes
-) -> None:
+def test_a_last_segment_without_a_record_holds_nothing(three_segments: MemoryFileSystem, rest: bytes) -> None:
     three_segments.create(f"{3 * TWO_RECORDS:020d}.log").write(rest)
     log, groups, _ = open_log(three_segments, TWO_RECORDS)
     assert groups == GROUPS
@@ -162,7 +155,7 @@ def test_a_last_segment_without_a_record_holds_nothing(
     assert open_log(three_segments, TWO_RECORDS).groups == [*GROUPS, GROUPS[0]]
 
 
-def test_a_log_on_a_real_disk(tmp_path: Path, open_log: OpenLog) -> None:
+def test_a_log_on_a_real_disk(tmp_path: Path) -> None:
     for number, group in enumerate(GROUPS):
         disk = OsFileSystem(str(tmp_path))
         log, groups, recovery = open_log(disk, TWO_RECORDS)
@@ -173,9 +166,7 @@ def test_a_log_on_a_real_disk(tmp_path: Path, open_log: OpenLog) -> None:
     assert len(list(tmp_path.glob("*.log"))) == 3
 
 
-def test_a_mark_is_left_at_a_start_and_an_orderly_stop_and_never_twice(
-    disk: MemoryFileSystem, open_log: OpenLog
-) -> None:
+def test_a_mark_is_left_at_a_start_and_an_orderly_stop_and_never_twice(disk: MemoryFileSystem) -> None:
     log = open_log(disk).log
     log.append(GROUPS[:2])
     for _ in range(3):
@@ -186,6 +177,6 @@ def test_a_mark_is_left_at_a_start_and_an_orderly_stop_and_never_twice(
         assert len(disk.files[disk.names()[0]]) == HEADER_BYTES + 2 * RECORD_BYTES + MARK_BYTES
 
 
-def test_a_log_that_nothing_was_appended_to_is_closed(disk: MemoryFileSystem, open_log: OpenLog) -> None:
+def test_a_log_that_nothing_was_appended_to_is_closed(disk: MemoryFileSystem) -> None:
     open_log(disk).log.close()
     assert disk.files == {}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from rmqpull_broker.core.model import GroupConfig
@@ -13,9 +11,7 @@ from rmqpull_broker.store.log.commit_log import Recovery
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.vfs import AppendFile
-
-if TYPE_CHECKING:
-    from tests.broker.store.conftest import OpenLog
+from tests.harness.storage import open_log
 
 GROUPS: list[list[Fact]] = [
     [GroupPut(GroupConfig(f"g{number}")), GroupPut(GroupConfig("of two facts"))] for number in range(6)
@@ -32,7 +28,7 @@ def begin(number: int) -> int:
 
 
 @pytest.fixture
-def disk(open_log: OpenLog) -> MemoryFileSystem:
+def disk() -> MemoryFileSystem:
     """Group 0 in a write of its own, then groups 1 and 2 in one write, then 3 alone."""
     disk = MemoryFileSystem()
     log = open_log(disk).log
@@ -41,9 +37,7 @@ def disk(open_log: OpenLog) -> MemoryFileSystem:
     return disk
 
 
-def test_a_log_cut_at_any_byte_keeps_every_whole_group_and_tells_the_rest(
-    disk: MemoryFileSystem, open_log: OpenLog
-) -> None:
+def test_a_log_cut_at_any_byte_keeps_every_whole_group_and_tells_the_rest(disk: MemoryFileSystem) -> None:
     data = bytes(disk.files[NAME])
     for size in range(len(data)):
         cut = MemoryFileSystem({NAME: data[:size]})
@@ -58,9 +52,7 @@ def test_a_log_cut_at_any_byte_keeps_every_whole_group_and_tells_the_rest(
 
 
 @pytest.mark.proves("Damage before the last write")
-def test_every_flipped_bit_before_the_last_write_is_refused_with_file_and_offset(
-    disk: MemoryFileSystem, open_log: OpenLog
-) -> None:
+def test_every_flipped_bit_before_the_last_write_is_refused_with_file_and_offset(disk: MemoryFileSystem) -> None:
     data = disk.files[NAME]
     for bit in range(8 * HEADER_BYTES, 8 * begin(3)):
         data[bit // 8] ^= 1 << bit % 8
@@ -71,7 +63,7 @@ def test_every_flipped_bit_before_the_last_write_is_refused_with_file_and_offset
     assert open_log(disk).groups == GROUPS[:4]
 
 
-def test_a_refused_log_is_left_as_it_is(disk: MemoryFileSystem, open_log: OpenLog) -> None:
+def test_a_refused_log_is_left_as_it_is(disk: MemoryFileSystem) -> None:
     disk.files[NAME][begin(1)] ^= 1
     before = bytes(disk.files[NAME])
     with pytest.raises(CorruptLog):
@@ -80,7 +72,7 @@ def test_a_refused_log_is_left_as_it_is(disk: MemoryFileSystem, open_log: OpenLo
 
 
 @pytest.mark.parametrize("damaged", [0, 1, 2])
-def test_a_torn_write_is_cut_whole_although_later_records_of_it_are_intact(open_log: OpenLog, damaged: int) -> None:
+def test_a_torn_write_is_cut_whole_although_later_records_of_it_are_intact(damaged: int) -> None:
     disk = MemoryFileSystem()
     log = open_log(disk).log
     log.append(GROUPS[:1])
@@ -93,9 +85,7 @@ def test_a_torn_write_is_cut_whole_although_later_records_of_it_are_intact(open_
     assert len(disk.files[NAME]) == start + MARK
 
 
-def test_a_torn_write_is_cut_also_when_it_holds_a_record_of_another_log(
-    disk: MemoryFileSystem, open_log: OpenLog
-) -> None:
+def test_a_torn_write_is_cut_also_when_it_holds_a_record_of_another_log(disk: MemoryFileSystem) -> None:
     end = len(disk.files[NAME])
     message = record.encode_record(GROUPS[0], synced_until=1 << 40)
     disk.files[NAME] += record.RECORD_MAGIC + bytes(20) + message + b"more"
@@ -104,12 +94,12 @@ def test_a_torn_write_is_cut_also_when_it_holds_a_record_of_another_log(
     assert len(disk.files[NAME]) == end + MARK
 
 
-def test_a_hole_at_the_end_is_cut(disk: MemoryFileSystem, open_log: OpenLog) -> None:
+def test_a_hole_at_the_end_is_cut(disk: MemoryFileSystem) -> None:
     disk.append(NAME).write(bytes(4096))
     assert open_log(disk).recovery == Recovery(4, 4096, f"memory:{NAME}")
 
 
-def test_damage_is_found_in_any_segment(open_log: OpenLog) -> None:
+def test_damage_is_found_in_any_segment() -> None:
     disk = MemoryFileSystem()
     log = open_log(disk, HEADER_BYTES + SIZE).log
     for group in GROUPS[:3]:
@@ -153,9 +143,7 @@ class _HalfFile:
 
 
 @pytest.mark.parametrize("kind", [MemoryFileSystem, FullDisk])
-def test_a_failed_write_keeps_the_log_usable_without_its_groups(
-    open_log: OpenLog, kind: type[MemoryFileSystem]
-) -> None:
+def test_a_failed_write_keeps_the_log_usable_without_its_groups(kind: type[MemoryFileSystem]) -> None:
     disk = kind()
     log = open_log(disk).log
     log.append(GROUPS[:1])
@@ -167,9 +155,7 @@ def test_a_failed_write_keeps_the_log_usable_without_its_groups(
 
 
 @pytest.mark.parametrize("failing", [{"write", "truncate"}, {"sync"}, {"sync", "truncate"}])
-def test_what_cannot_be_taken_back_is_left_behind_in_a_segment_that_ends_before_it(
-    open_log: OpenLog, failing: set[str]
-) -> None:
+def test_what_cannot_be_taken_back_is_left_behind_in_a_segment_that_ends_before_it(failing: set[str]) -> None:
     disk = FullDisk()
     log = open_log(disk).log
     log.append(GROUPS[:1])
@@ -185,7 +171,7 @@ def test_what_cannot_be_taken_back_is_left_behind_in_a_segment_that_ends_before_
         assert open_log(after.crashed()).groups == [GROUPS[0], GROUPS[2], GROUPS[3]]
 
 
-def test_an_orderly_stop_leaves_behind_what_could_not_be_taken_back(open_log: OpenLog) -> None:
+def test_an_orderly_stop_leaves_behind_what_could_not_be_taken_back() -> None:
     disk = MemoryFileSystem()
     open_log(disk).log.append(GROUPS[:1])
     log = open_log(disk).log
@@ -197,7 +183,7 @@ def test_an_orderly_stop_leaves_behind_what_could_not_be_taken_back(open_log: Op
     assert open_log(disk).groups == GROUPS[:1]
 
 
-def test_a_failed_sync_is_no_end_while_the_disk_stays_out_of_order(open_log: OpenLog) -> None:
+def test_a_failed_sync_is_no_end_while_the_disk_stays_out_of_order() -> None:
     disk = MemoryFileSystem()
     log = open_log(disk).log
     log.append(GROUPS[:1])
@@ -209,9 +195,7 @@ def test_a_failed_sync_is_no_end_while_the_disk_stays_out_of_order(open_log: Ope
     assert open_log(disk.crashed()).groups == [GROUPS[0], GROUPS[2]]
 
 
-def test_damage_to_the_last_write_is_told_from_a_torn_one_when_a_mark_follows(
-    disk: MemoryFileSystem, open_log: OpenLog
-) -> None:
+def test_damage_to_the_last_write_is_told_from_a_torn_one_when_a_mark_follows(disk: MemoryFileSystem) -> None:
     open_log(disk)  # a start leaves a mark
     for place in range(begin(3), begin(4)):
         disk.files[NAME][place] ^= 1
@@ -224,9 +208,7 @@ def test_damage_to_the_last_write_is_told_from_a_torn_one_when_a_mark_follows(
 
 @pytest.mark.parametrize("operation", ["write", "sync"])
 @pytest.mark.parametrize("kept", [0, 1, 2])
-def test_a_segment_that_cannot_be_begun_is_begun_by_the_next_append(
-    open_log: OpenLog, operation: str, kept: int
-) -> None:
+def test_a_segment_that_cannot_be_begun_is_begun_by_the_next_append(operation: str, kept: int) -> None:
     disk = FullDisk()
     log = open_log(disk, HEADER_BYTES + SIZE).log
     for group in GROUPS[:kept]:
@@ -275,7 +257,7 @@ WRITES = [GROUPS[:1], GROUPS[1:3], GROUPS[3:4], GROUPS[4:6]]
 
 
 @pytest.mark.proves("Topics, groups and offsets")
-def test_a_crash_before_or_after_any_step_loses_nothing_acknowledged(open_log: OpenLog) -> None:
+def test_a_crash_before_or_after_any_step_loses_nothing_acknowledged() -> None:
     operations, acknowledged = 0, list[list[Fact]]()
     while acknowledged != GROUPS:
         disk, acknowledged, attempted = DoomedDisk(operations), [], list[list[Fact]]()
@@ -297,7 +279,7 @@ def test_a_crash_before_or_after_any_step_loses_nothing_acknowledged(open_log: O
     assert operations > 3 * len(WRITES)
 
 
-def test_a_last_segment_is_begun_anew_only_when_it_has_no_content(disk: MemoryFileSystem, open_log: OpenLog) -> None:
+def test_a_last_segment_is_begun_anew_only_when_it_has_no_content(disk: MemoryFileSystem) -> None:
     sized = MemoryFileSystem({NAME: bytes(len(disk.files[NAME]))})
     assert open_log(sized).recovery.dropped_bytes == len(disk.files[NAME])
     disk.files[NAME][: HEADER_BYTES + 1] = bytes(HEADER_BYTES + 1)

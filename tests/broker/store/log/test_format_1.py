@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import zlib
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +20,7 @@ from rmqpull_broker.core.model import (
 from rmqpull_broker.store.inspection import dump, verify
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
-
-if TYPE_CHECKING:
-    from tests.broker.store.conftest import Started
+from tests.harness.storage import StorageHarness
 
 # A segment as 0.1.0 wrote it: a topic, a group, two single messages, two in columns, an offset, a report of lost rows.
 SEGMENT = """
@@ -52,8 +49,8 @@ def disk() -> MemoryFileSystem:
     return MemoryFileSystem({NAME: zlib.decompress(base64.b64decode(SEGMENT))})
 
 
-def test_everything_in_it_is_recovered(disk: MemoryFileSystem, start: type[Started]) -> None:
-    state = start(disk).state
+def test_everything_in_it_is_recovered(disk: MemoryFileSystem) -> None:
+    state = StorageHarness(disk).state
     assert state.topics == {"orders": TopicConfig("orders", 2, 2, TopicType.FIFO, "made once")}
     assert state.groups == {"readers": GroupConfig("readers")}
     assert columns.to_rows(state.store.read(QUEUE, *state.bounds(QUEUE))) == [stored(number) for number in range(4)]
@@ -61,25 +58,25 @@ def test_everything_in_it_is_recovered(disk: MemoryFileSystem, start: type[Start
     assert state.rows_lost("query") == {QUEUE: 1}
 
 
-def test_the_log_goes_on_in_a_segment_of_the_present_format(disk: MemoryFileSystem, start: type[Started]) -> None:
+def test_the_log_goes_on_in_a_segment_of_the_present_format(disk: MemoryFileSystem) -> None:
     before = bytes(disk.files[NAME])
-    broker = start(disk)
+    broker = StorageHarness(disk)
     broker.topic("others")
     broker.send(b"new", topic="others")
     expected = broker.observed()
     broker.stop()
     assert bytes(disk.files[NAME]) == before
-    assert start(disk).observed() == expected
+    assert StorageHarness(disk).observed() == expected
     for name in [name for name in disk.names() if not name.endswith(".log")]:
         disk.remove(name)
-    assert start(disk).observed() == expected
+    assert StorageHarness(disk).observed() == expected
 
 
 def test_it_can_be_looked_into(disk: MemoryFileSystem) -> None:
     assert verify(disk).records == len(list(dump(disk))) == 6
 
 
-def test_damage_in_it_is_refused_as_ever(disk: MemoryFileSystem, start: type[Started]) -> None:
+def test_damage_in_it_is_refused_as_ever(disk: MemoryFileSystem) -> None:
     disk.files[NAME][100] ^= 1
     with pytest.raises(CorruptLog, match=f"{NAME} is damaged at offset"):
-        start(disk)
+        StorageHarness(disk)

@@ -8,16 +8,13 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import BodyEncoding, GroupConfig, Message, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
-
-if TYPE_CHECKING:
-    from tests.broker.store.conftest import Started
+from tests.harness.storage import StorageHarness
 
 # Files by name: two messages in columns, which the queue file has; a single one and a reset, which the snapshot has;
 # behind it two single ones and a commit.
@@ -59,10 +56,10 @@ def stored(number: int) -> StoredMessage:
 
 
 @pytest.mark.parametrize("lost", [(), (".snapshot",), (".snapshot", ".chunks")])
-def test_everything_in_it_is_recovered(start: type[Started], lost: tuple[str, ...]) -> None:
+def test_everything_in_it_is_recovered(lost: tuple[str, ...]) -> None:
     files = json.loads(zlib.decompress(base64.b64decode(DIRECTORY)))
     kept = {name: data.encode("latin-1") for name, data in files.items() if not name.endswith(lost)}
-    broker = start(MemoryFileSystem(kept))
+    broker = StorageHarness(MemoryFileSystem(kept))
     state = broker.state
     assert columns.to_rows(state.store.read(QUEUE, *state.bounds(QUEUE))) == [stored(number) for number in range(5)]
     assert state.topics == {"orders": TopicConfig("orders", 1, 1, creation_id="made once")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +16,7 @@ from rmqpull_client.transports.grpc.namespaces import wrap_request
 from rmqpull_client.transports.port import BrokerClient
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-
-if TYPE_CHECKING:
-    from tests.conftest import StartProxy
+from tests.harness.secured_proxy import StartProxy
 
 TIMEOUT_MS = 60_000
 QUEUE = MessageQueue("orders", "broker-a", 0)

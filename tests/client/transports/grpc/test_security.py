@@ -7,7 +7,6 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +18,7 @@ from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.grpc.channel import get_channel
 from rmqpull_client.transports.grpc.security import make_authorization
 from rmqpull_client.transports.port import BrokerClient
-
-if TYPE_CHECKING:
-    from tests.conftest import Authority, StartProxy
+from tests.harness.secured_proxy import CertificateAuthority, StartProxy
 
 KEYS = {"reader": "s3cr3t-of-the-tests"}
 CREDENTIALS = Credentials("reader", KEYS["reader"])
@@ -66,7 +63,7 @@ def use_everything(client: BrokerClient) -> None:
 
 
 def test_every_call_is_signed_and_encrypted(
-    target: str, authority: Authority, start_proxy: StartProxy, opened: Open
+    target: str, authority: CertificateAuthority, start_proxy: StartProxy, opened: Open
 ) -> None:
     proxy = start_proxy(target, KEYS, authority.issue("server", "127.0.0.1"))
     client = opened(Connection(proxy.endpoints, LONG_MS, credentials=CREDENTIALS, tls=Tls(str(authority.ca_file))))
@@ -101,7 +98,7 @@ def test_wrong_keys_are_refused_by_the_first_call(
 
 
 def test_a_server_that_asks_for_a_certificate_gets_one(
-    target: str, authority: Authority, start_proxy: StartProxy, opened: Open
+    target: str, authority: CertificateAuthority, start_proxy: StartProxy, opened: Open
 ) -> None:
     proxy = start_proxy(target, certificate=authority.issue("server", "127.0.0.1"), asks_certificate=True)
     cert_file, key_file = map(str, authority.issue("client"))
@@ -119,7 +116,7 @@ def refusal(connection: Connection, opened: Open) -> RmqpullError:
 
 
 def test_a_server_that_is_not_trusted_is_refused_at_once(
-    target: str, authority: Authority, start_proxy: StartProxy, opened: Open
+    target: str, authority: CertificateAuthority, start_proxy: StartProxy, opened: Open
 ) -> None:
     trusted = Tls(str(authority.ca_file))
     cases = [
@@ -138,7 +135,7 @@ def test_a_server_that_is_not_trusted_is_refused_at_once(
 
 
 def test_plain_text_to_a_server_that_speaks_tls_ends_with_the_request_timeout(
-    target: str, authority: Authority, start_proxy: StartProxy, opened: Open
+    target: str, authority: CertificateAuthority, start_proxy: StartProxy, opened: Open
 ) -> None:
     proxy = start_proxy(target, certificate=authority.issue("server", "127.0.0.1"))
     error = refusal(Connection(proxy.endpoints, SHORT_MS, credentials=CREDENTIALS), opened)
@@ -147,7 +144,7 @@ def test_plain_text_to_a_server_that_speaks_tls_ends_with_the_request_timeout(
 
 
 def test_a_connection_that_was_refused_reads_its_certificates_anew(
-    target: str, authority: Authority, start_proxy: StartProxy, opened: Open, tmp_path: Path
+    target: str, authority: CertificateAuthority, start_proxy: StartProxy, opened: Open, tmp_path: Path
 ) -> None:
     proxy = start_proxy(target, certificate=authority.issue("server", "127.0.0.1"))
     ca_file = tmp_path / "ca.pem"
@@ -160,7 +157,7 @@ def test_a_connection_that_was_refused_reads_its_certificates_anew(
 
 
 def test_a_file_that_cannot_be_used_is_named_with_its_option_and_host(
-    authority: Authority, opened: Open, tmp_path: Path
+    authority: CertificateAuthority, opened: Open, tmp_path: Path
 ) -> None:
     cert_file, key_file = authority.issue("client")
     other_key = authority.issue("another")[1]

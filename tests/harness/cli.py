@@ -1,10 +1,19 @@
-"""Words of many tests of the command line."""
+"""Runs commands of rmqpull-broker, and reads what they print."""
 
 from __future__ import annotations
 
 import re
+from typing import Any, Protocol
 
 from click.testing import Result
+
+
+class RunCommand(Protocol):
+    def __call__(self, *arguments: str, stdin: str | bytes | None = None) -> Result: ...
+
+
+class RunJson(Protocol):
+    def __call__(self, *arguments: str, stdin: str | bytes | None = None) -> Any: ...
 
 
 def error_of(result: Result, exit_code: int = 1) -> str:

@@ -1,0 +1,40 @@
+"""A broker in this process with a client of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rmqpull_broker.testing import RunningBroker
+from rmqpull_client.connection import Connection
+from rmqpull_client.flow import Flow
+from rmqpull_client.transports.choice import connect
+from rmqpull_client.transports.grpc.channel import get_channel
+from rmqpull_client.transports.port import BrokerClient
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
+from rmqpull_proto.rpc import MESSAGING
+
+TIMEOUT_MS = 60_000
+
+
+FLOW = Flow(pull_batch_size=256)
+
+
+class ServedBroker:
+    """A broker with the topic "orders" and a client of it."""
+
+    def __init__(self, broker: RunningBroker, flow: Flow = FLOW) -> None:
+        self.broker = broker
+        self.endpoints = broker.endpoints
+        self.client: BrokerClient = connect(Connection(self.endpoints, TIMEOUT_MS), flow)
+
+    def send(self, *bodies: bytes) -> None:
+        """Sends one message after the other by the standard protocol, which any broker takes."""
+        channel = get_channel(Connection(self.endpoints, TIMEOUT_MS))
+        for body in bodies:
+            message = v2.Message(topic=v2.Resource(name="orders"), body=body)
+            message.system_properties.message_id = "m"
+            channel.call(MESSAGING.methods["SendMessage"], service.SendMessageRequest(messages=[message]))
+
+
+ServeBroker = Callable[..., ServedBroker]

@@ -1,0 +1,146 @@
+"""A broker's storage and state on a disk, without any server, and commit logs by themselves."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rmqpull_broker.core.admin.topics import create_topic
+from rmqpull_broker.core.errors import BrokerError
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.messages.ids import MessageIds
+from rmqpull_broker.core.model import Message, MessageQueue, TopicConfig
+from rmqpull_broker.core.sending.queue_selection import QueueSelector
+from rmqpull_broker.core.sending.sender import Published, Sender
+from rmqpull_broker.core.state.broker_state import BrokerState
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import Fact
+from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX, TIMER_TOPIC
+from rmqpull_broker.core.state.ports import Job, RetentionLimits
+from rmqpull_broker.core.state.retention import Trimming
+from rmqpull_broker.store.log.commit_log import SEGMENT_BYTES, CommitLog, Recovery
+from rmqpull_broker.store.storage import DiskStorage, StorageOptions
+from rmqpull_broker.store.vfs import FileSystem
+
+
+class OpenedLog(NamedTuple):
+    """A log that takes more, the groups that it held, and what it says about them."""
+
+    log: CommitLog
+    groups: list[list[Fact]]
+    recovery: Recovery
+
+
+def open_log(file_system: FileSystem, segment_bytes: int = SEGMENT_BYTES) -> OpenedLog:
+    log, groups = CommitLog(file_system, segment_bytes), list[list[Fact]]()
+    return OpenedLog(log, groups, log.recover(lambda facts, _: groups.append(facts)))
+
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+
+
+SMALL = StorageOptions(
+    segment_bytes=3_000, save_bytes=2_000, snapshot_bytes=2_000, free_bytes_min=0, queue_file_bytes=2_000, cache_bytes=1
+)
+"""Limits that a handful of messages reaches."""
+
+
+class StorageHarness:
+    """A broker without edges that was just started on a disk."""
+
+    def __init__(self, disk: FileSystem, options: StorageOptions = SMALL) -> None:
+        self.reports: list[str] = []
+        self.storage = DiskStorage(disk, options, self.reports.append)
+        self.state = BrokerState(self.storage.store, ["broker-a"])
+        self.recovery = self.storage.recover(self.state)
+        self.sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "host")
+
+    def run(self, *commands: Callable[[Draft], object]) -> list[list[Fact]]:
+        """Keeps what the commands yield that are not refused, as one write, and gives it."""
+        draft = Draft(self.state)
+        for command in commands:
+            with contextlib.suppress(BrokerError):
+                command(draft)
+                draft.end_command()
+            draft.drop_command()
+        self.write(draft.fact_batches)
+        return draft.fact_batches
+
+    def write(self, groups: list[list[Fact]]) -> None:
+        if groups:
+            self.storage.applying(self.storage.append(groups))
+            for facts in groups:
+                self.state.apply(facts)
+
+    def topic(self, name: str = "orders", queue_nums: int = 1) -> None:
+        self.run(lambda draft: create_topic(draft, TopicConfig(name, queue_nums, queue_nums, creation_id="id")))
+
+    def send(self, *bodies: bytes, topic: str = "orders", now_ms: int = 1_000) -> None:
+        """Sends messages together, to the queue whose turn it is."""
+        messages = [Message(body, "ID") for body in bodies]
+        self.run(lambda draft: self.sender.send(draft, topic, messages, now_ms))
+
+    def publish(self, *bodies: bytes, topic: str = "orders", now_ms: int = 1_000) -> None:
+        """Publishes messages in columns, over all queues."""
+        batch = pa.record_batch({"body": pa.array(bodies, pa.binary())})
+        self.run(lambda draft: self.sender.publish(draft, Published(topic, batch, "client"), now_ms))
+
+    @staticmethod
+    def do(job: Job | None) -> None:
+        """Does a job as a broker does."""
+        if job is not None:
+            try:
+                job.run()
+            finally:
+                job.finish()
+
+    def keep_up(self) -> None:
+        self.do(self.storage.due_job(self.state))
+
+    def snapshot(self) -> None:
+        self.do(self.storage.last_job(self.state))
+
+    def expire(self, now_ms: int, limits: RetentionLimits) -> list[list[Fact]]:
+        """Lets go of what is too old or too much, and gives what was kept of it."""
+        kept: list[list[Fact]] = []
+        min_offsets = self.storage.expire(limits, now_ms)
+        if min_offsets is not None:
+            trimming = Trimming(self.state, min_offsets)
+            while not trimming.is_done:
+                kept += self.run(lambda draft: trimming.step(draft, now_ms))
+            self.do(self.storage.removal_job(self.state))
+        return kept
+
+    def stop(self) -> None:
+        self.storage.leave_mark()
+        self.snapshot()
+        self.storage.close()
+
+    def bodies(self, queue: MessageQueue = QUEUE) -> list[bytes]:
+        """What can be read of a queue."""
+        rows = self.state.store.read(queue, *self.state.bounds(queue))
+        return [row.message.body for row in columns.to_rows(rows)]
+
+    def observed(self) -> dict[str, Any]:
+        """Everything that anybody can ask."""
+        state = self.state
+        topics = [*state.topics.values(), *(state.topic(name) for name in (TIMER_TOPIC, HALF_TOPIC))]
+        queues = [queue for topic in topics for queue in state.readable_queues(topic)]
+        staged = [(name, MessageQueue(STAGE_PREFIX + name, "broker-a", 0)) for name in state.stages.all()]
+        return {
+            "topics": state.topics.copy(),
+            "groups": state.groups.copy(),
+            "bounds": {queue: state.bounds(queue) for queue in queues},
+            "rows": {queue: columns.to_rows(state.store.read(queue, *state.bounds(queue))) for queue in queues},
+            "progress": state.consumer_offsets.copy(),
+            "resets": state.resets.copy(),
+            "lost": [state.rows_lost(query_id) for query_id in ("q", "r", "")],
+            "delayed": sorted(state.delayed),
+            "halves": sorted(state.halves),
+            "stages": state.stages.to_facts(),
+            "staged": {name: columns.to_rows(state.store.read(queue, *state.bounds(queue))) for name, queue in staged},
+            "newest": state.newest_store_ms,
+        }
