@@ -1,15 +1,16 @@
-"""What can go wrong, by who can mend it. Every text says what, where, what was seen and what to do.
+"""The errors of the client. Each text says what failed, where, what the server responded, and what to do.
 
 RmqpullError
-├── OptionError          the query must be changed
-│   └── TopicMissing     a topic or queue that is named does not exist, or not yet
-├── BrokerUnavailable    nobody answers in time; trying again may help, and has been tried
-├── HandshakeFailed      TLS cannot be agreed on with the server
-├── RequestRefused       the broker answers with a refusal
-├── CheckpointConflict   the broker has committed another micro-batch of this query under the same or a later number
-├── DataLoss             messages that should be read are gone
-├── BodyDamaged          a packed body cannot be unpacked
-└── InvalidRowError      a row cannot be sent as a message
+├── OptionError          a setting must be changed
+├── BrokerUnavailable    no server responded in time, retries included
+├── HandshakeFailed      the TLS handshake failed
+├── RequestRefused       the server refused the request; ``code`` is the status code
+│   ├── Unserved         the server does not have this method
+│   ├── BrokerBusy       the server asks to retry later, and retries did not help
+│   ├── BrokerFailed     the server failed; it may or may not have executed the request
+│   ├── FilterRefused    the broker does not evaluate this message filter
+│   └── TopicNotFound, QueueNotFound, GroupNotFound, OffsetNotFound
+└── DataLoss             messages that should be read are lost
 """
 
 from __future__ import annotations
@@ -18,52 +19,71 @@ from typing import ClassVar
 
 
 class RmqpullError(Exception):
-    """Base of all errors of the connector. ``retriable`` says whether the same call may succeed later."""
+    """Base class of all errors. ``retriable`` says whether the same call may succeed later."""
 
     retriable: ClassVar[bool] = False
 
 
 class OptionError(RmqpullError):
-    """An option or a schema that the source or the sink cannot work with."""
-
-
-class TopicMissing(OptionError):
-    """A topic or a queue that options name and that never was there."""
+    """A setting that cannot work: of a connection, a file that it names, a filter, or an option of a query."""
 
 
 class BrokerUnavailable(RmqpullError):
-    """No answer from the endpoints within ``requestTimeoutMs``."""
+    """No server responded within the request timeout."""
 
     retriable = True
 
 
 class HandshakeFailed(RmqpullError):
-    """The server's certificate is not trusted, or it does not speak TLS: waiting would not help."""
+    """The server's certificate is not trusted, or the server does not speak TLS. Retries would not help."""
+
+
+class DataLoss(RmqpullError):
+    """Messages between the next offset to read and what the broker still has are lost."""
 
 
 class RequestRefused(RmqpullError):
-    """A status other than OK; ``code`` is the name of an ``apache.rocketmq.v2.Code``."""
+    """The server responded with a status other than OK.
+
+    ``code`` is the name of a code of ``apache.rocketmq.v2``, such as ``FORBIDDEN``, or of gRPC, such as ``INTERNAL``.
+    """
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
         self.code = code
 
     def __reduce__(self) -> tuple[type[RequestRefused], tuple[str, str]]:
-        # Tasks send their errors to the driver pickled.
-        return RequestRefused, (self.code, str(self))
+        # Spark's tasks send their errors to the driver pickled.
+        return type(self), (self.code, str(self))
 
 
-class CheckpointConflict(RmqpullError):
-    """A checkpoint that was restored or copied numbers its micro-batches as others that the broker has committed."""
+class Unserved(RequestRefused):
+    """The server does not have this method."""
 
 
-class DataLoss(RmqpullError):
-    """Messages between the position of the query and what the broker still has are gone."""
+class BrokerBusy(RequestRefused):
+    """The server asked to retry later, until the retries were used up."""
 
 
-class InvalidRowError(RmqpullError):
-    """A row that no broker would take for a message."""
+class BrokerFailed(RequestRefused):
+    """The server failed. It is not known whether it executed the request."""
 
 
-class BodyDamaged(RmqpullError):
-    """A body that is marked as packed and is not, or not whole."""
+class FilterRefused(RequestRefused):
+    """The broker does not evaluate this message filter."""
+
+
+class TopicNotFound(RequestRefused):
+    """The topic does not exist."""
+
+
+class QueueNotFound(RequestRefused):
+    """The topic has no queue with this id."""
+
+
+class GroupNotFound(RequestRefused):
+    """The consumer group does not exist."""
+
+
+class OffsetNotFound(RequestRefused):
+    """The group has no consumer offset for this queue."""

@@ -13,6 +13,8 @@ from rmqpull_client.errors import (
     OptionError,
     RequestRefused,
     RmqpullError,
+    TopicNotFound,
+    Unserved,
 )
 
 
@@ -22,9 +24,10 @@ def test_an_error_survives_the_way_to_the_driver(kind: type[RmqpullError]) -> No
     assert (type(error), str(error)) == (kind, "what happened")
 
 
-def test_a_refusal_keeps_its_code_on_the_way_to_the_driver() -> None:
-    error = pickle.loads(pickle.dumps(RequestRefused("TOPIC_NOT_FOUND", "no such topic")))
-    assert (error.code, str(error)) == ("TOPIC_NOT_FOUND", "no such topic")
+@pytest.mark.parametrize("kind", [RequestRefused, TopicNotFound, Unserved])
+def test_a_refusal_keeps_its_code_on_the_way_to_the_driver(kind: type[RequestRefused]) -> None:
+    error = pickle.loads(pickle.dumps(kind("TOPIC_NOT_FOUND", "no such topic")))
+    assert (type(error), error.code, str(error)) == (kind, "TOPIC_NOT_FOUND", "no such topic")
 
 
 def test_only_an_absent_broker_is_worth_another_try() -> None:

@@ -39,7 +39,7 @@ class FakeProducer:
     most_under_way: int = 0
     endpoints: str = "a:1"
 
-    def message_types(self, topic: str) -> frozenset[str]:
+    def query_message_types(self, topic: str) -> frozenset[str]:
         if topic not in self.types:
             raise RequestRefused("TOPIC_NOT_FOUND", f"No topic {topic}.")
         return frozenset(self.types[topic])

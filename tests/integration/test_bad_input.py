@@ -96,7 +96,7 @@ def test_a_path_is_refused_when_the_stream_is_declared(spark: SparkSession) -> N
         (
             None,
             {"endpoints": NOBODY, "requestTimeoutMs": "100"},
-            f"BrokerUnavailable: No broker answered DescribeServer at {NOBODY} within 100 ms",
+            f"BrokerUnavailable: No broker responded to DescribeServer at {NOBODY} within 100 ms",
         ),
         (
             None,

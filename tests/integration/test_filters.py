@@ -69,7 +69,7 @@ def test_a_malformed_expression_ends_the_query_before_any_work(
     stream = queries.stream(
         topic, filterExpression=expression, filterType=filter_type, consumerGroup=f"bad-{filter_type}"
     )
-    sentence = f"OptionError: Option filterExpression is '{expression}', of filterType {filter_type}"
+    sentence = f"OptionError: The broker does not evaluate the filter expression '{expression}' of type {filter_type}"
     with pytest.raises(StreamingQueryException, match=re.escape(sentence)):
         queries.run(stream)
 
@@ -83,5 +83,7 @@ def test_a_batch_read_is_filtered_too(queries: Queries, topic: Topic) -> None:
 def test_a_malformed_expression_is_refused_before_a_batch_is_read(queries: Queries, topic: Topic) -> None:
     send_numbered(topic, 0, 3)
     batch = queries.batch(topic, filterExpression="number >", filterType="SQL92")
-    with pytest.raises(PySparkException, match="OptionError: Option filterExpression is 'number >'"):
+    with pytest.raises(
+        PySparkException, match="OptionError: The broker does not evaluate the filter expression 'number >'"
+    ):
         batch.collect()

@@ -57,7 +57,7 @@ FOR_STORE = of_core("state", "messages.columns")
 # The client without a connection. Spark loads no more on its look-up of data sources.
 CLIENT = "rmqpull_client"
 CONNECTIONS = " ".join(f"rmqpull_client.transports.{part}" for part in ("grpc", "columnar", "standard", "choice"))
-SPARK_PURE = "pyspark_rmqpull.options pyspark_rmqpull.planning"
+SPARK_PURE = "pyspark_rmqpull.options pyspark_rmqpull.planning pyspark_rmqpull.errors"
 IN_TASKS = "pyspark pyarrow rmqpull_proto.columns"
 LOOK_UP = (
     f"{CLIENT} {SPARK_PURE} pyspark_rmqpull.source pyspark_rmqpull.schema pyspark_rmqpull.sink.schema "
@@ -80,7 +80,8 @@ LAYERS = (
         never=CONNECTIONS,
         lazily=f"pyspark_rmqpull {CLIENT}",
     ),
-    Layer("pyspark_rmqpull/planning/*", f"{CLIENT} pyspark_rmqpull.planning", CONNECTIONS),
+    Layer("pyspark_rmqpull/errors.py", CLIENT, never=CONNECTIONS),
+    Layer("pyspark_rmqpull/planning/*", f"{CLIENT} pyspark_rmqpull.planning pyspark_rmqpull.errors", CONNECTIONS),
     Layer("pyspark_rmqpull/options/*", f"{CLIENT} {SPARK_PURE}", CONNECTIONS),
     Layer(
         "pyspark_rmqpull/progress/*",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from rmqpull_client.errors import TopicMissing
+from pyspark_rmqpull.errors import TopicMissing
 from rmqpull_client.model import Bounds, MessageQueue, TopicBounds
 from rmqpull_client.transports.port import BrokerClient
 

@@ -34,7 +34,7 @@ class Targets:
         """
         if topic not in self._types:
             try:
-                self._types[topic] = self._producer.message_types(topic)
+                self._types[topic] = self._producer.query_message_types(topic)
             except RequestRefused as refusal:
                 if refusal.code not in _ADVICE:
                     raise

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
+from pyspark_rmqpull.errors import InvalidRowError
 from pyspark_rmqpull.options.sending import EXACTLY_ONCE, FAIL, SKIP
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.commit_record import WrittenRows
@@ -19,7 +20,6 @@ from pyspark_rmqpull.sink.encoding import InvalidRow, RowEncoder
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.targets import Targets, refuse_unsupported, settled_delivery
 from pyspark_rmqpull.sink.topic_parts import PartedRows
-from rmqpull_client.errors import InvalidRowError
 from rmqpull_client.transports.grpc.producer import Producer, TransactionId
 
 if TYPE_CHECKING:

@@ -16,13 +16,14 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from pyspark_rmqpull.errors import CheckpointConflict
 from pyspark_rmqpull.options.sending import EXACTLY_ONCE
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.checkpoint import read_plan, read_query_id
 from pyspark_rmqpull.sink.commit_record import record_of
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 from pyspark_rmqpull.worker import prepare_worker
-from rmqpull_client.errors import BrokerUnavailable, CheckpointConflict, OptionError, RequestRefused, RmqpullError
+from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused, RmqpullError
 from rmqpull_client.transports.grpc.producer import (
     ANOTHER_TRANSACTION,
     CommitRecord,

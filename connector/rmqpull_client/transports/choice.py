@@ -1,20 +1,27 @@
-"""Chooses the transport: what a server says of itself decides how it is spoken to."""
+"""Chooses the transport for a connection."""
 
 from __future__ import annotations
 
 from rmqpull_client.connection import Connection
+from rmqpull_client.errors import Unserved
 from rmqpull_client.flow import DEFAULT_FLOW, Flow
 from rmqpull_client.transports.columnar.client import ColumnarClient
 from rmqpull_client.transports.grpc.channel import BrokerChannel, get_channel
-from rmqpull_client.transports.grpc.failures import Unserved
 from rmqpull_client.transports.port import BrokerClient
 from rmqpull_client.transports.standard.client import StandardClient
 
 
 def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerClient:
-    """A client for the broker that ``connection`` names, or that listens at HOST:PORT; the process shares its channel.
+    """Return a client for a broker, over the fastest transport that the server has.
 
-    Raises BrokerUnavailable when nobody answers in time.
+    All clients of a process with equal connections share one gRPC connection.
+
+    Args:
+        connection: The settings, or just the endpoints ``HOST:PORT``.
+        flow: The limits of reads.
+
+    Raises BrokerUnavailable if no server responds in time, HandshakeFailed if the TLS handshake fails, OptionError if a
+    certificate or key file cannot be used, and RequestRefused, for example for wrong keys.
     """
     channel = get_channel(Connection(connection) if isinstance(connection, str) else connection)
     return ColumnarClient(channel, flow) if _has_columns(channel) else StandardClient(channel, flow)
@@ -23,7 +30,7 @@ def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerCl
 def _has_columns(channel: BrokerChannel) -> bool:
     if channel.has_columns is None:
         try:
-            channel.has_columns = "columns" in ColumnarClient(channel).extensions()
+            channel.has_columns = "columns" in ColumnarClient(channel).list_extensions()
         except Unserved:
             channel.has_columns = False
     return channel.has_columns

@@ -66,7 +66,10 @@ def test_a_range_ends_where_it_says(serve: ServeBroker) -> None:
 @pytest.mark.parametrize("wanted", [MessageFilter("||"), MessageFilter("number >", SQL92), MessageFilter("*", SQL92)])
 def test_a_malformed_expression_is_an_error_of_the_option(serve: ServeBroker, wanted: MessageFilter) -> None:
     client = serve(batch=tagged()).client
-    with pytest.raises(OptionError, match=r"Option filterExpression is .* which the broker does not evaluate"):
+    with pytest.raises(
+        OptionError,
+        match=r"The broker does not evaluate the filter expression .* \(options filterExpression and filterType\)",
+    ):
         client.check_filter("g", QUEUE, 0, wanted)
 
 

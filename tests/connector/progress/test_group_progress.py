@@ -9,10 +9,8 @@ import pytest
 
 from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.progress.group_progress import REFRESH_INTERVAL_MS, TIMEOUT_MS, GroupProgress
-from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused
+from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused, Unserved
 from rmqpull_client.model import MessageQueue
-from rmqpull_client.transports.grpc.failures import Unserved
-from rmqpull_proto.rpc import MESSAGING
 
 QUEUE = MessageQueue("orders", "a", 0)
 AT_5, AT_7 = {QUEUE: 5}, {QUEUE: 7}
@@ -88,7 +86,7 @@ def test_without_a_store_nothing_happens() -> None:
     [
         BrokerUnavailable("nobody there"),
         REFUSAL,
-        Unserved("127.0.0.1:8081", MESSAGING.methods["UpdateOffset"]),
+        Unserved("UNIMPLEMENTED", "The server does not serve UpdateOffset."),
         OptionError("The group's offsets cannot be written."),
     ],
 )

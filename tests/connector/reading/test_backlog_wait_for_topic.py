@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pyspark_rmqpull.errors import TopicMissing
 from pyspark_rmqpull.reading.backlog import wait_for_topic
-from rmqpull_client.errors import BrokerUnavailable, TopicMissing
+from rmqpull_client.errors import BrokerUnavailable
 from tests.harness.fake_broker_client import ManualClock
 
 

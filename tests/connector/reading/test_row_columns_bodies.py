@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyspark_rmqpull.errors import BodyDamaged
 from pyspark_rmqpull.reading import row_columns
 from pyspark_rmqpull.reading.row_columns import BodyUnpacker, unpack
-from rmqpull_client.errors import BodyDamaged
 from rmqpull_client.model import MessageQueue
 from rmqpull_proto.columns import BODY_ENCODINGS
 

@@ -9,13 +9,14 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
+from pyspark_rmqpull.errors import InvalidRowError
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.commit_record import WrittenRows
 from pyspark_rmqpull.sink.dead_letters import REASON
 from pyspark_rmqpull.sink.repeats import ROW_ID
 from pyspark_rmqpull.sink.targets import checked
 from pyspark_rmqpull.sink.task import LOGGED_ROWS_MAX, SinkTask, TaskCommit
-from rmqpull_client.errors import InvalidRowError, OptionError
+from rmqpull_client.errors import OptionError
 from rmqpull_client.transports.grpc.producer import Producer, TransactionId
 from tests.harness.fake_producer import FakeProducer
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from pyspark_rmqpull.errors import CheckpointConflict
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink import writers
 from pyspark_rmqpull.sink.checkpoint import PLAN_BYTES
 from pyspark_rmqpull.sink.commit_record import WrittenRows
 from pyspark_rmqpull.sink.task import TaskCommit
 from pyspark_rmqpull.sink.writers import RmqpullBatchWriter, RmqpullStreamWriter
-from rmqpull_client.errors import BrokerUnavailable, CheckpointConflict, OptionError, RequestRefused
+from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused
 from rmqpull_client.transports.grpc.producer import CommitRecord, CommitResponse, TransactionId
 from tests.harness.fake_producer import FakeProducer
 

@@ -54,7 +54,7 @@ def refusal(sink: SinkHarness, schema: str, *rows: object, mode: str = "append",
         (
             "body STRING",
             {"topic": "orders", "endpoints": NOBODY, "requestTimeoutMs": "100"},
-            f"BrokerUnavailable: No broker answered DescribeServer at {NOBODY} within 100 ms",
+            f"BrokerUnavailable: No broker responded to DescribeServer at {NOBODY} within 100 ms",
         ),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
@@ -181,7 +181,9 @@ def test_a_broker_that_stays_away_ends_the_write_and_names_the_topic(serve: Serv
     sink = serve()
     sink.broker.faults.disconnect(SENDS[extensions], times=None)
     text = refusal(sink, "body STRING", "x", topic="orders", sendMsgTimeout="300")
-    assert f"BrokerUnavailable: Rows for topic orders were not taken: No broker answered {SENDS[extensions]}" in text
+    assert (
+        f"BrokerUnavailable: Rows for topic orders were not taken: No broker responded to {SENDS[extensions]}" in text
+    )
 
 
 def test_a_broker_that_comes_back_is_waited_for(serve: ServeSink, extensions: str) -> None:
@@ -196,7 +198,7 @@ def test_what_is_not_committed_is_never_seen(serve: ServeSink) -> None:
     """By an answer that settles it: after one that may change, the sink asks for all of transactionTimeoutMs."""
     sink = serve()
     sink.broker.faults.fail("CommitStages", "BAD_REQUEST", "no", times=None)
-    assert "answered CommitStages with BAD_REQUEST: no" in refusal(sink, "body STRING", "x", topic="orders")
+    assert "responded to CommitStages with BAD_REQUEST: no" in refusal(sink, "body STRING", "x", topic="orders")
     assert sink.bodies("orders") == []
     assert sink.broker.look(lambda state: len(state.stages.all())) == 0  # given up
 

@@ -1,1 +1,1 @@
-"""``rmqpull.v1``: whole batches in columns, many queues in one call."""
+"""The transport ``rmqpull.v1``: whole batches in columns, and many queues per call."""

@@ -1,4 +1,4 @@
-"""The client for servers with ``rmqpull.v1``: whole batches in columns (rules 9.1), many queues in one call."""
+"""The client for servers with ``rmqpull.v1``: whole batches in columns (rules 9.1), and many queues per call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from rmqpull_client.errors import RequestRefused
+from rmqpull_client.errors import BrokerBusy, FilterRefused
 from rmqpull_client.flow import DEFAULT_FLOW, MIB, Flow, FlowLimits
 from rmqpull_client.loss import Loss, OnLoss, refuse_loss
 from rmqpull_client.model import (
@@ -25,16 +25,9 @@ from rmqpull_client.transports.columnar.lane import (
     encode_queue,
     is_reset,
     make_lanes,
-    pull_request,
+    make_pull_request,
 )
-from rmqpull_client.transports.grpc.calls import (
-    cut_ranges,
-    encode_filter,
-    find_offsets_at,
-    get_consumer_offsets,
-    list_topics,
-    refuse_filter,
-)
+from rmqpull_client.transports.grpc import calls
 from rmqpull_client.transports.grpc.channel import BrokerChannel
 from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows, log_reset
 from rmqpull_client.transports.reading_ahead import ReadAhead
@@ -51,30 +44,30 @@ class ColumnarClient:
         self._channel = channel
         self._flow = flow
 
-    def extensions(self) -> Sequence[str]:
-        """What the server offers beside the standard protocol. Raises Unserved when it has nothing to tell."""
-        answer = self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
-        return list(answer.extensions)
+    def list_extensions(self) -> Sequence[str]:
+        """List the extensions of the server. Raises Unserved if it has none."""
+        response = self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
+        return list(response.extensions)
 
     @property
     def endpoints(self) -> str:
-        """Where the broker is."""
+        """The endpoints of the connection."""
         return self._channel.endpoints
 
     def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
-        """The queues of each topic with their bounds, from one call."""
+        """Query all topics with one call."""
         request = v1.QueryBoundsRequest(
             topics=[v1.TopicBoundsRequest(topic=topic) for topic in topics], query_id=query_id or ""
         )
-        answer = self._channel.call(COLUMNS.methods["QueryBounds"], request)
-        return {entry.topic: _topic_bounds(entry) for entry in answer.topics if entry.status.code == v2.Code.OK}
+        response = self._channel.call(COLUMNS.methods["QueryBounds"], request)
+        return {entry.topic: _decode_bounds(entry) for entry in response.topics if entry.status.code == v2.Code.OK}
 
     def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
-        """One call for about a thousand parts."""
-        return cut_ranges(self._channel, wanted)
+        """Cut all ranges. One call returns about a thousand parts."""
+        return calls.cut_ranges(self._channel, wanted)
 
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
-        """One call."""
+        """Report all losses with one call."""
         ranges = [
             v1.LostRange(queue=encode_queue(loss.queue), from_offset=loss.from_offset, until_offset=loss.until_offset)
             for loss in losses
@@ -83,18 +76,17 @@ class ColumnarClient:
         self._channel.call(COLUMNS.methods["ReportRowsLost"], request)
 
     def list_topics(self) -> list[str]:
-        """All topics, from one call."""
-        return list_topics(self._channel)
+        """List all topics with one call."""
+        return calls.list_topics(self._channel)
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
-        """A pull of an empty range."""
-        request = pull_request(group, [QueueRange(queue, offset, offset)], ["queueOffset"], {}, message_filter)
+        """Pull an empty range."""
+        request = make_pull_request(group, [QueueRange(queue, offset, offset)], ["queueOffset"], {}, message_filter)
         try:
-            answer = self._channel.call(COLUMNS.methods["PullColumns"], request)
-        except RequestRefused as refusal:
-            refuse_filter(message_filter, refusal)
-            raise
-        for result in filter(is_reset, answer.queues):
+            response = self._channel.call(COLUMNS.methods["PullColumns"], request)
+        except FilterRefused as refusal:
+            raise calls.make_filter_error(message_filter, refusal) from None
+        for result in filter(is_reset, response.queues):
             log_reset(group, queue, result.next_offset)
 
     def wait_for_messages(
@@ -104,27 +96,25 @@ class ColumnarClient:
         timeout_ms: int,
         message_filter: MessageFilter = EVERYTHING,
     ) -> bool:
-        """A pull over all queues, held by the broker until the first arrival."""
+        """Park one pull of all queues."""
         request = v1.PullColumnsRequest(
             group=group,
             queues=[v1.QueuePull(queue=encode_queue(queue), offset=offset) for queue, offset in offsets.items()],
-            filter_expression=encode_filter(message_filter),
+            filter_expression=calls.encode_filter(message_filter),
             columns=["queueOffset"],
             max_rows=1,
             long_polling_timeout_ms=timeout_ms,
         )
         try:
-            answer = self._channel.call(COLUMNS.methods["PullColumns"], request, extra_ms=timeout_ms)
-        except RequestRefused as refusal:
-            if refusal.code != "TOO_MANY_REQUESTS":  # so many wait already; that is no reason to end a query
-                raise
-            return True
-        for queue, result in zip(offsets, answer.queues, strict=True):
+            response = self._channel.call(COLUMNS.methods["PullColumns"], request, extra_ms=timeout_ms)
+        except BrokerBusy:
+            return True  # too many parked pulls must not end a query
+        for queue, result in zip(offsets, response.queues, strict=True):
             if is_reset(result):
                 log_reset(group, queue, result.next_offset)
         return any(
             is_reset(result) or result.next_offset != offset
-            for offset, result in zip(offsets.values(), answer.queues, strict=True)
+            for offset, result in zip(offsets.values(), response.queues, strict=True)
         )
 
     def read(
@@ -136,7 +126,7 @@ class ColumnarClient:
         message_filter: MessageFilter = EVERYTHING,
         on_loss: OnLoss = refuse_loss,
     ) -> Iterator[Sequence[QueueRows]]:
-        """Pulls queues side by side and ahead of Spark, each in pieces of a batch."""
+        """Pull several queues at once. Each response fills about two batches."""
         size_max = self._flow.pull_threshold_size_for_topic * MIB
         bytes_max = min(PULL_BYTES, size_max)
         lanes = [
@@ -151,32 +141,32 @@ class ColumnarClient:
                 yield rows
 
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Sets all of the group's offsets or none, in one call, which also tells the previous ones."""
+        """Set all offsets or none with one call, which also returns the previous ones."""
         entries = [v1.QueueOffset(queue=encode_queue(queue), offset=offset) for queue, offset in offsets.items()]
         request = v1.CommitOffsetsRequest(group=group, offsets=entries)
         previous = self._channel.call(COLUMNS.methods["CommitOffsets"], request).previous_offsets
-        # An older server tells none.
+        # An older server returns none.
         return {queue: offset for queue, offset in zip(offsets, previous, strict=False) if offset >= 0}
 
     def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """The group's offsets; None where the broker has none."""
-        return get_consumer_offsets(self._channel, group, queues)
+        """Get the offsets with one call per queue."""
+        return calls.get_consumer_offsets(self._channel, group, queues)
 
     def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """The first offset of each queue that was stored then or later."""
-        return find_offsets_at(self._channel, timestamps_ms)
+        """Find the offsets with one call per queue."""
+        return calls.find_offsets_at(self._channel, timestamps_ms)
 
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
-        """One call, kept whole or not at all."""
+        """Send the batch with one call. The broker stores all of it or nothing."""
         request = v1.PublishColumnsRequest(topic=topic, arrow_ipc=wire.write_stream(batch.schema, [batch]))
         self._channel.call(COLUMNS.methods["PublishColumns"], request)
 
     def close(self) -> None:
-        """Lets the connection of this process go."""
+        """Close this process's connection."""
         self._channel.close()
 
 
-def _topic_bounds(entry: v1.TopicBounds) -> TopicBounds:
+def _decode_bounds(entry: v1.TopicBounds) -> TopicBounds:
     queues = {
         MessageQueue(entry.topic, queue.broker_name, queue.queue_id): Bounds(queue.min_offset, queue.max_offset)
         for queue in entry.queues

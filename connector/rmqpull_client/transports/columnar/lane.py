@@ -1,4 +1,4 @@
-"""Reading ranges in columns: one pull over one queue or a few small ones after the other."""
+"""Reads ranges in columns. Each pull is for one queue, or for several small ranges."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from rmqpull_proto.rpc import COLUMNS
 
 PULL_ROWS = 16_384
 PULL_BYTES = 8 << 20
-"""What one answer may bring, or one message that is larger: two of the broker's stored batches, which become two of
-Spark's. A call costs both sides about a millisecond besides its bytes."""
+"""The size limit of one response, unless one message is larger. It is two of the broker's stored batches, which become
+two batches of the consumer. A call costs both sides about a millisecond, in addition to its bytes."""
 _PULL = replace(COLUMNS.methods["PullColumns"], response=ColumnsReceived)
 _COMPLETE = (v1.PullStatus.FOUND, v1.PullStatus.NOT_REACHED, v1.PullStatus.NO_MATCHED_MESSAGE)
-"""Answers of pulls that met every message from their offset to the next one."""
+"""The statuses of pulls that met all messages from their offset to the next one."""
 
 
 def make_lanes(ranges: Sequence[QueueRange]) -> Iterator[list[QueueRange]]:
-    """The ranges of each lane: each its own, but of very many queues small ones together, as one pull can answer them.
+    """Yield the ranges of each lane. If there are many queues, small ranges share a lane, since one pull can read them.
 
-    Then a queue that is slow holds up at most an eighth of the others.
+    A slow queue then delays at most an eighth of the others.
     """
-    waiting = [entry for entry in ranges if entry.from_offset < entry.until_offset]
-    queues_max = -(-len(waiting) // LANES_AT_ONCE)
+    unread = [entry for entry in ranges if entry.from_offset < entry.until_offset]
+    queues_max = -(-len(unread) // LANES_AT_ONCE)
     lane: list[QueueRange] = []
-    for entry in waiting:
+    for entry in unread:
         if lane and (len(lane) == queues_max or sum(other.size for other in lane) + entry.size > PULL_ROWS):
             yield lane
             lane = []
@@ -48,7 +48,7 @@ def make_lanes(ranges: Sequence[QueueRange]) -> Iterator[list[QueueRange]]:
 
 @dataclass
 class ColumnarLane:
-    """See :class:`rmqpull_client.transports.reading_ahead.Lane`. ``ranges`` is what is left to read."""
+    """The pulls of some ranges. See :class:`rmqpull_client.transports.reading_ahead.Lane`."""
 
     channel: BrokerChannel
     group: str
@@ -61,41 +61,43 @@ class ColumnarLane:
 
     @property
     def is_done(self) -> bool:
-        """Whether every range is read."""
+        """Whether all ranges have been read."""
         return not self.ranges
 
     def pull(self) -> Piece[list[QueueRows]]:
-        """One pull over what is left."""
+        """Pull once from all ranges that are left."""
         columns = columns_to_pull(self.columns, self.message_filter)
-        request = pull_request(self.group, self.ranges, columns, self.creation_ids, self.message_filter, self.bytes_max)
-        answer = self.channel.start(_PULL, request, self._cancellation)()
+        request = make_pull_request(
+            self.group, self.ranges, columns, self.creation_ids, self.message_filter, self.bytes_max
+        )
+        response = self.channel.start(_PULL, request, self._cancellation)()
         asked, losses = self.ranges, list[Loss]()
         is_filtered = not self.message_filter.keeps_everything
         self.ranges = [
             QueueRange(entry.queue, at, entry.until_offset)
-            for entry, result in zip(asked, answer.queues, strict=True)
-            if (at := _next_offset(self.group, entry, result, is_filtered, losses.append)) < entry.until_offset
+            for entry, result in zip(asked, response.queues, strict=True)
+            if (at := _find_next_offset(self.group, entry, result, is_filtered, losses.append)) < entry.until_offset
         ]
-        rows = keep_matching_tags(_rows(asked, answer), self.message_filter)
+        rows = keep_matching_tags(_decode_rows(asked, response), self.message_filter)
         row_count = sum(batch.num_rows for entry in rows for batch in entry.batches)
-        return Piece(rows, row_count, len(answer.arrow_ipc), losses)
+        return Piece(rows, row_count, len(response.arrow_ipc), losses)
 
     def cancel(self) -> None:
-        """Ends the pull under way."""
+        """End the pull in flight."""
         self._cancellation.cancel()
 
 
 def encode_queue(queue: MessageQueue) -> v1.Queue:
-    """A queue as ``rmqpull.v1`` names it."""
+    """Return a queue in the form of ``rmqpull.v1``."""
     return v1.Queue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
 
 
 def is_reset(result: v1.QueuePulled) -> bool:
-    """Whether a queue's result is no answer but the news that its group was reset."""
+    """Whether the result of a queue only reports that the consumer offset was reset."""
     return result.pull_status == v1.PullStatus.OFFSET_RESET
 
 
-def pull_request(
+def make_pull_request(
     group: str,
     ranges: Sequence[QueueRange],
     columns: Sequence[str],
@@ -103,7 +105,7 @@ def pull_request(
     message_filter: MessageFilter,
     bytes_max: int = 0,
 ) -> v1.PullColumnsRequest:
-    """One pull over ranges; a group, columns, ids of topics and a filter as a client's read has them."""
+    """Return one pull of all ranges. For the arguments see :meth:`rmqpull_client.transports.port.BrokerClient.read`."""
     queues = [
         v1.QueuePull(
             queue=encode_queue(queue),
@@ -123,8 +125,8 @@ def pull_request(
     )
 
 
-def _next_offset(group: str, entry: QueueRange, result: v1.QueuePulled, is_filtered: bool, on_loss: OnLoss) -> int:
-    """Where to go on in a range after what one pull found of it."""
+def _find_next_offset(group: str, entry: QueueRange, result: v1.QueuePulled, is_filtered: bool, on_loss: OnLoss) -> int:
+    """Return the offset at which a range continues after a pull, and report what the pull shows to be lost."""
     queue, from_offset, until_offset = entry
     if is_reset(result):
         log_reset(group, queue, result.next_offset)
@@ -134,19 +136,19 @@ def _next_offset(group: str, entry: QueueRange, result: v1.QueuePulled, is_filte
         return until_offset
     is_complete = result.pull_status in _COMPLETE
     bounds = Bounds(result.min_offset, result.max_offset)
-    if not is_complete and (loss := _outside(entry, bounds)) is not None:
+    if not is_complete and (loss := _find_loss_in_range(entry, bounds)) is not None:
         on_loss(loss)
         return loss.until_offset
     missing = result.next_offset - from_offset - result.row_count
-    # Messages that a filter drops are passed over by a pull that is complete; otherwise they are lost.
+    # A complete pull passes over the messages that the filter drops. Otherwise they are lost.
     if missing > 0 and not (is_filtered and is_complete):
         text = f"{missing} messages of queue {queue} in [{from_offset}, {result.next_offset}) are lost."
         on_loss(Loss(queue, result.next_offset - missing, result.next_offset, text))
     return result.next_offset
 
 
-def _outside(entry: QueueRange, bounds: Bounds) -> Loss | None:
-    """The part of a range that is not there: its offsets existed when the batch was planned."""
+def _find_loss_in_range(entry: QueueRange, bounds: Bounds) -> Loss | None:
+    """Return the part of a range that is outside the bounds. All its messages existed when the range was planned."""
     queue, from_offset, until_offset = entry
     if from_offset < bounds.min_offset:
         loss = find_loss(queue, from_offset, bounds)
@@ -155,25 +157,22 @@ def _outside(entry: QueueRange, bounds: Bounds) -> Loss | None:
     return loss and loss._replace(from_offset=max(from_offset, bounds.max_offset))
 
 
-def _rows(asked: Sequence[QueueRange], answer: ColumnsReceived) -> list[QueueRows]:
-    """The rows of an answer by queue: the stream has them in the order of the queues."""
-    batches = wire.read_stream(answer.arrow_ipc)
+def _decode_rows(asked: Sequence[QueueRange], response: ColumnsReceived) -> list[QueueRows]:
+    """Return the rows of a response by queue. The stream has the queues in the order of the request."""
+    batches = wire.read_stream(response.arrow_ipc)
     if not batches:
         return []
     table = pa.Table.from_batches(batches)
-    rows, place = [], 0
-    for entry, result in zip(asked, answer.queues, strict=True):
+    rows, first_row = [], 0
+    for entry, result in zip(asked, response.queues, strict=True):
         if result.row_count:
-            rows.append(QueueRows(entry.queue, table.slice(place, result.row_count).to_batches()))
-            place += result.row_count
+            rows.append(QueueRows(entry.queue, table.slice(first_row, result.row_count).to_batches()))
+            first_row += result.row_count
     return rows
 
 
 def columns_to_pull(columns: Sequence[str], message_filter: MessageFilter) -> Sequence[str]:
-    """Return the requested columns, plus ``tags`` if the client checks tags.
-
-    An empty sequence stands for all columns.
-    """
+    """Return the requested columns, plus ``tags`` if the client checks tags. No columns stands for all columns."""
     return [*columns, "tags"] if columns and message_filter.tags and "tags" not in columns else columns
 
 

@@ -1,1 +1,1 @@
-"""What all gRPC transports share: channels, endpoints, TLS, signing, retries, namespaces."""
+"""What the gRPC transports share: channels, endpoints, security, retries, namespaces, and errors."""

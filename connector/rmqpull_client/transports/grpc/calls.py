@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from rmqpull_client.connection import unwrap_name
-from rmqpull_client.errors import OptionError, RequestRefused
+from rmqpull_client.errors import FilterRefused, OffsetNotFound, OptionError, Unserved
 from rmqpull_client.model import SQL92, MessageFilter, MessageQueue, Part, RangeToCut
 from rmqpull_client.transports.grpc.channel import BrokerChannel
-from rmqpull_client.transports.grpc.failures import Unserved
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as admin
@@ -30,13 +29,12 @@ def encode_filter(message_filter: MessageFilter) -> v2.FilterExpression:
     )
 
 
-def refuse_filter(message_filter: MessageFilter, refusal: RequestRefused) -> None:
-    """Raise OptionError if a refusal is about the filter."""
-    if refusal.code == "ILLEGAL_FILTER_EXPRESSION" or "does not support consumer to filter" in str(refusal):
-        raise OptionError(
-            f"Option filterExpression is {message_filter.expression!r}, of filterType "
-            f"{message_filter.expression_type}, which the broker does not evaluate. {refusal}"
-        ) from None
+def make_filter_error(message_filter: MessageFilter, refusal: FilterRefused) -> OptionError:
+    """Return the error for a filter that the broker does not evaluate."""
+    return OptionError(
+        f"The broker does not evaluate the filter expression {message_filter.expression!r} of type "
+        f"{message_filter.expression_type} (options filterExpression and filterType). {refusal}"
+    )
 
 
 def list_topics(channel: BrokerChannel) -> list[str]:
@@ -80,9 +78,7 @@ def start_get_consumer_offsets(
         for queue, response in responses.items():
             try:
                 offsets[queue] = response().offset
-            except RequestRefused as refusal:
-                if refusal.code != "OFFSET_NOT_FOUND":
-                    raise
+            except OffsetNotFound:
                 offsets[queue] = None
         return offsets
 

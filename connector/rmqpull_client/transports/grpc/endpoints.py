@@ -1,54 +1,75 @@
-"""The gRPC channels to the addresses of one connection, and which of them is asked."""
+"""The gRPC channels to the addresses of a connection, and the choice of the address for the next request."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from typing import Any, Protocol, cast
 
 import grpc
 from grpc.experimental import ChannelOptions
 
 from rmqpull_client.connection import Connection
-from rmqpull_client.transports.grpc.security import load_credentials
+from rmqpull_client.transports.grpc.security import load_credentials, make_headers
+from rmqpull_proto.rpc import Method
 
 _CONNECTING_MOST_MS = 5_000
 _OPTIONS = (
-    (ChannelOptions.SingleThreadedUnaryStream, 1),  # whoever waits for an answer takes it, without a thread between
-    ("grpc.max_receive_message_length", -1),  # one message may be as large as the broker keeps it
+    (ChannelOptions.SingleThreadedUnaryStream, 1),  # the waiting thread receives responses itself, which is faster
+    ("grpc.max_receive_message_length", -1),  # a message may be as large as the broker permits
     ("grpc.max_send_message_length", -1),
-    # A broker that restarts is found again quickly: gRPC's own back-off grows to two minutes.
+    # gRPC's default back-off grows to two minutes. A broker that restarts should be found sooner.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 
 
+class Stream(Protocol):
+    """The responses of a call, as they arrive."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+    def __next__(self) -> Any: ...
+    def cancel(self) -> bool: ...
+
+
 class Endpoints:
-    """Addresses with a channel each, made on first use. The one that answered is asked on."""
+    """The addresses of a connection, each with a channel that is opened on first use."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._addresses = connection.addresses
-        self._asked = self._addresses[0]
+        self._current = self._addresses[0]
         self._channels: dict[str, grpc.Channel] = {}
 
     def __len__(self) -> int:
         return len(self._addresses)
 
-    def next(self, failed: Collection[str] = ()) -> str:
-        """Whom to ask: who answered last, else the next that has not failed meanwhile."""
-        if self._asked in failed:
-            place = self._addresses.index(self._asked)
-            order = self._addresses[place + 1 :] + self._addresses[:place]
-            self._asked = next((address for address in order if address not in failed), self._asked)
-        return self._asked
+    def choose(self, failed: Collection[str] = ()) -> str:
+        """Return the address for the next attempt: the last one chosen, or the next one if it has failed."""
+        if self._current in failed:
+            index = self._addresses.index(self._current)
+            order = self._addresses[index + 1 :] + self._addresses[:index]
+            self._current = next((address for address in order if address not in failed), self._current)
+        return self._current
 
-    def channel(self, address: str) -> grpc.Channel:
-        """The channel to an address. Raises OptionError when a file of its certificates cannot be used."""
+    # The call does not wait until the channel is ready: that would hide why it is not, and delay the other addresses.
+    # A unary call, too, is sent as a call with a stream of responses. On the wire this is the same, and gRPC needs no
+    # thread for it, as it does for other calls that can be cancelled.
+    def send(self, address: str, method: Method, message: Any, timeout_s: float) -> Stream:
+        """Send a request and return its responses. Raises OptionError if a certificate or key file cannot be used."""
+        call = self._channel(address).unary_stream(
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.response.FromString,
+        )
+        return cast("Stream", call(message, timeout=timeout_s, metadata=make_headers(self._connection)))
+
+    def _channel(self, address: str) -> grpc.Channel:
         if address not in self._channels:
             self._channels[address] = self._open(address)
         return self._channels[address]
 
     def _open(self, address: str) -> grpc.Channel:
-        # How long an attempt to connect may take, whatever the name says: it must leave time for the other addresses.
+        # Despite its name, this option limits how long an attempt to connect may take. It must leave time for others.
         connecting_ms = min(_CONNECTING_MOST_MS, self._connection.request_timeout_ms // len(self))
         options = (*_OPTIONS, ("grpc.min_reconnect_backoff_ms", max(100, connecting_ms)))
         if self._connection.tls is None:
@@ -56,12 +77,12 @@ class Endpoints:
         return grpc.secure_channel(address, load_credentials(self._connection.tls), options=options)
 
     def drop(self, address: str) -> None:
-        """Closes the channel to an address; the next one reads its certificates anew."""
-        channel = self._channels.pop(address, None)  # whichever thread comes first
+        """Close the channel to an address. The next one reads the certificate files again."""
+        channel = self._channels.pop(address, None)  # another thread may have been faster
         if channel is not None:
             channel.close()
 
     def close(self) -> None:
-        """Closes all channels."""
+        """Close all channels."""
         for address in list(self._channels):
             self.drop(address)

@@ -1,128 +1,180 @@
-"""What went wrong with a call, in words: who was asked, what was seen, what to do."""
+"""Turns failed calls into exceptions: the only place that knows status codes and the texts of servers."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import grpc
 
 from rmqpull_client.connection import Connection
-from rmqpull_client.errors import BrokerUnavailable, HandshakeFailed, RequestRefused, RmqpullError
+from rmqpull_client.errors import (
+    BrokerBusy,
+    BrokerFailed,
+    BrokerUnavailable,
+    FilterRefused,
+    GroupNotFound,
+    HandshakeFailed,
+    OffsetNotFound,
+    QueueNotFound,
+    RequestRefused,
+    RmqpullError,
+    TopicNotFound,
+    Unserved,
+)
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import MESSAGING, Method
 
-# CANCELLED is what a call gets that meets a broker on its way down. One that a Cancellation ended is not begun again.
-AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
-_NO_TRUST = ("handshake failed", "verification check failed", "hostname verification", "security handshaker")
-_ADVICE_ON_TLS = {
-    "WRONG_VERSION_NUMBER": "The server does not speak TLS there: set tlsEnabled to false, or name its TLS port.",
-    "hostname verification": "The server's certificate is for another host: endpoints must name it as that does.",
-    "has expired": "Have the server's certificate renewed.",
+
+class _Refusal(NamedTuple):
+    """The exception for a status code, and what the user can do about it."""
+
+    kind: type[RequestRefused] = RequestRefused
+    advice: str = ""
+
+
+_CHECK_KEYS = "Check the access key and the secret key (options accessKey and secretKey), and this user's permissions."
+_SEE_LOG = "See the server's log."
+_REFUSALS = {
+    "UNAUTHENTICATED": _Refusal(advice=_CHECK_KEYS),
+    "PERMISSION_DENIED": _Refusal(advice=_CHECK_KEYS),
+    "UNAUTHORIZED": _Refusal(advice=_CHECK_KEYS),
+    "FORBIDDEN": _Refusal(advice="Check the permissions of the topic, of the group, and of the access key's user."),
+    "TOO_MANY_REQUESTS": _Refusal(
+        BrokerBusy,
+        "It was retried as long and as often as request timeout and retries permit (options requestTimeoutMs and "
+        "requestRetries). Raise them, or send fewer requests.",
+    ),
+    "INTERNAL_ERROR": _Refusal(BrokerFailed, _SEE_LOG),
+    "INTERNAL_SERVER_ERROR": _Refusal(BrokerFailed, _SEE_LOG),
+    "PROXY_TIMEOUT": _Refusal(BrokerFailed),
+    "UNKNOWN": _Refusal(advice=_SEE_LOG),
+    "INTERNAL": _Refusal(advice=_SEE_LOG),
+    "ILLEGAL_FILTER_EXPRESSION": _Refusal(FilterRefused),
+    "TOPIC_NOT_FOUND": _Refusal(TopicNotFound),
+    "CONSUMER_GROUP_NOT_FOUND": _Refusal(GroupNotFound),
+    "OFFSET_NOT_FOUND": _Refusal(OffsetNotFound),
 }
-_ADVICE_ON_KEYS = "Check options accessKey and secretKey, and what this user may do."
-_ADVICE_ON_LOG = "The server's log tells more."
-_ADVICE = {
-    "UNAUTHENTICATED": _ADVICE_ON_KEYS,
-    "PERMISSION_DENIED": _ADVICE_ON_KEYS,
-    "UNAUTHORIZED": _ADVICE_ON_KEYS,
-    "FORBIDDEN": "The broker's settings of the topic, of the group, or of the user whom accessKey names forbid it.",
-    "TOO_MANY_REQUESTS": "It was asked as often as requestTimeoutMs and requestRetries let: raise them, or ask less.",
-    "UNKNOWN": _ADVICE_ON_LOG,
-    "INTERNAL": _ADVICE_ON_LOG,
-    "INTERNAL_ERROR": _ADVICE_ON_LOG,
-    "INTERNAL_SERVER_ERROR": _ADVICE_ON_LOG,
+"""By the code of RocketMQ or gRPC. Other codes become a plain RequestRefused."""
+_REFUSALS_BY_TEXT = (
+    ("INTERNAL_SERVER_ERROR", "does not support consumer to filter", _Refusal(FilterRefused)),
+    ("BAD_REQUEST", "queueId[", _Refusal(QueueNotFound)),
+)
+"""Refusals that share their code with others, so that only the server's text tells them apart (rules 3.1)."""
+
+# A broker that shuts down cancels the calls in flight. A call that a Cancellation ended is not retried all the same.
+_UNAVAILABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+# For a failed handshake gRPC has no status of its own: it is UNAVAILABLE with one of these texts.
+_HANDSHAKE_TEXTS = ("handshake failed", "verification check failed", "hostname verification", "security handshaker")
+_HANDSHAKE_ADVICE = {
+    "WRONG_VERSION_NUMBER": "The server does not speak TLS on this port: use another port, or no TLS (option "
+    "tlsEnabled).",
+    "hostname verification": "The server's certificate is for another host: use the host name of the certificate.",
+    "has expired": "Renew the server's certificate.",
 }
-"""What to do, by the code of gRPC or of RocketMQ; what other codes ask for, whoever meets them knows."""
+_CHECK_CA_FILE = (
+    "Check the CA file (Tls.ca_file, option tlsCaFile): it must hold the authority that signed the certificate."
+)
 _PULL_FAMILY = ("PullMessage", "QueryOffset", "GetOffset", "UpdateOffset")
 
 
-class Unserved(RequestRefused):
-    """The server does not have this method."""
-
-    def __init__(self, endpoints: str, method: Method) -> None:
-        super().__init__(
-            "UNIMPLEMENTED",
-            f"The server at {endpoints} does not serve {method.name}. If it was restarted with other extensions, run "
-            f"the query again. Otherwise {_lack(method)}",
-        )
+def refuse_status(endpoints: str, method: Method, status: v2.Status) -> None:
+    """Raise RequestRefused unless a status is OK."""
+    if status.code != v2.Code.OK:
+        code = v2.Code.Name(status.code) if status.code in v2.Code.values() else str(status.code)
+        text = f"The broker at {endpoints} responded to {method.name} with {code}: {status.message}"
+        raise _make_refusal(code, status.message, text)
 
 
-def _lack(method: Method) -> str:
-    service = method.path.split("/")[1]
-    if service != MESSAGING.name:
-        return f"it lacks {service}, which is an extension that rmqpull-broker has."
-    if method.name not in _PULL_FAMILY:
-        return "it is no proxy of RocketMQ 5: check option endpoints."
-    return (
-        "it lacks the pull family of apache.rocketmq.v2 (PullMessage and the offsets), which a source needs and "
-        "Apache's own proxy does not have; rmqpull-broker does."
+def make_call_refusal(connection: Connection, method: Method, error: grpc.RpcError) -> RequestRefused:
+    """Return the exception for a gRPC status that a retry would meet again."""
+    code = error.code()
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return make_unserved_error(connection.endpoints_and_namespace, method)
+    details = error.details() or ""
+    text = f"{method.name} at {connection.endpoints_and_namespace} failed with {code.name}: {details}"
+    return _make_refusal(code.name, details, text)
+
+
+def _make_refusal(code: str, message: str, text: str) -> RequestRefused:
+    by_text = (refusal for of_code, words, refusal in _REFUSALS_BY_TEXT if of_code == code and words in message)
+    kind, advice = next(by_text, None) or _REFUSALS.get(code, _Refusal())
+    return kind(code, f"{text.rstrip(' .:')}. {advice}" if advice else text)
+
+
+def make_unserved_error(endpoints: str, method: Method) -> Unserved:
+    """Return the exception for a method that the server does not have, which names the missing service."""
+    return Unserved(
+        "UNIMPLEMENTED",
+        f"The server at {endpoints} does not serve {method.name}. If it was restarted with other extensions, connect "
+        f"or start the query again. Otherwise {_describe_lack(method)}",
     )
 
 
+def _describe_lack(method: Method) -> str:
+    service = method.path.split("/")[1]
+    if service != MESSAGING.name:
+        return f"it lacks {service}, which is an extension of rmqpull-broker."
+    if method.name not in _PULL_FAMILY:
+        return "it is not a proxy of RocketMQ 5: check the endpoints."
+    return (
+        "it lacks the pull methods of apache.rocketmq.v2 (PullMessage and the offsets), which reading requires. "
+        "rmqpull-broker has them; Apache's own proxy does not."
+    )
+
+
+def is_unavailable(error: grpc.RpcError) -> bool:
+    """Whether the server did not respond, so that another address or a retry may succeed."""
+    return error.code() in _UNAVAILABLE
+
+
 class FailedAttempts:
-    """Who did not answer one request, with what gRPC said of each, over all tries."""
+    """The addresses that did not respond to one request, with gRPC's text for each, over all retries."""
 
     def __init__(self, connection: Connection, method: Method) -> None:
-        self.method = method
         self._connection = connection
-        self._said: dict[str, str] = {}
+        self._method = method
+        self._texts: dict[str, str] = {}
         self._tries = 0
 
     def add(self, address: str, error: grpc.RpcError) -> None:
-        """Keeps what was said, unless it is only that the time is over, which was to be expected in the end."""
-        if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED or address not in self._said:
-            self._said[address] = error.details() or error.code().name
+        """Record a failed attempt. A deadline that has passed does not replace a more telling text."""
+        if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED or address not in self._texts:
+            self._texts[address] = error.details() or error.code().name
 
-    def is_untrusted(self, address: str) -> bool:
-        """Whether TLS could not be agreed on with an address."""
-        return any(mark in self._said[address].lower() for mark in _NO_TRUST)
+    def is_handshake_failure(self, address: str) -> bool:
+        """Whether the TLS handshake with an address failed."""
+        return any(words in self._texts[address].lower() for words in _HANDSHAKE_TEXTS)
 
-    def error(self) -> RmqpullError:
-        """The error of one more try that failed: HandshakeFailed when no address is to be waited for."""
+    def make_error(self) -> RmqpullError:
+        """Count one more try of all addresses, and return its exception.
+
+        It is HandshakeFailed if the handshake failed at every address, because a retry would not help.
+        """
         self._tries += 1
         connection = self._connection
-        said = "; ".join(f"{at}: {self._said[at]}" for at in connection.addresses if at in self._said)
-        if all(map(self.is_untrusted, self._said)):
-            return self._handshake_failed(said)
+        texts = "; ".join(f"{at}: {self._texts[at]}" for at in connection.addresses if at in self._texts)
+        if all(map(self.is_handshake_failure, self._texts)):
+            return self._make_handshake_error(texts)
         limit = f"within {connection.request_timeout_ms} ms"
         if connection.request_retries is not None and self._tries > connection.request_retries:
-            limit = f"when asked {self._tries} times, with requestRetries {connection.request_retries}"
+            limit = f"after {connection.request_retries} retries"
         return BrokerUnavailable(
-            f"No broker answered {self.method.name} at {connection.endpoints} {limit} ({said}). Check option endpoints "
-            "and that the broker runs; requestTimeoutMs says how long to wait for one that restarts."
-            + self._advice_on_closing(said)
+            f"No broker responded to {self._method.name} at {connection.endpoints} {limit} ({texts}). Check the "
+            "endpoints and that the broker is running. Raise the request timeout (option requestTimeoutMs) if it takes "
+            "longer to restart." + self._advise_on_closed_socket(texts)
         )
 
-    def _handshake_failed(self, said: str) -> HandshakeFailed:
-        advice = next((advice for mark, advice in _ADVICE_ON_TLS.items() if mark.lower() in said.lower()), None)
+    def _make_handshake_error(self, texts: str) -> HandshakeFailed:
+        advice = next((advice for words, advice in _HANDSHAKE_ADVICE.items() if words.lower() in texts.lower()), None)
         return HandshakeFailed(
-            f"No TLS connection to {self._connection.endpoints} for {self.method.name}: {said}. "
-            f"{advice or 'Check option tlsCaFile: the authority that signed the certificate must be in it.'}"
+            f"No TLS connection to {self._connection.endpoints} for {self._method.name}: {texts}. "
+            f"{advice or _CHECK_CA_FILE}"
         )
 
-    def _advice_on_closing(self, said: str) -> str:
-        """What a server that closes the connection without a word may have wanted."""
-        if "Socket closed" not in said:
+    def _advise_on_closed_socket(self, texts: str) -> str:
+        """Return why a server may have closed the connection without a response."""
+        if "Socket closed" not in texts:
             return ""
         if self._connection.tls is None:
-            return " If the server speaks TLS, set tlsEnabled."
-        return " If the server asks for a certificate of clients, set tlsCertFile and tlsKeyFile to one it trusts."
-
-
-def make_refusal(connection: Connection, method: Method, error: grpc.RpcError) -> RequestRefused:
-    """The error for a gRPC status that another try would meet again."""
-    code = error.code()
-    if code is grpc.StatusCode.UNIMPLEMENTED:
-        return Unserved(connection.endpoints_and_namespace, method)
-    text = f"{method.name} at {connection.endpoints_and_namespace} failed with {code.name}: {error.details()}"
-    return RequestRefused(code.name, _advised(text, code.name))
-
-
-def refuse_status(endpoints: str, method: Method, status: v2.Status) -> None:
-    """Raises RequestRefused unless a status is OK."""
-    if status.code != v2.Code.OK:
-        code = v2.Code.Name(status.code) if status.code in v2.Code.values() else str(status.code)
-        text = f"The broker at {endpoints} answered {method.name} with {code}: {status.message}"
-        raise RequestRefused(code, _advised(text, code))
-
-
-def _advised(text: str, code: str) -> str:
-    return f"{text.rstrip(' .:')}. {_ADVICE[code]}" if code in _ADVICE else text
+            return " If the server requires TLS, enable it (option tlsEnabled)."
+        return " If the server requires a client certificate, set it and its key (options tlsCertFile and tlsKeyFile)."

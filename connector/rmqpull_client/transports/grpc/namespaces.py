@@ -1,7 +1,8 @@
-"""Namespaces on the wire. The rest of the connector knows plain names alone.
+"""Adds the namespace to the names in requests, and removes it from responses. No other module sees it.
 
-The standard protocol has a field for them in each resource. ``rmqpull.v1`` has strings, in which the namespace stands
-before the name, as in RocketMQ's remoting protocol and in the names that the broker keeps: both reach the same topics.
+The standard protocol has a field for the namespace in each resource. ``rmqpull.v1`` has plain strings, so the namespace
+is part of the name (``shop%orders``), as it is in RocketMQ's remoting protocol and in the broker. Both forms mean the
+same topic.
 """
 
 from __future__ import annotations
@@ -16,43 +17,43 @@ from rmqpull_client.connection import unwrap_name, wrap_name
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 
 _RESOURCE = v2.Resource.DESCRIPTOR.full_name
-_NAMED = ("topic", "group", "default_topic")
-"""Fields of ``rmqpull.v1`` that name a topic or a group."""
+_NAME_FIELDS = ("topic", "group", "default_topic")
+"""The fields of ``rmqpull.v1`` that hold the name of a topic or group."""
 
 _Request = TypeVar("_Request", bound=Message)
 
 
 def wrap_request(namespace: str, request: _Request) -> _Request:
-    """The request with its names in the namespace. The one that was given stays what it is, to be sent again."""
+    """Return a copy of the request whose names are in the namespace. Without a namespace, return the request itself."""
     if not namespace:
         return request
-    entered = type(request)()
-    entered.CopyFrom(request)
-    for message in _messages(entered):
+    wrapped = type(request)()
+    wrapped.CopyFrom(request)
+    for message in _messages_in(wrapped):
         if message.DESCRIPTOR.full_name == _RESOURCE:
             message.resource_namespace = namespace  # type: ignore[attr-defined]
-    _rename(entered, lambda name: wrap_name(namespace, name))
-    return entered
+    _rename(wrapped, lambda name: wrap_name(namespace, name))
+    return wrapped
 
 
-def unwrap_response(namespace: str, answer: Any) -> Any:
-    """The answer with plain names, where it says any. What is no message is one of columns, which names nothing."""
-    if namespace and isinstance(answer, Message):
-        _rename(answer, lambda name: unwrap_name(namespace, name) or name)
-    return answer
+def unwrap_response(namespace: str, response: Any) -> Any:
+    """Return the response with names without the namespace. Responses in columns are not messages and have no names."""
+    if namespace and isinstance(response, Message):
+        _rename(response, lambda name: unwrap_name(namespace, name) or name)
+    return response
 
 
 def _rename(message: Message, rename: Callable[[str], str]) -> None:
-    for part in _messages(message):
+    for part in _messages_in(message):
         for field in part.DESCRIPTOR.fields:
-            if field.name in _NAMED and field.type == FieldDescriptor.TYPE_STRING and getattr(part, field.name):
+            if field.name in _NAME_FIELDS and field.type == FieldDescriptor.TYPE_STRING and getattr(part, field.name):
                 setattr(part, field.name, rename(getattr(part, field.name)))
 
 
-def _messages(message: Message) -> Iterator[Message]:
-    """A message and all that are in it."""
+def _messages_in(message: Message) -> Iterator[Message]:
+    """Yield a message and all messages within it."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is not None and not field.message_type.GetOptions().map_entry:
             for part in [value] if isinstance(value, Message) else value:
-                yield from _messages(part)
+                yield from _messages_in(part)

@@ -1,4 +1,4 @@
-"""What the sink asks of a server: sends, and transactions where the server has them."""
+"""Sends rows to a server, in transactions if the server has them. Spark's sink uses it; it is not public API."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rmqpull_client.connection import Connection
-from rmqpull_client.errors import BrokerUnavailable, RequestRefused
+from rmqpull_client.errors import BrokerBusy, BrokerFailed, BrokerUnavailable, RequestRefused, Unserved
 from rmqpull_client.transports.grpc.channel import BrokerChannel, get_channel
-from rmqpull_client.transports.grpc.failures import Unserved
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
@@ -20,28 +19,25 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rmqpull.v1 import stages_pb2 as stages
 from rmqpull_proto.rpc import COLUMNS, MESSAGING, STAGES
 
-_UNSETTLED = ("TOO_MANY_REQUESTS", "INTERNAL_ERROR", "INTERNAL_SERVER_ERROR", "PROXY_TIMEOUT")
-"""Answers to a commit that may have been decided on, now or when it was asked for before."""
-
 ANOTHER_TRANSACTION = "INVALID_TRANSACTION_ID"
-"""The answer to a stage or a commit of a micro-batch whose number stands for another one that was committed."""
+"""The code of a refused stage or commit: another micro-batch was committed under the same number."""
 
 
 TopicParts = Sequence[tuple[str, int]]
-"""Of which topics the rows of a batch are, in their order: each topic with its number of rows."""
+"""The topics of the rows of a batch, in order, each with its number of rows."""
 
 
 class TransactionId(NamedTuple):
-    """What is committed together: one micro-batch of a query, or a batch write, which has no number."""
+    """The id of a transaction: one micro-batch of a query, or one batch write, which has no ``batch_id``."""
 
     writer_id: str
     batch_id: int | None
 
 
 class CommitRecord(NamedTuple):
-    """What a micro-batch is, by which the broker tells it from another of the same number; see ``stages.proto``.
+    """Identifies the rows of a micro-batch, so that the broker can tell it from another one with the same number.
 
-    An empty plan is one that is not known.
+    See ``stages.proto``. An empty plan is unknown.
     """
 
     plan: bytes
@@ -51,14 +47,14 @@ class CommitRecord(NamedTuple):
 
 
 class CommitResponse(NamedTuple):
-    """Whether the transaction was committed before, and whether the server knows that it was the same one."""
+    """Whether the transaction was committed before, and whether the server has checked that it was the same one."""
 
     was_committed: bool
     was_compared: bool
 
 
 class Producer:
-    """Sends to one server. Every call raises BrokerUnavailable when nobody answers in time, and RequestRefused."""
+    """Sends to one server. Every call raises BrokerUnavailable if no server responds in time, and RequestRefused."""
 
     def __init__(self, channel: BrokerChannel) -> None:
         self._channel = channel
@@ -66,17 +62,17 @@ class Producer:
 
     @property
     def endpoints(self) -> str:
-        """Where the server is."""
+        """The endpoints of the connection."""
         return self._channel.endpoints
 
     @property
     def extensions(self) -> frozenset[str]:
-        """What the server has beside the standard protocol, asked once."""
+        """The server's extensions of the standard protocol. They are requested once."""
         return frozenset(self._description.extensions)
 
     @property
     def topics_per_call_max(self) -> int:
-        """How many topics one call in columns may have rows of: one, where the server knows nothing of several."""
+        """How many topics one call in columns may be for. An older server takes one."""
         return int(self._description.publish_topics_max) or 1
 
     @property
@@ -88,20 +84,22 @@ class Producer:
                 self._described = v1.DescribeServerResponse()
         return self._described
 
-    def message_types(self, topic: str) -> frozenset[str]:
-        """The types of messages that a topic takes: NORMAL, FIFO, DELAY, TRANSACTION. Raises RequestRefused."""
+    def query_message_types(self, topic: str) -> frozenset[str]:
+        """Return the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION."""
         request = messaging.QueryRouteRequest(topic=v2.Resource(name=topic))
         route = self._channel.call(MESSAGING.methods["QueryRoute"], request)
         writable = (v2.Permission.WRITE, v2.Permission.READ_WRITE)
         queues = [queue for queue in route.message_queues if queue.permission in writable]
         if not queues:
-            raise RequestRefused("FORBIDDEN", f"Topic {topic} at {self.endpoints} has no queue that may be written.")
+            raise RequestRefused("FORBIDDEN", f"Topic {topic} at {self.endpoints} has no writable queue.")
         return frozenset(v2.MessageType.Name(kind) for queue in queues for kind in queue.accept_message_types)
 
     def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
-        """Begins to send a batch in columns; what it returns waits until all of it is kept."""
+        """Send a batch in columns. The returned function waits until the broker has stored it."""
         request = v1.PublishColumnsRequest(
-            arrow_ipc=wire.write_stream(rows.schema, [rows]), queue_selector=_selector(by_keys), **_topics(parts)
+            arrow_ipc=wire.write_stream(rows.schema, [rows]),
+            queue_selector=_encode_selector(by_keys),
+            **_encode_topics(parts),
         )
         return self._channel.start(COLUMNS.methods["PublishColumns"], request)
 
@@ -115,21 +113,25 @@ class Producer:
         by_keys: bool,
         timeout_ms: int,
     ) -> Callable[[], Any]:
-        """Begins to stage a batch; the answer tells whether its transaction was committed before."""
+        """Stage a batch as call number ``sequence`` of a stage. The returned function waits for the response.
+
+        The response tells whether the transaction was committed before. The server drops the stage after ``timeout_ms``
+        without a further call.
+        """
         request = stages.StageColumnsRequest(
-            transaction=_transaction(transaction),
+            transaction=_encode_transaction(transaction),
             stage_id=stage_id,
             sequence=sequence,
             arrow_ipc=wire.write_stream(rows.schema, [rows]),
-            queue_selector=_selector(by_keys),
+            queue_selector=_encode_selector(by_keys),
             timeout_ms=timeout_ms,
-            **_topics(parts),
+            **_encode_topics(parts),
         )
         return self._channel.start(STAGES.methods["StageColumns"], request)
 
     def keep_stages(self, transaction: TransactionId, timeout_ms: int) -> None:
-        """Lets the stages of a transaction live on."""
-        request = stages.KeepStagesRequest(transaction=_transaction(transaction), timeout_ms=timeout_ms)
+        """Restart the timeout of the stages of a transaction."""
+        request = stages.KeepStagesRequest(transaction=_encode_transaction(transaction), timeout_ms=timeout_ms)
         self._channel.call(STAGES.methods["KeepStages"], request)
 
     def commit_stages(
@@ -139,65 +141,67 @@ class Producer:
         patience_ms: int = 0,
         record: CommitRecord | None = None,
     ) -> CommitResponse:
-        """Commits stages, each with its number of calls, and returns when all of it can be read. A transaction that was
-        committed before, be it by an earlier asking whose answer was lost, is compared with ``record``.
+        """Commit stages, each with its number of calls, and return when all rows are readable.
 
-        That of a large one takes longer than a request may, and a server whose disk is full stores its rows later:
-        while the server answers, it is asked again for ``patience_ms``. Then BrokerUnavailable says that nothing is
-        known; RequestRefused says that nothing was committed, with code :data:`ANOTHER_TRANSACTION` when another
-        transaction has this number.
+        If the transaction was committed before, perhaps by a call whose response was lost, the server compares it with
+        ``record``. A large commit takes longer than one request may, and a server whose disk is full finishes it later.
+        So the call is repeated for ``patience_ms`` while the server responds to other requests.
+
+        Raises BrokerUnavailable if it is not known whether the rows were committed. Raises RequestRefused if they were
+        not, with code :data:`ANOTHER_TRANSACTION` if another transaction was committed under this id.
         """
         request = stages.CommitStagesRequest(
-            transaction=_transaction(transaction),
+            transaction=_encode_transaction(transaction),
             stages=[stages.CommittedStage(stage_id=stage_id, call_count=count) for stage_id, count in staged],
             record=None if record is None else stages.CommitRecord(**record._asdict()),
         )
         deadline_s = time.monotonic() + patience_ms / 1000
         while True:
             try:
-                answer = self._channel.call(STAGES.methods["CommitStages"], request)
-                return CommitResponse(answer.was_committed, answer.was_compared)
-            except (BrokerUnavailable, RequestRefused) as error:
-                if isinstance(error, RequestRefused) and error.code not in _UNSETTLED:
-                    raise
+                response = self._channel.call(STAGES.methods["CommitStages"], request)
+                return CommitResponse(response.was_committed, response.was_compared)
+            except (BrokerUnavailable, BrokerBusy, BrokerFailed) as error:
                 if time.monotonic() >= deadline_s:
                     raise BrokerUnavailable(str(error)) from None
                 self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
                 time.sleep(self._channel.connection.request_retry_interval_ms / 1000)
 
     def drop_stages(self, transaction: TransactionId) -> None:
-        """Gives a transaction up."""
+        """Delete the stages of a transaction."""
         self._channel.call(
-            STAGES.methods["DropStages"], stages.DropStagesRequest(transaction=_transaction(transaction))
+            STAGES.methods["DropStages"], stages.DropStagesRequest(transaction=_encode_transaction(transaction))
         )
 
     def start_send(self, topic: str, row: dict[str, Any]) -> Callable[[], Any]:
-        """Begins to send one message by the standard protocol; ``row`` has the columns of the publish schema."""
-        request = messaging.SendMessageRequest(messages=[_message(topic, row)])
+        """Send one message with the standard protocol. ``row`` has columns of the publish schema.
+
+        The returned function waits for the response.
+        """
+        request = messaging.SendMessageRequest(messages=[_make_message(topic, row)])
         return self._channel.start(MESSAGING.methods["SendMessage"], request)
 
 
 def get_producer(connection: Connection) -> Producer:
-    """A producer over this process's channel for ``connection``."""
+    """Return a producer on this process's channel for ``connection``."""
     return Producer(get_channel(connection))
 
 
-def _transaction(transaction: TransactionId) -> stages.Transaction:
+def _encode_transaction(transaction: TransactionId) -> stages.Transaction:
     return stages.Transaction(id=transaction.writer_id, batch_id=transaction.batch_id)
 
 
-def _topics(parts: TopicParts) -> dict[str, Any]:
-    """The fields of a request that say what its rows are of; a server that knows no parts understands one topic."""
+def _encode_topics(parts: TopicParts) -> dict[str, Any]:
+    """Return the fields of a request that name its topics. Servers without ``parts`` understand a single topic."""
     if len(parts) == 1:
         return {"topic": parts[0][0]}
     return {"parts": [v1.TopicPart(topic=topic, row_count=count) for topic, count in parts]}
 
 
-def _selector(by_keys: bool) -> v1.QueueSelector:
+def _encode_selector(by_keys: bool) -> v1.QueueSelector:
     return v1.BY_KEYS if by_keys else v1.IN_TURN
 
 
-def _message(topic: str, row: dict[str, Any]) -> v2.Message:
+def _make_message(topic: str, row: dict[str, Any]) -> v2.Message:
     system = v2.SystemProperties(
         message_id=uuid.uuid4().hex,
         tag=row.get("tags"),

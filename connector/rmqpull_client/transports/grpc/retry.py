@@ -1,48 +1,176 @@
-"""Calls that are ended from another thread."""
+"""Sends one request until a server responds: to all addresses in turn, with retries, until a deadline."""
 
 from __future__ import annotations
 
+import random
 import threading
+import time
 import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from itertools import count
+from typing import Any, NamedTuple
 
-from rmqpull_client.errors import RmqpullError
+import grpc
+
+from rmqpull_client.connection import Connection
+from rmqpull_client.errors import BrokerBusy, BrokerUnavailable, RmqpullError
+from rmqpull_client.transports.grpc.endpoints import Endpoints, Stream
+from rmqpull_client.transports.grpc.failures import FailedAttempts, is_unavailable, make_call_refusal, refuse_status
+from rmqpull_client.transports.grpc.namespaces import unwrap_response
+from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.rpc import Method
+
+_PAUSE_MOST_S = 1.0
 
 
 class Cancelled(RmqpullError):
-    """Whoever made the call does not want its answer any more."""
+    """The caller no longer wants the response."""
 
 
 class Cancellation:
-    """Ends, from another thread, the calls that one thread makes one after the other."""
+    """Ends the requests that one thread sends one after the other. Called from another thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._is_cancelled = threading.Event()
-        # Weak, for a call keeps its answer.
-        self._call: Callable[[], Any] = lambda: None
+        # A weak reference, because a call holds its response.
+        self._stream: Callable[[], Stream | None] = lambda: None
 
-    def watched(self, begin: Callable[[str, float], Any]) -> Callable[[str, float], Any]:
-        """What begins a call, so that it can be ended. It raises Cancelled when no call is wanted any more."""
-
-        def begin_watched(address: str, timeout_s: float) -> Any:
-            with self._lock:
-                if self._is_cancelled.is_set():
-                    raise Cancelled("The call was cancelled.")
-                call = begin(address, timeout_s)
-                self._call = weakref.ref(call)
-                return call
-
-        return begin_watched
+    def watch(self, send: Callable[[], Stream]) -> Stream:
+        """Send a request so that it can be cancelled. Raises Cancelled after :meth:`cancel`."""
+        with self._lock:
+            if self._is_cancelled.is_set():
+                raise Cancelled("The call was cancelled.")
+            stream = send()
+            self._stream = weakref.ref(stream)
+            return stream
 
     def pause(self, seconds: float) -> None:
-        """Waits between two attempts, no longer than the calls are wanted."""
+        """Sleep between two tries, until cancelled."""
         self._is_cancelled.wait(seconds)
 
     def cancel(self) -> None:
-        """Ends the call under way, and lets none follow."""
+        """End the request in flight, and let no other follow."""
         with self._lock:
             self._is_cancelled.set()
-            if (call := self._call()) is not None:
-                call.cancel()
+            if (stream := self._stream()) is not None:
+                stream.cancel()
+
+
+class Request(NamedTuple):
+    """A request with its names in the namespace. ``extra_ms`` is the time that the broker may park it."""
+
+    method: Method
+    message: Any
+    is_stream: bool = False
+    extra_ms: int = 0
+
+
+class Attempt(NamedTuple):
+    """A request in flight at one address."""
+
+    address: str
+    request: Request
+    stream: Stream
+
+    def receive(self, connection: Connection) -> Any:
+        """Wait for the response: one message, or for a stream the list of all.
+
+        The statuses within a stream are left to the caller, except for TOO_MANY_REQUESTS. Raises RequestRefused and
+        grpc.RpcError.
+        """
+        endpoints, method = connection.endpoints_and_namespace, self.request.method
+        if self.request.is_stream:
+            responses = list(self.stream)
+            if responses and responses[0].status.code == v2.Code.TOO_MANY_REQUESTS:
+                refuse_status(endpoints, method, responses[0].status)
+            return responses
+        response, *_ = self.stream  # read on to the end, where the status of the call is
+        refuse_status(endpoints, method, response.status)
+        return unwrap_response(connection.namespace, response)
+
+
+class Retry:
+    """One request and its attempts.
+
+    A *try* sends the request to each address once, until one responds. Tries follow each other, with pauses, while the
+    servers are unavailable or busy, until the connection's retries or the deadline are used up.
+    """
+
+    def __init__(
+        self, connection: Connection, endpoints: Endpoints, request: Request, cancellation: Cancellation | None = None
+    ) -> None:
+        self._connection = connection
+        self._endpoints = endpoints
+        self._request = request
+        self._cancellation = cancellation
+        self._limit_s = (connection.request_timeout_ms + request.extra_ms) / 1000
+        self._first: Attempt | None = None
+
+    def start(self) -> None:
+        """Send the first attempt. :meth:`wait` receives its response."""
+        self._first = self._send(self._limit_s, ())
+
+    def wait(self) -> Any:
+        """Return the response: see :meth:`Attempt.receive`.
+
+        Raises BrokerUnavailable, HandshakeFailed, RequestRefused and, with a cancellation, Cancelled.
+        """
+        # The deadline counts from here, not from start: the caller may have been busy for longer than a request may
+        # take, and the broker may have been unavailable in the meantime.
+        deadline_s = time.monotonic() + self._limit_s
+        failures = FailedAttempts(self._connection, self._request.method)
+        for pause_s in self._pauses_s():
+            try:
+                return self._try_addresses(deadline_s, failures)
+            except (BrokerUnavailable, BrokerBusy) as error:
+                failure = error
+            if pause_s is None or time.monotonic() + pause_s >= deadline_s:
+                raise failure from None
+            self._pause(pause_s)
+        raise AssertionError("the last pause is None")
+
+    def _try_addresses(self, deadline_s: float, failures: FailedAttempts) -> Any:
+        """Return the first response, and send to each address at most once."""
+        failed: set[str] = set()
+        while True:
+            attempt, self._first = self._first or self._send(deadline_s - time.monotonic(), failed), None
+            try:
+                return attempt.receive(self._connection)
+            except grpc.RpcError as error:
+                if not is_unavailable(error):
+                    raise make_call_refusal(self._connection, self._request.method, error) from None
+                failures.add(attempt.address, error)
+            failed.add(attempt.address)
+            if failures.is_handshake_failure(attempt.address):
+                self._endpoints.drop(attempt.address)
+            if len(failed) == len(self._endpoints) or time.monotonic() >= deadline_s:
+                raise failures.make_error() from None
+
+    def _send(self, left_s: float, failed: Collection[str]) -> Attempt:
+        """Send to an address that has not failed in this try. It gets its share of the time that is left."""
+        method, message, _, extra_ms = self._request
+        extra_s = min(extra_ms / 1000, left_s)
+        timeout_s = max(extra_s + (left_s - extra_s) / (len(self._endpoints) - len(failed)), 0.001)
+        address = self._endpoints.choose(failed)
+        if self._cancellation is None:
+            stream = self._endpoints.send(address, method, message, timeout_s)
+        else:
+            stream = self._cancellation.watch(lambda: self._endpoints.send(address, method, message, timeout_s))
+        return Attempt(address, self._request, stream)
+
+    def _pauses_s(self) -> Iterator[float | None]:
+        """The pause after each try, and None after the last permitted one."""
+        retries = self._connection.request_retries
+        pause_s = self._connection.request_retry_interval_ms / 1000
+        most_s = max(pause_s, _PAUSE_MOST_S)
+        for _ in count() if retries is None else range(retries):
+            yield pause_s * random.uniform(0.5, 1.0)
+            pause_s = min(2 * pause_s, most_s)
+        yield None
+
+    def _pause(self, seconds: float) -> None:
+        if self._cancellation is None:
+            time.sleep(seconds)
+        else:
+            self._cancellation.pause(seconds)

@@ -1,1 +1,1 @@
-"""``apache.rocketmq.v2`` alone: one queue and a few messages per call."""
+"""The transport ``apache.rocketmq.v2``, RocketMQ's own gRPC protocol."""

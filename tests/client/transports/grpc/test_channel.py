@@ -18,11 +18,11 @@ import pytest
 
 from rmqpull_broker.testing import running_broker
 from rmqpull_client.connection import Connection
-from rmqpull_client.errors import BrokerUnavailable, RequestRefused
+from rmqpull_client.errors import BrokerUnavailable, RequestRefused, Unserved
 from rmqpull_client.transports.choice import connect
-from rmqpull_client.transports.grpc import channel as channel_module
+from rmqpull_client.transports.grpc import retry
 from rmqpull_client.transports.grpc.channel import BrokerChannel, get_channel
-from rmqpull_client.transports.grpc.failures import Unserved
+from rmqpull_client.transports.grpc.endpoints import Endpoints
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
@@ -77,7 +77,7 @@ def test_the_client_id_stands_before_what_tells_processes_apart() -> None:
 
 def test_a_status_that_is_not_ok_is_a_refusal_with_its_code(channel: BrokerChannel) -> None:
     for ask in (channel.call, lambda method, request: channel.start(method, request)()):
-        with pytest.raises(RequestRefused, match="answered QueryRoute with TOPIC_NOT_FOUND") as refused:
+        with pytest.raises(RequestRefused, match="responded to QueryRoute with TOPIC_NOT_FOUND") as refused:
             ask(ROUTE, route("no-such-topic"))
         assert refused.value.code == "TOPIC_NOT_FOUND"
 
@@ -93,7 +93,7 @@ def test_a_method_that_the_server_lacks_is_named() -> None:
 @pytest.mark.parametrize("ask", [by_call, by_start, by_start_stream])
 def test_when_nobody_answers_the_endpoints_and_the_time_are_named(ask: Ask) -> None:
     channel = BrokerChannel(Connection(NOBODY, 100))
-    with pytest.raises(BrokerUnavailable, match=f"No broker answered .* at {NOBODY} within 100 ms"):
+    with pytest.raises(BrokerUnavailable, match=f"No broker responded to .* at {NOBODY} within 100 ms"):
         ask(channel)
     channel.close()
 
@@ -131,56 +131,52 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     ticking = Clock()
-    monkeypatch.setattr(channel_module, "time", ticking)
+    monkeypatch.setattr(retry, "time", ticking)
     return ticking
 
 
-class AbsentBroker(BrokerChannel):
-    """A channel to nobody. Calls fail after their time, or at once with ``fails_at_once``."""
+@pytest.fixture(params=["fails at once", "fails after its timeout"])
+def unavailable(request: pytest.FixtureRequest, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> BrokerChannel:
+    """A channel whose calls fail."""
 
-    def __init__(self, clock: Clock, *, fails_at_once: bool) -> None:
-        super().__init__(Connection(NOBODY, 1000))
-        self._clock = clock
-        self._fails_at_once = fails_at_once
-
-    def _start(self, address: str, method: Method, request: Any, timeout_s: float) -> Any:
-        yield self._fail(timeout_s)
-
-    def _fail(self, timeout_s: float) -> Any:
-        if self._fails_at_once:
+    def fail(timeout_s: float) -> Any:
+        if request.param == "fails at once":
             raise Absence(grpc.StatusCode.UNAVAILABLE)
-        self._clock.sleep(timeout_s)
+        clock.sleep(timeout_s)
         raise Absence(grpc.StatusCode.DEADLINE_EXCEEDED)
+
+    def send(endpoints: Endpoints, address: str, method: Method, message: Any, timeout_s: float) -> Any:
+        return (fail(timeout_s) for _ in range(1))  # the error comes with the first response
+
+    monkeypatch.setattr(Endpoints, "send", send)
+    return BrokerChannel(Connection(NOBODY, 1000))
 
 
 @pytest.mark.parametrize("ask", [by_call, by_start, by_start_stream])
-@pytest.mark.parametrize("fails_at_once", [True, False])
 def test_all_tries_together_take_no_longer_than_the_request_timeout(
-    clock: Clock, ask: Ask, fails_at_once: bool
+    clock: Clock, unavailable: BrokerChannel, ask: Ask
 ) -> None:
     with pytest.raises(BrokerUnavailable):
-        ask(AbsentBroker(clock, fails_at_once=fails_at_once))
+        ask(unavailable)
     assert clock.now_s <= 1.0
 
 
-def test_an_answer_that_is_fetched_late_still_gets_its_second_try(clock: Clock) -> None:
-    channel = AbsentBroker(clock, fails_at_once=True)
-    answer = channel.start(ROUTE, route())
+def test_a_response_that_is_fetched_late_is_retried(clock: Clock, unavailable: BrokerChannel) -> None:
+    response = unavailable.start(ROUTE, route())
     clock.sleep(3600)
     with pytest.raises(BrokerUnavailable):
-        answer()
+        response()
     assert clock.now_s > 3600
 
 
 def test_a_broker_that_is_busy_is_asked_again(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [v2.Status(code=v2.Code.TOO_MANY_REQUESTS)] * 2 + [v2.Status(code=v2.Code.OK)]
-    channel = BrokerChannel(Connection(NOBODY, 10_000))
 
-    def start(*_: Any) -> Any:
+    def send(*_: Any) -> Any:
         return iter([SimpleNamespace(status=answers.pop(0))])
 
-    monkeypatch.setattr(channel, "_start", start)
-    assert by_start(channel).status.code == v2.Code.OK
+    monkeypatch.setattr(Endpoints, "send", send)
+    assert by_start(BrokerChannel(Connection(NOBODY, 10_000))).status.code == v2.Code.OK
     assert answers == []
 
 

@@ -14,8 +14,9 @@ from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.connection import Connection, Tls
 from rmqpull_client.errors import BrokerUnavailable
 from rmqpull_client.transports.choice import connect
-from rmqpull_client.transports.grpc import channel as channel_module
+from rmqpull_client.transports.grpc import retry
 from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.grpc.endpoints import Endpoints
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rpc import MESSAGING
@@ -72,13 +73,13 @@ def test_who_hangs_is_passed_over_within_the_request_timeout(broker: RunningBrok
 def test_who_answered_is_asked_on(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     with closing(BrokerChannel(Connection(f"{NOBODY};{broker.endpoints};{NOBODY_ELSE}", LONG_MS))) as channel:
-        start = channel._start
+        send = Endpoints.send
 
-        def noted(address: str, *rest: Any) -> Any:
+        def record(endpoints: Endpoints, address: str, *rest: Any) -> Any:
             asked.append(address)
-            return start(address, *rest)
+            return send(endpoints, address, *rest)
 
-        monkeypatch.setattr(channel, "_start", noted)
+        monkeypatch.setattr(Endpoints, "send", record)
         by_call(channel)
         by_call(channel)
     assert asked == [NOBODY, broker.endpoints, broker.endpoints]
@@ -103,7 +104,7 @@ def test_an_answer_under_way_at_one_that_went_away_comes_from_the_other(broker: 
 @asked_in_every_way
 def test_when_nobody_answers_all_are_named_with_what_was_seen(ask: Ask) -> None:
     with closing(BrokerChannel(Connection(f"{NOBODY};{NOBODY_ELSE}", 300))) as channel:
-        text = r"No broker answered \w+ at 127\.0\.0\.1:1;127\.0\.0\.1:2 within 300 ms \("
+        text = r"No broker responded to \w+ at 127\.0\.0\.1:1;127\.0\.0\.1:2 within 300 ms \("
         with pytest.raises(BrokerUnavailable, match=text) as away:
             ask(channel)
     assert re.search(r"127\.0\.0\.1:1: .*Connection refused.*; 127\.0\.0\.1:2: .*Connection refused", str(away.value))
@@ -138,7 +139,7 @@ class Pauses:
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
     counted = Pauses()
-    monkeypatch.setattr(channel_module, "time", counted)
+    monkeypatch.setattr(retry, "time", counted)
     monkeypatch.setattr("random.uniform", lambda least, most: most)
     return counted
 
@@ -157,7 +158,7 @@ def test_a_request_is_repeated_so_often_with_pauses_that_double(
     pauses: Pauses, endpoints: str, retries: int, interval_ms: int, expected_s: list[float]
 ) -> None:
     connection = Connection(endpoints, LONG_MS, request_retries=retries, request_retry_interval_ms=interval_ms)
-    text = f"asked {retries + 1} times, with requestRetries {retries} "
+    text = f"at {endpoints} after {retries} retries "
     with closing(BrokerChannel(connection)) as channel, pytest.raises(BrokerUnavailable, match=text):
         by_call(channel)
     assert pauses.taken == expected_s

@@ -9,8 +9,17 @@ import grpc
 import pytest
 
 from rmqpull_client.connection import Connection
-from rmqpull_client.errors import RequestRefused
-from rmqpull_client.transports.grpc.failures import Unserved, make_refusal, refuse_status
+from rmqpull_client.errors import (
+    BrokerBusy,
+    BrokerFailed,
+    FilterRefused,
+    GroupNotFound,
+    OffsetNotFound,
+    QueueNotFound,
+    RequestRefused,
+    TopicNotFound,
+)
+from rmqpull_client.transports.grpc.failures import make_call_refusal, make_unserved_error, refuse_status
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import COLUMNS, MESSAGING, STAGES, Method
 
@@ -20,10 +29,10 @@ ROUTE = MESSAGING.methods["QueryRoute"]
 @pytest.mark.parametrize(
     ("code", "message", "text"),
     [
-        (v2.Code.UNAUTHORIZED, "no such user.", "no such user. Check options accessKey and secretKey"),
-        (v2.Code.FORBIDDEN, "no read", "no read. The broker's settings of the topic, of the group, or of the user"),
-        (v2.Code.TOO_MANY_REQUESTS, "", "TOO_MANY_REQUESTS. It was asked as often as requestTimeoutMs and"),
-        (v2.Code.INTERNAL_SERVER_ERROR, "disk full", "disk full. The server's log tells more."),
+        (v2.Code.UNAUTHORIZED, "no such user.", "no such user. Check the access key and the secret key"),
+        (v2.Code.FORBIDDEN, "no read", "no read. Check the permissions of the topic, of the group, and"),
+        (v2.Code.TOO_MANY_REQUESTS, "", "TOO_MANY_REQUESTS. It was retried as long and as often as"),
+        (v2.Code.INTERNAL_SERVER_ERROR, "disk full", "disk full. See the server's log."),
     ],
 )
 def test_a_status_that_somebody_can_mend_says_how(code: Any, message: str, text: str) -> None:
@@ -32,37 +41,67 @@ def test_a_status_that_somebody_can_mend_says_how(code: Any, message: str, text:
     assert text in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("code", "message", "kind"),
+    [
+        (v2.Code.TOO_MANY_REQUESTS, "", BrokerBusy),
+        (v2.Code.INTERNAL_SERVER_ERROR, "", BrokerFailed),
+        (v2.Code.INTERNAL_ERROR, "", BrokerFailed),
+        (v2.Code.PROXY_TIMEOUT, "", BrokerFailed),
+        (v2.Code.ILLEGAL_FILTER_EXPRESSION, "", FilterRefused),
+        (
+            v2.Code.INTERNAL_SERVER_ERROR,
+            "The broker does not support consumer to filter message by SQL92",
+            FilterRefused,
+        ),
+        (v2.Code.TOPIC_NOT_FOUND, "", TopicNotFound),
+        (v2.Code.BAD_REQUEST, "queueId[9] is illegal", QueueNotFound),
+        (v2.Code.CONSUMER_GROUP_NOT_FOUND, "", GroupNotFound),
+        (v2.Code.OFFSET_NOT_FOUND, "", OffsetNotFound),
+        (v2.Code.BAD_REQUEST, "", RequestRefused),
+        (12_345, "", RequestRefused),
+    ],
+)
+def test_a_status_code_becomes_an_exception(code: Any, message: str, kind: type[RequestRefused]) -> None:
+    with pytest.raises(RequestRefused) as refused:
+        refuse_status("127.0.0.1:8081", ROUTE, v2.Status(code=code, message=message))
+    assert type(refused.value) is kind
+
+
 def test_a_status_that_says_all_stands_alone() -> None:
     with pytest.raises(RequestRefused) as refused:
         refuse_status("127.0.0.1:8081", ROUTE, v2.Status(code=v2.Code.TOPIC_NOT_FOUND, message="No topic orders"))
     assert str(refused.value) == (
-        "The broker at 127.0.0.1:8081 answered QueryRoute with TOPIC_NOT_FOUND: No topic orders"
+        "The broker at 127.0.0.1:8081 responded to QueryRoute with TOPIC_NOT_FOUND: No topic orders"
     )
 
 
 @pytest.mark.parametrize(
     ("code", "advice"),
     [
-        (grpc.StatusCode.PERMISSION_DENIED, "Check options accessKey and secretKey, and what this user may do."),
-        (grpc.StatusCode.INTERNAL, "The server's log tells more."),
+        (
+            grpc.StatusCode.PERMISSION_DENIED,
+            "Check the access key and the secret key (options accessKey and secretKey), and this user's permissions.",
+        ),
+        (grpc.StatusCode.INTERNAL, "See the server's log."),
     ],
 )
 def test_a_status_of_grpc_is_advised_on_too(code: grpc.StatusCode, advice: str) -> None:
     error = cast(grpc.RpcError, SimpleNamespace(code=lambda: code, details=lambda: "no"))
     expected = f"QueryRoute at 127.0.0.1:8081 failed with {code.name}: no. {advice}"
-    assert str(make_refusal(Connection("127.0.0.1:8081"), ROUTE, error)) == expected
+    assert str(make_call_refusal(Connection("127.0.0.1:8081"), ROUTE, error)) == expected
 
 
 @pytest.mark.parametrize(
     ("method", "lack"),
     [
-        (MESSAGING.methods["PullMessage"], "it lacks the pull family of apache.rocketmq.v2"),
-        (MESSAGING.methods["GetOffset"], "it lacks the pull family of apache.rocketmq.v2"),
-        (ROUTE, "it is no proxy of RocketMQ 5: check option endpoints."),
+        (MESSAGING.methods["PullMessage"], "it lacks the pull methods of apache.rocketmq.v2"),
+        (MESSAGING.methods["GetOffset"], "it lacks the pull methods of apache.rocketmq.v2"),
+        (ROUTE, "it is not a proxy of RocketMQ 5: check the endpoints."),
         (COLUMNS.methods["PullColumns"], "it lacks rmqpull.v1.ColumnService, which is an extension"),
         (STAGES.methods["CommitStages"], "it lacks rmqpull.v1.StageService, which is an extension"),
     ],
 )
 def test_what_a_server_lacks_is_told_by_what_it_was_asked(method: Method, lack: str) -> None:
-    assert f"does not serve {method.name}. " in str(Unserved("127.0.0.1:8081", method))
-    assert f"Otherwise {lack}" in str(Unserved("127.0.0.1:8081", method))
+    assert f"does not serve {method.name}. " in str(make_unserved_error("127.0.0.1:8081", method))
+    assert f"Otherwise {lack}" in str(make_unserved_error("127.0.0.1:8081", method))

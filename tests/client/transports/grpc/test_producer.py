@@ -70,14 +70,14 @@ def test_a_server_says_what_it_has(producer: Producer, extensions: str) -> None:
 
 @every_kind
 def test_topics_say_what_they_take(producer: Producer) -> None:
-    kinds = {name: set(producer.message_types(name)) for name in TOPICS}
+    kinds = {name: set(producer.query_message_types(name)) for name in TOPICS}
     assert kinds == {"orders": {"NORMAL"}, "late": {"DELAY"}, "groups": {"FIFO"}, "halves": {"TRANSACTION"}}
 
 
 @every_kind
 def test_a_topic_that_is_missing_or_may_not_be_written_is_refused(broker: RunningBroker, producer: Producer) -> None:
     with pytest.raises(RequestRefused) as refused:
-        producer.message_types("order")
+        producer.query_message_types("order")
     assert refused.value.code == "TOPIC_NOT_FOUND"
 
 
@@ -173,7 +173,7 @@ def test_a_commit_that_the_server_cannot_settle_now_is_asked_for_again_and_at_la
     """As when the disk is full while the rows of a committed transaction are stored."""
     producer.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
     broker.faults.fail("CommitStages", "INTERNAL_SERVER_ERROR", times=1, after=True)
-    with pytest.raises(BrokerUnavailable, match="answered CommitStages with INTERNAL_SERVER_ERROR"):
+    with pytest.raises(BrokerUnavailable, match="responded to CommitStages with INTERNAL_SERVER_ERROR"):
         producer.commit_stages(BATCH, [("s", 1)])
     broker.faults.fail("CommitStages", "INTERNAL_SERVER_ERROR", times=2)
     assert producer.commit_stages(BATCH, [("s", 1)], 60_000, RECORD) == (True, False)  # the first commit had no record
@@ -200,7 +200,7 @@ def test_a_commit_is_compared_with_that_of_the_same_number(broker: RunningBroker
 def test_names_are_those_of_the_namespace(extensions: str) -> None:
     with running_broker({"shop%orders": 1, "orders": 1}, extensions=extensions) as broker:
         producer = get_producer(Connection(broker.endpoints, 60_000, namespace="shop"))
-        assert producer.message_types("orders") == {"NORMAL"}
+        assert producer.query_message_types("orders") == {"NORMAL"}
         producer.start_send("orders", {"body": b"1"})()
         if "columns" in extensions:
             producer.start_publish(*of("orders", b"2"), by_keys=False)()

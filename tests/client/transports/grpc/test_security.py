@@ -92,7 +92,7 @@ def test_wrong_keys_are_refused_by_the_first_call(
     proxy = start_proxy(target, KEYS)
     with pytest.raises(RequestRefused, match=complaint) as refused:
         opened(Connection(proxy.endpoints, LONG_MS, credentials=credentials)).query_bounds(["orders"])
-    assert "Check options accessKey and secretKey" in str(refused.value)
+    assert "Check the access key and the secret key" in str(refused.value)
     assert "s3cr3t" not in str(refused.value)
     assert len(proxy.seen) == 1
 
@@ -104,7 +104,7 @@ def test_a_server_that_asks_for_a_certificate_gets_one(
     cert_file, key_file = map(str, authority.issue("client"))
     tls = Tls(str(authority.ca_file), cert_file, key_file)
     assert bodies(opened(Connection(proxy.endpoints, LONG_MS, tls=tls))) == [b"one", b"two", b"three"]
-    with pytest.raises(BrokerUnavailable, match="asks for a certificate of clients, set tlsCertFile and tlsKeyFile"):
+    with pytest.raises(BrokerUnavailable, match="requires a client certificate, set it and its key"):
         opened(Connection(proxy.endpoints, SHORT_MS, tls=Tls(str(authority.ca_file))))
 
 
@@ -120,10 +120,14 @@ def test_a_server_that_is_not_trusted_is_refused_at_once(
 ) -> None:
     trusted = Tls(str(authority.ca_file))
     cases = [
-        (authority.issue("server", "127.0.0.1"), Tls(), "Check option tlsCaFile: the authority that signed"),
-        (authority.issue("old", "127.0.0.1", is_expired=True), trusted, "Have the server's certificate renewed."),
-        (authority.issue("other", "broker.example"), trusted, "endpoints must name it as that does."),
-        (None, trusted, "The server does not speak TLS there: set tlsEnabled to false"),
+        (
+            authority.issue("server", "127.0.0.1"),
+            Tls(),
+            "Check the CA file (Tls.ca_file, option tlsCaFile): it must hold",
+        ),
+        (authority.issue("old", "127.0.0.1", is_expired=True), trusted, "Renew the server's certificate."),
+        (authority.issue("other", "broker.example"), trusted, "use the host name of the certificate."),
+        (None, trusted, "The server does not speak TLS on this port: use another"),
     ]
     for certificate, tls, advice in cases:
         proxy = start_proxy(target, certificate=certificate)
@@ -140,7 +144,7 @@ def test_plain_text_to_a_server_that_speaks_tls_ends_with_the_request_timeout(
     proxy = start_proxy(target, certificate=authority.issue("server", "127.0.0.1"))
     error = refusal(Connection(proxy.endpoints, SHORT_MS, credentials=CREDENTIALS), opened)
     assert isinstance(error, BrokerUnavailable)
-    assert str(error).endswith("If the server speaks TLS, set tlsEnabled.")
+    assert str(error).endswith("If the server requires TLS, enable it (option tlsEnabled).")
 
 
 def test_a_connection_that_was_refused_reads_its_certificates_anew(
