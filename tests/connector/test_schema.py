@@ -60,7 +60,7 @@ def test_the_default_row_has_these_columns() -> None:
         StructType([StructField("body", BinaryType(), metadata={"comment": "the payload"})]),
     ],
 )
-def test_a_selection_in_any_order_is_taken(schema: StructType) -> None:
+def test_a_selection_in_any_order_is_accepted(schema: StructType) -> None:
     check_schema(schema)
 
 
@@ -98,7 +98,7 @@ def test_a_selection_in_any_order_is_taken(schema: StructType) -> None:
         ),
     ],
 )
-def test_what_the_source_does_not_give_is_refused(schema: StructType, complaint: str) -> None:
+def test_a_schema_that_the_source_cannot_return_is_refused(schema: StructType, complaint: str) -> None:
     assert refusal(schema).startswith(complaint)
 
 
@@ -121,7 +121,7 @@ def test_bad_columns_are_refused(columns: tuple[str, ...], complaint: str) -> No
         make_row_schema(columns)
 
 
-def test_a_schema_beside_columns_must_say_the_same() -> None:
+def test_a_schema_and_columns_must_be_the_same() -> None:
     check_schema(make_row_schema(("body",)), ("body",))
     with pytest.raises(OptionError, match="The schema names body, but option columns names tags"):
         check_schema(make_row_schema(("body",)), ("tags",))

@@ -216,7 +216,7 @@ def test_a_server_without_sizes_is_refused_with_advice(
 ) -> None:
     if extensions == "columns":
         pytest.skip("this server tells sizes")
-    advice = "it lacks CutRanges of rmqpull.v1.*Limit messages instead, with maxOffsetsPerTrigger"
+    advice = "it lacks CutRanges of rmqpull.v1.*Limit the number of messages instead, with maxOffsetsPerTrigger"
     with pytest.raises(StreamingQueryException, match=advice):
         queries.run(queries.stream(three, maxBytesPerTrigger="1m"))
     with pytest.raises(Exception, match=advice):

@@ -120,6 +120,6 @@ def test_options_that_contradict_each_other_are_refused(given: dict[str, str], r
     assert str(refused.value) == refusal
 
 
-def test_a_list_for_config_leaves_no_place_for_consumer_ids() -> None:
+def test_config_takes_no_consumer_ids() -> None:
     with pytest.raises(OptionError, match=r"^Option consumerIds has no effect with allocateStrategy CONFIG"):
         options(allocateStrategy="CONFIG", messageQueueList=LISTS, consumerIds="a,b")

@@ -1,4 +1,4 @@
-"""How the broker is reached: which options belong together, and that keys are never shown."""
+"""The options of the connection: which belong together, and that keys are never shown."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_every_option_reaches_the_connection() -> None:
         ("b:1;a:1;b:1", ("b:1", "a:1")),
     ],
 )
-def test_endpoints_come_with_semicolons_or_commas_and_keep_their_order(
+def test_endpoints_are_separated_by_semicolons_or_commas_and_keep_their_order(
     endpoints: str, addresses: tuple[str, ...]
 ) -> None:
     assert connection(endpoints=endpoints).addresses == addresses
@@ -65,7 +65,7 @@ def test_endpoints_come_with_semicolons_or_commas_and_keep_their_order(
 
 
 @pytest.mark.parametrize("endpoints", ["a:1;", "a:1;;b:1", "a:1 b:1", "a;b:1", "a:1;http://b:1"])
-def test_one_bad_address_is_enough_for_a_refusal(endpoints: str) -> None:
+def test_one_bad_address_is_refused(endpoints: str) -> None:
     assert "separated by semicolons" in refusal(endpoints=endpoints)
 
 
@@ -102,7 +102,7 @@ def test_what_cannot_work_is_refused_with_advice(given: dict[str, str], sentence
     assert refusal(**given).startswith(sentence)
 
 
-def test_keys_are_shown_by_nothing_that_holds_them() -> None:
+def test_keys_are_never_shown() -> None:
     options = SourceOptions.from_options(NEEDED | KEYS)
     assert options.secret_key == SECRET
     for holder in (options, options.connection, options.connection.credentials):
@@ -110,7 +110,7 @@ def test_keys_are_shown_by_nothing_that_holds_them() -> None:
         assert "reader" not in repr(holder)
 
 
-def test_a_connection_is_a_key_also_after_its_way_to_a_task() -> None:
+def test_a_connection_equals_its_copy_in_a_task() -> None:
     made = connection(**KEYS, tlsEnabled="true", tlsCaFile="/ca.pem")
     assert {made: "channel"}[pickle.loads(pickle.dumps(made))] == "channel"
     assert made != connection(accessKey="reader", secretKey="another", tlsEnabled="true", tlsCaFile="/ca.pem")

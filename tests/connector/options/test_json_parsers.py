@@ -121,19 +121,19 @@ def test_json_is_read_as_it_is() -> None:
         ("9" * 5_000, "It is not valid JSON (Exceeds the limit (4300"),
     ],
 )
-def test_what_is_wrong_comes_before_what_was_expected(text: str, complaint: str) -> None:
+def test_an_error_says_what_is_wrong_and_then_what_was_expected(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(complaint)}.*Expected a list.$"):
         parse_json(text, "Expected a list.")
 
 
-def test_values_that_come_again_are_told_once() -> None:
+def test_repeated_values_are_found_once() -> None:
     assert find_repeated("abacab") == ["a", "b"]
 
 
 A0, A1, B0 = MessageQueue("a", "x", 0), MessageQueue("a", "x", 1), MessageQueue("b", "x", 0)
 
 
-def test_topics_have_commas_between() -> None:
+def test_topics_are_separated_by_commas() -> None:
     assert parse_topics(" orders ,sales") == ("orders", "sales")
 
 

@@ -99,7 +99,7 @@ def test_ending_offsets_are_read(text: str, said: dict[Scope, OffsetSpec]) -> No
         ('{"orders":{"a":{"0":-2}}}', "orders/a/0 is set to -2."),
     ],
 )
-def test_an_end_at_the_begin_is_refused_with_the_queue(text: str, complaint: str) -> None:
+def test_a_read_cannot_end_at_earliest_or_group(text: str, complaint: str) -> None:
     """Acceptance case 52."""
     with pytest.raises(ValueError, match="Expected 'latest', or JSON such as") as refused:
         parse_ending_offsets(text)
@@ -138,7 +138,7 @@ def test_bad_times_are_refused_with_the_place_and_an_example(text: str, complain
     assert str(refused.value).startswith(complaint)
 
 
-def test_one_time_or_one_word_is_for_everything() -> None:
+def test_one_time_or_one_word_applies_to_all_queues() -> None:
     assert parse_timestamp_of_all("2026-03-01T12:00:00Z") == OffsetSpecs({ALL_QUEUES: NOON})
     assert parse_starting_default(" Earliest ") == OffsetSpecs({ALL_QUEUES: "earliest"})
     with pytest.raises(ValueError, match="Expected 'earliest', 'latest' or 'group'"):

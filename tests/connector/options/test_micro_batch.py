@@ -1,4 +1,4 @@
-"""The options that say how much a micro-batch takes: how they are spelled, and that they fit together."""
+"""The options that say how much a micro-batch takes: how users write them, and which contradict each other."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_size_is_spelled_as_spark_does(size: str, in_bytes: int) -> None:
     assert (options.limits.max_bytes_per_trigger, options.max_bytes_per_partition) == (in_bytes, in_bytes)
 
 
-def test_more_messages_at_least_than_at_most_are_refused() -> None:
+def test_a_minimum_above_the_maximum_is_refused() -> None:
     """Acceptance case 35."""
     assert refusal(minOffsetsPerTrigger="20", maxOffsetsPerTrigger="15") == (
         "Option minOffsetsPerTrigger is 20, which is more than maxOffsetsPerTrigger, 15. "
@@ -97,7 +97,7 @@ def test_more_messages_at_least_than_at_most_are_refused() -> None:
     SourceOptions.from_options(NEEDED | {"minOffsetsPerTrigger": "15", "maxOffsetsPerTrigger": "15"})
 
 
-def test_a_delay_of_nothing_is_refused() -> None:
+def test_a_delay_needs_a_minimum() -> None:
     assert refusal(maxtriggerdelay="5s") == (
         "Option maxTriggerDelay limits the delay by minOffsetsPerTrigger, which is missing. "
         "Set minOffsetsPerTrigger, or remove maxTriggerDelay."

@@ -93,21 +93,21 @@ def test_a_duration_has_a_unit_or_is_in_milliseconds(text: str, wait_ms: int) ->
         ),
     ],
 )
-def test_an_option_without_what_it_is_about_is_refused(given: dict[str, str], sentence: str) -> None:
+def test_an_option_without_effect_is_refused(given: dict[str, str], sentence: str) -> None:
     assert refusal(**given) == sentence
 
 
-def test_a_query_without_a_group_may_say_that_nothing_is_committed() -> None:
+def test_a_query_without_a_group_may_turn_off_commit_offsets() -> None:
     assert not options(commitOffsets="false").commit_offsets
 
 
-def test_a_pattern_is_not_waited_for() -> None:
+def test_wait_for_topic_needs_named_topics() -> None:
     given = {"endpoints": "127.0.0.1:8081", "topicPattern": "orders-.*", "waitForTopic": "5m"}
     with pytest.raises(OptionError, match="Option waitForTopic has no effect with topicPattern: "):
         SourceOptions.from_options(given)
 
 
-def test_a_new_query_begins_at_the_end_in_a_stream_and_at_the_begin_in_a_batch() -> None:
+def test_a_new_stream_starts_at_the_end_and_a_batch_read_at_the_beginning() -> None:
     options = SourceOptions.from_options(NEEDED)
     begins = [
         options.make_start_rules(mode).specs.find(MessageQueue("flights", "a", 0))[1]
@@ -116,7 +116,7 @@ def test_a_new_query_begins_at_the_end_in_a_stream_and_at_the_begin_in_a_batch()
     assert begins == ["latest", "earliest"]
 
 
-def test_a_time_ranks_above_times_by_queue_and_those_above_offsets() -> None:
+def test_a_time_overrides_times_by_queue_which_override_offsets() -> None:
     """Acceptance case 49."""
     given = {
         "Timestamp": "5",
@@ -142,7 +142,7 @@ def test_a_time_ranks_above_times_by_queue_and_those_above_offsets() -> None:
         ({"startingOffsets": '{"flights":{"a":{"1":"latest"}}}'}, "Option startingOffsets is latest for flights/a/1"),
     ],
 )
-def test_a_batch_cannot_begin_at_the_end(given: dict[str, str], refused: str) -> None:
+def test_a_batch_read_cannot_start_at_the_end(given: dict[str, str], refused: str) -> None:
     """Acceptance case 52."""
     SourceOptions.from_options(NEEDED | given, Mode.STREAM)
     with pytest.raises(OptionError, match=f"{refused}, so a batch read would find nothing"):
@@ -157,12 +157,12 @@ def test_a_batch_cannot_begin_at_the_end(given: dict[str, str], refused: str) ->
         ({"startingOffsetsDefault": "group"}, "Option startingOffsetsDefault is group for every queue."),
     ],
 )
-def test_the_start_of_a_group_needs_its_name(given: dict[str, str], named: str) -> None:
+def test_a_start_at_group_needs_a_consumer_group(given: dict[str, str], named: str) -> None:
     assert refusal(**given) == f"{named} Name the group with option consumerGroup."
     SourceOptions.from_options(NEEDED | given | {"consumerGroup": "g"})
 
 
-def test_a_start_behind_its_end_is_refused_before_any_work() -> None:
+def test_a_start_after_its_end_is_refused_before_any_work() -> None:
     queue = '{"flights":{"a":{"0":%d}}}'
     assert refusal(startingOffsets=queue % 8, endingOffsets=queue % 7) == (
         "Options startingOffsets and endingOffsets start flights/a/0 at 8, after its end at 7. "

@@ -1,4 +1,4 @@
-"""The options of the sink: what is taken, what is refused, and in which words."""
+"""The options of the sink: what is accepted, and how the rest is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def refusal(**given: str) -> str:
     return str(refused.value)
 
 
-def test_what_is_not_given_has_a_default() -> None:
+def test_unset_options_have_defaults() -> None:
     assert SinkOptions.from_options(NEEDED) == SinkOptions(
         endpoints="127.0.0.1:8081",
         request_timeout_ms=10_000,
@@ -69,11 +69,11 @@ def test_sends_have_limits_of_their_own() -> None:
         ("onInvalidRow", "deadLetter", "Option onInvalidRow is deadLetter and deadLetterTopic is not set."),
     ],
 )
-def test_what_makes_no_sense_is_refused(name: str, value: str, sentence: str) -> None:
+def test_bad_options_are_refused(name: str, value: str, sentence: str) -> None:
     assert sentence in refusal(**{name: value})
 
 
-def test_words_are_taken_in_any_case_and_names_as_spark_spells_them() -> None:
+def test_words_and_names_are_case_insensitive() -> None:
     given = {"endpoints": "a:1", "queueselector": "HASH", "checkpointlocation": "/tmp", "queryname": "q"}
     assert SinkOptions.from_options(given).queue_selector == "hash"
 
@@ -91,7 +91,7 @@ def test_an_option_of_the_other_side_is_named(own: tuple, others: tuple, name: s
         refuse_other_side(own, others, {"topic": "t", name: "x"}, "reads")
 
 
-def test_a_secret_is_shown_nowhere() -> None:
+def test_a_secret_is_never_shown() -> None:
     options = SinkOptions.from_options(NEEDED | {"accessKey": "who", "secretKey": "s3cr3t"})
     assert "s3cr3t" not in repr(options)
     assert pickle.loads(pickle.dumps(options)) == options

@@ -1,4 +1,4 @@
-"""The options of the source: what is taken, what is refused, and in which words."""
+"""The options of the source: what is accepted, and how the rest is refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refusal(**given: str) -> str:
     return str(refused.value)
 
 
-def test_what_is_not_given_has_a_default() -> None:
+def test_unset_options_have_defaults() -> None:
     assert SourceOptions.from_options(NEEDED) == SourceOptions(
         endpoints="127.0.0.1:8081",
         access_key=None,
@@ -144,7 +144,7 @@ def test_every_option_is_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["maxoffsetspertrigger", "MAXOFFSETSPERTRIGGER", "maxOffsetsPerTrigger"])
-def test_names_come_in_any_case(name: str) -> None:
+def test_names_are_case_insensitive(name: str) -> None:
     """Acceptance case 37."""
     assert SourceOptions.from_options(NEEDED | {name: "7"}).max_offsets_per_trigger == 7
 
@@ -155,11 +155,11 @@ def test_a_topic_keeps_its_case() -> None:
 
 
 @pytest.mark.parametrize("name", ["checkpointLocation", "checkpointlocation", "queryName", "queryname"])
-def test_what_spark_adds_passes(name: str) -> None:
+def test_options_added_by_spark_are_accepted(name: str) -> None:
     assert SourceOptions.from_options(NEEDED | {name: "anything"}) == SourceOptions.from_options(NEEDED)
 
 
-def test_an_empty_path_passes() -> None:
+def test_an_empty_path_is_accepted() -> None:
     assert SourceOptions.from_options(NEEDED | {"path": ""}) == SourceOptions.from_options(NEEDED)
 
 
@@ -212,7 +212,7 @@ def test_a_missing_option_is_named(name: str) -> None:
         (("topic", "topicPattern", "assign"), "Options topic and topicPattern and assign exclude each other."),
     ],
 )
-def test_only_one_choice_of_topics_is_taken(chosen: tuple[str, ...], named: str) -> None:
+def test_options_that_choose_topics_exclude_each_other(chosen: tuple[str, ...], named: str) -> None:
     """Acceptance cases 35 and 52."""
     given = {"endpoints": "127.0.0.1:8081"} | dict.fromkeys(chosen, "flights")
     assert refusal(**given) == f"{named} Set only one of topic, topicPattern, assign."
@@ -301,7 +301,7 @@ def test_the_largest_limit_is_the_largest_long_of_spark() -> None:
     assert SourceOptions.from_options(given).max_offsets_per_trigger == INT64_MAX
 
 
-def test_a_query_without_a_group_pulls_in_a_derived_name() -> None:
+def test_a_query_without_a_group_pulls_under_a_derived_name() -> None:
     assert SourceOptions.from_options(NEEDED).pull_group == DERIVED_GROUP
     assert SourceOptions.from_options(NEEDED | {"consumerGroup": "billing"}).pull_group == "billing"
 

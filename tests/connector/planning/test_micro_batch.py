@@ -1,4 +1,4 @@
-"""When micro-batches run and how far they go, one after the other, by a clock that is handed in."""
+"""When micro-batches run and how far they go, one after the other, with a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_case_16_min_max_and_delay_together() -> None:
     assert story.after(4_900, 27, 20, 15) == [3, 1, 1]
 
 
-def test_an_expired_delay_without_messages_does_not_begin_anew() -> None:
+def test_an_expired_delay_without_messages_does_not_restart() -> None:
     """Unlike Kafka's (rules 8.4): what comes after it runs at once."""
     story = Story(MIN_15, 0)
     assert story.after(0, 1) == [1]
@@ -75,7 +75,7 @@ def test_an_expired_delay_without_messages_does_not_begin_anew() -> None:
     assert story.after(1, 3) == 4_999
 
 
-def test_a_first_look_without_messages_leaves_the_next_one_the_first() -> None:
+def test_a_first_batch_without_messages_does_not_count() -> None:
     story = Story(MIN_15, 0)
     assert story.after(0, 0) == [0]
     assert story.after(1, 1) == [1]
@@ -95,7 +95,7 @@ def test_no_minimum_is_never_a_delay() -> None:
     assert [story.after(0, 3), story.after(0, 3), story.after(0, 3)] == [[2], [1], [0]]
 
 
-def test_a_minimum_that_no_batch_may_have_in_bytes_still_moves_on() -> None:
+def test_a_limit_of_bytes_below_the_minimum_does_not_stop_the_query() -> None:
     story = Story(Limits(min_offsets_per_trigger=15, max_trigger_delay_ms=5_000, max_bytes_per_trigger=4), 0)
     assert story.after(0, 20) == [4]
     assert story.after(1, 20) == [4]  # 16 wait
@@ -160,11 +160,11 @@ def test_available_now_keeps_the_ends_that_it_saw_first() -> None:
     assert available_now().find_ends({A0: 5}, {A0: 99}, may_lose=False) == {A0: 9}
 
 
-def test_a_queue_that_comes_later_is_left_where_it_begins() -> None:
+def test_a_queue_that_appears_later_stays_at_its_start() -> None:
     assert available_now().find_ends({A0: 5, A1: 3}, {A0: 9, A1: 8}, may_lose=False) == {A0: 9, A1: 3}
 
 
-def test_what_is_gone_since_is_a_loss_or_not_waited_for() -> None:
+def test_messages_lost_since_the_plan_are_a_loss_or_are_skipped() -> None:
     with pytest.raises(DataLoss, match="2 messages of queue orders/a/0 are lost"):
         available_now().find_ends({A0: 5}, {A0: 7}, may_lose=False)
     assert available_now().find_ends({A0: 5}, {A0: 7}, may_lose=True) == {A0: 7}

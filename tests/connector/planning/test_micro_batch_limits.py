@@ -34,7 +34,7 @@ def queues(*offsets: int) -> dict[MessageQueue, int]:
         ((0, 0), (INT64_MAX, INT64_MAX), INT64_MAX, (INT64_MAX // 2, INT64_MAX // 2)),
     ],
 )
-def test_the_limit_is_shared_in_proportion_to_what_waits(
+def test_the_limit_is_shared_in_proportion_to_the_backlog(
     starts: tuple[int, ...], ends: tuple[int, ...], rows_max: int, expected: tuple[int, ...]
 ) -> None:
     assert limit_rows(queues(*starts), queues(*ends), rows_max) == queues(*expected)
@@ -129,7 +129,7 @@ def test_a_message_above_the_limit_waits_for_its_turn_and_goes_alone() -> None:
     assert admit(sizes, 4, [2, 1, 2], passed_over=[0, 2]) == ([4, 2, 3], [])
 
 
-def test_what_the_broker_does_not_know_any_more_is_left_to_who_reads_it() -> None:
+def test_a_queue_that_the_broker_does_not_know_is_admitted_whole() -> None:
     gone, cut = queue(0), queue(1)
     cutter = FakeCutter({cut: [10] * 5}, {cut: 5})
     admitted = limit_bytes({gone: 3, cut: 0}, {gone: 9, cut: 10}, 20, cutter)

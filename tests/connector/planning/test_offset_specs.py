@@ -1,4 +1,4 @@
-"""What options may say of begins and ends, and which of them counts (rules 8.6)."""
+"""Which offset spec of several options applies to a queue (rules 8.6)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ORDERS: Scope = ("orders",)
 NOON = AtTime(1_772_366_400_000)
 
 
-def test_a_queue_counts_before_its_topic_and_that_before_everything() -> None:
+def test_a_queue_overrides_its_topic_which_overrides_all_queues() -> None:
     specs = OffsetSpecs({ALL_QUEUES: "latest", ORDERS: "earliest", A0: 12})
     found = [specs.find(place) for place in (A0, A1, ORDERS, MessageQueue("other", "a", 0), ALL_QUEUES)]
     assert found == [12, "earliest", "earliest", "latest", "latest"]
@@ -44,7 +44,7 @@ OPTIONS = {
         (["default"], [("default", "latest")] * 3),
     ],
 )
-def test_the_highest_rank_that_names_a_queue_counts(names: list[str], counts: list[tuple[str, OffsetSpec]]) -> None:
+def test_the_highest_rank_that_names_a_queue_applies(names: list[str], counts: list[tuple[str, OffsetSpec]]) -> None:
     """Acceptance case 49; a queue that a rank does not name follows the next one."""
     ranked = RankedSpecs({name: OPTIONS[name] for name in names})
     assert [ranked.find(queue) for queue in (A0, A1, B0)] == counts
@@ -59,7 +59,7 @@ def test_the_highest_rank_that_names_a_queue_counts(names: list[str], counts: li
         ({("Orders",): "earliest"}, "Orders"),
     ],
 )
-def test_a_name_that_is_not_read_is_refused_with_those_that_are(said: dict[Scope, OffsetSpec], unknown: str) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones(said: dict[Scope, OffsetSpec], unknown: str) -> None:
     """Acceptance case 59: a subset may be named, but nothing that does not exist."""
     with pytest.raises(OptionError) as refused:
         RankedSpecs({"startingOffsets": OffsetSpecs({A0: 0, ORDERS: "latest", **said})}).refuse_unknown_scopes(

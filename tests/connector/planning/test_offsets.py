@@ -36,7 +36,7 @@ def test_what_is_written_is_read_back(offset: QueueOffsets) -> None:
 
 
 @given(source_offsets, st.randoms())
-def test_equal_positions_are_equal_texts(offset: QueueOffsets, chance: Any) -> None:
+def test_equal_offsets_are_equal_texts(offset: QueueOffsets, chance: Any) -> None:
     def shuffled(entries: Any) -> dict[Any, Any]:
         items = list(entries.items())
         chance.shuffle(items)
@@ -98,7 +98,7 @@ def test_a_newer_version_is_refused_with_what_to_install() -> None:
 
 
 @pytest.mark.parametrize("form", [None, 5, [], "latest", {}, {"offsets": {}}, {"version": "1"}])
-def test_what_is_no_offset_of_ours_is_refused(form: Any) -> None:
+def test_what_rmqpull_did_not_write_is_refused(form: Any) -> None:
     with pytest.raises(OptionError, match="which rmqpull did not write"):
         QueueOffsets.from_json(form)
 
@@ -148,7 +148,7 @@ def topics(creation_id: str | None = "first", **queues: Bounds) -> dict[str, Top
         pytest.param(QueueOffsets(), topics(), id="no position yet"),
     ],
 )
-def test_what_is_no_loss(position: QueueOffsets, now: dict[str, TopicBounds]) -> None:
+def test_no_loss(position: QueueOffsets, now: dict[str, TopicBounds]) -> None:
     assert find_resume_offsets(position, now, {}, refuse_loss) == {}
 
 
@@ -187,7 +187,7 @@ def test_what_is_no_loss(position: QueueOffsets, now: dict[str, TopicBounds]) ->
         ),
     ],
 )
-def test_what_is_a_loss(position: QueueOffsets, now: dict[str, TopicBounds], complaint: str) -> None:
+def test_a_loss_fails_the_query(position: QueueOffsets, now: dict[str, TopicBounds], complaint: str) -> None:
     with pytest.raises(DataLoss) as loss:
         find_resume_offsets(position, now, {}, refuse_loss)
     assert str(loss.value).startswith(complaint)
@@ -218,7 +218,7 @@ def test_offsets_before_and_beyond_are_outside(offset: int, lost: tuple[int, int
         pytest.param(topics(q0=Bounds(5, 6)), {}, [], id="nothing lost"),
     ],
 )
-def test_where_a_query_goes_on_that_may(
+def test_a_query_that_may_lose_messages_resumes_behind_the_loss(
     now: dict[str, TopicBounds], starts: dict[MessageQueue, int], lost: list[tuple[MessageQueue, int, int]]
 ) -> None:
     told: list[Loss] = []

@@ -118,7 +118,7 @@ positions = st.dictionaries(
 )
 
 
-def test_what_waits_is_balanced_over_all_topics() -> None:
+def test_backlog_balances_messages_over_all_topics() -> None:
     tasks = assign_ranges(ranges(6, 1, 0, topic="wide") + ranges(5, topic="narrow"), among(2, None))
     assert [[(entry.queue.topic, entry.queue.queue_id) for entry in mine] for mine in tasks] == [
         [("wide", 0)],
@@ -126,7 +126,7 @@ def test_what_waits_is_balanced_over_all_topics() -> None:
     ]
 
 
-def test_messages_of_a_queue_that_nobody_gets_any_more_are_not_skipped() -> None:
+def test_messages_of_an_unallocated_queue_are_not_skipped() -> None:
     nobody = among(2, ByMachineRoom(frozenset({"r1"})))
     assert assign_ranges(ranges(0, 0), nobody) == []
     with pytest.raises(OptionError, match=r"^The query already reads orders/a/1, but allocateStrategy"):
@@ -205,7 +205,7 @@ def test_a_listed_queue_that_does_not_exist_yet_may_come_later() -> None:
     assert keep_allocated(topics("x/a/0"), [], LISTED) == topics("x/a/0")
 
 
-def test_a_query_must_not_stop_reading_a_queue_unseen() -> None:
+def test_a_query_does_not_stop_reading_a_queue_silently() -> None:
     with pytest.raises(OptionError) as refused:
         keep_allocated(topics("x/r1@a/0", "x/r2@b/0"), queues("x/r1@a/0", "x/r2@b/0"), ROOM_1)
     assert str(refused.value) == (
@@ -214,7 +214,7 @@ def test_a_query_must_not_stop_reading_a_queue_unseen() -> None:
     )
 
 
-def test_a_queue_that_is_gone_is_no_matter_of_allocation() -> None:
+def test_a_deleted_queue_needs_no_partition() -> None:
     assert keep_allocated(topics("x/r1@a/0"), queues("x/r2@b/0"), ROOM_1) == topics("x/r1@a/0")
 
 

@@ -1,4 +1,4 @@
-"""Cutting partitions: the vectors of Spark's ``KafkaOffsetRangeCalculatorSuite`` (acceptance cases 56 and 57)."""
+"""Splitting partitions: the vectors of Spark's ``KafkaOffsetRangeCalculatorSuite`` (acceptance cases 56 and 57)."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_partition_of_several_queues_is_cut_as_one() -> None:
     ]
 
 
-def test_a_plan_without_end_is_refused_with_advice() -> None:
+def test_a_plan_of_too_many_partitions_is_refused() -> None:
     assert len(split_partitions([(entry("t1", 0, 100_000),)], None, 1)) == 100_000
     with pytest.raises(OptionError) as refused:
         split_partitions([(entry("t1", 0, 100_001),)], None, 1)
@@ -166,7 +166,7 @@ def test_large_partitions_are_cut_by_bytes(whole: list[str], bytes_max: int, exp
     assert len(cutter.calls) == 1
 
 
-def test_a_plan_without_end_is_refused_by_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_of_too_many_partitions_by_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splitting, "PARTITIONS_MAX", 4)
     cutter = FakeCutter({T1: [10] * 9})
     assert len(split_by_bytes([tuple(ranges("t1 0-4"))], 10, cutter)) == 4

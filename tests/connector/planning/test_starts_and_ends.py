@@ -1,4 +1,4 @@
-"""Where queues begin once their bounds are known, RocketMQ's ``computePullFromWhere`` included."""
+"""Where queues start once their bounds are known, RocketMQ's ``computePullFromWhere`` included."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def starts(starting: StartRules, broker: Broker | None = None) -> list[int]:
         ({}, [20, 5, 7]),
     ],
 )
-def test_words_and_numbers_become_offsets_without_asking(said: dict[Scope, OffsetSpec], begins: list[int]) -> None:
+def test_words_and_numbers_become_offsets_without_a_request(said: dict[Scope, OffsetSpec], begins: list[int]) -> None:
     """Acceptance cases 4 and 58."""
     assert starts(StartRules(wanting(said))) == begins
 
@@ -155,14 +155,14 @@ def test_a_group_begins_as_rocketmq_s_table_says(where: str, stored: int | None,
         (CONSUME_FROM_TIMESTAMP, {}, [10, 5, 7]),
     ],
 )
-def test_group_is_where_the_group_is_and_consume_from_where_the_rest(
+def test_group_starts_at_the_stored_offset_or_as_consume_from_where_says(
     where: str, stored: dict[MessageQueue, int], begins: list[int]
 ) -> None:
     starting = StartRules(wanting({ALL_QUEUES: "group"}), "g", where, consume_timestamp_ms=5)
     assert starts(starting, Broker(stored)) == begins
 
 
-def test_group_may_be_said_of_one_queue() -> None:
+def test_one_queue_may_start_at_group() -> None:
     assert starts(StartRules(wanting({A0: "group", A1: 1}), "g"), Broker({A0: 12, A1: 3})) == [12, 1, 7]
 
 
@@ -175,7 +175,7 @@ def test_a_group_without_a_time_begins_half_an_hour_ago() -> None:
 @pytest.mark.parametrize(
     ("stored", "complaint"), [(9, "1 messages of queue orders/a/0 are lost"), (21, "ends at offset 20")]
 )
-def test_a_group_s_offset_that_cannot_be_read_on_from_is_a_loss(stored: int, complaint: str) -> None:
+def test_a_stored_offset_outside_its_queue_is_a_loss(stored: int, complaint: str) -> None:
     with pytest.raises(DataLoss, match=complaint):
         starts(StartRules(wanting({A0: "group"}), "g"), Broker({A0: stored}))
 

@@ -1,4 +1,4 @@
-"""Where batch reads end, and starts behind ends."""
+"""Where batch reads end, and starts that are after their end."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def side(option: str, said: dict[Scope, OffsetSpec], default: OffsetSpec = "late
         ({ALL_QUEUES: AtTime(1_000)}, [20, 5, 7]),
     ],
 )
-def test_ends_are_offsets_within_the_bounds_that_were_seen(said: dict[Scope, OffsetSpec], ends: list[int]) -> None:
+def test_ends_are_offsets_within_the_bounds(said: dict[Scope, OffsetSpec], ends: list[int]) -> None:
     """A time without a message is the end, never an error (acceptance case 48)."""
     assert resolve_ends(side("endingOffsets", said), BOUNDS, Broker()) == dict(zip((A0, A1, B0), ends, strict=True))
 
@@ -53,7 +53,7 @@ def test_an_end_that_does_not_exist_is_refused(queue: MessageQueue, offset: int)
         resolve_ends(side("endingOffsets", {queue: offset}), BOUNDS, Broker())
 
 
-def test_an_end_of_what_is_not_read_is_refused() -> None:
+def test_an_end_of_an_unknown_topic_is_refused() -> None:
     with pytest.raises(OptionError, match="Option endingOffsets names order, which this query does not read"):
         resolve_ends(side("endingOffsets", {("order",): "latest"}), BOUNDS, Broker())
 
@@ -68,7 +68,7 @@ def test_an_end_of_what_is_not_read_is_refused() -> None:
         ({ALL_QUEUES: AtTime(2)}, {A1: AtTime(1)}, "orders/a/1 at"),
     ],
 )
-def test_a_start_behind_its_end_shows_before_any_work_when_both_are_of_one_kind(
+def test_a_start_after_its_end_is_refused_without_a_request_when_both_are_of_one_kind(
     start: dict[Scope, OffsetSpec], end: dict[Scope, OffsetSpec], where: str
 ) -> None:
     with pytest.raises(OptionError, match=f"Options the start and the end start {where}"):
@@ -90,7 +90,7 @@ def test_what_only_the_broker_can_compare_passes(start: dict[Scope, OffsetSpec],
     refuse_start_after_end(side("the start", start), side("the end", end))
 
 
-def test_a_resolved_start_behind_its_end_is_refused_with_the_queue() -> None:
+def test_a_start_offset_after_its_end_is_refused_with_the_queue() -> None:
     refuse_start_offset_after_end({A0: 12, A1: 0}, {A0: 12, A1: 0})
     with pytest.raises(OptionError, match="Queue orders/a/1 starts at offset 3, after its end at offset 2"):
         refuse_start_offset_after_end({A0: 12, A1: 3}, {A0: 12, A1: 2})

@@ -1,4 +1,4 @@
-"""Which topics and queues are meant."""
+"""Which topics and queues a query selects."""
 
 from __future__ import annotations
 

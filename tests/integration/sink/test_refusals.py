@@ -74,7 +74,7 @@ def test_a_view_with_options_for_reading_alone_takes_no_inserts(serve: ServeSink
     options = f"endpoints '{sink.broker.endpoints}', topic 'orders', startingTimestamp '2020-01-01'"
     sink.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW since_2020 USING rmqpull OPTIONS ({options})")
     sentence = (
-        "Option startingTimestamp is for reads, and this is a write. Leave it out; of a SQL view that has it, make"
+        "Option startingTimestamp is for reads, and this is a write. Remove it. If it comes from a SQL view, create"
     )
     with pytest.raises(PySparkException, match=sentence):
         sink.spark.sql("INSERT INTO since_2020 SELECT * FROM since_2020")
