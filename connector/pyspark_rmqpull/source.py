@@ -79,7 +79,7 @@ class RmqpullDataSource(DataSource):
         refuse_other_side(sink.OPTIONS, OPTIONS, self.options, "reads, and this is a write")
         options = sink.SinkOptions.from_options(self.options)
         check_sink_schema(schema, options)
-        from pyspark_rmqpull.sink.targets import checked
+        from pyspark_rmqpull.sink.targets import check_targets
         from rmqpull_client.transports.grpc.producer import get_producer
 
-        return checked(get_producer(options.connection), options, schema.names)
+        return check_targets(get_producer(options.connection), options, schema.names)

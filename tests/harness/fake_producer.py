@@ -1,4 +1,4 @@
-"""What a task of the sink asks of a producer, answered from a few lists and written down."""
+"""A fake producer for tasks of the sink, which keeps everything in lists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FakeStageResponse(NamedTuple):
 
 @dataclass
 class FakeProducer:
-    """Takes every body but those that are ``bad``; ``kept`` has the calls that it took, ``log`` begins and ends."""
+    """Stores every body except ``bad`` ones: ``stored`` has the bodies of each call, in the order in which they end."""
 
     bad: set[bytes] = field(default_factory=set)
     failure: RmqpullError | None = None
@@ -26,17 +26,17 @@ class FakeProducer:
     extensions: frozenset[str] = frozenset({"columns", "stages"})
     types: dict[str, set[str]] = field(default_factory=lambda: {"orders": {"NORMAL"}})
     topics_per_call_max: int = 1_000
-    kept: list[list[bytes]] = field(default_factory=list)
+    stored: list[list[bytes]] = field(default_factory=list)
     parts: list[TopicParts] = field(default_factory=list)
     properties: list[dict[str, str]] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
+    sequences: list[int] = field(default_factory=list)
     commits: list[tuple[TransactionId, Sequence[tuple[str, int]]]] = field(default_factory=list)
     records: list[CommitRecord | None] = field(default_factory=list)
-    answer: CommitResponse = field(default_factory=lambda: CommitResponse(False, False))
+    response: CommitResponse = field(default_factory=lambda: CommitResponse(False, False))
     dropped: list[TransactionId] = field(default_factory=list)
     keeps: int = 0
-    under_way: int = 0
-    most_under_way: int = 0
+    in_flight: int = 0
+    most_in_flight: int = 0
     endpoints: str = "a:1"
 
     def query_message_types(self, topic: str) -> frozenset[str]:
@@ -45,7 +45,7 @@ class FakeProducer:
         return frozenset(self.types[topic])
 
     def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
-        return self._begun(rows.column("body").to_pylist(), rows, None, parts)
+        return self._start(rows.column("body").to_pylist(), rows, None, parts)
 
     def start_stage(
         self,
@@ -57,33 +57,33 @@ class FakeProducer:
         by_keys: bool,
         timeout_ms: int,
     ) -> Callable[[], Any]:
-        return self._begun(rows.column("body").to_pylist(), rows, sequence, parts)
+        return self._start(rows.column("body").to_pylist(), rows, sequence, parts)
 
     def start_send(self, topic: str, row: dict[str, Any]) -> Callable[[], Any]:
-        return self._begun([row["body"]], pa.record_batch({"properties": [row.get("properties")]}), None)
+        return self._start([row["body"]], pa.record_batch({"properties": [row.get("properties")]}), None)
 
-    def _begun(
-        self, bodies: list[bytes], rows: pa.RecordBatch, place: int | None, parts: TopicParts = ()
+    def _start(
+        self, bodies: list[bytes], rows: pa.RecordBatch, sequence: int | None, parts: TopicParts = ()
     ) -> Callable[[], Any]:
-        self.under_way += 1
-        self.most_under_way = max(self.most_under_way, self.under_way)
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
 
-        def answer() -> Any:
-            self.under_way -= 1
+        def wait() -> Any:
+            self.in_flight -= 1
             if self.failure is not None:
                 raise self.failure
             if self.bad.intersection(bodies):
                 raise RequestRefused("ILLEGAL_MESSAGE_TAG", "A tag is illegal.")
             if self.is_committed:
                 return FakeStageResponse(True)
-            self.kept.append(bodies)
+            self.stored.append(bodies)
             self.parts.append(parts)
-            self.places += [] if place is None else [place]
+            self.sequences += [] if sequence is None else [sequence]
             if "properties" in rows.schema.names:
                 self.properties += [dict(own or ()) for own in rows.column("properties").to_pylist()]
             return FakeStageResponse(False)
 
-        return answer
+        return wait
 
     def keep_stages(self, transaction: TransactionId, timeout_ms: int) -> None:
         self.keeps += 1
@@ -99,7 +99,7 @@ class FakeProducer:
             raise self.failure
         self.commits.append((transaction, staged))
         self.records.append(record)
-        return self.answer
+        return self.response
 
     def drop_stages(self, transaction: TransactionId) -> None:
         if self.failure is not None:
@@ -108,6 +108,8 @@ class FakeProducer:
 
     @property
     def in_order(self) -> list[bytes]:
-        """All bodies as a commit puts them: by the numbers of their calls, where they have one."""
-        calls = [entry for _, entry in sorted(zip(self.places, self.kept, strict=True))] if self.places else self.kept
+        """All bodies in the order of a commit: by the sequence numbers of their calls, if they have any."""
+        calls = self.stored
+        if self.sequences:
+            calls = [call for _, call in sorted(zip(self.sequences, self.stored, strict=True))]
         return [body for call in calls for body in call]

@@ -1,8 +1,8 @@
-"""The sink: rows of Spark as messages, sent at least once, or exactly once where the broker can.
+"""The sink: writes rows of Spark as messages, at least once, or exactly once where the broker can.
 
-``options`` and ``schema`` are checked when a write is planned; a ``task`` makes messages of batches (``encoding``) for
-``targets`` that can take them, and hands them over (``deliveries``); ``writers`` commit what the tasks name. Readers of
-what was sent at least once call :func:`without_repeats`.
+When Spark plans a write, ``schema`` and ``targets`` check columns, topics and server. Each task (``task``) makes
+messages of its rows (``encoding``) and sends or stages them (``deliveries``). The driver commits what the tasks have
+staged (``writers``). Readers of at-least-once writes call :func:`without_repeats`.
 """
 
 from pyspark_rmqpull.sink.repeats import without_repeats

@@ -1,6 +1,6 @@
-"""How a task hands its messages over: as they come, or into a stage that a commit makes readable.
+"""How a task delivers its messages: it sends them at once, or stages them until a commit makes them readable.
 
-A window of sends is under way; where an order must hold that the server does not keep for us, it is one send wide.
+Several calls are in flight at a time. Where messages have an order that the server does not keep, it is one.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import pyarrow as pa
 
 from pyspark_rmqpull.options.sending import HASH, ROUND_ROBIN
 from pyspark_rmqpull.options.sink import SinkOptions
-from pyspark_rmqpull.sink.encoding import InvalidRow, plain_rows
+from pyspark_rmqpull.sink.invalid_rows import InvalidRow
 from pyspark_rmqpull.sink.row_ids import RowIds
-from pyspark_rmqpull.sink.topic_parts import CallLimits, Gathered, PartedRows, cut
+from pyspark_rmqpull.sink.topic_parts import CallLimits, PartedRows, RowBuffer, cut_calls, read_rows
 from rmqpull_client.errors import RequestRefused, RmqpullError
 from rmqpull_client.transports.grpc.producer import Producer, TransactionId
 
 ROWS_PER_CALL_MAX = 10_000
-GATHERED_BYTES_MAX = 32 << 20
-"""Of rows of several topics that wait to be put together."""
-REFUSED_ROWS = frozenset(
+BUFFERED_BYTES_MAX = 32 << 20
+"""The largest buffer for rows of several topics."""
+INVALID_ROW_CODES = frozenset(
     {
         "ILLEGAL_MESSAGE_TAG",
         "ILLEGAL_MESSAGE_KEY",
@@ -40,50 +40,50 @@ REFUSED_ROWS = frozenset(
         "BAD_REQUEST",
     }
 )
-"""Codes by which a server refuses a message for what it is; the batch around it is refused with it."""
+"""Codes by which a server refuses a batch because of one of its rows."""
 
-_STRIDE = 1 << 20
-"""Between the numbers of two calls of a stage: room for the parts of one that was refused."""
+_SEQUENCE_STRIDE = 1 << 20
+"""The distance of the sequence numbers of two calls: room for the halves of a batch that is refused."""
 _KEEPS_PER_TIMEOUT = 3
-_TOPICS_NAMED = 3
+_TOPICS_NAMED_MAX = 3
 
 OnInvalid = Callable[[InvalidRow], None]
 
 
 class Delivery(Protocol):
-    """Takes the messages of one attempt of a task."""
+    """Delivers the messages of one attempt of a task."""
 
     def send(self, rows: PartedRows) -> None:
-        """Hands rows over; some may still wait or be under way when it returns. Raises RmqpullError."""
+        """Takes rows; some may still be in a buffer or in flight when it returns. Raises RmqpullError."""
 
-    def finish(self) -> Handed:
-        """Returns when everything is kept. Raises RmqpullError."""
+    def finish(self) -> Delivered:
+        """Returns when the server has stored everything. Raises RmqpullError."""
 
     def close(self) -> None:
-        """Lets threads go, whatever happened."""
+        """Ends threads, whether or not the delivery has finished."""
 
 
-class Handed(NamedTuple):
-    """What a delivery has done: its stage and the calls that this has, where there is one."""
+class Delivered(NamedTuple):
+    """The stage of a finished delivery and the number of its calls; without a stage the messages are sent."""
 
     stage_id: str | None = None
     call_count: int = 0
 
 
 class _Call(NamedTuple):
-    """A send under way. ``place`` orders the calls of a stage."""
+    """A call in flight. ``wait`` returns its response; ``sequence`` is its number within a stage."""
 
     rows: PartedRows
-    place: int
-    answer: Callable[[], Any]
+    sequence: int
+    wait: Callable[[], Any]
 
 
-class Columns:
-    """Sends in columns, into a stage when there is a transaction. See :class:`Delivery`.
+class ColumnDelivery:
+    """Sends rows in columns, or stages them if there is a transaction. See :class:`Delivery`.
 
-    Small batches are gathered until they fill a call. Rows of several topics are gathered for some calls more, and
-    sorted by topic, so that each call has few topics and many rows of each. A batch that is refused for one of its rows
-    is halved until that row stands alone.
+    Small batches stay in a buffer until they fill a call. Rows of several topics stay until they fill several calls,
+    and are sorted by topic, so that each call has few topics and many rows of each. A batch that is refused because of
+    a row is halved until that row is alone.
     """
 
     def __init__(
@@ -101,81 +101,81 @@ class Columns:
         self._row_ids = row_ids
         self._stage = stage
         self._limits = CallLimits(ROWS_PER_CALL_MAX, options.batch_bytes, producer.topics_per_call_max)
-        self._gathered = Gathered(self._limits, min(options.in_flight * options.batch_bytes, GATHERED_BYTES_MAX))
-        self._places = itertools.count(0, _STRIDE)
-        self._under_way: deque[_Call] = deque()
+        self._buffer = RowBuffer(self._limits, min(options.in_flight * options.batch_bytes, BUFFERED_BYTES_MAX))
+        self._sequences = itertools.count(0, _SEQUENCE_STRIDE)
+        self._in_flight: deque[_Call] = deque()
         self._call_count = 0
         self._is_committed = False
-        self._keeper = None if stage is None else _Keeper(producer, stage[0], options.transaction_timeout_ms)
+        self._keeper = None if stage is None else _StageKeeper(producer, stage[0], options.transaction_timeout_ms)
 
     def send(self, rows: PartedRows) -> None:
-        """Gathers rows, and cuts what is gathered into calls."""
-        if not self._gathered.takes(rows):
-            self._hand_over()
-        self._gathered.add(rows if self._row_ids is None else self._row_ids.added(rows))
-        if self._gathered.is_full:
-            self._hand_over()
+        """Puts rows into the buffer, and sends what it has when it is full."""
+        if not self._buffer.has_room(rows):
+            self._send_buffer()
+        self._buffer.add(rows if self._row_ids is None else self._row_ids.add_ids(rows))
+        if self._buffer.is_full:
+            self._send_buffer()
 
-    def _hand_over(self) -> None:
-        for piece in cut(self._gathered.take(), self._limits):
-            while len(self._under_way) >= self._width(piece.rows):
-                self._take()
-            if self._is_committed:  # an earlier attempt of this micro-batch was: nothing is needed of this one
+    def finish(self) -> Delivered:
+        """Sends the rest of the buffer, and waits for all calls."""
+        self._send_buffer()
+        while self._in_flight:
+            self._finish_call(self._in_flight.popleft(), _SEQUENCE_STRIDE)
+        return Delivered() if self._stage is None else Delivered(self._stage[1], self._call_count)
+
+    def close(self) -> None:
+        """Stops keeping the stage alive: its commit follows soon, or it expires."""
+        if self._keeper is not None:
+            self._keeper.stop()
+
+    def _send_buffer(self) -> None:
+        for rows in cut_calls(self._buffer.take(), self._limits):
+            while len(self._in_flight) >= self._in_flight_max(rows.rows):
+                self._finish_call(self._in_flight.popleft(), _SEQUENCE_STRIDE)
+            if self._is_committed:  # by an earlier attempt, so nothing of this one is needed
                 return
-            place = next(self._places)
-            self._under_way.append(_Call(piece, place, self._started(piece, place)))
+            self._in_flight.append(self._start_call(rows, next(self._sequences)))
 
-    def _width(self, rows: pa.RecordBatch) -> int:
-        """One where rows must arrive in their order; a stage puts its calls in order by itself."""
+    def _in_flight_max(self, rows: pa.RecordBatch) -> int:
+        """One where rows have to arrive in their order. In a stage the broker restores the order of the calls."""
         has_groups = "messageGroup" in rows.schema.names and rows.column("messageGroup").null_count < rows.num_rows
         is_ordered = has_groups or self._options.queue_selector != ROUND_ROBIN
         return 1 if is_ordered and self._stage is None else self._options.in_flight
 
-    def _started(self, rows: PartedRows, place: int) -> Callable[[], Any]:
+    def _start_call(self, rows: PartedRows, sequence: int) -> _Call:
         by_keys = self._options.queue_selector == HASH
         if self._stage is None:
-            return self._producer.start_publish(rows.parts, rows.rows, by_keys)
+            return _Call(rows, sequence, self._producer.start_publish(rows.parts, rows.rows, by_keys))
         transaction, stage_id = self._stage
         timeout_ms = self._options.transaction_timeout_ms
-        return self._producer.start_stage(transaction, stage_id, place, rows.parts, rows.rows, by_keys, timeout_ms)
+        wait = self._producer.start_stage(transaction, stage_id, sequence, rows.parts, rows.rows, by_keys, timeout_ms)
+        return _Call(rows, sequence, wait)
 
-    def _take(self) -> None:
-        call = self._under_way.popleft()
-        self._settle(call.rows, call.place, call.answer, _STRIDE)
-
-    def _settle(self, rows: PartedRows, place: int, answer: Callable[[], Any], room: int) -> None:
+    def _finish_call(self, call: _Call, room: int) -> None:
+        """Waits for a call. If a row is refused, it sends the two halves, with sequence numbers within ``room``."""
         try:
-            answered = answer()
+            response = call.wait()
         except RmqpullError as error:
-            refusal = _refusal_of_rows([topic for topic, _ in rows.parts], error)
-            count = rows.rows.num_rows
+            refusal = _find_row_refusal([topic for topic, _ in call.rows.parts], error)
+            count = call.rows.rows.num_rows
             if count == 1:
-                self._on_invalid(InvalidRow(next(rows.by_topic()), str(refusal)))
+                self._on_invalid(InvalidRow(next(call.rows.by_topic()), str(refusal)))
                 return
             middle, room = count // 2, room // 2
-            for half, at in ((rows.slice(0, middle), place), (rows.slice(middle, count - middle), place + room)):
-                self._settle(half, at, self._started(half, at), room)
+            for start, row_count, sequence in (
+                (0, middle, call.sequence),
+                (middle, count - middle, call.sequence + room),
+            ):
+                self._finish_call(self._start_call(call.rows.slice(start, row_count), sequence), room)
             return
         self._call_count += 1
-        self._is_committed |= self._stage is not None and answered.is_committed
-
-    def finish(self) -> Handed:
-        """Sends what is gathered, and waits for all calls."""
-        self._hand_over()
-        while self._under_way:
-            self._take()
-        return Handed() if self._stage is None else Handed(self._stage[1], self._call_count)
-
-    def close(self) -> None:
-        """Stops to keep the stage: a commit comes soon, or its timeout."""
-        if self._keeper is not None:
-            self._keeper.stop()
+        self._is_committed |= self._stage is not None and response.is_committed
 
 
-class Messages:
+class MessageDelivery:
     """Sends messages one by one over the standard protocol. See :class:`Delivery`.
 
-    Messages of one group wait for each other; others do not.
+    A message of a group waits for the earlier ones of its group, and for no others.
     """
 
     def __init__(self, producer: Producer, options: SinkOptions, on_invalid: OnInvalid, row_ids: RowIds) -> None:
@@ -183,65 +183,65 @@ class Messages:
         self._options = options
         self._on_invalid = on_invalid
         self._row_ids = row_ids
-        self._under_way: deque[tuple[str | None, _Call]] = deque()
+        self._in_flight: deque[tuple[str | None, _Call]] = deque()
 
     def send(self, rows: PartedRows) -> None:
-        """One call for each row."""
+        """Starts one call for each row."""
         limits = CallLimits(ROWS_PER_CALL_MAX, self._options.batch_bytes)
-        for piece in cut(self._row_ids.added(rows), limits):
-            for index, row in enumerate(plain_rows(piece.rows)):
+        for piece in cut_calls(self._row_ids.add_ids(rows), limits):
+            for index, row in enumerate(read_rows(piece.rows)):
                 group = row.get("messageGroup")
-                while len(self._under_way) >= self._options.in_flight or self._waits_for(group):
-                    self._take()
-                alone = piece.slice(index, 1)
-                answer = self._producer.start_send(alone.parts[0].topic, row)
-                self._under_way.append((group, _Call(alone, 0, answer)))
+                while len(self._in_flight) >= self._options.in_flight or self._has_in_flight(group):
+                    self._finish_oldest()
+                message = piece.slice(index, 1)
+                wait = self._producer.start_send(message.parts[0].topic, row)
+                self._in_flight.append((group, _Call(message, 0, wait)))
 
-    def _waits_for(self, group: str | None) -> bool:
-        return group is not None and any(group == under_way for under_way, _ in self._under_way)
-
-    def _take(self) -> None:
-        _, call = self._under_way.popleft()
-        try:
-            call.answer()
-        except RmqpullError as error:
-            alone = next(call.rows.by_topic())
-            self._on_invalid(InvalidRow(alone, str(_refusal_of_rows([alone.topic], error))))
-
-    def finish(self) -> Handed:
+    def finish(self) -> Delivered:
         """Waits for all messages."""
-        while self._under_way:
-            self._take()
-        return Handed()
+        while self._in_flight:
+            self._finish_oldest()
+        return Delivered()
 
     def close(self) -> None:
-        """There is nothing to let go."""
+        """Does nothing: there is no thread."""
+
+    def _has_in_flight(self, group: str | None) -> bool:
+        return group is not None and any(group == other for other, _ in self._in_flight)
+
+    def _finish_oldest(self) -> None:
+        _, call = self._in_flight.popleft()
+        try:
+            call.wait()
+        except RmqpullError as error:
+            message = next(call.rows.by_topic())
+            self._on_invalid(InvalidRow(message, str(_find_row_refusal([message.topic], error))))
 
 
-def _refusal_of_rows(topics: Sequence[str], error: RmqpullError) -> RequestRefused:
-    """The error of a send, when it is about the rows; any other is raised, and tells the topics."""
-    of_topics = f"topic {topics[0]}" if len(topics) == 1 else f"topics {_shortened(topics)}"
+def _find_row_refusal(topics: Sequence[str], error: RmqpullError) -> RequestRefused:
+    """Returns the error if it refuses a row. Raises any other error, with the topics."""
+    if isinstance(error, RequestRefused) and error.code in INVALID_ROW_CODES:
+        return error
+    text = f"Cannot write rows to topic{'s' * (len(topics) > 1)} {_shorten(topics)}: {error}"
     if isinstance(error, RequestRefused):
-        if error.code in REFUSED_ROWS:
-            return error
-        raise RequestRefused(error.code, f"Rows for {of_topics} were not taken: {error}") from None
-    raise type(error)(f"Rows for {of_topics} were not taken: {error}") from None
+        raise RequestRefused(error.code, text) from None
+    raise type(error)(text) from None
 
 
-def _shortened(topics: Sequence[str]) -> str:
-    shown = ", ".join(topics[:_TOPICS_NAMED])
-    return f"{shown} and {len(topics) - _TOPICS_NAMED} more" if len(topics) > _TOPICS_NAMED else shown
+def _shorten(topics: Sequence[str]) -> str:
+    text = ", ".join(topics[:_TOPICS_NAMED_MAX])
+    return f"{text} and {len(topics) - _TOPICS_NAMED_MAX} more" if len(topics) > _TOPICS_NAMED_MAX else text
 
 
-class _Keeper:
-    """Keeps a transaction alive while its task waits for rows."""
+class _StageKeeper:
+    """Keeps the stages of a transaction alive while a task waits for rows."""
 
     def __init__(self, producer: Producer, transaction: TransactionId, timeout_ms: int) -> None:
         self._producer = producer
         self._transaction = transaction
         self._timeout_ms = timeout_ms
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="rmqpull-keeper", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="rmqpull-stage-keeper", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
@@ -249,8 +249,8 @@ class _Keeper:
             try:
                 self._producer.keep_stages(self._transaction, self._timeout_ms)
             except RmqpullError:
-                continue  # the commit tells when it was too late
+                continue  # if the stages expire, the commit is refused
 
     def stop(self) -> None:
-        """Ends it at once."""
+        """Ends the thread at once."""
         self._stopped.set()

@@ -1,7 +1,7 @@
-"""Ids by which readers tell what was sent twice, and how they leave it out.
+"""Dropping repeats: readers of an at-least-once write recognize them by ids that each message carries.
 
-At-least-once sends the rows of a task again when the task is tried again. Each message carries the id of its query (of
-its write, for a batch), the number of its micro-batch, and an id of its row (see ``row_ids``).
+An at-least-once write sends the rows of a task again when Spark retries the task. Each message has the id of its query
+(or of the batch write), the number of its micro-batch, and an id of its row (see ``row_ids``).
 """
 
 from __future__ import annotations
@@ -14,32 +14,33 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 WRITER_ID, BATCH_ID, ROW_ID = "rmqpullWriterId", "rmqpullBatchId", "rmqpullRowId"
-"""Names of the user properties."""
+"""The user properties with the ids."""
 ID_PROPERTIES = frozenset((WRITER_ID, BATCH_ID, ROW_ID))
 
-_POSITION = ("topic", "brokerName", "queueId", "queueOffset")
+_QUEUE_OFFSET = ("topic", "brokerName", "queueId", "queueOffset")
 _ID = "rmqpullId"
 
 
 def without_repeats(rows: DataFrame) -> DataFrame:
-    """Rows of the source, of which those that an at-least-once sink has sent again are left out.
+    """Returns rows of the source without those that an at-least-once sink has sent again.
 
-    A stream needs a watermark, as ``withWatermark("storeTimestamp", "1 hour")``: repeats that come later than that are
-    not found, and what it says is how long ids are remembered. Messages without ids, of other producers, all stay.
-    Rows whose values differ from attempt to attempt (``rand()``, ``current_timestamp()``) are no repeats of each other.
+    A stream needs a watermark, such as ``withWatermark("storeTimestamp", "1 hour")``. It says how long ids are
+    remembered; later repeats are not recognized. All messages without ids stay: they come from other producers. Rows
+    whose values differ from attempt to attempt (``rand()``, ``current_timestamp()``) are not repeats of each other.
+
     Raises OptionError for rows without the columns ``properties``, ``topic``, ``brokerName``, ``queueId`` and
     ``queueOffset``.
     """
     from pyspark.sql import functions as f
 
-    missing = [name for name in ("properties", *_POSITION) if name not in rows.columns]
+    missing = [name for name in ("properties", *_QUEUE_OFFSET) if name not in rows.columns]
     if missing:
         raise OptionError(
-            f"Repeats are told by the column{'s' * (len(missing) > 1)} {', '.join(missing)}, which the rows do not "
-            "have. Call without_repeats on rows as the source gives them, and select columns after it."
+            f"without_repeats needs the column{'s' * (len(missing) > 1)} {', '.join(missing)}, which the rows do not "
+            "have. Call it on rows as the source returns them, and select columns afterwards."
         )
-    given = [f.col("properties")[name] for name in (WRITER_ID, BATCH_ID, ROW_ID)]
-    position = f.when(given[-1].isNull(), f.struct(*_POSITION))
-    marked = rows.withColumn(_ID, f.struct(*given, position))
-    kept = marked.dropDuplicatesWithinWatermark([_ID]) if rows.isStreaming else marked.dropDuplicates([_ID])
-    return kept.drop(_ID)
+    ids = [f.col("properties")[name] for name in (WRITER_ID, BATCH_ID, ROW_ID)]
+    queue_offset = f.when(ids[-1].isNull(), f.struct(*_QUEUE_OFFSET))
+    with_id = rows.withColumn(_ID, f.struct(*ids, queue_offset))
+    once = with_id.dropDuplicatesWithinWatermark([_ID]) if rows.isStreaming else with_id.dropDuplicates([_ID])
+    return once.drop(_ID)

@@ -28,7 +28,7 @@ ACCEPTED: dict[str, tuple[DataType, ...]] = {
     "brokerName": (StringType(),),
     "queueId": (IntegerType(),),
 }
-"""What becomes part of a message, or says where it goes. Only ``body`` is required."""
+"""Columns that become part of a message or say where it goes. Only ``body`` is required."""
 
 COLUMNS_FROM_KAFKA = {"value": "body", "key": "keys", "headers": "properties", "partition": "queueId"}
 """The column with the same meaning, by its name in Spark's Kafka sink."""
@@ -43,35 +43,33 @@ IGNORED = (
     "reconsumeTimes",
     "systemProperties",
 )
-"""What a row of the source has and a new message gets anew, so that such a row can be written as it is."""
+"""Columns of the source that the sink ignores, because a message gets new values for them."""
 
 
 def check_sink_schema(schema: StructType, options: SinkOptions) -> None:
-    """Raises OptionError for columns that the sink does not know or that have another type, and for missing ones."""
+    """Raises OptionError for unknown or missing columns, and for columns of another type."""
     for field in schema.fields:
         if field.name in IGNORED:
             continue
         if field.name not in ACCEPTED:
             ours = COLUMNS_FROM_KAFKA.get(field.name)
-            hint = f" This column of Spark's Kafka sink is called {ours} here." if ours else ""
-            raise OptionError(
-                f"Column {field.name} is nothing that the sink writes.{hint} It takes {spelled_columns()}."
-            )
+            hint = f" Spark's Kafka sink calls it {field.name}; here it is {ours}." if ours else ""
+            raise OptionError(f"The sink does not know column {field.name}.{hint} It takes {spell_columns()}.")
         if schema.names.count(field.name) > 1:
-            raise OptionError(f"Column {field.name} comes twice. Give it once.")
+            raise OptionError(f"There are two columns {field.name}. Keep one of them.")
         if not any(_is_same(field.dataType, accepted) for accepted in ACCEPTED[field.name]):
             wanted = " or ".join(accepted.simpleString().upper() for accepted in ACCEPTED[field.name])
             raise OptionError(f"Column {field.name} is {field.dataType.simpleString().upper()}; it must be {wanted}.")
     if "body" not in schema.names:
-        raise OptionError(f"Column body is missing. The sink takes {spelled_columns()}.")
+        raise OptionError(f"Column body is missing. The sink takes {spell_columns()}.")
     if options.topic is None and "topic" not in schema.names:
-        raise OptionError("No topic is named. Set option topic, or give a column topic.")
+        raise OptionError("The rows have no topic. Set option topic, or add a column topic.")
     if options.queue_selector == EXPLICIT and not {"brokerName", "queueId"} <= set(schema.names):
         raise OptionError("Option queueSelector is explicit, which needs the columns brokerName and queueId.")
 
 
-def spelled_columns() -> str:
-    """The accepted columns with their types."""
+def spell_columns() -> str:
+    """Names the accepted columns with their types."""
     return ", ".join(
         f"{name} {' or '.join(accepted.simpleString().upper() for accepted in types)}"
         for name, types in ACCEPTED.items()
@@ -79,5 +77,5 @@ def spelled_columns() -> str:
 
 
 def _is_same(given: DataType, accepted: DataType) -> bool:
-    """Whether types are the same but for what may be null."""
+    """Whether two types are the same except for nullability."""
     return given.simpleString() == accepted.simpleString()

@@ -1,4 +1,4 @@
-"""What the topics and the server of a write can take, asked before rows are sent."""
+"""Checks whether the server and the topics of a write can take it, before any row is sent."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from pyspark_rmqpull.options.sink import SinkOptions
 from rmqpull_client.errors import OptionError, RequestRefused
 from rmqpull_client.transports.grpc.producer import Producer
 
-TRANSACTIONS = "stages"
-"""The extension that exactly-once needs."""
+STAGES, COLUMNS = "stages", "columns"
+"""Extensions of a server: exactly-once needs the first; sending in columns needs the second."""
 
 _ADVICE = {
-    "TOPIC_NOT_FOUND": "The sink creates no topic. Create it first, as with: rmqpull-broker topic create {topic}",
-    "FORBIDDEN": "Give it write permission, as with: rmqpull-broker topic update {topic} --perm 6",
+    "TOPIC_NOT_FOUND": "The sink creates no topics. Create it first: rmqpull-broker topic create {topic}",
+    "FORBIDDEN": "Give it write permission: rmqpull-broker topic update {topic} --perm 6",
     "ILLEGAL_TOPIC": "No topic can have this name. Choose another one.",
 }
 """What to do about a topic that cannot be written, by the code of the refusal."""
 
 
 class Targets:
-    """The topics of a task, each asked about once."""
+    """The topics of a task. It asks the server once about each."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
         self._types: dict[str, frozenset[str]] = {}
 
     def check(self, topic: str) -> frozenset[str]:
-        """The types of messages that a topic takes. Raises OptionError for one that is missing or takes none of ours,
-        for the sink never creates a topic.
+        """Returns the message types that a topic takes.
+
+        Raises OptionError for a topic that does not exist, that cannot be written, or that takes no type of the sink's.
         """
         if topic not in self._types:
             try:
@@ -38,14 +39,12 @@ class Targets:
             except RequestRefused as refusal:
                 if refusal.code not in _ADVICE:
                     raise
-                raise OptionError(
-                    f"Topic {topic} cannot be written: {refusal.args[0].rstrip('.')}. "
-                    f"{_ADVICE[refusal.code].format(topic=topic)}"
-                ) from None
+                advice = _ADVICE[refusal.code].format(topic=topic)
+                raise OptionError(f"Cannot write to topic {topic}: {refusal.args[0].rstrip('.')}. {advice}") from None
             if self._types[topic] == {"TRANSACTION"}:
                 raise OptionError(
-                    f"Topic {topic} takes transactional messages alone, whose producers are asked after each of them; "
-                    "the sink sends none. Write to a topic of another type: delivery=exactly-once is a transaction."
+                    f"Topic {topic} takes only transactional messages, and the sink sends none. Write to a topic of "
+                    "another type. (delivery=exactly-once works with all other types.)"
                 )
         return self._types[topic]
 
@@ -54,45 +53,49 @@ class Targets:
         return "DELAY" in self.check(topic)
 
 
-def checked(producer: Producer, options: SinkOptions, columns: Collection[str]) -> SinkOptions:
-    """The options of a write with ``delivery`` settled, so that all of its tasks do the same; ``columns`` are those of
-    its rows. Looks at the server and at the topics that options name, before any row is sent. Raises OptionError.
+def check_targets(producer: Producer, options: SinkOptions, columns: Collection[str]) -> SinkOptions:
+    """Checks the server and the topics that options name. Raises OptionError.
+
+    Returns the options with ``delivery`` set, so that all tasks deliver in the same way. ``columns`` are those of the
+    rows.
     """
     refuse_unsupported(producer, options)
     if options.topic is not None:
         types = Targets(producer).check(options.topic)
-        for kind, column in (("FIFO", "messageGroup"), ("DELAY", "deliveryTimestamp")):
-            if types == {kind} and column not in columns:
-                raise OptionError(f"Topic {options.topic} takes {kind} messages alone, which need a column {column}.")
+        for message_type, column in (("FIFO", "messageGroup"), ("DELAY", "deliveryTimestamp")):
+            if types == {message_type} and column not in columns:
+                raise OptionError(
+                    f"Topic {options.topic} takes only {message_type} messages, which need a column {column}."
+                )
     if options.dead_letter_topic is not None and "NORMAL" not in Targets(producer).check(options.dead_letter_topic):
         raise OptionError(
-            f"Topic {options.dead_letter_topic} takes no NORMAL messages, and dead letters are such. Name another "
+            f"Topic {options.dead_letter_topic} takes no NORMAL messages, and dead letters are NORMAL. Name another "
             "deadLetterTopic."
         )
-    return replace(options, delivery=settled_delivery(producer, options))
+    return replace(options, delivery=choose_delivery(producer, options))
 
 
-def settled_delivery(producer: Producer, options: SinkOptions) -> str:
-    """What ``delivery`` says, or the best that the server has."""
-    return options.delivery or (EXACTLY_ONCE if TRANSACTIONS in producer.extensions else AT_LEAST_ONCE)
+def choose_delivery(producer: Producer, options: SinkOptions) -> str:
+    """Returns the option ``delivery``; without it the best guarantee that the server supports."""
+    return options.delivery or (EXACTLY_ONCE if STAGES in producer.extensions else AT_LEAST_ONCE)
 
 
 def refuse_unsupported(producer: Producer, options: SinkOptions) -> None:
-    """Raises OptionError for options that the server cannot follow."""
-    extensions = producer.extensions
-    if options.delivery == EXACTLY_ONCE and TRANSACTIONS not in extensions:
+    """Raises OptionError for options that the server does not support."""
+    extensions, server = producer.extensions, f"the server at {producer.endpoints}"
+    if options.delivery == EXACTLY_ONCE and STAGES not in extensions:
         raise OptionError(
-            f"Option delivery is {EXACTLY_ONCE}, and the server at {producer.endpoints} has no transactions over whole "
-            f"batches (extension {TRANSACTIONS} of rmqpull.v1). Use rmqpull-broker, or {AT_LEAST_ONCE}."
+            f"Option delivery is {EXACTLY_ONCE}, but {server} cannot commit a whole batch: it has no extension "
+            f"{STAGES} of rmqpull.v1. Use rmqpull-broker, or set delivery to {AT_LEAST_ONCE}."
         )
-    if "columns" not in extensions and options.queue_selector != ROUND_ROBIN:
+    if COLUMNS not in extensions and options.queue_selector != ROUND_ROBIN:
         raise OptionError(
-            f"Option queueSelector is {options.queue_selector}, and the server at {producer.endpoints} chooses queues "
-            f"by itself: it has no extension columns of rmqpull.v1. Leave it at {ROUND_ROBIN}; rows with a "
-            "messageGroup go to the queue of their group."
+            f"Option queueSelector is {options.queue_selector}, but {server} chooses queues itself: it has no "
+            f"extension {COLUMNS} of rmqpull.v1. Leave it at {ROUND_ROBIN}. Rows with a messageGroup go to the queue "
+            "of their group."
         )
-    if "columns" not in extensions and options.compress_type != "ZLIB":
+    if COLUMNS not in extensions and options.compress_type != "ZLIB":
         raise OptionError(
-            f"Option compressType is {options.compress_type}, and the standard protocol at {producer.endpoints} knows "
-            "ZLIB alone. Leave it at ZLIB."
+            f"Option compressType is {options.compress_type}, but {server} speaks only the standard protocol, which "
+            "has only ZLIB. Leave it at ZLIB."
         )

@@ -1,4 +1,4 @@
-"""Rows of Spark become messages in columns, topic by topic; what cannot be one is told apart."""
+"""Rows of Spark become messages in columns, sorted by topic. Invalid rows are taken out."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_body_is_text_or_bytes(body: pa.Array) -> None:
     ids=["text", "list"],
 )
 @pytest.mark.parametrize("is_large", [False, True])
-def test_keys_are_a_list_or_text_with_blanks_between(given: list[Any], keys: list[Any], is_large: bool) -> None:
+def test_keys_are_a_list_or_a_text_with_blanks_between_them(given: list[Any], keys: list[Any], is_large: bool) -> None:
     array = pa.array(given)
     if is_large:
         array = array.cast(pa.large_string() if pa.types.is_string(array.type) else pa.large_list(pa.large_string()))
@@ -86,7 +86,7 @@ def test_rows_of_several_topics_keep_their_order_in_each() -> None:
     ]
 
 
-def test_no_rows_are_no_parts() -> None:
+def test_without_rows_there_are_no_parts() -> None:
     times = pa.array([], pa.timestamp("us", "UTC"))
     rows = batch(body=pa.array([], pa.binary()), topic=pa.array([], TEXT), deliveryTimestamp=times)
     for encoding in (encoder(topic="orders"), encoder()):
@@ -94,7 +94,7 @@ def test_no_rows_are_no_parts() -> None:
         assert (parts.parts, parts.rows.num_rows, invalid) == ((), 0, [])
 
 
-def test_delivery_times_go_to_topics_of_delayed_messages_alone() -> None:
+def test_only_topics_of_delayed_messages_get_delivery_times() -> None:
     rows = batch(topic=["late", "orders"], deliveryTimestamp=pa.array([NOON] * 2, pa.timestamp("us", "Europe/Riga")))
     late, orders = encoder(lambda topic: topic == "late").encode(rows)[0].by_topic()
     assert late.rows.column("deliveryTimestamp").to_pylist() == [NOON]
@@ -102,18 +102,18 @@ def test_delivery_times_go_to_topics_of_delayed_messages_alone() -> None:
 
 
 @pytest.mark.parametrize("selector", ["roundRobin", "explicit"])
-def test_queues_that_rows_name_count_only_when_that_is_asked_for(selector: str) -> None:
+def test_the_queue_columns_are_used_only_with_queue_selector_explicit(selector: str) -> None:
     rows = batch(brokerName=["b", None], queueId=pa.array([1, None], pa.int32()))
     encoded = only(encoder(topic="orders", queueSelector=selector).encode(rows)[0])
     assert ("queueId" in encoded.schema.names) == (selector == "explicit")
 
 
-def test_what_a_new_message_gets_anew_is_left_out() -> None:
+def test_columns_that_a_new_message_gets_anyway_are_ignored() -> None:
     rows = batch(msgId=["1"], storeHost=["h"], reconsumeTimes=[1], systemProperties=pa.array([{}], MAP))
     assert only(encoder(topic="orders").encode(rows)[0]).schema.names == ["body"]
 
 
-def test_ids_of_an_earlier_write_are_left_out() -> None:
+def test_ids_of_an_earlier_write_are_removed() -> None:
     ids = [(WRITER_ID, "w"), (BATCH_ID, "1"), (ROW_ID, "r")]
     rows = batch(properties=pa.array([[("own", "1"), *ids], None, [("own", "2")]], MAP))
     encoded = only(encoder(topic="orders").encode(rows)[0])
@@ -137,7 +137,7 @@ def test_large_bodies_are_compressed(codec: str, unpack: Callable[[bytes], bytes
     assert encoded.column("bodyEncoding").to_pylist() == [1, wire.BODY_ENCODINGS[codec]]
 
 
-def test_nothing_is_compressed_when_that_is_not_wanted() -> None:
+def test_compression_can_be_turned_off() -> None:
     encoded = only(encoder(topic="orders", compressMsgBodyOverHowmuch="0").encode(batch(body=[b"b" * 5000]))[0])
     assert encoded.to_pydict() == {"body": [b"b" * 5000]}
 
@@ -150,30 +150,30 @@ def test_nothing_is_compressed_when_that_is_not_wanted() -> None:
         ({"body": [b"x", b"12345"]}, "its body has more than maxMessageSize=4 bytes"),
         ({"topic": ["orders", None]}, "its topic is null"),  # acceptance case 73
         ({"topic": ["orders", ""]}, "its topic is null"),
-        ({"topic": not_utf8("orders")}, "its topic is not UTF-8"),
-        ({"tags": not_utf8("paid")}, "its tags is not UTF-8"),
-        ({"keys": not_utf8("k")}, "its keys is not UTF-8"),
-        ({"keys": pa.ListArray.from_arrays([0, 1, 2], not_utf8("k"))}, "its keys is not UTF-8"),
-        ({"keys": [["k"], ["k", None]]}, "a key of it is null"),
-        ({"properties": pa.array([[("a", "1")], [("a", None)]], MAP)}, "a property of it is null"),
-        ({"messageGroup": not_utf8("g")}, "its messageGroup is not UTF-8"),
+        ({"topic": not_utf8("orders")}, "its column topic is not UTF-8"),
+        ({"tags": not_utf8("paid")}, "its column tags is not UTF-8"),
+        ({"keys": not_utf8("k")}, "its column keys is not UTF-8"),
+        ({"keys": pa.ListArray.from_arrays([0, 1, 2], not_utf8("k"))}, "its column keys is not UTF-8"),
+        ({"keys": [["k"], ["k", None]]}, "one of its keys is null"),
+        ({"properties": pa.array([[("a", "1")], [("a", None)]], MAP)}, "one of its properties is null"),
+        ({"messageGroup": not_utf8("g")}, "its column messageGroup is not UTF-8"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_row_that_is_no_message_is_told_apart(columns: dict[str, Any], reason: str) -> None:
+def test_an_invalid_row_is_taken_out_with_the_reason(columns: dict[str, Any], reason: str) -> None:
     parts, invalid = encoder(maxMessageSize="4").encode(batch(2, **{"topic": ["orders", "orders"]} | columns))
     assert only(parts).num_rows == 1
     assert [(row.reason, row.row.rows.num_rows) for row in invalid] == [(reason, 1)]
 
 
-def test_a_row_is_named_once_for_its_first_fault() -> None:
+def test_an_invalid_row_has_one_reason_the_first_that_applies() -> None:
     rows = batch(body=pa.array([None, b"x"], pa.binary()), topic=pa.array([None, None], TEXT))
     parts, invalid = encoder().encode(rows)
     assert parts.parts == ()
     assert [row.reason for row in invalid] == ["its body is null", "its topic is null"]
 
 
-def test_text_that_means_nothing_may_be_anything() -> None:
+def test_columns_that_the_options_do_not_use_may_have_any_text() -> None:
     rows = batch(topic=not_utf8("a"), brokerName=not_utf8("b"))
     parts, invalid = encoder(topic="orders").encode(rows)
     assert (only(parts).num_rows, invalid) == (2, [])

@@ -1,7 +1,8 @@
-"""The ids of rows are the same whatever the order of the rows, and different for different rows."""
+"""The id of a row does not depend on the order of the rows, and differs for different rows."""
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -42,7 +43,9 @@ def ids(rows: pa.RecordBatch, partition_id: int = 3, topic: str = "orders") -> l
 
 
 def properties(row_ids: RowIds, rows: pa.RecordBatch, topic: str = "orders") -> list[list[tuple[str, str]]]:
-    added: list[list[tuple[str, str]]] = row_ids.added(PartedRows.of_topic(topic, rows)).rows["properties"].to_pylist()
+    added: list[list[tuple[str, str]]] = (
+        row_ids.add_ids(PartedRows.of_topic(topic, rows)).rows["properties"].to_pylist()
+    )
     return added
 
 
@@ -57,7 +60,7 @@ def test_shuffled_rows_have_the_same_ids(rows: list[Any], random: Any) -> None:
 
 @given(st.lists(MESSAGES, min_size=1, max_size=8), st.data())
 def test_rows_have_the_same_digest_when_they_are_the_same_message(rows: list[Any], data: Any) -> None:
-    """Wherever they stand in what Spark gives; null and empty lists and maps make the same message."""
+    """This holds for slices too. Null and an empty list or map make the same message."""
     names = list(rows[0])
     given = [{**row, "properties": row["properties"] and [*row["properties"].items()]} for row in rows]
     columns = [pa.array([row[name] for row in given], wire.PUBLISH_SCHEMA.field(name).type) for name in names]
@@ -70,8 +73,8 @@ def test_rows_have_the_same_digest_when_they_are_the_same_message(rows: list[Any
     assert len(set(digests)) == len(set(messages)) == len(set(zip(digests, messages, strict=True)))
 
 
-def test_texts_are_told_apart_wherever_one_ends() -> None:
-    """Rows that are the same once their columns stand side by side."""
+def test_rows_differ_by_where_a_text_ends() -> None:
+    """These rows are equal once their columns are joined."""
     pairs = [("ab", "c"), ("a", "bc"), ("a:", "b"), ("a", ":b"), ("", "x"), (None, "x"), ("x", None)]
     columns = [pa.array(texts, pa.string()) for texts in zip(*pairs, strict=True)]
     body = pa.array([b"x"] * len(pairs))
@@ -92,14 +95,14 @@ def test_a_row_has_the_same_id_whatever_other_topics_its_batch_has() -> None:
     encoder = RowEncoder(SinkOptions.from_options({"endpoints": "a:1"}), lambda topic: topic == "late")
 
     def ids_of(given: pa.RecordBatch) -> list[str]:
-        added = RowIds("query", 7, 0).added(encoder.encode(given)[0])
+        added = RowIds("query", 7, 0).add_ids(encoder.encode(given)[0])
         return [dict(properties)[ROW_ID] for properties in added.rows.column("properties").to_pylist()]
 
     orders, others = rows.take([0, 2]), rows.slice(1, 1)
     assert ids_of(rows) == ids_of(orders) + ids_of(others)
 
 
-def test_the_order_of_properties_means_nothing() -> None:
+def test_the_order_of_properties_does_not_matter() -> None:
     def of(*properties: tuple[str, str]) -> pa.RecordBatch:
         return pa.record_batch({"body": pa.array([b"x"]), "properties": pa.array([properties], wire.PROPERTIES)})
 
@@ -118,13 +121,13 @@ def test_a_small_row_has_the_same_id_beside_a_large_one_that_is_compressed() -> 
     assert id_beside() == id_beside(b"x" * 10_000)
 
 
-def test_the_count_goes_on_from_batch_to_batch() -> None:
+def test_the_count_continues_from_batch_to_batch() -> None:
     row_ids, rows = RowIds("query", 7, 0), batch([(b"x", None)])
     first, second = (properties(row_ids, rows)[0] for _ in range(2))
     assert (dict(first)[ROW_ID][-2:], dict(second)[ROW_ID][-2:]) == ("-1", "-2")
 
 
-def test_a_message_says_its_query_and_batch_beside_its_own_properties() -> None:
+def test_a_message_has_the_ids_of_query_and_batch_beside_its_own_properties() -> None:
     rows = pa.record_batch({"body": pa.array([b"x"]), "properties": pa.array([[("own", "1")]], wire.PROPERTIES)})
     (of_query,) = properties(RowIds("query", 7, 0), rows)
     assert of_query[:3] == [("own", "1"), (WRITER_ID, "query"), (BATCH_ID, "7")]
@@ -135,3 +138,19 @@ def test_a_message_says_its_query_and_batch_beside_its_own_properties() -> None:
 def test_a_time_beyond_python_s_is_only_a_number() -> None:
     rows = pa.record_batch({"body": pa.array([b"x"]), "deliveryTimestamp": pa.array([1 << 62], wire.TIMESTAMP)})
     assert len(ids(rows)) == 1
+
+
+def test_the_ids_never_change() -> None:
+    """A task may be retried by a later release."""
+    columns: dict[str, Any] = {
+        "body": [b"a body"],
+        "tags": ["paid"],
+        "keys": [["k1", "k2"]],
+        "properties": [[("one", "1"), ("two", "2")]],
+        "messageGroup": ["g"],
+        "deliveryTimestamp": [datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)],
+        "brokerName": ["broker-a"],
+        "queueId": [1],
+    }
+    arrays = [pa.array(values, wire.PUBLISH_SCHEMA.field(name).type) for name, values in columns.items()]
+    assert ids(pa.RecordBatch.from_arrays(arrays, list(columns))) == ["3-b62c7742499baf9802eef75a-1"]

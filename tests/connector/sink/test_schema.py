@@ -1,4 +1,4 @@
-"""The columns that the sink takes, and what it says of others (acceptance cases 65 and 66)."""
+"""The sink takes some columns, ignores some, and refuses others with advice (acceptance cases 65 and 66)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def check(columns: str, **options: str) -> None:
         "topic STRING, body BINARY, brokerName STRING, queueId INT, systemProperties MAP<STRING,STRING>",
     ],
 )
-def test_what_is_taken(columns: str) -> None:
+def test_columns_of_a_message_are_taken(columns: str) -> None:
     check(columns)
 
 
@@ -64,12 +64,12 @@ def test_a_row_of_the_source_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        ("body STRING", "No topic is named. Set option topic, or give a column topic."),
+        ("body STRING", "The rows have no topic. Set option topic, or add a column topic."),
         ("topic STRING", f"Column body is missing. The sink takes {TAKEN}."),
-        ("topic STRING, text STRING", f"Column text is nothing that the sink writes. It takes {TAKEN}."),
+        ("topic STRING, text STRING", f"The sink does not know column text. It takes {TAKEN}."),
         (
             "topic STRING, value STRING",
-            "Column value is nothing that the sink writes. This column of Spark's Kafka sink is called body here. "
+            "The sink does not know column value. Spark's Kafka sink calls it value; here it is body. "
             f"It takes {TAKEN}.",
         ),
         ("topic INT, body STRING", "Column topic is INT; it must be STRING."),
@@ -80,15 +80,15 @@ def test_a_row_of_the_source_is_taken_as_it_is() -> None:
             "topic STRING, body STRING, properties MAP<STRING,INT>",
             "Column properties is MAP<STRING,INT>; it must be MAP<STRING,STRING>.",
         ),
-        ("topic STRING, body STRING, body STRING", "Column body comes twice. Give it once."),
+        ("topic STRING, body STRING, body STRING", "There are two columns body. Keep one of them."),
     ],
 )
-def test_what_is_refused(columns: str, sentence: str) -> None:
+def test_other_columns_are_refused_with_advice(columns: str, sentence: str) -> None:
     with pytest.raises(OptionError) as refused:
         check(columns)
     assert str(refused.value) == sentence
 
 
-def test_rows_name_their_queue_when_that_is_asked_for() -> None:
+def test_queue_selector_explicit_needs_both_queue_columns() -> None:
     with pytest.raises(OptionError, match="needs the columns brokerName and queueId"):
         check("topic STRING, body STRING, queueId INT", queueSelector="explicit")

@@ -1,4 +1,4 @@
-"""What a task does with rows that are no messages, and what it tells the driver."""
+"""A task delivers rows, deals with invalid ones, and reports to the driver."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from pyspark_rmqpull.errors import InvalidRowError
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.commit_record import WrittenRows
-from pyspark_rmqpull.sink.dead_letters import REASON
+from pyspark_rmqpull.sink.invalid_rows import LOGGED_ROWS_MAX, REASON
 from pyspark_rmqpull.sink.repeats import ROW_ID
-from pyspark_rmqpull.sink.targets import checked
-from pyspark_rmqpull.sink.task import LOGGED_ROWS_MAX, SinkTask, TaskCommit
+from pyspark_rmqpull.sink.targets import check_targets
+from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 from rmqpull_client.errors import OptionError
 from rmqpull_client.transports.grpc.producer import Producer, TransactionId
 from tests.harness.fake_producer import FakeProducer
@@ -27,12 +27,12 @@ DEAD = {"onInvalidRow": "deadLetter", "deadLetterTopic": "dead"}
 
 def run(producer: FakeProducer, *batches: dict[str, Any], **options: str) -> TaskCommit:
     given = SinkOptions.from_options({"endpoints": "a:1", "topic": "orders"} | options)
-    settled = checked(cast("Producer", producer), given, ["body"])
-    task = SinkTask(cast("Producer", producer), settled, BATCH, 3, "s")
+    checked = check_targets(cast("Producer", producer), given, ["body"])
+    task = SinkTask(cast("Producer", producer), checked, BATCH, 3, "s")
     return task.run(iter([pa.record_batch(batch) for batch in batches]))
 
 
-def test_a_task_of_a_transaction_names_its_stage_and_its_calls(producer: FakeProducer) -> None:
+def test_a_task_of_a_transaction_reports_its_stage_and_its_calls(producer: FakeProducer) -> None:
     done = run(producer, {"body": [b"1", b"2"]}, {"body": [b"3"]})
     assert done.written is not None
     assert done.written[:2] == (frozenset({"orders"}), 3)
@@ -47,16 +47,16 @@ def test_a_task_without_rows_has_a_stage_without_calls(producer: FakeProducer) -
     assert run(producer, {"body": pa.array([], pa.binary())}) == TaskCommit(BATCH, "s", 0, 0, 0, nothing)
 
 
-def test_a_task_tells_all_its_rows_also_when_its_micro_batch_is_committed_already(producer: FakeProducer) -> None:
-    """Whether it is the same micro-batch, the commit must find out."""
+def test_a_task_reports_all_its_rows_even_when_its_micro_batch_is_committed_already(producer: FakeProducer) -> None:
+    """The commit has to find out whether it is the same micro-batch."""
     first = run(producer, {"body": [b"1", b"2"]}, {"body": [b"3"]}, inFlight="1")
     producer.is_committed = True
     again = run(producer, {"body": [b"3", b"1"]}, {"body": [b"2"]}, inFlight="1")
-    assert (again.written, len(producer.kept)) == (first.written, 1)
+    assert (again.written, len(producer.stored)) == (first.written, 1)
     assert run(producer, {"body": [b"1", b"2"]}, {"body": [b"4"]}, inFlight="1").written != first.written
 
 
-def test_rows_count_for_the_record_as_they_come_valid_or_not(producer: FakeProducer) -> None:
+def test_the_record_counts_all_rows_valid_or_not(producer: FakeProducer) -> None:
     whole = run(producer, {"body": [b"1", b"22"]})
     skipped = run(producer, {"body": [b"1", b"22"]}, onInvalidRow="skip", maxMessageSize="1")
     assert (skipped.invalid_count, skipped.written) == (1, whole.written)
@@ -70,16 +70,16 @@ def test_at_least_once_gives_every_message_its_id(producer: FakeProducer, extens
     assert len({own[ROW_ID] for own in producer.properties}) == 2
 
 
-def test_an_invalid_row_ends_the_write_and_is_named(producer: FakeProducer) -> None:
-    with pytest.raises(InvalidRowError) as ended:
+def test_an_invalid_row_ends_the_write_with_an_error_that_describes_it(producer: FakeProducer) -> None:
+    with pytest.raises(InvalidRowError) as raised:
         run(producer, {"body": [b"12345"], "tags": ["Paid"], "keys": ["No. 1"]}, maxMessageSize="4", topic="orders")
-    assert str(ended.value) == (
-        "A row for topic orders with tags 'Paid', keys ['No.', '1'], a body of 5 bytes is no message: its body has "
-        "more than maxMessageSize=4 bytes. Mend the row, or set option onInvalidRow to skip or deadLetter."
+    assert str(raised.value) == (
+        "Invalid row for topic orders with tags 'Paid', keys ['No.', '1'], a body of 5 bytes: its body has more than "
+        "maxMessageSize=4 bytes. Correct the row, or set option onInvalidRow to skip or deadLetter."
     )
 
 
-def test_invalid_rows_are_left_out_counted_and_told_up_to_a_limit(
+def test_skipped_rows_are_counted_and_logged_up_to_a_limit(
     producer: FakeProducer, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer.bad = {b"bad"}
@@ -88,7 +88,7 @@ def test_invalid_rows_are_left_out_counted_and_told_up_to_a_limit(
     assert (done.row_count, done.invalid_count) == (23, 22)
     assert producer.in_order == [b"1"]
     assert len(caplog.messages) == LOGGED_ROWS_MAX + 1
-    assert caplog.messages[-1] == "22 rows of this task were invalid"
+    assert caplog.messages[-1] == "This task had 22 invalid rows"
 
 
 def test_invalid_rows_go_to_the_dead_letter_topic(producer: FakeProducer) -> None:
@@ -102,7 +102,7 @@ def test_invalid_rows_go_to_the_dead_letter_topic(producer: FakeProducer) -> Non
 def test_a_dead_letter_that_is_refused_ends_the_write(producer: FakeProducer) -> None:
     producer.types["dead"] = {"NORMAL"}
     producer.bad = {b"bad"}
-    with pytest.raises(InvalidRowError, match="A row for topic dead with a body of 3 bytes is no message: A tag"):
+    with pytest.raises(InvalidRowError, match="Invalid row for topic dead with a body of 3 bytes: A tag"):
         run(producer, {"body": [b"1", b"bad"]}, **DEAD)
 
 
@@ -112,33 +112,33 @@ def test_a_dead_letter_that_is_refused_ends_the_write(producer: FakeProducer) ->
         (
             {},
             {},
-            "No topic orders. The sink creates no topic. Create it first, as with: rmqpull-broker topic create orders",
+            "No topic orders. The sink creates no topics. Create it first: rmqpull-broker topic create orders",
         ),
-        ({"orders": {"TRANSACTION"}}, {}, "Topic orders takes transactional messages alone"),
-        ({"orders": {"FIFO"}}, {}, "Topic orders takes FIFO messages alone, which need a column messageGroup."),
-        ({"orders": {"DELAY"}}, {}, "Topic orders takes DELAY messages alone, which need a column deliveryTimestamp."),
+        ({"orders": {"TRANSACTION"}}, {}, "Topic orders takes only transactional messages"),
+        ({"orders": {"FIFO"}}, {}, "Topic orders takes only FIFO messages, which need a column messageGroup."),
+        ({"orders": {"DELAY"}}, {}, "Topic orders takes only DELAY messages, which need a column deliveryTimestamp."),
         ({"orders": {"NORMAL"}, "dead": {"FIFO"}}, DEAD, "Topic dead takes no NORMAL messages"),
     ],
 )
-def test_topics_are_looked_at_before_anything_is_sent(
+def test_topics_are_checked_before_anything_is_sent(
     producer: FakeProducer, types: dict[str, set[str]], given: dict[str, str], sentence: str
 ) -> None:
     producer.types = types
     with pytest.raises(OptionError, match=sentence):
         run(producer, {"body": [b"1"]}, **given)
-    assert producer.kept == []
+    assert producer.stored == []
 
 
 @pytest.mark.parametrize(
     ("extensions", "given", "sentence"),
     [
-        ({"columns"}, {"delivery": "exactly-once"}, "Use rmqpull-broker, or at-least-once."),
+        ({"columns"}, {"delivery": "exactly-once"}, "Use rmqpull-broker, or set delivery to at-least-once."),
         (set(), {"queueSelector": "hash"}, "Option queueSelector is hash, .* Leave it at roundRobin"),
         (set(), {"queueSelector": "explicit"}, "Option queueSelector is explicit, .* Leave it at roundRobin"),
         (set(), {"compressType": "LZ4"}, "Option compressType is LZ4, .* Leave it at ZLIB."),
     ],
 )
-def test_what_the_server_cannot_do_is_refused_with_advice(
+def test_options_that_the_server_does_not_support_are_refused_with_advice(
     producer: FakeProducer, extensions: set[str], given: dict[str, str], sentence: str
 ) -> None:
     producer.extensions = frozenset(extensions)
@@ -155,9 +155,9 @@ def test_what_the_server_cannot_do_is_refused_with_advice(
         (set(), None, "at-least-once"),
     ],
 )
-def test_the_delivery_is_settled_before_tasks_begin(
+def test_the_delivery_is_chosen_before_tasks_start(
     producer: FakeProducer, extensions: set[str], given: str | None, delivery: str
 ) -> None:
     producer.extensions = frozenset(extensions)
     options = SinkOptions.from_options({"endpoints": "a:1"} | ({"delivery": given} if given else {}))
-    assert checked(cast("Producer", producer), options, ["body"]).delivery == delivery
+    assert check_targets(cast("Producer", producer), options, ["body"]).delivery == delivery

@@ -1,4 +1,4 @@
-"""Rows of many topics are gathered, sorted by topic and cut into calls: none is lost, each topic keeps its order."""
+"""Rows of many topics are buffered, sorted by topic and cut into calls: none is lost, each topic keeps its order."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyspark_rmqpull.sink.topic_parts import CallLimits, Gathered, PartedRows, TopicPart, cut, merged, sorted_by_topic
+from pyspark_rmqpull.sink.topic_parts import (
+    CallLimits,
+    PartedRows,
+    RowBuffer,
+    TopicPart,
+    cut_calls,
+    merge,
+    sort_by_topic,
+)
 from rmqpull_proto import columns as wire
 
 
 def parted(*rows: tuple[str, bytes], **columns: Any) -> PartedRows:
     bodies = pa.record_batch({"body": pa.array([body for _, body in rows], pa.binary()), **columns})
-    return sorted_by_topic(pa.array([topic for topic, _ in rows], pa.string()), bodies)
+    return sort_by_topic(pa.array([topic for topic, _ in rows], pa.string()), bodies)
 
 
 def by_topic(batches: list[PartedRows]) -> dict[str, list[bytes]]:
@@ -34,18 +42,18 @@ LIMITS = st.builds(CallLimits, st.integers(1, 12), st.integers(1, 400), st.integ
 
 
 @given(st.lists(st.lists(ROWS, max_size=12), max_size=12), LIMITS, st.integers(1, 2_000))
-def test_every_row_is_in_one_call_in_the_order_of_its_topic_and_each_call_keeps_the_limits(
-    batches: list[list[tuple[str, bytes]]], limits: CallLimits, gathered_bytes: int
+def test_every_row_is_in_one_call_in_the_order_of_its_topic_and_within_the_limits(
+    batches: list[list[tuple[str, bytes]]], limits: CallLimits, buffer_bytes: int
 ) -> None:
-    gathered, calls = Gathered(limits, gathered_bytes), list[PartedRows]()
+    buffer, calls = RowBuffer(limits, buffer_bytes), list[PartedRows]()
     for batch in batches:
         rows = parted(*batch)
-        if not gathered.takes(rows):
-            calls += cut(gathered.take(), limits)
-        gathered.add(rows)
-        if gathered.is_full:
-            calls += cut(gathered.take(), limits)
-    calls += cut(gathered.take(), limits)
+        if not buffer.has_room(rows):
+            calls += cut_calls(buffer.take(), limits)
+        buffer.add(rows)
+        if buffer.is_full:
+            calls += cut_calls(buffer.take(), limits)
+    calls += cut_calls(buffer.take(), limits)
     expected = by_topic([parted(row) for batch in batches for row in batch])
     assert by_topic(calls) == expected
     for call in calls:
@@ -55,16 +63,16 @@ def test_every_row_is_in_one_call_in_the_order_of_its_topic_and_each_call_keeps_
         assert call.rows.nbytes <= limits.byte_count or call.rows.num_rows == 1
 
 
-def test_topics_stand_in_the_order_in_which_they_come_first() -> None:
-    rows = merged([parted(("b", b"1"), ("a", b"2"), ("b", b"3")), parted(("c", b"4"), ("b", b"5"))])
+def test_topics_keep_the_order_in_which_each_comes_first() -> None:
+    rows = merge([parted(("b", b"1"), ("a", b"2"), ("b", b"3")), parted(("c", b"4"), ("b", b"5"))])
     assert rows.parts == (TopicPart("b", 3), TopicPart("a", 1), TopicPart("c", 1))
     assert rows.rows.column("body").to_pylist() == [b"1", b"3", b"5", b"2", b"4"]
 
 
-def test_a_column_that_some_batches_lack_is_null_in_their_rows_and_a_body_that_is_not_packed_says_so() -> None:
+def test_a_missing_column_is_null_and_a_missing_encoding_is_identity() -> None:
     packed = parted(("a", b"1"), bodyEncoding=pa.array([wire.BODY_ENCODINGS["ZSTD"]], pa.int32()))
     tagged = parted(("b", b"2"), tags=pa.array(["t"]))
-    rows = merged([packed, tagged]).rows
+    rows = merge([packed, tagged]).rows
     assert rows.select(["body", "tags", "bodyEncoding"]).to_pylist() == [
         {"body": b"1", "tags": None, "bodyEncoding": wire.BODY_ENCODINGS["ZSTD"]},
         {"body": b"2", "tags": "t", "bodyEncoding": wire.BODY_ENCODINGS["IDENTITY"]},
@@ -72,22 +80,22 @@ def test_a_column_that_some_batches_lack_is_null_in_their_rows_and_a_body_that_i
 
 
 def test_batches_of_one_topic_fill_a_call_and_a_full_one_is_not_copied() -> None:
-    gathered = Gathered(CallLimits(10, 1 << 20), 1 << 20)
+    buffer = RowBuffer(CallLimits(10, 1 << 20), 1 << 20)
     rows = [parted(*[("a", b"x")] * count) for count in (4, 5, 4, 10)]
-    gathered.add(rows[0])
-    assert gathered.takes(rows[1])
-    gathered.add(rows[1])
-    assert (gathered.is_full, gathered.takes(rows[2])) == (False, False)
-    assert gathered.take().rows.num_rows == 9
-    gathered.add(rows[3])
-    assert gathered.is_full
-    assert gathered.take() is rows[3]
-    assert gathered.take().parts == ()
+    buffer.add(rows[0])
+    assert buffer.has_room(rows[1])
+    buffer.add(rows[1])
+    assert (buffer.is_full, buffer.has_room(rows[2])) == (False, False)
+    assert buffer.take().rows.num_rows == 9
+    buffer.add(rows[3])
+    assert buffer.is_full
+    assert buffer.take() is rows[3]
+    assert buffer.take().parts == ()
 
 
 def test_calls_are_as_few_and_as_even_as_they_can_be() -> None:
     rows = parted(*[("a", b"x" * 100)] * 50)
-    assert [call.rows.num_rows for call in cut(rows, CallLimits(20, 1 << 20))] == [17, 17, 16]
-    assert [call.rows.num_rows for call in cut(rows.slice(0, 2), CallLimits(20, 1))] == [1, 1]
+    assert [call.rows.num_rows for call in cut_calls(rows, CallLimits(20, 1 << 20))] == [17, 17, 16]
+    assert [call.rows.num_rows for call in cut_calls(rows.slice(0, 2), CallLimits(20, 1))] == [1, 1]
     topics = parted(*[(name, b"x") for name in "abc" for _ in range(4)])
-    assert [call.parts for call in cut(topics, CallLimits(100, 1 << 20))] == [((name, 4),) for name in "abc"]
+    assert [call.parts for call in cut_calls(topics, CallLimits(100, 1 << 20))] == [((name, 4),) for name in "abc"]

@@ -1,4 +1,4 @@
-"""What the driver does with what its tasks say: commit, give up, and tell what is not known."""
+"""The driver commits what its tasks report, or drops it, and explains what went wrong."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from pyspark_rmqpull.errors import CheckpointConflict
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink import writers
-from pyspark_rmqpull.sink.checkpoint import PLAN_BYTES
-from pyspark_rmqpull.sink.commit_record import WrittenRows
+from pyspark_rmqpull.sink.commit_record import PLAN_BYTES, WrittenRows
 from pyspark_rmqpull.sink.task import TaskCommit
 from pyspark_rmqpull.sink.writers import RmqpullBatchWriter, RmqpullStreamWriter
 from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused
@@ -25,7 +24,7 @@ WRITTEN = WrittenRows(frozenset({"orders"}), 10, (1, 2))
 
 
 @pytest.fixture(autouse=True)
-def _asked(producer: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> None:
+def _use_producer(producer: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writers, "get_producer", lambda connection: producer)
 
 
@@ -38,7 +37,7 @@ def test_the_attempts_that_won_are_committed_in_the_order_of_their_partitions(pr
     assert producer.commits == [(BATCH, [("b", 2), ("a", 0)])]
 
 
-def test_what_was_sent_for_good_needs_no_commit(producer: FakeProducer) -> None:
+def test_messages_that_are_sent_already_need_no_commit(producer: FakeProducer) -> None:
     RmqpullStreamWriter(OPTIONS).commit([TaskCommit(BATCH, None, 0, 10, 0)], 7)
     RmqpullStreamWriter(OPTIONS).commit([], 7)
     assert producer.commits == []
@@ -46,7 +45,7 @@ def test_what_was_sent_for_good_needs_no_commit(producer: FakeProducer) -> None:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """Of the query, which runs micro-batch 7."""
+    """The checkpoint of a query that runs micro-batch 7."""
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "7").write_text("v1")
     (tmp_path / "metadata").write_text('{"id":"query"}')
@@ -69,12 +68,12 @@ def test_a_micro_batch_is_committed_with_its_plan_and_the_rows_of_the_attempts_t
 
 
 @pytest.mark.parametrize("location", ["s3a://bucket/checkpoint", "hdfs://name/checkpoint", "/nowhere/checkpoint"])
-def test_a_checkpoint_that_the_driver_cannot_open_gives_no_plan(producer: FakeProducer, location: str) -> None:
+def test_without_a_readable_checkpoint_there_is_no_plan(producer: FakeProducer, location: str) -> None:
     writing_to(location).commit([staged("a")], 7)
     assert [record and record.plan for record in producer.records] == [b""]
 
 
-def test_a_micro_batch_without_tasks_is_committed_where_the_checkpoint_says_whose_it_is(
+def test_a_micro_batch_without_tasks_is_committed_if_the_checkpoint_names_the_query(
     producer: FakeProducer, checkpoint: Path
 ) -> None:
     writing_to(str(checkpoint)).commit([None], 7)
@@ -83,45 +82,33 @@ def test_a_micro_batch_without_tasks_is_committed_where_the_checkpoint_says_whos
     assert [record and record[1:] for record in producer.records] == [("", 0, bytes(16))]
 
 
-def test_another_micro_batch_of_the_same_number_ends_the_query_with_what_to_do(producer: FakeProducer) -> None:
+def test_another_micro_batch_with_the_same_number_ends_the_query_with_advice(producer: FakeProducer) -> None:
     producer.failure = RequestRefused("INVALID_TRANSACTION_ID", "It was planned anew, and the rows differ")
-    with pytest.raises(CheckpointConflict) as ended:
+    with pytest.raises(CheckpointConflict) as raised:
         RmqpullStreamWriter(OPTIONS).commit([staged("a")], 7)
-    for told in (
-        "Micro-batch 7 of rmqpull-spark-sink/query was refused: It was planned anew, and the rows differ. Nothing was",
-        "\n1. If the newest batch went to other topics than this query's: keep this checkpoint and set a new producerG",
-        "\n2. If another checkpoint wrote the newest batch",
-        "\n3. If you know what is written: start with a new checkpoint, and with startingOffsets",
-        "\n4. Otherwise keep this checkpoint and set a new producerGroup.",
+    for part in (
+        "The broker refused micro-batch 7 of rmqpull-spark-sink/query: It was planned anew, and the rows differ.",
+        "\n1. If the newest micro-batch went to other topics than this query's: keep this checkpoint and set a new",
+        "\n2. If another checkpoint wrote the newest micro-batch and you still have it",
+        "\n3. If you know what was written: start with a new checkpoint, and set startingOffsets",
+        "\n4. Otherwise: keep this checkpoint and set a new producerGroup.",
     ):
-        assert told in str(ended.value)
+        assert part in str(raised.value)
 
 
-def test_what_a_refused_micro_batch_has_staged_is_dropped(
-    producer: FakeProducer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> CommitResponse:
-        raise RequestRefused("INVALID_TRANSACTION_ID", "The rows differ.")
-
-    monkeypatch.setattr(producer, "commit_stages", refuse)
-    with pytest.raises(CheckpointConflict, match=r"The rows differ\. Nothing was written\."):
-        RmqpullStreamWriter(OPTIONS).commit([staged("a")], 7)
-    assert producer.dropped == [BATCH]
-
-
-def test_a_micro_batch_that_comes_again_is_silent_unless_nobody_can_compare_it(
+def test_a_repeated_micro_batch_logs_nothing_unless_it_could_not_be_compared(
     producer: FakeProducer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An older broker compares nothing, and so does this one when an older release wrote what it has."""
+    """An older broker compares nothing. This one cannot compare what an older release has committed."""
     with caplog.at_level(logging.WARNING):
-        for answer in ((False, False), (True, True), (True, False)):
-            producer.answer = CommitResponse(*answer)
+        for response in ((False, False), (True, True), (True, False)):
+            producer.response = CommitResponse(*response)
             RmqpullStreamWriter(OPTIONS).commit([staged("a")], 7)
-    (told,) = caplog.messages
-    assert "If the checkpoint was restored or copied meanwhile, its new rows are not written." in told
+    (text,) = caplog.messages
+    assert "If the checkpoint was restored or copied since then, new rows of the micro-batch are lost." in text
 
 
-def test_a_stream_without_numpy_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_without_numpy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"Install rmqpull\[spark\]"):
         RmqpullStreamWriter(replace(OPTIONS, delivery="exactly-once"))
@@ -131,22 +118,22 @@ def test_a_stream_without_numpy_is_told_what_to_install(monkeypatch: pytest.Monk
 def test_invalid_rows_of_all_tasks_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         RmqpullStreamWriter(OPTIONS).commit([staged("a", 1, 1), staged("b", 1, 2)], 7)
-    assert caplog.messages == ["3 of 20 rows were invalid: onInvalidRow is fail"]
+    assert caplog.messages == ["3 of 20 rows were invalid (onInvalidRow=fail)"]
 
 
-def test_a_commit_without_an_answer_says_that_nothing_is_known(producer: FakeProducer) -> None:
+def test_a_commit_without_a_response_says_that_the_result_is_unknown(producer: FakeProducer) -> None:
     producer.failure = BrokerUnavailable("Nobody answers.")
-    with pytest.raises(BrokerUnavailable, match="Whether the rows were committed is not known"):
+    with pytest.raises(BrokerUnavailable, match="It is unknown whether the rows were committed"):
         RmqpullStreamWriter(OPTIONS).commit([staged("a")], 7)
 
 
-def test_a_commit_that_is_refused_is_no_success(producer: FakeProducer) -> None:
+def test_a_commit_that_is_refused_is_an_error(producer: FakeProducer) -> None:
     producer.failure = RequestRefused("PRECONDITION_FAILED", "stage a is not there")
     with pytest.raises(RequestRefused, match="stage a is not there"):
         RmqpullStreamWriter(OPTIONS).commit([staged("a")], 7)
 
 
-def test_a_stream_gives_up_what_its_tasks_name_and_a_batch_write_what_is_its_own(producer: FakeProducer) -> None:
+def test_abort_drops_the_stages_that_tasks_have_reported_and_a_batch_write_its_own(producer: FakeProducer) -> None:
     RmqpullStreamWriter(OPTIONS).abort([None, staged("a"), staged("b")], 7)
     assert producer.dropped == [BATCH]
     RmqpullStreamWriter(OPTIONS).abort([None], 7)
@@ -155,14 +142,14 @@ def test_a_stream_gives_up_what_its_tasks_name_and_a_batch_write_what_is_its_own
     assert producer.dropped[1].writer_id.startswith("rmqpull-spark-sink/")
 
 
-def test_giving_up_never_fails(producer: FakeProducer, caplog: pytest.LogCaptureFixture) -> None:
+def test_abort_never_fails(producer: FakeProducer, caplog: pytest.LogCaptureFixture) -> None:
     producer.failure = BrokerUnavailable("Nobody answers.")
     with caplog.at_level(logging.WARNING):
         RmqpullBatchWriter(OPTIONS).abort([None])
-    assert caplog.messages == ["What an aborted write has staged is left to its timeout: Nobody answers."]
+    assert caplog.messages == ["Staged rows of a failed write stay on the broker until they expire: Nobody answers."]
 
 
-def test_every_batch_write_has_an_id_of_its_own(producer: FakeProducer) -> None:
+def test_every_batch_write_has_its_own_id(producer: FakeProducer) -> None:
     for _ in range(2):
         RmqpullBatchWriter(OPTIONS).abort([])
     assert len(set(producer.dropped)) == 2

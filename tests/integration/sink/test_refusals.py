@@ -1,4 +1,4 @@
-"""What cannot be written is refused in one sentence that names it, and exactly-once leaves nothing half-visible."""
+"""A write that cannot succeed ends with an error that names the reason. Exactly-once makes nothing of it readable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import pytest
 from pyspark.errors import PySparkException
 
-from pyspark_rmqpull.sink.dead_letters import REASON, TOPIC
+from pyspark_rmqpull.sink.invalid_rows import REASON, TOPIC
 from rmqpull_broker.core.admin.topics import put_topic
 from rmqpull_broker.core.model import PERM_READ, TopicConfig, TopicType
 from rmqpull_broker.core.state.draft import Draft
@@ -29,7 +29,7 @@ TOPICS: Topics = {
 
 
 def refusal(sink: SinkHarness, schema: str, *rows: object, mode: str = "append", **options: str) -> str:
-    """What a write says that fails."""
+    """The error of a write that fails."""
     given = {"endpoints": sink.broker.endpoints, **options}
     written = sink.rows(schema, *[row if isinstance(row, tuple) else (row,) for row in rows])
     with pytest.raises(PySparkException) as refused:
@@ -41,16 +41,16 @@ def refusal(sink: SinkHarness, schema: str, *rows: object, mode: str = "append",
 @pytest.mark.parametrize(
     ("schema", "given", "sentence"),
     [
-        ("body STRING", {}, "OptionError: No topic is named. Set option topic, or give a column topic."),
+        ("body STRING", {}, "OptionError: The rows have no topic. Set option topic, or add a column topic."),
         ("topic STRING", {}, "OptionError: Column body is missing. The sink takes body BINARY or STRING, topic"),
         ("body STRING, topic INT", {}, "OptionError: Column topic is INT; it must be STRING."),
-        ("body STRING, value STRING", {}, "OptionError: Column value is nothing that the sink writes."),
-        ("body STRING", {"topic": "order"}, "Create it first, as with: rmqpull-broker topic create order"),
+        ("body STRING, value STRING", {}, "OptionError: The sink does not know column value."),
+        ("body STRING", {"topic": "order"}, "Create it first: rmqpull-broker topic create order"),
         ("body STRING", {"topic": "orders", "keySerializer": "x"}, "OptionError: Unknown option keyserializer."),
         ("body STRING", {"topic": "orders", "consumerGroup": "g"}, "OptionError: Option consumerGroup is for reads"),
-        ("body STRING", {"topic": "halves"}, "OptionError: Topic halves takes transactional messages alone"),
-        ("body STRING", {"topic": "groups"}, "takes FIFO messages alone, which need a column messageGroup."),
-        ("body STRING", {"topic": "late"}, "takes DELAY messages alone, which need a column deliveryTimestamp."),
+        ("body STRING", {"topic": "halves"}, "OptionError: Topic halves takes only transactional messages"),
+        ("body STRING", {"topic": "groups"}, "takes only FIFO messages, which need a column messageGroup."),
+        ("body STRING", {"topic": "late"}, "takes only DELAY messages, which need a column deliveryTimestamp."),
         (
             "body STRING",
             {"topic": "orders", "endpoints": NOBODY, "requestTimeoutMs": "100"},
@@ -68,7 +68,7 @@ def test_a_write_is_refused_when_it_is_planned(
 
 
 @EXACTLY_ONCE
-def test_a_view_with_options_for_reading_alone_takes_no_inserts(serve: ServeSink) -> None:
+def test_a_view_with_options_for_reading_takes_no_inserts(serve: ServeSink) -> None:
     sink = serve({"orders": 1})
     sink.broker.send("orders", b"1")
     options = f"endpoints '{sink.broker.endpoints}', topic 'orders', startingTimestamp '2020-01-01'"
@@ -99,11 +99,13 @@ def test_save_modes_other_than_append_are_refused(serve: ServeSink, mode: str, s
 @pytest.mark.parametrize(
     ("given", "advice"),
     [
-        ({"delivery": "exactly-once"}, "Use rmqpull-broker, or at-least-once."),
+        ({"delivery": "exactly-once"}, "Use rmqpull-broker, or set delivery to at-least-once."),
         ({"queueSelector": "hash"}, "Leave it at roundRobin"),
     ],
 )
-def test_what_the_server_cannot_do_is_refused_with_advice(serve: ServeSink, given: dict[str, str], advice: str) -> None:
+def test_options_that_the_server_does_not_support_are_refused_with_advice(
+    serve: ServeSink, given: dict[str, str], advice: str
+) -> None:
     assert advice in refusal(serve(), "body STRING", "x", topic="orders", **given)
 
 
@@ -113,19 +115,31 @@ FAR = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=3)
 @pytest.mark.parametrize(
     ("schema", "row", "sentence"),
     [
-        ("topic STRING, body STRING", (None, "x"), "A row for topic null with a body of 1 bytes is no message"),
-        ("topic STRING, body STRING", ("orders", None), "A row for topic orders is no message: its body is null"),
-        ("topic STRING, body STRING", ("order", "x"), "OptionError: Topic order cannot be written: "),
+        ("topic STRING, body STRING", (None, "x"), "Invalid row for topic null with a body of 1 bytes: "),
+        ("topic STRING, body STRING", ("orders", None), "Invalid row for topic orders: its body is null"),
+        ("topic STRING, body STRING", ("order", "x"), "OptionError: Cannot write to topic order: "),
         ("topic STRING, body STRING", ("orders", "12345"), "its body has more than maxMessageSize=4 bytes"),
-        ("topic STRING, body STRING, tags STRING", ("orders", "x", "a|b"), "A row for topic orders with tags 'a|b'"),
-        (f"topic STRING, body STRING, properties {MAP}", ("orders", "x", {"TAGS": "a"}), "A row for topic orders"),
-        ("topic STRING, body STRING, messageGroup STRING", ("groups", "x", None), "A row for topic groups"),
+        (
+            "topic STRING, body STRING, tags STRING",
+            ("orders", "x", "a|b"),
+            "Invalid row for topic orders with tags 'a|b'",
+        ),
+        (
+            f"topic STRING, body STRING, properties {MAP}",
+            ("orders", "x", {"TAGS": "a"}),
+            "Invalid row for topic orders",
+        ),
+        ("topic STRING, body STRING, messageGroup STRING", ("groups", "x", None), "Invalid row for topic groups"),
         ("topic STRING, body STRING, messageGroup STRING", ("orders", "x", "g"), "with messageGroup 'g'"),
-        ("topic STRING, body STRING, deliveryTimestamp TIMESTAMP", ("late", "x", FAR), "A row for topic late with a"),
+        (
+            "topic STRING, body STRING, deliveryTimestamp TIMESTAMP",
+            ("late", "x", FAR),
+            "Invalid row for topic late with a",
+        ),
     ],
     ids=["null topic", "null body", "topic", "size", "tag", "property", "no group", "group", "time"],
 )
-def test_a_bad_row_ends_the_write_and_is_named(
+def test_an_invalid_row_ends_the_write_and_is_described(
     serve: ServeSink, extensions: str, schema: str, row: tuple[object, ...], sentence: str
 ) -> None:
     """Acceptance cases 67 and 73."""
@@ -137,7 +151,7 @@ def test_a_bad_row_ends_the_write_and_is_named(
 
 
 @pytest.mark.parametrize("wanted", ["skip", "deadLetter"])
-def test_bad_rows_are_left_out_or_put_aside(serve: ServeSink, wanted: str) -> None:
+def test_invalid_rows_are_skipped_or_become_dead_letters(serve: ServeSink, wanted: str) -> None:
     sink = serve({"orders": 1, "dead": 1})
     rows = sink.rows("body STRING, tags STRING", ("1", None), (None, "t"), ("2", "a|b"), ("3", None))
     options = {"deadLetterTopic": "dead"} if wanted == "deadLetter" else {}
@@ -152,7 +166,7 @@ def test_bad_rows_are_left_out_or_put_aside(serve: ServeSink, wanted: str) -> No
         assert {letter[TOPIC] for letter in letters.values()} == {"orders"}
 
 
-def test_a_topic_that_may_not_be_written_is_named(serve: ServeSink) -> None:
+def test_the_error_names_a_topic_without_write_permission(serve: ServeSink) -> None:
     sink = serve({"others": 1})
 
     def only_read(draft: Draft) -> None:
@@ -163,30 +177,28 @@ def test_a_topic_that_may_not_be_written_is_named(serve: ServeSink) -> None:
         refusal(sink, "body STRING", "x", topic="orders"),
         refusal(sink, "topic STRING, body STRING", ("others", "1"), ("orders", "2")),
     ):
-        assert "OptionError: Topic orders cannot be written: " in text
-        assert "Give it write permission, as with: rmqpull-broker topic update orders --perm 6" in text
+        assert "OptionError: Cannot write to topic orders: " in text
+        assert "Give it write permission: rmqpull-broker topic update orders --perm 6" in text
 
 
 SENDS = {"columns,admin,stages": "StageColumns", "columns,admin": "PublishColumns", "none": "SendMessage"}
 
 
-def test_a_full_disk_ends_the_write_and_names_the_topic(serve: ServeSink, extensions: str) -> None:
+def test_a_full_disk_ends_the_write_with_the_topic_in_the_error(serve: ServeSink, extensions: str) -> None:
     sink = serve()
     sink.broker.faults.fail(SENDS[extensions], "INTERNAL_SERVER_ERROR", "the broker's disk is full", times=None)
     text = refusal(sink, "body STRING", "x", topic="orders")
-    assert re.search(r"RequestRefused: Rows for topic orders were not taken: .* the broker.s disk is full", text)
+    assert re.search(r"RequestRefused: Cannot write rows to topic orders: .* the broker.s disk is full", text)
 
 
-def test_a_broker_that_stays_away_ends_the_write_and_names_the_topic(serve: ServeSink, extensions: str) -> None:
+def test_a_broker_that_stays_away_ends_the_write_with_the_topic_in_the_error(serve: ServeSink, extensions: str) -> None:
     sink = serve()
     sink.broker.faults.disconnect(SENDS[extensions], times=None)
     text = refusal(sink, "body STRING", "x", topic="orders", sendMsgTimeout="300")
-    assert (
-        f"BrokerUnavailable: Rows for topic orders were not taken: No broker responded to {SENDS[extensions]}" in text
-    )
+    assert f"BrokerUnavailable: Cannot write rows to topic orders: No broker answered {SENDS[extensions]}" in text
 
 
-def test_a_broker_that_comes_back_is_waited_for(serve: ServeSink, extensions: str) -> None:
+def test_the_sink_waits_for_a_broker_that_comes_back(serve: ServeSink, extensions: str) -> None:
     sink = serve()
     sink.broker.faults.disconnect(SENDS[extensions], times=3)
     sink.write(sink.rows("body STRING", ("x",)), topic="orders")
@@ -194,17 +206,17 @@ def test_a_broker_that_comes_back_is_waited_for(serve: ServeSink, extensions: st
 
 
 @EXACTLY_ONCE
-def test_what_is_not_committed_is_never_seen(serve: ServeSink) -> None:
-    """By an answer that settles it: after one that may change, the sink asks for all of transactionTimeoutMs."""
+def test_without_a_commit_nothing_is_readable_and_the_stages_are_dropped(serve: ServeSink) -> None:
+    """The code is one that the sink does not retry."""
     sink = serve()
     sink.broker.faults.fail("CommitStages", "BAD_REQUEST", "no", times=None)
     assert "responded to CommitStages with BAD_REQUEST: no" in refusal(sink, "body STRING", "x", topic="orders")
     assert sink.bodies("orders") == []
-    assert sink.broker.look(lambda state: len(state.stages.all())) == 0  # given up
+    assert sink.broker.look(lambda state: len(state.stages.all())) == 0
 
 
 @EXACTLY_ONCE
-def test_a_commit_whose_answer_is_lost_is_asked_for_again_and_done_once(serve: ServeSink) -> None:
+def test_a_commit_whose_response_is_lost_is_retried_and_done_once(serve: ServeSink) -> None:
     sink = serve({"orders": 1, "copies": 1})
     sink.broker.send("orders", b"1", b"2")
     sink.broker.faults.drop("CommitStages", times=1, after=True)

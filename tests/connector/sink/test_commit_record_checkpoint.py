@@ -1,4 +1,4 @@
-"""What the driver reads in a checkpoint, and where it can read nothing."""
+"""The driver reads the plan of a micro-batch from its checkpoint, if it can open that."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_rmqpull.sink.checkpoint import PLAN_BYTES, folder_of, read_plan, read_query_id
+from pyspark_rmqpull.sink.commit_record import PLAN_BYTES, find_folder, read_plan, read_query_id
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """Of query ``q``, which has finished batch 3 and runs batch 4."""
+    """The checkpoint of query ``q``, which has finished batch 3 and runs batch 4."""
     folder = tmp_path / "a checkpoint%20"
     for name in ("offsets", "commits"):
         (folder / name).mkdir(parents=True)
@@ -40,13 +40,15 @@ def checkpoint(tmp_path: Path) -> Path:
         ("dbfs:/a", None),
     ],
 )
-def test_where_a_checkpoint_is(location: str | None, folder: str | None) -> None:
-    assert folder_of(location) == (None if folder is None else Path(folder))
+def test_only_a_folder_of_this_machine_can_be_opened(location: str | None, folder: str | None) -> None:
+    assert find_folder(location) == (None if folder is None else Path(folder))
 
 
-@pytest.mark.parametrize("spelled", ["{}", "file:{}", "file://{}"])
-def test_the_plan_of_a_batch_that_is_run_again_is_the_same(checkpoint: Path, spelled: str) -> None:
-    location = spelled.format(checkpoint)
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}"])
+def test_a_batch_that_is_run_again_has_the_same_plan_and_one_that_is_planned_again_has_not(
+    checkpoint: Path, form: str
+) -> None:
+    location = form.format(checkpoint)
     assert read_query_id(location) == "q"
     plan = read_plan(location, "q", 4)
     assert len(plan) == PLAN_BYTES
@@ -55,11 +57,11 @@ def test_the_plan_of_a_batch_that_is_run_again_is_the_same(checkpoint: Path, spe
     assert read_plan(location, "q", 4) not in (plan, b"")
 
 
-def test_what_cannot_be_read_is_not_known(checkpoint: Path) -> None:
+def test_without_a_readable_checkpoint_nothing_is_known(checkpoint: Path) -> None:
     location = str(checkpoint)
-    for elsewhere in (None, "s3a://bucket/a", str(checkpoint / "elsewhere")):
-        assert read_query_id(elsewhere) is None
-        assert read_plan(elsewhere, "q", 4) == b""
+    for other in (None, "s3a://bucket/a", str(checkpoint / "elsewhere")):
+        assert read_query_id(other) is None
+        assert read_plan(other, "q", 4) == b""
     assert read_plan(location, "q", 5) == b""
     (checkpoint / "offsets" / "4").write_bytes(b"")
     assert read_plan(location, "q", 4) == b""
@@ -68,9 +70,9 @@ def test_what_cannot_be_read_is_not_known(checkpoint: Path) -> None:
         assert read_query_id(location) is None
 
 
-def test_a_folder_that_is_not_the_querys_own_says_nothing(checkpoint: Path) -> None:
-    """Left behind on this machine, while Spark takes the same path for one of its default file system."""
+def test_a_folder_of_another_query_or_run_does_not_count(checkpoint: Path) -> None:
+    """An old folder on this machine, while for Spark the same path is on its default file system."""
     assert read_plan(str(checkpoint), "another", 4) == b""
-    assert read_plan(str(checkpoint), "q", 3) == b""  # Spark has finished it: nobody commits it now
+    assert read_plan(str(checkpoint), "q", 3) == b""  # Spark has finished this batch, so nobody commits it now
     (checkpoint / "offsets" / "5").write_text("v1")
     assert read_plan(str(checkpoint), "q", 4) == b""

@@ -1,4 +1,4 @@
-"""A task with many topics makes as many calls as its rows and bytes need, and the broker's notes on them stay small."""
+"""A task with many topics makes no more calls than its rows and bytes need, and the broker remembers little of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pyspark_rmqpull.options.sink import SinkOptions
-from pyspark_rmqpull.sink.deliveries import GATHERED_BYTES_MAX, ROWS_PER_CALL_MAX
+from pyspark_rmqpull.sink.deliveries import BUFFERED_BYTES_MAX, ROWS_PER_CALL_MAX
 from pyspark_rmqpull.sink.task import SinkTask
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.sending import stage_commands
@@ -22,7 +22,7 @@ from tests.harness.fake_producer import FakeProducer
 
 BATCH = TransactionId("query", 7)
 TASK_ROWS = 100_000_000
-"""What docs/writing.md says that one task may write."""
+"""The limit of one task according to docs/writing.md."""
 QUEUES_PER_TOPIC = 4
 
 
@@ -34,10 +34,10 @@ def batches(count: int, topic_count: int, body: bytes, row_count: int = 10_000) 
 
 
 def run(producer: FakeProducer, given: Iterator[pa.RecordBatch], **options: str) -> int:
-    """Stages batches, and says how many calls that took."""
-    checked = SinkOptions.from_options({"endpoints": "a:1", "delivery": "exactly-once"} | options)
-    done = SinkTask(cast("Producer", producer), checked, BATCH, 3, "s").run(given)
-    assert len(producer.kept) == done.call_count
+    """Stages batches, and returns the number of calls."""
+    parsed = SinkOptions.from_options({"endpoints": "a:1", "delivery": "exactly-once"} | options)
+    done = SinkTask(cast("Producer", producer), parsed, BATCH, 3, "s").run(given)
+    assert len(producer.stored) == done.call_count
     return done.call_count
 
 
@@ -52,25 +52,25 @@ def test_a_hundred_million_rows_of_many_topics_are_within_the_limits_of_a_stage(
     calls_of_all = made * TASK_ROWS // row_count
     assert calls_of_all <= 1.1 * max(TASK_ROWS / ROWS_PER_CALL_MAX, TASK_ROWS * (len(body) + 4) / (4 << 20))
     stages = Stages()
-    for place, parts in enumerate(producer.parts):
-        # As the broker notes them: each topic's rows go to all of its queues.
+    for sequence, parts in enumerate(producer.parts):
+        # As the broker remembers them: each topic's rows go to all of its queues.
         queues = tuple(
             (MessageQueue(topic, "broker-a", queue_id), max(1, count // QUEUES_PER_TOPIC))
             for topic, count in parts
             for queue_id in range(QUEUES_PER_TOPIC)
         )
-        stages.apply(CallStaged(StagedTransaction("query", 7), "s", place, 0, queues))
+        stages.apply(CallStaged(StagedTransaction("query", 7), "s", sequence, 0, queues))
     assert stages.state_bytes * TASK_ROWS / row_count <= stage_commands.STATE_BYTES_MAX
     assert TASK_ROWS <= stage_commands.STAGE_ROWS_MAX
     assert TASK_ROWS * len(body) <= stage_commands.STAGE_BYTES_MAX
 
 
-def test_the_rows_of_a_topic_stand_together_as_far_as_memory_is_given(producer: FakeProducer) -> None:
+def test_the_parts_of_each_topic_are_as_long_as_the_buffer_allows(producer: FakeProducer) -> None:
     producer.types = {f"topic-{number}": {"NORMAL"} for number in range(1_000)}
     run(producer, batches(64, 1_000, b"x" * 100))
     longest = max(count for parts in producer.parts for _, count in parts)
-    assert longest >= 200  # and not 10, as Arrow batches have them
-    assert longest * 1_000 * 100 <= GATHERED_BYTES_MAX + 100 * ROWS_PER_CALL_MAX
+    assert longest >= 200  # Arrow batches have parts of 10 rows
+    assert longest * 1_000 * 100 <= BUFFERED_BYTES_MAX + 100 * ROWS_PER_CALL_MAX
 
 
 def test_small_batches_of_one_topic_fill_calls_too(producer: FakeProducer) -> None:
@@ -78,7 +78,7 @@ def test_small_batches_of_one_topic_fill_calls_too(producer: FakeProducer) -> No
     assert producer.in_order == [b"x"] * 100_000
 
 
-def test_a_server_that_takes_one_topic_in_a_call_gets_one_call_for_each_that_is_gathered(
+def test_a_server_that_takes_one_topic_per_call_gets_one_call_for_each_topic_in_the_buffer(
     producer: FakeProducer,
 ) -> None:
     producer.types = {f"topic-{number}": {"NORMAL"} for number in range(50)}
@@ -87,9 +87,9 @@ def test_a_server_that_takes_one_topic_in_a_call_gets_one_call_for_each_that_is_
     assert all(len(parts) == 1 for parts in producer.parts)
 
 
-def test_a_failure_names_some_of_the_topics_of_its_call(producer: FakeProducer) -> None:
+def test_an_error_names_some_of_the_topics_of_its_call(producer: FakeProducer) -> None:
     producer.types = {f"topic-{number}": {"NORMAL"} for number in range(50)}
     producer.failure = RequestRefused("FORBIDDEN", "topic[topic-9]: no writable queue")
-    sentence = r"Rows for topics topic-0, topic-1, topic-2 and 47 more were not taken: topic\[topic-9\]: no writable"
+    sentence = r"Cannot write rows to topics topic-0, topic-1, topic-2 and 47 more: topic\[topic-9\]: no writable"
     with pytest.raises(RequestRefused, match=sentence):
         run(producer, batches(1, 50, b"x"))

@@ -1,4 +1,4 @@
-"""Attempts of one partition beside each other and after each other: speculation, retries and zombies (task pieces)."""
+"""Several attempts of one partition against a broker: speculation, retries and zombies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pyspark_rmqpull.options.sink import SinkOptions
-from pyspark_rmqpull.sink.commit_record import record_of
+from pyspark_rmqpull.sink.commit_record import make_record
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.errors import RequestRefused
@@ -47,7 +47,7 @@ def attempt(producer: Producer, options: SinkOptions, number: int, transaction: 
 def commit(producer: Producer, done: TaskCommit) -> bool:
     assert done.stage_id is not None
     assert done.written is not None
-    staged, record = [(done.stage_id, done.call_count)], record_of([done.written], b"")
+    staged, record = [(done.stage_id, done.call_count)], make_record([done.written], b"")
     return not producer.commit_stages(done.transaction, staged, record=record).was_committed
 
 
@@ -60,7 +60,7 @@ def stages(broker: RunningBroker) -> list[str]:
 
 
 @pytest.mark.parametrize("winner", [0, 1])
-def test_of_two_attempts_the_one_that_is_named_counts(
+def test_of_two_attempts_only_the_one_that_the_commit_names_is_written(
     broker: RunningBroker, options: SinkOptions, producer: Producer, winner: int
 ) -> None:
     done = [attempt(producer, options, number).run(iter([rows(b"1", b"2"), rows(b"3")])) for number in range(2)]
@@ -72,10 +72,10 @@ def test_of_two_attempts_the_one_that_is_named_counts(
     assert bodies(broker) == [b"1", b"2", b"3"]
 
 
-def test_only_the_attempts_that_won_tell_which_rows_a_micro_batch_has(
+def test_the_record_has_the_rows_of_the_attempts_that_won(
     broker: RunningBroker, options: SinkOptions, producer: Producer
 ) -> None:
-    """With speculation, and rows that differ from attempt to attempt."""
+    """With speculation, where rows differ from attempt to attempt."""
     slow, fast = (attempt(producer, options, number).run(iter([rows(b"%d" % number)])) for number in range(2))
     assert commit(producer, fast)
     assert not commit(producer, attempt(producer, options, 2).run(iter([rows(b"1")])))
@@ -87,7 +87,7 @@ def test_only_the_attempts_that_won_tell_which_rows_a_micro_batch_has(
 def test_of_two_copies_of_a_checkpoint_the_first_to_commit_wins(
     broker: RunningBroker, options: SinkOptions, producer: Producer
 ) -> None:
-    """The other one is refused, whether its tasks staged their rows before that commit or were told of it."""
+    """The other is refused, whether its tasks staged their rows before that commit or learned of it."""
     one, other = (attempt(producer, options, number) for number in range(2))
     done = [one.run(iter([rows(b"A1", b"A2")])), other.run(iter([rows(b"A1", b"A2"), rows(b"B")]))]
     assert commit(producer, done[0])
@@ -100,27 +100,27 @@ def test_of_two_copies_of_a_checkpoint_the_first_to_commit_wins(
     assert stages(broker) == []
 
 
-def test_a_zombie_that_writes_on_after_the_commit_adds_nothing(
+def test_a_zombie_that_still_writes_after_the_commit_adds_nothing(
     broker: RunningBroker, options: SinkOptions, producer: Producer
 ) -> None:
-    """Neither to its own micro-batch nor to the next, and it leaves no stage behind."""
-    go_on = threading.Event()
-    begun = threading.Event()
+    """It adds nothing to its own micro-batch or to the next, and leaves no stage behind."""
+    may_continue = threading.Event()
+    has_started = threading.Event()
     zombie_done: list[TaskCommit] = []
 
     def slowly() -> Iterator[pa.RecordBatch]:
         yield rows(b"1", b"2")
-        begun.set()
-        assert go_on.wait(WAIT_S)
+        has_started.set()
+        assert may_continue.wait(WAIT_S)
         yield rows(b"3")
 
     zombie = attempt(producer, options, 0)
     thread = threading.Thread(target=lambda: zombie_done.append(zombie.run(slowly())))
     thread.start()
-    assert begun.wait(WAIT_S)
+    assert has_started.wait(WAIT_S)
     assert commit(producer, attempt(producer, options, 1).run(iter([rows(b"1", b"2", b"3")])))
     following = attempt(producer, options, 0, NEXT).run(iter([rows(b"4")]))
-    go_on.set()
+    may_continue.set()
     thread.join(WAIT_S)
     assert not commit(producer, zombie_done[0])
     assert commit(producer, following)
@@ -139,7 +139,7 @@ def test_a_driver_that_was_replaced_cannot_commit_its_micro_batch_again(
     assert bodies(broker) == [b"1", b"2"]
 
 
-def test_a_stage_that_timed_out_is_never_reported_as_written() -> None:
+def test_a_stage_that_has_expired_is_never_reported_as_written() -> None:
     with running_broker({"orders": 1}, clock="manual") as late:
         given = SinkOptions.from_options(
             {"endpoints": late.endpoints, "topic": "orders", "transactionTimeoutMs": "10000"}
