@@ -9,8 +9,8 @@ from rmqpull_client.errors import DataLoss
 from rmqpull_client.model import Bounds, MessageQueue, QueueRange
 
 _ADVICE = (
-    "If the query may skip them, set option failOnDataLoss to false: it then continues with the earliest message "
-    "that is left. Otherwise restore the topic first."
+    "To skip them and continue with the earliest message that is left, set option failOnDataLoss to false (for a "
+    "client's read: pass on_loss). Otherwise restore the topic first."
 )
 
 

@@ -69,7 +69,12 @@ LAYERS = (
     # The wire: all that client and broker share.
     Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc grpc_tools pyarrow"),
     # RocketMQ without Spark.
-    Layer("rmqpull_client/transports/port.py rmqpull_client/__init__.py", CLIENT, CONNECTIONS, f"{CLIENT} pyarrow"),
+    Layer(
+        "rmqpull_client/transports/port.py rmqpull_client/__init__.py",
+        CLIENT,
+        CONNECTIONS,
+        f"{CLIENT} pyarrow rmqpull_proto.columns",
+    ),
     Layer("rmqpull_client/transports/*", f"{CLIENT} rmqpull_proto grpc google.protobuf pyarrow"),
     Layer("rmqpull_client/*", CLIENT, never=CONNECTIONS),
     # Spark. What it imports on its first look-up comes first: a failure there hides every Python data source.

@@ -20,8 +20,7 @@ _logger = logging.getLogger(__name__)
 class QueueRows(NamedTuple):
     """Messages of one queue, in order, as batches of Arrow rows.
 
-    The columns are those that :meth:`BrokerClient.read` was asked for: all or some of
-    ``rmqpull_proto.columns.PULLABLE_SCHEMA``.
+    Their columns are those that :meth:`BrokerClient.read` was asked for.
     """
 
     queue: MessageQueue
@@ -53,7 +52,7 @@ class OffsetLookUp(Protocol):
 
 
 class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
-    """A client of one broker or cluster. Threads may share it.
+    """A client of one broker or cluster. Threads may share it; a forked process must connect again.
 
     Each request ends within the connection's request timeout, retries included. A wait takes its own time in addition.
     All methods raise BrokerUnavailable if no server responds in time, HandshakeFailed if the TLS handshake fails,
@@ -112,7 +111,8 @@ class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
         Args:
             group: The consumer group. Its consumer offsets are neither read nor set.
             ranges: The offsets to read, by queue.
-            columns: Names of columns. Empty: all columns of the pull schema. A TAG filter adds the column ``tags``.
+            columns: Names of columns of ``rmqpull_client.PULLABLE_SCHEMA``. Empty: all of them but
+                ``systemProperties``. A TAG filter adds the column ``tags``.
             creation_ids: The creation ids of topics, by name. A topic that was created again counts as lost. The
                 standard protocol has no creation ids and ignores them.
             message_filter: The messages to keep.
@@ -129,9 +129,8 @@ class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
         """Send one message per row and return when all are stored.
 
-        The batch has all or some columns of ``rmqpull_proto.columns.PUBLISH_SCHEMA``; ``body`` is required. Delivery is
-        at least once: a retry may store the batch twice. Raises RequestRefused if the server lacks the columnar
-        extension.
+        The batch has all or some columns of ``rmqpull_client.PUBLISH_SCHEMA``; ``body`` is required. Delivery is at
+        least once: a retry may store the batch twice. Raises RequestRefused if the server lacks the columnar extension.
         """
 
     def close(self) -> None:
