@@ -7,7 +7,6 @@ import pytest
 from pyspark_rmqpull.options.source import SourceOptions
 from rmqpull_client.allocation.machine_room import ByMachineRoom, MachineRoomNearby, MachineRoomResolver
 from rmqpull_client.allocation.strategies import Allocation, Averagely, AveragelyByCircle, ByConfig, ConsistentHash
-from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue
 
 LISTS = '[{"orders":{"a":[0,1]}},{"orders":{"a":[2]}}]'
@@ -63,63 +62,3 @@ def options(**given: str) -> SourceOptions:
 )
 def test_options_describe_an_allocation(given: dict[str, str], expected: Allocation) -> None:
     assert options(**given).allocation == expected
-
-
-@pytest.mark.parametrize(
-    ("given", "refusal"),
-    [
-        ({"allocateStrategy": "CONFIG"}, "Option messageQueueList is missing: allocateStrategy CONFIG requires it."),
-        (
-            {"allocateStrategy": "MACHINE_ROOM"},
-            "Option consumeridcs is missing: allocateStrategy MACHINE_ROOM requires it.",
-        ),
-        (
-            {"allocateStrategy": "MACHINE_ROOM_NEARBY", "numPartitions": "3"},
-            "Option consumerIds is missing: allocateStrategy MACHINE_ROOM_NEARBY requires it.",
-        ),
-        (
-            {"virtualNodeCnt": "10"},
-            "Option virtualNodeCnt has no effect with allocateStrategy AVG. "
-            "Remove it, or set allocateStrategy to CONSISTENT_HASH.",
-        ),
-        (
-            {"MESSAGEQUEUELIST": LISTS},
-            "Option messageQueueList has no effect with allocateStrategy AVG. "
-            "Remove it, or set allocateStrategy to CONFIG.",
-        ),
-        (
-            {"allocateStrategy": "MACHINE_ROOM_NEARBY", "consumerIds": "r1@c", "consumeridcs": "r1"},
-            "Option consumeridcs has no effect with allocateStrategy MACHINE_ROOM_NEARBY. "
-            "Remove it, or set allocateStrategy to MACHINE_ROOM.",
-        ),
-        (
-            {"allocateStrategy": "MACHINE_ROOM_NEARBY", "consumerIds": "r1@c", "virtualNodeCnt": "3"},
-            "Option virtualNodeCnt has no effect with allocateStrategy MACHINE_ROOM_NEARBY. "
-            "Remove it, or set allocateStrategy to CONSISTENT_HASH.",
-        ),
-        (
-            {"allocateStrategy": "CONFIG", "messageQueueList": LISTS, "numPartitions": "3"},
-            "Option numPartitions is 3, but messageQueueList has 2 lists, one for each partition. "
-            "Remove numPartitions.",
-        ),
-        (
-            {"numPartitions": "3", "consumerIds": "a,b"},
-            "Option numPartitions is 3, but consumerIds names 2 consumers, one for each partition. "
-            "Remove numPartitions.",
-        ),
-        (
-            {"allocateStrategy": "MACHINE_ROOM_NEARBY", "consumerIds": "r1@a,b"},
-            "Machine room is null for consumer id b. Name consumers as ROOM@NAME in consumerIds, or set the room of "
-            "each in consumerDeployIn of machineRoomResolver.",
-        ),
-    ],
-)
-def test_options_that_contradict_each_other_are_refused(given: dict[str, str], refusal: str) -> None:
-    with pytest.raises(OptionError) as refused:
-        options(**given)
-    assert str(refused.value) == refusal
-
-
-def test_config_takes_no_consumer_ids() -> None:
-    with pytest.raises(OptionError, match=r"^Option consumerIds has no effect with allocateStrategy CONFIG"):
-        options(allocateStrategy="CONFIG", messageQueueList=LISTS, consumerIds="a,b")

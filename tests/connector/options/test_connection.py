@@ -72,13 +72,6 @@ def test_one_bad_address_is_refused(endpoints: str) -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"accessKey": "a"}, "Option accessKey has no effect without secretKey. Set both, or none."),
-        ({"SECRETKEY": SECRET}, "Option secretKey has no effect without accessKey. Set both, or none."),
-        ({"tlsCaFile": "/ca"}, "Option tlsCaFile has no effect without TLS. Set tlsEnabled to true, or remove it."),
-        ({"tlsCaFile": "/ca", "tlsEnabled": "false"}, "Option tlsCaFile has no effect without TLS. "),
-        ({"tlsCertFile": "/c", "tlsKeyFile": "/k"}, "Option tlsCertFile has no effect without TLS. "),
-        ({"tlsCertFile": "/c", "tlsEnabled": "true"}, "Option tlsCertFile has no effect without tlsKeyFile. "),
-        ({"tlsKeyFile": "/k", "tlsEnabled": "true"}, "Option tlsKeyFile has no effect without tlsCertFile. "),
         ({"tlsCaFile": " ", "tlsEnabled": "true"}, "Option tlsCaFile is ' '. Expected a path."),
         ({"tlsEnabled": "yes"}, "Option tlsEnabled is 'yes'. Expected true or false."),
         ({"namespace": "a%b"}, "Option namespace is 'a%b'. Expected 1 to 120 of the characters"),

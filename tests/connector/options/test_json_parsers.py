@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from pyspark_rmqpull.options.allocation import STRATEGIES
 from pyspark_rmqpull.options.json_parsers import (
     find_repeated,
     parse_assign,
@@ -16,20 +15,13 @@ from pyspark_rmqpull.options.json_parsers import (
     parse_machine_room_resolver,
     parse_message_queue_list,
 )
-from pyspark_rmqpull.options.parsers import one_of, parse_consumers, parse_topic_pattern, parse_topics
 from rmqpull_client.allocation.machine_room import MachineRoomResolver
 from rmqpull_client.model import MessageQueue
-
-strategy = one_of(*STRATEGIES)
 
 
 @pytest.mark.parametrize(
     ("parse", "text", "expected"),
     [
-        (strategy, "AVG", "AVG"),
-        (strategy, " machine_room_nearby ", "MACHINE_ROOM_NEARBY"),
-        (parse_consumers, "c2, c1,c10", ("c1", "c10", "c2")),
-        (parse_consumers, "192.168.0.2@1,192.168.0.10@1", ("192.168.0.10@1", "192.168.0.2@1")),
         (
             parse_message_queue_list,
             '[{"orders":{"b":[2],"a":[1,0]},"paid":{"a":[0]}},{}]',
@@ -57,23 +49,11 @@ def test_what_is_read(parse: Callable[[str], Any], text: str, expected: Any) -> 
 
 LISTS = "Expected a list of queues for each partition, such as "
 ROOMS = "Expected the room of each broker, of each consumer, or of both, such as "
-NAMES = "Expected 1 to 10000 names in ASCII without spaces, separated by commas."
 
 
 @pytest.mark.parametrize(
     ("parse", "text", "refusal"),
     [
-        (strategy, "AVERAGE", "Did you mean AVG? Expected AVG, AVG_BY_CIRCLE, CONFIG, "),
-        (strategy, "AVG_CIRCLE", "Did you mean AVG_BY_CIRCLE? Expected "),
-        (strategy, "consistenthash", "Did you mean CONSISTENT_HASH? Expected "),
-        (strategy, "MACHINE_ROOM_NEARBY-AVG", "Did you mean MACHINE_ROOM_NEARBY? Expected "),
-        (strategy, "xyz", "Expected AVG, "),
-        (strategy, "", "Expected AVG, "),
-        (parse_consumers, "", NAMES),
-        (parse_consumers, "a,,b", NAMES),
-        (parse_consumers, "a b", NAMES),
-        (parse_consumers, "ä", NAMES),
-        (parse_consumers, "a,b,a", "It names a twice."),
         (
             parse_message_queue_list,
             "orders",
@@ -133,10 +113,6 @@ def test_repeated_values_are_found_once() -> None:
 A0, A1, B0 = MessageQueue("a", "x", 0), MessageQueue("a", "x", 1), MessageQueue("b", "x", 0)
 
 
-def test_topics_are_separated_by_commas() -> None:
-    assert parse_topics(" orders ,sales") == ("orders", "sales")
-
-
 def test_assigned_queues_are_named_by_topic_and_broker() -> None:
     assert parse_assign('{"a":{"x":[1,0]},"b":{"x":[0]}}') == {A0, A1, B0}
 
@@ -159,9 +135,3 @@ def test_assigned_queues_are_named_by_topic_and_broker() -> None:
 def test_bad_assignments_are_shown_with_what_was_expected(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=rf"{complaint}.* Expected queue ids by topic and broker name"):
         parse_assign(text)
-
-
-@pytest.mark.parametrize(("text", "complaint"), [("(", "not a regular expression"), ("", "matches no topic's name")])
-def test_bad_patterns_are_refused(text: str, complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
-        parse_topic_pattern(text)

@@ -1,4 +1,4 @@
-"""The options that say how much a micro-batch takes: how users write them, and which contradict each other."""
+"""The options of micro-batches and of flow control: how users write them, and what the reader gets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from pyspark_rmqpull.options.source import SourceOptions
 from pyspark_rmqpull.planning.micro_batch import INT64_MAX, Limits
 from rmqpull_client.errors import OptionError
+from rmqpull_client.flow import Flow
 
 NEEDED = {"endpoints": "127.0.0.1:8081", "topic": "flights"}
 INTEGER = f"Expected an integer from 1 to {INT64_MAX}."
@@ -59,46 +60,31 @@ def test_a_bad_limit_is_refused_by_naming_it(name: str, value: str, expected: st
     assert refusal(**{"minOffsetsPerTrigger": "1", name: value}) == f"Option {name} is {value!r}. {expected}"
 
 
+def test_without_options_the_thresholds_are_the_defaults() -> None:
+    assert SourceOptions.from_options(NEEDED).flow == Flow()
+
+
+def test_each_option_reaches_its_field() -> None:
+    given = {
+        "pullBatchSize": "1024",
+        "pullThresholdForQueue": "65535",
+        "pullThresholdSizeForQueue": "1023",
+        "pullThresholdSizeForTopic": "8",
+        "longPollingTimeoutMs": "5000",
+    }
+    assert SourceOptions.from_options(NEEDED | given).flow == Flow(1024, 65_535, 1023, 8, 5000)
+
+
 @pytest.mark.parametrize(
-    ("delay", "in_ms"),
+    ("name", "value", "wanted"),
     [
-        ("15m", 900_000),
-        ("15min", 900_000),
-        ("5s", 5_000),
-        (" 5S ", 5_000),
-        ("250ms", 250),
-        ("250", 250),
-        ("1", 1),
-        ("2500us", 2),
-        ("2h", 7_200_000),
-        ("365d", 31_536_000_000),
+        ("pullThresholdForQueue", "0", "from 1 to 65535"),
+        ("pullThresholdForQueue", "65536", "from 1 to 65535"),
+        ("pullThresholdSizeForQueue", "1025", "from 1 to 1024"),
+        ("pullThresholdSizeForTopic", "-1", "from 1 to 102400"),
+        ("longPollingTimeoutMs", "99", "from 100 to 60000"),
     ],
 )
-def test_a_delay_is_spelled_as_spark_does(delay: str, in_ms: int) -> None:
-    given = NEEDED | {"minOffsetsPerTrigger": "9", "maxTriggerDelay": delay}
-    assert SourceOptions.from_options(given).limits.max_trigger_delay_ms == in_ms
-
-
-@pytest.mark.parametrize(
-    ("size", "in_bytes"),
-    [("1", 1), ("7b", 7), ("512k", 512 << 10), ("2KB", 2 << 10), ("64m", 64 << 20), ("1gb", 1 << 30), ("3t", 3 << 40)],
-)
-def test_a_size_is_spelled_as_spark_does(size: str, in_bytes: int) -> None:
-    options = SourceOptions.from_options(NEEDED | {"maxBytesPerTrigger": size, "maxBytesPerPartition": size})
-    assert (options.limits.max_bytes_per_trigger, options.max_bytes_per_partition) == (in_bytes, in_bytes)
-
-
-def test_a_minimum_above_the_maximum_is_refused() -> None:
-    """Acceptance case 35."""
-    assert refusal(minOffsetsPerTrigger="20", maxOffsetsPerTrigger="15") == (
-        "Option minOffsetsPerTrigger is 20, which is more than maxOffsetsPerTrigger, 15. "
-        "Lower the first or raise the second."
-    )
-    SourceOptions.from_options(NEEDED | {"minOffsetsPerTrigger": "15", "maxOffsetsPerTrigger": "15"})
-
-
-def test_a_delay_needs_a_minimum() -> None:
-    assert refusal(maxtriggerdelay="5s") == (
-        "Option maxTriggerDelay limits the delay by minOffsetsPerTrigger, which is missing. "
-        "Set minOffsetsPerTrigger, or remove maxTriggerDelay."
-    )
+def test_values_out_of_rocketmqs_ranges_are_refused(name: str, value: str, wanted: str) -> None:
+    with pytest.raises(OptionError, match=f"Option {name} is '{value}'. Expected an integer {wanted}"):
+        SourceOptions.from_options(NEEDED | {name: value})

@@ -66,47 +66,6 @@ def test_a_bad_value_is_refused_with_what_was_expected(name: str, value: str, ex
     assert refusal(**{name: value}) == f"Option {name} is {value!r}. {expected}"
 
 
-@pytest.mark.parametrize(
-    ("text", "wait_ms"), [("0", 0), ("250", 250), ("250ms", 250), ("90 s", 90_000), ("5m", 300_000), ("1H", 3_600_000)]
-)
-def test_a_duration_has_a_unit_or_is_in_milliseconds(text: str, wait_ms: int) -> None:
-    assert options(waitForTopic=text).wait_for_topic == wait_ms
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        (
-            {"messageModel": "BROADCASTING"},
-            "Option messageModel is BROADCASTING, but there is no group whose offsets it could store. "
-            "Name it with option consumerGroup.",
-        ),
-        (
-            {"commitOffsets": "true"},
-            "Option commitOffsets is true, but there is no group whose offsets it could set. "
-            "Name it with option consumerGroup, or remove commitOffsets.",
-        ),
-        (
-            {"consumerGroup": "g", "localOffsetStoreDir": "/var/offsets"},
-            "Option localOffsetStoreDir is for messageModel BROADCASTING; with CLUSTERING the broker stores the "
-            "offsets. Set messageModel to BROADCASTING, or remove localOffsetStoreDir.",
-        ),
-    ],
-)
-def test_an_option_without_effect_is_refused(given: dict[str, str], sentence: str) -> None:
-    assert refusal(**given) == sentence
-
-
-def test_a_query_without_a_group_may_turn_off_commit_offsets() -> None:
-    assert not options(commitOffsets="false").commit_offsets
-
-
-def test_wait_for_topic_needs_named_topics() -> None:
-    given = {"endpoints": "127.0.0.1:8081", "topicPattern": "orders-.*", "waitForTopic": "5m"}
-    with pytest.raises(OptionError, match="Option waitForTopic has no effect with topicPattern: "):
-        SourceOptions.from_options(given)
-
-
 def test_a_new_stream_starts_at_the_end_and_a_batch_read_at_the_beginning() -> None:
     options = SourceOptions.from_options(NEEDED)
     begins = [
@@ -132,39 +91,3 @@ def test_a_time_overrides_times_by_queue_which_override_offsets() -> None:
             found.append(ranked.find(MessageQueue("flights", "a", 0)))
         times = [(f"{prefix}Timestamp", AtTime(5)), (f"{prefix}OffsetsByTimestamp", AtTime(6))]
         assert found == [*times, (f"{prefix}Offsets", 7)]
-
-
-@pytest.mark.parametrize(
-    ("given", "refused"),
-    [
-        ({"startingOffsets": "latest"}, "Option startingOffsets is latest for every queue"),
-        ({"startingOffsetsDefault": "latest"}, "Option startingOffsetsDefault is latest for every queue"),
-        ({"startingOffsets": '{"flights":{"a":{"1":"latest"}}}'}, "Option startingOffsets is latest for flights/a/1"),
-    ],
-)
-def test_a_batch_read_cannot_start_at_the_end(given: dict[str, str], refused: str) -> None:
-    """Acceptance case 52."""
-    SourceOptions.from_options(NEEDED | given, Mode.STREAM)
-    with pytest.raises(OptionError, match=f"{refused}, so a batch read would find nothing"):
-        SourceOptions.from_options(NEEDED | given, Mode.BATCH)
-
-
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        ({"startingOffsets": "group"}, "Option startingOffsets is group for every queue."),
-        ({"startingOffsets": '{"flights":"group"}'}, "Option startingOffsets is group for flights."),
-        ({"startingOffsetsDefault": "group"}, "Option startingOffsetsDefault is group for every queue."),
-    ],
-)
-def test_a_start_at_group_needs_a_consumer_group(given: dict[str, str], named: str) -> None:
-    assert refusal(**given) == f"{named} Name the group with option consumerGroup."
-    SourceOptions.from_options(NEEDED | given | {"consumerGroup": "g"})
-
-
-def test_a_start_after_its_end_is_refused_before_any_work() -> None:
-    queue = '{"flights":{"a":{"0":%d}}}'
-    assert refusal(startingOffsets=queue % 8, endingOffsets=queue % 7) == (
-        "Options startingOffsets and endingOffsets start flights/a/0 at 8, after its end at 7. "
-        "A start may equal its end, which reads nothing, but may not be after it."
-    )

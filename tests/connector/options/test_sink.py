@@ -64,9 +64,6 @@ def test_sends_have_limits_of_their_own() -> None:
         ("valueSerializer", "x", "Unknown option valueSerializer. Known options: endpoints, "),  # acceptance case 68
         ("compresType", "LZ4", "Unknown option compresType. Did you mean compressType?"),
         ("path", "orders", "The path 'orders' has no meaning here. Name the topic with option topic."),
-        ("accessKey", "key", "Option accessKey has no effect without secretKey."),
-        ("deadLetterTopic", "dead", "Option onInvalidRow is fail and deadLetterTopic is dead."),
-        ("onInvalidRow", "deadLetter", "Option onInvalidRow is deadLetter and deadLetterTopic is not set."),
     ],
 )
 def test_bad_options_are_refused(name: str, value: str, sentence: str) -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from pyspark_rmqpull.options.declaration import Mode
 from pyspark_rmqpull.options.progress import DERIVED_GROUP
 from pyspark_rmqpull.options.source import SourceOptions
 from pyspark_rmqpull.planning.offset_specs import ALL_QUEUES, AtTime, OffsetSpecs
@@ -87,7 +86,7 @@ def test_unset_options_have_defaults() -> None:
 
 
 def test_every_option_is_read() -> None:
-    # Options of allocation exclude each other: see allocation/test_choice.py; limits: see test_admission_options.py.
+    # Without those that exclude each other.
     given = NEEDED | {
         "columns": "body, tags",
         "bodies": "RAWIFDAMAGED",
@@ -203,21 +202,6 @@ def test_a_missing_option_is_named(name: str) -> None:
     assert refusal(**rest).startswith(f"Option {name} is missing. ")
 
 
-@pytest.mark.parametrize(
-    ("chosen", "named"),
-    [
-        (("topic", "topicPattern"), "Options topic and topicPattern exclude each other."),
-        (("topic", "assign"), "Options topic and assign exclude each other."),
-        (("assign", "TOPICPATTERN"), "Options topicPattern and assign exclude each other."),
-        (("topic", "topicPattern", "assign"), "Options topic and topicPattern and assign exclude each other."),
-    ],
-)
-def test_options_that_choose_topics_exclude_each_other(chosen: tuple[str, ...], named: str) -> None:
-    """Acceptance cases 35 and 52."""
-    given = {"endpoints": "127.0.0.1:8081"} | dict.fromkeys(chosen, "flights")
-    assert refusal(**given) == f"{named} Set only one of topic, topicPattern, assign."
-
-
 HOST_PORT = "Expected HOST:PORT, such as 127.0.0.1:8081, or several of them separated by semicolons."
 NAMES = "Expected names separated by commas, each 1 to 127 of the characters a-z A-Z 0-9 _ - % |."
 INT64_MAX = 2**63 - 1
@@ -291,11 +275,6 @@ def test_bad_starting_offsets_are_refused_in_one_sentence_that_shows_them() -> N
     assert re.match(r"Option startingOffsets is 'newest'\. It is neither a known word nor valid JSON", text)
 
 
-@pytest.mark.parametrize("value", ["127.0.0.1:8081", "broker.example.com:65535", "[::1]:8081", " localhost:1 "])
-def test_endpoints_are_a_host_and_a_port(value: str) -> None:
-    assert SourceOptions.from_options(NEEDED | {"endpoints": value}).endpoints == value.strip()
-
-
 def test_the_largest_limit_is_the_largest_long_of_spark() -> None:
     given = NEEDED | {"maxOffsetsPerTrigger": str(INT64_MAX)}
     assert SourceOptions.from_options(given).max_offsets_per_trigger == INT64_MAX
@@ -304,35 +283,6 @@ def test_the_largest_limit_is_the_largest_long_of_spark() -> None:
 def test_a_query_without_a_group_pulls_under_a_derived_name() -> None:
     assert SourceOptions.from_options(NEEDED).pull_group == DERIVED_GROUP
     assert SourceOptions.from_options(NEEDED | {"consumerGroup": "billing"}).pull_group == "billing"
-
-
-@pytest.mark.parametrize(
-    ("mode", "name", "value"),
-    [
-        (Mode.STREAM, "endingOffsets", "latest"),
-        (Mode.STREAM, "endingTimestamp", "2026-03-01"),
-        (Mode.STREAM, "endingOffsetsByTimestamp", "{}"),
-        (Mode.BATCH, "maxOffsetsPerTrigger", "5"),
-        (Mode.BATCH, "minOffsetsPerTrigger", "5"),
-        (Mode.BATCH, "maxBytesPerTrigger", "5"),
-        (Mode.BATCH, "idleWaitMs", "0"),
-        (Mode.BATCH, "commitOffsets", "false"),
-    ],
-)
-def test_an_option_of_the_other_mode_is_refused_as_soon_as_the_mode_is_known(mode: Mode, name: str, value: str) -> None:
-    """Acceptance case 35; what ``load()`` sees does not tell the modes apart."""
-    given = NEEDED | {name: value}
-    SourceOptions.from_options(given)
-    with pytest.raises(OptionError) as refused:
-        SourceOptions.from_options(given, mode)
-    modes = ("batch read", "stream") if mode is Mode.STREAM else ("stream", "batch read")
-    assert str(refused.value) == f"Option {name} is for a {modes[0]}, and this is a {modes[1]}. Remove it."
-
-
-def test_sql92_needs_an_expression() -> None:
-    assert refusal(**NEEDED, filterType="SQL92") == (
-        "Option filterType is SQL92, but there is no expression. Set option filterExpression."
-    )
 
 
 def test_an_unknown_filter_type_is_refused() -> None:
