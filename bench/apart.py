@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from bench.comparison import CEILING, KAFKA, OURS, Comparison, contain_failure, measure
-from bench.probe import JVM, SOURCE, WORKER, ask
+from bench.probe import ask
 from bench.results import Aim
 from bench.topics import Stage, Topic, evenly
+from processes.spark import JVM, SOURCE, WORKER
 
 COLD_ROWS = 10_000
 MEMORY_BODY_BYTES = 1_000

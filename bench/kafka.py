@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,10 +16,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from bench.artifacts import SERVER, PeerMissing, jars
-from bench.servers import Process
+from processes.children import Children, ProcessFailed, find_free_ports
+from processes.process_table import Process
 
 READY_WITHIN_S = 60
-_END_S = 60
 REQUEST_TIMEOUT_S = 60
 JVM_OPTIONS = (
     *("-server", "-Xmx1G", "-Xms1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
@@ -132,23 +130,19 @@ def kafka() -> Iterator[Kafka]:
     class_path = os.pathsep.join(map(str, jars(SERVER)))
     with tempfile.TemporaryDirectory(prefix="rmqpull-bench-") as folder:
         data = Path(folder)
-        broker, controller = _free_ports()
+        broker, controller = find_free_ports(2)
         config = data / "server.properties"
         config.write_text(_CONFIG.format(broker=broker, controller=controller, data=data / "logs"), encoding="utf-8")
         command = [java, *JVM_OPTIONS, "-cp", class_path]
         _format([*command, "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(config)])
-        with (data / "output").open("w+") as output:
-            process = subprocess.Popen([*command, "kafka.Kafka", str(config)], stdout=output, stderr=output)
+        with Children(os.environ) as children:
+            start = [*command, "kafka.Kafka", str(config)]
+            server = children.start("Kafka broker", start, data / "output", logs_output=True)
             try:
-                _wait(process, broker, output)
-                yield Kafka(f"127.0.0.1:{broker}", Process(process.pid))
-            finally:
-                process.terminate()
-                try:
-                    process.wait(_END_S)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait(_END_S)
+                server.wait_for_port(broker, READY_WITHIN_S)
+            except ProcessFailed as failure:
+                raise PeerMissing(f"Kafka did not start: {failure}") from None
+            yield Kafka(f"127.0.0.1:{broker}", Process(server.pid))
 
 
 def _java() -> str:
@@ -163,23 +157,3 @@ def _format(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=READY_WITHIN_S, check=False)
     if done.returncode:
         raise PeerMissing(f"Kafka could not format its storage: {(done.stderr or done.stdout).strip()[-300:]}")
-
-
-def _free_ports() -> tuple[int, int]:
-    """Two ports that nobody listens at: Kafka's own configuration must name them."""
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        return one.getsockname()[1], other.getsockname()[1]
-
-
-def _wait(process: subprocess.Popen[bytes], port: int, output: Any) -> None:
-    """Returns when somebody listens."""
-    until = time.monotonic() + READY_WITHIN_S
-    while process.poll() is None and time.monotonic() < until:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    output.seek(0)
-    raise PeerMissing(f"Kafka did not start: {output.read().strip()[-300:]}")

@@ -12,20 +12,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from bench.comparison import KAFKA, OURS, Mismeasured
-from bench.servers import Process
 from bench.session import session
 from bench.timing import batch_seconds, stream_seconds
 from bench.topics import of_kafka, ours, with_selection
+from processes.process_table import Process, list_descendants, read_command_line
+from processes.spark import kind_of
 
 EVERY_S = 0.05
 _END_S = 60
-JVM, SOURCE, WORKER = "JVM", "driver-side Python", "Python worker"
 
 
 def ask(kind: str, contender: str, place: tuple[str, str], rows: int) -> Any:
@@ -35,34 +32,6 @@ def ask(kind: str, contender: str, place: tuple[str, str], rows: int) -> Any:
     if done.returncode:
         raise Mismeasured(f"the probe failed: {' '.join(command[3:])}")
     return json.loads(done.stdout.splitlines()[-1])
-
-
-def kind_of(command_line: str) -> str | None:
-    """Which part of a Spark session a process is, by /proc/PID/cmdline; None for any other."""
-    words = command_line.split("\0")
-    if "pyspark.sql.streaming.python_streaming_source_runner" in words:
-        return SOURCE
-    if "pyspark.daemon" in words or "pyspark.worker" in words:
-        return WORKER
-    return JVM if Path(words[0]).name == "java" else None
-
-
-def descendants(pid: int) -> Iterator[int]:
-    """All processes that came from this one and are still there."""
-    for child in _children(pid):
-        yield child
-        yield from descendants(child)
-
-
-def _children(pid: int) -> list[int]:
-    """What this process has started, in whichever thread; processes and threads may end at any moment."""
-    found: list[int] = []
-    with suppress(OSError):
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with suppress(OSError):
-                children = Path(f"/proc/{pid}/task/{thread}/children").read_text(encoding="ascii")
-                found += map(int, children.split())
-    return found
 
 
 class Watch:
@@ -101,10 +70,9 @@ class Watch:
 def largest_of_each_kind(pid: int) -> dict[str, float]:
     """The resident set of the largest process of each kind, in megabytes."""
     found: dict[str, float] = {}
-    for child in descendants(pid):
+    for child in list_descendants(pid):
         try:
-            command_line = Path(f"/proc/{child}/cmdline").read_text(encoding="utf-8", errors="replace")
-            kind = kind_of(command_line)
+            kind = kind_of(read_command_line(child))
             if kind is not None:
                 found[kind] = max(found.get(kind, 0), Process(child).resident_mb())
         except OSError:  # it has ended meanwhile

@@ -6,8 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from bench.probe import descendants
-from bench.servers import Process
+from processes.process_table import Process, list_descendants
 
 CORES = 2
 """What everything is measured on, however many the machine has."""
@@ -53,7 +52,7 @@ def machine_cpu_s() -> float:
 def tree_cpu_s(pid: int) -> float:
     """Seconds of a core that a process has used, with all that it started."""
     used_s = 0.0
-    for member in (pid, *descendants(pid)):
+    for member in (pid, *list_descendants(pid)):
         try:
             used_s += Process(member).cpu_s() + Process(member).ended_children_cpu_s()
         except OSError:  # it ended meanwhile, and its parent has its time

@@ -10,7 +10,6 @@ import os
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 
 import click
 from pyspark.sql import DataFrame
@@ -19,13 +18,13 @@ from rich.table import Table
 
 from bench.alone import measure_alone
 from bench.comparison import CEILING, OURS
-from bench.probe import JVM, SOURCE, WORKER, descendants, kind_of
 from bench.reading import BODY_ONLY, DEFAULT_ROW
-from bench.servers import Process
 from bench.session import session
 from bench.sizes import QUICK
 from bench.timing import stream_seconds
 from bench.topics import Stage, evenly
+from processes.process_table import Process, list_descendants, read_command_line
+from processes.spark import JVM, SOURCE, WORKER, kind_of
 
 BROKER = "broker"
 KINDS = (BROKER, WORKER, JVM, SOURCE)
@@ -35,14 +34,14 @@ READS = {"default row": DEFAULT_ROW, "body only": BODY_ONLY}
 def spent() -> dict[str, float]:
     """Seconds that each kind of process below this one has taken so far."""
     taken = dict.fromkeys(KINDS, 0.0)
-    for pid in descendants(os.getpid()):
+    for pid in list_descendants(os.getpid()):
         process = Process(pid)
         try:
-            command_line = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
+            command_line = read_command_line(pid)
             own_s, ended_s = process.cpu_s(), process.ended_children_cpu_s()
         except OSError:  # it ended meanwhile
             continue
-        kind = BROKER if "rmqpull_broker" in command_line else kind_of(command_line) or SOURCE
+        kind = BROKER if any("rmqpull_broker" in word for word in command_line) else kind_of(command_line) or SOURCE
         taken[kind] += own_s
         taken[SOURCE if kind == JVM else kind] += ended_s  # each query has a driver-side process of its own
     return taken

@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.feather
 
 from demo import checkpoint, flights_data, report, verify
-from demo.places import Places, Unusable
-from demo.processes import Children, ProcessFailed, Signals
+from demo.run_folder import RunFolder, Unusable
 from demo.screen import Screen
 from demo.streaming import Job, Run, Supervisor
+from processes.children import Children, ProcessFailed, Signals
+from processes.spark import SparkMissing
 from rmqpull_broker.testing import BrokerProcess, BrokerProcessError
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import RmqpullError
@@ -40,7 +41,7 @@ class Story:
 
     screen: Screen
     children: Children
-    places: Places
+    folder: RunFolder
     flights: pa.Table
 
     def tell(self) -> int:
@@ -56,7 +57,7 @@ class Story:
 
     def start_broker(self) -> BrokerProcess:
         self.screen.step(1, f"A broker with the topic {TOPIC}, in {QUEUES} queues")
-        broker = BrokerProcess({TOPIC: QUEUES}, data_dir=self.places.broker_data, log_file=self.places.broker_log)
+        broker = BrokerProcess({TOPIC: QUEUES}, data_dir=self.folder.broker_data, log_file=self.folder.broker_log)
         self.children.start_broker(broker)
         self.screen.line(f"serving at {broker.endpoints}, process {broker.pid}")
         return broker
@@ -79,8 +80,8 @@ class Story:
         self.screen.step(3, "A Spark job streams them into Parquet, and is killed half-way")
         self.screen.line("starting Spark")
         rows_per_batch = min(ROWS_PER_BATCH, -(-total // BATCHES_MIN))
-        places = self.places
-        job = Job(self.children, broker, GROUP, rows_per_batch, places.result, places.checkpoint, places.job_log)
+        folder = self.folder
+        job = Job(self.children, broker, GROUP, rows_per_batch, folder.result, folder.checkpoint, folder.job_log)
         with self.screen.bar("streamed", total, quiet=True) as bar:
             run = Supervisor(job, total, self.screen, bar).supervise()
         rate = total / run.streaming_seconds
@@ -92,27 +93,27 @@ class Story:
     def read_result(self) -> tuple[pa.Table, pa.Table]:
         """The rows, and what Spark makes of them per carrier."""
         self.screen.step(4, "Is it right? The result, read by a new Spark session, against the file")
-        rows, summary = self.places.work / "rows.arrow", self.places.work / "summary.arrow"
-        arguments = ["--result", str(self.places.result), "--rows", str(rows), "--summary", str(summary)]
+        rows, summary = self.folder.work / "rows.arrow", self.folder.work / "summary.arrow"
+        arguments = ["--result", str(self.folder.result), "--rows", str(rows), "--summary", str(summary)]
         command = [sys.executable, "-m", "demo.result_job", *arguments]
-        child = self.children.start("reader of the result", command, self.places.job_log)
+        child = self.children.start("reader of the result", command, self.folder.job_log)
         if code := child.wait(RESULT_SECONDS_MAX):
-            raise ProcessFailed(f"The reader of the result ended with exit code {code}.{child.last_words()}")
+            raise ProcessFailed(f"The reader of the result ended with exit code {code}.{child.log_end()}")
         return pa.feather.read_table(str(rows)), pa.feather.read_table(str(summary))
 
     def verify(self, broker: BrokerProcess, run: Run, rows: pa.Table, summary: pa.Table) -> list[verify.Check]:
         max_offsets, committed = _broker_offsets(broker)
-        places = self.places
+        folder = self.folder
         checks = [
             verify.every_flight_once(self.flights, rows),
             verify.flights_unchanged(self.flights, rows),
             verify.carriers_agree(flights_data.carrier_summary(self.flights), summary),
             verify.every_offset_once(max_offsets, rows),
             verify.group_offsets_at_end(GROUP, max_offsets, committed),
-            verify.partitions_averaged(checkpoint.micro_batches(places.checkpoint, TOPIC), rows),
+            verify.partitions_averaged(checkpoint.micro_batches(folder.checkpoint, TOPIC), rows),
         ]
         if run.killed_batch is not None:
-            after = checkpoint.source_offsets(places.checkpoint, run.killed_batch)
+            after = checkpoint.source_offsets(folder.checkpoint, run.killed_batch)
             checks.append(verify.killed_batch_replayed(run.killed_batch, run.killed_batch_offsets, after))
         for check in checks:
             self.screen.check(check.name, check.mismatches)
@@ -126,9 +127,9 @@ class Story:
         self.screen.step(5, "Who is late? Mean delays by carrier, in minutes")
         airlines = flights_data.read_airlines()
         self.screen.table(report.carrier_table(summary, airlines))
-        report.draw(self.places.picture, summary, airlines, run)
-        self.screen.line(f"picture: {self.places.picture}")
-        self.screen.line(f"result:  {self.places.result}")
+        report.draw(self.folder.picture, summary, airlines, run)
+        self.screen.line(f"picture: {self.folder.picture}")
+        self.screen.line(f"result:  {self.folder.result}")
 
 
 def _broker_offsets(broker: BrokerProcess) -> tuple[dict[int, int], dict[int, int | None]]:
@@ -158,13 +159,20 @@ def main(rows: int | None, output: Path) -> None:
     screen = Screen()
     signals = Signals()
     try:
-        with Places.made_new(output) as places, Children(signals, places.environment()) as children:
+        with RunFolder.make_new(output) as folder, Children(folder.environment(), signals) as children:
             flights = flights_data.read_flights(rows)
-            failed = Story(screen, children, places, flights).tell()
+            failed = Story(screen, children, folder, flights).tell()
     except KeyboardInterrupt:
         screen.error("Stopped. Nothing is left running.")
         sys.exit(128 + (signals.received or 0))
-    except (ProcessFailed, BrokerProcessError, RmqpullError, flights_data.DataMissing, Unusable) as failure:
+    except (
+        ProcessFailed,
+        BrokerProcessError,
+        RmqpullError,
+        flights_data.DataMissing,
+        Unusable,
+        SparkMissing,
+    ) as failure:
         screen.error(str(failure))
         sys.exit(1)
     screen.verdict(failed, time.monotonic() - begin)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from demo import checkpoint
-from demo.processes import Child, Children, ProcessFailed
 from demo.screen import Bar, Screen
+from processes.children import Child, Children, ProcessFailed
 from rmqpull_broker.testing import BrokerProcess
 
 # A job that says nothing for so long is stuck: a JVM starts in ten seconds, and the broker may be away for thirty.
@@ -131,7 +131,7 @@ class Supervisor:
     def _kill_job(self, child: Child) -> float:
         names = child.kill()
         killed = self._now()
-        for line in child.rest():
+        for line in child.read_rest():
             self._note(_event(line))
         self.run.killed_batch = checkpoint.unfinished(self._job.checkpoint)
         where = "between two micro-batches"
@@ -161,16 +161,16 @@ def _events(child: Child) -> Iterator[dict[str, Any]]:
     heard = time.monotonic()
     while time.monotonic() - heard < SILENCE_SECONDS_MAX:
         try:
-            line = child.line(LOOK_SECONDS)
+            line = child.read_line(LOOK_SECONDS)
         except EOFError:
             break
         if line is not None:
             heard = time.monotonic()
         yield _event(line or "")
     else:
-        raise ProcessFailed(f"The Spark job was silent for {SILENCE_SECONDS_MAX:.0f} s.{child.last_words()}")
+        raise ProcessFailed(f"The Spark job was silent for {SILENCE_SECONDS_MAX:.0f} s.{child.log_end()}")
     if code := child.wait(END_SECONDS_MAX):
-        raise ProcessFailed(f"The Spark job ended with exit code {code}.{child.last_words()}")
+        raise ProcessFailed(f"The Spark job ended with exit code {code}.{child.log_end()}")
 
 
 def _counted(names: list[str]) -> str:

@@ -15,8 +15,8 @@ from pathlib import Path
 import click
 
 from bench.alone import keep_benchmarks_away
-from demo.places import SHORT_LIVED_JAVA
-from demo.processes import Children, Signals
+from processes.children import Children, Signals
+from processes.spark import SHORT_LIVED_JAVA
 from soak.results import Summary, commit_of_code
 from soak.rounds import RoundRun
 from soak.runs import keep, write_page
@@ -95,7 +95,7 @@ def run_round(plan: Round, folder: Path, summary: Summary) -> None:
     scratch.mkdir(parents=True)
     # What is killed leaves its temporary files behind.
     env = {**os.environ, "JDK_JAVA_OPTIONS": SHORT_LIVED_JAVA, "SPARK_LOCAL_DIRS": str(scratch)}
-    with Children(Signals(), env) as children:
+    with Children(env, Signals()) as children:
         summary.add(RoundRun(plan, place, children, say).run())
     say(summary.line())
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import socket
 import time
 from pathlib import Path
 
-import pyspark
-
-from demo.processes import Child, Children, ProcessFailed
+from processes.children import Child, Children, find_free_ports
+from processes.spark import find_spark
 from soak import victims
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
@@ -32,9 +30,8 @@ SETTINGS = {
     "spark.eventLog.rolling.enabled": "false",
     "spark.eventLog.compress": "false",
 }
-_SPARK_CLASS = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+_SPARK_CLASS = str(find_spark() / "bin" / "spark-class")
 _DEPLOY = "org.apache.spark.deploy"
-_LOOK_S = 0.05
 
 
 class Cluster:
@@ -45,11 +42,11 @@ class Cluster:
         self._folder = folder / "cluster"
         self._events = self._folder / "events"
         self._events.mkdir(parents=True)
-        port = _free_port()
+        (port,) = find_free_ports()
         self.url = f"spark://{HOSTS[0]}:{port}"
         self.settings = {**SETTINGS, "spark.eventLog.dir": self._events.as_uri()}
         master = self._start("master", f"{_DEPLOY}.master.Master", "--host", HOSTS[0], "--port", str(port))
-        _await_listener(master, port)
+        master.wait_for_port(port, READY_SECONDS_MAX)
         self._workers = {host: self._start_worker(host) for host in HOSTS}
 
     @property
@@ -66,7 +63,7 @@ class Cluster:
 
     def connector_errors(self) -> set[str]:
         """What the connector has raised in executors, by their own logs."""
-        return {error for log in self._folder.rglob("stderr") for error in victims.connector_errors(log)}
+        return {error for log in self._folder.rglob("stderr") for error in victims.read_connector_errors(log)}
 
     def speculation(self) -> tuple[int, int]:
         """How many speculative attempts of tasks were started, and how many of them were done first."""
@@ -95,20 +92,3 @@ def count_speculative(events: Path) -> tuple[int, int]:
             started += event["Event"] == "SparkListenerTaskStart"
             first += event["Event"] == "SparkListenerTaskEnd" and event["Task End Reason"]["Reason"] == "Success"
     return started, first
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((HOSTS[0], 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def _await_listener(process: Child, port: int) -> None:
-    deadline = time.monotonic() + READY_SECONDS_MAX
-    while process.running and time.monotonic() < deadline:
-        with socket.socket() as client:
-            if client.connect_ex((HOSTS[0], port)) == 0:
-                return
-        time.sleep(_LOOK_S)
-    raise ProcessFailed(f"Nobody listens on port {port}, where the cluster's master should.{process.last_words()}")

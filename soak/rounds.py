@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from demo import checkpoint as spark_checkpoint
-from demo.processes import Children
+from processes.children import Children
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as admin
 from rmqpull_proto.rpc import ADMIN
 from soak import copied

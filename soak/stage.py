@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from demo import checkpoint as spark_checkpoint
-from demo.processes import Children, ProcessFailed
+from processes.children import Children, ProcessFailed
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import BrokerProcess
 from soak import victims
@@ -117,7 +117,7 @@ class Query:
         """Returns when the query is where ``moment`` says, or after MOMENT_SECONDS_MAX."""
         deadline = time.monotonic() + MOMENT_SECONDS_MAX
         first = len(spark_checkpoint.planned(self.checkpoint))
-        while moment is not Moment.AT_ONCE and time.monotonic() < deadline and self._process.running:
+        while moment is not Moment.AT_ONCE and time.monotonic() < deadline and self._process.is_running:
             # Of a batch that was planned meanwhile: what an earlier kill left unfinished is not under way yet.
             is_in_batch = spark_checkpoint.unfinished(self.checkpoint) is not None
             has_moved = len(spark_checkpoint.planned(self.checkpoint)) > first
@@ -129,28 +129,28 @@ class Query:
         """SIGKILL to the driver, its JVM, and every Python process of theirs."""
         self._note_lines()
         self._process.kill()
-        self._note(self._process.rest())
+        self._note(self._process.read_rest())
         self._is_killed = True
 
     def kill_worker(self) -> bool:
         """SIGKILL to one Python worker, once there is one; False when there was none for long."""
-        return self._kill_child(victims.workers)
+        return self._kill_child(victims.find_workers)
 
     def kill_source(self) -> bool:
         """SIGKILL to the driver's Python process of the source, as for a worker."""
-        return self._kill_child(victims.sources)
+        return self._kill_child(victims.find_sources)
 
     def kill_executor(self) -> bool:
         """SIGKILL to one executor's JVM, as for a worker."""
-        return self._kill_child(victims.executors)
+        return self._kill_child(victims.find_executors)
 
-    def _kill_child(self, candidates: victims.Candidates) -> bool:
+    def _kill_child(self, find: victims.Find) -> bool:
         deadline = time.monotonic() + MOMENT_SECONDS_MAX
-        while time.monotonic() < deadline and self._process.running:
+        while time.monotonic() < deadline and self._process.is_running:
             self._note_lines()
             # Before it runs, Spark looks for data sources, once; who dies then leaves a JVM that knows none.
             sessions = [self._process.pid, *(self._cluster.sessions if self._cluster else [])]
-            if self._is_running and victims.kill_one([pid for session in sessions for pid in candidates(session)]):
+            if self._is_running and victims.kill_newest([pid for session in sessions for pid in find(session)]):
                 return True
             time.sleep(_LOOK_S)
         return False
@@ -158,8 +158,8 @@ class Query:
     def look(self) -> None:
         """Takes note of what the query has said; a process that died by itself is a failure, and started again."""
         self._note_lines()
-        if not self._process.running and not self._is_killed:
-            self.failures.append(f"The query's process died by itself.{self._process.last_words()}")
+        if not self._process.is_running and not self._is_killed:
+            self.failures.append(f"The query's process died by itself.{self._process.log_end()}")
             self._process.kill()
             self.start(self._setting.max_offsets)
 
@@ -176,7 +176,7 @@ class Query:
     def _note_lines(self) -> None:
         lines: list[str] = []
         with suppress(EOFError):
-            while (line := self._process.line(0)) is not None:
+            while (line := self._process.read_line(0)) is not None:
                 lines.append(line)
         self._note(lines)
 
@@ -190,9 +190,9 @@ class Query:
     def connector_errors(self) -> list[str]:
         """What the connector has raised, in the driver and in tasks, each error once."""
         of_executors = self._cluster.connector_errors() if self._cluster else set()
-        return sorted(victims.connector_errors(self._log) | of_executors)
+        return sorted(victims.read_connector_errors(self._log) | of_executors)
 
     @property
     def log_end(self) -> str:
         """The end of what Spark logged."""
-        return self._process.last_words()
+        return self._process.log_end()

@@ -1,4 +1,4 @@
-"""Which processes of a Spark job are what, by their command lines, and what they logged when they failed."""
+"""Finds the processes of a Spark job that a soak kills, and the errors of the connector in its log."""
 
 from __future__ import annotations
 
@@ -8,34 +8,32 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from demo.processes import session_members
+from processes.process_table import list_session, read_command_line
+from processes.spark import SOURCE, kind_of, pick_workers
 
-Candidates = Callable[[int], list[int]]
-"""From a session to processes in it."""
+Find = Callable[[int], list[int]]
+"""Finds processes in a session."""
 
-DAEMON = "pyspark.daemon"
-EXECUTOR = "CoarseGrainedExecutorBackend"
-SOURCE = "python_streaming_source_runner"
-
-
-def workers(session: int) -> list[int]:
-    """The Python workers: what a worker daemon has forked."""
-    daemons = [pid for pid in session_members(session) if DAEMON in _command(pid)]
-    return [pid for pid in daemons if _parent(pid) in daemons]
+_EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
-def sources(session: int) -> list[int]:
-    """The Python processes in which the driver asks sources."""
-    return [pid for pid in session_members(session) if SOURCE in _command(pid)]
+def find_workers(session: int) -> list[int]:
+    """Returns the Python workers."""
+    return pick_workers(list_session(session))
 
 
-def executors(session: int) -> list[int]:
-    """The executors' JVMs of a worker of a cluster."""
-    return [pid for pid in session_members(session) if EXECUTOR in _command(pid)]
+def find_sources(session: int) -> list[int]:
+    """Returns the driver's Python processes of sources."""
+    return [pid for pid in list_session(session) if kind_of(read_command_line(pid)) == SOURCE]
 
 
-def kill_one(pids: list[int]) -> bool:
-    """SIGKILL to the youngest of these processes; whether there was one."""
+def find_executors(session: int) -> list[int]:
+    """Returns the JVMs of executors, in the session of a cluster's worker."""
+    return [pid for pid in list_session(session) if _EXECUTOR in read_command_line(pid)]
+
+
+def kill_newest(pids: list[int]) -> bool:
+    """Sends SIGKILL to the newest of these processes. Returns whether there was one."""
     for pid in sorted(pids, reverse=True):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -43,19 +41,7 @@ def kill_one(pids: list[int]) -> bool:
     return False
 
 
-def connector_errors(log: Path) -> set[str]:
-    """What the connector has raised, by what Spark logged of it."""
+def read_connector_errors(log: Path) -> set[str]:
+    """Returns the errors of the connector that Spark has logged."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     return {line.strip() for line in lines if line.startswith("pyspark_rmqpull.")}
-
-
-def _command(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    return ""
-
-
-def _parent(pid: int) -> int:
-    with suppress(OSError):
-        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
-    return 0

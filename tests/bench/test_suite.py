@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,7 +20,6 @@ from rich.console import Console
 from bench.artifacts import Artifact
 from bench.comparison import CEILING, KAFKA, OURS, Comparison, comparisons_of
 from bench.latency import percentile
-from bench.probe import JVM, SOURCE, WORKER, descendants, kind_of
 from bench.quiet import BUSY_CORES_MAX, tree_cpu_s
 from bench.ready import published, row_batch, rows_of_a_batch
 from bench.session import KafkaSource
@@ -89,30 +87,6 @@ def test_ready_rows_have_all_columns_and_the_bodies_that_are_published() -> None
 def test_every_hundredth_message_has_the_rare_tag() -> None:
     tags = published(1_000, 10, rare=100).column("tags").to_pylist()
     assert (tags.count("rare"), tags.count("often")) == (10, 990)
-
-
-@pytest.mark.parametrize(
-    ("command_line", "kind"),
-    [
-        ("/jvm/bin/java\0-cp\0/x/pyspark.daemon\0org.apache.spark.deploy.SparkSubmit", JVM),
-        ("python\0-m\0pyspark.daemon\0pyspark.worker", WORKER),
-        ("python\0-m\0pyspark.sql.streaming.python_streaming_source_runner", SOURCE),
-        ("bash\0-c\0true", None),
-    ],
-)
-def test_processes_of_a_session_are_told_apart(command_line: str, kind: str | None) -> None:
-    assert kind_of(command_line) == kind
-
-
-@pytest.mark.processes
-def test_processes_that_a_process_started_are_found_and_one_that_has_ended_has_none() -> None:
-    with subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE, text=True) as shell:
-        assert shell.stdout is not None
-        sleeper = int(shell.stdout.readline())
-        assert shell.pid in descendants(os.getpid())
-        assert list(descendants(shell.pid)) == [sleeper]
-        os.kill(sleeper, signal.SIGTERM)
-    assert list(descendants(shell.pid)) == []
 
 
 @pytest.mark.parametrize("surplus", [-1, 1])

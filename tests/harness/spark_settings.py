@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from demo.places import SHORT_LIVED_JAVA, SPARK_CONF, make_spark_home
+from processes.spark import SHORT_LIVED_JAVA, SPARK_CONF, make_spark_home
 
 # On a machine that stands still for seconds, the handshake of a JVM with a Python process that it has started ends in
 # "Python worker failed to connect back": the JVM gives it 10 s, which no setting changes, and Python 15 s, which the

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from rmqpull_broker.testing import RunningBroker
-from tests.integration.processes import WAIT_S
+from tests.harness.spark_processes import WAIT_S
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from processes.children import Child, find_free_ports
 from rmqpull_client.connection import Connection
 from rmqpull_client.transports.choice import connect
 from tests.harness.broker_processes import StartBroker
-from tests.integration.processes import (
+from tests.harness.spark_processes import (
     SPARK_BIN,
-    SparkProcess,
+    WAIT_S,
     SparkProcesses,
-    free_port,
     python_without_rmqpull,
+    run_spark_processes,
     zip_of_connector,
 )
 
@@ -48,9 +49,9 @@ class Cluster:
 
     processes: SparkProcesses
     master: str
-    workers: dict[str, SparkProcess]
+    workers: dict[str, Child]
 
-    def submit(self, python: str, *arguments: str) -> SparkProcess:
+    def submit(self, python: str, *arguments: str) -> Child:
         """As docs/deploying.md shows: the zip lies where this is called, and goes to the executors from there."""
         settings = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
         command = [str(SPARK_BIN / "spark-submit"), "--master", self.master, "--py-files", "rmqpull.zip", *settings]
@@ -60,13 +61,13 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with SparkProcesses.below(tmp_path) as processes:
-        spark_class, port = str(SPARK_BIN / "spark-class"), str(free_port())
+    with run_spark_processes(tmp_path) as processes:
+        spark_class, (port,) = str(SPARK_BIN / "spark-class"), find_free_ports()
         on_loopback = ("--host", "127.0.0.1", "--webui-port", "0")
         master = processes.start(
-            "master", spark_class, f"{DEPLOY}.master.Master", *on_loopback, "--port", port, **DAEMONS
+            "master", spark_class, f"{DEPLOY}.master.Master", *on_loopback, "--port", str(port), **DAEMONS
         )
-        master.wait_for_port(int(port))
+        master.wait_for_port(port, WAIT_S)
         url = f"spark://127.0.0.1:{port}"
         worker = (spark_class, f"{DEPLOY}.worker.Worker", *on_loopback, "--cores", "1", "--memory", "512m")
         workers = {
@@ -100,14 +101,16 @@ def test_both_workers_read_and_the_result_is_exact_when_one_is_killed_in_mid_bat
 
     def both_read(meeting: str) -> None:
         there = [tmp_path / meeting / worker for worker in cluster.workers]
-        application.wait_until(lambda: all(file.exists() for file in there), f"both workers read in the {meeting}")
+        application.wait_until(
+            lambda: all(file.exists() for file in there), f"read in both workers in the {meeting}", WAIT_S
+        )
 
     both_read("batch")
     (tmp_path / "batch" / "go").touch()
     both_read("stream")
     cluster.workers["worker-1"].kill()
     (tmp_path / "stream" / "go").touch()
-    assert application.end() == 0, application.log
+    assert application.wait(WAIT_S) == 0, application.log_end()
 
     batch, readers = read_by(tmp_path / "batch.json")
     assert readers == {"worker-1", "worker-2"}

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from processes.children import find_free_ports
 from rmqpull_client.connection import Connection
 from rmqpull_client.transports.choice import connect
 from tests.harness.broker_processes import StartBroker
-from tests.integration.processes import SPARK_BIN, SparkProcesses, free_port, python_without_rmqpull
+from tests.harness.spark_processes import SPARK_BIN, WAIT_S, SparkProcesses, python_without_rmqpull, run_spark_processes
 
 PROGRAM = Path(__file__).parent / "programs" / "over_connect.py"
 ROOT = Path(__file__).parents[2]
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 def start_server(processes: SparkProcesses) -> str:
     """A Spark Connect server in whose Python the package is. Returns the address for its clients."""
-    port = free_port()
+    (port,) = find_free_ports()
     binding = {"spark.connect.grpc.binding.port": str(port), "spark.connect.grpc.binding.address": "127.0.0.1"}
     settings = [word for name, value in binding.items() for word in ("--conf", f"{name}={value}")]
     server = processes.start(
@@ -33,7 +34,7 @@ def start_server(processes: SparkProcesses) -> str:
         PYSPARK_DRIVER_PYTHON=sys.executable,
         PYTHONPATH=f"{ROOT / 'connector'}:{ROOT / 'proto'}",
     )
-    server.wait_for_port(port)
+    server.wait_for_port(port, WAIT_S)
     return f"sc://127.0.0.1:{port}"
 
 
@@ -43,12 +44,12 @@ def test_batch_stream_and_view_are_read_by_a_client_that_has_no_source(
     broker = start_broker({"orders": 2})
     connection = Connection(broker.endpoints, 60_000)
     connect(connection).publish("orders", pa.record_batch({"body": [b"one", b"three", b"two"]}))
-    with SparkProcesses.below(tmp_path) as processes:
+    with run_spark_processes(tmp_path) as processes:
         remote = start_server(processes)
         python = python_without_rmqpull(tmp_path / "python")
         arguments = (remote, broker.endpoints, "orders", str(tmp_path))
         client = processes.start("client", python, str(PROGRAM), *arguments)
-        assert client.end() == 0, client.log
+        assert client.wait(WAIT_S) == 0, client.log_end()
     seen = json.loads((tmp_path / "seen.json").read_text())
     refusal = seen.pop("refusal")
     bodies = ["one", "three", "two"]

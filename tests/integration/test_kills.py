@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
+from processes.process_table import list_descendants
+from processes.spark import pick_workers
 from rmqpull_broker.testing import RunningBroker, running_broker
 from tests.harness.spark_queries import Queries
 
@@ -43,34 +44,6 @@ def hold_pulls(broker: RunningBroker, extensions: str) -> int:
     return broker.faults.hold(PULLS[extensions], times=None)
 
 
-def workers_that_read() -> list[int]:
-    """The Python workers of this process's Spark: what a worker daemon forked."""
-    daemons = {pid for pid in descendants(os.getpid()) if b"pyspark.daemon" in command(pid)}
-    return sorted(pid for pid in daemons if parent(pid) in daemons)
-
-
-def descendants(root: int) -> set[int]:
-    parents = {int(path.name): parent(int(path.name)) for path in Path("/proc").glob("[0-9]*")}
-    found = {root}
-    while more := {pid for pid, above in parents.items() if above in found} - found:
-        found |= more
-    return found
-
-
-def parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
-def command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
 def test_a_python_worker_that_is_killed_in_mid_read_costs_no_row(
     queries: Queries, served: RunningBroker, extensions: str
 ) -> None:
@@ -78,7 +51,7 @@ def test_a_python_worker_that_is_killed_in_mid_read_costs_no_row(
     rule_id = hold_pulls(served, extensions)
     run = queries.start(stream, available_now=True)
     run.wait_until(lambda: bool(served.faults.kept(rule_id)), "pulled")
-    for pid in workers_that_read():
+    for pid in pick_workers(list_descendants(os.getpid())):
         os.kill(pid, signal.SIGKILL)
     with pytest.raises(StreamingQueryException):  # local[2] gives a task one try
         run.query.awaitTermination(WAIT_SECONDS_MAX)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from demo import checkpoint as spark_checkpoint
-from demo.processes import Children
+from processes.children import Children
 from rmqpull_broker.testing import RunningBroker, running_broker
 from soak.output import rows
 from soak.stage import GROUP, Query
-from tests.soak.killed import SETTING, WAIT_SECONDS_MAX, await_that
+from tests.harness.soak_query import SETTING, WAIT_SECONDS_MAX, wait_for_query
 
 
 def send(broker: RunningBroker, first: int, until: int) -> None:
@@ -23,7 +23,7 @@ def test_the_next_driver_reads_what_the_killed_one_planned(tmp_path: Path, child
         held = broker.faults.hold("PullColumns", times=None)
         query = Query(children, tmp_path, broker.endpoints, SETTING)
         query.start(max_offsets=10)
-        await_that(lambda: bool(broker.faults.kept(held)), "pulled", query)
+        wait_for_query(lambda: bool(broker.faults.kept(held)), "pulled", query)
         query.kill()
         planned = spark_checkpoint.source_offsets(query.checkpoint, 0)
         assert (spark_checkpoint.unfinished(query.checkpoint), list(rows(query.result))) == (0, [])

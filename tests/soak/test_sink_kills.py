@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from demo import checkpoint as spark_checkpoint
-from demo.processes import Children
+from processes.children import Children
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import RunningBroker, running_broker
 from soak.schedule import AT_LEAST_ONCE, EXACTLY_ONCE
 from soak.stage import COPIED, Query
-from tests.soak.killed import SETTING, WAIT_SECONDS_MAX, await_that
+from tests.harness.soak_query import SETTING, WAIT_SECONDS_MAX, wait_for_query
+from tests.harness.waiting import wait_until
 
 TOPICS: dict[str, int | tuple[int, TopicType]] = {"orders": 2, COPIED: (3, TopicType.FIFO)}
 ONCE = replace(SETTING, delivery=EXACTLY_ONCE)
@@ -40,7 +41,7 @@ def test_a_micro_batch_that_the_broker_has_and_spark_does_not_know_of_is_not_wri
         held = broker.faults.hold("CommitStages", times=None, after=True)
         query = Query(children, tmp_path, broker.endpoints, ONCE)
         query.start(max_offsets=10)
-        await_that(lambda: bool(broker.faults.kept(held)), "committed", query)
+        wait_for_query(lambda: bool(broker.faults.kept(held)), "committed", query)
         query.kill()
         assert spark_checkpoint.unfinished(query.checkpoint) == 0
         assert sorted(copied(broker)) == [(queue, at) for queue in "01" for at in range(5)]
@@ -62,7 +63,7 @@ def test_at_least_once_repeats_what_a_killed_driver_had_sent_under_the_same_ids(
         held = broker.faults.hold("PublishColumns", times=None, after=True)
         query = Query(children, tmp_path, broker.endpoints, setting)
         query.start(max_offsets=10)
-        await_that(lambda: bool(broker.faults.kept(held)), "published", query)
+        wait_for_query(lambda: bool(broker.faults.kept(held)), "published", query)
         query.kill()
         assert copied(broker)
 
@@ -87,13 +88,13 @@ def test_of_a_batch_write_that_is_killed_nothing_is_seen_and_nothing_stays(
         job = str(Path(__file__).with_name("write_job.py"))
         config = json.dumps({"rows": 1_000, "options": options})
         write = children.start("write", [sys.executable, job, config], tmp_path / "write.log")
-        await_that(lambda: bool(broker.faults.kept(held)), f"asked for {rpc}", write)
+        write.wait_until(lambda: bool(broker.faults.kept(held)), f"asked for {rpc}", WAIT_SECONDS_MAX)
         assert open_stages(broker) != []
         write.kill()
-        await_that(lambda: not broker.faults.kept(held), "hung up")
+        wait_until(lambda: not broker.faults.kept(held), "hung up")
         broker.faults.clear()
         broker.clock.advance(ms=10_000)
-        await_that(lambda: open_stages(broker) == [], "dropped by the timeout")
+        wait_until(lambda: open_stages(broker) == [], "dropped by the timeout")
         assert broker.messages("orders") == []
 
 
@@ -108,13 +109,13 @@ def test_of_several_writes_in_one_foreach_batch_each_is_whole_or_absent_when_the
         example = str(Path(__file__).parents[2] / "examples" / "for_each_batch.py")
         command = [sys.executable, example, broker.endpoints, str(tmp_path / "folder")]
         killed = children.start("killed", command, tmp_path / "killed.log")
-        await_that(lambda: bool(broker.faults.kept(held)), "in the second write", killed)
+        killed.wait_until(lambda: bool(broker.faults.kept(held)), "begun the second write", WAIT_SECONDS_MAX)
         killed.kill()
         assert sorted(row.message.body for row in broker.messages("copies")) == bodies
         assert broker.messages("counts") == []
 
         broker.faults.clear()
         again = children.start("again", command, tmp_path / "again.log")
-        assert again.wait(WAIT_SECONDS_MAX) == 0, again.last_words()
+        assert again.wait(WAIT_SECONDS_MAX) == 0, again.log_end()
         assert sorted(row.message.body for row in broker.messages("copies")) == sorted(bodies * 2)
         assert [row.message.body for row in broker.messages("counts")] == [b"40"]

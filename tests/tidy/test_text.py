@@ -12,7 +12,18 @@ FUNCTION_LINES_MAX = 60
 EMPTY_NAMES = {"utils", "util", "helpers", "common", "manager", "base", "misc"}
 # Spelled apart, so that this file does not find itself.
 LEFTOVERS = ("TO" + "DO", "FIX" + "ME")
-FOLDERS = ("connector", "broker_emulator", "proto", "demo", "examples", "bench", "soak", "scripts", "tests")
+FOLDERS = (
+    "connector",
+    "broker_emulator",
+    "proto",
+    "demo",
+    "examples",
+    "bench",
+    "processes",
+    "soak",
+    "scripts",
+    "tests",
+)
 
 
 def modules() -> Iterator[Path]:

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from processes.process_table import Process, list_descendants, read_command_line
+from processes.spark import WORKER, kind_of
 from rmqpull_client.connection import Connection
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.grpc.producer import TransactionId, get_producer
@@ -101,7 +103,7 @@ def test_millions_of_rows_of_one_task_are_written_once_to_all_topics(
     of_topics = connect(Connection(broker.endpoints, 60_000)).query_bounds(names)
     counts = {name: sum(queue.max_offset for queue in bounds.queues.values()) for name, bounds in of_topics.items()}
     assert counts == dict.fromkeys(names, row_count // topic_count)
-    broker_mib = status_bytes(broker.pid, "VmHWM") / MIB
+    broker_mib = Process(broker.pid).peak_resident_bytes() / MIB
     worker_mib = max(peaks.values()) / MIB
     with capsys.disabled():
         sys.stdout.write(
@@ -133,10 +135,10 @@ def peak_of_workers() -> Iterator[dict[int, int]]:
 
     def look() -> None:
         while not done.wait(0.5):
-            for process in _descendants(os.getpid()):
+            for pid in list_descendants(os.getpid()):
                 with suppress(OSError):
-                    if b"pyspark.daemon" in Path(f"/proc/{process}/cmdline").read_bytes():
-                        peaks[process] = max(peaks.get(process, 0), status_bytes(process, "VmHWM"))
+                    if kind_of(read_command_line(pid)) == WORKER:
+                        peaks[pid] = max(peaks.get(pid, 0), Process(pid).peak_resident_bytes())
 
     watcher = threading.Thread(target=look)
     watcher.start()
@@ -145,17 +147,3 @@ def peak_of_workers() -> Iterator[dict[int, int]]:
     finally:
         done.set()
         watcher.join()
-
-
-def status_bytes(process: int, name: str) -> int:
-    """A figure of memory that Linux keeps of a process."""
-    lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith(name)), 0)
-
-
-def _descendants(process: int) -> Iterator[int]:
-    for children in Path(f"/proc/{process}/task").glob("*/children"):
-        with suppress(OSError):
-            for child in map(int, children.read_text().split()):
-                yield child
-                yield from _descendants(child)

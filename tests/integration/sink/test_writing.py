@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, lit, struct, to_json
 
+from processes.process_table import Process, list_descendants, read_command_line
+from processes.spark import WORKER, kind_of
 from rmqpull_broker.core.model import Message, TopicType
 from tests.harness.spark_sink import ServeSink
 
@@ -86,35 +87,23 @@ def test_a_skipped_row_counts_in_the_progress_too(serve: ServeSink) -> None:
     assert sum(progress.sink.numOutputRows for progress in query.recentProgress) == 3
 
 
-def workers() -> list[Path]:
-    """The folder below /proc of each Python process that runs tasks of this process's Spark."""
-    parents, found = {}, []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if "pyspark.daemon" in (folder / "cmdline").read_text():
-                found.append(folder)
-
-    def ancestors(pid: int) -> Iterator[int]:
-        while pid := parents.get(pid, 0):
-            yield pid
-
-    return [folder for folder in found if os.getpid() in ancestors(int(folder.name))]
+def workers() -> list[int]:
+    """The Python processes that run tasks of this process's Spark."""
+    return [pid for pid in list_descendants(os.getpid()) if kind_of(read_command_line(pid)) == WORKER]
 
 
 def forget_peaks() -> None:
-    for folder in workers():
+    for pid in workers():
         with contextlib.suppress(OSError):
-            (folder / "clear_refs").write_text("5")
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def peak_mib() -> int:
     """The most that one of them has held since then."""
     peaks = [0]
-    for folder in workers():
+    for pid in workers():
         with contextlib.suppress(OSError):
-            [line] = [line for line in (folder / "status").read_text().splitlines() if line.startswith("VmHWM:")]
-            peaks.append(int(line.split()[1]) >> 10)
+            peaks.append(Process(pid).peak_resident_bytes() >> 20)
     return max(peaks)
 
 

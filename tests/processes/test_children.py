@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.processes import Child, Children, ProcessFailed, Signals, session_members
+from processes.children import Child, Children, ProcessFailed, Signals
+from processes.process_table import list_session
 from rmqpull_broker.testing import BrokerProcess
 
 # Like PySpark's worker daemon: a child in a process group of its own, which outlives a kill of its parent's group.
@@ -37,41 +38,41 @@ def start(children: Children, code: str, folder: Path) -> Child:
 
 @pytest.mark.processes
 def test_a_kill_reaches_children_in_other_groups(tmp_path: Path, signals: Signals) -> None:
-    with Children(signals, dict(os.environ)) as children:
+    with Children(os.environ, signals) as children:
         child = start(children, FAMILY, tmp_path)
-        assert child.line(30) == "born"
-        assert len(session_members(child.pid)) == 2
+        assert child.read_line(30) == "born"
+        assert len(list_session(child.pid)) == 2
         assert len(child.kill()) == 2
-        assert session_members(child.pid) == []
+        assert list_session(child.pid) == []
 
 
 @pytest.mark.processes
 def test_the_end_of_the_block_is_the_end_of_every_process(tmp_path: Path, signals: Signals) -> None:
-    with pytest.raises(ZeroDivisionError), Children(signals, dict(os.environ)) as children:  # noqa: PT012
+    with pytest.raises(ZeroDivisionError), Children(os.environ, signals) as children:  # noqa: PT012
         started = [start(children, FAMILY, tmp_path) for _ in range(2)]
-        assert [child.line(30) for child in started] == ["born", "born"]
+        assert [child.read_line(30) for child in started] == ["born", "born"]
         raise ZeroDivisionError
-    assert [session_members(child.pid) for child in started] == [[], []]
+    assert [list_session(child.pid) for child in started] == [[], []]
 
 
 @pytest.mark.processes
 def test_lines_then_the_end(tmp_path: Path, signals: Signals) -> None:
-    with Children(signals, dict(os.environ)) as children:
+    with Children(os.environ, signals) as children:
         child = start(
             children,
             "import sys; print('one'); print('two'); print('why\\n at java.Thread', file=sys.stderr)",
             tmp_path,
         )
-        assert [child.line(30), child.line(30)] == ["one", "two"]
+        assert [child.read_line(30), child.read_line(30)] == ["one", "two"]
         with pytest.raises(EOFError):
-            child.line(30)
+            child.read_line(30)
         assert child.wait(30) == 0
-        assert child.last_words() == f"\n  why\n  All of it is in {tmp_path / 'log'}"
+        assert child.log_end() == f"\n  why\n  All of it is in {tmp_path / 'log'}"
 
 
 @pytest.mark.processes
 def test_a_process_that_does_not_end_is_named(tmp_path: Path, signals: Signals) -> None:
-    with Children(signals, dict(os.environ)) as children:
+    with Children(os.environ, signals) as children:
         child = start(children, FAMILY, tmp_path)
         with pytest.raises(ProcessFailed, match="The child did not end within 0 s"):
             child.wait(0.01)
@@ -100,7 +101,7 @@ def test_a_signal_is_more_telling_than_what_it_made_fail(signals: Signals) -> No
 @pytest.mark.processes
 def test_a_broker_ends_with_the_block_and_comes_back_before(signals: Signals) -> None:
     broker = BrokerProcess()
-    with Children(signals, dict(os.environ)) as children:
+    with Children(os.environ, signals) as children:
         children.start_broker(broker)
         endpoints = broker.endpoints
         broker.kill()

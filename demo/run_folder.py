@@ -1,4 +1,4 @@
-"""Where everything of one run goes. Only what the demo itself has made is ever removed."""
+"""The folder of one run. The demo removes nothing in it but its own files."""
 
 from __future__ import annotations
 
@@ -9,37 +9,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
-# Three JVMs of some seconds each: what an optimising compiler and a concurrent collector gain comes too late for them,
-# and on two cores costs a quarter of the demo's time. Not for a job that runs longer. The last one: no traces in /tmp.
-SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-SPARK_CONF = Path(__file__).resolve().parents[1] / "spark-conf"
+from processes.spark import SHORT_LIVED_JAVA, SPARK_CONF, make_spark_home
 
 
 class Unusable(Exception):
     """The folder cannot be written, or another demo is writing into it."""
 
 
-def make_spark_home(folder: Path) -> Path:
-    """Makes a Spark home of the installed PySpark, without its zip of Python modules, and returns it.
-
-    Every Python process that Spark starts would compile the modules of that zip anew. Without it, the processes import
-    the modules that are installed, and these are compiled already.
-    """
-    spec = find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise Unusable("PySpark is not installed. Install it with: pip install 'rmqpull[spark,demo]'")
-    folder.mkdir()
-    for name in ("bin", "jars", "sbin"):
-        (folder / name).symlink_to(Path(spec.origin).parent / name)
-    return folder
-
-
 @dataclass(frozen=True)
-class Places:
-    """The folder of one run. `work` is removed at its end; the rest is there to be looked at until the next run."""
+class RunFolder:
+    """The folder of one run. `work` is removed at the end; the rest stays until the next run."""
 
     output: Path
 
@@ -77,29 +58,29 @@ class Places:
 
     @staticmethod
     @contextmanager
-    def made_new(output: Path) -> Iterator[Places]:
-        """The folder without what an earlier run left in it, and ours alone until the end."""
-        places = Places(output)
+    def make_new(output: Path) -> Iterator[RunFolder]:
+        """Yields the folder without the files of an earlier run, locked until the end. Raises Unusable."""
+        folder = RunFolder(output)
         try:
             output.mkdir(parents=True, exist_ok=True)
             lock = os.open(output, os.O_RDONLY | os.O_CLOEXEC)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            places._clear()
-            places.work.mkdir()
-            make_spark_home(places.spark_home.resolve())
+            folder._clear()
+            folder.work.mkdir()
+            make_spark_home(folder.spark_home.resolve())
         except BlockingIOError:
             raise Unusable(f"Another demo is writing into {output}. Choose another folder with --output.") from None
         except OSError as error:
             raise Unusable(f"Cannot write into {output}: {error.strerror}. Choose another with --output.") from None
         try:
-            yield places
+            yield folder
         finally:
-            shutil.rmtree(places.work, ignore_errors=True)
+            shutil.rmtree(folder.work, ignore_errors=True)
             os.close(lock)
 
     def environment(self) -> dict[str, str]:
-        """For the processes: Spark's settings unless others are given, this interpreter for its workers, and a scratch
-        folder of their own, since a process that is killed leaves there what it has.
+        """Returns the environment of all processes: Spark's settings unless others are set, this interpreter for the
+        workers, and a scratch folder of this run, since a killed process leaves its temporary files.
         """
         scratch = str(self.work.resolve())
         java_options = f'{SHORT_LIVED_JAVA} -Djava.io.tmpdir="{scratch}" {os.environ.get("JDK_JAVA_OPTIONS", "")}'
@@ -107,7 +88,7 @@ class Places:
             "SPARK_CONF_DIR": str(SPARK_CONF),
             "SPARK_HOME": str(self.spark_home.resolve()),
             "PYSPARK_PYTHON": sys.executable,
-            # Otherwise each process that loads NumPy starts a thread for each core, which nothing here uses.
+            # Else each process that loads NumPy starts a thread for each core, and nothing here uses them.
             "OPENBLAS_NUM_THREADS": "1",
         }
         private = {"TMPDIR": scratch, "SPARK_LOCAL_DIRS": scratch, "JDK_JAVA_OPTIONS": java_options.strip()}
