@@ -20,6 +20,8 @@ from typing import Any, Literal, TypeVar, overload
 from rmqpull_client.errors import OptionError
 
 _T = TypeVar("_T")
+_DECLARED = "option"
+"""The key of a declaration in the metadata of its field."""
 _ADDED_BY_SPARK = frozenset({"checkpointlocation", "queryname", "path"})
 
 
@@ -98,10 +100,20 @@ def option(
     that knows the option, None for both. The value of a secret is never shown. ``kafka_name`` is the name of the same
     option in Spark's Kafka source, where it differs.
     """
-    declared = {"option": (parse, default, unit, doc, is_required, only, is_secret, kafka_name)}
+    declared = {
+        "parse": parse,
+        "default": default,
+        "unit": unit,
+        "doc": doc,
+        "is_required": is_required,
+        "only": only,
+        "is_secret": is_secret,
+        "kafka_name": kafka_name,
+    }
     if is_required:
-        return field(metadata=declared)
-    return field(default=None if default is None else parse(default), repr=not is_secret, metadata=declared)
+        return field(metadata={_DECLARED: declared})
+    value = None if default is None else parse(default)
+    return field(default=value, repr=not is_secret, metadata={_DECLARED: declared})
 
 
 def list_options(group: type) -> tuple[Option, ...]:
@@ -109,9 +121,9 @@ def list_options(group: type) -> tuple[Option, ...]:
     inherited = [known for base in group.__bases__ if is_dataclass(base) for known in list_options(base)]
     names = {known.attribute for known in inherited}
     own = [
-        Option(declared.name, *declared.metadata["option"])
-        for declared in fields(group)
-        if "option" in declared.metadata and declared.name not in names
+        Option(entry.name, **entry.metadata[_DECLARED])
+        for entry in fields(group)
+        if _DECLARED in entry.metadata and entry.name not in names
     ]
     return (*inherited, *own)
 
@@ -128,9 +140,9 @@ class Given:
 
 
 def find_given(declared: Iterable[Option], options: Mapping[str, str], mode: Mode | None = None) -> Given:
-    """Returns which options a user has set, in any case.
+    """Returns the options that a user has set. Names are case-insensitive; options that Spark adds are ignored.
 
-    Raises OptionError for an unknown option, with the nearest name. Ignores what Spark itself adds.
+    Raises OptionError for an unknown option, with the nearest known name.
     """
     known = {entry.name.lower(): entry for entry in declared}
     for name, value in options.items():

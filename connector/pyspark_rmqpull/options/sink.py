@@ -21,7 +21,7 @@ class SinkOptions(ConnectionOptions, SendingOptions):
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> SinkOptions:
-        """Reads and checks an option map from Spark, with names in any case. Raises OptionError."""
+        """Reads and checks an option map from Spark; its names are case-insensitive. Raises OptionError."""
         given = find_given(OPTIONS, options)
         location = next((value for name, value in options.items() if name.lower() == "checkpointlocation"), None)
         checked = cls(**read_values(OPTIONS, options), checkpoint_location=location)

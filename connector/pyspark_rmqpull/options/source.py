@@ -23,7 +23,7 @@ class SourceOptions(
 
     @classmethod
     def from_options(cls, options: Mapping[str, str], mode: Mode | None = None) -> SourceOptions:
-        """Reads and checks an option map from Spark, with names in any case.
+        """Reads and checks an option map from Spark; its names are case-insensitive.
 
         Raises OptionError for an option that is unknown, missing, unreadable or in conflict with another. Checks the
         options of the other mode only when ``mode`` is known.

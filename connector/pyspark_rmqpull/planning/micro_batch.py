@@ -25,11 +25,8 @@ class Limits:
     @property
     def is_limited(self) -> bool:
         """Whether a micro-batch may take less than everything."""
-        return (self.max_offsets_per_trigger, self.min_offsets_per_trigger, self.max_bytes_per_trigger) != (
-            None,
-            None,
-            None,
-        )
+        limits = (self.max_offsets_per_trigger, self.min_offsets_per_trigger, self.max_bytes_per_trigger)
+        return any(limit is not None for limit in limits)
 
 
 class BatchEnds:
