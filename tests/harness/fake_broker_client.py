@@ -1,4 +1,4 @@
-"""What the driver asks of a broker, answered from a few dictionaries and written down."""
+"""A fake broker for the driver's side, made of a few dictionaries, and a clock that tests move."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows
 
 
 class FakeCutter:
-    """Cuts ranges as a broker does that has messages of these sizes, from offset 0 on or from that of ``begins``."""
+    """Cuts ranges like a broker with messages of these sizes. The first is at offset 0, or as ``begins`` says."""
 
     def __init__(
         self, sizes: Mapping[MessageQueue, Sequence[int]], begins: Mapping[MessageQueue, int] | None = None
@@ -52,7 +52,7 @@ class FakeCutter:
 
 @dataclass
 class FakeBrokerClient:
-    """The topic "orders"; ``queues`` gives bounds by queue id. ``calls`` names what was asked, in order."""
+    """A broker with topic "orders": ``queues`` has its bounds by queue id, ``calls`` all requests in their order."""
 
     queues: dict[int, Bounds]
     creation_id: str | None = "first"
@@ -68,7 +68,7 @@ class FakeBrokerClient:
     waited_ms: list[int] = field(default_factory=list)
     checked: list[tuple[int, int]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
-    commits: list[dict[int, int]] = field(default_factory=list)
+    offsets_set: list[dict[int, int]] = field(default_factory=list)
     group_offsets: dict[int, int] = field(default_factory=dict)
 
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
@@ -112,8 +112,8 @@ class FakeBrokerClient:
         return self.queues != before
 
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        self.calls.append("commit")
-        self.commits.append({queue.queue_id: offset for queue, offset in offsets.items()})
+        self.calls.append("set offsets")
+        self.offsets_set.append({queue.queue_id: offset for queue, offset in offsets.items()})
         return {}
 
     def read(
@@ -128,11 +128,11 @@ class FakeBrokerClient:
         raise NotImplementedError
 
     def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
-        self.calls.append("committed")
+        self.calls.append("get offsets")
         return {queue: self.group_offsets.get(queue.queue_id) for queue in queues}
 
     def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Messages are stored at the milliseconds that are their offsets."""
+        """The store time of each message, in milliseconds, is its offset."""
         limits = {queue: self.queues[queue.queue_id] for queue in timestamps_ms}
         return {
             queue: min(max(at, limits[queue].min_offset), limits[queue].max_offset)
@@ -147,7 +147,7 @@ class FakeBrokerClient:
 
 
 class ManualClock(Clock):
-    """Time that passes when somebody sleeps, or is told to; ``on_sleep`` is what happens meanwhile."""
+    """A clock that moves when somebody sleeps. ``on_sleep`` is called meanwhile."""
 
     def __init__(self) -> None:
         self.passed_ms = 0

@@ -102,7 +102,7 @@ LAYERS = (
         f"{CLIENT} pyspark_rmqpull pyspark pyarrow numpy rmqpull_proto.columns",
         "pyspark_rmqpull.reading",
     ),
-    Layer("pyspark_rmqpull/lag/behind.py", f"{CLIENT} {SPARK_PURE}", CONNECTIONS),
+    Layer("pyspark_rmqpull/lag/query_lag.py", f"{CLIENT} {SPARK_PURE}", CONNECTIONS),
     Layer("pyspark_rmqpull/lag/*", f"{CLIENT} pyspark_rmqpull.lag pyspark prometheus_client", CONNECTIONS),
     Layer("pyspark_rmqpull/*", f"{CLIENT} rmqpull_proto.large_messages"),
     # The broker's rules.

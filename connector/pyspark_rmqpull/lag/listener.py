@@ -1,4 +1,4 @@
-"""A listener of Spark's that knows how far the session's rmqpull queries are behind."""
+"""A streaming query listener that knows the lag of the session's rmqpull queries."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from pyspark_rmqpull.lag.behind import QueryLag, lag
+from pyspark_rmqpull.lag.query_lag import QueryLag, lag
 
 QUERIES_MAX = 1000
-"""Queries that are remembered: one whose end was not told, since the listener was removed, goes when others come."""
+"""How many queries are remembered. A removed listener misses the end of queries; newer queries replace those."""
 
 _logger = logging.getLogger(__name__)
 
@@ -25,9 +25,9 @@ _logger = logging.getLogger(__name__)
 class RmqpullLagListener(StreamingQueryListener):
     """``spark.streams.addListener(RmqpullLagListener(print))``.
 
-    ``on_lag`` is called with the lag of every finished micro-batch, on Spark's listener thread; without it each is
-    logged in one line, at INFO. Queries without an rmqpull source are passed over. No method raises, whatever
-    ``on_lag`` does: Spark's listeners must not fail.
+    It calls ``on_lag`` with the lag of each finished micro-batch, on Spark's listener thread. Without ``on_lag`` it
+    logs the lag in one line, at INFO. It ignores queries without an rmqpull source. No method raises, even if
+    ``on_lag`` does, because Spark's listeners must not fail.
     """
 
     def __init__(self, on_lag: Callable[[QueryLag], object] | None = None) -> None:
@@ -38,7 +38,7 @@ class RmqpullLagListener(StreamingQueryListener):
 
     @property
     def last(self) -> QueryLag | None:
-        """The newest lag of any query, also of one that has ended; None before the first."""
+        """The newest lag of any query, even of one that has ended; None before the first."""
         return self._last
 
     @property
@@ -48,10 +48,10 @@ class RmqpullLagListener(StreamingQueryListener):
             return dict(self._running)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing is known yet."""
+        """Does nothing: there is no lag yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """A micro-batch is finished, or an idle query tells that it lives."""
+        """Computes the lag after a micro-batch, or of an idle query that reports that it is alive."""
         try:
             found = lag(event.progress)
             if not found.queues:
@@ -59,22 +59,22 @@ class RmqpullLagListener(StreamingQueryListener):
             self._remember(found)
             self._on_lag(found)
         except Exception:
-            # on_lag is the user's, and a listener that raises harms the session's others.
-            _logger.warning("The lag of a query could not be told", exc_info=True)
+            # on_lag belongs to the user, and a listener that raises disturbs the others of the session.
+            _logger.warning("Cannot report the lag of a query", exc_info=True)
 
     def _remember(self, found: QueryLag) -> None:
         with self._lock:
-            self._running.pop(found.query_id, None)  # the newest stand last
+            self._running.pop(found.query_id, None)  # the newest are last
             self._running[found.query_id] = found
             if len(self._running) > QUERIES_MAX:
                 del self._running[next(iter(self._running))]
         self._last = found
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """An idle query is where its last micro-batch left it."""
+        """Does nothing: the lag is still that of the last micro-batch."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """A query that has ended is behind nothing."""
+        """Forgets a query that has ended."""
         with self._lock:
             self._running.pop(str(event.id), None)
 

@@ -5,7 +5,7 @@
     REGISTRY.register(LagCollector(listener))
     start_http_server(9464)
 
-Series are made when they are asked for, of the queries that run then: none is left of a query that has ended.
+Each scrape makes the series of the queries that are running, so a query that has ended leaves none.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from pyspark_rmqpull.lag.listener import RmqpullLagListener
 from rmqpull_client.timestamps import parse_timestamp
 
 QUEUES_MAX = 10_000
-"""Queues with series of their own, the furthest behind; the others are counted by ``rmqpull_queues_left_out``."""
+"""How many queues have their own series, those with the largest lag. ``rmqpull_queues_left_out`` counts the others."""
 
 _OF_QUERY = ("query", "query_id")
 _OF_QUEUE = (*_OF_QUERY, "source", "topic", "broker", "queue")
 
 
 class LagCollector(Collector):
-    """Gives what a listener knows; at most ``queues_max`` queues have series of their own."""
+    """Exports the lags that a listener knows. At most ``queues_max`` queues have their own series."""
 
     def __init__(self, listener: RmqpullLagListener, queues_max: int = QUEUES_MAX) -> None:
         self._listener = listener
         self._queues_max = queues_max
 
     def collect(self) -> Iterator[Metric]:
-        """One scrape."""
+        """Makes the metrics of one scrape."""
         behind = GaugeMetricFamily(
-            "rmqpull_offsets_behind_latest", "Offsets between a query and the end of a queue.", labels=_OF_QUEUE
+            "rmqpull_offsets_behind_latest", "Offsets from a query to the end of a queue.", labels=_OF_QUEUE
         )
         lost = CounterMetricFamily(
-            "rmqpull_rows_lost", "Rows of a queue that were gone before the query read them.", labels=_OF_QUEUE
+            "rmqpull_rows_lost", "Rows of a queue that were lost before the query read them.", labels=_OF_QUEUE
         )
         planned = GaugeMetricFamily(
             "rmqpull_batch_planned_timestamp_seconds",
-            "When the micro-batch was planned whose end the other metrics show.",
+            "Time at which the micro-batch was planned whose lag the other metrics show.",
             labels=_OF_QUERY,
         )
-        left_out = GaugeMetricFamily("rmqpull_queues_left_out", "Queues without series of their own.")
+        left_out = GaugeMetricFamily("rmqpull_queues_left_out", "Queues without their own series.")
         running = list(self._listener.running.values())
         for query in running:
-            if (planned_ms := _milliseconds(query.timestamp)) is not None:
+            if (planned_ms := _parse_milliseconds(query.timestamp)) is not None:
                 planned.add_metric((query.label, query.query_id), planned_ms / 1000)
         queues = [(queue.offsets_behind, query, queue) for query in running for queue in query.queues]
         for offsets_behind, query, queue in heapq.nlargest(self._queues_max, queues, key=lambda entry: entry[0]):
@@ -60,7 +60,7 @@ class LagCollector(Collector):
         yield from (behind, lost, planned, left_out)
 
 
-def _milliseconds(timestamp: str) -> int | None:
+def _parse_milliseconds(timestamp: str) -> int | None:
     try:
         return parse_timestamp(timestamp)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The listener: what it remembers of which query, and that nothing it does harms Spark."""
+"""The listener remembers the newest lag of each query, and never raises."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def ended(query_id: str = "51f0") -> Any:
     return SimpleNamespace(id=query_id)
 
 
-def test_each_lag_is_handed_on_and_the_newest_is_kept() -> None:
-    told: list[QueryLag] = []
-    listener = RmqpullLagListener(told.append)
+def test_each_lag_is_passed_on_and_the_newest_is_kept() -> None:
+    lags: list[QueryLag] = []
+    listener = RmqpullLagListener(lags.append)
     assert (listener.last, listener.running) == (None, {})
     listener.onQueryProgress(finished(batch_id=0))
     listener.onQueryProgress(finished("62a1", batch_id=5))
     listener.onQueryProgress(finished(batch_id=1))
-    assert [(found.query_id, found.batch_id, found.offsets_behind_latest) for found in told] == [
+    assert [(found.query_id, found.batch_id, found.offsets_behind_latest) for found in lags] == [
         ("51f0", 0, 3),
         ("62a1", 5, 3),
         ("51f0", 1, 3),
     ]
-    assert listener.last == told[-1]
-    assert listener.running == {"62a1": told[1], "51f0": told[2]}
+    assert listener.last == lags[-1]
+    assert listener.running == {"62a1": lags[1], "51f0": lags[2]}
 
 
-def test_a_query_that_has_ended_is_behind_nothing_but_can_still_be_asked_for() -> None:
+def test_a_query_that_has_ended_is_not_running_but_may_be_the_last() -> None:
     listener = RmqpullLagListener(lambda _: None)
     listener.onQueryProgress(finished())
     listener.onQueryTerminated(ended("62a1"))
@@ -51,17 +51,17 @@ def test_a_query_that_has_ended_is_behind_nothing_but_can_still_be_asked_for() -
     assert listener.last.query_id == "51f0"
 
 
-def test_queries_without_a_source_of_ours_are_passed_over() -> None:
-    told: list[QueryLag] = []
-    listener = RmqpullLagListener(told.append)
+def test_queries_of_other_sources_are_ignored() -> None:
+    lags: list[QueryLag] = []
+    listener = RmqpullLagListener(lags.append)
     listener.onQueryProgress(finished(sources=[{"endOffset": "17", "latestOffset": "20"}]))
-    assert (told, listener.last, listener.running) == ([], None, {})
+    assert (lags, listener.last, listener.running) == ([], None, {})
 
 
 @pytest.mark.parametrize("event", [finished(sources=5), SimpleNamespace(), None])
-def test_an_event_that_cannot_be_read_is_logged_and_no_error(event: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_event_that_cannot_be_read_is_only_logged(event: Any, caplog: pytest.LogCaptureFixture) -> None:
     RmqpullLagListener().onQueryProgress(event)
-    assert "The lag of a query could not be told" in caplog.text
+    assert "Cannot report the lag of a query" in caplog.text
 
 
 def test_a_callback_that_fails_is_logged_and_called_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -78,13 +78,13 @@ def test_a_callback_that_fails_is_logged_and_called_again(caplog: pytest.LogCapt
     assert listener.running == {"51f0": calls[1]}
 
 
-def test_without_a_callback_each_lag_is_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_callback_each_lag_is_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     RmqpullLagListener().onQueryProgress(finished(name="billing"))
     assert caplog.messages == ["query billing, batch 0: queues 1, behind latest 3 (min 3, max 3, avg 3.0), rows lost 0"]
 
 
-def test_queries_whose_end_is_never_told_do_not_fill_the_memory() -> None:
+def test_queries_whose_end_is_never_reported_do_not_fill_the_memory() -> None:
     listener = RmqpullLagListener(lambda _: None)
     for number in range(QUERIES_MAX + 5):
         listener.onQueryProgress(finished(str(number)))

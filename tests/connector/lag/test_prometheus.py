@@ -1,4 +1,4 @@
-"""What Prometheus is told."""
+"""Prometheus scrapes the lags of running queries."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def source(ends: dict[str, int], latest: dict[str, int], lost: dict[str, int] | 
     def form(queues: dict[str, int]) -> Any:
         return {"orders": {"broker-a": queues}}
 
-    told = {"version": 1, "offsets": form(latest), **({"rowsLost": form(lost)} if lost else {})}
-    return {"endOffset": {"version": 1, "offsets": form(ends)}, "latestOffset": told}
+    newest = {"version": 1, "offsets": form(latest), **({"rowsLost": form(lost)} if lost else {})}
+    return {"endOffset": {"version": 1, "offsets": form(ends)}, "latestOffset": newest}
 
 
-def scraped(listener: RmqpullLagListener, **limits: int) -> list[str]:
+def scrape(listener: RmqpullLagListener, **limits: int) -> list[str]:
     """The samples of one scrape."""
     registry = CollectorRegistry()
     registry.register(LagCollector(listener, **limits))
@@ -42,9 +42,9 @@ def test_each_queue_of_each_source_of_each_query_has_its_series() -> None:
     first, second = source({"0": 1, "1": 6}, {"0": 3, "1": 6}, {"1": 5}), source({"0": 1}, {"0": 9})
     listener.onQueryProgress(finished("51f0", "billing", first, {"endOffset": "5", "latestOffset": "7"}, second))
     listener.onQueryProgress(finished("62a1", None, source({"0": 0}, {"0": 1}), timestamp="some day"))
-    billing = [OF_QUEUE.format("billing", "51f0", queue, place) for queue, place in ((0, 2), (0, 0), (1, 0))]
+    billing = [OF_QUEUE.format("billing", "51f0", queue, index) for queue, index in ((0, 2), (0, 0), (1, 0))]
     unnamed = OF_QUEUE.format("62a1", "62a1", 0, 0)
-    assert sorted(scraped(listener)) == sorted(
+    assert sorted(scrape(listener)) == sorted(
         [
             f"rmqpull_offsets_behind_latest{{{billing[0]}}} 8.0",
             f"rmqpull_offsets_behind_latest{{{billing[1]}}} 2.0",
@@ -63,16 +63,16 @@ def test_each_queue_of_each_source_of_each_query_has_its_series() -> None:
 def test_a_query_that_has_ended_leaves_no_series() -> None:
     listener = RmqpullLagListener()
     listener.onQueryProgress(finished("51f0", "billing", source({"0": 1}, {"0": 3})))
-    assert len(scraped(listener)) == 4
-    listener.onQueryTerminated(SimpleNamespace(id="51f0"))  # type: ignore[arg-type]  # all that is asked of the event
-    assert scraped(listener) == ["rmqpull_queues_left_out 0.0"]
+    assert len(scrape(listener)) == 4
+    listener.onQueryTerminated(SimpleNamespace(id="51f0"))  # type: ignore[arg-type]  # all that the listener reads
+    assert scrape(listener) == ["rmqpull_queues_left_out 0.0"]
 
 
-def test_the_queues_that_are_furthest_behind_have_the_series_when_there_are_too_many() -> None:
+def test_of_too_many_queues_those_with_the_largest_lag_have_series() -> None:
     listener = RmqpullLagListener()
     ends, latest = dict.fromkeys(map(str, range(9)), 0), {str(number): number for number in range(9)}
     listener.onQueryProgress(finished("51f0", None, source(ends, latest)))
-    samples = scraped(listener, queues_max=2)
+    samples = scrape(listener, queues_max=2)
     behind = [line.split()[-1] for line in samples if line.startswith("rmqpull_offsets_behind_latest")]
     assert behind == ["8.0", "7.0"]
     assert samples[-1] == "rmqpull_queues_left_out 7.0"

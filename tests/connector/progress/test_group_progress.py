@@ -26,7 +26,7 @@ class FakeStore(Clock):
         self.takes_ms = 0
         self.failures: list[Exception] = []
         self.tries: list[int] = []
-        self.commits: list[dict[MessageQueue, int]] = []
+        self.offsets_set: list[dict[MessageQueue, int]] = []
         self.offsets: dict[MessageQueue, int] = {}
         self.pauses_ms: list[int] = []
 
@@ -35,7 +35,7 @@ class FakeStore(Clock):
         self.passed_ms += self.takes_ms
         if self.failures:
             raise self.failures.pop(0)
-        self.commits.append(dict(offsets))
+        self.offsets_set.append(dict(offsets))
         before = dict(self.offsets)
         self.offsets.update(offsets)
         return before
@@ -60,7 +60,7 @@ def progress(store: FakeStore) -> GroupProgress:
 def test_offsets_are_set_once(progress: GroupProgress, store: FakeStore) -> None:
     for offsets in (AT_5, AT_5, AT_7, AT_7):
         progress.set_offsets(offsets)
-    assert store.commits == [{QUEUE: 5}, {QUEUE: 7}]
+    assert store.offsets_set == [{QUEUE: 5}, {QUEUE: 7}]
 
 
 def test_nothing_is_set_before_the_first_batch(progress: GroupProgress, store: FakeStore) -> None:
@@ -74,7 +74,7 @@ def test_an_idle_query_sets_its_offsets_again_because_a_reset_may_have_changed_t
     for _ in range(4):
         progress.set_offsets(AT_5)
         store.passed_ms += REFRESH_INTERVAL_MS // 2
-    assert store.commits == [{QUEUE: 5}, {QUEUE: 5}]
+    assert store.offsets_set == [{QUEUE: 5}, {QUEUE: 5}]
 
 
 def test_without_a_store_nothing_happens() -> None:
@@ -98,7 +98,7 @@ def test_a_failure_is_logged_once_and_retried_with_the_next_planning(
         for _ in range(4):
             progress.set_offsets(AT_5)
     assert caplog.messages == [f"Cannot set the consumer offsets of group billing; the query retries: {failure}"]
-    assert store.commits == [{QUEUE: 5}]
+    assert store.offsets_set == [{QUEUE: 5}]
 
 
 def test_a_failure_after_a_success_is_logged_again(
@@ -137,7 +137,7 @@ def test_the_last_attempt_takes_the_time_of_a_request_and_is_not_delayed(
     progress.set_offsets(AT_5)
     progress.set_offsets(AT_5, is_last=True)
     assert store.tries == [TIMEOUT_MS, REQUEST_TIMEOUT_MS]
-    assert store.commits == [{QUEUE: 5}]
+    assert store.offsets_set == [{QUEUE: 5}]
 
 
 def test_the_last_attempt_is_made_three_times_when_the_broker_refuses(
@@ -145,11 +145,11 @@ def test_the_last_attempt_is_made_three_times_when_the_broker_refuses(
 ) -> None:
     store.failures = [REFUSAL] * 2
     progress.set_offsets(AT_5, is_last=True)
-    assert store.commits == [{QUEUE: 5}]
+    assert store.offsets_set == [{QUEUE: 5}]
     store.failures = [REFUSAL] * 3
     progress.set_offsets(AT_7, is_last=True)
     assert len(store.tries) == 6
-    assert store.commits == [{QUEUE: 5}]
+    assert store.offsets_set == [{QUEUE: 5}]
     assert store.pauses_ms == [200, 400] * 2
 
 
@@ -162,7 +162,7 @@ def test_the_last_attempt_is_made_once_when_the_broker_is_away(progress: GroupPr
 def test_offsets_that_are_set_already_are_not_set_again_at_the_end(progress: GroupProgress, store: FakeStore) -> None:
     progress.set_offsets(AT_5)
     progress.set_offsets(AT_5, is_last=True)
-    assert store.commits == [{QUEUE: 5}]
+    assert store.offsets_set == [{QUEUE: 5}]
 
 
 # --- other writers of the same group ----------------------------------------------------------------------------------

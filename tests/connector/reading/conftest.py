@@ -1,19 +1,11 @@
-"""What the tests of readers share: see ``stream_query`` for the harness."""
+"""Fixtures of the tests of readers."""
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import pytest
 
-from tests.connector.reading.stream_query import Json, StreamQuery
 from tests.harness.fake_broker_client import FakeBrokerClient, ManualClock
-
-
-class StartQuery(Protocol):
-    """Starts a query on the fake broker; ``end`` is where an earlier run of it has stopped."""
-
-    def __call__(self, end: Json | None = None, /, **options: str) -> StreamQuery: ...
+from tests.harness.stream_query import Json, StartQuery, StreamQuery
 
 
 @pytest.fixture

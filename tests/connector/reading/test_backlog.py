@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from rmqpull_client.errors import DataLoss, OptionError
 from rmqpull_client.model import Bounds, MessageQueue, TopicBounds
-from tests.connector.reading.stream_query import CAUGHT_UP, named
 from tests.harness.fake_broker_client import FakeBrokerClient, ManualClock
-
-if TYPE_CHECKING:
-    from tests.connector.reading.conftest import StartQuery
+from tests.harness.stream_query import CAUGHT_UP, StartQuery, named
 
 QUEUE_0 = MessageQueue("orders", "a", 0)
 
@@ -151,7 +146,7 @@ def test_a_topic_that_was_created_again_is_a_loss_even_with_a_higher_end(
     broker.queues[0] = Bounds(0, 99)
     with pytest.raises(DataLoss, match="Topic orders was deleted and created again"):
         start_query(CAUGHT_UP, consumerGroup="g").plan()
-    assert broker.commits == []
+    assert broker.offsets_set == []
 
 
 def test_a_queue_that_ends_earlier_than_before_is_a_loss(broker: FakeBrokerClient, start_query: StartQuery) -> None:

@@ -43,7 +43,7 @@ def test_a_batch_is_planned_as_numbers_from_one_look(
     broker.group_offsets = {0: 13}
     assert planned(**options) == tasks
     assert broker.calls.count("bounds") == 1
-    assert broker.commits == []
+    assert broker.offsets_set == []
 
 
 def test_nothing_to_read_is_one_task_that_reads_nothing(broker: FakeBrokerClient) -> None:

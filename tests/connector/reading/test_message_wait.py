@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqpull_client.model import Bounds
-from tests.connector.reading.stream_query import CAUGHT_UP, EVERYTHING, Json, StreamQuery, named, offset
 from tests.harness.fake_broker_client import FakeBrokerClient, ManualClock
-
-if TYPE_CHECKING:
-    from tests.connector.reading.conftest import StartQuery
+from tests.harness.stream_query import CAUGHT_UP, EVERYTHING, Json, StartQuery, StreamQuery, named, offset
 
 # --- for any message --------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
@@ -11,11 +10,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition
 from rmqpull_client.errors import BrokerUnavailable, OptionError
 from rmqpull_client.model import Bounds, MessageQueue
-from tests.connector.reading.stream_query import CAUGHT_UP, EVERYTHING, Json, make_reader, named, offset, ranges_of
 from tests.harness.fake_broker_client import FakeBrokerClient
-
-if TYPE_CHECKING:
-    from tests.connector.reading.conftest import StartQuery
+from tests.harness.stream_query import CAUGHT_UP, EVERYTHING, Json, StartQuery, make_reader, named, offset, ranges_of
 
 # --- starts and ends --------------------------------------------------------------------------------------------------
 
@@ -50,7 +46,7 @@ def test_a_query_asks_once_where_its_group_is(broker: FakeBrokerClient, start_qu
     query = start_query(startingOffsets="group", consumerGroup="g")
     query.plan()
     query.plan()
-    assert broker.calls.count("committed") == 1
+    assert broker.calls.count("get offsets") == 1
 
 
 def test_later_ends_name_no_starts(broker: FakeBrokerClient, start_query: StartQuery) -> None:
@@ -270,7 +266,7 @@ def test_a_filter_is_checked_once_and_before_the_offsets_of_the_group_are_set(
     query = start_query(CAUGHT_UP, filterExpression="paid", consumerGroup="g")
     query.plan()
     query.plan()
-    assert broker.calls[:3] == ["bounds", "check filter", "commit"]
+    assert broker.calls[:3] == ["bounds", "check filter", "set offsets"]
     assert broker.calls.count("check filter") == 1
 
 
@@ -283,7 +279,7 @@ def test_a_filter_that_the_broker_refuses_stops_planning(broker: FakeBrokerClien
     broker.refused_expression = "size >"
     with pytest.raises(OptionError, match="filterExpression"):
         start_query(CAUGHT_UP, filterExpression="size >", filterType="SQL92", consumerGroup="g").plan()
-    assert broker.commits == []
+    assert broker.offsets_set == []
 
 
 def test_a_filter_is_checked_on_a_queue_that_exists(broker: FakeBrokerClient, start_query: StartQuery) -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from rmqpull_client.errors import OptionError
 from rmqpull_client.model import Bounds
-from tests.connector.reading.stream_query import CAUGHT_UP, offset
 from tests.harness.fake_broker_client import FakeBrokerClient
-
-if TYPE_CHECKING:
-    from tests.connector.reading.conftest import StartQuery
+from tests.harness.stream_query import CAUGHT_UP, StartQuery, offset
 
 
 def test_the_next_planning_sets_the_offsets_of_the_last_batch(
@@ -21,15 +18,15 @@ def test_the_next_planning_sets_the_offsets_of_the_last_batch(
 ) -> None:
     query = start_query(consumerGroup="g")
     end = query.plan()
-    assert broker.commits == []
+    assert broker.offsets_set == []
     query.plan()
     query.reader.commit(end)
-    assert broker.commits == [{0: 14, 1: 0}]
+    assert broker.offsets_set == [{0: 14, 1: 0}]
 
 
 def test_the_first_planning_after_a_restart_sets_offsets_too(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     start_query(CAUGHT_UP, consumerGroup="g").plan()
-    assert broker.commits == [{0: 14, 1: 0}]
+    assert broker.offsets_set == [{0: 14, 1: 0}]
 
 
 @pytest.mark.parametrize("options", [{}, {"consumerGroup": "g", "commitOffsets": "false"}])
@@ -39,14 +36,14 @@ def test_without_a_group_or_with_commit_offsets_false_nothing_is_set(
     query = start_query(CAUGHT_UP, **options)
     query.plan()
     query.reader.commit(CAUGHT_UP)
-    assert broker.commits == []
+    assert broker.offsets_set == []
 
 
 def test_only_offsets_of_queues_that_exist_are_set(broker: FakeBrokerClient, start_query: StartQuery) -> None:
     query = start_query(CAUGHT_UP, failOnDataLoss="false", consumerGroup="g")
     broker.queues = {1: Bounds(0, 3)}
     query.plan()
-    assert broker.commits == [{1: 0}]
+    assert broker.offsets_set == [{1: 0}]
 
 
 def test_a_topic_that_was_created_again_does_not_get_the_offsets_of_the_earlier_one(
@@ -57,7 +54,7 @@ def test_a_topic_that_was_created_again_does_not_get_the_offsets_of_the_earlier_
     broker.creation_id, broker.queues = "second", {0: Bounds(0, 99)}
     query.plan()
     query.reader.commit(CAUGHT_UP)
-    assert broker.commits == [{0: 0}]
+    assert broker.offsets_set == [{0: 0}]
 
 
 BROADCASTING = {"messageModel": "BROADCASTING", "clientId": "me", "startingOffsets": "group", "consumerGroup": "g"}
@@ -75,7 +72,7 @@ def test_a_broadcasting_group_keeps_its_offsets_in_its_file_and_not_on_the_broke
     new_query = start_query(**options)
     assert new_query.plan() == offset({0: 20, 1: 0}, {0: 14, 1: 0})
     assert (tmp_path / "me" / "g" / "offsets.json").exists()
-    assert {"commit", "committed"}.isdisjoint(broker.calls)
+    assert {"set offsets", "get offsets"}.isdisjoint(broker.calls)
 
 
 def test_a_damaged_file_stops_a_query_that_starts_from_it_and_no_other(start_query: StartQuery, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How far a query is behind the ends of its queues, from what Spark tells of its newest micro-batch.
+"""The lag of a query: how far it is behind the ends of its queues, from the progress of a micro-batch.
 
 Spark's Python sources have no metrics (rules 7.8); the numbers are those of Kafka's source
 (rules 8.8), from ``sources[].endOffset`` and ``sources[].latestOffset``, which this connector writes.
@@ -17,35 +17,35 @@ from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue
 
 TABLE_ROWS_MAX = 20
-"""Queues that a printed lag shows, the furthest behind; a terminal has no more."""
+"""How many queues a printed lag shows, those with the largest lag: about as many as fit on a terminal."""
 
 _HEAD = ("source", "queue", "next", "latest", "behind", "lost")
 
 
 class QueueLag(NamedTuple):
-    """One queue of one source; ``source`` is the source's place among those of its query."""
+    """The lag of one queue. ``source`` is the index of its source among those of the query."""
 
     source: int
     queue: MessageQueue
     next_offset: int
     """The offset of the next message that the query will read."""
     latest_offset: int
-    """The end of the queue when the micro-batch was planned."""
+    """The max offset of the queue when the micro-batch was planned."""
     rows_lost: int = 0
-    """Rows that were gone before they were read, as far as the server counts them."""
+    """Rows that were lost before the query read them, if the server counts them."""
 
     @property
     def offsets_behind(self) -> int:
-        """Offsets between the query and the end, also those that a filter will pass over."""
+        """The offsets from the query to the end, including messages that a filter will skip."""
         return max(0, self.latest_offset - self.next_offset)
 
 
 @dataclass(frozen=True)
 class QueryLag:
-    """How far a query was behind when a micro-batch was finished, measured by the ends that its planning saw.
+    """The lag of a query after a micro-batch: from its end to the ends of the queues when it was planned.
 
-    Without queues there is nothing to say yet, or no source of the query is rmqpull; minimum, maximum and average are
-    None then. ``timestamp`` is when Spark began to plan, in ISO 8601.
+    There are no queues if the query has no rmqpull source, or no offsets yet. Then minimum, maximum and average are
+    None. ``timestamp`` is the time at which Spark started to plan, in ISO 8601.
     """
 
     queues: tuple[QueueLag, ...] = ()
@@ -56,12 +56,12 @@ class QueryLag:
 
     @property
     def min_offsets_behind_latest(self) -> int | None:
-        """The lag of the queue that is nearest to its end."""
+        """The smallest lag of a queue."""
         return min((queue.offsets_behind for queue in self.queues), default=None)
 
     @property
     def max_offsets_behind_latest(self) -> int | None:
-        """The lag of the queue that is furthest behind."""
+        """The largest lag of a queue."""
         return max((queue.offsets_behind for queue in self.queues), default=None)
 
     @property
@@ -71,17 +71,17 @@ class QueryLag:
 
     @property
     def offsets_behind_latest(self) -> int:
-        """The lag of all queues together."""
+        """The sum of the lags of all queues."""
         return sum(queue.offsets_behind for queue in self.queues)
 
     @property
     def rows_lost(self) -> int:
-        """Rows lost in all queues since the query began, as far as the server counts them."""
+        """Rows lost in all queues since the query started, if the server counts them."""
         return sum(queue.rows_lost for queue in self.queues)
 
     @property
     def metrics(self) -> dict[str, str]:
-        """What Spark's Kafka source has in ``sources[].metrics``, in its names and as its texts; empty when unknown."""
+        """The metrics of Spark's Kafka source (``sources[].metrics``), with its names, as texts; empty when unknown."""
         numbers = {
             "minOffsetsBehindLatest": self.min_offsets_behind_latest,
             "maxOffsetsBehindLatest": self.max_offsets_behind_latest,
@@ -91,17 +91,17 @@ class QueryLag:
 
     @property
     def label(self) -> str:
-        """The query's name, or its id when it has none."""
+        """The name of the query, or its id if it has none."""
         return self.name or self.query_id
 
     def of_source(self, source: int) -> QueryLag:
-        """The part of one source, by its place among the query's sources."""
+        """The lag of one source, by its index among the query's sources."""
         return replace(self, queues=tuple(queue for queue in self.queues if queue.source == source))
 
     def summary(self) -> str:
-        """One line."""
+        """The lag in one line."""
         if not self.queues:
-            return f"query {self.label or '?'}: nothing is known of queues of rmqpull yet"
+            return f"query {self.label or '?'}: no lag is known yet"
         return (
             f"query {self.label}, batch {self.batch_id}: queues {len(self.queues)}, behind latest "
             f"{self.offsets_behind_latest} (min {self.min_offsets_behind_latest}, "
@@ -112,24 +112,24 @@ class QueryLag:
     def __str__(self) -> str:
         shown = heapq.nlargest(TABLE_ROWS_MAX, self.queues, key=lambda queue: queue.offsets_behind)
         rows = [(*map(str, queue[:4]), str(queue.offsets_behind), str(queue.rows_lost)) for queue in sorted(shown)]
-        lines = [*_aligned([_HEAD, *rows])] if rows else []
+        lines = [*_align([_HEAD, *rows])] if rows else []
         if len(shown) < len(self.queues):
-            lines.append(f"and {len(self.queues) - len(shown)} queues that are not further behind")
+            lines.append(f"and {len(self.queues) - len(shown)} more queues")
         return "\n".join([self.summary(), *lines])
 
 
 class Query(Protocol):
-    """What is asked of a ``StreamingQuery``."""
+    """The part of a ``StreamingQuery`` that :func:`lag` uses."""
 
     @property
     def lastProgress(self) -> Mapping[str, Any] | None:
-        """What Spark tells of the newest micro-batch."""
+        """The progress of the newest micro-batch."""
 
 
 def lag(of: Query | Mapping[str, Any] | None) -> QueryLag:
-    """How far behind a query is; ``of`` is the query, its ``lastProgress``, or any other progress of it.
+    """Computes the lag of a query from the query, its ``lastProgress`` or another progress of it.
 
-    Sources that are not rmqpull are passed over. Raises TypeError for anything else than a query or a progress.
+    Other sources than rmqpull are ignored. Raises TypeError for anything but a query or a progress.
     """
     progress = getattr(of, "lastProgress", of)
     if progress is None:
@@ -138,7 +138,7 @@ def lag(of: Query | Mapping[str, Any] | None) -> QueryLag:
         raise TypeError(f"lag() takes a streaming query or its progress, not {type(of).__name__}.")
     sources = progress.get("sources") or ()
     return QueryLag(
-        tuple(queue for place, source in enumerate(sources) for queue in _queues(place, source)),
+        tuple(queue for index, source in enumerate(sources) for queue in _find_queues(index, source)),
         str(progress.get("id") or ""),
         progress.get("name"),
         progress.get("batchId"),
@@ -146,21 +146,22 @@ def lag(of: Query | Mapping[str, Any] | None) -> QueryLag:
     )
 
 
-def _queues(place: int, source: Mapping[str, Any]) -> Iterator[QueueLag]:
-    """The queues of a source, none where it is not ours: nothing but the form of its offsets tells."""
+def _find_queues(index: int, source: Mapping[str, Any]) -> Iterator[QueueLag]:
+    """The lag of each queue of a source. None for another source, which only the form of its offsets shows."""
     try:
-        latest_form = _form(source.get("latestOffset"))
-        end, latest = QueueOffsets.from_json(_form(source.get("endOffset"))), QueueOffsets.from_json(latest_form)
+        end = QueueOffsets.from_json(_parse_offset(source.get("endOffset")))
+        latest_form = _parse_offset(source.get("latestOffset"))
+        latest = QueueOffsets.from_json(latest_form)
         rows_lost = flatten_offsets(latest_form.get("rowsLost", {}))
     except (OptionError, TypeError, ValueError, AttributeError, OverflowError):
         return
     for queue, latest_offset in sorted(latest.offsets.items()):
         if queue in end.offsets:
-            yield QueueLag(place, queue, end.offsets[queue], latest_offset, rows_lost.get(queue, 0))
+            yield QueueLag(index, queue, end.offsets[queue], latest_offset, rows_lost.get(queue, 0))
 
 
-def _form(offset: Any) -> Any:
-    """An offset as Spark hands it on: JSON or a text of it; foreign sources have any text."""
+def _parse_offset(offset: Any) -> Any:
+    """Parses an offset from the progress: JSON, or JSON as a text. Other sources may have any text."""
     if not isinstance(offset, str):
         return offset
     try:
@@ -169,7 +170,7 @@ def _form(offset: Any) -> Any:
         return None
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> Iterator[str]:
+def _align(rows: list[tuple[str, ...]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for source, queue, *numbers in rows:
         cells = [source.ljust(widths[0]), queue.ljust(widths[1])]

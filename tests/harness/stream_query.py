@@ -1,8 +1,8 @@
-"""A harness: a streaming query without Spark, which plans micro-batch after micro-batch as Spark would."""
+"""A streaming query without Spark, which plans micro-batch after micro-batch as Spark would."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
@@ -87,3 +87,9 @@ class StreamQuery:
     def tasks(self) -> list[list[tuple[int, int, int]]]:
         """The ranges of each task of the newest batch: queue id, first offset and end."""
         return ranges_of(self.reader.partitions(self.start, self.end))
+
+
+class StartQuery(Protocol):
+    """The fixture ``start_query``: starts a query on the fake broker; ``end`` is where an earlier run has stopped."""
+
+    def __call__(self, end: Json | None = None, /, **options: str) -> StreamQuery: ...

@@ -1,4 +1,4 @@
-"""How far behind a query is, from what Spark tells of a micro-batch."""
+"""The lag of a query is computed from the progress that Spark reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_rmqpull.lag import QueryLag, QueueLag, lag
-from pyspark_rmqpull.lag.behind import TABLE_ROWS_MAX
+from pyspark_rmqpull.lag.query_lag import TABLE_ROWS_MAX
 from pyspark_rmqpull.planning.offsets import QueueOffsets
 from rmqpull_client.model import MessageQueue
 
@@ -39,9 +39,9 @@ def progress(*sources: Any) -> dict[str, Any]:
         ((1, 2), (3, 6), ("2", "4", "3.0")),
         ((3, 6), (3, 6), ("0", "0", "0.0")),
         ((0,), (14,), ("14", "14", "14.0")),
-        ((5, 2), (3, 6), ("0", "4", "2.0")),  # a queue that was cut has nothing that waits
-        ((1, 2, 9), (3, 6), ("2", "4", "3.0")),  # a queue that is gone
-        ((1, None, 4), (3, 6, 4), ("0", "2", "1.0")),  # a queue that the batch did not know yet
+        ((5, 2), (3, 6), ("0", "4", "2.0")),  # a queue that ends earlier than before
+        ((1, 2, 9), (3, 6), ("2", "4", "3.0")),  # a deleted queue
+        ((1, None, 4), (3, 6, 4), ("0", "2", "1.0")),  # a queue that is newer than the batch
     ],
 )
 def test_the_numbers_are_those_of_kafkas_source(written: Any, end: Any, latest: Any, numbers: Any) -> None:
@@ -59,7 +59,7 @@ def test_the_numbers_are_those_of_kafkas_source(written: Any, end: Any, latest: 
         (offsets(), offsets()),
     ],
 )
-def test_offsets_that_are_not_there_give_no_numbers(end: Any, latest: Any) -> None:
+def test_without_offsets_there_are_no_numbers(end: Any, latest: Any) -> None:
     """Acceptance case 34: null offsets."""
     found = lag(progress(source(end, latest)))
     assert (found.metrics, found.queues, found.offsets_behind_latest, found.rows_lost) == ({}, (), 0, 0)
@@ -91,7 +91,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("foreign", FOREIGN, ids=range(len(FOREIGN)))
-def test_foreign_sources_are_passed_over_and_keep_their_place(foreign: Any) -> None:
+def test_other_sources_are_ignored_and_keep_their_index(foreign: Any) -> None:
     ours = source(offsets(1, 2), offsets(3, 6))
     assert lag(progress(foreign)).queues == ()
     found = lag(progress(ours, foreign, source(offsets(1), offsets(9))))
@@ -122,14 +122,14 @@ def test_no_offset_of_any_form_is_an_error(end: Any, latest: Any) -> None:
     assert lag(progress(source({"version": 1, "offsets": end}, {"version": 1, "offsets": latest}))).rows_lost >= 0
 
 
-def test_a_query_is_asked_for_its_last_progress() -> None:
-    told = progress(source(offsets(1, 2), offsets(3, 6)))
-    assert lag(SimpleNamespace(lastProgress=told)) == lag(told)
+def test_the_lag_of_a_query_is_that_of_its_last_progress() -> None:
+    newest = progress(source(offsets(1, 2), offsets(3, 6)))
+    assert lag(SimpleNamespace(lastProgress=newest)) == lag(newest)
     assert lag(SimpleNamespace(lastProgress=None)) == lag(None) == QueryLag()
 
 
 @pytest.mark.parametrize("other", ["billing", 5, [1]])
-def test_what_is_no_query_is_refused(other: Any) -> None:
+def test_other_types_are_refused(other: Any) -> None:
     with pytest.raises(TypeError, match=f"takes a streaming query or its progress, not {type(other).__name__}"):
         lag(other)
 
@@ -145,13 +145,13 @@ def test_a_lag_is_printed_as_a_table() -> None:
     ]
 
 
-def test_a_lag_of_many_queues_is_printed_by_those_that_are_furthest_behind() -> None:
+def test_of_many_queues_those_with_the_largest_lag_are_printed() -> None:
     queues = tuple(QueueLag(0, MessageQueue("orders", "a", number), 0, number) for number in range(1000))
     _, _, *rows, rest = str(QueryLag(queues, "51f0")).splitlines()
     assert [int(row.split()[4]) for row in rows] == list(range(1000 - TABLE_ROWS_MAX, 1000))
-    assert rest == f"and {1000 - TABLE_ROWS_MAX} queues that are not further behind"
+    assert rest == f"and {1000 - TABLE_ROWS_MAX} more queues"
 
 
-def test_a_query_of_which_nothing_is_known_says_so() -> None:
-    assert str(lag(None)) == "query ?: nothing is known of queues of rmqpull yet"
-    assert str(lag(progress())) == "query billing: nothing is known of queues of rmqpull yet"
+def test_a_query_without_offsets_has_no_lag_yet() -> None:
+    assert str(lag(None)) == "query ?: no lag is known yet"
+    assert str(lag(progress())) == "query billing: no lag is known yet"
