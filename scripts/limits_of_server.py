@@ -126,15 +126,15 @@ LIMITS_OF_SERVER = {
     "Administration": (
         Limit(
             "logical brokers",
-            "config:BROKERS_MAX",
+            "config_values:BROKERS_MAX",
             "",
             "`serve` refuses to start",
             "ours: one process is not a cluster",
         ),
-        Limit("messages that `peek` shows", "cli.peek:NEWEST_MAX", "", "wrong usage", MEMORY),
+        Limit("messages that `peek` shows", "cli.commands.peek:NEWEST_MAX", "", "wrong usage", MEMORY),
         Limit(
             "line of a file for `send`",
-            "cli.send:LINE_BYTES_MAX",
+            "cli.commands.send:LINE_BYTES_MAX",
             "bytes",
             "refused; the error has the line's number",
             "ours: the largest body fits",

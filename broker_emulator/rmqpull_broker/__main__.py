@@ -1,10 +1,10 @@
-"""The command ``rmqpull-broker``, also as ``python -m rmqpull_broker``."""
+"""The command ``rmqpull-broker``, or ``python -m rmqpull_broker``."""
 
-from rmqpull_broker.lean_arrow import leave_out_numpy
+from rmqpull_broker.lean import leave_out_numpy
 
 
 def main() -> None:
-    """Runs the command line. Nothing that may import pyarrow is imported before NumPy is left out."""
+    """Runs the command line. Hides NumPy before anything imports pyarrow."""
     leave_out_numpy()
     from rmqpull_broker.cli import main as command_line
 

@@ -1,4 +1,4 @@
-"""Puts a broker together: storage, recovered state, clock, randomness and server."""
+"""Builds a broker from its parts: storage, recovered state, clock, random ids and server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import secrets
 import time
 from collections.abc import Callable
 
-from rmqpull_broker.config import BrokerConfig, ClockSpec, check_properties
+from rmqpull_broker.config import BrokerConfig, check_properties
+from rmqpull_broker.config_values import ClockSpec
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
@@ -24,22 +25,22 @@ _NODE_BYTES = 6
 _logger = logging.getLogger(__name__)
 
 
-def storage_options(properties: BrokerProperties) -> StorageOptions:
-    """What the broker's properties say of its storage."""
+def make_storage_options(properties: BrokerProperties) -> StorageOptions:
+    """Makes the options of the storage from the broker's properties."""
     return StorageOptions(
         segment_bytes=properties.mapped_file_size_commit_log,
         syncs_appends=properties.flush_disk_type == "SYNC_FLUSH",
     )
 
 
-def _opened(config: BrokerConfig) -> tuple[BrokerState, MemoryStorage | DiskStorage]:
-    """The state as the data directory has it, and what keeps it from now on."""
+def _open_storage(config: BrokerConfig) -> tuple[BrokerState, MemoryStorage | DiskStorage]:
+    """Opens the storage, and recovers the state from it."""
     if config.data_dir is None:
         in_memory = MemoryStorage()
         return BrokerState(in_memory.store, config.broker_names, config.properties), in_memory
     file_system = OsFileSystem(config.data_dir)
     try:
-        storage = DiskStorage(file_system, storage_options(config.properties), _logger.warning)
+        storage = DiskStorage(file_system, make_storage_options(config.properties), _logger.warning)
         state = BrokerState(storage.store, config.broker_names, config.properties)
         storage.recover(state)
     except BaseException:
@@ -50,22 +51,21 @@ def _opened(config: BrokerConfig) -> tuple[BrokerState, MemoryStorage | DiskStor
     return state, storage
 
 
-def open_broker(config: BrokerConfig, clock_from: Callable[[int], Clock] | None = None) -> BrokerServer:
-    """Opens the data directory, replays its commit log, and returns a server that is not started yet.
+def open_broker(config: BrokerConfig, make_clock: Callable[[int], Clock] | None = None) -> BrokerServer:
+    """Opens the data directory, recovers the state from its commit log, and returns a server that is not started.
 
-    ``clock_from`` gives another clock than the configuration's; it is called with the newest time that a stored message
-    has, before which the clock must not begin (milliseconds since the epoch).
-    Raises OSError for an unusable or occupied directory, CorruptLog for a damaged commit log, and SettingError for a
-    property that would change nothing.
+    ``make_clock`` replaces the clock of the configuration. It is called with the newest store time, in milliseconds
+    since the epoch; the clock must not start before it. Raises OSError for a directory that is unusable or in use,
+    CorruptLog for a damaged commit log, and SettingError for a property without effect.
     """
     check_properties(config.properties)
-    state, storage = _opened(config)
+    state, storage = _open_storage(config)
     ids = MessageIds(secrets.token_bytes(_NODE_BYTES), os.getpid())
-    clock = (clock_from or _clock_from(config.clock))(state.newest_store_ms)
+    clock = (make_clock or _find_clock(config.clock))(state.newest_store_ms)
     return BrokerServer(state, storage, clock, ids, extensions=config.extensions)
 
 
-def _clock_from(spec: ClockSpec) -> Callable[[int], Clock]:
+def _find_clock(spec: ClockSpec) -> Callable[[int], Clock]:
     def manual(latest_ms: int) -> Clock:
         start_ms = time.time_ns() // 1_000_000 if spec.start_ms is None else spec.start_ms
         return ManualClock(max(start_ms, latest_ms))
@@ -73,8 +73,8 @@ def _clock_from(spec: ClockSpec) -> Callable[[int], Clock]:
     return manual if spec.is_manual else SystemClock
 
 
-def new_topics(config: BrokerConfig) -> list[TopicConfig]:
-    """The topics that a configuration asks for, each with a creation id that no other topic has."""
+def make_topics(config: BrokerConfig) -> list[TopicConfig]:
+    """Makes the topics of a configuration, each with a unique creation id."""
     return [
         TopicConfig(name, queues, queues, topic_type, creation_id=secrets.token_hex(8))
         for name, queues, topic_type in config.topics

@@ -1,10 +1,10 @@
-"""A pytest plugin: the fixture ``rocketmq_broker`` is a broker of the test's own, in the test's own process.
+"""A pytest plugin. The fixture ``rocketmq_broker`` runs a broker for one test, in the process of the test.
 
     @pytest.mark.rocketmq(topics={"orders": 8}, clock="manual")
     def test_orders(rocketmq_broker):
         rocketmq_broker.send("orders", b"one")
 
-The marker takes what ``running_broker`` takes, and may also stand at a class or a module (``pytestmark``).
+The marker takes the arguments of ``running_broker``. It can also mark a class or a module (``pytestmark``).
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-if TYPE_CHECKING:  # pytest loads this in every session of whoever has the package: the broker itself can wait
+if TYPE_CHECKING:  # pytest imports this module in every session, so the broker is imported later
     from rmqpull_broker.testing import RunningBroker
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the marker known."""
+    """Registers the marker."""
     config.addinivalue_line(
-        "markers", "rocketmq(topics=None, **settings): what the fixture rocketmq_broker is started with"
+        "markers", "rocketmq(topics=None, **settings): settings of the broker of the fixture rocketmq_broker"
     )
 
 
 @pytest.fixture
 def rocketmq_broker(request: pytest.FixtureRequest) -> Iterator[RunningBroker]:
-    """A RocketMQ broker on a free port, gone when the test is over."""
+    """A RocketMQ broker on a free port, which stops at the end of the test."""
     from rmqpull_broker.testing import running_broker
 
     settings: dict[str, Any] = {}

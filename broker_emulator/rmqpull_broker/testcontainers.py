@@ -1,4 +1,4 @@
-"""The broker's image for testcontainers: ``with RocketMQEmulatorContainer(topics={"orders": 8}) as broker: …``."""
+"""A broker for testcontainers: ``with RocketMQEmulatorContainer(topics={"orders": 8}) as broker: …``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rmqpull_broker.config import parse_topic
+from rmqpull_broker.config_values import parse_topic
 
 try:
     from docker.errors import DockerException
@@ -33,13 +33,13 @@ _LOG_LINES = 20
 
 
 class RocketMQEmulatorContainer(DockerContainer):
-    """A broker in a container; started, it serves at :attr:`endpoints` until it is stopped.
+    """A broker in a container. After the start it serves at :attr:`endpoints`.
 
-    ``topics`` gives NORMAL topics by name with their numbers of queues. Messages end with the container, unless
-    :meth:`with_data_dir` says where they stay. ``host_network`` is for an engine of this machine without a bridge: the
-    broker then listens on a free loopback port of the machine. Other arguments are those of ``DockerContainer``.
+    ``topics`` has NORMAL topics by name, with their number of queues. Messages are lost with the container, unless
+    :meth:`with_data_dir` stores them elsewhere. ``host_network`` is for a local engine without a bridge network: the
+    broker then listens on a free loopback port of this machine. Other arguments are those of ``DockerContainer``.
 
-    Raises SettingError for a topic that the broker would refuse, ContainerStartException without a Docker engine.
+    Raises SettingError for an invalid topic, and ContainerStartException without a Docker engine.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class RocketMQEmulatorContainer(DockerContainer):
             super().__init__(image, **options)
         except DockerException as error:
             raise ContainerStartException(
-                f"no Docker engine answers: start one, or say in DOCKER_HOST where it is ({error})"
+                f"no Docker engine answers: start one, or set DOCKER_HOST to its address ({error})"
             ) from None
         self._host_network = host_network
         self._host_port = 0
@@ -67,21 +67,21 @@ class RocketMQEmulatorContainer(DockerContainer):
         self.waiting_for(ready.with_poll_interval(_POLL_INTERVAL_S))
 
     def with_topic(self, name: str, queues: int, topic_type: str = "NORMAL") -> Self:
-        """Adds a topic, of the type NORMAL, FIFO, DELAY or TRANSACTION. Raises SettingError."""
+        """Adds a topic. Its type is NORMAL, FIFO, DELAY or TRANSACTION. Raises SettingError."""
         topic = f"{name}:{queues}:{topic_type}"
         parse_topic(topic)
         return self.with_arguments("--topic", topic)
 
     def with_arguments(self, *arguments: str) -> Self:
-        """Adds further arguments of ``rmqpull-broker serve``."""
+        """Adds arguments of ``rmqpull-broker serve``."""
         self._arguments += arguments
         return self
 
     def with_data_dir(self, source: str | os.PathLike[str]) -> Self:
-        """Keeps messages in a volume, which is created when missing, or in a directory of the host.
+        """Stores messages in a volume, which is created if necessary, or in a directory of the host.
 
-        A string without a slash names a volume. In a directory the broker works as the directory's owner, for it could
-        not write there otherwise. Raises OSError when there is no such directory.
+        A string without a slash is the name of a volume. With a directory, the broker runs as the directory's owner, so
+        that it can write there. Raises OSError when the directory does not exist.
         """
         self.with_arguments("--data-dir", DATA_DIR)
         if isinstance(source, str) and "/" not in source:
@@ -92,17 +92,19 @@ class RocketMQEmulatorContainer(DockerContainer):
 
     @property
     def endpoints(self) -> str:
-        """Where clients reach the broker, as ``localhost:49153``; the port may be another one after a restart."""
+        """The broker's address, such as ``localhost:49153``. The port may change with a restart."""
         if self._host_network:
             return f"127.0.0.1:{self._host_port}"
         return f"{self.get_container_host_ip()}:{self.get_exposed_port(BROKER_PORT)}"
 
     def start(self) -> Self:
-        """Returns when the broker serves. Raises ContainerStartException with the end of its log when it does not."""
+        """Starts the container, and returns when the broker serves. Raises ContainerStartException with its log."""
         try:
             return super().start()
         except (RuntimeError, TimeoutError) as error:
-            raise ContainerStartException(f"the broker did not get ready: {self._last_words() or error}") from error
+            raise ContainerStartException(
+                f"the broker did not become ready: {self._read_last_lines() or error}"
+            ) from error
 
     def _configure(self) -> None:
         listen = f"0.0.0.0:{BROKER_PORT}"
@@ -117,7 +119,7 @@ class RocketMQEmulatorContainer(DockerContainer):
             self._kwargs["user"] = self._user
         self.with_command(["serve", "--listen", listen, *self._arguments])
 
-    def _last_words(self) -> str:
+    def _read_last_lines(self) -> str:
         lines = self.get_logs()[1].decode(errors="replace").splitlines()
         return "\n".join(lines[-_LOG_LINES:])
 

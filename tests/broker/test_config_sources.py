@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from rmqpull_broker.config import SETTINGS, Address, SettingError, TopicSpec, parse_topic
-from rmqpull_broker.config_sources import read_toml, resolve, variable
+from rmqpull_broker.config import SETTINGS
+from rmqpull_broker.config_sources import name_variable, read_toml, resolve
+from rmqpull_broker.config_values import Address, SettingError, TopicSpec, parse_topic
 from rmqpull_broker.core.model import TopicType
 
 FLAG, VARIABLE, FILE, DEFAULT = (
@@ -50,7 +51,7 @@ def test_flags_win_over_variables_over_the_file_over_defaults(
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_every_flag_has_its_variable(setting: Any) -> None:
-    assert variable(setting) == f"RMQPULL_BROKER_{setting.name.upper().replace('-', '_')}"
+    assert name_variable(setting) == f"RMQPULL_BROKER_{setting.name.upper().replace('-', '_')}"
     assert resolved()[setting.attribute] == setting.default_value
 
 
@@ -74,19 +75,19 @@ def test_properties_of_all_sources_are_put_together_each_for_itself() -> None:
 @pytest.mark.parametrize(
     ("environment", "toml", "sentence"),
     [
-        ({"RMQPULL_BROKER_LISTEN": "x"}, "", "RMQPULL_BROKER_LISTEN: 'x' is no address"),
-        ({"RMQPULL_BROKER_LISTEN": ""}, "", "RMQPULL_BROKER_LISTEN: '' is no address"),
-        ({"RMQPULL_BROKER_TOPIC": "a:1,b"}, "", "RMQPULL_BROKER_TOPIC: 'b' is no topic"),
-        ({"RMQPULL_BROKER_PROPERTY": "a=1"}, "", "RMQPULL_BROKER_PROPERTY: no property is called 'a'"),
+        ({"RMQPULL_BROKER_LISTEN": "x"}, "", "RMQPULL_BROKER_LISTEN: 'x' is not an address"),
+        ({"RMQPULL_BROKER_LISTEN": ""}, "", "RMQPULL_BROKER_LISTEN: '' is not an address"),
+        ({"RMQPULL_BROKER_TOPIC": "a:1,b"}, "", "RMQPULL_BROKER_TOPIC: 'b' is not a topic"),
+        ({"RMQPULL_BROKER_PROPERTY": "a=1"}, "", "RMQPULL_BROKER_PROPERTY: unknown property 'a'"),
         ({"RMQPULL_BROKER_DATADIR": "d"}, "", "RMQPULL_BROKER_DATADIR. Did you mean RMQPULL_BROKER_DATA_DIR?"),
-        ({}, 'listen = "x"', "broker.toml: listen: 'x' is no address"),
-        ({}, "listen = 1.5", "broker.toml: listen has the value 1.5: expected a text, a number, true or false"),
-        ({}, "listen = [1]", "broker.toml: listen has the value [1]"),
-        ({}, 'topic = "a:1"', "broker.toml: topic has the value 'a:1': expected a list of texts"),
-        ({}, 'topic = ["a"]', "broker.toml: topic: 'a' is no topic"),
-        ({}, 'data_dir = "d"', "broker.toml: no setting is called 'data_dir'. Did you mean 'data-dir'?"),
-        ({}, "colour = 1", "broker.toml: no setting is called 'colour'"),
-        ({}, 'property = ["a=1"]', "no setting is called 'property'. Did you mean 'properties'?"),
+        ({}, 'listen = "x"', "broker.toml: listen: 'x' is not an address"),
+        ({}, "listen = 1.5", "broker.toml: listen is 1.5: use a string, a number, true or false"),
+        ({}, "listen = [1]", "broker.toml: listen is [1]"),
+        ({}, 'topic = "a:1"', "broker.toml: topic is 'a:1': use a list of strings"),
+        ({}, 'topic = ["a"]', "broker.toml: topic: 'a' is not a topic"),
+        ({}, 'data_dir = "d"', "broker.toml: unknown setting 'data_dir'. Did you mean 'data-dir'?"),
+        ({}, "colour = 1", "broker.toml: unknown setting 'colour'"),
+        ({}, 'property = ["a=1"]', "unknown setting 'property'. Did you mean 'properties'?"),
         ({}, "properties = 1", "broker.toml: properties must be a table"),
         ({}, "[listen]", "broker.toml: listen must not be a table"),
         ({}, "[properties]\nfileReserveTime = 1", "Did you mean 'fileReservedTime'?"),
@@ -100,9 +101,9 @@ def test_properties_of_all_sources_are_put_together_each_for_itself() -> None:
             "[properties]\nnotifyConsumerIdsChangedEnable = false",
             "broker.toml: property notifyConsumerIdsChangedEnable changes nothing on this broker",
         ),
-        ({}, '[properties]\ntraceOn = "maybe"', "broker.toml: property traceOn is 'maybe': expected true or false"),
-        ({}, "[properties]\ntraceOn = 1.5", "broker.toml: properties.traceOn has the value 1.5"),
-        ({}, "listen", "broker.toml is no TOML: "),
+        ({}, '[properties]\ntraceOn = "maybe"', "broker.toml: property traceOn is 'maybe': use true or false"),
+        ({}, "[properties]\ntraceOn = 1.5", "broker.toml: properties.traceOn is 1.5"),
+        ({}, "listen", "broker.toml is not TOML: "),
     ],
 )
 def test_what_is_wrong_is_said_with_its_source(environment: dict[str, str], toml: str, sentence: str) -> None:

@@ -62,7 +62,8 @@ def test_a_port_in_use_is_refused_for_every_name_of_this_machine(
     first = start_process("--topic", "single:1")
     address = f"{host}:{first.endpoints.rpartition(':')[2]}"
     assert refusal_of(listen=address) == (
-        f"Error: cannot listen on {address}: the port is in use; choose another with --listen, or port 0 for a free one"
+        f"Error: cannot listen on {address}: the port is in use; "
+        "set another address with --listen, or port 0 for a free one"
     )
     assert connect(first.endpoints).send_bodies("single", b"still served") == [0]
 
@@ -96,13 +97,13 @@ def test_a_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     file.write_text("precious")
     for directory in (file, file / "below"):
         sentence = refusal_of(data_dir=directory)
-        assert f"the data directory {directory} cannot be used: {directory} is a file, or lies below one" in sentence
+        assert f"cannot use the data directory {directory}: {directory} is a file, or is in one" in sentence
     assert file.read_text() == "precious"
 
 
 @pytest.mark.processes
 def test_a_data_directory_that_cannot_be_made_is_refused() -> None:
-    assert "the data directory /proc/none cannot be used: " in refusal_of(data_dir=Path("/proc/none"))
+    assert "cannot use the data directory /proc/none: " in refusal_of(data_dir=Path("/proc/none"))
 
 
 def test_a_second_broker_on_the_same_data_directory_is_refused(
@@ -172,5 +173,5 @@ def test_a_ready_line_that_nobody_can_read_is_no_fault_of_the_data_directory(tmp
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (
         1,
-        "Error: the ready line cannot be written to standard output: No space left on device\n",
+        "Error: cannot write the ready line to standard output: No space left on device\n",
     )

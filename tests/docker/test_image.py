@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from testcontainers.core.exceptions import ContainerStartException
 
-from rmqpull_broker.config import SettingError
+from rmqpull_broker.config_values import SettingError
 from rmqpull_broker.testcontainers import RocketMQEmulatorContainer
 from tests.harness.containers import ContainerClient, StartContainer
 

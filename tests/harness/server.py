@@ -9,8 +9,9 @@ from typing import Any
 
 import grpc
 
-from rmqpull_broker.assembly import new_topics, open_broker
-from rmqpull_broker.config import Address, BrokerConfig, parse_topic
+from rmqpull_broker.assembly import make_topics, open_broker
+from rmqpull_broker.config import BrokerConfig
+from rmqpull_broker.config_values import Address, parse_topic
 from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultRule
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clock import ManualClock
@@ -69,7 +70,7 @@ async def running_server() -> AsyncIterator[ServerHarness]:
     config = BrokerConfig(Address("127.0.0.1", 0), [parse_topic("orders:2")])
     server = open_broker(config, lambda _: clock)
     try:
-        port = await server.start(*config.listen, new_topics(config))
+        port = await server.start(*config.listen, make_topics(config))
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", [("grpc.enable_http_proxy", 0)]) as channel:
             yield ServerHarness(server, clock, channel)
     finally:

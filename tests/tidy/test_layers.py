@@ -142,7 +142,7 @@ LAYERS = (
     Layer("rmqpull_broker/server/grpc/grpc_services.py", of_server("grpc")),
     Layer("rmqpull_broker/server/grpc/*", of_server("grpc", "handlers", "runtime"), "*_pb2"),
     Layer("rmqpull_broker/server/*", of_server("grpc", "runtime", "clients", "observability"), "*_pb2"),
-    Layer("rmqpull_broker/testcontainers.py", "rmqpull_broker.config testcontainers docker typing_extensions"),
+    Layer("rmqpull_broker/testcontainers.py", "rmqpull_broker.config_values testcontainers docker typing_extensions"),
     # What asks a running broker knows its wire, and what opens one is loaded only when it is called.
     Layer("rmqpull_broker/cli/*", "rmqpull_broker rmqpull_proto click rich grpc pyarrow"),
     # The composition roots choose a store, a clock and a port; whoever embeds the broker comes in here.

@@ -1,7 +1,7 @@
-"""The command line ``rmqpull-broker``: one module per command group, loaded when its command is called.
+"""The command line ``rmqpull-broker``. Each command has a module in ``commands``, which is loaded when it is called.
 
-What a command says goes to standard output, as a table for people or as JSON for machines; every failure is one
-sentence on standard error and an exit code (``cli.failures``).
+Commands print to standard output, as a table for people or as JSON for programs. A failure is one sentence on standard
+error and an exit code (``cli.output``).
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ import click
 
 import rmqpull_broker
 from rmqpull_broker.cli.aliases import ALIASES, alias_command
-from rmqpull_broker.cli.commands import LazyGroup
+from rmqpull_broker.cli.frame import LazyGroup
 
 COMMANDS = {
     "serve": "Serve until SIGTERM or SIGINT.",
     "topic": "Create, change, describe and delete topics.",
-    "group": "Consumer groups, their clients and their progress.",
-    "send": "Send messages: --body, or one per line of FILE or of standard input.",
-    "peek": "Look at messages of a topic without consuming them.",
-    "lag": "How far consumer groups are behind.",
-    "client": "Connected clients.",
-    "lock": "Queue locks of consumer groups.",
-    "fault": "Order faults for coming calls.",
-    "clock": "The broker's clock, and how to move a manual one.",
-    "log": "Read a data directory's commit log while no broker runs.",
-    "broker": "The brokers of the process and their properties.",
-    "health": "Exit with 0 when the broker serves, with 1 when it does not.",
-    "completion": "Print the completion script of a shell.",
+    "group": "Create, change, describe and delete consumer groups; reset their offsets.",
+    "send": "Send messages from --body, or from the lines of FILE or standard input.",
+    "peek": "Show messages of a topic without consuming them.",
+    "lag": "Show how far consumer groups are behind.",
+    "client": "List connected clients.",
+    "lock": "List, take and release queue locks of consumer groups.",
+    "fault": "Inject faults into calls.",
+    "clock": "Show the broker's clock, or advance a manual one.",
+    "log": "Print or verify a data directory while no broker uses it.",
+    "broker": "Show the brokers and their properties; apply retention.",
+    "health": "Exit with 0 if the broker serves, otherwise with 1.",
+    "completion": "Print a completion script for your shell.",
 }
 
 
 class MainGroup(LazyGroup):
-    """Knows ``mqadmin``'s names too; they are taken, and not listed."""
+    """Also accepts the names of ``mqadmin``'s commands, which are not listed."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in ALIASES:
@@ -54,9 +54,9 @@ class MainGroup(LazyGroup):
 def main() -> None:
     """A RocketMQ broker in one process, for tests, demos and development.
 
-    Every command but serve, log and completion asks a running broker: the one at 127.0.0.1:8081, unless
-    RMQPULL_ENDPOINTS names another, or --endpoints, which goes behind the command (topic list --endpoints HOST:PORT).
-    mqadmin's names for the same things (updateTopic, consumerProgress, ...) are understood as well.
+    The commands serve, log and completion work alone. All others call a running broker at 127.0.0.1:8081. Set another
+    address with RMQPULL_ENDPOINTS, or with --endpoints after the command: topic list --endpoints HOST:PORT. The names
+    of mqadmin's commands (updateTopic, consumerProgress, ...) work too.
 
-    Exit codes: 0 done; 1 refused, or not found; 2 wrong usage; 3 the broker cannot be reached or does not answer.
+    Exit codes: 0 success; 1 refused or not found; 2 wrong usage; 3 broker unreachable or too slow.
     """

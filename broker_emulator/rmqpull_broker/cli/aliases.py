@@ -1,7 +1,7 @@
-"""``mqadmin``'s names for what commands here do: what is typed from memory, or stands in an old script, works.
+"""The names and flags of ``mqadmin``'s commands, so that commands from memory or from old scripts work.
 
-An alias takes the flags that mqadmin's command takes, ignores those that have no meaning here (clusters, addresses of
-brokers), and calls a command of ours, whose ``--endpoints``, ``--timeout`` and ``--json`` it takes too.
+An alias accepts the flags of mqadmin's command, ignores those without a meaning here (clusters, broker addresses), and
+calls one of our commands. It also accepts ``--endpoints``, ``--timeout`` and ``--json``.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from typing import Any, NamedTuple
 
 import click
 
-from rmqpull_broker.cli.commands import OnceCommand
+from rmqpull_broker.cli.frame import OnceCommand
 
 
 class Rewritten(NamedTuple):
-    """A flag of mqadmin's whose value we spell differently."""
+    """A flag of mqadmin whose value has another form here."""
 
     letter: str
     rewrite: Callable[[str], list[str]]
 
 
 def _switch(letter: str, name: str) -> Rewritten:
-    """mqadmin's ``-s true`` as our ``--consume`` and its ``-s false`` as our ``--no-consume``."""
+    """Turns mqadmin's ``-s true`` into ``--consume``, and ``-s false`` into ``--no-consume``."""
 
     def rewrite(value: str) -> list[str]:
         if value not in ("true", "false"):
-            raise click.BadParameter(f"{value!r} is neither true nor false", param_hint=f"'-{letter}'")
+            raise click.BadParameter(f"{value!r} is not true or false", param_hint=f"'-{letter}'")
         return [f"--{name}" if value == "true" else f"--no-{name}"]
 
     return Rewritten(letter, rewrite)
 
 
 def _message_type(attributes: str) -> list[str]:
-    """The one attribute that topics have here, as ``+message.type=FIFO``."""
+    """Parses ``+message.type=FIFO``, the only attribute of topics here."""
     found = re.fullmatch(r"\+?message\.type=(\w+)", attributes)
     if found is None:
-        raise click.BadParameter(f"{attributes!r} is not served: expected +message.type=TYPE", param_hint="'-a'")
+        raise click.BadParameter(f"{attributes!r} is not supported: use +message.type=TYPE", param_hint="'-a'")
     return ["--type", found[1]]
 
 
@@ -45,17 +45,17 @@ Part = str | tuple[str, ...] | Rewritten
 
 
 class Alias(NamedTuple):
-    """One name of mqadmin's.
+    """One command of mqadmin.
 
-    ``parts`` are pieces of our command's arguments, with mqadmin's flags in braces; a piece is used when all of its
-    flags are given, and a tuple of pieces stands for the first of them that can be used. ``ignored`` are flags that
-    take a value, ``ignored_marks`` those that take none.
+    ``parts`` are pieces of our command's arguments, with mqadmin's flags in braces. A piece is used when all of its
+    flags are given; of a tuple, the first usable piece is used. ``ignored`` has the ignored flags with a value,
+    ``ignored_switches`` those without.
     """
 
     command: str
     parts: Sequence[Part] = ()
     ignored: str = ""
-    ignored_marks: str = ""
+    ignored_switches: str = ""
 
 
 ALIASES: Mapping[str, Alias] = {
@@ -74,9 +74,9 @@ ALIASES: Mapping[str, Alias] = {
     ),
     "updateTopicPerm": Alias("topic update", ("{t}", "--perm {p}"), ignored="bc"),
     "deleteTopic": Alias("topic delete", ("{t}", "--yes"), ignored="c"),
-    "topicList": Alias("topic list", ignored_marks="c"),
+    "topicList": Alias("topic list", ignored_switches="c"),
     "topicStatus": Alias("topic describe", ("{t}",), ignored="c"),
-    "topicRoute": Alias("topic describe", ("{t}",), ignored_marks="l"),
+    "topicRoute": Alias("topic describe", ("{t}",), ignored_switches="l"),
     "updateSubGroup": Alias(
         "group update",
         (
@@ -92,15 +92,15 @@ ALIASES: Mapping[str, Alias] = {
         ignored="bcmiwp",
     ),
     "deleteSubGroup": Alias("group delete", ("{g}", "--yes"), ignored="bcr"),
-    "consumerProgress": Alias("lag", ("--queues", "--group {g}", "--topic {t}"), ignored="c", ignored_marks="s"),
-    "consumerStatus": Alias("group describe", ("{g}",), ignored="ib", ignored_marks="s"),
+    "consumerProgress": Alias("lag", ("--queues", "--group {g}", "--topic {t}"), ignored="c", ignored_switches="s"),
+    "consumerStatus": Alias("group describe", ("{g}",), ignored="ib", ignored_switches="s"),
     "consumerConnection": Alias("client list", ("--group {g}",), ignored="b"),
     "producerConnection": Alias("client list", ("--group {g}",), ignored="t"),
     "resetOffsetByTime": Alias(
         "group reset-offset",
         ("{g}", "{t}", ("--queue {b}/{q}", "--queue {q}"), ("--to-offset {o}", "--to-time {s}")),
         ignored="f",
-        ignored_marks="c",
+        ignored_switches="c",
     ),
     "skipAccumulatedMessage": Alias("group reset-offset", ("{g}", "{t}", "--to latest"), ignored="f"),
     "queryMsgByKey": Alias("peek", ("{t}", "--key {k}", "--newest {m}"), ignored="bec"),
@@ -121,7 +121,7 @@ ALIASES: Mapping[str, Alias] = {
         "ge",
     ),
     "sendMessage": Alias("send", ("--topic {t}", "--body {p}", "--key {k}", "--tag {c}"), ignored="bim"),
-    "clusterList": Alias("broker show", ignored="ic", ignored_marks="m"),
+    "clusterList": Alias("broker show", ignored="ic", ignored_switches="m"),
     "brokerStatus": Alias("broker show", ignored="bc"),
     "getBrokerConfig": Alias("broker show", ignored="bc"),
 }
@@ -130,7 +130,7 @@ _LONG_NAMES = {"t": ["--topic"], "g": ["--groupName", "--group"]}
 
 
 def alias_command(group: click.Group, name: str) -> click.Command:
-    """The command that takes mqadmin's flags and calls ours."""
+    """Makes the command that accepts mqadmin's flags and calls ours."""
     alias = ALIASES[name]
 
     @click.pass_context
@@ -141,7 +141,7 @@ def alias_command(group: click.Group, name: str) -> click.Command:
             found = target.get_command(ctx, word)
             assert found is not None, f"alias {name} calls {alias.command}"
             target = found
-        arguments = translated(alias, given)
+        arguments = translate(alias, given)
         with target.make_context(alias.command, arguments, parent=ctx.parent) as called:
             target.invoke(called)
 
@@ -150,7 +150,7 @@ def alias_command(group: click.Group, name: str) -> click.Command:
         callback=call,
         params=_options(alias),
         hidden=True,
-        help=f"mqadmin's name for '{alias.command}'.",
+        help=f"mqadmin's name of '{alias.command}'.",
         examples=[f"rmqpull-broker {name}"],
     )
 
@@ -160,8 +160,8 @@ def _options(alias: Alias) -> list[click.Parameter]:
     own = ("endpoints", "timeout")
     return [
         *(click.Option([f"-{letter}", letter, *_LONG_NAMES.get(letter, [])], metavar="VALUE") for letter in letters),
-        *(click.Option([f"-{letter}", letter], is_flag=True) for letter in alias.ignored_marks),
-        click.Option(["-n", "--namesrvAddr", "n"], metavar="HOST:PORT", help="Where the broker listens."),
+        *(click.Option([f"-{letter}", letter], is_flag=True) for letter in alias.ignored_switches),
+        click.Option(["-n", "--namesrvAddr", "n"], metavar="HOST:PORT", help="Address of the broker."),
         *(click.Option([f"--{name}", name], metavar="VALUE") for name in own),
         click.Option(["--json", "json"], is_flag=True),
     ]
@@ -177,8 +177,8 @@ def _letters(parts: Sequence[Part]) -> set[str]:
     return letters
 
 
-def translated(alias: Alias, given: Mapping[str, Any]) -> list[str]:
-    """Our command's arguments for mqadmin's flags, by letter; one that was not given is None."""
+def translate(alias: Alias, given: Mapping[str, Any]) -> list[str]:
+    """Translates mqadmin's flags, by letter (None: not given), into the arguments of our command."""
     arguments: list[str] = []
     for part in alias.parts:
         if isinstance(part, Rewritten):
@@ -186,15 +186,15 @@ def translated(alias: Alias, given: Mapping[str, Any]) -> list[str]:
             arguments += [] if value is None else part.rewrite(value)
         else:
             pieces = (part,) if isinstance(part, str) else part
-            arguments += next((filled for piece in pieces if (filled := _filled(piece, given))), [])
+            arguments += next((filled for piece in pieces if (filled := _fill(piece, given))), [])
     endpoints = given.get("endpoints") or (given.get("n") or "").partition(";")[0]
     arguments += ["--endpoints", endpoints] if endpoints else []
     arguments += ["--timeout", given["timeout"]] if given.get("timeout") else []
     return arguments + (["--json"] if given.get("json") else [])
 
 
-def _filled(piece: str, given: Mapping[str, Any]) -> list[str]:
-    """The words of a piece with its values, each as one argument whatever it holds; nothing when a value lacks."""
+def _fill(piece: str, given: Mapping[str, Any]) -> list[str]:
+    """Fills a piece with values, each as one argument whatever it contains. Returns nothing when a value is missing."""
     if any(given.get(letter) is None for letter in re.findall(r"\{(\w)\}", piece)):
         return []
     return [re.sub(r"\{(\w)\}", lambda match: str(given[match[1]]), word) for word in piece.split()]

@@ -1,4 +1,4 @@
-"""A blocking client of one broker, for commands: a call gives its answer or ends the command with a sentence."""
+"""A blocking client of one broker. A call returns its response, or ends the command with a message."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 import click
 import grpc
 
-from rmqpull_broker.cli.failures import Refused, Unreachable
+from rmqpull_broker.cli.output import Refused, Unreachable
 from rmqpull_broker.cli.values import ENDPOINTS_DEFAULT
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 
 COMPLETION_TIMEOUT_S = 1
-"""Somebody waits with a finger on the tab key."""
+"""Short, because the user waits at the prompt."""
 
 _OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)]
 
 
 class Connection:
-    """Calls to the broker at ``endpoints``; each waits ``timeout_s`` seconds for its answer."""
+    """Calls the broker at ``endpoints``, each time with a timeout of ``timeout_s`` seconds."""
 
     def __init__(self, endpoints: str, timeout_s: float) -> None:
         self.endpoints = endpoints
@@ -46,45 +46,45 @@ class Connection:
         return self.call(rpc.COLUMNS, name, request)
 
     def call(self, service: rpc.Service, name: str, request: Any) -> Any:
-        """The answer of a unary method, whose status is OK. Raises Refused and Unreachable."""
+        """Calls a unary method. Returns a response with the status OK. Raises Refused and Unreachable."""
         method = service.methods[name]
         call = self._channel.unary_unary(method.path, method.request.SerializeToString, method.response.FromString)
         try:
-            answer: Any = call(request, timeout=self.timeout_s, metadata=self._metadata)
+            response: Any = call(request, timeout=self.timeout_s, metadata=self._metadata)
         except grpc.RpcError as error:
             raise self._failure(error, service, name) from None
-        if answer.status.code != v2.Code.OK:
-            raise Refused(answer.status.message, v2.Code.Name(answer.status.code))
-        return answer
+        if response.status.code != v2.Code.OK:
+            raise Refused(response.status.message, v2.Code.Name(response.status.code))
+        return response
 
     def _failure(self, error: grpc.RpcError, service: rpc.Service, name: str) -> Exception:
         code, details = error.code(), error.details()
         if code is grpc.StatusCode.UNIMPLEMENTED:
             extension = "admin" if service is rpc.ADMIN else "columns"
             return Refused(
-                f"the broker at {self.endpoints} does not serve {name}: it is of another release, or was started "
+                f"the broker at {self.endpoints} does not serve {name}: it has another version, or was started "
                 f"without --extensions {extension}",
                 code.name,
             )
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return Unreachable(
                 f"the broker at {self.endpoints} did not answer {name} within {self.timeout_s:g} s; "
-                "wait longer with --timeout"
+                "set a longer --timeout"
             )
         if code is grpc.StatusCode.UNAVAILABLE and not _was_connected(details or ""):
-            return Unreachable(f"no broker answers at {self.endpoints}; start one, or name another with --endpoints")
+            return Unreachable(f"no broker answers at {self.endpoints}; start one, or set --endpoints")
         if code is grpc.StatusCode.UNAVAILABLE:
-            return Unreachable(f"the connection to the broker at {self.endpoints} ended before {name} was answered")
-        return Unreachable(f"the broker at {self.endpoints} failed at {name}: {code.name} {details}")
+            return Unreachable(f"the connection to the broker at {self.endpoints} broke before {name} was answered")
+        return Unreachable(f"{name} failed at the broker at {self.endpoints}: {code.name} {details}")
 
 
 def _was_connected(details: str) -> bool:
-    """Whether a call could have reached a broker; gRPC has one code for both, and tells them apart in words alone."""
+    """Whether a call may have reached a broker. gRPC has one code for both cases; only the text differs."""
     return not details.startswith(("failed to connect", "DNS resolution failed", "errors resolving"))
 
 
-def asked_to_complete(ctx: click.Context, name: str, request: Any) -> Any | None:
-    """The answer of the broker that a command line in the making names; None when there is none quickly."""
+def call_to_complete(ctx: click.Context, name: str, request: Any) -> Any | None:
+    """Calls the broker that an unfinished command line names. Returns None without a quick response."""
     endpoints = ctx.params.get("endpoints") or os.environ.get("RMQPULL_ENDPOINTS") or ENDPOINTS_DEFAULT
     try:
         with Connection(endpoints, COMPLETION_TIMEOUT_S) as connection:

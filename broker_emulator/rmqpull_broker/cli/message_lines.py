@@ -1,6 +1,6 @@
-"""Messages as lines of JSON: how ``peek`` prints them and ``send`` reads them, so that one understands the other.
+"""Messages as lines of JSON, as ``peek`` prints and ``send`` reads them.
 
-Keys are the names of the Spark row. A body is text under ``body``, or anything under ``bodyBase64``.
+The keys are the columns of the Spark row. A body is text in ``body``, or any bytes in ``bodyBase64``.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ from typing import Any
 
 import pyarrow as pa
 
-from rmqpull_broker.cli.values import parse_time_ms, time_text
+from rmqpull_broker.cli.values import format_time, parse_time_ms
 
 _GIVEN_BY_BROKER = frozenset(
     ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "storeHost", "reconsumeTimes")
 )
-"""What a message gets when it is stored: printed, and passed over when it is sent once more."""
+"""Fields that the broker sets: printed, and ignored when the line is sent again."""
 
 _ENCODINGS = {1: "IDENTITY", 2: "GZIP"}
 
 
 class BadLine(ValueError):
-    """A line is no message; the text says what was seen and what was expected."""
+    """A line is not a message. The text says why."""
 
 
 def read_message(line: str) -> dict[str, Any]:
-    """The columns of a message that a line of JSON describes. Raises BadLine."""
+    """Parses a line of JSON into the columns of a message. Raises BadLine."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BadLine(f"it is no JSON: {error}") from None
+        raise BadLine(f"not JSON: {error}") from None
     if not isinstance(fields, dict):
-        raise BadLine(f'it is no JSON object but {_kind(fields)}: expected one as {{"body": "hello"}}')
+        raise BadLine(f'not a JSON object, such as {{"body": "hello"}}, but {_kind(fields)}')
     fields = {name: value for name, value in fields.items() if value is not None}
     if ("body" in fields) is ("bodyBase64" in fields):
-        raise BadLine("a message has either 'body' or 'bodyBase64'")
+        raise BadLine("a message needs either 'body' or 'bodyBase64'")
     message = {}
     for name, value in fields.items():
         if name in _GIVEN_BY_BROKER:
             continue
         if name not in _READERS:
             near = difflib.get_close_matches(name, _READERS, 1)
-            raise BadLine(f"a message has no {name!r}" + (f". Did you mean {near[0]!r}?" if near else ""))
+            raise BadLine(f"unknown key {name!r}" + (f". Did you mean {near[0]!r}?" if near else ""))
         column = "body" if name == "bodyBase64" else name
         message[column] = _READERS[name](name, value)
     return message
@@ -53,7 +53,7 @@ def read_message(line: str) -> dict[str, Any]:
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise BadLine(f"{name!r} is {_kind(value)}: expected a text")
+        raise BadLine(f"{name!r} is {_kind(value)}, not a string")
     return _encodable(name, value)
 
 
@@ -61,7 +61,7 @@ def _encodable(name: str, text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise BadLine(f"{name!r} holds half of a surrogate pair: expected Unicode text") from None
+        raise BadLine(f"{name!r} has half of a surrogate pair, which is not Unicode text") from None
     return text
 
 
@@ -73,7 +73,7 @@ def _base64(name: str, value: Any) -> bytes:
     try:
         return base64.b64decode(_text(name, value), validate=True)
     except binascii.Error as error:
-        raise BadLine(f"{name!r} is no base64: {error}") from None
+        raise BadLine(f"{name!r} is not base64: {error}") from None
 
 
 def _keys(name: str, value: Any) -> list[str]:
@@ -83,13 +83,13 @@ def _keys(name: str, value: Any) -> list[str]:
 
 def _properties(name: str, value: Any) -> list[tuple[str, str]]:
     if not isinstance(value, dict):
-        raise BadLine(f"{name!r} is {_kind(value)}: expected an object of texts")
+        raise BadLine(f"{name!r} is {_kind(value)}, not an object of strings")
     return [(_encodable(name, key), _text(name, item)) for key, item in value.items()]
 
 
 def _time_us(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise BadLine(f"{name!r} is {_kind(value)}: expected a time in ISO 8601 or in milliseconds")
+        raise BadLine(f"{name!r} is {_kind(value)}, not a time in ISO 8601 or in milliseconds")
     try:
         return parse_time_ms(str(value)) * 1000
     except ValueError as error:
@@ -100,7 +100,7 @@ def _encoding(name: str, value: Any) -> int:
     for number, encoding in _ENCODINGS.items():
         if value == encoding:
             return number
-    raise BadLine(f"{name!r} is {value!r}: expected one of {', '.join(_ENCODINGS.values())}")
+    raise BadLine(f"{name!r} is {value!r}: use one of {', '.join(_ENCODINGS.values())}")
 
 
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {
@@ -119,12 +119,12 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
 
 
 def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 
 
-def described(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows of a batch (any columns of the pull schema) as JSON objects; what is null or empty is left out."""
+def make_json_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Converts the rows of a batch with the pull schema into JSON objects, without null and empty values."""
     times = [field.name for field in batch.schema if pa.types.is_timestamp(field.type)]
     for name in times:
         index = batch.schema.get_field_index(name)
@@ -132,14 +132,14 @@ def described(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     rows = []
     for row in batch.to_pylist():
         row["properties"] = dict(row["properties"] or ())
-        row.update({name: time_text(row[name] // 1000) for name in times if row[name] is not None})
+        row.update({name: format_time(row[name] // 1000) for name in times if row[name] is not None})
         row["bodyEncoding"] = _ENCODINGS.get(row["bodyEncoding"])
-        rows.append({name: value for name, value in _with_text(row).items() if value not in (None, {}, [])})
+        rows.append({name: value for name, value in _put_body(row).items() if value not in (None, {}, [])})
     return rows
 
 
-def _with_text(row: dict[str, Any]) -> dict[str, Any]:
-    """The body as text when it is some, and in base64 otherwise; ``bodyEncoding`` only when it says something."""
+def _put_body(row: dict[str, Any]) -> dict[str, Any]:
+    """Puts the body as text or in base64, and ``bodyEncoding`` only when it is not IDENTITY."""
     body: bytes = row.pop("body")
     if row["bodyEncoding"] == "IDENTITY":
         del row["bodyEncoding"]

@@ -1,7 +1,7 @@
-"""What commands print: tables for people, JSON for machines.
+"""What commands print: tables for people, JSON for programs, a progress bar, and failures.
 
-Rows are dicts with camelCase keys, which are the keys of the JSON and, spelled as words, the heads of the table. On a
-terminal a table is drawn to fit; elsewhere it is plain text that cuts nothing off.
+Rows are dicts with camelCase keys: the keys of the JSON and, split into words, the headers of the table. On a terminal
+a table fits the width; elsewhere it is plain text, and nothing is cut off.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -17,10 +18,26 @@ import click
 Row = Mapping[str, Any]
 
 
-def show(rows: Sequence[Row], keys: Sequence[str], *, as_json: bool, nothing: str = "") -> None:
-    """Prints rows as a table of these columns, or all of what they hold as one JSON array.
+class Refused(click.ClickException):
+    """The broker refused the call, or there is nothing to show. ``code`` is the name of the status code."""
 
-    ``nothing`` is said, on standard error, when there are none.
+    exit_code = 1
+
+    def __init__(self, sentence: str, code: str = "") -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class Unreachable(click.ClickException):
+    """No broker answered in time. It is unknown whether the call was executed."""
+
+    exit_code = 3
+
+
+def show(rows: Sequence[Row], keys: Sequence[str], *, as_json: bool, nothing: str = "") -> None:
+    """Prints rows as a table with these columns, or with all fields as one JSON array.
+
+    Without rows, prints ``nothing`` to standard error.
     """
     if as_json:
         show_json(rows)
@@ -31,33 +48,33 @@ def show(rows: Sequence[Row], keys: Sequence[str], *, as_json: bool, nothing: st
 
 
 def show_json(document: Any) -> None:
-    """Prints one JSON document on one line: lines are what shells and jq are good at."""
+    """Prints one JSON document on one line, as shells and jq expect it."""
     click.echo(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
 
 
 def show_table(rows: Sequence[Row], keys: Sequence[str], title: str | None = None) -> None:
-    """Prints a table, drawn on a terminal and plain elsewhere."""
+    """Prints a table: formatted on a terminal, plain text elsewhere."""
     if sys.stdout.isatty():
-        from rich.console import Console  # costs as much as the rest of a small command
+        from rich.console import Console  # slow to import
 
-        Console(highlight=False).print(drawn(rows, keys, title))
+        Console(highlight=False).print(make_table(rows, keys, title))
         return
     if title:
         click.echo(title)
-    for line in plain_lines(rows, keys):
+    for line in format_lines(rows, keys):
         click.echo(line)
 
 
 def show_fields(fields: Row) -> None:
-    """Prints one thing: a name and a value per line."""
-    width = max(len(_head(key)) for key in fields)
+    """Prints one object: a name and a value per line."""
+    width = max(len(_header(key)) for key in fields)
     for key, value in fields.items():
-        click.echo(f"{_head(key):<{width}}  {cell(value)}")
+        click.echo(f"{_header(key):<{width}}  {format_cell(value)}")
 
 
-def plain_lines(rows: Sequence[Row], keys: Sequence[str]) -> list[str]:
-    """A table in plain text: columns two blanks apart, numbers to the right, nothing cut off."""
-    lines = [[_head(key) for key in keys], *([cell(row.get(key)) for key in keys] for row in rows)]
+def format_lines(rows: Sequence[Row], keys: Sequence[str]) -> list[str]:
+    """Formats a table as plain text: two spaces between columns, numbers right-aligned, nothing cut off."""
+    lines = [[_header(key) for key in keys], *([format_cell(row.get(key)) for key in keys] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     numeric = [_is_numeric(rows, key) for key in keys]
     return ["  ".join(map(_padded, line, widths, numeric)).rstrip() for line in lines]
@@ -67,18 +84,18 @@ def _padded(text: str, width: int, is_numeric: bool) -> str:
     return text.rjust(width) if is_numeric else text.ljust(width)
 
 
-def drawn(rows: Sequence[Row], keys: Sequence[str], title: str | None = None) -> Any:
-    """A table for a terminal; long values wrap."""
+def make_table(rows: Sequence[Row], keys: Sequence[str], title: str | None = None) -> Any:
+    """Formats a table for a terminal; long values wrap."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
     for key in keys:
-        table.add_column(_head(key), justify="right" if _is_numeric(rows, key) else "left", overflow="fold")
+        table.add_column(_header(key), justify="right" if _is_numeric(rows, key) else "left", overflow="fold")
     for row in rows:
-        # Text, for a message may hold what rich would read as markup.
-        table.add_row(*(Text(cell(row.get(key))) for key in keys))
+        # Text, because rich would interpret markup in a message.
+        table.add_row(*(Text(format_cell(row.get(key))) for key in keys))
     return table
 
 
@@ -87,12 +104,12 @@ def _is_numeric(rows: Sequence[Row], key: str) -> bool:
     return any(type(value) is int for value in values) and all(value is None or type(value) is int for value in values)
 
 
-def _head(key: str) -> str:
+def _header(key: str) -> str:
     return re.sub("([A-Z])", r" \1", key).upper()
 
 
-def cell(value: Any) -> str:
-    """A value on one line of a table."""
+def format_cell(value: Any) -> str:
+    """Formats a value for one line of a table."""
     if value is None or value == "" or value == [] or value == {}:
         return "-"
     if isinstance(value, bool):
@@ -105,5 +122,17 @@ def cell(value: Any) -> str:
 
 
 def _visible(text: str) -> str:
-    """Text whose control characters cannot play with the terminal or break the line."""
+    """Escapes control characters, which could change the terminal or break the line."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+@contextmanager
+def byte_progress(total: int | None) -> Iterator[Callable[[int], None]]:
+    """Shows a progress bar on standard error, and yields a function that advances it by bytes."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    parts = (TextColumn("sending"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*parts, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("sending", total=total)
+        yield lambda byte_count: progress.advance(task, byte_count)

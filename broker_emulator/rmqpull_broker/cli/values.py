@@ -1,4 +1,4 @@
-"""How values are written on the command line: addresses, times, durations, queues, sizes."""
+"""The values of flags: addresses, times, durations and queues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MILLISECONDS = re.compile(r"-?[0-9]{1,15}")
 
 
 class Parsed(click.ParamType[Any]):
-    """A value that a function reads; what the function says of a bad one (ValueError) becomes the complaint."""
+    """A value that a function parses. The text of its ValueError becomes the error message."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
         self.name = name
@@ -33,31 +33,31 @@ class Parsed(click.ParamType[Any]):
 
 
 def parse_endpoints(text: str) -> str:
-    """``HOST:PORT`` of a broker. Raises ValueError."""
+    """Parses ``HOST:PORT``. Raises ValueError."""
     host, colon, port = text.rpartition(":")
     if not (colon and host.strip("[]") and re.fullmatch("[0-9]{1,5}", port) and 1 <= int(port) <= 65_535):
-        raise ValueError(f"{text!r} is no address: expected HOST:PORT with a port of 1 to 65535, as 127.0.0.1:8081")
+        raise ValueError(f"{text!r} is not an address: use HOST:PORT with a port of 1 to 65535, such as 127.0.0.1:8081")
     return text
 
 
 def parse_seconds(text: str) -> float:
-    """A number of seconds above 0, a day at most. Raises ValueError."""
+    """Parses a number of seconds, above 0 and up to a day. Raises ValueError."""
     if not re.fullmatch(r"[0-9]{1,5}(?:\.[0-9]+)?", text) or not 0 < float(text) <= 86_400:
-        raise ValueError(f"{text!r} is no number of seconds: expected one above 0 and up to 86400, as 2.5")
+        raise ValueError(f"{text!r} is not a number of seconds above 0 and up to 86400, such as 2.5")
     return float(text)
 
 
 def parse_duration_ms(text: str) -> int:
-    """``1h``, ``90s``, ``1d12h``, ``500ms`` in milliseconds. Raises ValueError."""
+    """Parses ``1h``, ``90s``, ``1d12h`` or ``500ms`` into milliseconds. Raises ValueError."""
     if not _DURATION.fullmatch(text) or len(text) > 30:
-        raise ValueError(f"{text!r} is no duration: expected numbers with ms, s, m, h or d, as 90s or 1h30m")
+        raise ValueError(f"{text!r} is not a duration: use numbers with ms, s, m, h or d, such as 90s or 1h30m")
     parts = re.findall(r"([0-9.]+)(ms|s|m|h|d)", text)
     return round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
 
 
 def parse_time_ms(text: str) -> int:
-    """A time in milliseconds since the epoch: ISO 8601, taken for UTC without an offset; or milliseconds; or ``now``;
-    or mqadmin's ``2013-01-31#12:00:00:000``. Raises ValueError.
+    """Parses a time into milliseconds since the epoch: ISO 8601 (UTC without an offset), milliseconds, ``now``, or
+    mqadmin's ``2013-01-31#12:00:00:000``. Raises ValueError.
     """
     if text == "now":
         return time.time_ns() // 1_000_000
@@ -65,19 +65,19 @@ def parse_time_ms(text: str) -> int:
         return int(text)
     iso = _MQADMIN_TIME.sub(r"\1T\2.\3", text)
     try:
-        # Before Python 3.11 the short form of UTC is not understood.
+        # Before Python 3.11, fromisoformat refuses Z.
         moment = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", iso))
     except ValueError:
         raise ValueError(
-            f"{text!r} is no time: expected ISO 8601 as 2013-01-31T12:00:00Z, or milliseconds since the epoch"
+            f"{text!r} is not a time: use ISO 8601, such as 2013-01-31T12:00:00Z, or milliseconds since the epoch"
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=timezone.utc)
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-def time_text(timestamp_ms: int) -> str:
-    """A time as every command prints it: ISO 8601 in UTC. One outside the years 1 to 9999 stays a number."""
+def format_time(timestamp_ms: int) -> str:
+    """Formats a time for all commands: ISO 8601 in UTC. One outside the years 1 to 9999 stays a number."""
     try:
         moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
     except OverflowError:
@@ -86,25 +86,25 @@ def time_text(timestamp_ms: int) -> str:
 
 
 class QueueName(NamedTuple):
-    """A queue of a topic; without a broker it may be any broker's."""
+    """A queue of a topic, on one broker or (None) on any."""
 
     broker_name: str | None
     queue_id: int
 
 
 def parse_queue(text: str) -> QueueName:
-    """``3`` or ``broker-a/3``. Raises ValueError."""
+    """Parses ``3`` or ``broker-a/3``. Raises ValueError."""
     broker_name, _, queue_id = text.rpartition("/")
     if not re.fullmatch("[0-9]{1,9}", queue_id):
-        raise ValueError(f"{text!r} is no queue: expected its id or BROKER/ID, as 3 or broker-a/3")
+        raise ValueError(f"{text!r} is not a queue: use ID or BROKER/ID, such as 3 or broker-a/3")
     return QueueName(broker_name or None, int(queue_id))
 
 
 def parse_pair(text: str) -> tuple[str, str]:
-    """``NAME=VALUE``. Raises ValueError."""
+    """Parses ``NAME=VALUE``. Raises ValueError."""
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise ValueError(f"{text!r} is no pair: expected NAME=VALUE")
+        raise ValueError(f"{text!r} is not of the form NAME=VALUE")
     return name, value
 
 

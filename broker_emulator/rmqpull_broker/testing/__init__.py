@@ -1,7 +1,7 @@
-"""Brokers for tests: :func:`running_broker` in the test's own process, :class:`BrokerProcess` as a process of its own.
+"""Brokers for tests: :func:`running_broker` in the process of the test, :class:`BrokerProcess` in another process.
 
-The broker itself (gRPC, Arrow) is loaded when something of the embedded one is first asked for, so that a program which
-only starts processes need not wait for it.
+The broker itself, with gRPC and Arrow, is imported on the first use of the embedded one. A program that only starts
+processes does not import it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A broker inside a test's own process: ``with running_broker(topics={"orders": 8}) as broker: …``.
+"""A broker in the process of a test: ``with running_broker(topics={"orders": 8}) as broker: …``.
 
-The broker serves on a thread of its own; everything here may be called from any other thread.
+The broker runs on its own thread. Everything here can be called from any other thread.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
-from rmqpull_broker.assembly import new_topics, open_broker
-from rmqpull_broker.config import BROKER_NAMES, Address, BrokerConfig, ClockSpec, TopicSpec, parse_extensions
+from rmqpull_broker.assembly import make_topics, open_broker
+from rmqpull_broker.config import BrokerConfig
+from rmqpull_broker.config_values import BROKER_NAMES, Address, ClockSpec, TopicSpec, parse_extensions
 from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultReport, FaultRule
 from rmqpull_broker.core.admin.topics import delete_topic, put_topic
 from rmqpull_broker.core.messages import columns
@@ -28,21 +29,21 @@ from rmqpull_broker.server.app import BrokerServer
 
 T = TypeVar("T")
 Topics = Mapping[str, int | tuple[int, TopicType]]
-"""Topics by name, each with its number of queues, or with that and its type."""
+"""Topics by name, each with its number of queues, or with (queues, type)."""
 
 
 class _Loop:
-    """The event loop of a broker, as other threads see it."""
+    """The event loop of a broker, for other threads."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine on the loop and waits for what it gives or raises."""
+        """Runs a coroutine on the loop. Returns its result, or raises its error."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def call(self, work: Callable[[], T]) -> T:
-        """Runs a function on the loop and waits for what it gives or raises."""
+        """Runs a function on the loop. Returns its result, or raises its error."""
 
         async def call() -> T:
             return work()
@@ -51,7 +52,7 @@ class _Loop:
 
 
 class BrokerClock:
-    """The time of a broker that was started with ``clock="manual"``."""
+    """The clock of a broker that was started with ``clock="manual"``."""
 
     def __init__(self, server: BrokerServer, loop: _Loop) -> None:
         self._server = server
@@ -62,7 +63,7 @@ class BrokerClock:
         return self._loop.call(self._server.clock_mover.now_ms)
 
     def advance(self, ms: int = 0, *, seconds: float = 0, minutes: float = 0, hours: float = 0) -> int:
-        """Lets time pass and gives the broker's new time; when it returns, all that fell due meanwhile has been done.
+        """Advances the clock. Returns the new time when everything that fell due is done.
 
         Raises BadRequest when the broker follows the system's clock.
         """
@@ -71,11 +72,11 @@ class BrokerClock:
 
 
 class BrokerFaults:
-    """Calls that are to go wrong. Each method adds a rule for the next ``times`` calls of an RPC, None for all of them,
-    narrowed by ``topic``, ``queue_id``, ``broker_name`` and ``client_id``, and gives the rule's id.
+    """Injects faults into calls.
 
-    With ``after=True`` the command is done and only its answer goes wrong. All raise BadRequest for rules that make no
-    sense.
+    ``fail``, ``delay``, ``drop``, ``disconnect`` and ``hold`` add a rule for the next ``times`` calls of an RPC (None:
+    for all calls), and return its id. ``topic``, ``queue_id``, ``broker_name`` and ``client_id`` restrict it. With
+    ``after=True`` the command is executed, and only its response is affected. All raise BadRequest for invalid rules.
     """
 
     def __init__(self, server: BrokerServer, loop: _Loop) -> None:
@@ -85,38 +86,38 @@ class BrokerFaults:
     def fail(
         self, rpc: str, code: str = "INTERNAL_SERVER_ERROR", message: str = "", *, times: int | None = 1, **where: Any
     ) -> int:
-        """Answers with a code of ``apache.rocketmq.v2``."""
+        """Responds with a code of ``apache.rocketmq.v2``."""
         return self._add(FaultRule(rpc, FaultAction.FAIL, times, code=code, message=message, **where))
 
     def delay(self, rpc: str, ms: int, *, times: int | None = 1, **where: Any) -> int:
-        """Answers later, by the broker's clock."""
+        """Delays the call, by the broker's clock."""
         return self._add(FaultRule(rpc, FaultAction.DELAY, times, delay_ms=ms, **where))
 
     def drop(self, rpc: str, *, times: int | None = 1, **where: Any) -> int:
-        """Never answers: the caller's deadline passes."""
+        """Never responds: the caller's deadline expires."""
         return self._add(FaultRule(rpc, FaultAction.DROP, times, **where))
 
     def disconnect(self, rpc: str, *, times: int | None = 1, **where: Any) -> int:
-        """Ends the call as a connection that breaks: UNAVAILABLE."""
+        """Ends the call with UNAVAILABLE, as when the connection breaks."""
         return self._add(FaultRule(rpc, FaultAction.DISCONNECT, times, **where))
 
     def hold(self, rpc: str, *, times: int | None = 1, **where: Any) -> int:
-        """Keeps calls until :meth:`release`."""
+        """Holds the call until :meth:`release`."""
         return self._add(FaultRule(rpc, FaultAction.HOLD, times, **where))
 
     def _add(self, rule: FaultRule) -> int:
         return self._loop.call(lambda: self._faults.add(rule))
 
     def release(self, rule_id: int, calls: int | None = None) -> None:
-        """Lets go on whom a rule holds or delays, the oldest ``calls`` of them or all."""
+        """Resumes the calls that a rule holds or delays: the oldest ``calls``, or all."""
         self._loop.call(lambda: self._faults.release(rule_id, calls))
 
     def remove(self, rule_id: int) -> None:
-        """Forgets a rule, and lets go on whom it keeps back."""
+        """Removes a rule, and resumes the calls that it holds or delays."""
         self._loop.call(lambda: self._faults.remove(rule_id))
 
     def clear(self) -> None:
-        """Forgets every rule."""
+        """Removes all rules."""
         self._loop.call(self._faults.clear)
 
     def reports(self) -> list[FaultReport]:
@@ -124,12 +125,12 @@ class BrokerFaults:
         return self._loop.call(self._faults.reports)
 
     def kept(self, rule_id: int) -> int:
-        """How many calls a rule delays, drops or holds now."""
+        """Returns how many calls a rule delays, drops or holds now."""
         return self._loop.call(lambda: self._faults.count_waiting(rule_id))
 
 
 class RunningBroker:
-    """A broker that serves in this process: where it is reached, what it knows, and what it is to do wrong."""
+    """A broker that serves in this process: its address, state, clock and faults."""
 
     def __init__(self, endpoints: str, server: BrokerServer, loop: _Loop) -> None:
         self.endpoints = endpoints
@@ -139,11 +140,11 @@ class RunningBroker:
         self._loop = loop
 
     def look(self, question: Callable[[BrokerState], T]) -> T:
-        """Asks the state a question at a moment at which nothing changes it. What it gives must not be the state."""
+        """Reads the state while nothing changes it. The result must not be the state itself."""
         return self._loop.call(lambda: question(self._server.state))
 
     def change(self, command: Callable[[Draft], T]) -> T:
-        """Runs a command of ``rmqpull_broker.core`` and returns when it is kept. Raises its BrokerError."""
+        """Runs a command of ``rmqpull_broker.core``. Returns when it is stored. Raises its BrokerError."""
         return self._loop.run(self._server.group_commit.execute(command))
 
     # --- topics and messages -------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ class RunningBroker:
         self.change(lambda draft: delete_topic(draft, name))
 
     def send(self, topic: str, *messages: Message | bytes) -> list[StoredMessage]:
-        """Sends messages one by one, as so many SendMessage calls, and gives them as stored. Raises BrokerError."""
+        """Sends messages one by one, as SendMessage does. Returns the stored messages. Raises BrokerError."""
         return [self._send(topic, message) for message in messages]
 
     def _send(self, topic: str, message: Message | bytes) -> StoredMessage:
@@ -176,15 +177,15 @@ class RunningBroker:
         return self.change(command)
 
     def messages(self, topic: str) -> list[StoredMessage]:
-        """Every message that can be read, queue by queue."""
+        """Reads all messages of a topic, queue by queue."""
         return self.look(lambda state: [row for queue in _queues(state, topic) for row in _rows(state, queue)])
 
     def bounds(self, topic: str) -> dict[MessageQueue, Bounds]:
-        """The readable range of each of the topic's queues."""
+        """Reads the min and max offset of each queue of a topic."""
         return self.look(lambda state: {queue: state.bounds(queue) for queue in _queues(state, topic)})
 
     def consumer_offsets(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """What a group has committed, on the queues where it has."""
+        """Reads a group's consumer offsets, on the queues that have one."""
 
         def committed(state: BrokerState) -> dict[MessageQueue, int]:
             stored = {queue: state.consumer_offsets.get((group, queue)) for queue in _queues(state, topic)}
@@ -212,11 +213,11 @@ def running_broker(
     clock: Literal["system", "manual"] = "system",
     properties: BrokerProperties | None = None,
 ) -> Iterator[RunningBroker]:
-    """Serves on a free loopback port until the block ends, and leaves nothing behind.
+    """Runs a broker on a free loopback port until the end of the block.
 
-    ``topics`` gives topics by name with their numbers of queues, or with (queues, type); without ``data_dir`` nothing
-    touches the disk. A ``manual`` clock stands still until :meth:`BrokerClock.advance`. Raises what ``serve`` would say
-    in a sentence: SettingError, BrokerError, CorruptLog or OSError.
+    ``topics`` has topics by name, with their number of queues, or with (queues, type). Without ``data_dir`` nothing is
+    written to disk. A ``manual`` clock moves only by :meth:`BrokerClock.advance`. Raises SettingError, BrokerError,
+    CorruptLog or OSError when the broker cannot start.
     """
     config = BrokerConfig(
         listen=Address("127.0.0.1", 0),
@@ -249,7 +250,7 @@ async def _run(
     try:
         server = open_broker(config)
         try:
-            port = await server.start(*config.listen, new_topics(config))
+            port = await server.start(*config.listen, make_topics(config))
             loop = asyncio.get_running_loop()
             broker = RunningBroker(f"{config.listen.host}:{port}", server, _Loop(loop))
             started.set_result((broker, loop, stopped))
@@ -259,4 +260,4 @@ async def _run(
     except Exception as error:
         if started.done():
             raise
-        started.set_exception(error)  # raised again where the broker was asked for
+        started.set_exception(error)  # running_broker raises it

@@ -1,7 +1,7 @@
-"""A broker as a process of its own: ``with BrokerProcess({"orders": 8}) as broker: …``.
+"""A broker in another process: ``with BrokerProcess({"orders": 8}) as broker: …``.
 
-For tests of what happens when a broker is killed, restarted or stopped, and for tests in which the broker must not
-share a Python process with its clients.
+For tests that kill, restart or stop a broker, and for tests in which the broker must not share a process with its
+clients.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _READY_LINE_BYTES_MAX = 4096
 
 
 class BrokerProcessError(Exception):
-    """A broker process did not start or did not end as it should. The message ends with the last lines of its log."""
+    """A broker process failed to start or to stop. The message ends with the last lines of its log."""
 
 
 class BrokerProcess:
-    """``rmqpull-broker serve`` on a free loopback port. Each later start uses the port of the first.
+    """``rmqpull-broker serve`` on a free loopback port. A restart uses the same port.
 
-    ``topics`` gives topics by name with their numbers of queues, or with (queues, type). Without ``data_dir`` messages
-    live in memory and end with the process. ``extensions`` is the flag ``--extensions``; ``arguments`` are further
-    arguments of ``serve``, and ``environment`` is added to this process's own. The log is appended to ``log_file``, or
-    goes to a temporary file. ``command`` is what ``serve`` is an argument of: the broker of another environment, for
-    example. These attributes can be changed between two starts.
+    ``topics`` has topics by name, with their number of queues, or with (queues, type). Without ``data_dir``, messages
+    are in memory and lost at the end of the process. ``extensions`` is the flag ``--extensions``; ``arguments`` are
+    more arguments of ``serve``; ``environment`` is added to the environment of this process. The log is appended to
+    ``log_file``, or written to a temporary file. ``command`` is the command before ``serve``, for example the broker of
+    another Python environment. These attributes can change between two starts.
 
-    Nothing is started before :meth:`start` or the ``with`` statement, whose end stops the process.
+    Start the process with :meth:`start` or a ``with`` statement. The end of the ``with`` statement stops it.
     """
 
     def __init__(
@@ -70,32 +70,33 @@ class BrokerProcess:
         self.ready_timeout_s = ready_timeout_s
         self.command = tuple(command)
         self.endpoints = listen
-        """Where it serves; before the first start, where it will listen."""
+        """The broker's address; before the first start, the address to listen on."""
         self.metrics_endpoints: str | None = None
-        """Where its page for Prometheus is, if ``--metrics-listen`` is among the arguments."""
+        """The address of the page for Prometheus, if ``arguments`` has ``--metrics-listen``."""
         self.ready_s = 0.0
-        """How many seconds the newest start took."""
+        """The seconds that the last start took."""
         self._process: subprocess.Popen[bytes] | None = None
         self._log: BinaryIO | None = None
         self._log_begin = 0
 
     @property
     def pid(self) -> int:
-        """The process id of the newest start. Raises BrokerProcessError before the first."""
+        """The process id of the last start. Raises BrokerProcessError before the first start."""
         return self._started().pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there; a process that has ended is reaped."""
+        """Whether the process runs. Reaps a process that has ended."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Returns when the broker serves. Raises BrokerProcessError when it ends instead, when it is not ready within
-        ``ready_timeout_s``, and when it is running already.
+        """Starts the process, and returns when the broker serves.
+
+        Raises BrokerProcessError when the process ends, is not ready within ``ready_timeout_s``, or already runs.
         """
         if self.is_running:
-            raise BrokerProcessError(f"the broker runs already, as process {self.pid}: stop or kill it first")
-        self.kill()  # reaps one that died by itself
+            raise BrokerProcessError(f"the broker already runs, as process {self.pid}: stop or kill it first")
+        self.kill()  # reaps a process that has ended
         self._open_log()
         begin = time.monotonic()
         self._process = subprocess.Popen(
@@ -115,15 +116,15 @@ class BrokerProcess:
         self.metrics_endpoints = ready[2].decode() if ready[2] else None
 
     def kill(self) -> None:
-        """Ends the process with SIGKILL, as a crash does. Does nothing when it has ended."""
+        """Kills the process with SIGKILL, like a crash. Does nothing when it has ended."""
         if self._process is not None:
             self._process.kill()
             self.wait()
 
     def stop(self) -> None:
-        """Ends the process with SIGTERM, in good order. Does nothing when it has been ended before.
+        """Stops the process with SIGTERM. Does nothing when it was stopped or killed before.
 
-        Raises BrokerProcessError when it takes longer than a minute, and when its exit code is not 0.
+        Raises BrokerProcessError after a minute, or when the exit code is not 0.
         """
         if self._process is None or self._is_reaped(self._process):
             return
@@ -142,13 +143,13 @@ class BrokerProcess:
         self.start()
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Sends a signal, such as SIGSTOP and SIGCONT to make the broker stall. Does nothing when it has ended."""
+        """Sends a signal, such as SIGSTOP and SIGCONT to pause the broker. Does nothing when it has ended."""
         self._started().send_signal(number)
 
     def wait(self, timeout_s: float = END_TIMEOUT_S) -> int:
-        """Waits for the process's end and returns its exit code, which is negative after a signal.
+        """Waits for the end of the process. Returns its exit code, which is negative after a signal.
 
-        Raises BrokerProcessError when it does not end in time; it then goes on running.
+        Raises BrokerProcessError after the timeout; the process still runs then.
         """
         process = self._started()
         try:
@@ -161,7 +162,7 @@ class BrokerProcess:
 
     @property
     def log(self) -> str:
-        """What the broker has logged since the newest start."""
+        """The broker's log since the last start."""
         if self._log is None:
             return ""
         size = os.fstat(self._log.fileno()).st_size
@@ -190,7 +191,7 @@ class BrokerProcess:
 
     def _open_log(self) -> None:
         if self._log is None or self.log_file is not None:
-            # Not closed before this object goes: until then it can be read.
+            # Stays open as long as this object exists, so that the log can be read.
             log = tempfile.TemporaryFile("ab+") if self.log_file is None else open(self.log_file, "ab+")  # noqa: SIM115
             weakref.finalize(self, log.close)
             self._log = log
@@ -198,21 +199,21 @@ class BrokerProcess:
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> re.Match[bytes]:
         assert process.stdout is not None
-        said = b""
-        give_up = time.monotonic() + self.ready_timeout_s
+        output = b""
+        deadline_s = time.monotonic() + self.ready_timeout_s
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
-            while not said.endswith(b"\n") and len(said) < _READY_LINE_BYTES_MAX:
-                left_s = give_up - time.monotonic()
+            while not output.endswith(b"\n") and len(output) < _READY_LINE_BYTES_MAX:
+                left_s = deadline_s - time.monotonic()
                 if left_s <= 0 or not selector.select(left_s):
                     raise self._failure(f"was not ready within {self.ready_timeout_s:g} s")
                 part = os.read(process.stdout.fileno(), _READY_LINE_BYTES_MAX)
                 if not part:
                     raise self._failure(f"ended with exit code {self.wait()} before it was ready")
-                said += part
-        ready = _READY.fullmatch(said)
+                output += part
+        ready = _READY.fullmatch(output)
         if ready is None:
-            raise self._failure(f"said {said.decode(errors='replace')!r} instead of its ready line")
+            raise self._failure(f"printed {output.decode(errors='replace')!r} instead of its ready line")
         return ready
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -225,7 +226,7 @@ class BrokerProcess:
         return process.stdout is None or process.stdout.closed
 
     def _failure(self, what: str) -> BrokerProcessError:
-        lines = self.log.splitlines()[-LOG_LINES_SHOWN:] or ["(it logged nothing)"]
-        where = "" if self.log_file is None else f"\n  All of its log is in {Path(self.log_file)}"
-        said = "\n".join(f"  {line}" for line in lines)
-        return BrokerProcessError(f"the broker {what}: {shlex.join(self._command())}\n{said}{where}")
+        lines = self.log.splitlines()[-LOG_LINES_SHOWN:] or ["(the log is empty)"]
+        where = "" if self.log_file is None else f"\n  The whole log is in {Path(self.log_file)}"
+        output = "\n".join(f"  {line}" for line in lines)
+        return BrokerProcessError(f"the broker {what}: {shlex.join(self._command())}\n{output}{where}")

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from rmqpull_broker.cli import main
-from rmqpull_broker.cli.aliases import ALIASES, alias_command, translated
+from rmqpull_broker.cli.aliases import ALIASES, alias_command, translate
 from tests.harness.cli import RunCommand
 
 CALLS = [
@@ -63,7 +63,7 @@ CALLS = [
 def test_an_alias_calls_our_command(typed: str, called: str) -> None:
     name, *arguments = shlex.split(typed)
     given = alias_command(main, name).make_context(name, arguments).params
-    assert [*ALIASES[name].command.split(), *translated(ALIASES[name], given)] == shlex.split(called)
+    assert [*ALIASES[name].command.split(), *translate(ALIASES[name], given)] == shlex.split(called)
 
 
 @pytest.mark.parametrize("called", [called for _, called in CALLS])
@@ -84,10 +84,10 @@ def test_every_alias_is_among_the_calls() -> None:
 @pytest.mark.parametrize(
     ("typed", "sentence"),
     [
-        ("updateSubGroup -g readers -s yes", "Invalid value for '-s': 'yes' is neither true nor false"),
-        ("updateTopic -t orders -a +cleanup.policy=DELETE", "'+cleanup.policy=DELETE' is not served"),
+        ("updateSubGroup -g readers -s yes", "Invalid value for '-s': 'yes' is not true or false"),
+        ("updateTopic -t orders -a +cleanup.policy=DELETE", "'+cleanup.policy=DELETE' is not supported"),
         ("topicStatus", "Missing argument 'TOPIC'"),
-        ("topicStatus -t a -t b", "-t was given 2 times: give it once"),
+        ("topicStatus -t a -t b", "-t is given 2 times: give it once"),
         ("topicStatus -x", "No such option '-x'"),
     ],
 )

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_broker.cli.message_lines import BadLine, described, read_message
+from rmqpull_broker.cli.message_lines import BadLine, make_json_rows, read_message
 from rmqpull_proto.columns import PULL_SCHEMA
 
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
@@ -37,7 +37,7 @@ JSON = st.recursive(
 def test_what_is_printed_is_read_back(message: dict[str, Any]) -> None:
     stored = {"bodyEncoding": 1, **message, "queueOffset": 3, "storeTimestamp": 0, "storeHost": "s"}
     arrays = [pa.array([stored.get(field.name)], field.type) for field in PULL_SCHEMA]
-    (printed,) = described(pa.RecordBatch.from_arrays(arrays, schema=PULL_SCHEMA))
+    (printed,) = make_json_rows(pa.RecordBatch.from_arrays(arrays, schema=PULL_SCHEMA))
     assert read_message(json.dumps(printed)) == message
 
 

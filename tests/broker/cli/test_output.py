@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rmqpull_broker.cli.output import cell, drawn, plain_lines, show, show_fields, show_json
+from rmqpull_broker.cli.output import format_cell, format_lines, make_table, show, show_fields, show_json
 
 ROWS = [{"topic": "orders", "queueId": 0, "tags": None}, {"topic": "a", "queueId": 12, "tags": "paid"}]
 
 
 def test_a_plain_table_has_heads_and_numbers_to_the_right() -> None:
-    assert plain_lines(ROWS, ("topic", "queueId", "tags")) == [
+    assert format_lines(ROWS, ("topic", "queueId", "tags")) == [
         "TOPIC   QUEUE ID  TAGS",
         "orders         0  -",
         "a             12  paid",
@@ -23,14 +23,14 @@ def test_a_plain_table_has_heads_and_numbers_to_the_right() -> None:
 
 
 def test_a_plain_table_cuts_nothing_off() -> None:
-    (_, line) = plain_lines([{"body": "x" * 10_000}], ("body",))
+    (_, line) = format_lines([{"body": "x" * 10_000}], ("body",))
     assert line == "x" * 10_000
 
 
 def test_a_drawn_table_wraps_what_is_too_long_and_reads_no_markup() -> None:
     screen = io.StringIO()
     console = Console(file=screen, width=40, force_terminal=True, color_system=None)
-    console.print(drawn([{"topic": "[bold]orders[/]", "body": "x" * 100}], ("topic", "body")))
+    console.print(make_table([{"topic": "[bold]orders[/]", "body": "x" * 100}], ("topic", "body")))
     assert "[bold]orders[/]" in screen.getvalue()
     assert screen.getvalue().count("x") == 100
     assert all(len(line) <= 40 for line in screen.getvalue().splitlines())
@@ -53,7 +53,7 @@ def test_a_drawn_table_wraps_what_is_too_long_and_reads_no_markup() -> None:
     ],
 )
 def test_a_value_takes_one_line_whatever_it_holds(value: Any, text: str) -> None:
-    assert cell(value) == text
+    assert format_cell(value) == text
 
 
 def test_json_is_one_line_with_all_that_a_row_holds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.cli.values import (
     QueueName,
+    format_time,
     parse_duration_ms,
     parse_endpoints,
     parse_pair,
     parse_queue,
     parse_seconds,
     parse_time_ms,
-    time_text,
 )
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
@@ -30,7 +30,7 @@ def test_a_duration_is_numbers_with_units(text: str, ms: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "s", "-1s", "1 s", "1w", "1s2", "1e3s", "9" * 40 + "s"])
 def test_a_bad_duration_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration: expected numbers with ms, s, m, h or d, as 90s or 1h30m"):
+    with pytest.raises(ValueError, match="is not a duration: use numbers with ms, s, m, h or d, such as 90s or 1h30m"):
         parse_duration_ms(text)
 
 
@@ -53,25 +53,25 @@ def test_a_time_is_iso_8601_or_milliseconds(text: str, ms: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "noon", "2013-13-01", "1970-01-01T00:00:60Z", "9" * 16])
 def test_a_bad_time_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no time: expected ISO 8601 as 2013-01-31T12:00:00Z, or milliseconds"):
+    with pytest.raises(ValueError, match="is not a time: use ISO 8601, such as 2013-01-31T12:00:00Z, or milliseconds"):
         parse_time_ms(text)
 
 
 @given(st.integers(FIRST_MS, LAST_MS))
 def test_a_printed_time_is_read_back(timestamp_ms: int) -> None:
-    assert parse_time_ms(time_text(timestamp_ms)) == timestamp_ms
+    assert parse_time_ms(format_time(timestamp_ms)) == timestamp_ms
 
 
 @pytest.mark.parametrize("timestamp_ms", [FIRST_MS - 1, LAST_MS + 1, 1 << 62])
 def test_a_time_that_no_calendar_has_stays_a_number(timestamp_ms: int) -> None:
-    assert time_text(timestamp_ms) == str(timestamp_ms)
+    assert format_time(timestamp_ms) == str(timestamp_ms)
 
 
 def test_a_queue_is_an_id_with_or_without_its_broker() -> None:
     assert parse_queue("3") == QueueName(None, 3)
     assert parse_queue("broker-a/3") == QueueName("broker-a", 3)
     for text in ("", "a", "broker-a/", "broker-a/x", "-1"):
-        with pytest.raises(ValueError, match="is no queue: expected its id or BROKER/ID"):
+        with pytest.raises(ValueError, match="is not a queue: use ID or BROKER/ID"):
             parse_queue(text)
 
 
@@ -79,7 +79,7 @@ def test_a_pair_is_split_at_its_first_sign() -> None:
     assert parse_pair("a=b=c") == ("a", "b=c")
     assert parse_pair("a=") == ("a", "")
     for text in ("", "a", "=b"):
-        with pytest.raises(ValueError, match="is no pair: expected NAME=VALUE"):
+        with pytest.raises(ValueError, match="is not of the form NAME=VALUE"):
             parse_pair(text)
 
 
@@ -90,12 +90,12 @@ def test_endpoints_are_host_and_port(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "h", ":1", "h:0", "h:65536", "h:x", "http://h"])
 def test_bad_endpoints_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no address: expected HOST:PORT"):
+    with pytest.raises(ValueError, match="is not an address: use HOST:PORT"):
         parse_endpoints(text)
 
 
 def test_seconds_are_above_zero_and_below_a_day() -> None:
     assert (parse_seconds("2.5"), parse_seconds("86400")) == (2.5, 86_400)
     for text in ("0", "-1", "x", "1e9", "86401", "nan"):
-        with pytest.raises(ValueError, match="is no number of seconds"):
+        with pytest.raises(ValueError, match="is not a number of seconds"):
             parse_seconds(text)

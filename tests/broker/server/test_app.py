@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from rmqpull_broker.assembly import open_broker
-from rmqpull_broker.config import Address, BrokerConfig
+from rmqpull_broker.config import BrokerConfig
+from rmqpull_broker.config_values import Address
 from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.clients.members import ClientChannel
 from rmqpull_broker.core.clients.settings import ClientProfile

@@ -39,7 +39,7 @@ def test_it_comes_back_where_it_was_with_what_it_acknowledged(connect: Connect, 
         assert not is_there(broker.pid)
         broker.start()
         assert connect(endpoints).send_bodies("orders", b"three") == [2]
-        with pytest.raises(BrokerProcessError, match=f"runs already, as process {broker.pid}"):
+        with pytest.raises(BrokerProcessError, match=f"already runs, as process {broker.pid}"):
             broker.start()
     assert not is_there(broker.pid)
 

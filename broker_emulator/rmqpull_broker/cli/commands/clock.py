@@ -1,0 +1,50 @@
+"""``rmqpull-broker clock``: shows the broker's clock, and advances a manual one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from rmqpull_broker.cli.connection import Connection
+from rmqpull_broker.cli.frame import Group, as_json, connected
+from rmqpull_broker.cli.output import show_json
+from rmqpull_broker.cli.values import DURATION, TIME, format_time
+from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
+
+
+@click.group(cls=Group, examples=["rmqpull-broker clock show", "rmqpull-broker clock advance 1h"])
+def command() -> None:
+    """Show the broker's clock, or advance a manual one."""
+
+
+@command.command(examples=["rmqpull-broker clock show", "rmqpull-broker clock show --json"])
+@as_json
+@connected
+def show(connection: Connection, as_json: bool) -> None:
+    """Show the time of the broker's clock, and whether the clock is manual."""
+    answer = connection.admin("GetClock", rpc.GetClockRequest())
+    kind = "manual" if answer.is_manual else "system"
+    _print_time(answer.now_ms, as_json, {"clock": kind}, f" ({kind} clock)")
+
+
+@command.command(
+    examples=["rmqpull-broker clock advance 1h30m", "rmqpull-broker clock advance --to 2013-01-31T12:00:00Z"]
+)
+@click.argument("duration", type=DURATION, required=False)
+@click.option("--to", type=TIME, metavar="TIME", help="Advance to this time instead of by DURATION.")
+@as_json
+@connected
+def advance(connection: Connection, duration: int | None, to: int | None, as_json: bool) -> None:
+    """Advance the clock of a broker that was started with --clock manual."""
+    if (duration is None) is (to is None):
+        raise click.UsageError("give either a duration, such as 1h, or --to TIME")
+    answer = connection.admin("AdvanceClock", rpc.AdvanceClockRequest(by_ms=duration, to_ms=to))
+    _print_time(answer.now_ms, as_json, {}, "")
+
+
+def _print_time(now_ms: int, as_json: bool, fields: dict[str, Any], note: str) -> None:
+    if as_json:
+        show_json({"now": format_time(now_ms), "nowMs": now_ms, **fields})
+    else:
+        click.echo(format_time(now_ms) + note)

@@ -1,0 +1,220 @@
+"""``rmqpull-broker group``: creates, changes, describes and deletes consumer groups, and resets their offsets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from rmqpull_broker.cli.commands.client import make_client_row
+from rmqpull_broker.cli.commands.lag import QUEUE_COLUMNS, make_progress_row
+from rmqpull_broker.cli.connection import Connection, call_to_complete
+from rmqpull_broker.cli.frame import Group, as_json, connected, flags
+from rmqpull_broker.cli.output import show, show_fields, show_json, show_table
+from rmqpull_broker.cli.values import QUEUE, TIME, QueueName
+from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
+
+_COLUMNS = ("group", "clients", "lag", "consume", "broadcast", "orderly", "retryQueues", "retryMaxTimes")
+_RESET_COLUMNS = ("topic", "brokerName", "queueId", "from", "to")
+
+
+def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes the name of a group."""
+    answer = call_to_complete(ctx, "ListGroups", rpc.ListGroupsRequest())
+    names = [] if answer is None else [summary.group.name for summary in answer.groups]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+group_argument = click.argument("group", shell_complete=complete_groups)
+
+
+@click.group(
+    cls=Group,
+    examples=[
+        "rmqpull-broker group describe readers",
+        "rmqpull-broker group reset-offset readers orders --to earliest",
+    ],
+)
+def command() -> None:
+    """Create, change, describe and delete consumer groups; reset their offsets."""
+
+
+_config_options = flags(
+    click.option("--consume/--no-consume", default=None, help="Whether the group may consume."),
+    click.option("--broadcast/--no-broadcast", default=None, hidden=True),  # the broker refuses --no-broadcast
+    click.option("--orderly/--no-orderly", default=None, help="Whether the group consumes in order (FIFO)."),
+    click.option("--retry-queues", type=int, metavar="N", help="Number of queues of its retry topic."),
+    click.option(
+        "--retry-max-times", type=int, metavar="N", help="Deliveries of a message before it becomes a dead letter."
+    ),
+    click.option("--notify/--no-notify", default=None, hidden=True),  # the broker refuses both
+)
+"""The configuration of a group. A flag that is left out keeps its value, or gets the default in a new group."""
+
+
+@command.command(examples=["rmqpull-broker group create readers", "rmqpull-broker group create readers --orderly"])
+@group_argument
+@_config_options
+@as_json
+@connected
+def create(connection: Connection, group: str, as_json: bool, **config: Any) -> None:
+    """Create a consumer group. An existing group with the same configuration stays as it is."""
+    _put(connection, group, rpc.CREATE, as_json, config)
+
+
+@command.command(
+    examples=[
+        "rmqpull-broker group update readers --no-consume",
+        "rmqpull-broker group update readers --retry-max-times 3 --create",
+    ]
+)
+@group_argument
+@_config_options
+@click.option("--create", is_flag=True, help="Create the group if it does not exist, as mqadmin's updateSubGroup does.")
+@as_json
+@connected
+def update(connection: Connection, group: str, create: bool, as_json: bool, **config: Any) -> None:
+    """Change an existing consumer group. Flags that are left out keep their values."""
+    _put(connection, group, rpc.CREATE_OR_UPDATE if create else rpc.UPDATE, as_json, config)
+
+
+def _put(connection: Connection, name: str, mode: rpc.PutMode, as_json: bool, config: dict[str, Any]) -> None:
+    request = rpc.PutGroupRequest(
+        name=name,
+        mode=mode,
+        consume_enable=config["consume"],
+        consume_broadcast_enable=config["broadcast"],
+        consume_message_orderly=config["orderly"],
+        retry_queue_nums=config["retry_queues"],
+        retry_max_times=config["retry_max_times"],
+        notify_consumer_ids_changed_enable=config["notify"],
+    )
+    answer = connection.admin("PutGroup", request)
+    if as_json:
+        show_json({**_row(answer.group), "created": answer.created})
+    else:
+        show_table([_row(answer.group)], (_COLUMNS[0], *_COLUMNS[3:]))
+
+
+@command.command("list", examples=["rmqpull-broker group list", "rmqpull-broker group list --json"])
+@as_json
+@connected
+def list_groups(connection: Connection, as_json: bool) -> None:
+    """List the consumer groups."""
+    answer = connection.admin("ListGroups", rpc.ListGroupsRequest())
+    rows = [{**_row(summary.group), "clients": summary.client_count, "lag": summary.lag} for summary in answer.groups]
+    show(
+        rows, _COLUMNS, as_json=as_json, nothing="no consumer groups; the first pull or heartbeat of a group creates it"
+    )
+
+
+@command.command(examples=["rmqpull-broker group describe readers", "rmqpull-broker group describe readers --json"])
+@group_argument
+@as_json
+@connected
+def describe(connection: Connection, group: str, as_json: bool) -> None:
+    """Show the configuration of a group, its connected clients and its progress."""
+    answer = connection.admin("DescribeGroup", rpc.DescribeGroupRequest(name=group))
+    fields = {**_row(answer.group), "model": answer.message_model or None}
+    clients = [make_client_row(client) for client in answer.clients]
+    progress = [make_progress_row(entry) for entry in answer.progress]
+    if as_json:
+        show_json({**fields, "clients": clients, "progress": progress})
+        return
+    show_fields({**fields, "lag": sum(entry["lag"] for entry in progress)})
+    if clients:
+        click.echo()
+        show_table(clients, ("clientId", "type", "language", "version", "lastHeartbeat"))
+    if progress:
+        click.echo()
+        show_table(progress, QUEUE_COLUMNS[1:])
+
+
+@command.command(examples=["rmqpull-broker group delete readers --yes"])
+@group_argument
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@connected
+def delete(connection: Connection, group: str, yes: bool) -> None:
+    """Delete a consumer group and all of its consumer offsets."""
+    if not yes:
+        click.confirm(f"Delete group {group} and all of its consumer offsets?", abort=True, err=True)
+    connection.admin("DeleteGroup", rpc.DeleteGroupRequest(name=group))
+    click.echo(f"deleted group {group}", err=True)
+
+
+@command.command(
+    "reset-offset",
+    examples=[
+        "rmqpull-broker group reset-offset readers orders --to earliest",
+        "rmqpull-broker group reset-offset readers orders --to-time 2013-01-31T12:00:00Z --dry-run",
+        "rmqpull-broker group reset-offset readers orders --queue broker-a/3 --to-offset 1200",
+    ],
+)
+@group_argument
+@click.argument("topic")
+@click.option("--queue", type=QUEUE, metavar="[BROKER/]ID", help="Only this queue [default: all queues of the topic].")
+@click.option("--to", type=click.Choice(["earliest", "latest"]), help="Reset to the min or max offset of each queue.")
+@click.option(
+    "--to-time", type=TIME, metavar="TIME", help="Reset to the first message that was stored at this time or later."
+)
+@click.option("--to-offset", type=int, metavar="OFFSET", help="Reset to this offset; needs --queue.")
+@click.option("--dry-run", is_flag=True, help="Show the result, but change nothing.")
+@as_json
+@connected
+def reset_offset(
+    connection: Connection,
+    group: str,
+    topic: str,
+    queue: QueueName | None,
+    to: str | None,
+    to_time: int | None,
+    to_offset: int | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Set the consumer offsets of a group on a topic. Its next pull of each queue reports the reset once.
+
+    Give exactly one of --to, --to-time and --to-offset.
+    """
+    if sum(target is not None for target in (to, to_time, to_offset)) != 1:
+        raise click.UsageError("give exactly one of --to, --to-time and --to-offset")
+    if to_offset is not None and queue is None:
+        raise click.UsageError("--to-offset needs --queue")
+    request = rpc.ResetOffsetsRequest(
+        group=group,
+        topic=topic,
+        broker_name=queue.broker_name if queue else None,
+        queue_id=queue.queue_id if queue else None,
+        offset=to_offset,
+        timestamp_ms=to_time,
+        place=None if to is None else to.upper(),
+        dry_run=dry_run,
+    )
+    answer = connection.admin("ResetOffsets", request)
+    rows = [_reset_row(entry) for entry in answer.queues]
+    show(rows, _RESET_COLUMNS, as_json=as_json)
+    if dry_run:
+        click.echo("--dry-run: nothing was changed", err=True)
+
+
+def _reset_row(entry: rpc.QueueReset) -> dict[str, Any]:
+    return {
+        "topic": entry.queue.topic,
+        "brokerName": entry.queue.broker_name,
+        "queueId": entry.queue.queue_id,
+        "from": entry.previous_offset if entry.HasField("previous_offset") else None,
+        "to": entry.offset,
+    }
+
+
+def _row(group: rpc.Group) -> dict[str, Any]:
+    return {
+        "group": group.name,
+        "consume": group.consume_enable,
+        "broadcast": group.consume_broadcast_enable,
+        "orderly": group.consume_message_orderly,
+        "retryQueues": group.retry_queue_nums,
+        "retryMaxTimes": group.retry_max_times,
+        "notify": group.notify_consumer_ids_changed_enable,
+    }

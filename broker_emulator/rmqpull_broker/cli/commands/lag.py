@@ -1,0 +1,122 @@
+"""``rmqpull-broker lag``: shows how far consumer groups are behind, once or repeatedly."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from rmqpull_broker.cli.connection import Connection
+from rmqpull_broker.cli.frame import OnceCommand, as_json, connected
+from rmqpull_broker.cli.output import make_table, show, show_json, show_table
+from rmqpull_broker.cli.values import SECONDS
+from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
+
+QUEUE_COLUMNS = ("group", "topic", "brokerName", "queueId", "consumerOffset", "minOffset", "maxOffset", "lag")
+_COLUMNS = ("group", "topic", "queues", "lag")
+
+
+@click.command(
+    cls=OnceCommand,
+    examples=[
+        "rmqpull-broker lag",
+        "rmqpull-broker lag --group readers --queues",
+        "rmqpull-broker lag --watch --interval 5",
+    ],
+)
+@click.option("--group", "groups", multiple=True, metavar="GROUP", help="Only this group; may be repeated.")
+@click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only this topic; may be repeated.")
+@click.option("--queues", is_flag=True, help="Show one line per queue instead of one per group and topic.")
+@click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
+@click.option(
+    "--interval",
+    type=SECONDS,
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two outputs of --watch.",
+)
+@click.option("--times", type=click.IntRange(min=1), metavar="N", help="Number of outputs after which --watch ends.")
+@as_json
+@connected
+def command(
+    connection: Connection,
+    groups: Sequence[str],
+    topics: Sequence[str],
+    queues: bool,
+    watch: bool,
+    interval: float,
+    times: int | None,
+    as_json: bool,
+) -> None:
+    """Show how far consumer groups are behind: the number of stored messages that they have not consumed.
+
+    With --watch --json, each output is one line.
+    """
+    request = rpc.QueryLagRequest(groups=groups, topics=topics)
+    columns = QUEUE_COLUMNS if queues else _COLUMNS
+
+    def query() -> list[dict[str, Any]]:
+        progress = connection.admin("QueryLag", request).progress
+        return [make_progress_row(entry) for entry in progress] if queues else _totals(progress)
+
+    if not watch:
+        show(query(), columns, as_json=as_json, nothing="no group has consumer offsets")
+        return
+    outputs = _repeat(query, interval, times)
+    try:
+        if as_json:
+            for rows in outputs:
+                show_json(rows)
+        else:
+            _watch(outputs, columns)
+    except KeyboardInterrupt:
+        pass  # the normal end of --watch
+
+
+def _repeat(query: Any, interval_s: float, times: int | None) -> Iterable[list[dict[str, Any]]]:
+    for number in itertools.count(1):
+        yield query()
+        if number == times:
+            return
+        time.sleep(interval_s)
+
+
+def _watch(outputs: Iterable[list[dict[str, Any]]], columns: Sequence[str]) -> None:
+    if not sys.stdout.isatty():
+        for rows in outputs:
+            show_table(rows, columns)
+        return
+    from rich.live import Live
+
+    with Live(auto_refresh=False) as live:
+        for rows in outputs:
+            live.update(make_table(rows, columns), refresh=True)
+
+
+def make_progress_row(entry: rpc.QueueProgress) -> dict[str, Any]:
+    """Makes the row of a group's progress in a queue, for tables and JSON."""
+    return {
+        "group": entry.group,
+        "topic": entry.queue.topic,
+        "brokerName": entry.queue.broker_name,
+        "queueId": entry.queue.queue_id,
+        "consumerOffset": entry.consumer_offset if entry.HasField("consumer_offset") else None,
+        "minOffset": entry.min_offset,
+        "maxOffset": entry.max_offset,
+        "lag": entry.lag,
+    }
+
+
+def _totals(progress: Iterable[rpc.QueueProgress]) -> list[dict[str, Any]]:
+    totals: dict[tuple[str, str], dict[str, Any]] = {}
+    for entry in progress:
+        key = entry.group, entry.queue.topic
+        total = totals.setdefault(key, {"group": key[0], "topic": key[1], "queues": 0, "lag": 0})
+        total["queues"] += 1
+        total["lag"] += entry.lag
+    return list(totals.values())

@@ -1,0 +1,90 @@
+"""``rmqpull-broker fault``."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.cli import RunCommand, RunJson, error_of, table_of
+
+
+def test_a_fault_strikes_as_many_calls_as_it_says(run: RunCommand, run_json: RunJson) -> None:
+    rule = run_json(
+        "fault", "add", "PublishColumns", "--fail", "too_many_requests", "--message", "busy", "--times", "2"
+    )
+    assert rule == {
+        "id": 1,
+        "rpc": "PublishColumns",
+        "action": "fail TOO_MANY_REQUESTS",
+        "topic": None,
+        "brokerName": None,
+        "queueId": None,
+        "clientId": None,
+        "times": 2,
+        "struck": 0,
+        "kept": 0,
+    }
+    for _ in range(2):
+        assert error_of(run("send", "--topic", "single", "--body", "a")).startswith("busy: ")
+    assert run("send", "--topic", "single", "--body", "a").exit_code == 0
+    assert run_json("fault", "list")[0]["struck"] == 2
+
+
+def test_a_fault_may_mean_one_topic_and_all_calls(run: RunCommand, run_json: RunJson) -> None:
+    run("fault", "add", "--topic", "single", "--fail", "INTERNAL_SERVER_ERROR", "--always")
+    for _ in range(3):
+        assert run("send", "--topic", "single", "--body", "a").exit_code == 1
+    assert run("send", "--topic", "orders", "--body", "a").exit_code == 0
+    assert run_json("fault", "list")[0]["struck"] == 3
+
+
+def test_a_fault_after_the_command_spoils_its_answer_alone(run: RunCommand, run_json: RunJson) -> None:
+    run("fault", "add", "PublishColumns", "--disconnect", "--after")
+    result = run("send", "--topic", "single", "--body", "a")
+    assert result.exit_code == 3
+    assert "the connection to the broker at" in result.stderr
+    assert "broke before PublishColumns was answered; it is unknown whether message 1 was stored" in result.stderr
+    assert [message["body"] for message in run_json("peek", "single")] == ["a"]
+
+
+def test_faults_are_listed_and_cleared(run: RunCommand, run_json: RunJson) -> None:
+    assert "no faults" in run("fault", "list").stderr
+    run("fault", "add", "PullColumns", "--queue", "0", "--topic", "orders", "--delay", "2s")
+    run("fault", "add", "--client-id", "c", "--hold")
+    assert table_of(run("fault", "list"))[1:] == [
+        ["1", "PullColumns", "delay 2000 ms", "orders", "-", "0", "-", "1", "0", "0"],
+        ["2", "*", "hold", "-", "-", "-", "c", "1", "0", "0"],
+    ]
+    assert run("fault", "clear", "2").stderr == "cleared 1 faults\n"
+    assert "there is no fault rule 9" in error_of(run("fault", "clear", "1", "9"))
+    assert [rule["id"] for rule in run_json("fault", "list")] == [1]
+    assert run("fault", "clear").stderr == "cleared 1 faults\n"
+
+
+def test_the_commands_that_rule_faults_are_spared(run: RunCommand) -> None:
+    run("fault", "add", "--drop", "--always")
+    assert run("topic", "list").exit_code == 0
+    assert run("fault", "clear").exit_code == 0
+
+
+def test_a_fault_that_holds_nobody_is_released_in_vain(run: RunCommand) -> None:
+    run("fault", "add", "PullColumns", "--hold")
+    assert run("fault", "release", "1").exit_code == 0
+    assert "there is no fault rule 2" in error_of(run("fault", "release", "2"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "sentence"),
+    [
+        (["PullColumns"], 2, "give exactly one of --fail, --delay, --drop, --hold and --disconnect"),
+        (["PullColumns", "--drop", "--hold"], 2, "exactly one of"),
+        (["--drop", "--always", "--times", "2"], 2, "either --times or --always"),
+        (["--fail", "BUSY"], 2, "'BUSY' is not a status code of apache.rocketmq.v2"),
+        (["--delay", "soon"], 2, "'soon' is not a duration: use numbers with ms, s, m, h or d"),
+        (["Pull", "--drop"], 1, "unknown RPC 'Pull'"),
+        (["--queue", "1", "--drop"], 1, "must name the topic too"),
+    ],
+)
+def test_a_fault_that_makes_no_sense_is_refused(
+    run: RunCommand, arguments: list[str], exit_code: int, sentence: str
+) -> None:
+    assert sentence in error_of(run("fault", "add", *arguments), exit_code)

@@ -1,0 +1,122 @@
+"""``rmqpull-broker peek``: which messages are found, and how they are shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rmqpull_broker.cli.commands import peek
+from tests.harness.cli import RunCommand, RunJson, error_of, table_of
+
+
+@pytest.fixture(autouse=True)
+def _twenty_messages(run: RunCommand) -> None:
+    """Bodies 0 to 19 on the two queues of ``orders``, even ones tagged so; message 7 alone has a key."""
+    messages: list[dict[str, Any]] = [
+        {"body": str(number), "tags": "odd" if number % 2 else "even", "msgId": f"id-{number}"} for number in range(20)
+    ]
+    messages[7]["keys"] = ["seven", "7"]
+    for message in messages:  # one by one, so that their store times rise
+        run("send", "--topic", "orders", stdin=json.dumps(message))
+
+
+def found(run_json: RunJson, *arguments: str) -> list[int]:
+    return [int(message["body"]) for message in run_json("peek", "orders", *arguments)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "bodies"),
+    [
+        ([], range(10, 20)),
+        (["--newest", "3"], range(17, 20)),
+        (["-n", "100"], range(20)),
+        (["--queue", "0", "-n", "2"], [16, 18]),
+        (["--queue", "broker-a/1", "-n", "2"], [17, 19]),
+        (["--tag", "even", "-n", "2"], [16, 18]),
+        (["--tag", "even || odd", "-n", "2"], [18, 19]),
+        (["--tag", "none"], []),
+        (["--key", "7"], [7]),
+        (["--key", "seven", "--tag", "odd"], [7]),
+        (["--key", "seven", "--tag", "even"], []),
+        (["--id", "id-12"], [12]),
+        (["--from-offset", "0", "-n", "3"], range(3)),
+        (["--from-offset", "8"], range(16, 20)),
+        (["--from-offset", "99"], []),
+        (["--queue", "1", "--from-offset", "2", "-n", "2"], [5, 7]),
+        (["--from-offset", "2", "--tag", "odd", "-n", "2"], [5, 7]),
+        (["--at-time", "2013-01-31T12:00:00Z", "-n", "2"], [0, 1]),
+        (["--at-time", "9999-12-31T00:00:00Z"], []),
+    ],
+)
+def test_messages_are_found_by_place_time_filter_and_key(run_json: RunJson, arguments: list[str], bodies: Any) -> None:
+    assert found(run_json, *arguments) == list(bodies)
+
+
+@pytest.mark.parametrize("window", [1, 3, 7])
+def test_windows_lose_nothing(run_json: RunJson, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    monkeypatch.setattr(peek, "_WINDOW_ROWS", window)
+    assert found(run_json, "-n", "100") == list(range(20))
+    assert found(run_json, "--tag", "odd", "-n", "4") == [13, 15, 17, 19]
+    assert found(run_json, "--key", "7") == [7]
+
+
+def test_a_message_at_its_own_store_time_is_found(run_json: RunJson) -> None:
+    message = run_json("peek", "orders", "--id", "id-12")[0]
+    first = run_json("peek", "orders", "--at-time", message["storeTimestamp"], "-n", "20")
+    assert message in first
+
+
+def test_a_search_that_ended_early_says_so(run: RunCommand) -> None:
+    result = run("peek", "orders", "--key", "seven", "--scan", "2")
+    assert "no message found" in result.stderr
+    assert "read 2 messages of each queue; set a larger --scan to read more" in result.stderr
+    assert "--scan" not in run("peek", "orders", "--key", "seven").stderr
+
+
+def test_json_lines_hold_everything(run_json: RunJson) -> None:
+    (message,) = run_json("peek", "orders", "--key", "7")
+    assert {name: message[name] for name in ("topic", "brokerName", "queueId", "queueOffset", "msgId", "keys")} == {
+        "topic": "orders",
+        "brokerName": "broker-a",
+        "queueId": 1,
+        "queueOffset": 3,
+        "msgId": "id-7",
+        "keys": ["seven", "7"],
+    }
+
+
+def test_a_table_shows_what_people_look_for(run: RunCommand) -> None:
+    heads, row = table_of(run("peek", "orders", "--key", "7"))
+    assert heads == ["STORE TIMESTAMP", "QUEUE", "QUEUE OFFSET", "TAGS", "KEYS", "PROPERTIES", "BODY"]
+    assert row[1:] == ["broker-a/1", "3", "odd", "seven, 7", "-", "7"]
+
+
+def test_a_piped_table_cuts_nothing_off_and_keeps_each_message_on_its_line(run: RunCommand) -> None:
+    run("send", "--topic", "single", "--body", "x" * 5_000 + "\n\x1b[31m")
+    *_, line = run("peek", "single").stdout.splitlines()
+    assert line.endswith("x" * 5_000 + r"\n\x1b[31m")
+
+
+def test_peeking_consumes_nothing(run: RunCommand, run_json: RunJson) -> None:
+    run("peek", "orders")
+    assert run_json("lag") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "sentence"),
+    [
+        (["none"], 1, "topic[none] not exist"),
+        (["orders", "--queue", "9"], 1, "topic orders has no queue 9"),
+        (["orders", "--queue", "broker-z/0"], 1, "topic orders has no queue broker-z/0"),
+        (["orders", "--tag", "||"], 1, "parse the consumer's subscription failed"),
+        (["orders", "--tag", "a", "--sql", "b"], 2, "give only one of --tag and --sql"),
+        (["orders", "--from-offset", "0", "--at-time", "now"], 2, "one of --from-offset and --at-time"),
+        (["orders", "--newest", "0"], 2, "0 is not in the range"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_refused(
+    run: RunCommand, arguments: list[str], exit_code: int, sentence: str
+) -> None:
+    assert sentence in error_of(run("peek", *arguments), exit_code)

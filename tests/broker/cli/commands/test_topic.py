@@ -1,0 +1,90 @@
+"""``rmqpull-broker topic``."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqpull_broker.cli.commands.topic import format_perm
+from tests.harness.cli import RunCommand, RunJson, error_of, table_of
+
+
+def test_topics_are_listed_as_a_table_and_as_json(run: RunCommand, run_json: RunJson) -> None:
+    run("send", "--topic", "single", "--body", "a")
+    assert table_of(run("topic", "list")) == [
+        ["TOPIC", "TYPE", "READ QUEUES", "WRITE QUEUES", "PERM", "MESSAGES"],
+        ["orders", "NORMAL", "2", "2", "RW-", "0"],
+        ["single", "NORMAL", "1", "1", "RW-", "1"],
+    ]
+    (orders, _) = run_json("topic", "list")
+    assert orders == {
+        "topic": "orders",
+        "type": "NORMAL",
+        "readQueues": 2,
+        "writeQueues": 2,
+        "perm": "RW-",
+        "order": False,
+        "system": False,
+        "messages": 0,
+    }
+    assert {row["topic"] for row in run_json("topic", "list", "--all")} >= {"orders", "SCHEDULE_TOPIC_XXXX"}
+
+
+def test_a_topic_is_created_once(run: RunCommand, run_json: RunJson) -> None:
+    created = run_json("topic", "create", "new", "--queues", "3", "--type", "fifo")
+    assert (created["created"], created["type"], created["readQueues"]) == (True, "FIFO", 3)
+    assert run_json("topic", "create", "new", "--queues", "3", "--type", "FIFO")["created"] is False
+    assert "exists with 3 queues of type FIFO" in error_of(run("topic", "create", "new", "--queues", "4"))
+    assert run_json("topic", "create", "new", "--queues", "4", "--if-missing")["readQueues"] == 3
+
+
+def test_a_topic_is_changed_in_what_is_named(run: RunCommand) -> None:
+    assert table_of(run("topic", "update", "orders", "--write-queues", "5", "--perm", "4"))[1] == [
+        "orders",
+        "NORMAL",
+        "2",
+        "5",
+        "R--",
+    ]
+    assert error_of(run("topic", "update", "new")) == "topic[new] not exist, apply first please!"
+    assert table_of(run("topic", "update", "new", "--create"))[1] == ["new", "NORMAL", "8", "8", "RW-"]
+
+
+def test_a_topic_is_described_with_queues_and_groups(run: RunCommand, run_json: RunJson) -> None:
+    run("send", "--topic", "single", "--body", "a", "--body", "b")
+    run("group", "create", "readers")
+    run("group", "reset-offset", "readers", "single", "--to", "latest")
+    described = run_json("topic", "describe", "single")
+    assert described["groups"] == ["readers"]
+    (queue,) = described["queues"]
+    assert {**queue, "oldest": "", "newest": ""} == {
+        "brokerName": "broker-a",
+        "queueId": 0,
+        "access": "RW",
+        "minOffset": 0,
+        "maxOffset": 2,
+        "messages": 2,
+        "oldest": "",
+        "newest": "",
+    }
+    lines = run("topic", "describe", "single").stdout.splitlines()
+    assert lines[0].split() == ["TOPIC", "single"]
+    assert lines[-1].split()[:6] == ["broker-a", "0", "RW", "0", "2", "2"]
+
+
+def test_a_topic_is_deleted_when_asked_or_told_twice(run: RunCommand, run_json: RunJson) -> None:
+    assert run("topic", "delete", "orders", stdin="n\n").exit_code == 1
+    assert run("topic", "delete", "orders", "--yes").exit_code == 0
+    assert run("topic", "delete", "single", stdin="y\n").exit_code == 0
+    assert run_json("topic", "list") == []
+    assert "no topics; create one" in run("topic", "list").stderr
+    assert error_of(run("topic", "delete", "orders", "--yes")) == "topic[orders] not exist, nothing to delete"
+
+
+@pytest.mark.parametrize(("perm", "text"), [(0, "---"), (1, "--X"), (2, "-W-"), (4, "R--"), (6, "RW-"), (7, "RWX")])
+def test_permissions_are_written_as_rocketmq_writes_them(perm: int, text: str) -> None:
+    assert format_perm(perm) == text
+
+
+def test_a_topic_of_another_shape_is_refused_with_what_to_do(run: RunCommand) -> None:
+    complaint = error_of(run("topic", "create", "single", "--queues", "3"))
+    assert complaint.endswith("; ask for the same, or change it with 'topic update'")

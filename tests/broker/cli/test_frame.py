@@ -1,0 +1,204 @@
+"""What holds for every command: help with examples, once-only flags, exit codes, and how failures are told."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+from click.shell_completion import ZshComplete
+from click.testing import CliRunner
+
+from rmqpull_broker.cli import COMMANDS, main
+from rmqpull_broker.cli.aliases import ALIASES
+from rmqpull_broker.cli.frame import Example
+from rmqpull_broker.testing import running_broker
+from tests.harness.cli import RunCommand
+
+if TYPE_CHECKING:
+    from rmqpull_broker.testing import RunningBroker
+
+NOWHERE = "127.0.0.1:1"
+
+
+def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command below a group with the words that call it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield f"{path}{name}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path}{name} ")
+
+
+ALL = dict(commands(main))
+MANUAL = Path(__file__).parents[3] / "docs" / "broker.md"
+ASKING = sorted(
+    path for path, command in ALL.items() if any(parameter.name == "endpoints" for parameter in command.params)
+)
+
+
+@pytest.mark.parametrize("path", ["", *ALL])
+def test_every_help_ends_with_examples(path: str) -> None:
+    result = CliRunner().invoke(main, [*path.split(), "--help"], prog_name="rmqpull-broker")
+    assert result.exit_code == 0
+    _, _, examples = result.stdout.partition("\nExamples:\n")
+    lines = examples.splitlines()
+    assert lines
+    assert all("rmqpull-broker" in line for line in lines)
+
+
+@pytest.mark.parametrize("path", ["", *ALL])
+def test_every_example_is_one_that_the_command_line_understands(path: str) -> None:
+    command = ALL.get(path, main)
+    assert isinstance(command, Example)
+    for example in command.examples:
+        for part in example.split(" | "):
+            words = shlex.split(part.split(" > ")[0].removeprefix('eval "$(').removesuffix(')"'))
+            assert words.pop(0) == "rmqpull-broker"
+            called: click.Command = main
+            context = click.Context(main, info_name="rmqpull-broker")
+            while isinstance(called, click.Group) and words:
+                _, found, words = called.resolve_command(context, words)
+                assert found is not None
+                called = found
+            called.make_context(called.name, list(words), parent=context)
+
+
+@pytest.mark.parametrize(("name", "summary"), COMMANDS.items())
+def test_the_overview_says_what_the_command_says_of_itself(name: str, summary: str) -> None:
+    assert (ALL[name].help or "").startswith(summary.removesuffix("."))
+
+
+@pytest.mark.processes
+def test_help_needs_neither_grpc_nor_arrow() -> None:
+    code = (
+        "import json, sys; from rmqpull_broker.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(json.dumps([m for m in ('grpc', 'pyarrow', 'rich', 'google.protobuf') if m in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == []
+
+
+def test_commands_that_ask_a_broker_say_where_and_for_how_long() -> None:
+    told = re.search(
+        r"^- (.*?) work alone. Every other command calls a running broker", MANUAL.read_text("utf-8"), re.MULTILINE
+    )
+    assert told, f"{MANUAL.name} does not say which commands need no broker"
+    offline = set(re.findall(r"`([a-z ]+)`", told[1]))
+    groups = {path for path, command in ALL.items() if isinstance(command, click.Group)}
+    assert set(ASKING) == set(ALL) - groups - offline
+    for path in ASKING:
+        assert {parameter.name for parameter in ALL[path].params} >= {"endpoints", "timeout"}
+
+
+@pytest.mark.parametrize(
+    "path", sorted(path for path in ALL if path.endswith(("list", "describe", "show", "dump", "verify")))
+)
+def test_what_prints_a_table_prints_json_for_machines(path: str) -> None:
+    assert "as_json" in {parameter.name for parameter in ALL[path].params}
+
+
+@pytest.mark.parametrize("endpoints", [NOWHERE, "no-such-host.invalid:8081"])
+def test_a_broker_that_is_not_there_is_said_so_with_exit_code_3(endpoints: str) -> None:
+    result = CliRunner().invoke(main, ["topic", "list", "--endpoints", endpoints])
+    assert result.exit_code == 3
+    assert result.stderr == (f"Error: no broker answers at {endpoints}; start one, or set --endpoints\n")
+
+
+def test_what_a_broker_refuses_is_told_in_its_words_with_exit_code_1(run: RunCommand) -> None:
+    result = run("topic", "describe", "unknown")
+    assert (result.exit_code, result.stderr) == (1, "Error: topic[unknown] not exist, apply first please!\n")
+
+
+def test_a_call_that_is_not_answered_in_time_ends_with_exit_code_3(run: RunCommand) -> None:
+    assert run("fault", "add", "PublishColumns", "--drop").exit_code == 0
+    result = run("send", "--topic", "single", "--body", "a", "--timeout", "0.05")
+    assert result.exit_code == 3
+    assert "did not answer PublishColumns within 0.05 s; set a longer --timeout" in result.stderr
+    assert "it is unknown whether message 1 was stored; no message was acknowledged before" in result.stderr
+
+
+def test_a_service_that_is_not_served_is_named_with_the_flag_that_serves_it() -> None:
+    with running_broker(extensions="none") as broker:
+        result = CliRunner().invoke(main, ["topic", "list", "--endpoints", broker.endpoints])
+    assert result.exit_code == 1
+    assert "does not serve ListTopics" in result.stderr
+    assert "--extensions admin" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--endpoints", "nowhere"], "(env var: 'RMQPULL_ENDPOINTS'): 'nowhere' is not an address: use HOST:PORT"),
+        (["--endpoints", "h:0"], "'h:0' is not an address"),
+        (["--timeout", "0"], "'0' is not a number of seconds above 0"),
+        (["--timeout", "soon"], "'soon' is not a number of seconds"),
+        (["--json", "--json"], "--json is given 2 times: give it once"),
+        (["--jsn"], "No such option '--jsn'. Did you mean '--json'?"),
+    ],
+)
+def test_wrong_usage_ends_with_exit_code_2(arguments: list[str], sentence: str) -> None:
+    result = CliRunner().invoke(main, ["topic", "list", *arguments])
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+
+
+@pytest.mark.parametrize("word", ["topics", "pek", "updateTopics"])
+def test_an_unknown_command_is_refused(word: str) -> None:
+    result = CliRunner().invoke(main, [word])
+    assert result.exit_code == 2
+    assert f"No such command '{word}'." in result.stderr
+
+
+@pytest.mark.processes
+def test_a_reader_that_goes_away_causes_no_traceback(broker: RunningBroker, run: RunCommand) -> None:
+    run("send", "--topic", "orders", "--text", stdin="x\n" * 3_000)
+    command = f"{sys.executable} -m rmqpull_broker peek orders --json -n 3000 --endpoints {broker.endpoints}"
+    done = subprocess.run(f"{command} | head -n 1", shell=True, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout)["body"] == "x"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_are_told_how_to_complete(shell: str) -> None:
+    result = CliRunner().invoke(main, ["completion", shell])
+    assert result.exit_code == 0
+    assert "_RMQPULL_BROKER_COMPLETE" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("rmqpull-broker to", {"topic"}),
+        ("rmqpull-broker topic d", {"describe", "delete"}),
+        ("rmqpull-broker topic describe ord", {"orders"}),
+        ("rmqpull-broker group describe rea", {"readers"}),
+        ("rmqpull-broker topic list --j", {"--json"}),
+    ],
+)
+def test_a_shell_completes_commands_flags_topics_and_groups(
+    run: RunCommand, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, words: str, expected: set[str]
+) -> None:
+    monkeypatch.setenv("RMQPULL_ENDPOINTS", broker.endpoints)
+    run("group", "create", "readers")
+    _, *complete, incomplete = words.split()
+    completion = ZshComplete(main, {}, "rmqpull-broker", "_RMQPULL_BROKER_COMPLETE")
+    items = completion.get_completions(complete, incomplete)
+    assert {item.value for item in items} == expected
+
+
+def test_aliases_are_understood_and_not_listed() -> None:
+    assert not set(ALIASES) & set(ALL)
+    for name in ALIASES:
+        assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
