@@ -26,7 +26,7 @@ class Story:
         self.now_ms = 1_000_000
 
     def after(self, passed_ms: int, *ends: int) -> int | list[int]:
-        """How many of each queue a batch takes then, or for how long it is put off."""
+        """Returns how many messages of each queue the batch takes after this time, or how long it is delayed."""
         self.now_ms += passed_ms
         self.ends = queues(*ends)
         if delay_ms := self._sizing.compute_delay_ms(self.starts, self.ends, self.now_ms):
@@ -43,7 +43,7 @@ MIN_15 = Limits(min_offsets_per_trigger=15, max_trigger_delay_ms=5_000)
 
 def test_case_15_a_batch_waits_for_enough_messages_or_for_the_delay() -> None:
     story = Story(MIN_15, 0, 0, 0)
-    assert story.after(0, 5, 3, 1) == [5, 3, 1]  # the first one always runs
+    assert story.after(0, 5, 3, 1) == [5, 3, 1]  # the first batch always runs
     assert story.after(1_000, 7, 5, 3) == 4_000
     assert story.after(1_000, 11, 9, 7) == [6, 6, 6]
     assert story.after(4_000, 15, 12, 10) == 1_000
@@ -58,10 +58,10 @@ def test_case_16_min_max_and_delay_together() -> None:
         0,
         0,
     )
-    assert story.after(0, 12, 9, 9) == [8, 6, 6]  # the first one always runs
+    assert story.after(0, 12, 9, 9) == [8, 6, 6]  # the first batch always runs
     assert story.after(100, 12, 9, 9) == 4_900
     assert story.after(100, 24, 19, 14) == [8, 7, 4]  # 19 of 20, by rounding
-    assert story.after(100, 24, 19, 14) == [8, 6, 4]  # what was left is enough
+    assert story.after(100, 24, 19, 14) == [8, 6, 4]  # the rest of the backlog is enough
     assert story.after(100, 27, 20, 15) == 4_900
     assert story.after(4_900, 27, 20, 15) == [3, 1, 1]
 
@@ -98,7 +98,7 @@ def test_no_minimum_is_never_a_delay() -> None:
 def test_a_limit_of_bytes_below_the_minimum_does_not_stop_the_query() -> None:
     story = Story(Limits(min_offsets_per_trigger=15, max_trigger_delay_ms=5_000, max_bytes_per_trigger=4), 0)
     assert story.after(0, 20) == [4]
-    assert story.after(1, 20) == [4]  # 16 wait
+    assert story.after(1, 20) == [4]  # the backlog is 16
     assert story.after(1, 20) == 4_999
     assert story.after(4_999, 20) == [4]
 
@@ -144,7 +144,7 @@ A0, A1 = MessageQueue("orders", "a", 0), MessageQueue("orders", "a", 1)
 
 
 def available_now() -> BatchEnds:
-    """Planned to offset 9 of one queue."""
+    """AvailableNow with a plan to read one queue to offset 9."""
     ends = BatchEnds()
     ends.is_available_now = True
     assert ends.find_ends({A0: 2}, {A0: 9}, may_lose=False) == {A0: 9}

@@ -70,7 +70,7 @@ def admit(
     starts: Sequence[int] | None = None,
     passed_over: Sequence[int] = (),
 ) -> tuple[list[int], list[int]]:
-    """The end of each queue, of all that it has, and which were passed over."""
+    """Returns the end of each queue, and the queues that were passed over; every queue is offered whole."""
     begins, ends = queues(*(starts or [0] * len(sizes))), queues(*map(len, sizes))
     cutter = FakeCutter({queue(queue_id): mine for queue_id, mine in enumerate(sizes)})
     admitted = limit_bytes(begins, ends, bytes_max, cutter, [queue(queue_id) for queue_id in passed_over])
@@ -85,10 +85,10 @@ def admit(
         ([[10] * 4], 39, [3]),
         ([[10] * 4], 10, [1]),
         ([[10] * 4], 9, [1]),  # above the limit: alone
-        ([[10] * 6, [10] * 2], 40, [3, 1]),  # one each, a share of 16 and one of 3, and what that leaves
+        ([[10] * 6, [10] * 2], 40, [3, 1]),  # one each, shares of 16 and of 3 bytes, and the rest
         ([[10] * 80, [10] * 20], 500, [40, 10]),
         ([[10] * 80, [], [10] * 20], 500, [40, 0, 10]),
-        ([[10] * 3, [1000]], 1020, [2, 1]),  # a large message takes what is there
+        ([[10] * 3, [1000]], 1020, [2, 1]),  # a large message takes all the room
         ([[10] * 3, [1]], 20, [1, 1]),
         ([[1] * 100, [50]], 60, [10, 1]),
         ([[30] * 3, [30] * 3, [30] * 3], 90, [1, 1, 1]),

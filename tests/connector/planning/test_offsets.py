@@ -79,7 +79,7 @@ def test_a_checkpoint_of_version_1_is_written_as_it_was_read() -> None:
 
 @pytest.mark.parametrize("log", LOGGED, ids=lambda log: "/".join(log.parts[-3::2]))
 def test_what_a_query_has_logged_is_written_so_still(log: Path) -> None:
-    """Spark compares texts: another one for the same position would be news (acceptance cases 23 and 33)."""
+    """Spark compares texts: another text for the same offsets would start a batch (acceptance cases 23 and 33)."""
     _, _, logged = log.read_text().splitlines()
     assert json.dumps(QueueOffsets.from_json(json.loads(logged)).to_json()) == logged
 
@@ -128,16 +128,20 @@ ADVICE = "To skip them and continue with the earliest message that is left, set 
 
 
 def topics(creation_id: str | None = "first", **queues: Bounds) -> dict[str, TopicBounds]:
-    """The topic "orders" with queues q0 and q1 as given."""
+    """Returns the topic "orders" with these bounds of its queues."""
     return {"orders": TopicBounds(creation_id, {MessageQueue("orders", "a", int(q[1:])): b for q, b in queues.items()})}
 
 
 @pytest.mark.parametrize(
     ("position", "now"),
     [
-        pytest.param(QueueOffsets({A0: 5}), topics(q0=Bounds(5, 9)), id="at the begin"),
+        pytest.param(QueueOffsets({A0: 5}), topics(q0=Bounds(5, 9)), id="at the start"),
         pytest.param(QueueOffsets({A0: 9}), topics(q0=Bounds(5, 9)), id="at the end"),
-        pytest.param(QueueOffsets({A0: 7}), topics(q0=Bounds(5, 9), q1=Bounds(3, 4)), id="a new queue that has aged"),
+        pytest.param(
+            QueueOffsets({A0: 7}),
+            topics(q0=Bounds(5, 9), q1=Bounds(3, 4)),
+            id="a new queue whose first messages expired",
+        ),
         pytest.param(QueueOffsets({A0: 7}, creation_ids={"orders": "first"}), topics(q0=Bounds(5, 9)), id="same topic"),
         pytest.param(
             QueueOffsets({A0: 7}, creation_ids={"orders": "first"}),
@@ -145,7 +149,7 @@ def topics(creation_id: str | None = "first", **queues: Bounds) -> dict[str, Top
             id="a server that has no creation ids",
         ),
         pytest.param(QueueOffsets({A0: 7}), topics("second", q0=Bounds(5, 9)), id="no creation id in the checkpoint"),
-        pytest.param(QueueOffsets(), topics(), id="no position yet"),
+        pytest.param(QueueOffsets(), topics(), id="no offsets yet"),
     ],
 )
 def test_no_loss(position: QueueOffsets, now: dict[str, TopicBounds]) -> None:
@@ -165,19 +169,19 @@ def test_no_loss(position: QueueOffsets, now: dict[str, TopicBounds]) -> None:
             QueueOffsets({A0: 5}),
             topics(q0=Bounds(8, 9)),
             "3 messages of queue orders/a/0 are lost: the query needs offset 5, and the broker has [8, 9). ",
-            id="aged out",
+            id="expired",
         ),
         pytest.param(
             QueueOffsets({A0: 5}),
             topics(q0=Bounds(0, 4)),
             "Queue orders/a/0 ends at offset 4, before offset 5, which is the next one to read: ",
-            id="cut",
+            id="truncated",
         ),
         pytest.param(
             QueueOffsets({A0: 5, A1: 6}),
             topics(q0=Bounds(0, 9)),
             "Queue orders/a/1 no longer exists: its messages from offset 6 are lost. ",
-            id="a queue less",
+            id="a queue deleted",
         ),
         pytest.param(
             QueueOffsets({A0: 5}),
@@ -209,11 +213,18 @@ def test_offsets_before_and_beyond_are_outside(offset: int, lost: tuple[int, int
 @pytest.mark.parametrize(
     ("now", "starts", "lost"),
     [
-        pytest.param(topics(q0=Bounds(8, 9)), {A0: 8}, [(A0, 5, 8)], id="aged: from the earliest"),
-        pytest.param(topics(q0=Bounds(0, 4)), {A0: 4}, [(A0, 5, 5)], id="cut: from the end, for no row comes twice"),
-        pytest.param(topics(q1=Bounds(0, 9)), {}, [(A0, 5, 7)], id="gone: it keeps its place"),
-        pytest.param({}, {}, [(A0, 5, 7)], id="no topic: it keeps its place"),
-        pytest.param(topics("second", q0=Bounds(2, 9)), {A0: 2}, [(A0, 5, 7)], id="created again: from its begin"),
+        pytest.param(topics(q0=Bounds(8, 9)), {A0: 8}, [(A0, 5, 8)], id="expired: resumes at the earliest"),
+        pytest.param(
+            topics(q0=Bounds(0, 4)),
+            {A0: 4},
+            [(A0, 5, 5)],
+            id="truncated: resumes at the end, so that no row comes twice",
+        ),
+        pytest.param(topics(q1=Bounds(0, 9)), {}, [(A0, 5, 7)], id="queue deleted: keeps its offset"),
+        pytest.param({}, {}, [(A0, 5, 7)], id="topic deleted: keeps its offset"),
+        pytest.param(
+            topics("second", q0=Bounds(2, 9)), {A0: 2}, [(A0, 5, 7)], id="created again: starts at its min offset"
+        ),
         pytest.param(topics("second", q1=Bounds(2, 9)), {A0: 0}, [(A0, 5, 7)], id="created again with other queues"),
         pytest.param(topics(q0=Bounds(5, 6)), {}, [], id="nothing lost"),
     ],

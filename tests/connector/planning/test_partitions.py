@@ -29,7 +29,7 @@ def queue(queue_id: int, topic: str = "orders") -> MessageQueue:
 
 
 def ranges(*sizes: int, topic: str = "orders") -> list[QueueRange]:
-    """One range per queue, each as long as said."""
+    """Returns one range for each size, each of its own queue."""
     return [QueueRange(queue(queue_id, topic), 100, 100 + size) for queue_id, size in enumerate(sizes)]
 
 
@@ -37,7 +37,7 @@ AVG = Averagely()
 
 
 def among(count: int | None, strategy: Strategy | None = AVG) -> Allocation:
-    """An allocation among so many consumers."""
+    """Returns an allocation to this number of consumers."""
     return Allocation("AVG" if strategy else "BACKLOG", strategy, make_consumer_ids(count) if count else None)
 
 
@@ -52,25 +52,25 @@ def queue_ids(tasks: list[tuple[QueueRange, ...]]) -> list[list[int]]:
             QueueOffsets({queue(0): 3, queue(1): 5}),
             QueueOffsets({queue(0): 7, queue(1): 5}),
             [(0, 3, 7), (1, 5, 5)],
-            id="from one end to the next",
+            id="from the last end to the next",
         ),
         pytest.param(
             QueueOffsets(),
             QueueOffsets({queue(0): 7}, starts={queue(0): 2}),
             [(0, 2, 7)],
-            id="the first batch begins where its end says",
+            id="the first batch starts where its end says",
         ),
         pytest.param(
             QueueOffsets({queue(0): 3}),
             QueueOffsets({queue(0): 4, queue(1): 9}, starts={queue(1): 6}),
             [(0, 3, 4), (1, 6, 9)],
-            id="a new queue begins where the end says",
+            id="a new queue starts where the end says",
         ),
         pytest.param(
             QueueOffsets({queue(0): 3}, starts={queue(0): 1}),
             QueueOffsets({queue(0): 4}),
             [(0, 3, 4)],
-            id="the starts of an earlier batch are over",
+            id="the starts of an earlier batch do not count",
         ),
         pytest.param(QueueOffsets(), QueueOffsets(), [], id="no queue at all"),
     ],

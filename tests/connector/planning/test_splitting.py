@@ -27,7 +27,7 @@ def ranges(text: str) -> list[QueueRange]:
 
 
 def split(text: str, partitions_min: int | None = None, records_max: int | None = None) -> list[QueueRange]:
-    """What becomes of partitions of one range each."""
+    """Splits partitions of one range each, and returns the parts."""
     parts = split_partitions([(one,) for one in ranges(text)], partitions_min, records_max)
     assert all(len(part) == 1 for part in parts)
     return [part[0] for part in parts]
@@ -115,7 +115,7 @@ def test_a_plan_of_too_many_partitions_is_refused() -> None:
 
 @st.composite
 def plans(draw: st.DrawFn) -> list[Partition]:
-    """Partitions of queues that no other partition has."""
+    """Partitions that share no queue."""
     sizes = draw(st.lists(st.lists(st.integers(0, 50), max_size=5), max_size=6))
     return [
         tuple(QueueRange(MessageQueue(f"t{number}", "a", queue_id), 7, 7 + size) for queue_id, size in enumerate(mine))
@@ -149,12 +149,12 @@ T1, T2 = MessageQueue("t1", "a", 0), MessageQueue("t2", "a", 0)
         (["t1 0-4"], 40, ["t1 0-4"]),
         (["t1 0-4"], 39, ["t1 0-3", "t1 3-4"]),
         (["t1 0-4"], 20, ["t1 0-2", "t1 2-4"]),
-        (["t1 0-4"], 9, ["t1 0-1", "t1 1-2", "t1 2-3", "t1 3-4"]),  # each above the limit, and so alone
+        (["t1 0-4"], 9, ["t1 0-1", "t1 1-2", "t1 2-3", "t1 3-4"]),  # each is above the limit, so each is alone
         (["t1 0-4", "t2 0-3"], 30, ["t1 0-3", "t1 3-4", "t2 0-1", "t2 1-3"]),
         (["t1 0-4, t2 0-3"], 30, ["t1 0-3", "t1 3-4", "t2 0-1", "t2 1-3"]),
         (["t1 3-4, t2 1-3"], 30, ["t1 3-4, t2 1-3"]),
         (["t1 0-0", "t1 2-3, t2 2-2"], 30, ["t1 2-3"]),
-        (["t1 0-9"], 20, ["t1 0-2", "t1 2-9"]),  # what is gone goes where it stands
+        (["t1 0-9"], 20, ["t1 0-2", "t1 2-9"]),  # lost messages keep their place in the order
         (["t3 5-9, t1 0-2"], 20, ["t3 5-9, t1 0-2"]),
         ([], 20, []),
     ],
@@ -176,7 +176,7 @@ def test_a_plan_of_too_many_partitions_by_bytes_is_refused(monkeypatch: pytest.M
         "Option maxBytesPerPartition is 10, which splits the 9 messages of a micro-batch into more than 4 partitions, "
         "which is the limit. Raise it, or set maxBytesPerTrigger."
     )
-    assert cutter.calls[-1][0].parts_max == 5  # the broker need not say more
+    assert cutter.calls[-1][0].parts_max == 5  # more than the limit of partitions need not be known
 
 
 @given(whole=plans(), bytes_max=st.integers(1, 60), seed=st.randoms(use_true_random=False))

@@ -26,7 +26,7 @@ SINCE = AtTime(5)
 
 @dataclass
 class Broker:
-    """Messages of a queue are stored at the milliseconds that are their offsets. Remembers what it was asked."""
+    """A broker whose message at offset n was stored at n ms. Records the times of requests."""
 
     offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
     asked_times: dict[MessageQueue, int] = field(default_factory=dict)

@@ -17,7 +17,7 @@ TOPIC: Scope = ("orders",)
 
 
 class Broker:
-    """Messages of a queue are stored at the milliseconds that are their offsets, and more are stored meanwhile."""
+    """A broker whose message at offset n was stored at n ms, and that stores more messages meanwhile."""
 
     def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         return {queue: min(at, BOUNDS[queue].max_offset + 3) for queue, at in timestamps_ms.items()}
