@@ -8,21 +8,21 @@ LIMITS_OF_SERVER = {
     "Storage": (
         Limit(
             "free space on the disk",
-            "store.storage:StorageOptions.free_bytes_min",
+            "store.disk_storage:StorageOptions.free_bytes_min",
             "bytes",
             "below it, sends are refused with INTERNAL_SERVER_ERROR; everything else works",
             "ours: offsets and retention need space",
         ),
         Limit(
             "cache of messages from disk",
-            "store.storage:StorageOptions.cache_bytes",
+            "store.disk_storage:StorageOptions.cache_bytes",
             "bytes",
             "the least recently read leave the cache",
             MEMORY,
         ),
         Limit(
             "log without a snapshot",
-            "store.storage:StorageOptions.snapshot_bytes",
+            "store.disk_storage:StorageOptions.snapshot_bytes",
             "bytes",
             "a snapshot is taken",
             "ours: limits what a start replays",

@@ -18,11 +18,11 @@ INTERNAL = {
     "core.filters.java_values:LONG_MAX": "Java's Long",
     "core.sending.queue_selection:TURNS_MAX": "topics with a remembered next queue; others start at their first queue",
     "server.grpc.connections:PENDING_CALLS_MAX": "how gRPC accepts a burst of calls; it refuses none",
-    "store.queues.queue:TAIL_ROWS_MAX": "how messages are stored in memory; no user sees it",
+    "store.queues.consume_queue:TAIL_ROWS_MAX": "how messages are stored in memory; no user sees it",
     "store.queues.chunks:CHUNK_ROWS_MAX": "how messages are stored in memory; no user sees it",
     "store.queues.chunks:CHUNK_BYTES_MAX": "how messages are stored in memory; no user sees it",
-    "store.log.replaying:ROWS_TOGETHER_MAX": "how a start loads rows; no user sees it",
-    "store.queues.queues:SLICES_PER_BATCH_MAX": "how messages are stored in memory; no user sees it",
+    "store.log.recovery:ROWS_TOGETHER_MAX": "how a start loads rows; no user sees it",
+    "store.queues.consume_queues:SLICES_PER_BATCH_MAX": "how messages are stored in memory; no user sees it",
     "store.queues.queue_files:OPEN_FILES_MAX": "a cache; an evicted file is opened again",
 }
 """Constants that no user can meet, each with the reason."""

@@ -16,8 +16,8 @@ from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.app import BrokerServer
 from rmqpull_broker.server.clock import Clock, ManualClock, SystemClock
+from rmqpull_broker.store.disk_storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.memory_storage import MemoryStorage
-from rmqpull_broker.store.storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.vfs import OsFileSystem
 
 _NODE_BYTES = 6

@@ -14,7 +14,7 @@ from rmqpull_broker.core.filters.sql92_grammar import parse
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.properties import BrokerProperties, list_declared, parse_level_delays
 from rmqpull_broker.core.pulling.answers import CLIENT_STATUSES, PULL_ANSWERS, PullStatus
-from rmqpull_broker.core.state.names import system_topics
+from rmqpull_broker.core.state.names import make_system_topics
 from tests.broker.core.pulling.test_checks import ANSWERS, FAQ
 from tests.docs.test_rules import SECTIONS, number_of
 
@@ -84,7 +84,7 @@ def test_system_topics_are_those_of_the_page() -> None:
             name = names.get(topic, topic).replace("<cluster>", properties.broker_cluster_name)
             told[name.replace("<broker>", "broker-a")] = int(queues.split()[-1]), int(perm)
     del told["RMQ_SYS_TRACE_TOPIC"]  # traceTopicEnable is no property here
-    made = system_topics(properties, ["broker-a"])
+    made = make_system_topics(properties, ["broker-a"])
     assert told == {name: (topic.read_queue_nums, topic.perm) for name, topic in made.items()}
 
 

@@ -16,7 +16,7 @@ from rmqpull_broker.core.sending.sender import Published, Sender
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import QueuePart
-from rmqpull_broker.store.queues.queues import ConsumeQueues
+from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.store.memory_storage import MemoryStorage
-from rmqpull_broker.store.queues.queues import ConsumeQueues
+from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1

@@ -20,7 +20,7 @@ from rmqpull_broker.core.pulling.request import PullContext, PullRequest, PullSy
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
-from rmqpull_broker.store.queues.queues import ConsumeQueues
+from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 
 # Everything that a check asks for, so that all of them pass. The group's heartbeats say what it wants.
 PASSING: dict[str, Any] = {

@@ -21,8 +21,9 @@ from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX, TIMER_TOPIC
 from rmqpull_broker.core.state.ports import Job, RetentionLimits
 from rmqpull_broker.core.state.retention import Trimming
-from rmqpull_broker.store.log.commit_log import SEGMENT_BYTES, CommitLog, Recovery
-from rmqpull_broker.store.storage import DiskStorage, StorageOptions
+from rmqpull_broker.store.disk_storage import DiskStorage, StorageOptions
+from rmqpull_broker.store.log.commit_log import SEGMENT_BYTES, CommitLog
+from rmqpull_broker.store.log.recovery import Recovery
 from rmqpull_broker.store.vfs import FileSystem
 
 
@@ -71,9 +72,9 @@ class StorageHarness:
 
     def write(self, groups: list[list[Fact]]) -> None:
         if groups:
-            self.storage.applying(self.storage.append(groups))
+            written = self.storage.append(groups)
             for facts in groups:
-                self.state.apply(facts)
+                self.state.apply(facts, written)
 
     def topic(self, name: str = "orders", queue_nums: int = 1) -> None:
         self.run(lambda draft: create_topic(draft, TopicConfig(name, queue_nums, queue_nums, creation_id="id")))
@@ -106,12 +107,12 @@ class StorageHarness:
     def expire(self, now_ms: int, limits: RetentionLimits) -> list[list[Fact]]:
         """Lets go of what is too old or too much, and gives what was kept of it."""
         kept: list[list[Fact]] = []
-        min_offsets = self.storage.expire(limits, now_ms)
-        if min_offsets is not None:
-            trimming = Trimming(self.state, min_offsets)
+        cut = self.storage.expire(limits, now_ms)
+        if cut is not None:
+            trimming = Trimming(self.state, cut)
             while not trimming.is_done:
                 kept += self.run(lambda draft: trimming.step(draft, now_ms))
-            self.do(self.storage.removal_job(self.state))
+            self.do(self.storage.removal_job(self.state, cut))
         return kept
 
     def stop(self) -> None:
@@ -127,7 +128,7 @@ class StorageHarness:
     def observed(self) -> dict[str, Any]:
         """Everything that anybody can ask."""
         state = self.state
-        topics = [*state.topics.values(), *(state.topic(name) for name in (TIMER_TOPIC, HALF_TOPIC))]
+        topics = [*state.topics.values(), *(state.require_topic(name) for name in (TIMER_TOPIC, HALF_TOPIC))]
         queues = [queue for topic in topics for queue in state.readable_queues(topic)]
         staged = [(name, MessageQueue(STAGE_PREFIX + name, "broker-a", 0)) for name in state.stages.all()]
         return {

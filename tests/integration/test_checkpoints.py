@@ -39,7 +39,11 @@ def test_a_query_goes_on_where_its_checkpoint_is(
 ) -> None:
     """Acceptance cases 23 and 33."""
     with running_broker({"flights": 2}, extensions=extensions) as broker:
-        place(CHECKPOINTS / name, queries.checkpoint, broker.look(lambda state: state.topic("flights").creation_id))
+        place(
+            CHECKPOINTS / name,
+            queries.checkpoint,
+            broker.look(lambda state: state.require_topic("flights").creation_id),
+        )
         broker.send("flights", *(b"%d" % number for number in range(10)))
         given = {"endpoints": broker.endpoints, "topic": "flights", "maxOffsetsPerTrigger": "4", **options}
         run = queries.run(queries.session.readStream.format("rmqpull").options(**given).load())

@@ -1,4 +1,4 @@
-"""A look into a data directory: what its commit log holds, and whether its files are whole. Nothing is written."""
+"""Reads a data directory: the records of its commit log, and whether its files are damaged. Writes nothing."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from typing import NamedTuple
 
 from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.store.log import record
-from rmqpull_broker.store.log.segments import CorruptLog, is_synced_behind, read_frames, segment_bases, segment_name
-from rmqpull_broker.store.queues.chunks import HEADER_BYTES, DamagedChunk, checked_message
-from rmqpull_broker.store.queues.queue_files import queue_file_name, queue_file_numbers
-from rmqpull_broker.store.snapshots.snapshot import DamagedSnapshot, decode_snapshot
-from rmqpull_broker.store.snapshots.snapshots import snapshot_names
+from rmqpull_broker.store.log.segments import (
+    CorruptLog,
+    is_synced_behind,
+    list_segment_bases,
+    read_frames,
+    segment_name,
+)
+from rmqpull_broker.store.queues.chunks import HEADER_BYTES, DamagedChunk, read_message
+from rmqpull_broker.store.queues.queue_files import list_queue_files, name_queue_file
+from rmqpull_broker.store.snapshots import DamagedSnapshot, decode_snapshot, list_snapshots
 from rmqpull_broker.store.vfs import FileSystem
 
 
 class LoggedRecord(NamedTuple):
-    """A record of the commit log: where it begins and how long it is, in bytes, and its facts. A mark has none."""
+    """A record of the commit log: its log position, its size in bytes, and its facts. A mark has no facts."""
 
     position: int
     size: int
@@ -26,10 +31,10 @@ class LoggedRecord(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A place that is not whole.
+    """Damage in a file.
 
-    ``is_tail`` says that the broker would cut it off and go on; ``is_passed`` that a start does not read it, because
-    the newest snapshot lies behind it.
+    ``is_tail``: the broker would cut it off and start. ``is_passed``: a start does not read it, because the newest
+    snapshot was taken after it.
     """
 
     file: str
@@ -40,7 +45,7 @@ class Damage(NamedTuple):
 
 
 class VerifyReport(NamedTuple):
-    """What was looked at, and what is damaged. Damage to queue files and snapshots costs time and no message."""
+    """What was read, and what is damaged. Damage to queue files and snapshots costs time, but no message."""
 
     segments: int
     records: int
@@ -52,11 +57,11 @@ class VerifyReport(NamedTuple):
 
 
 def dump(file_system: FileSystem, from_position: int = 0) -> Iterator[LoggedRecord]:
-    """The records that begin at or behind ``from_position``, in order; a torn tail is left out.
+    """Yields the records at or after ``from_position``, in order. An interrupted write at the end is left out.
 
     Raises CorruptLog at a damaged record, or at a segment of another format.
     """
-    bases = segment_bases(file_system)
+    bases = list_segment_bases(file_system)
     for base, following in zip_longest(bases, bases[1:]):
         if following is None or following > from_position:
             yield from _dump_segment(file_system, base, following, from_position)
@@ -70,21 +75,27 @@ def _dump_segment(
     try:
         version = record.check_segment_header(memoryview(file.read(0, record.SEGMENT_HEADER_BYTES)))
         end = file_system.size(name) if following is None else following - base
-        for place, frame in read_frames(file, reached, end):
-            reached = place + frame.size
-            if base + place >= from_position:
-                yield LoggedRecord(base + place, frame.size, tuple(record.decode_payload(frame.payload, version)))
+        for offset, frame in read_frames(file, reached, end):
+            reached = offset + frame.size
+            if base + offset >= from_position:
+                yield LoggedRecord(base + offset, frame.size, tuple(record.decode_payload(frame.payload, version)))
     except record.UnknownFormat as error:
         raise CorruptLog(f"{file_system.describe(name)} cannot be read: {error}") from None
     finally:
         file.close()
-    if reached < end and not (following is None and _is_tail(file_system, base, reached, _replay_start(file_system))):
+    if reached < end and not (
+        following is None and _is_tail(file_system, base, reached, _find_replay_start(file_system))
+    ):
         raise CorruptLog(f"{file_system.describe(name)} is damaged at offset {reached}")
 
 
 def verify(file_system: FileSystem) -> VerifyReport:
-    """Checks every checksum of the directory."""
-    bases, numbers, snapshots = segment_bases(file_system), queue_file_numbers(file_system), snapshot_names(file_system)
+    """Checks all checksums of the directory."""
+    bases, numbers, snapshots = (
+        list_segment_bases(file_system),
+        list_queue_files(file_system),
+        list_snapshots(file_system),
+    )
     log_damage: list[Damage] = []
     derived_damage: list[Damage] = []
     records = chunks = 0
@@ -93,14 +104,14 @@ def verify(file_system: FileSystem) -> VerifyReport:
             decode_snapshot(file_system.view(name))
         except DamagedSnapshot as error:
             derived_damage.append(Damage(file_system.describe(name), 0, str(error)))
-    replay_start = _replay_start(file_system)
+    replay_start = _find_replay_start(file_system)
     log_end = bases[-1] + file_system.size(segment_name(bases[-1])) if bases else 0
     for base, following in zip_longest(bases, bases[1:]):
         count, damage = _verify_segment(file_system, base, following, replay_start)
         records += count
-        log_damage += [_seen_by_a_start(entry, base, following, replay_start, log_end) for entry in damage]
+        log_damage += [_set_is_passed(entry, base, following, replay_start, log_end) for entry in damage]
     for number in numbers:
-        count, damage = _verify_queue_file(file_system, queue_file_name(number))
+        count, damage = _verify_queue_file(file_system, name_queue_file(number))
         chunks += count
         derived_damage += damage
     return VerifyReport(
@@ -111,15 +122,15 @@ def verify(file_system: FileSystem) -> VerifyReport:
 def _verify_segment(
     file_system: FileSystem, base: int, following: int | None, replay_start: int
 ) -> tuple[int, list[Damage]]:
-    """How many records a segment has, and where it is not whole."""
+    """Returns the number of records of a segment, and its damage."""
     name = segment_name(base)
     where = file_system.describe(name)
     file, reached, count = file_system.open(name), record.SEGMENT_HEADER_BYTES, 0
     try:
         record.check_segment_header(memoryview(file.read(0, record.SEGMENT_HEADER_BYTES)))
         end = file_system.size(name) if following is None else following - base
-        for place, frame in read_frames(file, reached, end):
-            reached, count = place + frame.size, count + 1
+        for offset, frame in read_frames(file, reached, end):
+            reached, count = offset + frame.size, count + 1
     except record.UnknownFormat as error:
         return 0, [Damage(where, 0, str(error), is_tail=following is None and base >= replay_start)]
     finally:
@@ -127,27 +138,26 @@ def _verify_segment(
     if reached == end:
         return count, []
     is_tail = following is None and _is_tail(file_system, base, reached, replay_start)
-    return count, [Damage(where, reached, "there is no whole record", is_tail)]
+    return count, [Damage(where, reached, "there is no complete record", is_tail)]
 
 
-def _replay_start(file_system: FileSystem) -> int:
-    """The position of the newest whole snapshot: a start reads the log from there, and it was synced up to there."""
+def _find_replay_start(file_system: FileSystem) -> int:
+    """Returns the position of the newest snapshot. A start reads the log from there, and it was synced up to there."""
     position = 0
-    for name in snapshot_names(file_system):
+    for name in list_snapshots(file_system):
         with suppress(DamagedSnapshot):
             position = max(position, decode_snapshot(file_system.view(name)).position)
     return position
 
 
 def _is_tail(file_system: FileSystem, base: int, reached: int, replay_start: int) -> bool:
-    """Whether nothing proves that what is not whole in the last segment was ever synced (docs/durability.md)."""
+    """Whether there is no proof that the damaged end of the last segment was ever synced (docs/durability.md)."""
     synced = base + reached < replay_start or is_synced_behind(file_system.view(segment_name(base)), reached, base)
     return not synced
 
 
-def _seen_by_a_start(damage: Damage, base: int, following: int | None, replay_start: int, log_end: int) -> Damage:
-    """The damage with whether a start passes over it. It does not when it needs the segment's header, nor when the log
-    ends before the snapshot."""
+def _set_is_passed(damage: Damage, base: int, following: int | None, replay_start: int, log_end: int) -> Damage:
+    """Sets ``is_passed``. A start needs the header of the segment that it reads first, and a log up to the snapshot."""
     is_header = damage.offset == 0
     is_before = (
         following is not None and following <= replay_start if is_header else base + damage.offset < replay_start
@@ -156,13 +166,16 @@ def _seen_by_a_start(damage: Damage, base: int, following: int | None, replay_st
 
 
 def _verify_queue_file(file_system: FileSystem, name: str) -> tuple[int, list[Damage]]:
-    """A file that a later process would not write on may end within a chunk: nobody refers to that one."""
-    data, place, count = file_system.view(name), 0, 0
-    while place < len(data):
+    """Returns the number of chunks of a queue file, and its damage.
+
+    The last chunk of a file may be incomplete after a kill. Nothing refers to it then.
+    """
+    data, offset, count = file_system.view(name), 0, 0
+    while offset < len(data):
         try:
-            message, _ = checked_message(data[place:])
+            message, _ = read_message(data[offset:])
         except DamagedChunk as error:
-            return count, [Damage(file_system.describe(name), place, str(error))]
-        place += HEADER_BYTES + len(message) + -len(message) % 8
+            return count, [Damage(file_system.describe(name), offset, str(error))]
+        offset += HEADER_BYTES + len(message) + -len(message) % 8
         count += 1
     return count, []

@@ -9,36 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import Fact
-from rmqpull_broker.core.state.ports import Job, LogRange, RetentionLimits, Snapshotted
-from rmqpull_broker.store.queues.queues import ConsumeQueues
+from rmqpull_broker.core.state.ports import Cut, Job, LogRange, RetentionLimits, Snapshotted
+from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 
 
 class MemoryStorage:
-    """Counts what a log would keep, and keeps the messages in consume queues alone."""
+    """Counts what a log would keep, and keeps the messages only in consume queues."""
 
     def __init__(self) -> None:
         self.store = ConsumeQueues()
         self._end = 0
 
-    def append(self, groups: Sequence[Sequence[Fact]]) -> LogRange:
-        """Gives each group a position and writes nothing: the state that the facts are applied to is the only copy."""
-        self._end += len(groups)
-        return LogRange(0, self._end - len(groups), self._end)
-
-    def applying(self, written: LogRange) -> None:
-        """Does nothing: there is no log that chunks could be read from."""
+    def append(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange:
+        """Gives each batch a position and writes nothing: the state that the facts are applied to is the only copy."""
+        self._end += len(fact_batches)
+        return LogRange(0, self._end - len(fact_batches), self._end)
 
     def due_job(self, state: Snapshotted) -> Job | None:
         """There is nothing to save."""
         return None
 
-    last_job = removal_job = due_job
+    last_job = due_job
 
-    def expire(self, limits: RetentionLimits, now_ms: int) -> list[tuple[MessageQueue, int]] | None:
+    def expire(self, limits: RetentionLimits, now_ms: int) -> Cut | None:
         """Chooses whole chunks to delete, by age and by the bytes that all queues hold in memory."""
-        return self.store.expired(limits, now_ms) or None
+        min_offsets = self.store.expire(limits, now_ms)
+        return Cut(0, min_offsets) if min_offsets else None
+
+    def removal_job(self, state: Snapshotted, cut: Cut) -> Job | None:
+        """There is no file to delete."""
+        return None
 
     is_behind = False
     refusal: str | None = None

@@ -1,4 +1,4 @@
-"""A file system in memory: a disk whose crashes and faults a test can stage."""
+"""A file system in memory, for tests of crashes and disk faults."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rmqpull_broker.store.vfs import AppendFile, ReadFile
 
 
 class MemoryFileSystem:
-    """Files as byte arrays. What was not synced is known, so that :meth:`crashed` can lose it.
+    """Files as byte arrays. It knows which bytes are synced, so that :meth:`crashed` can lose the others.
 
     ``fail_next`` names operations, ``create``, ``write``, ``sync``, ``truncate``, ``rename``, ``remove`` or ``read``,
-    whose next call raises OSError. ``capacity`` is the room for all files in bytes: a write beyond it is cut short and
-    raises OSError as a full disk does.
+    whose next call raises OSError. ``capacity`` is the size of the disk in bytes: a write beyond it is incomplete and
+    raises OSError, as on a full disk.
     """
 
     def __init__(self, files: dict[str, bytes] | None = None, capacity: int = 1 << 50) -> None:
@@ -23,14 +23,15 @@ class MemoryFileSystem:
         self.capacity = capacity
 
     def crashed(self, kept: Callable[[bytes], bytes] = lambda unsynced: b"") -> MemoryFileSystem:
-        """The directory as a power cut leaves it: what was synced, and what ``kept`` makes of the rest of each file."""
+        """Returns the directory after a power cut: the synced bytes, and what ``kept`` returns for the rest of a
+        file."""
         rest = {name: kept(bytes(self.files[name][size:])) for name, size in self.synced.items()}
         return MemoryFileSystem(
             {name: bytes(self.files[name][:size]) + rest[name] for name, size in self.synced.items()}
         )
 
     def fail_if_told(self, operation: str) -> None:
-        """Raises OSError once for an operation named in ``fail_next``."""
+        """Raises OSError once for an operation in ``fail_next``."""
         if operation in self.fail_next:
             self.fail_next.remove(operation)
             raise OSError(f"{operation} failed")
@@ -80,7 +81,7 @@ class MemoryFileSystem:
         return f"memory:{name}"
 
     def close(self) -> None:
-        """Nothing to let go."""
+        """There is nothing to close."""
 
 
 class _MemoryAppendFile:
@@ -100,7 +101,7 @@ class _MemoryAppendFile:
         self._file_system.synced[self._name] = len(self._file_system.files[self._name])
 
     def close(self) -> None:
-        """Nothing to let go."""
+        """There is nothing to close."""
 
 
 class _MemoryReadFile:
@@ -108,9 +109,9 @@ class _MemoryReadFile:
         self._file_system = file_system
         self._data = file_system.files[name]
 
-    def read(self, place: int, length: int) -> bytes:
+    def read(self, offset: int, length: int) -> bytes:
         self._file_system.fail_if_told("read")
-        return bytes(memoryview(self._data)[place : place + length])
+        return bytes(memoryview(self._data)[offset : offset + length])
 
     def close(self) -> None:
-        """Nothing to let go."""
+        """There is nothing to close."""

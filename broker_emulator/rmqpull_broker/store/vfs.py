@@ -1,7 +1,7 @@
-"""The file-system port and the real file system. The only module of the broker that touches a disk.
+"""The file-system port and the real file system. No other module of the broker accesses a disk.
 
-A :class:`FileSystem` is one flat directory. The commit log needs nothing more, and so little can be played by a fake
-that loses, tears or refuses whatever a test wants.
+A :class:`FileSystem` is one flat directory. The storage needs no more, and a fake of it can lose, tear or refuse
+whatever a test wants.
 """
 
 from __future__ import annotations
@@ -18,82 +18,82 @@ class DirectoryInUse(OSError):
 
 
 class AppendFile(Protocol):
-    """A file that only grows."""
+    """A file that is only appended to."""
 
     def write(self, data: bytes | memoryview) -> None:
-        """Appends all of ``data``; not safe from a power cut before :meth:`sync`."""
+        """Appends all of ``data``. It is safe from a power cut after :meth:`sync`."""
 
     def sync(self) -> None:
-        """Returns when everything written survives a power cut."""
+        """Returns when everything written is safe from a power cut."""
 
     def close(self) -> None:
-        """Lets the file go."""
+        """Closes the file."""
 
 
 class ReadFile(Protocol):
-    """A file that is read where one likes, also while it grows."""
+    """A file that is read at any offset, also while it grows."""
 
-    def read(self, place: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``place``; fewer at the end of the file."""
+    def read(self, offset: int, length: int) -> bytes:
+        """Returns ``length`` bytes from ``offset``, or fewer at the end of the file."""
 
     def close(self) -> None:
-        """Lets the file go."""
+        """Closes the file."""
 
 
 class FileSystem(Protocol):
     """One directory that one process owns."""
 
     def names(self) -> list[str]:
-        """The files of the directory, sorted."""
+        """Returns the files of the directory, sorted."""
 
     def create(self, name: str) -> AppendFile:
-        """A new empty file, whose name survives a power cut."""
+        """Creates an empty file, whose name is safe from a power cut."""
 
     def append(self, name: str) -> AppendFile:
-        """An existing file, to be written at its end."""
+        """Opens an existing file for appending."""
 
     def open(self, name: str) -> ReadFile:
-        """An existing file, to be read."""
+        """Opens an existing file for reading."""
 
     def size(self, name: str) -> int:
-        """Bytes in a file."""
+        """Returns the size of a file in bytes."""
 
     def view(self, name: str) -> memoryview:
-        """The present content, without reading it into memory where the system allows."""
+        """Returns the content of a file, mapped into memory where the system allows it."""
 
     def truncate(self, name: str, size: int) -> None:
         """Cuts a file to ``size`` bytes and syncs it."""
 
     def rename(self, name: str, new_name: str) -> None:
-        """Gives a file another name, in one step and for good, in place of a file that has it."""
+        """Renames a file atomically, replaces a file of the new name, and syncs both names."""
 
     def remove(self, name: str) -> None:
-        """Removes a file."""
+        """Deletes a file."""
 
     def free_bytes(self) -> int:
-        """Room that is left for files."""
+        """Returns the number of free bytes."""
 
     def describe(self, name: str) -> str:
-        """How messages name a file to people."""
+        """Returns the path of a file, for messages."""
 
     def close(self) -> None:
-        """Lets the directory go."""
+        """Closes the directory."""
 
 
 class OsFileSystem:
-    """A directory on disk, created when missing and locked for this process; with ``is_read_only`` neither.
+    """A directory on disk. It is created and locked for this process, unless ``is_read_only``.
 
-    Raises DirectoryInUse when another process has it, and OSError when it cannot be made or written.
+    Raises DirectoryInUse when another process has locked it, and OSError when it cannot be created or written.
     """
 
     def __init__(self, directory: str, *, is_read_only: bool = False) -> None:
         self._directory = Path(directory)
-        self._lock = -1 if is_read_only else self._take()
+        self._lock = -1 if is_read_only else self._create_and_lock()
 
-    def _take(self) -> int:
+    def _create_and_lock(self) -> int:
         missing = [path for path in (self._directory, *self._directory.parents) if not path.exists()]
         self._directory.mkdir(parents=True, exist_ok=True)
-        for path in missing:  # the names of files survive a power cut only together with their directory's
+        for path in missing:  # the name of the directory must be safe from a power cut, too
             _sync_directory(path.parent)
         lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -187,9 +187,9 @@ class _OsReadFile:
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDONLY)
 
-    def read(self, place: int, length: int) -> bytes:
-        data = os.pread(self._descriptor, length, place)
-        while len(data) < length and (more := os.pread(self._descriptor, length - len(data), place + len(data))):
+    def read(self, offset: int, length: int) -> bytes:
+        data = os.pread(self._descriptor, length, offset)
+        while len(data) < length and (more := os.pread(self._descriptor, length - len(data), offset + len(data))):
             data += more
         return data
 

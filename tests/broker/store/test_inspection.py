@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from rmqpull_broker.core.state.facts import RowsStored, TopicPut
+from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.inspection import Damage, dump, verify
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
-from rmqpull_broker.store.storage import StorageOptions
 from rmqpull_broker.store.vfs import OsFileSystem
 from tests.harness.storage import StorageHarness
 
@@ -88,7 +88,7 @@ def test_a_torn_tail_is_told_from_damage(disk: MemoryFileSystem) -> None:
     (last,) = named(disk, ".log")[-1:]
     size = len(disk.files[last])
     disk.files[last].extend(b"torn")
-    assert verify(disk).log_damage == (Damage(f"memory:{last}", size, "there is no whole record", is_tail=True),)
+    assert verify(disk).log_damage == (Damage(f"memory:{last}", size, "there is no complete record", is_tail=True),)
     del disk.files[last][size:]
     StorageHarness(disk, OPTIONS).stop()
     disk.files[last][size - 1] ^= 1

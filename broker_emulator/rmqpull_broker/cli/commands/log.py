@@ -18,7 +18,7 @@ from rmqpull_broker.cli.output import Refused, show_fields, show_json, show_tabl
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
 from rmqpull_broker.store.inspection import Damage, LoggedRecord, VerifyReport, dump, verify
-from rmqpull_broker.store.log.segments import CorruptLog, segment_bases, segment_name
+from rmqpull_broker.store.log.segments import CorruptLog, list_segment_bases, segment_name
 from rmqpull_broker.store.vfs import DirectoryInUse, FileSystem, OsFileSystem
 
 _DAMAGE_COLUMNS = ("file", "offset", "reason", "effect")
@@ -109,7 +109,7 @@ def _open(directory: str) -> Iterator[FileSystem]:
 
 def _is_data_directory(directory: str) -> bool:
     """Whether a broker used the directory; if it stored nothing, only its lock is there."""
-    return bool(segment_bases(OsFileSystem(directory, is_read_only=True))) or (Path(directory) / "lock").exists()
+    return bool(list_segment_bases(OsFileSystem(directory, is_read_only=True))) or (Path(directory) / "lock").exists()
 
 
 def _lock(directory: str) -> FileSystem:

@@ -33,7 +33,7 @@ def update_offset(draft: Draft, group: str, queue: MessageQueue, offset: int) ->
         raise ConsumerGroupNotFound(f"Group {group} not exist!")
     if draft.find_topic(queue.topic) is None:
         raise TopicNotFound(f"Topic {queue.topic} not exist!")
-    if draft.pending_reset(group, queue) is not None:
+    if draft.find_reset(group, queue) is not None:
         return False
     draft.add(OffsetsCommitted(group, ((queue, offset),)))
     return True
@@ -50,7 +50,7 @@ def commit_offsets(draft: Draft, group: str, offsets: Sequence[tuple[MessageQueu
         draft.require_queue(queue)
         if offset < 0:
             raise IllegalOffset(f"offset {offset} of queue {queue} is negative; the smallest is 0")
-    taken = tuple((queue, offset) for queue, offset in offsets if draft.pending_reset(group, queue) is None)
+    taken = tuple((queue, offset) for queue, offset in offsets if draft.find_reset(group, queue) is None)
     if taken:
         draft.add(OffsetsCommitted(group, taken))
     return len(taken) == len(offsets)
@@ -58,7 +58,7 @@ def commit_offsets(draft: Draft, group: str, offsets: Sequence[tuple[MessageQueu
 
 def answer_reset(draft: Draft, group: str, queue: MessageQueue) -> int | None:
     """The offset that a pull is told by a pending reset, which is settled by that; None when none is pending."""
-    target = draft.pending_reset(group, queue)
+    target = draft.find_reset(group, queue)
     if target is not None:
         draft.add(ResetsAnswered(group, (queue,)))
     return target
@@ -110,11 +110,11 @@ def reset_offsets(
 
     Raises ConsumerGroupNotFound, TopicNotFound, NothingToReset without queues, IllegalResetOffset, InternalError.
     """
-    draft.group(group)
+    draft.require_group(group)
     if not offsets:
         raise NothingToReset("No queues to reset.")
     for queue, offset in offsets:
-        draft.topic(queue.topic)
+        draft.require_topic(queue.topic)
         first, last = draft.kept_bounds(queue).min_offset, draft.next_offset(queue)
         if not first <= offset <= last + 1:
             raise IllegalResetOffset(f"Target offset {offset} not in consume queue range [{first}-{last}]")

@@ -26,7 +26,7 @@ import enum
 
 from rmqpull_broker.core.errors import BadRequest, InvalidTransactionId
 from rmqpull_broker.core.state.facts import CommitRecord, TransactionId
-from rmqpull_broker.core.state.stages import Committed
+from rmqpull_broker.core.state.stages import CommittedTransaction
 
 DESTINATION_LENGTH_MAX = 1_024
 DIGEST_BYTES_MAX = 64
@@ -41,7 +41,7 @@ class Outcome(enum.Enum):
     UNCOMPARED = enum.auto()
 
 
-def judge(batch: TransactionId, record: CommitRecord | None, newest: Committed | None) -> Outcome:
+def judge(batch: TransactionId, record: CommitRecord | None, newest: CommittedTransaction | None) -> Outcome:
     """The table above for a query's batch; ``newest`` is what its query has committed last.
 
     Raises InvalidTransactionId, which says what was seen.
@@ -64,7 +64,7 @@ def judge(batch: TransactionId, record: CommitRecord | None, newest: Committed |
     )
 
 
-def refuse_older(batch: TransactionId, newest: Committed | None) -> None:
+def refuse_older(batch: TransactionId, newest: CommittedTransaction | None) -> None:
     """Raises InvalidTransactionId for a batch that is older than the newest that its query has committed."""
     if batch.number is not None and newest is not None and batch.number < newest.number:
         had = "" if newest.record is None else f", with {_described(newest.record)}"

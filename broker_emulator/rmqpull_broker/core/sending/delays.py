@@ -102,7 +102,9 @@ def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
     rows: dict[MessageQueue, list[StoredMessage]] = {}
     settled: dict[MessageQueue, list[tuple[int, int]]] = {}
     count = dropped = 0
-    due = [entry for entry in draft.state.delayed.due(now_ms, DELIVERIES_MAX) if not draft.is_settled(entry.stored_at)]
+    due = [
+        entry for entry in draft.state.delayed.list_due(now_ms, DELIVERIES_MAX) if not draft.has_ended(entry.stored_at)
+    ]
     for waiting, stored in zip(due, read_waiting(draft.state.store, [entry.stored_at for entry in due]), strict=False):
         settled.setdefault(waiting.stored_at.queue, []).append((waiting.stored_at.queue_offset, waiting.due_ms))
         queue = find_real_queue(waiting.stored_at.queue, stored.message)
@@ -170,7 +172,7 @@ def recall(draft: Draft, topic: str, handle: str, now_ms: int) -> str:
     """
     if not draft.properties.recall_message_enable:
         raise Forbidden("recall failed, operation is forbidden")
-    draft.topic(topic)
+    draft.require_topic(topic)
     wanted = _parse_handle(handle)
     if wanted.topic != topic:
         raise IllegalOperation("recall failed, topic not match")
@@ -181,6 +183,6 @@ def recall(draft: Draft, topic: str, handle: str, now_ms: int) -> str:
     queue, due_ms = MessageQueue(TIMER_TOPIC, wanted.broker_name, 0), wanted.time_ms - 1
     for place, _ in draft.state.delayed.find(queue, due_ms, wanted.msg_id):
         (stored,) = read_waiting(draft.state.store, [place])
-        if stored.message.msg_id == wanted.msg_id and not draft.is_settled(place):
+        if stored.message.msg_id == wanted.msg_id and not draft.has_ended(place):
             draft.add(WaitingEnded(queue, (place.queue_offset,), (due_ms,)))
     return wanted.msg_id

@@ -106,7 +106,7 @@ class Sender:
         judged = check_rows(messages, now_ms)
         if not judged:
             raise MessageCorrupted("no message to send")
-        topic = draft.topic(topic_name)
+        topic = draft.require_topic(topic_name)
         if _is_typed(topic):
             check_row_types(judged, topic.topic_type)
         queue_count = _writable_count(draft, topic)
@@ -233,7 +233,7 @@ class Sender:
             topic = create_on_send(draft, name, creation.default_topic, creation.queue_nums, new_id)
             if topic is None and name.startswith(RETRY_PREFIX):
                 topic = ensure_retry_topic(draft, name, 1, new_id)
-        return topic or draft.topic(name)
+        return topic or draft.require_topic(name)
 
     def _store_rows(
         self, draft: Draft, queues: Sequence[tuple[MessageQueue, int]], batch: pa.RecordBatch, now_ms: int

@@ -72,16 +72,16 @@ def stage(
     _check_id("stage", stage_id)
     if sequence < 0:
         raise BadRequest(f"sequence {sequence} of stage {stage_id} is negative")
-    commits.refuse_older(batch, draft.newest_committed(batch.writer))
+    commits.refuse_older(batch, draft.find_newest_commit(batch.writer))
     if draft.has_committed(batch):
         return False
     found = draft.find_stage(stage_id)
-    if found is None and len(draft.stages()) >= STAGES_MAX:
+    if found is None and len(draft.list_stages()) >= STAGES_MAX:
         raise TooManyRequests(
             f"stage {stage_id} of transaction {batch.writer} cannot be opened: {STAGES_MAX} stages are open already, "
             "the max. Commit or drop other transactions first, or write with fewer tasks at a time"
         )
-    if found is not None and (found.is_committed or found.batch != batch):
+    if found is not None and (found.is_committed or found.transaction != batch):
         raise PreconditionFailed(f"stage {stage_id} is of another batch or committed")
     if found is not None and found.has(sequence):
         return True
@@ -148,8 +148,8 @@ def commit(
     stage_ids = tuple(stage_id for stage_id, _ in wanted)
     outdated = tuple(
         stage_id
-        for stage_id, stage in draft.stages().items()
-        if stage_id not in stage_ids and not stage.is_committed and stage.batch.is_covered_by(batch)
+        for stage_id, stage in draft.list_stages().items()
+        if stage_id not in stage_ids and not stage.is_committed and stage.transaction.is_covered_by(batch)
     )
     if outdated:
         draft.add(StagesEnded(outdated))
@@ -160,13 +160,13 @@ def commit(
 
 def _outcome(draft: Draft, batch: TransactionId, record: CommitRecord | None) -> Outcome:
     if batch.number is not None:
-        return commits.judge(batch, record, draft.newest_committed(batch.writer))
+        return commits.judge(batch, record, draft.find_newest_commit(batch.writer))
     return Outcome.DONE if draft.has_committed(batch) else Outcome.NEW  # its id is never used again
 
 
 def _check_whole(draft: Draft, batch: TransactionId, entry: CommittedStage) -> None:
     found = draft.find_stage(entry.stage_id)
-    if found is None or found.batch != batch or found.is_committed:
+    if found is None or found.transaction != batch or found.is_committed:
         raise PreconditionFailed(
             f"stage {entry.stage_id} is not there: it was dropped when its timeout was over, or never made"
         )
@@ -186,7 +186,7 @@ def store_next(draft: Draft, sender: Sender, stage_id: str, now_ms: int) -> int:
     A topic that was changed or made anew since may have fewer queues: what was meant for one that producers no longer
     see goes to another, where it is found. Raises what storing raises; then it is to be tried again.
     """
-    stage = draft.stage(stage_id)
+    stage = draft.require_stage(stage_id)
     call = stage.first_call
     rows = _rows_of(draft, stage_id, call)
     topics = _TopicsNow(draft)
@@ -236,7 +236,9 @@ def drop(draft: Draft, batch: TransactionId) -> int:
     """Drops all uncommitted stages of a batch, and says how many there were."""
     _check_batch(batch)
     open_stages = tuple(
-        stage_id for stage_id, stage in draft.stages().items() if stage.batch == batch and not stage.is_committed
+        stage_id
+        for stage_id, stage in draft.list_stages().items()
+        if stage.transaction == batch and not stage.is_committed
     )
     if open_stages:
         draft.add(StagesEnded(open_stages))

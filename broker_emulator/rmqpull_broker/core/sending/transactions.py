@@ -106,7 +106,7 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
     committed = None
     if end.resolution is Resolution.COMMIT:
         queue = find_real_queue(place.queue, stored.message)
-        draft.topic(queue.topic)
+        draft.require_topic(queue.topic)
         message = _as_itself(stored.message)
         offset = draft.next_offset(queue)
         committed = StoredMessage(message, offset, now_ms, store_host, stored.reconsume_times)
@@ -117,11 +117,11 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
 
 def _find(draft: Draft, end: TransactionEnd) -> tuple[StoredAt, StoredMessage]:
     """The newest half message of that id; a check in the same draft may just have appended it again."""
-    for place, stored in reversed(draft.drafted_halves(end.msg_id)):
-        if not draft.is_settled(place):
+    for place, stored in reversed(draft.list_drafted_halves(end.msg_id)):
+        if not draft.has_ended(place):
             return place, stored
-    for waiting in reversed(draft.state.halves.of_message(end.msg_id)):
-        if not draft.is_settled(waiting.stored_at):
+    for waiting in reversed(draft.state.halves.find_by_id(end.msg_id)):
+        if not draft.has_ended(waiting.stored_at):
             (stored,) = read_waiting(draft.state.store, [waiting.stored_at])
             return waiting.stored_at, stored
     raise WrongTransaction("Find prepared transaction message failed")
@@ -137,7 +137,7 @@ def check_transactions(draft: Draft, now_ms: int, store_host: str) -> list[Trans
     """Looks at the half messages past their immunity and gives those whose producers are to be asked."""
     checks = []
     appended: dict[MessageQueue, list[StoredMessage]] = {}
-    due = [entry for entry in draft.state.halves.due(now_ms, CHECKS_MAX) if not draft.is_settled(entry.stored_at)]
+    due = [entry for entry in draft.state.halves.list_due(now_ms, CHECKS_MAX) if not draft.has_ended(entry.stored_at)]
     for waiting, stored in zip(due, read_waiting(draft.state.store, [entry.stored_at for entry in due]), strict=False):
         half_queue = waiting.stored_at.queue
         times = _check_times(stored.message)

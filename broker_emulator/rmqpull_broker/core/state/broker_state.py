@@ -1,7 +1,8 @@
-"""Everything the broker knows: the sum of all facts that the commit log keeps."""
+"""The broker's state: the sum of all facts in the commit log."""
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rmqpull_broker.core.errors import ConsumerGroupNotFound, OffsetNotFound, TopicNotFound
@@ -30,7 +31,7 @@ from rmqpull_broker.core.state.facts import (
     TopicPut,
     WaitingEnded,
 )
-from rmqpull_broker.core.state.names import HALF_TOPIC, SCHEDULE_TOPIC, STAGE_PREFIX, TIMER_TOPIC, system_topics
+from rmqpull_broker.core.state.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, make_system_topics
 from rmqpull_broker.core.state.pending import (
     DelayedMessage,
     PendingMessage,
@@ -39,19 +40,45 @@ from rmqpull_broker.core.state.pending import (
     find_next_check_ms,
     read_due_ms,
 )
-from rmqpull_broker.core.state.ports import MessageStore
+from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange, MessageStore
 from rmqpull_broker.core.state.stages import Stages
 from rmqpull_broker.core.state.timetable import DelayedMessages
 
 LOST_RANGES_MAX = 100_000
-"""Reports of lost rows that are remembered; beyond it the oldest are forgotten."""
+"""Reports of lost rows that are kept. Above it, the oldest are forgotten."""
 
 
-class BrokerState:
-    """The broker's memory. Changed by :meth:`apply` alone; everything else only reads.
+class TopicsAndGroups(abc.ABC):
+    """Topics and groups by name: as they are, or as they will be after the commands of a draft."""
 
-    Arguments: the consume queues that applied messages go to, the names of the logical brokers that serve them, and
-    the properties that all of these have.
+    @abc.abstractmethod
+    def find_topic(self, name: str) -> TopicConfig | None:
+        """Returns the topic of that name, system topics included, or None."""
+
+    @abc.abstractmethod
+    def find_group(self, name: str) -> GroupConfig | None:
+        """Returns the group of that name, or None."""
+
+    def require_topic(self, name: str) -> TopicConfig:
+        """Returns the topic of that name. Raises TopicNotFound."""
+        topic = self.find_topic(name)
+        if topic is None:
+            raise TopicNotFound(f"topic[{name}] not exist, apply first please!")
+        return topic
+
+    def require_group(self, name: str) -> GroupConfig:
+        """Returns the group of that name. Raises ConsumerGroupNotFound."""
+        group = self.find_group(name)
+        if group is None:
+            raise ConsumerGroupNotFound(f"Group {name} not exist!")
+        return group
+
+
+class BrokerState(TopicsAndGroups):
+    """Everything the broker knows. Only :meth:`apply` changes it.
+
+    Arguments: the consume queues, which store the messages; the names of the logical brokers; the properties that all
+    logical brokers share.
     """
 
     def __init__(
@@ -60,14 +87,14 @@ class BrokerState:
         self.store = store
         self.broker_names = tuple(sorted(broker_names))
         self.properties = properties or BrokerProperties()
-        self.system_topics: Mapping[str, TopicConfig] = system_topics(self.properties, self.broker_names)
+        self.system_topics: Mapping[str, TopicConfig] = make_system_topics(self.properties, self.broker_names)
         self.topics: dict[str, TopicConfig] = {}
         self.groups: dict[str, GroupConfig] = {}
-        # The newest store time of all messages; a clock that begins before it would let times fall within a queue.
+        # The newest store time of all messages. The clock must not start before it: store times never decrease.
         self.newest_store_ms = 0
         # (group, queue) -> next offset to consume
         self.consumer_offsets: dict[tuple[str, MessageQueue], int] = {}
-        # (group, queue) -> the offset that the group's next pull is to be told
+        # (group, queue) -> the offset that the group's next pull is reset to
         self.resets: dict[tuple[str, MessageQueue], int] = {}
         self.delayed = DelayedMessages()
         self.halves = PendingMessages()
@@ -77,26 +104,26 @@ class BrokerState:
             TIMER_TOPIC: self.delayed,
             HALF_TOPIC: self.halves,
         }
-        # Insertion order is age. The key makes a repeated report count once.
+        # In the order of the reports. A dict, so that a repeated report counts once.
         self._lost: dict[tuple[str, int, LostRange], None] = {}
 
-    def apply(self, facts: Iterable[Fact]) -> None:
-        """Takes in facts that the commit log keeps."""
+    def apply(self, facts: Iterable[Fact], written: LogRange = NOT_LOGGED) -> None:
+        """Takes in facts that the commit log keeps at ``written``."""
         for fact in facts:
+            self.store.apply(fact, written)
             self._apply(fact)
 
     def _apply(self, fact: Fact) -> None:
         match fact:
             case RowsStored() | ColumnsStored():
-                self.store.append(fact)
                 self.newest_store_ms = max(self.newest_store_ms, fact.store_timestamp_ms)
                 if isinstance(fact, RowsStored) and fact.queue.topic in self._pending:
-                    self._wait(fact)
+                    self._add_pending(fact)
             case OffsetsCommitted(group, offsets):
-                self._commit(group, offsets)
+                self._set_consumer_offsets(group, offsets)
             case OffsetsReset(group, offsets):
                 self.consumer_offsets.update({(group, queue): offset for queue, offset in offsets})
-                self._reset(group, offsets)
+                self._add_resets(group, offsets)
             case ResetsAnswered(group, queues):
                 for queue in queues:
                     self.resets.pop((group, queue), None)
@@ -109,55 +136,51 @@ class BrokerState:
             case TopicPut(topic):
                 self.topics[topic.name] = topic
             case TopicDeleted(name):
-                self._forget_topic(name)
+                self._delete_topic(name)
             case QueuesTrimmed(min_offsets):
                 for queue, min_offset in min_offsets:
-                    self.store.trim(queue, min_offset)
                     if queue.topic in self._pending:
                         self._pending[queue.topic].trim(queue, min_offset)
-            case WaitingEnded(queue, queue_offsets, dues):
-                self._pending[queue.topic].settle(queue, queue_offsets, dues)
+            case WaitingEnded(queue, queue_offsets, due_times):
+                self._pending[queue.topic].remove(queue, queue_offsets, due_times)
             case StillWaiting(queue, entries):
                 for offset, due_ms, msg_id in entries:
                     self._pending[queue.topic].add(PendingMessage(StoredAt(queue, offset), due_ms, msg_id))
             case StillDelayed():
                 self.delayed.restore(fact)
             case StillReset(group, offsets):
-                self._reset(group, offsets)
+                self._add_resets(group, offsets)
             case RowsLost():
-                self._remember_lost(fact)
+                self._add_lost_rows(fact)
             case CallStaged() | StagesCommitted() | StagedCallStored() | StagesEnded():
                 self.stages.apply(fact)
-                if isinstance(fact, StagesEnded):
-                    self.store.drop({STAGE_PREFIX + stage_id for stage_id in fact.stage_ids})
 
-    def _commit(self, group: str, offsets: Iterable[tuple[MessageQueue, int]]) -> None:
-        """An offset is overwritten whatever it was; a negative one reads as not found (rules 3.5, 6.1)."""
+    def _set_consumer_offsets(self, group: str, offsets: Iterable[tuple[MessageQueue, int]]) -> None:
+        """Overwrites any offset, also with a smaller one. A negative offset reads as not found (rules 3.5, 6.1)."""
         for queue, offset in offsets:
             if offset >= 0:
                 self.consumer_offsets[group, queue] = offset
             else:
                 self.consumer_offsets.pop((group, queue), None)
 
-    def _reset(self, group: str, offsets: Iterable[tuple[MessageQueue, int]]) -> None:
-        """A broker that tells no resets may have kept some when it still did: they would hold up commits for ever."""
+    def _add_resets(self, group: str, offsets: Iterable[tuple[MessageQueue, int]]) -> None:
+        """Ignores resets while ``useServerSideResetOffset`` is off: no pull would end them, and they block commits."""
         if self.properties.use_server_side_reset_offset:
             self.resets.update({(group, queue): offset for queue, offset in offsets})
 
-    def _wait(self, stored: RowsStored) -> None:
+    def _add_pending(self, stored: RowsStored) -> None:
         for row in stored.rows:
             is_half = stored.queue.topic == HALF_TOPIC
             due_ms = find_next_check_ms(self.properties, row) if is_half else read_due_ms(row.message)
-            place = StoredAt(stored.queue, row.queue_offset)
-            self._pending[stored.queue.topic].add(PendingMessage(place, due_ms, row.message.msg_id))
+            stored_at = StoredAt(stored.queue, row.queue_offset)
+            self._pending[stored.queue.topic].add(PendingMessage(stored_at, due_ms, row.message.msg_id))
 
-    def _forget_topic(self, name: str) -> None:
-        """A pending reset stays, as Apache's broker leaves it (rules 6.1, 3.5.4)."""
+    def _delete_topic(self, name: str) -> None:
+        """Keeps pending resets, as Apache's broker does (rules 6.1, 3.5.4)."""
         del self.topics[name]
-        self.store.drop({name})
         self.consumer_offsets = {key: at for key, at in self.consumer_offsets.items() if key[1].topic != name}
 
-    def _remember_lost(self, fact: RowsLost) -> None:
+    def _add_lost_rows(self, fact: RowsLost) -> None:
         self._lost.update({(fact.query_id, fact.batch_id, lost): None for lost in fact.ranges})
         while len(self._lost) > LOST_RANGES_MAX:
             del self._lost[next(iter(self._lost))]
@@ -165,28 +188,21 @@ class BrokerState:
     # --- topics and queues ---------------------------------------------------------------------------------------
 
     def find_topic(self, name: str) -> TopicConfig | None:
-        """The topic of that name, also a system topic."""
+        """Returns the topic of that name, system topics included, or None."""
         return self.topics.get(name) or self.system_topics.get(name)
 
-    def topic(self, name: str) -> TopicConfig:
-        """The topic of that name. Raises TopicNotFound."""
-        topic = self.find_topic(name)
-        if topic is None:
-            raise TopicNotFound(f"topic[{name}] not exist, apply first please!")
-        return topic
-
     def queues(self, topic: TopicConfig, queue_nums: int) -> list[MessageQueue]:
-        """The first ``queue_nums`` queues of a topic on each broker, by broker name, then queue id."""
+        """Returns the first ``queue_nums`` queues of a topic on each broker, sorted by broker name and queue id."""
         return [
             MessageQueue(topic.name, broker, number) for broker in self.broker_names for number in range(queue_nums)
         ]
 
     def readable_queues(self, topic: TopicConfig) -> list[MessageQueue]:
-        """The queues that consumers see."""
+        """Returns the queues that consumers see."""
         return self.queues(topic, topic.read_queue_nums)
 
     def writable_queues(self, topic: TopicConfig) -> list[MessageQueue]:
-        """The queues that producers see."""
+        """Returns the queues that producers see."""
         return self.queues(topic, topic.write_queue_nums)
 
     def is_readable(self, topic: TopicConfig, queue: MessageQueue) -> bool:
@@ -194,45 +210,42 @@ class BrokerState:
         return queue.broker_name in self.broker_names and 0 <= queue.queue_id < topic.read_queue_nums
 
     def message_count(self) -> int:
-        """Messages that can be read, over all queues of all topics but the system's own."""
+        """Returns the number of readable messages in all topics except system topics."""
         queues = (queue for topic in self.topics.values() for queue in self.readable_queues(topic))
         return sum(last - first for first, last in map(self.bounds, queues))
 
     def bounds(self, queue: MessageQueue) -> Bounds:
-        """The readable range of a queue."""
+        """Returns the readable range of a queue."""
         return self.store.bounds(queue)
 
-    def is_waiting(self, waiting: PendingMessage | DelayedMessage) -> bool:
+    def is_pending(self, message: PendingMessage | DelayedMessage) -> bool:
         """Whether a message of a system queue still waits."""
-        if isinstance(waiting, DelayedMessage):
-            return waiting in self.delayed
-        return waiting in self.halves
+        if isinstance(message, DelayedMessage):
+            return message in self.delayed
+        return message in self.halves
 
-    def waiting_before(
+    def list_pending_before(
         self, min_offsets: Iterable[tuple[MessageQueue, int]]
     ) -> Iterator[Sequence[PendingMessage] | Sequence[DelayedMessage]]:
-        """The messages that wait now before these offsets, queue by queue, as they were stored, some at a time."""
+        """Yields the messages that wait now before these offsets, queue by queue in offset order, in small lists."""
         for queue, min_offset in min_offsets:
             if queue.topic in self._pending:
-                yield from self._pending[queue.topic].before(queue, min_offset)
+                yield from self._pending[queue.topic].list_before(queue, min_offset)
 
     # --- groups and offsets --------------------------------------------------------------------------------------
 
-    def group(self, name: str) -> GroupConfig:
-        """The group of that name. Raises ConsumerGroupNotFound."""
-        group = self.groups.get(name)
-        if group is None:
-            raise ConsumerGroupNotFound(f"Group {name} not exist!")
-        return group
+    def find_group(self, name: str) -> GroupConfig | None:
+        """Returns the group of that name, or None."""
+        return self.groups.get(name)
 
     def consumer_offset(
         self, group: str, queue: MessageQueue, *, set_zero_if_not_found: bool = True, first_in_memory: bool = True
     ) -> int:
-        """A group's stored offset, or 0 for a young queue that it never committed (rules 3.5.2).
+        """Returns a group's offset, or 0 where the group has none and the queue still has its first message.
 
-        A pending reset wins. ``first_in_memory`` says that the queue's first message lies within 40 % of the memory.
-        Raises OffsetNotFound for a queue never written, for one whose first message is gone or far back, and for any
-        without a stored offset unless ``set_zero_if_not_found``.
+        A pending reset takes precedence (rules 3.5.2). ``first_in_memory`` says that the queue's first message is
+        within the last 40 % of the memory. Raises OffsetNotFound for a queue without messages, for one whose first
+        message is deleted or not in memory, and, unless ``set_zero_if_not_found``, for every queue without an offset.
         """
         key = group, queue
         stored = self.resets.get(key, self.consumer_offsets.get(key, -1))
@@ -246,7 +259,7 @@ class BrokerState:
         raise OffsetNotFound("Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first")
 
     def rows_lost(self, query_id: str) -> dict[MessageQueue, int]:
-        """How many rows a query has reported lost, by queue."""
+        """Returns the number of rows that a query has reported lost, by queue."""
         lost: dict[MessageQueue, int] = {}
         for reporter, _, (queue, from_offset, until_offset) in self._lost:
             if reporter == query_id:
@@ -256,7 +269,7 @@ class BrokerState:
     # --- snapshots -----------------------------------------------------------------------------------------------
 
     def to_facts(self) -> list[Fact]:
-        """Facts that give an empty state everything this one knows, but messages and what is in the store."""
+        """Returns facts from which an empty state becomes equal to this one, without the messages in the store."""
         facts: list[Fact] = [TopicPut(topic) for topic in self.topics.values()]
         facts += [GroupPut(group) for group in self.groups.values()]
         facts += [OffsetsCommitted(group, offsets) for group, offsets in _by_group(self.consumer_offsets)]

@@ -1,7 +1,7 @@
-"""Facts: what has happened, in the only form in which it is kept. The commit log is a sequence of them.
+"""Facts: what has happened. The commit log is a sequence of facts, and nothing else is kept.
 
-One command yields one group of facts, and the log keeps a group whole or not at all. Applying the same facts in the
-same order always gives the same state, so recovery is a replay and needs no code of its own.
+A command yields one batch of facts, and the log keeps the whole batch or nothing. The same facts in the same order
+always give the same state, so a restart replays the log and needs no other code.
 """
 
 from __future__ import annotations
@@ -16,47 +16,47 @@ from rmqpull_broker.core.model import GroupConfig, MessageQueue, StoredMessage, 
 
 @dataclass(frozen=True)
 class TopicPut:
-    """A topic came to be, or its configuration changed."""
+    """A topic was created, or its configuration changed."""
 
     topic: TopicConfig
 
 
 @dataclass(frozen=True)
 class TopicDeleted:
-    """A topic is gone, with its messages and every group's offsets on it."""
+    """A topic was deleted, with its messages and the consumer offsets of all groups on it."""
 
     topic: str
 
 
 @dataclass(frozen=True)
 class GroupPut:
-    """A consumer group came to be, or its configuration changed."""
+    """A consumer group was created, or its configuration changed."""
 
     group: GroupConfig
 
 
 @dataclass(frozen=True)
 class GroupDeleted:
-    """A consumer group is gone, with its offsets."""
+    """A consumer group was deleted, with its consumer offsets."""
 
     group: str
 
 
 @dataclass(frozen=True)
 class RowsStored:
-    """Messages that were sent one by one; their offsets follow each other."""
+    """Messages of one send, with consecutive offsets."""
 
     queue: MessageQueue
     rows: tuple[StoredMessage, ...]
 
     @property
     def store_timestamp_ms(self) -> int:
-        """When they were stored, all at once."""
+        """The store time of all of them."""
         return self.rows[0].store_timestamp_ms
 
 
 class QueuePart(NamedTuple):
-    """``row_count`` rows of a batch that became ``[first_offset, first_offset + row_count)`` of ``queue``."""
+    """``row_count`` rows of a batch, stored at ``[first_offset, first_offset + row_count)`` of ``queue``."""
 
     queue: MessageQueue
     first_offset: int
@@ -65,20 +65,20 @@ class QueuePart(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnsStored:
-    """A batch in columns (``columns.STORED_SCHEMA``), its rows sorted by queue as ``parts`` tells."""
+    """Messages in columns (``columns.STORED_SCHEMA``). ``parts`` assigns the rows, in order, to queues."""
 
     parts: tuple[QueuePart, ...]
     batch: pa.RecordBatch
 
     @property
     def store_timestamp_ms(self) -> int:
-        """When they were stored, all at once."""
+        """The store time of all of them."""
         return int(self.batch.column("storeTimestamp")[0].value) // 1000
 
 
 @dataclass(frozen=True)
 class OffsetsCommitted:
-    """A group's consumer offsets: for each queue the next offset to consume."""
+    """A group set consumer offsets: for each queue the next offset to consume."""
 
     group: str
     offsets: tuple[tuple[MessageQueue, int], ...]
@@ -86,7 +86,7 @@ class OffsetsCommitted:
 
 @dataclass(frozen=True)
 class OffsetsReset:
-    """A group's offsets were set from outside; its next pull on each queue is answered OFFSET_RESET."""
+    """An administrator reset a group. The group's next pull of each queue gets OFFSET_RESET."""
 
     group: str
     offsets: tuple[tuple[MessageQueue, int], ...]
@@ -94,7 +94,7 @@ class OffsetsReset:
 
 @dataclass(frozen=True)
 class ResetsAnswered:
-    """Pulls of a group were told of the resets that were pending on these queues."""
+    """Pulls of a group got the resets that were pending on these queues."""
 
     group: str
     queues: tuple[MessageQueue, ...]
@@ -102,9 +102,9 @@ class ResetsAnswered:
 
 @dataclass(frozen=True)
 class WaitingEnded:
-    """Messages of a system queue, delayed or half ones, that need nothing more: delivered, resolved or given up.
+    """Delayed or half messages stopped waiting in a system queue: they were delivered, ended or given up.
 
-    ``due_ms`` says of delayed ones when they were due, by which they are found fast; older records do not have it.
+    ``due_ms`` has the due times of delayed messages, which make them fast to find. Older records do not have it.
     """
 
     queue: MessageQueue
@@ -114,8 +114,10 @@ class WaitingEnded:
 
 @dataclass(frozen=True)
 class StillWaiting:
-    """Offset, due time and id of half messages that wait: in a snapshot in place of themselves, and, when retention has
-    stored them again, so that they fall due when they would have. In older snapshots of delayed messages as well.
+    """Offset, due time and id of half messages that wait.
+
+    Snapshots have it in place of the messages. Retention adds it for messages that it stores again, so that their due
+    times do not change. Snapshots of older releases have it for delayed messages, too.
     """
 
     queue: MessageQueue
@@ -124,8 +126,10 @@ class StillWaiting:
 
 @dataclass(frozen=True)
 class StillDelayed:
-    """What a snapshot says of delayed messages in place of themselves: the due times of all of them in their order,
-    their offsets, and the hashes of their ids (``timetable.hash_id``), each a little-endian int64.
+    """The delayed messages of a queue, in a snapshot.
+
+    ``numbers`` has the due times of all messages in order, then their offsets, then the hashes of their ids
+    (``timetable.hash_id``), each as a little-endian int64.
     """
 
     queue: MessageQueue
@@ -134,7 +138,7 @@ class StillDelayed:
 
 @dataclass(frozen=True)
 class StillReset:
-    """What a snapshot says of resets that no pull was told of yet: they outlive the offset of a deleted topic."""
+    """Resets that no pull has got yet, in a snapshot. They outlive the offsets of a deleted topic."""
 
     group: str
     offsets: tuple[tuple[MessageQueue, int], ...]
@@ -142,13 +146,13 @@ class StillReset:
 
 @dataclass(frozen=True)
 class QueuesTrimmed:
-    """Old messages are gone: for each queue the min offset that it has from now on."""
+    """Old messages were deleted: the new min offset of each queue."""
 
     min_offsets: tuple[tuple[MessageQueue, int], ...]
 
 
 class LostRange(NamedTuple):
-    """Offsets ``[from_offset, until_offset)`` that somebody wanted and that were gone."""
+    """Offsets ``[from_offset, until_offset)`` that a reader wanted and did not find."""
 
     queue: MessageQueue
     from_offset: int
@@ -157,7 +161,7 @@ class LostRange(NamedTuple):
 
 @dataclass(frozen=True)
 class RowsLost:
-    """What one micro-batch of a query wanted to read and did not find."""
+    """One micro-batch of a query reported lost rows."""
 
     query_id: str
     batch_id: int
@@ -165,13 +169,13 @@ class RowsLost:
 
 
 class TransactionId(NamedTuple):
-    """What is committed together: a query's batch; or, without a number, a write that is no part of a query."""
+    """A transaction: a micro-batch of a query, or, without a number, a single batch write."""
 
     writer: str
     number: int | None
 
     def is_covered_by(self, other: TransactionId) -> bool:
-        """Whether ``other`` is this batch or a later one of its query."""
+        """Whether ``other`` is this transaction, or a later one of its query."""
         if self.number is None or other.number is None:
             return self == other
         return self.writer == other.writer and self.number <= other.number
@@ -179,13 +183,14 @@ class TransactionId(NamedTuple):
 
 @dataclass(frozen=True)
 class CallStaged:
-    """The rows of one call were kept in a stage's own queue, from ``first_offset`` on, sorted by the queues that they
-    are meant for: ``parts`` has each of these with its number of rows. The stages of its batch are to live for
-    ``timeout_ms`` from now on; 0 means as long as the broker likes. ``byte_count`` is the size of the rows as limits
-    count it; 0 in what older releases kept.
+    """The rows of one call were stored in the stage's own queue, starting at ``first_offset``.
+
+    The rows are sorted by their target queues; ``parts`` has each target queue with its number of rows. The
+    transaction's stages expire ``timeout_ms`` after this call; 0 leaves the time to the broker. ``byte_count`` is the
+    size of the rows as limits count it; facts of older releases have 0.
     """
 
-    batch: TransactionId
+    transaction: TransactionId
     stage_id: str
     sequence: int
     first_offset: int
@@ -195,7 +200,7 @@ class CallStaged:
 
 
 class CommitRecord(NamedTuple):
-    """What a query's batch was, in its writer's words; see ``commits``. An empty plan is one that is not known."""
+    """A writer's description of its transaction; ``commits`` compares two of them. An empty plan is an unknown one."""
 
     plan: bytes
     destination: str
@@ -205,19 +210,19 @@ class CommitRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class StagesCommitted:
-    """A batch is committed: what these stages hold is going to be stored in its own queues, in their order.
+    """A transaction was committed. The broker now stores the rows of its stages in their target queues, in order.
 
-    There is no record when the writer gave none, or when an older release wrote the fact.
+    ``record`` is None when the writer sent none, and in facts of older releases.
     """
 
-    batch: TransactionId
+    transaction: TransactionId
     stage_ids: tuple[str, ...]
     record: CommitRecord | None = None
 
 
 @dataclass(frozen=True)
 class StagedCallStored:
-    """The rows of a committed call stand in their own queues, or have none any more."""
+    """The rows of a committed call were stored in their target queues. Rows of deleted queues were dropped."""
 
     stage_id: str
     sequence: int
@@ -225,7 +230,7 @@ class StagedCallStored:
 
 @dataclass(frozen=True)
 class StagesEnded:
-    """Stages are gone: stored to the end, or dropped."""
+    """Stages were removed: completely stored, or dropped."""
 
     stage_ids: tuple[str, ...]
 

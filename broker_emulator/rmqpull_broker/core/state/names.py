@@ -14,24 +14,36 @@ from rmqpull_broker.core.properties import BrokerProperties
 
 TOPIC_LENGTH_MAX = 127
 RETRY_TOPIC_LENGTH_MAX = 255
-"""What the store takes for ``%RETRY%`` and ``%DLQ%`` topics, which the broker itself makes."""
+"""The store's limit for ``%RETRY%`` and ``%DLQ%`` topics, which the broker creates itself."""
 GROUP_LENGTH_MAX = 120
 CREATED_GROUP_LENGTH_MAX = 255
-"""What a broker's own look-up takes; clients of the gRPC protocol may not use more than GROUP_LENGTH_MAX."""
-_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
-_SYSTEM_TOPICS = frozenset(
-    {
-        "BenchmarkTest",
-        "RMQ_SYS_TRACE_TOPIC",
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-        "TBW102",
-    }
+"""The limit of a broker's own look-up. Clients of the gRPC protocol may use GROUP_LENGTH_MAX characters at most."""
+
+TBW102 = "TBW102"
+"""The default topic: the template of topics that a send creates."""
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+_SELF_TEST_TOPIC, _OFFSET_MOVED_EVENT = "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"
+
+DELAY_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
+"""Topics in which delayed messages wait. Nobody reads a message before it is due."""
+WAITING_TOPICS = DELAY_TOPICS | {HALF_TOPIC}
+"""Topics in which delayed and half messages wait. They are never deleted."""
+SEND_FORBIDDEN = frozenset(
+    {SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC, _SELF_TEST_TOPIC, _OFFSET_MOVED_EVENT}
 )
+"""Topics that no client may send to."""
+
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+STAGE_PREFIX = "%STAGE%"
+"""The prefix of the hidden topics of stages. No client may use such a name."""
+
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+_SYSTEM_TOPICS = SEND_FORBIDDEN | {"BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", TBW102}
 _SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 _SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
@@ -44,7 +56,7 @@ def check_topic_name(topic: str) -> None:
 
 
 def check_topic_spelling(topic: str) -> None:
-    """Raises IllegalTopic unless a broker takes the name; it takes those of system topics too."""
+    """Raises IllegalTopic unless a broker accepts the name. Names of system topics are accepted."""
     if not topic.strip():
         raise IllegalTopic("The specified topic is blank.")
     if not _LEGAL.fullmatch(topic):
@@ -54,12 +66,12 @@ def check_topic_spelling(topic: str) -> None:
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether RocketMQ itself uses this topic, on whatever broker, or this broker does."""
+    """Whether RocketMQ, on any broker, or this broker uses the topic itself."""
     return topic in _SYSTEM_TOPICS or topic.startswith((_SYSTEM_TOPIC_PREFIX, STAGE_PREFIX))
 
 
 def check_group_name(group: str) -> None:
-    """Raises IllegalConsumerGroup unless clients may use a consumer group of this name."""
+    """Raises IllegalConsumerGroup, in RocketMQ's words, unless clients may use a group of this name."""
     if not group.strip():
         raise IllegalConsumerGroup("The specified group is blank.")
     if not _LEGAL.fullmatch(group):
@@ -70,8 +82,21 @@ def check_group_name(group: str) -> None:
         raise IllegalConsumerGroup("cannot use system consumer group")
 
 
+def is_creatable_group(group: str) -> bool:
+    """Whether a broker creates a group of this name by itself. The empty name is allowed (rules 6.1)."""
+    return len(group) <= CREATED_GROUP_LENGTH_MAX and (not group or _LEGAL.fullmatch(group) is not None)
+
+
+def is_system_group(group: str) -> bool:
+    """Whether RocketMQ itself consumes with this group."""
+    return group.startswith(_SYSTEM_GROUP_PREFIX)
+
+
 def add_namespace(namespace: str, name: str) -> str:
-    """A name as brokers know it: ``shop%orders``, but ``%RETRY%shop%billing``; one that has its namespace keeps it."""
+    """Returns the name that brokers use: ``shop%orders``, or ``%RETRY%shop%billing`` for a retry topic.
+
+    A name that has the namespace already does not change, nor does a system topic or system group.
+    """
     prefix = next((prefix for prefix in (RETRY_PREFIX, DLQ_PREFIX) if name.startswith(prefix)), "")
     rest = name.removeprefix(prefix)
     if not (namespace and name) or rest.startswith(f"{namespace}%") or is_system_topic(name) or is_system_group(name):
@@ -79,51 +104,19 @@ def add_namespace(namespace: str, name: str) -> str:
     return f"{prefix}{namespace}%{rest}"
 
 
-def is_creatable_group(group: str) -> bool:
-    """Whether a broker makes a group of this name by itself; the empty name is one (rules 6.1)."""
-    return len(group) <= CREATED_GROUP_LENGTH_MAX and (not group or _LEGAL.fullmatch(group) is not None)
-
-
-def is_system_group(group: str) -> bool:
-    """Whether RocketMQ itself consumes under this name."""
-    return group.startswith(_SYSTEM_GROUP_PREFIX)
-
-
-TBW102 = "TBW102"
-"""The default topic: a topic that a send creates is made after it."""
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-TIMER_TOPIC = "rmq_sys_wheel_timer"
-HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
-DELAY_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
-"""Where delayed messages wait; nobody reads them before their time."""
-WAITING_TOPICS = DELAY_TOPICS | {HALF_TOPIC}
-"""Where delayed and half messages wait; these topics are never deleted."""
-OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
-
-SEND_FORBIDDEN = frozenset(
-    {SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC, "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"}
-)
-"""Topics that no client may send to."""
-
-RETRY_PREFIX = "%RETRY%"
-DLQ_PREFIX = "%DLQ%"
-STAGE_PREFIX = "%STAGE%"
-"""What the names of the hidden topics of stages begin with; no client may name a topic so."""
-
 _RW = PERM_READ | PERM_WRITE
 _RWX = _RW | PERM_INHERIT
 
 
-def system_topics(properties: BrokerProperties, broker_names: Sequence[str]) -> dict[str, TopicConfig]:
-    """The system topics of a broker with these properties, by name."""
+def make_system_topics(properties: BrokerProperties, broker_names: Sequence[str]) -> dict[str, TopicConfig]:
+    """Returns the system topics of a broker with these properties, by name."""
     cluster = properties.broker_cluster_name
     topics = [
-        ("SELF_TEST_TOPIC", 1, _RW),
+        (_SELF_TEST_TOPIC, 1, _RW),
         ("BenchmarkTest", 1024, _RW),
         (cluster, 16, _RWX),
         *((name, 1, _RWX) for name in broker_names),
-        ("OFFSET_MOVED_EVENT", 1, _RW),
+        (_OFFSET_MOVED_EVENT, 1, _RW),
         (SCHEDULE_TOPIC, len(properties.message_delay_level.split()), _RW),
         (f"{cluster}_REPLY_TOPIC", 1, _RW),
         (f"rmq_sys_REVIVE_LOG_{cluster}", 8, _RW),

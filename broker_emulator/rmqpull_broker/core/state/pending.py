@@ -1,4 +1,4 @@
-"""Messages of system queues that wait: delayed ones for their time, half ones for their producer's word."""
+"""Pending messages: delayed messages that wait until they are due, half messages that wait for COMMIT or ROLLBACK."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from rmqpull_broker.core.state.facts import StillWaiting
 from rmqpull_broker.core.state.ports import MessageStore
 
 DUE_MS = "TIMER_OUT_MS"
-"""The system property in which a delayed message carries the time at which it is due."""
+"""The system property of a delayed message that holds its due time."""
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 PENDING_MAX = 1_000_000
-"""Messages that may wait at one time in all queues of one kind; further ones are refused."""
+"""Delayed messages that may wait at a time, and the same for half messages. Further ones are refused."""
 
 
 def read_due_ms(message: Message) -> int:
-    """When a delayed message is due, as it was written when it was stored."""
+    """Returns the due time of a delayed message, which was set when it was stored."""
     return int(message.system_properties[DUE_MS])
 
 
 def find_next_check_ms(properties: BrokerProperties, stored: StoredMessage) -> int:
-    """From when on a half message's producer may be asked: when its immunity is over, and after a check at the next
-    look (rules 3.15).
+    """Returns the earliest time of a half message's next check (rules 3.15).
+
+    The first check comes when the immunity is over, further checks after ``transactionCheckInterval``.
     """
     message = stored.message
     if CHECK_TIMES in message.system_properties:
@@ -42,19 +43,19 @@ def find_next_check_ms(properties: BrokerProperties, stored: StoredMessage) -> i
 
 
 def parse_immunity_seconds(text: str) -> int:
-    """CHECK_IMMUNITY_TIME_IN_SECONDS; what is no number counts as none."""
+    """Reads CHECK_IMMUNITY_TIME_IN_SECONDS; returns 0 for a text that is not a number."""
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
 
 
 class StoredAt(NamedTuple):
-    """Where a message is stored."""
+    """The queue and the offset at which a message is stored."""
 
     queue: MessageQueue
     queue_offset: int
 
 
 class PendingMessage(NamedTuple):
-    """A message that waits: where it is stored, from when on it is due, and its id."""
+    """A message that waits: where it is stored, when it is due, and its id."""
 
     stored_at: StoredAt
     due_ms: int
@@ -62,30 +63,28 @@ class PendingMessage(NamedTuple):
 
 
 class DelayedMessage(NamedTuple):
-    """A delayed message: where it waits, and from when on it is due."""
+    """A delayed message that waits: where it is stored, and when it is due."""
 
     stored_at: StoredAt
     due_ms: int
 
 
 _READ_BYTES_MAX = 4 << 20
-"""About how many bytes of waiting messages one command reads, but for one message."""
+"""About how many bytes of waiting messages one command reads, without the last message."""
 _FIRST_READ = 16
 _GAP_MAX = 1_024
 _ROW_BYTES = 512
 
 
 def read_waiting(
-    store: MessageStore, places: Sequence[StoredAt], byte_budget: int = _READ_BYTES_MAX
+    store: MessageStore, wanted: Sequence[StoredAt], byte_budget: int = _READ_BYTES_MAX
 ) -> list[StoredMessage]:
-    """Waiting messages as they were stored, in the order of ``places``.
-
-    They are the first of these, at least one, as many as fit in about ``byte_budget`` bytes.
-    """
+    """Reads waiting messages in the order of ``wanted``, at least one, and as many as fit into ``byte_budget``
+    bytes."""
     rows: list[StoredMessage] = []
     byte_count, count = 0, _FIRST_READ
-    while len(rows) < len(places):
-        for row in _read_rows(store, places[len(rows) : len(rows) + count]):
+    while len(rows) < len(wanted):
+        for row in _read_rows(store, wanted[len(rows) : len(rows) + count]):
             rows.append(row)
             byte_count += estimate_stored_bytes(row)
             if byte_count >= byte_budget:
@@ -95,113 +94,111 @@ def read_waiting(
 
 
 def estimate_stored_bytes(stored: StoredMessage) -> int:
-    """About how many bytes of the log a message takes."""
+    """Returns about how many bytes of the log a message takes."""
     message = stored.message
     named = (*message.properties.items(), *message.system_properties.items())
     return _ROW_BYTES + len(message.body) + sum(len(name) + len(value) for name, value in named)
 
 
-def _read_rows(store: MessageStore, places: Sequence[StoredAt]) -> list[StoredMessage]:
-    """Reads each stretch of a queue once: rows that lie near each other are mostly in one chunk."""
+def _read_rows(store: MessageStore, wanted: Sequence[StoredAt]) -> list[StoredMessage]:
+    """Reads neighbouring rows of a queue together, since most of them are in one chunk."""
     found: dict[StoredAt, StoredMessage] = {}
     near: list[StoredAt] = []
-    for place in (*sorted(places), None):
-        if near and (place is None or place.queue != near[0].queue or place.queue_offset - near[-1][1] > _GAP_MAX):
-            found.update(zip(near, columns.to_rows(_taken(store, near)), strict=True))
+    for each in (*sorted(wanted), None):
+        if near and (each is None or each.queue != near[0].queue or each.queue_offset - near[-1][1] > _GAP_MAX):
+            found.update(zip(near, columns.to_rows(_read_near(store, near)), strict=True))
             near = []
-        if place is not None:
-            near.append(place)
-    return [found[place] for place in places]
+        if each is not None:
+            near.append(each)
+    return [found[each] for each in wanted]
 
 
-def _taken(store: MessageStore, places: Sequence[StoredAt]) -> Iterator[pa.RecordBatch]:
-    """The rows of places in one queue, which are in order."""
-    offsets = [place.queue_offset for place in places]
+def _read_near(store: MessageStore, near: Sequence[StoredAt]) -> Iterator[pa.RecordBatch]:
+    """Reads rows of one queue, sorted by offset."""
+    offsets = [each.queue_offset for each in near]
     begin = offsets[0]
-    for rows in store.read(places[0].queue, begin, offsets[-1] + 1):
+    for rows in store.read(near[0].queue, begin, offsets[-1] + 1):
         end = begin + rows.num_rows
         yield rows.take(pa.array([offset - begin for offset in offsets if begin <= offset < end], pa.int64()))
         begin = end
 
 
 class PendingMessages:
-    """Half messages by their ids, and in the order in which they fall due. Part of the broker's state."""
+    """Half messages by id and by due time. Part of the broker's state."""
 
     def __init__(self) -> None:
-        self._waiting: dict[StoredAt, PendingMessage] = {}
+        self._messages: dict[StoredAt, PendingMessage] = {}
         self._by_id: dict[str, dict[StoredAt, None]] = {}
-        # Insertion order within one time is the order in which they were stored.
+        # Messages with the same due time are in the order in which they were stored.
         self._by_due: dict[int, dict[StoredAt, None]] = {}
-        self._dues: list[int] = []
+        self._due_times: list[int] = []
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._messages)
 
-    def __contains__(self, waiting: PendingMessage) -> bool:
-        return waiting.stored_at in self._waiting
+    def __contains__(self, message: PendingMessage) -> bool:
+        return message.stored_at in self._messages
 
     def __iter__(self) -> Iterator[PendingMessage]:
-        return iter(self._waiting.values())
+        return iter(self._messages.values())
 
-    def add(self, waiting: PendingMessage) -> None:
-        """Takes in a message that was stored, or a new due time of one that waits already."""
-        self._settle(waiting.stored_at)
-        self._waiting[waiting.stored_at] = waiting
-        self._by_id.setdefault(waiting.msg_id, {})[waiting.stored_at] = None
-        if waiting.due_ms not in self._by_due:
-            bisect.insort(self._dues, waiting.due_ms)
-            self._by_due[waiting.due_ms] = {}
-        self._by_due[waiting.due_ms][waiting.stored_at] = None
+    def add(self, message: PendingMessage) -> None:
+        """Adds a stored message, or sets a new due time of one that waits already."""
+        self._remove(message.stored_at)
+        self._messages[message.stored_at] = message
+        self._by_id.setdefault(message.msg_id, {})[message.stored_at] = None
+        if message.due_ms not in self._by_due:
+            bisect.insort(self._due_times, message.due_ms)
+            self._by_due[message.due_ms] = {}
+        self._by_due[message.due_ms][message.stored_at] = None
 
-    def settle(self, queue: MessageQueue, queue_offsets: Iterable[int], due_ms: Sequence[int] = ()) -> None:
-        """Forgets messages that need nothing more. One that is not known is no error."""
+    def remove(self, queue: MessageQueue, queue_offsets: Iterable[int], due_ms: Sequence[int] = ()) -> None:
+        """Removes messages that no longer wait. Ignores unknown ones."""
         for offset in queue_offsets:
-            self._settle(StoredAt(queue, offset))
+            self._remove(StoredAt(queue, offset))
 
-    def _settle(self, place: StoredAt) -> None:
-        waiting = self._waiting.pop(place, None)
-        if waiting is not None:
-            self._forget(waiting)
-
-    def _forget(self, waiting: PendingMessage) -> None:
-        alike = self._by_id[waiting.msg_id]
-        del alike[waiting.stored_at]
-        if not alike:
-            del self._by_id[waiting.msg_id]
-        together = self._by_due[waiting.due_ms]
-        del together[waiting.stored_at]
-        if not together:
-            del self._by_due[waiting.due_ms]
-            self._dues.pop(bisect.bisect_left(self._dues, waiting.due_ms))
+    def _remove(self, stored_at: StoredAt) -> None:
+        message = self._messages.pop(stored_at, None)
+        if message is None:
+            return
+        same_id = self._by_id[message.msg_id]
+        del same_id[stored_at]
+        if not same_id:
+            del self._by_id[message.msg_id]
+        same_due = self._by_due[message.due_ms]
+        del same_due[stored_at]
+        if not same_due:
+            del self._by_due[message.due_ms]
+            self._due_times.pop(bisect.bisect_left(self._due_times, message.due_ms))
 
     def trim(self, queue: MessageQueue, min_offset: int) -> None:
-        """Forgets what retention has deleted."""
-        self.settle(queue, [waiting.stored_at.queue_offset for waiting in self._before(queue, min_offset)])
+        """Removes the messages that retention has deleted."""
+        self.remove(queue, [message.stored_at.queue_offset for message in self._find_before(queue, min_offset)])
 
-    def before(self, queue: MessageQueue, min_offset: int) -> Iterator[list[PendingMessage]]:
-        """What waits in ``queue`` before an offset, in the order in which it was stored."""
-        yield self._before(queue, min_offset)
+    def list_before(self, queue: MessageQueue, min_offset: int) -> Iterator[list[PendingMessage]]:
+        """Yields the messages of ``queue`` that wait before an offset, in offset order, in one list."""
+        yield self._find_before(queue, min_offset)
 
-    def _before(self, queue: MessageQueue, min_offset: int) -> list[PendingMessage]:
-        found = (entry for place, entry in self._waiting.items() if place.queue == queue)
-        return sorted(entry for entry in found if entry.stored_at.queue_offset < min_offset)
+    def _find_before(self, queue: MessageQueue, min_offset: int) -> list[PendingMessage]:
+        found = (message for stored_at, message in self._messages.items() if stored_at.queue == queue)
+        return sorted(message for message in found if message.stored_at.queue_offset < min_offset)
 
-    def of_message(self, msg_id: str) -> list[PendingMessage]:
-        """The waiting messages with this id, oldest first."""
-        return [self._waiting[place] for place in self._by_id.get(msg_id, ())]
+    def find_by_id(self, msg_id: str) -> list[PendingMessage]:
+        """Returns the waiting messages with this id, oldest first."""
+        return [self._messages[stored_at] for stored_at in self._by_id.get(msg_id, ())]
 
-    def due(self, now_ms: int, limit: int) -> list[PendingMessage]:
-        """At most ``limit`` messages that are due at ``now_ms``, by their time and then as they were stored."""
-        times = itertools.takewhile(lambda due_ms: due_ms <= now_ms, self._dues)
-        places = itertools.chain.from_iterable(self._by_due[due_ms] for due_ms in times)
-        return [self._waiting[place] for place in itertools.islice(places, limit)]
+    def list_due(self, now_ms: int, limit: int) -> list[PendingMessage]:
+        """Returns at most ``limit`` messages that are due at ``now_ms``, by due time and then in stored order."""
+        times = itertools.takewhile(lambda due_ms: due_ms <= now_ms, self._due_times)
+        due = itertools.chain.from_iterable(self._by_due[due_ms] for due_ms in times)
+        return [self._messages[stored_at] for stored_at in itertools.islice(due, limit)]
 
     def next_due_ms(self) -> int | None:
-        """When :meth:`due` next has something; None while nothing waits."""
-        return self._dues[0] if self._dues else None
+        """Returns the earliest due time; None while no message waits."""
+        return self._due_times[0] if self._due_times else None
 
     def to_facts(self) -> list[StillWaiting]:
-        """What a snapshot says of them."""
+        """Returns the facts with which a snapshot describes the messages."""
         entries: dict[MessageQueue, list[tuple[int, int, str]]] = {}
         for (queue, offset), due_ms, msg_id in self:
             entries.setdefault(queue, []).append((offset, due_ms, msg_id))

@@ -1,29 +1,49 @@
-"""What the core and the server ask of the outside: a place for messages and a log that keeps facts."""
+"""Ports: what the core and the server need from storage. The core knows no file; ``store`` implements these
+protocols."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from rmqpull_broker.core.model import Bounds, MessageQueue
-from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
+from rmqpull_broker.core.state.facts import Fact
+
+
+class LogRange(NamedTuple):
+    """Where the commit log keeps one write: log positions, and the position at which its segment begins."""
+
+    segment: int
+    from_position: int
+    until_position: int
+
+
+NOT_LOGGED = LogRange(0, 0, 0)
+"""The range of facts that no commit log keeps."""
 
 
 class RetentionLimits(NamedTuple):
-    """How long messages are kept at least, in milliseconds, and how many bytes of log at most; None for any number."""
+    """The minimum age of deleted messages, in milliseconds, and the maximum size of the log; None for no maximum."""
 
     reserved_ms: int
     log_bytes_max: int | None = None
 
     def is_expired(self, newest_store_ms: int, now_ms: int) -> bool:
-        """Whether nothing that was stored until then needs to be kept."""
+        """Whether messages that were stored until then may be deleted."""
         return newest_store_ms + self.reserved_ms < now_ms
 
 
+class Cut(NamedTuple):
+    """What retention may delete: the log before ``position``, and the messages before the new min offsets."""
+
+    position: int
+    min_offsets: Sequence[tuple[MessageQueue, int]]
+
+
 class Span(NamedTuple):
-    """Messages up to ``until_offset``, and the bytes that limits count of them; None when they must be read for it."""
+    """Messages up to ``until_offset``, and their bytes as limits count them; None when they are not known."""
 
     until_offset: int
     byte_count: int | None
@@ -33,112 +53,104 @@ class MessageStore(Protocol):
     """The consume queues: messages by queue and offset, derived from facts."""
 
     def bounds(self, queue: MessageQueue) -> Bounds:
-        """The readable range; ``(0, 0)`` for a queue never written (rules 3.2.1)."""
+        """Returns the readable range; ``(0, 0)`` for a queue without messages (rules 3.2.1)."""
 
     def read(self, queue: MessageQueue, from_offset: int, until_offset: int) -> Iterator[pa.RecordBatch]:
-        """The rows of ``[from_offset, until_offset)``, which must lie within the bounds, as slices in order.
+        """Yields the rows of ``[from_offset, until_offset)``, which must lie within the bounds, in slices.
 
-        A slice is loaded when it is asked for, so that a reader that has enough costs no more.
+        Each slice is loaded when the caller asks for it, so a caller that stops early loads no more than it needs.
         """
 
     def time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
-        """Offsets ``[low, high]`` that hold the first one stored at or after ``timestamp_ms``, without reading."""
+        """Returns offsets ``[low, high]`` between which the first message stored at or after a time lies.
+
+        Reads no message.
+        """
 
     def spans(self, queue: MessageQueue, from_offset: int, until_offset: int) -> Sequence[Span]:
-        """What is known, without reading, of ``[from_offset, until_offset)``, which must lie within the bounds."""
+        """Returns the known sizes of ``[from_offset, until_offset)``, which must lie within the bounds.
 
-    def append(self, stored: RowsStored | ColumnsStored) -> None:
-        """Makes the messages of a kept fact readable."""
+        Reads no message.
+        """
 
-    def trim(self, queue: MessageQueue, min_offset: int) -> None:
-        """Forgets what lies before ``min_offset``."""
-
-    def drop(self, topics: Set[str]) -> None:
-        """Forgets all queues of these topics; if one comes to be again they begin at 0."""
-
-
-class LogRange(NamedTuple):
-    """Where one write lies in the commit log, by log positions, and the segment that it is in by its first position."""
-
-    segment: int
-    from_position: int
-    until_position: int
+    def apply(self, fact: Fact, written: LogRange) -> None:
+        """Applies a fact that the log keeps at ``written``: stores, trims or deletes messages, or ignores the fact."""
 
 
 class Snapshotted(Protocol):
-    """What a snapshot is taken of, and what it is restored to: all that is known but what is in the message store."""
+    """The state as snapshots see it: everything the broker knows except the messages in the store."""
 
     newest_store_ms: int
 
-    def apply(self, facts: Iterable[Fact]) -> None:
-        """Takes in facts that the commit log keeps."""
+    def apply(self, facts: Iterable[Fact], written: LogRange = NOT_LOGGED) -> None:
+        """Applies facts that the commit log keeps at ``written``, to the message store, too."""
 
     def to_facts(self) -> list[Fact]:
-        """Facts that give an empty state everything this one knows, but messages and what is in the store."""
+        """Returns facts from which an empty state becomes equal to this one, without the messages in the store."""
 
 
 class Job(Protocol):
-    """Work for the storage's own thread, between two halves that belong to the event loop."""
+    """Work for the storage's own thread. The event loop creates the job and finishes it."""
 
     def run(self) -> None:
-        """Does the work, without looking at anything that changes meanwhile. Raises OSError."""
+        """Does the work. Reads nothing that the event loop may change. Raises OSError."""
 
     def finish(self) -> None:
-        """Takes over what :meth:`run` did, back on the event loop; also when it failed half way."""
+        """Applies the results of :meth:`run` on the event loop, also when it failed half-way."""
 
 
 class Storage(Protocol):
-    """The commit log and what is derived from it. The event loop calls everything that names no other thread."""
+    """The commit log and what is derived from it. Methods belong to the event loop unless they say otherwise."""
 
-    def append(self, groups: Sequence[Sequence[Fact]]) -> LogRange:
-        """Keeps every group, in order; when it returns they survive a kill. Raises OSError and keeps none.
+    def append(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange:
+        """Keeps all batches in order. They survive a kill when it returns. Raises OSError, and then keeps none.
 
-        Called by one thread at a time, and not by the event loop.
+        One thread calls it at a time, and not the event loop.
         """
-
-    def applying(self, written: LogRange) -> None:
-        """Tells where the facts lie that the state takes in next."""
 
     def due_job(self, state: Snapshotted) -> Job | None:
-        """Work that should be done now: chunks to save, or a snapshot to take. One job at a time."""
+        """Returns a job that is due: saving chunks or taking a snapshot. Only one job may run at a time."""
 
     def last_job(self, state: Snapshotted) -> Job | None:
-        """The snapshot that lets the next start replay nothing."""
+        """Returns the last snapshot before a stop: with it the next start has nothing to replay."""
 
-    def expire(self, limits: RetentionLimits, now_ms: int) -> list[tuple[MessageQueue, int]] | None:
-        """Decides which segments may go, and gives the min offsets that queues have without them; None when none may.
+    def expire(self, limits: RetentionLimits, now_ms: int) -> Cut | None:
+        """Decides what may be deleted; None when nothing may.
 
-        To be called while a command is drafted, so that nothing is being written, and followed by a write.
+        Call it while a command is drafted, when no write is in flight. A write must follow.
         """
 
-    def removal_job(self, state: Snapshotted) -> Job | None:
-        """Removes what was decided to go, once the new min offsets are kept: after a snapshot that needs none of it."""
+    def removal_job(self, state: Snapshotted, cut: Cut) -> Job | None:
+        """Returns the job that deletes what lies before the cut, after a snapshot that needs none of it.
+
+        The log must have kept the new min offsets before.
+        """
 
     @property
     def is_behind(self) -> bool:
-        """Whether writes should wait for the job at work: so much is unsaved that memory would not stay bounded."""
+        """Whether writes must wait for the running job: more unsaved messages would exceed the memory limit."""
 
     @property
     def refusal(self) -> str | None:
-        """Why messages must be refused; None when they can be kept. Everything else is kept, for it may make room."""
+        """Why messages must be refused, or None. Other facts are always kept, because they may free space."""
 
     def sync(self) -> None:
-        """Makes everything appended safe from a power cut. Raises OSError. Called by any thread."""
+        """Syncs everything appended to the disk. Raises OSError. Any thread may call it."""
 
     @property
     def is_synced(self) -> bool:
-        """Whether there is nothing to sync."""
+        """Whether everything appended is synced."""
 
     def leave_mark(self) -> None:
-        """Says at the end of the log that everything before is acknowledged; before the last job."""
+        """Marks the end of the log as acknowledged. Called before the last job."""
 
     @property
     def byte_count(self) -> int:
-        """Bytes that the commit log holds. Any thread may ask."""
+        """The size of the commit log in bytes. Any thread may ask."""
 
     @property
     def retained_bytes(self) -> int:
         """The bytes that retentionBytes limits."""
 
     def close(self) -> None:
-        """Lets files and directory go. Raises OSError when what is unsynced cannot be synced."""
+        """Closes files and directory. Raises OSError when unsynced data cannot be synced."""

@@ -21,13 +21,13 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import QueuesTrimmed, RowsStored, StillWaiting, WaitingEnded
 from rmqpull_broker.core.state.names import HALF_TOPIC, STAGE_PREFIX, WAITING_TOPICS
 from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage, estimate_stored_bytes, read_waiting
-from rmqpull_broker.core.state.ports import RetentionLimits
+from rmqpull_broker.core.state.ports import Cut, RetentionLimits
 
 _HOUR_MS = 3_600_000
 
 
 class ClosedSegment(NamedTuple):
-    """A segment by its log positions, and the newest store time of the messages in it and before it."""
+    """A segment by its log positions, and the newest store time of the messages up to its end."""
 
     base: int
     end: int
@@ -35,14 +35,14 @@ class ClosedSegment(NamedTuple):
 
 
 def make_retention_limits(properties: BrokerProperties) -> RetentionLimits:
-    """What the broker's properties say."""
+    """Returns the limits that the broker's properties set."""
     return RetentionLimits(properties.file_reserved_time * _HOUR_MS, properties.retention_bytes or None)
 
 
 def find_cut(closed: Sequence[ClosedSegment], log_end: int, limits: RetentionLimits, now_ms: int) -> int | None:
-    """The log position before which everything may go; None when nothing may.
+    """Returns the log position before which everything may be deleted; None when nothing may.
 
-    ``closed`` are the closed segments, oldest first; ``log_end`` is where the log ends.
+    ``closed`` has the closed segments, oldest first. ``log_end`` is the position at which the log ends.
     """
     position = None
     for segment in closed:
@@ -56,32 +56,33 @@ def find_cut(closed: Sequence[ClosedSegment], log_end: int, limits: RetentionLim
 PUT_AGAIN_MAX = 1_000
 """Waiting messages that one command stores again."""
 PUT_AGAIN_BYTES_MAX = 4 << 20
-"""Their bytes, but for the last message: other commands wait while it is written."""
+"""Their bytes, without the last message. Other commands wait during the write."""
 
 
 class Trimming:
-    """Lets queues begin at new min offsets, once everything that waits before them is stored again behind them.
+    """Sets new min offsets of queues, after storing again every message that waits before them.
 
-    Each :meth:`step` is one command, small enough that others need not wait long. The first one trims the queues of
-    topics that can be deleted: between two steps such a queue may begin anew. The last one trims those where messages
-    wait. A crash between two steps is harmless: what was stored again waits at its new place alone, and the rest still
-    at its old one.
+    Each :meth:`step` is one small command, so that other commands need not wait long. The first step trims the queues
+    of ordinary topics: a topic that is deleted and created again between two steps starts at offset 0. The last step
+    trims the queues in which messages wait. A crash between two steps does no harm: a message that was stored again
+    waits only at its new offset, and the others still wait at their old ones.
     """
 
-    def __init__(self, state: BrokerState, min_offsets: Sequence[tuple[MessageQueue, int]]) -> None:
-        self._at_once = [entry for entry in min_offsets if entry[0].topic not in WAITING_TOPICS]
-        self._at_last = [entry for entry in min_offsets if entry[0].topic in WAITING_TOPICS]
-        self._waiting = state.waiting_before(self._at_last)
+    def __init__(self, state: BrokerState, cut: Cut) -> None:
+        self.cut = cut
+        self._ordinary = [entry for entry in cut.min_offsets if entry[0].topic not in WAITING_TOPICS]
+        self._waiting = [entry for entry in cut.min_offsets if entry[0].topic in WAITING_TOPICS]
+        self._pending = state.list_pending_before(self._waiting)
         self._next: list[PendingMessage | DelayedMessage] = []
         self.put_again_bytes = 0
         """About how many bytes were stored again."""
         self.is_done = False
 
     def step(self, draft: Draft, now_ms: int) -> None:
-        """Stores the next messages again, and trims the queues whose turn it is."""
-        now_ms = max(now_ms, draft.state.newest_store_ms)  # store times never fall within a queue
+        """Stores the next messages again, and trims the queues that are ready."""
+        now_ms = max(now_ms, draft.state.newest_store_ms)  # store times never decrease within a queue
         count, byte_budget = PUT_AGAIN_MAX, PUT_AGAIN_BYTES_MAX
-        queues = set[MessageQueue]()  # each once: offsets go on only in the next command
+        queues = set[MessageQueue]()  # each queue once: only the next command sees the new offsets
         while count > 0 and byte_budget > 0 and self._has_more() and self._next[0].stored_at.queue not in queues:
             queues.add(self._next[0].stored_at.queue)
             rows = self._put_again(draft, count, byte_budget, now_ms)
@@ -89,47 +90,48 @@ class Trimming:
             byte_budget -= sum(map(estimate_stored_bytes, rows))
         self.put_again_bytes += PUT_AGAIN_BYTES_MAX - byte_budget
         self.is_done = not self._has_more()
-        trim(draft, [*self._at_once, *(self._at_last if self.is_done else ())])
-        self._at_once = []
+        trim(draft, [*self._ordinary, *(self._waiting if self.is_done else ())])
+        self._ordinary = []
 
     def _has_more(self) -> bool:
         while not self._next:
-            together = next(self._waiting, None)
-            if together is None:
+            messages = next(self._pending, None)
+            if messages is None:
                 return False
-            self._next = list(together)
+            self._next = list(messages)
         return True
 
     def _put_again(self, draft: Draft, count: int, byte_budget: int, now_ms: int) -> list[StoredMessage]:
-        """Stores messages of one queue again, as many as the limits allow, and gives them.
+        """Stores messages of one queue again, as many as the limits allow, and returns them.
 
-        A half message keeps the time of its next check, which would otherwise be counted from its new store time.
+        A half message keeps the time of its next check, which would otherwise start again at the new store time.
         """
         queue = self._next[0].stored_at.queue
-        waiting = [entry for entry in self._next[:count] if draft.is_waiting(entry)]
-        stored = read_waiting(draft.state.store, [entry.stored_at for entry in waiting], byte_budget)
-        self._next = waiting[len(stored) :] + self._next[count:]
+        pending = [entry for entry in self._next[:count] if draft.is_pending(entry)]
+        stored = read_waiting(draft.state.store, [entry.stored_at for entry in pending], byte_budget)
+        self._next = pending[len(stored) :] + self._next[count:]
         first_offset = draft.next_offset(queue)
         rows = [
             replace(row, queue_offset=offset, store_timestamp_ms=now_ms)
             for offset, row in enumerate(stored, first_offset)
         ]
         if rows:
-            done = waiting[: len(rows)]
-            dues = tuple(entry.due_ms for entry in done)
+            done = pending[: len(rows)]
+            due_times = tuple(entry.due_ms for entry in done)
             draft.add(RowsStored(queue, tuple(rows)))
-            draft.add(WaitingEnded(queue, tuple(entry.stored_at.queue_offset for entry in done), dues))
+            draft.add(WaitingEnded(queue, tuple(entry.stored_at.queue_offset for entry in done), due_times))
             if queue.topic == HALF_TOPIC:
                 ids = [row.message.msg_id for row in rows]
-                draft.add(StillWaiting(queue, tuple(zip((row.queue_offset for row in rows), dues, ids, strict=True))))
+                entries = zip((row.queue_offset for row in rows), due_times, ids, strict=True)
+                draft.add(StillWaiting(queue, tuple(entries)))
         return rows
 
 
 def trim(draft: Draft, min_offsets: Sequence[tuple[MessageQueue, int]]) -> None:
-    """Lets queues begin at these offsets.
+    """Sets the min offsets of queues.
 
-    An earlier command may have deleted a topic, whose queues begin anew. Stages end by themselves, and what is
-    committed of them is nobody's to lose before it was readable.
+    Leaves out queues of topics that an earlier command deleted and that have started again at offset 0. Leaves out
+    stages, too: they end by themselves, and committed rows must not get lost before they are readable.
     """
     kept = [
         (queue, min_offset)

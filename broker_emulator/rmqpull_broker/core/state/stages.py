@@ -1,7 +1,8 @@
-"""Stages: messages that writers have handed over and nobody has committed yet. Part of the broker's state.
+"""Stages: messages that write tasks have handed over and that no commit has made readable yet.
 
-A stage keeps its rows in a queue of a hidden topic, ``%STAGE%`` and its id, so that log, queue files and snapshots hold
-them as they hold all messages; what is said here is where they are meant to go, and which batches are committed.
+Part of the broker's state. A stage stores its rows in a queue of a hidden topic, ``%STAGE%`` and its id. So the log,
+the queue files and snapshots hold them like all other messages. This module holds their target queues, and which
+transactions are committed.
 """
 
 from __future__ import annotations
@@ -24,16 +25,15 @@ from rmqpull_broker.core.state.facts import (
 )
 
 WRITES_REMEMBERED_MAX = 10_000
-"""Committed writes that are no part of a query: beyond it the oldest are forgotten."""
-
+"""Committed writes without a query. Above it, the oldest are forgotten."""
 
 CALL_BYTES = 700
-"""About what the broker keeps in memory of a staged call, beside its packed parts."""
+"""About how much memory a staged call takes, without its packed parts."""
 _CALLS_PER_RUN = 128
 
 
 class StagedCall(NamedTuple):
-    """What is kept in memory of a call. Its queues are packed: a call may be meant for thousands of them."""
+    """A call as the broker holds it in memory. The target queues are packed: there may be thousands of them."""
 
     sequence: int
     first_offset: int
@@ -44,23 +44,23 @@ class StagedCall(NamedTuple):
 
     @property
     def parts(self) -> list[tuple[MessageQueue, int]]:
-        """The queues that the rows are meant for, in the order of the rows, each with its number of rows."""
+        """The target queues in the order of the rows, each with its number of rows."""
         return [(MessageQueue(*queue), count) for queue, count in json.loads(zlib.decompress(self.packed_parts))]
 
     @property
     def state_bytes(self) -> int:
-        """About how much memory it takes."""
+        """About how much memory the call takes."""
         return CALL_BYTES + len(self.packed_parts)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What one attempt of one writer has handed over; of a committed stage, what is still to be stored.
+    """The calls of one write task; of a committed stage, those that are not stored yet.
 
-    Its calls stand in runs that later versions of the stage share, so that no fact costs a copy of all calls.
+    Calls are grouped into runs that later versions of the stage share, so that a fact does not copy all calls.
     """
 
-    batch: TransactionId
+    transaction: TransactionId
     topics: frozenset[str] = frozenset()
     call_count: int = 0
     row_count: int = 0
@@ -70,7 +70,7 @@ class Stage:
     _runs: tuple[dict[int, StagedCall], ...] = ()
 
     def with_fact(self, fact: CallStaged | StagesCommitted | StagedCallStored) -> Stage:
-        """The stage after a fact of its own."""
+        """Returns the stage after one of its facts."""
         match fact:
             case CallStaged():
                 return self._with_call(fact)
@@ -100,7 +100,7 @@ class Stage:
 
     def _without_first(self, sequence: int) -> Stage:
         first = self.first_call
-        assert first.sequence == sequence, "calls are stored in their order"
+        assert first.sequence == sequence, "calls are stored in order"
         run = dict(self._runs[0])
         del run[sequence]
         return replace(self._changed_by(first, -1), _runs=(run, *self._runs[1:]) if run else self._runs[1:])
@@ -115,30 +115,30 @@ class Stage:
         )
 
     def calls(self) -> Iterator[StagedCall]:
-        """Its calls; those of a committed stage in the order of their numbers, of another as they came."""
+        """Returns the calls: by sequence in a committed stage, in the order of arrival otherwise."""
         return (call for run in self._runs for call in run.values())
 
     @property
     def first_call(self) -> StagedCall:
-        """The first of :meth:`calls`."""
+        """The first of the calls."""
         return next(self.calls())
 
     @property
     def last_call(self) -> StagedCall:
-        """The last of :meth:`calls`."""
+        """The last of the calls."""
         run = self._runs[-1]
         return run[next(reversed(run))]
 
     def has(self, sequence: int) -> bool:
-        """Whether the call of that number was taken in."""
+        """Whether the stage has the call with that sequence."""
         return any(sequence in run for run in self._runs)
 
     def to_facts(self, stage_id: str) -> Iterator[CallStaged]:
-        """Facts that give a new stage the same calls."""
+        """Yields facts from which a new stage gets the same calls."""
         for call in self.calls():
             parts = tuple(call.parts)
             yield CallStaged(
-                self.batch, stage_id, call.sequence, call.first_offset, parts, call.timeout_ms, call.byte_count
+                self.transaction, stage_id, call.sequence, call.first_offset, parts, call.timeout_ms, call.byte_count
             )
 
 
@@ -147,62 +147,62 @@ def _as_runs(calls: Sequence[StagedCall]) -> tuple[dict[int, StagedCall], ...]:
     return tuple({call.sequence: call for call in calls[start : start + _CALLS_PER_RUN]} for start in starts)
 
 
-class Committed(NamedTuple):
-    """The newest batch that a query has committed."""
+class CommittedTransaction(NamedTuple):
+    """The newest transaction that a query has committed."""
 
     number: int
     record: CommitRecord | None
 
     @staticmethod
-    def after(known: Committed | None, fact: StagesCommitted) -> Committed | None:
-        """What is the newest after a commit; an older batch, or a fact without a record, takes nothing away."""
-        number = fact.batch.number
+    def after(known: CommittedTransaction | None, fact: StagesCommitted) -> CommittedTransaction | None:
+        """Returns the newest transaction after a commit. A commit of an older one changes nothing."""
+        number = fact.transaction.number
         if number is None or (known is not None and number <= known.number):
             return known
-        return Committed(number, fact.record)
+        return CommittedTransaction(number, fact.record)
 
 
 class Stages:
-    """All stages by their ids, the committed ones in the order in which they are stored."""
+    """All stages by id, and the committed transactions."""
 
     def __init__(self) -> None:
         self._stages: dict[str, Stage] = {}
         self._committing: dict[str, None] = {}
         self.state_bytes = 0
-        # The newest committed batch of each query, for ever; and committed writes, by age.
-        self._newest: dict[str, Committed] = {}
+        # The newest transaction of each query, kept for ever, and committed writes without a query, oldest first.
+        self._newest: dict[str, CommittedTransaction] = {}
         self._writes: dict[str, None] = {}
 
     def all(self) -> Mapping[str, Stage]:
-        """The stages by their ids."""
+        """Returns the stages by their ids."""
         return self._stages
 
     def find(self, stage_id: str) -> Stage | None:
-        """The stage of that id."""
+        """Returns the stage of that id, or None."""
         return self._stages.get(stage_id)
 
-    def has_committed(self, batch: TransactionId) -> bool:
-        """Whether a batch, or a newer one of its query, was committed."""
-        if batch.number is None:
-            return batch.writer in self._writes
-        newest = self.newest(batch.writer)
-        return newest is not None and newest.number >= batch.number
+    def has_committed(self, transaction: TransactionId) -> bool:
+        """Whether a transaction, or a newer one of its query, was committed."""
+        if transaction.number is None:
+            return transaction.writer in self._writes
+        newest = self.find_newest(transaction.writer)
+        return newest is not None and newest.number >= transaction.number
 
-    def newest(self, query: str) -> Committed | None:
-        """The newest batch that a query has committed."""
+    def find_newest(self, query: str) -> CommittedTransaction | None:
+        """Returns the newest transaction that a query has committed, or None."""
         return self._newest.get(query)
 
-    def committing(self) -> Iterable[str]:
-        """The ids of committed stages of which something is still to be stored, in the order of their commits."""
+    def list_committing(self) -> Iterable[str]:
+        """Returns the ids of committed stages that are not completely stored, in the order of their commits."""
         return self._committing
 
     def apply(self, fact: CallStaged | StagesCommitted | StagedCallStored | StagesEnded) -> None:
-        """Takes in a kept fact."""
+        """Applies a kept fact."""
         match fact:
-            case CallStaged(batch, stage_id):
-                self._put(stage_id, self._stages.get(stage_id, Stage(batch)).with_fact(fact))
+            case CallStaged(transaction, stage_id):
+                self._put(stage_id, self._stages.get(stage_id, Stage(transaction)).with_fact(fact))
             case StagesCommitted(_, stage_ids):
-                self._remember(fact)
+                self._add_commit(fact)
                 for stage_id in stage_ids:
                     self._put(stage_id, self._stages[stage_id].with_fact(fact))
                     self._committing[stage_id] = None
@@ -218,10 +218,10 @@ class Stages:
         self._stages[stage_id] = stage
         self.state_bytes += stage.state_bytes - (0 if before is None else before.state_bytes)
 
-    def _remember(self, fact: StagesCommitted) -> None:
-        query = fact.batch.writer
-        newest = Committed.after(self._newest.get(query), fact)
-        if fact.batch.number is not None and newest is not None:
+    def _add_commit(self, fact: StagesCommitted) -> None:
+        query = fact.transaction.writer
+        newest = CommittedTransaction.after(self._newest.get(query), fact)
+        if fact.transaction.number is not None and newest is not None:
             self._newest[query] = newest
             return
         self._writes[query] = None
@@ -229,7 +229,7 @@ class Stages:
             del self._writes[next(iter(self._writes))]
 
     def to_facts(self) -> list[Fact]:
-        """Facts that give an empty state all of this."""
+        """Returns facts from which an empty state gets the same stages and commits."""
         facts: list[Fact] = [
             StagesCommitted(TransactionId(query, number), (), record)
             for query, (number, record) in self._newest.items()
@@ -237,5 +237,5 @@ class Stages:
         facts += [StagesCommitted(TransactionId(write, None), ()) for write in self._writes]
         for stage_id, stage in self._stages.items():
             facts += stage.to_facts(stage_id)
-        facts += [StagesCommitted(self._stages[stage_id].batch, (stage_id,)) for stage_id in self._committing]
+        facts += [StagesCommitted(self._stages[stage_id].transaction, (stage_id,)) for stage_id in self._committing]
         return facts

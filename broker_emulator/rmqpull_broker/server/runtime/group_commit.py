@@ -13,7 +13,7 @@ from rmqpull_broker.core.errors import BrokerError, ServiceNotAvailable, TooMany
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
-from rmqpull_broker.core.state.ports import LogRange, RetentionLimits, Storage
+from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange, RetentionLimits, Storage
 from rmqpull_broker.core.state.retention import Trimming, make_retention_limits
 from rmqpull_broker.server.runtime.upkeep import Upkeep
 
@@ -111,7 +111,7 @@ class GroupCommit:
             except Exception as error:  # noqa: BLE001 (the caller of the command gets it)
                 draft.drop_command()
                 _fail(future, error)
-        written: LogRange | None = None
+        written = NOT_LOGGED
         if draft.fact_batches:
             began_s = time.perf_counter()
             try:
@@ -122,10 +122,9 @@ class GroupCommit:
                 for future, _ in answers:
                     _fail(future, ServiceNotAvailable(_NOT_AVAILABLE.format(error)))
                 return
-            self._storage.applying(written)
         # Before any callback: stored facts must be in the state, even when a callback fails.
         for facts in draft.fact_batches:
-            self._state.apply(facts)
+            self._state.apply(facts, written)
         if refused:
             self._report_failure(refused, 0, OSError(refusal))
         for future, answer in answers:
@@ -149,10 +148,10 @@ class GroupCommit:
         """
 
         def begin(draft: Draft) -> Trimming | None:
-            min_offsets = self._storage.expire(self._retention_limits(), now_ms)
-            if min_offsets is None:
+            cut = self._storage.expire(self._retention_limits(), now_ms)
+            if cut is None:
                 return None
-            trimming = Trimming(self._state, min_offsets)
+            trimming = Trimming(self._state, cut)
             step(draft, trimming)
             return trimming
 
@@ -170,7 +169,7 @@ class GroupCommit:
                     return
                 await self.execute(lambda draft: step(draft, trimming), makes_room=True)
             if trimming is not None:
-                await self.upkeep.run(lambda: self._storage.removal_job(self._state))
+                await self.upkeep.run(lambda: self._storage.removal_job(self._state, trimming.cut))
                 put_again_bytes = trimming.put_again_bytes
                 self._size_limit_from = self._storage.retained_bytes + put_again_bytes if put_again_bytes else 0
 

@@ -52,8 +52,8 @@ class StageKeeper:
         """Resumes commits that a kill interrupted, and starts the timeouts of all other stages."""
         for stage in self._state.stages.all().values():
             if not stage.is_committed:
-                self._expect(stage.batch, stage.last_call.timeout_ms)
-        if self._state.stages.committing():
+                self._expect(stage.transaction, stage.last_call.timeout_ms)
+        if self._state.stages.list_committing():
             self._storing.wake()
 
     @staticmethod
@@ -66,9 +66,9 @@ class StageKeeper:
         """Starts the timeouts of new stages, and the storing of committed ones."""
         for fact in facts:
             if isinstance(fact, CallStaged):
-                self._expect(fact.batch, fact.timeout_ms)
+                self._expect(fact.transaction, fact.timeout_ms)
             elif isinstance(fact, StagesCommitted):
-                self._deadlines.pop(fact.batch, None)
+                self._deadlines.pop(fact.transaction, None)
                 self._storing.wake()
 
     def keep_alive(self, batch: TransactionId, timeout_ms: int) -> None:
@@ -98,7 +98,7 @@ class StageKeeper:
 
     def _is_being_stored(self, batch: TransactionId) -> bool:
         stages = self._state.stages
-        return any(stages.all()[stage_id].batch == batch for stage_id in stages.committing())
+        return any(stages.all()[stage_id].transaction == batch for stage_id in stages.list_committing())
 
     def _wake_callers(self, failed: Mapping[str, Exception]) -> None:
         """Wakes the callers whose transaction is stored, and those whose writer is one of ``failed``."""
@@ -118,7 +118,7 @@ class StageKeeper:
         Other writers do not wait.
         """
         failed: dict[str, Exception] = {}
-        while not failed and (stage_ids := list(self._state.stages.committing())):
+        while not failed and (stage_ids := list(self._state.stages.list_committing())):
             for stage_id in stage_ids:
                 await self._store(stage_id, failed)
         if failed:
@@ -126,14 +126,14 @@ class StageKeeper:
 
     async def _store(self, stage_id: str, failed: dict[str, Exception]) -> None:
         """Stores a committed stage call by call, unless its writer is, or becomes, one of ``failed``."""
-        while (stage := self._state.stages.find(stage_id)) is not None and stage.batch.writer not in failed:
+        while (stage := self._state.stages.find(stage_id)) is not None and stage.transaction.writer not in failed:
             try:
                 dropped = await self._group_commit.execute(
                     lambda draft: stage_commands.store_next(draft, self._sender, stage_id, self._clock.wall_ms())
                 )
             except Exception as error:  # noqa: BLE001 (committed messages must be stored, whatever fails)
                 _logger.warning("cannot store the committed stage %s, will retry: %s", stage_id, error)
-                failed[stage.batch.writer] = error
+                failed[stage.transaction.writer] = error
             else:
                 if dropped:
                     _logger.warning(

@@ -1,7 +1,7 @@
-"""Records of format version 1, which release 0.1.0 wrote: read, and never written.
+"""Records of format version 1, which release 0.1.0 wrote. They are read, and never written.
 
-They differ in four kinds of entries: a topic has one number of queues, a group nothing but a name, messages
-have no system properties, and each text of a row has its length before it.
+Four kinds of entries differ: a topic has one number of queues, a group has only a name, messages have no system
+properties, and each text of a row follows its length.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NO_TIME = -(1 << 63)
 
 
 def decode_entry(kind: int, header: bytes, data: memoryview) -> Fact | None:
-    """The fact of an entry; None when it is written today as it was then."""
+    """Returns the fact of an entry; None when the present format is the same."""
     if kind == _TOPIC:
         form = json.loads(header)
         queues, topic_type = form["queues"], TopicType(form["type"])
@@ -42,7 +42,7 @@ def decode_entry(kind: int, header: bytes, data: memoryview) -> Fact | None:
     if kind == _GROUP:
         return GroupPut(GroupConfig(json.loads(header)))
     if kind == _ROWS:
-        return RowsStored(MessageQueue(*json.loads(header)), tuple(_rows(bytes(data))))
+        return RowsStored(MessageQueue(*json.loads(header)), tuple(_decode_rows(bytes(data))))
     if kind == _COLUMNS:
         parts = tuple(QueuePart(MessageQueue(*queue), first, count) for queue, first, count in json.loads(header))
         batch = pa.ipc.read_record_batch(pa.py_buffer(bytes(data)), _SCHEMA)
@@ -51,21 +51,21 @@ def decode_entry(kind: int, header: bytes, data: memoryview) -> Fact | None:
     return None
 
 
-def _rows(data: bytes) -> Iterator[StoredMessage]:
+def _decode_rows(data: bytes) -> Iterator[StoredMessage]:
     reader = _Reader(data)
-    while reader.place < len(data):
-        yield _row(reader)
+    while reader.at < len(data):
+        yield _decode_row(reader)
 
 
-def _row(reader: _Reader) -> StoredMessage:
-    queue_offset, store_ms, born_ms, delivery_ms, reconsume_times, encoding = reader.unpack(_FIXED)
-    msg_id, tags, message_group, trace_context, born_host, store_host = (reader.text() for _ in range(6))
+def _decode_row(reader: _Reader) -> StoredMessage:
+    queue_offset, store_ms, born_ms, delivery_ms, reconsume_times, encoding = reader.read_struct(_FIXED)
+    msg_id, tags, message_group, trace_context, born_host, store_host = (reader.read_text() for _ in range(6))
     message = Message(
-        body=reader.data() or b"",
+        body=reader.read_data() or b"",
         msg_id=msg_id or "",
         tags=tags,
-        keys=tuple(reader.text() or "" for _ in range(reader.length())),
-        properties={reader.text() or "": reader.text() or "" for _ in range(reader.length())},
+        keys=tuple(reader.read_text() or "" for _ in range(reader.read_length())),
+        properties={reader.read_text() or "": reader.read_text() or "" for _ in range(reader.read_length())},
         message_group=message_group,
         delivery_timestamp_ms=None if delivery_ms == _NO_TIME else delivery_ms,
         born_timestamp_ms=born_ms,
@@ -79,23 +79,23 @@ def _row(reader: _Reader) -> StoredMessage:
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self.place = 0
+        self.at = 0
 
-    def unpack(self, layout: struct.Struct) -> tuple[int, ...]:
-        values = layout.unpack_from(self._data, self.place)
-        self.place += layout.size
+    def read_struct(self, layout: struct.Struct) -> tuple[int, ...]:
+        values = layout.unpack_from(self._data, self.at)
+        self.at += layout.size
         return values
 
-    def length(self) -> int:
-        return self.unpack(_LENGTH)[0]
+    def read_length(self) -> int:
+        return self.read_struct(_LENGTH)[0]
 
-    def data(self) -> bytes | None:
-        length = self.length()
+    def read_data(self) -> bytes | None:
+        length = self.read_length()
         if length < 0:
             return None
-        self.place += length
-        return self._data[self.place - length : self.place]
+        self.at += length
+        return self._data[self.at - length : self.at]
 
-    def text(self) -> str | None:
-        data = self.data()
+    def read_text(self) -> str | None:
+        data = self.read_data()
         return None if data is None else data.decode()

@@ -1,26 +1,26 @@
-"""The bytes of the commit log. Only encodes, decodes and validates; files are the commit log's business.
+"""The bytes of the commit log: encoding, decoding and checksums. ``commit_log`` writes the files.
 
-All numbers are little-endian; every part is padded to 8 bytes, so that Arrow buffers in a mapped file are aligned.
+Numbers are little-endian. Every part is padded to 8 bytes, so that Arrow buffers in a mapped file are aligned.
 
-A segment is a header and records, one after the other::
+A segment is a header and a sequence of records::
 
     0        8        12       16
     +--------+--------+--------+---------------------------
     | magic  |version |reserved| record, record, …
     +--------+--------+--------+---------------------------
 
-A record is one group of facts, kept whole or not at all. The checksum covers everything behind itself::
+A record is one batch of facts, kept whole or not at all. The checksum covers everything after itself::
 
     0        4        8                16               24
     +--------+--------+----------------+----------------+---------------------
     | magic  | crc32  | payload length | synced until   | entry, entry, …
     +--------+--------+----------------+----------------+---------------------
 
-``synced until`` is a log position: everything before it was synced when this record was written. It tells a tail that
-was torn by a power cut from damage to what was acknowledged. A record without entries says nothing else: it is the mark
-that a broker leaves when it stops in order, and when it has started.
+``synced until`` is a log position: everything before it was synced when this record was written. It distinguishes a
+write that a power cut interrupted from damage to acknowledged records. A record without entries says nothing else: it
+is the mark that a broker writes after a start and at an orderly stop.
 
-An entry is one fact; ``header`` is JSON, ``data`` is empty but for messages and their times::
+An entry is one fact. ``header`` is JSON. Only messages and the times of delayed messages have ``data``::
 
     0        4        8                16
     +--------+--------+----------------+---------------+-------------
@@ -28,8 +28,8 @@ An entry is one fact; ``header`` is JSON, ``data`` is empty but for messages and
     |        | length |                |               |
     +--------+--------+----------------+---------------+-------------
 
-Data of COLUMNS is one Arrow IPC record batch of ``columns.STORED_SCHEMA``; data of ROWS is described in ``store.rows``,
-that of delayed messages in a snapshot in ``facts.StillDelayed``.
+The data of COLUMNS is one Arrow IPC record batch of ``columns.STORED_SCHEMA``. ``rows`` describes the data of ROWS, and
+``facts.StillDelayed`` that of delayed messages in a snapshot.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ _ROWS, _COLUMNS, _DELAYED = 3, 4, 19
 
 
 class UnknownFormat(Exception):
-    """A segment that another program, or a later version of this one, has written."""
+    """A segment that another program, or a later version of this one, wrote."""
 
 
 def encode_segment_header() -> bytes:
-    """The first bytes of every segment."""
+    """Returns the first bytes of every segment."""
     return _SEGMENT_HEADER.pack(SEGMENT_MAGIC, FORMAT_VERSION, 0)
 
 
 def is_torn_header(data: memoryview) -> bool:
-    """Whether a segment ends with its header, of which parts are still zero: it was never synced."""
+    """Whether a segment is only a header with parts that are zero: it was never synced."""
     header = encode_segment_header()
     return (
         len(data) == len(header)
@@ -87,29 +87,29 @@ def is_torn_header(data: memoryview) -> bool:
 
 
 def check_segment_header(data: memoryview) -> int:
-    """The format version of the segment that ``data`` begins. Raises UnknownFormat unless it can be read."""
+    """Returns the format version of a segment. Raises UnknownFormat when this release cannot read it."""
     if len(data) < SEGMENT_HEADER_BYTES:
-        raise UnknownFormat(f"its {len(data)} bytes are less than a segment's header")
+        raise UnknownFormat(f"its {len(data)} bytes are less than the header of a segment")
     magic, version, _ = _SEGMENT_HEADER.unpack_from(data)
     if magic != SEGMENT_MAGIC:
-        raise UnknownFormat(f"it begins with {bytes(magic)!r} and not with {SEGMENT_MAGIC!r}")
+        raise UnknownFormat(f"it begins with {bytes(magic)!r} instead of {SEGMENT_MAGIC!r}")
     if version not in (FORMAT_VERSION, format_1.VERSION):
         raise UnknownFormat(f"its format version is {version}; this release reads versions 1 and {FORMAT_VERSION}")
     return int(version)
 
 
-def _padded(data: bytes | pa.Buffer) -> list[bytes | pa.Buffer]:
+def _pad(data: bytes | pa.Buffer) -> list[bytes | pa.Buffer]:
     return [data, bytes(-len(data) % 8)]
 
 
 def encode_record(facts: Sequence[Fact], synced_until: int) -> bytes:
-    """One record; ``synced_until`` is the position before which the log is synced as it is written."""
+    """Returns one record. ``synced_until`` is the position up to which the log is synced now."""
     parts: list[bytes | pa.Buffer] = []
     for fact in facts:
         kind, header, data = _encode(fact)
         header_bytes = json.dumps(header, separators=(",", ":")).encode()
         parts.append(_ENTRY_HEADER.pack(kind, len(header_bytes), len(data)))
-        parts += _padded(header_bytes) + _padded(data)
+        parts += _pad(header_bytes) + _pad(data)
     length = sum(map(len, parts))
     checksum = zlib.crc32(_CHECKED_HEADER.pack(length, synced_until))
     for part in parts:
@@ -118,7 +118,7 @@ def encode_record(facts: Sequence[Fact], synced_until: int) -> bytes:
 
 
 class Frame(NamedTuple):
-    """A record that passed its checksum."""
+    """A record with a correct checksum."""
 
     size: int
     synced_until: int
@@ -126,7 +126,7 @@ class Frame(NamedTuple):
 
 
 def read_frame(data: memoryview, start: int) -> Frame | None:
-    """The record that begins at ``start``; None when there is no whole, undamaged one."""
+    """Returns the record at ``start``; None when it is damaged or not complete."""
     if start + RECORD_HEADER_BYTES > len(data):
         return None
     magic, checksum, length, synced_until = _RECORD_HEADER.unpack_from(data, start)
@@ -138,8 +138,8 @@ def read_frame(data: memoryview, start: int) -> Frame | None:
     return Frame(RECORD_HEADER_BYTES + length, synced_until, data[start + RECORD_HEADER_BYTES : end])
 
 
-def frame_bytes(data: memoryview, start: int) -> int:
-    """How many bytes the record at ``start`` claims to have; 0 when not even its header is there."""
+def read_frame_size(data: memoryview, start: int) -> int:
+    """Returns the size in the header of the record at ``start``; 0 when the header is not complete."""
     if start + RECORD_HEADER_BYTES > len(data):
         return 0
     magic, _, length, _ = _RECORD_HEADER.unpack_from(data, start)
@@ -147,35 +147,35 @@ def frame_bytes(data: memoryview, start: int) -> int:
 
 
 def decode_payload(payload: memoryview, version: int = FORMAT_VERSION) -> Iterator[Fact]:
-    """The facts of a record in a segment of that format, in order. None of them keeps ``payload`` alive."""
-    place = 0
-    while place < len(payload):
-        kind, header_length, data_length = _ENTRY_HEADER.unpack_from(payload, place)
-        place += _ENTRY_HEADER.size
-        header = bytes(payload[place : place + header_length])
-        place += header_length + -header_length % 8
-        data = payload[place : place + data_length]
+    """Yields the facts of a record, in order. No fact keeps ``payload`` in memory."""
+    at = 0
+    while at < len(payload):
+        kind, header_length, data_length = _ENTRY_HEADER.unpack_from(payload, at)
+        at += _ENTRY_HEADER.size
+        header = bytes(payload[at : at + header_length])
+        at += header_length + -header_length % 8
+        data = payload[at : at + data_length]
         old = format_1.decode_entry(kind, header, data) if version == format_1.VERSION else None
         yield _decode(kind, header, data) if old is None else old
-        place += data_length + -data_length % 8
+        at += data_length + -data_length % 8
 
 
-def lone_rows(payload: memoryview) -> tuple[MessageQueue, bytes] | None:
-    """Queue and rows of a record that holds nothing but one send of single messages, as most do; else None."""
+def decode_lone_rows(payload: memoryview) -> tuple[MessageQueue, bytes] | None:
+    """Returns queue and rows of a record that is one send of single messages, as most are; None for any other."""
     if not payload:
         return None
     kind, header_length, data_length = _unpack_entry(payload)
     if kind != _ROWS:
         return None
-    place = _ENTRY_BYTES + header_length + -header_length % 8
-    if place + data_length + -data_length % 8 != len(payload):
+    at = _ENTRY_BYTES + header_length + -header_length % 8
+    if at + data_length + -data_length % 8 != len(payload):
         return None
-    queue = _queue(bytes(payload[_ENTRY_BYTES : _ENTRY_BYTES + header_length]))
-    return queue, bytes(payload[place : place + data_length])
+    queue = _decode_queue(bytes(payload[_ENTRY_BYTES : _ENTRY_BYTES + header_length]))
+    return queue, bytes(payload[at : at + data_length])
 
 
 def _encode(fact: Fact) -> tuple[int, Any, bytes | pa.Buffer]:
-    """(kind, header, data) of a fact."""
+    """Returns (kind, header, data) of a fact."""
     if isinstance(fact, RowsStored):
         return _ROWS, fact.queue, encode_rows(fact.rows)
     if isinstance(fact, ColumnsStored):
@@ -188,18 +188,18 @@ def _encode(fact: Fact) -> tuple[int, Any, bytes | pa.Buffer]:
 
 def _decode(kind: int, header: bytes, data: memoryview) -> Fact:
     if kind == _ROWS:
-        return LoggedRows(_queue(header), bytes(data))
+        return LoggedRows(_decode_queue(header), bytes(data))
     if kind == _COLUMNS:
         parts = tuple(QueuePart(MessageQueue(*queue), first, count) for queue, first, count in json.loads(header))
         return ColumnsStored(parts, pa.ipc.read_record_batch(pa.py_buffer(bytes(data)), columns.STORED_SCHEMA))
     if kind == _DELAYED:
-        return StillDelayed(_queue(header), bytes(data))
+        return StillDelayed(_decode_queue(header), bytes(data))
     if kind not in small_facts.BY_KIND:
-        raise UnknownFormat(f"a record holds a fact of the unknown kind {kind}")
+        raise UnknownFormat(f"a record has a fact of the unknown kind {kind}")
     return small_facts.BY_KIND[kind].from_json(json.loads(header))
 
 
 @functools.lru_cache(maxsize=4096)
-def _queue(header: bytes) -> MessageQueue:
-    """Most records are single messages of few queues."""
+def _decode_queue(header: bytes) -> MessageQueue:
+    """Cached, because most records are single messages of few queues."""
     return MessageQueue(*json.loads(header))

@@ -1,6 +1,6 @@
-"""The bytes of single messages in a record: how many there are (int64), and then each of them.
+"""The bytes of single messages in a record: their number (int64), and then each message.
 
-A row is a fixed part, and then its texts, of which the fixed part tells the lengths (-1 for null)::
+A row is a fixed part and its texts. The fixed part has the lengths of the texts (-1 for null)::
 
     queue offset, store time, born time, delivery time   4 x int64, times in ms, -2^63 for no delivery time
     reconsume times, body encoding                       2 x int32
@@ -9,7 +9,7 @@ A row is a fixed part, and then its texts, of which the fixed part tells the len
     those seven texts
     each key, and name and value of each property, with its length (int32) before it
 
-A replay of the log turns rows into columns without a Python object for each: that is most of what it costs.
+A replay of the log turns rows into columns without a Python object for each. That takes most of its time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Pairs = list[tuple[bytes, bytes]]
 _NO_PAIRS: Pairs = []
 
 
-# In the order of ``STORED_SCHEMA``; texts are not decoded, times are milliseconds.
+# In the order of ``STORED_SCHEMA``. Texts are not decoded, times are in milliseconds.
 RawRow = tuple[
     int, bytes, bytes | None, list[bytes] | None, bytes, Pairs, int, bytes,
     int, bytes, int, bytes | None, int | None, int, bytes | None, Pairs,
@@ -44,7 +44,7 @@ RawRow = tuple[
 
 
 def encode_rows(rows: Sequence[StoredMessage]) -> bytes:
-    """Stored messages as bytes."""
+    """Encodes stored messages."""
     parts = [_COUNT.pack(len(rows))]
     for row in rows:
         _encode_row(parts, row)
@@ -79,32 +79,32 @@ def _encode_row(parts: list[bytes], row: StoredMessage) -> None:
 
 
 def _decode_raw(data: bytes) -> Iterator[RawRow]:
-    """The rows in ``data``, which passed its record's checksum. Long and flat: recovery time is spent in here."""
-    place, end = _COUNT.size, len(data)
+    """Yields the rows in ``data``. Long and without calls, because a replay spends most of its time here."""
+    at, end = _COUNT.size, len(data)
     unpack, size = _FIXED.unpack_from, _FIXED.size
-    while place < end:
+    while at < end:
         (
             offset, store_ms, born_ms, delivery_ms, reconsume, encoding,
             msg_id_size, tags_size, group_size, trace_size, born_host_size, store_host_size, body_size,
             key_count, property_count, system_count,
-        ) = unpack(data, place)  # fmt: skip
-        place += size
-        msg_id = data[place : (place := place + msg_id_size)]
-        tags = None if tags_size < 0 else data[place : (place := place + tags_size)]
-        group = None if group_size < 0 else data[place : (place := place + group_size)]
-        trace = None if trace_size < 0 else data[place : (place := place + trace_size)]
-        born_host = data[place : (place := place + born_host_size)]
-        store_host = data[place : (place := place + store_host_size)]
-        body = data[place : (place := place + body_size)]
+        ) = unpack(data, at)  # fmt: skip
+        at += size
+        msg_id = data[at : (at := at + msg_id_size)]
+        tags = None if tags_size < 0 else data[at : (at := at + tags_size)]
+        group = None if group_size < 0 else data[at : (at := at + group_size)]
+        trace = None if trace_size < 0 else data[at : (at := at + trace_size)]
+        born_host = data[at : (at := at + born_host_size)]
+        store_host = data[at : (at := at + store_host_size)]
+        body = data[at : (at := at + body_size)]
         keys: list[bytes] | None = None
         properties: Pairs = _NO_PAIRS
         system: Pairs = _NO_PAIRS
         if key_count:
-            keys, place = _listed(data, place, key_count)
+            keys, at = _decode_texts(data, at, key_count)
         if property_count:
-            properties, place = _paired(data, place, property_count)
+            properties, at = _decode_pairs(data, at, property_count)
         if system_count:
-            system, place = _paired(data, place, system_count)
+            system, at = _decode_pairs(data, at, system_count)
         delivery = None if delivery_ms == _NO_TIME else delivery_ms
         yield (
             offset, msg_id, tags, keys, body, properties, born_ms, born_host,
@@ -112,27 +112,27 @@ def _decode_raw(data: bytes) -> Iterator[RawRow]:
         )  # fmt: skip
 
 
-def _listed(data: bytes, place: int, count: int) -> tuple[list[bytes], int]:
+def _decode_texts(data: bytes, at: int, count: int) -> tuple[list[bytes], int]:
     values = []
     for _ in range(count):
-        (length,) = _LENGTH.unpack_from(data, place)
-        place += _LENGTH.size + length
-        values.append(data[place - length : place])
-    return values, place
+        (length,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size + length
+        values.append(data[at - length : at])
+    return values, at
 
 
-def _paired(data: bytes, place: int, count: int) -> tuple[Pairs, int]:
+def _decode_pairs(data: bytes, at: int, count: int) -> tuple[Pairs, int]:
     pairs, unpack = [], _LENGTH.unpack_from
     for _ in range(count):
-        (size,) = unpack(data, place)
-        name = data[place + 4 : (place := place + 4 + size)]
-        (size,) = unpack(data, place)
-        pairs.append((name, data[place + 4 : (place := place + 4 + size)]))
-    return pairs, place
+        (size,) = unpack(data, at)
+        name = data[at + 4 : (at := at + 4 + size)]
+        (size,) = unpack(data, at)
+        pairs.append((name, data[at + 4 : (at := at + 4 + size)]))
+    return pairs, at
 
 
 def decode_rows(data: bytes) -> list[StoredMessage]:
-    """The stored messages in ``data``, which passed its record's checksum."""
+    """Decodes stored messages."""
     return [_stored(row) for row in _decode_raw(data)]
 
 
@@ -163,7 +163,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def decode_columns(encoded: Iterable[bytes]) -> pa.RecordBatch:
-    """The same rows in columns (``STORED_SCHEMA``)."""
+    """Decodes stored messages into columns (``STORED_SCHEMA``)."""
     values = zip(*(row for data in encoded for row in _decode_raw(data)), strict=True)
     arrays = [_column(column, field.type) for column, field in zip(values, STORED_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=STORED_SCHEMA)
@@ -176,9 +176,9 @@ def _column(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
 
 
 class LoggedRows(RowsStored):
-    """Messages of one or more sends as the log has them; they become objects only if somebody looks at them.
+    """Messages of one or more sends in the form of the log. Objects are made only when ``rows`` is read.
 
-    ``encoded`` is what :func:`encode_rows` gave for each send.
+    ``encoded`` has the result of :func:`encode_rows` for each send.
     """
 
     data: bytes
@@ -197,17 +197,17 @@ class LoggedRows(RowsStored):
 
     @property
     def row_count(self) -> int:
-        """How many there are."""
+        """The number of messages."""
         return int(_COUNT.unpack_from(self.data)[0])
 
     @property
     def first_offset(self) -> int:
-        """The queue offset of the first."""
+        """The queue offset of the first message."""
         return int(_FIRST.unpack_from(self.data, _COUNT.size)[0])
 
     @property
     def store_timestamp_ms(self) -> int:
-        """When the last of them were stored."""
+        """The store time of the last send."""
         return int(_FIRST.unpack_from(vars(self)["_last_send"], _COUNT.size)[1])
 
     def __eq__(self, other: object) -> bool:

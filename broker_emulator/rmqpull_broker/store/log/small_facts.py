@@ -1,6 +1,6 @@
-"""Facts without messages as JSON values, in a record's header and in snapshots.
+"""Facts without messages as JSON values, in the headers of records.
 
-Configurations are objects by field name, so that they may get further fields that older records do not have.
+Configurations are objects by field name, so that later releases can add fields that older records do not have.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rmqpull_broker.core.state.facts import (
 
 
 class Codec(NamedTuple):
-    """How facts of one type become a JSON value and back; ``kind`` is their number on disk."""
+    """Converts facts of one type to JSON and back. ``kind`` is the number of the type on the disk."""
 
     kind: int
     fact: type[Fact]
@@ -61,29 +61,29 @@ def _lost_from_json(form: Any) -> RowsLost:
 
 
 def _call_from_json(form: Any) -> CallStaged:
-    batch, stage_id, sequence, first_offset, parts, *others = form
-    return CallStaged(TransactionId(*batch), stage_id, sequence, first_offset, _offsets_from_json(parts), *others)
+    transaction, stage_id, sequence, first_offset, parts, *others = form
+    return CallStaged(TransactionId(*transaction), stage_id, sequence, first_offset, _offsets_from_json(parts), *others)
 
 
 def _commit_to_json(fact: StagesCommitted) -> list[Any]:
     if fact.record is None:
-        return [fact.batch, fact.stage_ids]
+        return [fact.transaction, fact.stage_ids]
     plan, destination, row_count, digest = fact.record
-    return [fact.batch, fact.stage_ids, [plan.hex(), destination, row_count, digest.hex()]]
+    return [fact.transaction, fact.stage_ids, [plan.hex(), destination, row_count, digest.hex()]]
 
 
 def _commit_from_json(form: Any) -> StagesCommitted:
-    batch, stage_ids, *records = form  # a fact of an older release has no record
+    transaction, stage_ids, *records = form  # facts of older releases have no record
     record = None
     for plan, destination, row_count, digest in records:
         record = CommitRecord(bytes.fromhex(plan), destination, row_count, bytes.fromhex(digest))
-    return StagesCommitted(TransactionId(*batch), tuple(stage_ids), record)
+    return StagesCommitted(TransactionId(*transaction), tuple(stage_ids), record)
 
 
 CODECS = (
     Codec(1, TopicPut, _topic_to_json, _topic_from_json),
     Codec(2, GroupPut, lambda f: asdict(f.group), lambda j: GroupPut(GroupConfig(**j))),
-    # 3 and 4 are messages, 19 is StillDelayed: see ``record``.
+    # 3 and 4 are messages, 19 is StillDelayed; ``record`` encodes them.
     Codec(
         5,
         OffsetsCommitted,
@@ -116,7 +116,7 @@ CODECS = (
     Codec(
         15,
         CallStaged,
-        lambda f: [f.batch, f.stage_id, f.sequence, f.first_offset, f.parts, f.timeout_ms, f.byte_count],
+        lambda f: [f.transaction, f.stage_id, f.sequence, f.first_offset, f.parts, f.timeout_ms, f.byte_count],
         _call_from_json,
     ),
     Codec(16, StagesCommitted, _commit_to_json, _commit_from_json),

@@ -1,1 +1,1 @@
-"""Consume queues: chunks of rows in columns, in memory and in queue files."""
+"""Consume queues: the messages of each queue in chunks, in memory and in queue files."""

@@ -1,7 +1,7 @@
-"""Queue files: where full chunks of all consume queues go, and come back from through a cache of bounded size.
+"""Queue files: full chunks of all consume queues on the disk, read through a cache of limited size.
 
-They are derived from the commit log: nobody waits for their syncs, a file that was begun is never written on by a later
-process, and one that is lost or damaged costs time and no message.
+They are derived from the commit log. So no send waits for their syncs, and a lost or damaged file costs time, but no
+message. A process never appends to a file of an earlier process.
 """
 
 from __future__ import annotations
@@ -9,11 +9,16 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
-from rmqpull_broker.store.queues.chunks import DamagedChunk, Location, decode_chunk, encode_chunk
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored, TopicDeleted
+from rmqpull_broker.store.log.commit_log import CommitLog
+from rmqpull_broker.store.log.segments import CorruptLog
+from rmqpull_broker.store.queues.chunks import DamagedChunk, Location, SavedChunk, decode_chunk, encode_chunk
 from rmqpull_broker.store.vfs import AppendFile, FileSystem, ReadFile
 
 FILE_BYTES = 256 << 20
@@ -25,42 +30,42 @@ _SUFFIX = ".chunks"
 _FILE_NAME = re.compile(r"[0-9]{20}\.chunks")
 
 
-def queue_file_name(number: int) -> str:
-    """Queue files are numbered in the order in which they are begun."""
+def name_queue_file(number: int) -> str:
+    """Returns the name of a queue file. Files are numbered in the order of their creation."""
     return f"{number:020d}{_SUFFIX}"
 
 
-def queue_file_numbers(file_system: FileSystem) -> list[int]:
-    """The queue files of a directory, in order."""
+def list_queue_files(file_system: FileSystem) -> list[int]:
+    """Returns the numbers of the queue files of a directory, in order."""
     return [int(name.removesuffix(_SUFFIX)) for name in file_system.names() if _FILE_NAME.fullmatch(name)]
 
 
 class QueueFiles:
-    """Saves chunks and loads them. ``save`` and ``sync`` belong to the storage's thread, the rest to the event loop."""
+    """Saves and loads chunks. ``save`` and ``sync`` belong to the storage's thread, all else to the event loop."""
 
     def __init__(self, file_system: FileSystem, file_bytes: int = FILE_BYTES, cache_bytes: int = CACHE_BYTES) -> None:
         self._file_system = file_system
         self._file_bytes = file_bytes
         self._active: AppendFile | None = None
-        self._number = max(queue_file_numbers(file_system), default=-1)
+        self._number = max(list_queue_files(file_system), default=-1)
         self._size = 0
         self._open: OrderedDict[int, ReadFile] = OrderedDict()
-        self._cache = ChunkCache(cache_bytes)
+        self._chunk_cache = ChunkCache(cache_bytes)
 
     @property
     def active_number(self) -> int:
-        """The newest file, which is still written."""
+        """The number of the newest file, which is still being written."""
         return self._number
 
     def save(self, batch: pa.RecordBatch) -> Location:
-        """Appends a chunk; safe from a power cut only after :meth:`sync`. Raises OSError."""
+        """Appends a chunk, which is safe from a power cut after :meth:`sync`. Raises OSError."""
         parts, checksum = encode_chunk(batch)
         active = self._writable_file()
         try:
             for part in parts:
                 active.write(part)
         except OSError:
-            self._leave_file()
+            self._close_active()
             raise
         location = Location(self._number, self._size, sum(map(len, parts)), checksum)
         self._size += location.length
@@ -69,75 +74,75 @@ class QueueFiles:
     def _writable_file(self) -> AppendFile:
         if self._active is not None and self._size >= self._file_bytes:
             self.sync()
-            self._leave_file()
+            self._close_active()
         if self._active is None:
             self._number += 1
-            self._active, self._size = self._file_system.create(queue_file_name(self._number)), 0
+            self._active, self._size = self._file_system.create(name_queue_file(self._number)), 0
         return self._active
 
-    def _leave_file(self) -> None:
-        """What comes next goes to a new file: nobody knows how this one ends."""
+    def _close_active(self) -> None:
+        """Closes the file; the next chunk goes to a new one. After a failure the end of this one is unknown."""
         if self._active is not None:
             self._active.close()
             self._active = None
 
     def sync(self) -> None:
-        """Returns when all saved chunks survive a power cut. Raises OSError, and then some may not."""
+        """Returns when all saved chunks are safe from a power cut. Raises OSError; then some may not be."""
         if self._active is not None:
             try:
                 self._active.sync()
             except OSError:
-                self._leave_file()
+                self._close_active()
                 raise
 
     def load(self, location: Location) -> pa.RecordBatch:
-        """The rows that were saved there. Raises DamagedChunk when they are not there any more."""
-        batch = self._cache.get(location)
+        """Returns the rows of a saved chunk. Raises DamagedChunk when the file does not have it."""
+        batch = self._chunk_cache.get(location)
         if batch is None:
             try:
-                data = self._reader(location.file_number).read(location.place, location.length)
+                data = self._open_reader(location.file_number).read(location.offset, location.length)
             except OSError as error:
-                raise DamagedChunk(f"it cannot be read: {error}") from error
+                raise DamagedChunk(f"the file cannot be read: {error}") from error
             batch = decode_chunk(data, location)
-            self._cache.put(location, batch)
+            self._chunk_cache.put(location, batch)
         return batch
 
-    def keep(self, location: Location, batch: pa.RecordBatch) -> None:
-        """Puts rows that are in memory anyway where :meth:`load` finds them."""
-        self._cache.put(location, batch)
+    def cache(self, location: Location, batch: pa.RecordBatch) -> None:
+        """Adds rows that are in memory already to the cache of :meth:`load`."""
+        self._chunk_cache.put(location, batch)
 
     def describe(self, location: Location) -> str:
-        """How messages name the file of a chunk to people."""
-        return self._file_system.describe(queue_file_name(location.file_number))
+        """Returns the path of a chunk's file, for messages."""
+        return self._file_system.describe(name_queue_file(location.file_number))
 
-    def _reader(self, number: int) -> ReadFile:
+    def _open_reader(self, number: int) -> ReadFile:
         reader = self._open.get(number)
         if reader is None:
-            reader = self._open[number] = self._file_system.open(queue_file_name(number))
+            reader = self._open[number] = self._file_system.open(name_queue_file(number))
             if len(self._open) > OPEN_FILES_MAX:
                 self._open.popitem(last=False)[1].close()
         self._open.move_to_end(number)
         return reader
 
     def remove_all_but(self, numbers: Collection[int]) -> None:
-        """Removes the files that nobody refers to any more, but for the newest, which is still written."""
-        for number in queue_file_numbers(self._file_system):
+        """Deletes all files except these and the one that is being written."""
+        for number in list_queue_files(self._file_system):
             if number in numbers or (number == self._number and self._active is not None):
                 continue
             if (reader := self._open.pop(number, None)) is not None:
                 reader.close()
             with contextlib.suppress(OSError):
-                self._file_system.remove(queue_file_name(number))
+                self._file_system.remove(name_queue_file(number))
 
     def close(self) -> None:
-        """Lets all files go."""
-        self._leave_file()
+        """Closes all files."""
+        self._close_active()
         while self._open:
             self._open.popitem()[1].close()
 
 
 class ChunkCache:
-    """The chunks that were used last, up to so many bytes, and at least one."""
+    """The chunks that were used last, up to a number of bytes, but at least one."""
 
     def __init__(self, byte_count_max: int) -> None:
         self._byte_count_max = byte_count_max
@@ -145,17 +150,57 @@ class ChunkCache:
         self._batches: OrderedDict[Location, pa.RecordBatch] = OrderedDict()
 
     def get(self, location: Location) -> pa.RecordBatch | None:
-        """The rows of a chunk, if they are here; from now on it is the one that was used last."""
+        """Returns the rows of a chunk, or None. The chunk becomes the one that was used last."""
         batch = self._batches.get(location)
         if batch is not None:
             self._batches.move_to_end(location)
         return batch
 
     def put(self, location: Location, batch: pa.RecordBatch) -> None:
-        """Adds a chunk, and lets go of those that were not used for longest."""
+        """Adds a chunk, and evicts those that were not used for the longest time."""
         if location in self._batches:
             return
         self._batches[location] = batch
         self._byte_count += location.length
         while self._byte_count > self._byte_count_max and len(self._batches) > 1:
             self._byte_count -= self._batches.popitem(last=False)[0].length
+
+
+def rebuild_rows(log: CommitLog, queue: MessageQueue, chunk: SavedChunk, min_offset: int) -> pa.RecordBatch:
+    """Reads the rows of a damaged chunk from the log. Rows before the queue's min offset become nulls.
+
+    Raises CorruptLog when the log does not have them.
+    """
+    parts: list[pa.RecordBatch] = []
+    first_offset, until_offset = max(chunk.first_offset, min_offset), chunk.first_offset + chunk.row_count
+    for facts in log.read(chunk.written.from_position, chunk.written.until_position):
+        for fact in facts:
+            if isinstance(fact, TopicDeleted) and fact.topic == queue.topic:
+                parts.clear()  # the rows after this belong to another topic of the same name
+            for offset, rows in _find_rows(fact, queue):
+                low, high = max(offset, first_offset), min(offset + rows.num_rows, until_offset)
+                if low < high:
+                    parts.append(rows.slice(low - offset, high - low))
+    if sum(part.num_rows for part in parts) != until_offset - first_offset:
+        raise CorruptLog(
+            f"messages {first_offset} to {until_offset - 1} of queue {queue} are damaged in their queue file and "
+            f"missing from the log between positions {chunk.written.from_position} and {chunk.written.until_position}"
+        )
+    return pa.concat_batches([_make_nulls(first_offset - chunk.first_offset), *parts])
+
+
+def _make_nulls(row_count: int) -> pa.RecordBatch:
+    arrays = [pa.nulls(row_count, field.type) for field in columns.STORED_SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=columns.STORED_SCHEMA)
+
+
+def _find_rows(fact: Fact, queue: MessageQueue) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yields (first offset, rows) of the messages that a fact stores in a queue."""
+    if isinstance(fact, RowsStored) and fact.queue == queue:
+        yield fact.rows[0].queue_offset, columns.from_rows(fact.rows)
+    elif isinstance(fact, ColumnsStored):
+        begin = 0
+        for part in fact.parts:
+            if part.queue == queue:
+                yield part.first_offset, fact.batch.slice(begin, part.row_count)
+            begin += part.row_count

@@ -138,5 +138,5 @@ def test_a_read_only_directory_is_read_without_a_lock(directory: str, monkeypatc
     def refuse(*_: object) -> int:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(OsFileSystem, "_take", refuse)
+    monkeypatch.setattr(OsFileSystem, "_create_and_lock", refuse)
     assert run("verify", directory).exit_code == 0

@@ -22,8 +22,8 @@ from tests.harness.core import CoreHarness
 
 def test_a_group_is_created_with_rocketmqs_defaults_when_it_is_first_used(core: CoreHarness) -> None:
     core.run(lambda draft: ensure_group(draft, "readers"))
-    assert core.state.group("readers") == GroupConfig("readers")
-    group = core.state.group("readers")
+    assert core.state.require_group("readers") == GroupConfig("readers")
+    group = core.state.require_group("readers")
     assert (group.consume_enable, group.consume_broadcast_enable, group.consume_message_orderly) == (True, True, False)
     assert (group.retry_queue_nums, group.retry_max_times, group.notify_consumer_ids_changed_enable) == (1, 16, True)
 

@@ -23,7 +23,7 @@ from rmqpull_broker.core.sending.sender import Published
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import GroupPut, OffsetsReset
-from rmqpull_broker.store.queues.queues import ConsumeQueues
+from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from tests.harness.core import CoreHarness
 
 
@@ -61,14 +61,14 @@ def test_a_queue_that_only_consumers_see_is_drained_and_gets_nothing_new(core: C
     put(core, read=2, write=1)
     core.fill([b"c", b"d"])
     assert [core.state.bounds(core.queue(number)).max_offset for number in (0, 1)] == [3, 1]
-    assert core.state.is_readable(core.state.topic("orders"), core.queue(1))
+    assert core.state.is_readable(core.state.require_topic("orders"), core.queue(1))
 
 
 def test_messages_of_a_queue_that_is_hidden_come_back_with_it(core: CoreHarness) -> None:
     put(core, read=2, write=2)
     core.fill([b"a", b"b"])
     put(core, read=1, write=1)
-    assert not core.state.is_readable(core.state.topic("orders"), core.queue(1))
+    assert not core.state.is_readable(core.state.require_topic("orders"), core.queue(1))
     put(core, read=2, write=2)
     core.fill([b"c", b"d"])
     assert [row.message.body for row in core.rows(core.queue(1))] == [b"b", b"d"]
@@ -78,7 +78,7 @@ def test_a_queue_that_only_producers_see_is_written_and_not_consumed(core: CoreH
     put(core, read=1, write=2)
     core.fill([b"a", b"b"])
     assert core.rows(core.queue(1))[0].message.body == b"b"
-    assert not core.state.is_readable(core.state.topic("orders"), core.queue(1))
+    assert not core.state.is_readable(core.state.require_topic("orders"), core.queue(1))
 
 
 @pytest.mark.parametrize(("perm", "is_sent"), [(7, True), (6, True), (2, True), (3, True), (4, False), (0, False)])
@@ -180,7 +180,7 @@ def test_the_round_goes_over_the_queues_of_all_brokers(two_brokers: CoreHarness)
 
 def test_a_message_group_has_one_queue_among_those_of_all_brokers(two_brokers: CoreHarness) -> None:
     put(two_brokers, read=2, write=2, topic_type=TopicType.FIFO)
-    topic = two_brokers.state.topic("orders")
+    topic = two_brokers.state.require_topic("orders")
     for group in ("order-1", "order-2", "hello"):
         two_brokers.send(Message(b"x", "1", message_group=group))
         queue = two_brokers.state.writable_queues(topic)[select_queue_of_group(group, 4)]

@@ -31,7 +31,7 @@ from rmqpull_broker.core.pulling.consumer_offsets import (
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import OffsetsCommitted, OffsetsReset, QueuesTrimmed, TopicPut
-from rmqpull_broker.store.queues.queues import ConsumeQueues
+from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from tests.harness.core import CoreHarness
 
 QUEUE = MessageQueue("orders", "broker-a", 0)

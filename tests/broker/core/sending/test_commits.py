@@ -12,12 +12,12 @@ from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, s
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import CommitRecord, TransactionId
-from rmqpull_broker.core.state.stages import Committed
-from rmqpull_broker.store.queues.queues import ConsumeQueues
+from rmqpull_broker.core.state.stages import CommittedTransaction
+from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from tests.harness.core import CoreHarness
 
 KNOWN = CommitRecord(b"plan", "orders", 2, b"digest")
-NEWEST = Committed(7, KNOWN)
+NEWEST = CommittedTransaction(7, KNOWN)
 
 
 def described(
@@ -35,8 +35,8 @@ def described(
         (9, None, NEWEST, Outcome.NEW),
         # Written by a client, or kept by a broker, that knew no records.
         (7, None, NEWEST, Outcome.UNCOMPARED),
-        (7, KNOWN, Committed(7, None), Outcome.UNCOMPARED),
-        (7, None, Committed(7, None), Outcome.UNCOMPARED),
+        (7, KNOWN, CommittedTransaction(7, None), Outcome.UNCOMPARED),
+        (7, None, CommittedTransaction(7, None), Outcome.UNCOMPARED),
         # The same plan: whatever rows there are now.
         (7, KNOWN, NEWEST, Outcome.DONE),
         (7, described(rows=3), NEWEST, Outcome.DONE),
@@ -44,12 +44,12 @@ def described(
         # Another plan, or one that is not known: the same rows.
         (7, described(plan=b"another"), NEWEST, Outcome.DONE),
         (7, described(plan=b""), NEWEST, Outcome.DONE),
-        (7, KNOWN, Committed(7, described(plan=b"")), Outcome.DONE),
-        (7, described(plan=b""), Committed(7, described(plan=b"")), Outcome.DONE),
+        (7, KNOWN, CommittedTransaction(7, described(plan=b"")), Outcome.DONE),
+        (7, described(plan=b""), CommittedTransaction(7, described(plan=b"")), Outcome.DONE),
     ],
 )
 def test_what_a_commit_comes_to(
-    number: int, record: CommitRecord | None, newest: Committed | None, outcome: Outcome
+    number: int, record: CommitRecord | None, newest: CommittedTransaction | None, outcome: Outcome
 ) -> None:
     assert judge(TransactionId("query", number), record, newest) is outcome
 
@@ -81,7 +81,7 @@ def test_what_a_commit_comes_to(
 )
 def test_what_is_refused(number: int, record: CommitRecord | None, known: CommitRecord | None, reason: str) -> None:
     with pytest.raises(InvalidTransactionId) as refusal:
-        judge(TransactionId("query", number), record, Committed(7, known))
+        judge(TransactionId("query", number), record, CommittedTransaction(7, known))
     assert reason in str(refusal.value)
 
 
@@ -125,8 +125,8 @@ def test_another_batch_under_a_committed_number_is_refused_and_changes_nothing(s
     assert again is Outcome.DONE
     restored = BrokerState(ConsumeQueues(), ["broker-a"])
     restored.apply(staged.state.to_facts())
-    assert restored.stages.newest("query") == NEWEST
-    assert list(restored.stages.committing()) == ["a"]
+    assert restored.stages.find_newest("query") == NEWEST
+    assert list(restored.stages.list_committing()) == ["a"]
 
 
 def test_of_two_batches_of_one_number_the_first_commit_wins_also_within_one_draft(staged: CoreHarness) -> None:

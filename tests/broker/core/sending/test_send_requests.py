@@ -195,7 +195,7 @@ def test_a_send_creates_its_topic_after_the_default_topic(
     core: CoreHarness, creation: AutoCreation, queues: int
 ) -> None:
     send(core, replace(ORDERS, topic="new", creation=creation))
-    topic = core.state.topic("new")
+    topic = core.state.require_topic("new")
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (queues, queues, 6)
     assert topic.creation_id
 
@@ -206,12 +206,12 @@ def test_a_topic_is_not_created_after_one_that_may_not_be_inherited(core: CoreHa
         send(core, replace(ORDERS, topic="new", creation=AutoCreation("orders")))
     put(core, perm=7, write=5)
     send(core, replace(ORDERS, topic="new", creation=AutoCreation("orders", 9)))
-    assert (core.state.topic("new").write_queue_nums, core.state.topic("new").perm) == (5, 6)
+    assert (core.state.require_topic("new").write_queue_nums, core.state.require_topic("new").perm) == (5, 6)
 
 
 def test_a_retry_topic_is_created_by_a_send_even_so(core: CoreHarness) -> None:
     send(core, replace(ORDERS, topic="%RETRY%readers", creation=AutoCreation("none")))
-    topic = core.state.topic("%RETRY%readers")
+    topic = core.state.require_topic("%RETRY%readers")
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
 
 

@@ -328,4 +328,4 @@ def test_a_batch_may_create_its_topic_and_a_refused_one_creates_none(core: CoreH
             publish(batch, asked)
         assert "new" not in core.state.topics
     assert publish(good, creation) == ((core.queue(topic="new"), 0, 1),)
-    assert core.state.topic("new").write_queue_nums == 2
+    assert core.state.require_topic("new").write_queue_nums == 2

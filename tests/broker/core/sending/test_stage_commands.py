@@ -23,7 +23,7 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import CommitRecord, TransactionId
 from rmqpull_broker.core.state.stages import WRITES_REMEMBERED_MAX
-from rmqpull_broker.store.queues.queues import ConsumeQueues
+from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 from tests.harness.core import CoreHarness
 
 BATCH = TransactionId("query", 7)
@@ -51,7 +51,7 @@ def finish(
 ) -> bool:
     """Commits, and stores everything that this makes readable. Whether it was new."""
     outcome = core.run(lambda draft: commit(draft, batch, [CommittedStage(*entry) for entry in named], record))
-    for stage_id in list(core.state.stages.committing()):
+    for stage_id in list(core.state.stages.list_committing()):
         while core.state.stages.find(stage_id) is not None:
             store_call(core, stage_id)
     return outcome is Outcome.NEW
@@ -313,9 +313,9 @@ def test_a_snapshot_holds_stages_half_stored_commits_and_what_is_remembered(core
     restored.apply(core.state.to_facts())
     assert restored.stages.to_facts() == core.state.stages.to_facts()
     assert [stage.call_count for stage in restored.stages.all().values()] == [1, 1]
-    assert list(restored.stages.committing()) == ["a"]
+    assert list(restored.stages.list_committing()) == ["a"]
     assert restored.stages.has_committed(BATCH)
-    assert restored.stages.newest("query") == (7, RECORD)
+    assert restored.stages.find_newest("query") == (7, RECORD)
     assert restored.stages.has_committed(WRITE)
     assert not restored.stages.has_committed(TransactionId("query", 8))
 

@@ -30,10 +30,10 @@ from tests.harness.core import CoreHarness
 
 def test_a_topic_is_found_by_its_name(core: CoreHarness) -> None:
     topic = core.topic(queue_count=2)
-    assert core.state.topic("orders") == topic == TopicConfig("orders", 2, 2, TopicType.NORMAL, "id of orders")
+    assert core.state.require_topic("orders") == topic == TopicConfig("orders", 2, 2, TopicType.NORMAL, "id of orders")
     assert core.state.readable_queues(topic) == [core.queue(0), core.queue(1)]
     with pytest.raises(TopicNotFound, match=r"topic\[Orders\] not exist, apply first please!"):
-        core.state.topic("Orders")
+        core.state.require_topic("Orders")
 
 
 @pytest.mark.parametrize(
@@ -57,16 +57,17 @@ def test_a_queue_never_written_begins_and_ends_at_0(core: CoreHarness) -> None:
 
 def test_a_group_is_known_once_it_was_created(core: CoreHarness) -> None:
     with pytest.raises(ConsumerGroupNotFound, match="Group readers not exist!"):
-        core.state.group("readers")
+        core.state.require_group("readers")
     core.run(lambda draft: ensure_group(draft, "readers"))
-    core.state.group("readers")
+    core.state.require_group("readers")
 
 
 class Bounded:
-    """A store that knows bounds alone."""
+    """A store that knows bounds and takes no message."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = lambda queue: bounds
+        self.apply = lambda fact, written: None
 
 
 @pytest.mark.parametrize(

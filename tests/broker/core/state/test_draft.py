@@ -50,7 +50,7 @@ def test_a_command_sees_what_earlier_commands_drafted(draft: Draft) -> None:
     create_topic(draft, ORDERS)
     ensure_group(draft, "readers")
     draft.end_command()
-    assert draft.topic("orders") == ORDERS
+    assert draft.require_topic("orders") == ORDERS
     update_offset(draft, "readers", QUEUE, 3)
     draft.add(rows(0, 2))
     draft.end_command()
@@ -75,7 +75,7 @@ def test_a_dropped_command_leaves_nothing(draft: Draft) -> None:
     assert draft.fact_batches == []
     assert draft.next_offset(QUEUE) == 0
     with pytest.raises(TopicNotFound):
-        draft.topic("orders")
+        draft.require_topic("orders")
     with pytest.raises(ConsumerGroupNotFound):
         update_offset(draft, "readers", QUEUE, 0)
 
@@ -113,7 +113,7 @@ def test_a_topic_is_created_once(core: CoreHarness, draft: Draft) -> None:
     assert draft.fact_batches == [[TopicPut(ORDERS)]]
     core.run(lambda later: create_topic(later, ORDERS))
     core.run(lambda later: create_topic(later, again))
-    assert core.state.topic("orders").creation_id == "first"
+    assert core.state.require_topic("orders").creation_id == "first"
 
 
 @pytest.mark.parametrize("shape", [(3, TopicType.NORMAL), (2, TopicType.FIFO)])

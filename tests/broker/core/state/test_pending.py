@@ -26,26 +26,26 @@ def filled(*entries: PendingMessage) -> PendingMessages:
 
 def test_what_is_due_comes_by_time_and_then_as_it_was_stored() -> None:
     pending = filled(waiting(0, 30), waiting(1, 10), waiting(2, 30), waiting(3, 10))
-    assert [entry.stored_at.queue_offset for entry in pending.due(30, 9)] == [1, 3, 0, 2]
-    assert [entry.stored_at.queue_offset for entry in pending.due(30, 3)] == [1, 3, 0]
-    assert [entry.stored_at.queue_offset for entry in pending.due(29, 9)] == [1, 3]
-    assert pending.due(9, 9) == []
+    assert [entry.stored_at.queue_offset for entry in pending.list_due(30, 9)] == [1, 3, 0, 2]
+    assert [entry.stored_at.queue_offset for entry in pending.list_due(30, 3)] == [1, 3, 0]
+    assert [entry.stored_at.queue_offset for entry in pending.list_due(29, 9)] == [1, 3]
+    assert pending.list_due(9, 9) == []
 
 
 def test_the_next_time_is_known() -> None:
     pending = filled(waiting(0, 30), waiting(1, 10))
     assert pending.next_due_ms() == 10
-    pending.settle(QUEUE, [1])
+    pending.remove(QUEUE, [1])
     assert pending.next_due_ms() == 30
-    pending.settle(QUEUE, [0, 0, 77])
+    pending.remove(QUEUE, [0, 0, 77])
     assert (pending.next_due_ms(), len(pending)) == (None, 0)
 
 
 def test_messages_are_found_by_their_id() -> None:
     pending = filled(waiting(0, 30, "a"), waiting(1, 10, "b"), waiting(2, 20, "a"))
-    assert [entry.stored_at.queue_offset for entry in pending.of_message("a")] == [0, 2]
-    pending.settle(QUEUE, [0, 2])
-    assert pending.of_message("a") == []
+    assert [entry.stored_at.queue_offset for entry in pending.find_by_id("a")] == [0, 2]
+    pending.remove(QUEUE, [0, 2])
+    assert pending.find_by_id("a") == []
 
 
 def test_what_retention_deletes_waits_no_longer() -> None:
@@ -65,9 +65,9 @@ def test_it_is_a_sorted_list_that_forgets(steps: list[tuple[bool, int, int]]) ->
             pending.add(model[offset])
         elif not adds:
             model.pop(offset, None)
-            pending.settle(QUEUE, [offset])
+            pending.remove(QUEUE, [offset])
     assert list(pending) == list(model.values())
-    assert pending.due(5, 99) == sorted(model.values(), key=lambda entry: entry.due_ms)
+    assert pending.list_due(5, 99) == sorted(model.values(), key=lambda entry: entry.due_ms)
     assert pending.next_due_ms() == min((entry.due_ms for entry in model.values()), default=None)
 
 

@@ -14,6 +14,7 @@ from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import TopicDeleted
 from rmqpull_broker.core.state.pending import DelayedMessage, PendingMessage
+from rmqpull_broker.core.state.ports import Cut
 from rmqpull_broker.core.state.retention import Trimming, trim
 from tests.harness.core import CoreHarness
 
@@ -42,7 +43,7 @@ def later(core: CoreHarness) -> CoreHarness:
 
 def let_go(core: CoreHarness, now_ms: int, *queues: MessageQueue) -> int:
     """Lets everything go that these queues hold, and says in how many commands."""
-    passing, steps = Trimming(core.state, [(queue, core.state.bounds(queue).max_offset) for queue in queues]), 0
+    passing, steps = Trimming(core.state, Cut(0, [(queue, core.state.bounds(queue).max_offset) for queue in queues])), 0
     while not passing.is_done:
         core.run(lambda draft: passing.step(draft, now_ms))
         steps += 1
@@ -158,7 +159,7 @@ def test_what_is_settled_between_two_commands_is_not_stored_again(
 ) -> None:
     monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 1)
     later.send(due_in(5_000, b"1"), due_in(3_000, b"2"), due_in(1_000, b"3"), topic="later")
-    passing = Trimming(later.state, [(TIMER, 3)])
+    passing = Trimming(later.state, Cut(0, [(TIMER, 3)]))
 
     def step_before_and_after_a_delivery(draft: Draft) -> None:
         passing.step(draft, 1_500)
@@ -195,7 +196,7 @@ def test_a_queue_that_begins_anew_between_two_commands_is_not_cut(
     later.topic()
     later.send(Message(b"old", "ID"))
     later.send(due_in(HOUR_MS), due_in(HOUR_MS), topic="later")
-    passing = Trimming(later.state, [(orders, 1), (TIMER, 2)])
+    passing = Trimming(later.state, Cut(0, [(orders, 1), (TIMER, 2)]))
     later.run(lambda draft: passing.step(draft, 2_000))
     later.run(lambda draft: draft.add(TopicDeleted("orders")))
     later.topic()

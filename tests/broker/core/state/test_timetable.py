@@ -32,9 +32,9 @@ def filled(*entries: DelayedMessage) -> DelayedMessages:
 
 def test_what_is_due_comes_by_time_and_then_as_it_was_stored() -> None:
     delayed = filled(entry(0, 30), entry(1, 10), entry(2, 30), entry(3, 10), entry(0, 20, LEVEL))
-    assert [entry.stored_at.queue_offset for entry in delayed.due(30, 9)] == [1, 3, 0, 0, 2]
-    assert delayed.due(30, 3) == [entry(1, 10), entry(3, 10), entry(0, 20, LEVEL)]
-    assert delayed.due(9, 9) == []
+    assert [entry.stored_at.queue_offset for entry in delayed.list_due(30, 9)] == [1, 3, 0, 0, 2]
+    assert delayed.list_due(30, 3) == [entry(1, 10), entry(3, 10), entry(0, 20, LEVEL)]
+    assert delayed.list_due(9, 9) == []
     assert delayed.next_due_ms() == 10
 
 
@@ -60,7 +60,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["add", "settle", "settle by time", "
 def test_it_is_a_sorted_list_that_forgets(steps: list[tuple[str, int]], block: int, dice: random.Random) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(timetable, "_BLOCK_MAX", block)
-        patch.setattr(timetable, "_TOGETHER", 3)
+        patch.setattr(timetable, "_OBJECTS_MAX", 3)
         delayed, model, next_offset = DelayedMessages(), dict[int, int](), 0
         for step, number in steps:
             known = dice.sample(sorted(model), min(len(model), number % 4))
@@ -73,19 +73,19 @@ def test_it_is_a_sorted_list_that_forgets(steps: list[tuple[str, int]], block: i
                         )
                         next_offset += 1
                 case "settle":
-                    delayed.settle(QUEUE, [*known, 1_000])
+                    delayed.remove(QUEUE, [*known, 1_000])
                     model = {offset: due_ms for offset, due_ms in model.items() if offset not in known}
                 case "settle by time":
-                    delayed.settle(QUEUE, known, [model.pop(offset) for offset in known])
+                    delayed.remove(QUEUE, known, [model.pop(offset) for offset in known])
                 case "trim":
-                    assert [one for some in delayed.before(QUEUE, number) for one in some] == [
+                    assert [one for some in delayed.list_before(QUEUE, number) for one in some] == [
                         entry(offset, model[offset]) for offset in sorted(model) if offset < number
                     ]
                     delayed.trim(QUEUE, number)
                     model = {offset: due_ms for offset, due_ms in model.items() if offset >= number}
             in_order = [entry(offset, due_ms) for due_ms, offset in sorted((due, at) for at, due in model.items())]
             assert (list(delayed), len(delayed)) == (in_order, len(model))
-            assert delayed.due(5, 1_000) == [one for one in in_order if one.due_ms <= 5]
+            assert delayed.list_due(5, 1_000) == [one for one in in_order if one.due_ms <= 5]
             assert delayed.next_due_ms() == min(model.values(), default=None)
             assert all(one in delayed for one in in_order)
             assert entry(1_000, 3) not in delayed

@@ -26,6 +26,7 @@ from rmqpull_broker.core.state.facts import (
     TopicDeleted,
     TopicPut,
 )
+from rmqpull_broker.core.state.ports import NOT_LOGGED
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import ClockMover, ManualClock
 from rmqpull_broker.server.runtime.faults import Faults
@@ -35,7 +36,7 @@ from rmqpull_broker.server.runtime.parking import ENDED_IN_A_TURN, Parking
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 from rmqpull_broker.store.memory_storage import MemoryStorage
-from rmqpull_broker.store.queues.queues import ConsumeQueues
+from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 
 QUEUE, OTHER = (MessageQueue("orders", "broker-a", queue_id) for queue_id in (0, 1))
 NEVER_MS = 10**12
@@ -79,7 +80,7 @@ class Lot:
         """A message is stored and its fact kept."""
         offset = self.store.bounds(queue).max_offset
         fact = RowsStored(queue, (StoredMessage(Message(b"x", "m", tags=tag), offset, 0, "here"),))
-        self.store.append(fact)
+        self.store.apply(fact, NOT_LOGGED)
         facts: list[Fact] = [fact, GroupPut(GroupConfig("g"))]
         self.parking.wake_for(facts)
 

@@ -23,8 +23,8 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.timed_work import Cleaning
+from rmqpull_broker.store.disk_storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
-from rmqpull_broker.store.storage import DiskStorage, StorageOptions
 from rmqpull_broker.testing import RunningBroker, running_broker
 from tests.harness.waiting import until
 

@@ -14,7 +14,7 @@ from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact, QueuesTrimmed, ResetsAnswered, RowsStored, TopicDeleted, TopicPut
-from rmqpull_broker.core.state.ports import Job, LogRange, RetentionLimits, Snapshotted
+from rmqpull_broker.core.state.ports import Cut, Job, LogRange, RetentionLimits, Snapshotted
 from rmqpull_broker.server.clock import ManualClock
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.timed_work import CLEANING_INTERVAL_MS, Cleaning
@@ -74,12 +74,12 @@ class BusyStorage(MemoryStorage):
         self.events.append("last job")
         return None
 
-    def removal_job(self, state: Snapshotted) -> Job | None:
+    def removal_job(self, state: Snapshotted, cut: Cut) -> Job | None:
         return self.removals.pop(0) if self.removals else None
 
-    def expire(self, limits: RetentionLimits, now_ms: int) -> list[tuple[MessageQueue, int]] | None:
+    def expire(self, limits: RetentionLimits, now_ms: int) -> Cut | None:
         self.limits.append((limits, now_ms))
-        return self.min_offsets
+        return None if self.min_offsets is None else Cut(0, self.min_offsets)
 
     def sync(self) -> None:
         if self.sync_failures:

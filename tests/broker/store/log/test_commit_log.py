@@ -10,7 +10,7 @@ import pytest
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.state.facts import Fact, GroupPut
 from rmqpull_broker.store.log import record
-from rmqpull_broker.store.log.commit_log import Recovery
+from rmqpull_broker.store.log.recovery import Recovery
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.vfs import OsFileSystem

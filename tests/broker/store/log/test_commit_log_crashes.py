@@ -7,7 +7,7 @@ import pytest
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.state.facts import Fact, GroupPut
 from rmqpull_broker.store.log import record
-from rmqpull_broker.store.log.commit_log import Recovery
+from rmqpull_broker.store.log.recovery import Recovery
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.vfs import AppendFile
@@ -45,7 +45,7 @@ def test_a_log_cut_at_any_byte_keeps_every_whole_group_and_tells_the_rest(disk: 
         whole = max(0, size - HEADER_BYTES) // SIZE
         rest = size - begin(whole) if size >= HEADER_BYTES else size
         assert groups == GROUPS[:whole]
-        assert (recovery.groups, recovery.dropped_bytes) == (whole, rest)
+        assert (recovery.fact_batches, recovery.dropped_bytes) == (whole, rest)
         assert recovery.dropped_from == f"memory:{NAME}" or not rest
         log.append(GROUPS[5:])
         assert open_log(cut.crashed()).groups == [*GROUPS[:whole], GROUPS[5]]

@@ -9,7 +9,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Message, StoredMessage
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.queues.chunks import HEADER_BYTES, DamagedChunk, Location, encode_chunk
-from rmqpull_broker.store.queues.queue_files import ChunkCache, QueueFiles, queue_file_name
+from rmqpull_broker.store.queues.queue_files import ChunkCache, QueueFiles, name_queue_file
 
 
 def chunk(number: int, row_count: int = 3) -> pa.RecordBatch:
@@ -28,7 +28,7 @@ def disk() -> MemoryFileSystem:
 def test_chunks_come_back_from_where_they_were_saved(disk: MemoryFileSystem) -> None:
     files = QueueFiles(disk)
     locations = [files.save(chunk(number)) for number in range(3)]
-    assert [location.place for location in locations] == [0, BYTES, 2 * BYTES]
+    assert [location.offset for location in locations] == [0, BYTES, 2 * BYTES]
     for number, location in enumerate(locations):
         assert files.load(location) == chunk(number)
     files.close()
@@ -65,7 +65,7 @@ def test_after_a_failure_a_new_file_is_begun(disk: MemoryFileSystem, failing: st
 
 def test_every_flipped_bit_and_every_cut_is_noticed(disk: MemoryFileSystem) -> None:
     location = QueueFiles(disk).save(chunk(0))
-    data = disk.files[queue_file_name(0)]
+    data = disk.files[name_queue_file(0)]
     message_bytes = chunk(0).serialize().size
     for bit in range(8 * (HEADER_BYTES + message_bytes)):
         data[bit // 8] ^= 1 << bit % 8
@@ -73,16 +73,16 @@ def test_every_flipped_bit_and_every_cut_is_noticed(disk: MemoryFileSystem) -> N
             QueueFiles(disk).load(location)
         data[bit // 8] ^= 1 << bit % 8
     for size in range(HEADER_BYTES + message_bytes):
-        cut = MemoryFileSystem({queue_file_name(0): bytes(data[:size])})
+        cut = MemoryFileSystem({name_queue_file(0): bytes(data[:size])})
         with pytest.raises(DamagedChunk):
             QueueFiles(cut).load(location)
 
 
 def test_another_chunk_in_the_place_of_the_right_one_is_noticed(disk: MemoryFileSystem) -> None:
     location = QueueFiles(disk).save(chunk(0))
-    disk.remove(queue_file_name(0))
+    disk.remove(name_queue_file(0))
     QueueFiles(disk).save(chunk(1))
-    with pytest.raises(DamagedChunk, match="another chunk is there"):
+    with pytest.raises(DamagedChunk, match="there is another chunk"):
         QueueFiles(disk).load(location)
 
 
@@ -91,7 +91,7 @@ def test_files_that_nobody_refers_to_are_removed(disk: MemoryFileSystem) -> None
     locations = [files.save(chunk(number)) for number in range(4)]
     assert [files.load(location) for location in locations]
     files.remove_all_but({1})
-    assert disk.names() == [queue_file_name(1), queue_file_name(3)]  # the last one is being written
+    assert disk.names() == [name_queue_file(1), name_queue_file(3)]  # the last one is being written
     files.close()
     files.remove_all_but(set())
     assert disk.names() == []

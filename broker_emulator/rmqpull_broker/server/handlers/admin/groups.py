@@ -36,7 +36,7 @@ async def put_group(service: Service, request: rpc.PutGroupRequest, caller: Call
     given = {name: getattr(request, name) for name in _FIELDS if request.HasField(name)}
 
     def put(draft: Draft) -> tuple[GroupConfig, bool]:
-        existing = draft.group(request.name) if request.mode == rpc.UPDATE else draft.find_group(request.name)
+        existing = draft.require_group(request.name) if request.mode == rpc.UPDATE else draft.find_group(request.name)
         kept = None if request.mode == rpc.CREATE else existing
         group = replace(kept or GroupConfig(request.name), **given)
         if request.mode == rpc.CREATE and existing not in (None, group):
@@ -79,7 +79,7 @@ async def describe_group(
 
     The progress has all queues of each topic on which the group has an offset.
     """
-    group = service.state.group(request.name)
+    group = service.state.require_group(request.name)
     progress = read_group_progress(service.state, (group.name,), ())
     info = service.clients.consumers.consumer_group(group.name)
     return rpc.DescribeGroupResponse(
@@ -103,8 +103,8 @@ async def query_lag(service: Service, request: rpc.QueryLagRequest, caller: Call
     Refuses the name of a group or topic that does not exist: an empty response would look like no lag.
     """
     for name in request.groups:
-        service.state.group(name)
+        service.state.require_group(name)
     for name in request.topics:
-        service.state.topic(name)
+        service.state.require_topic(name)
     progress = read_group_progress(service.state, set(request.groups), set(request.topics))
     return rpc.QueryLagResponse(status=OK, progress=map(progress_to, progress))

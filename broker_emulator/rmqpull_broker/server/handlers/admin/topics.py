@@ -26,7 +26,7 @@ async def put_topic(service: Service, request: rpc.PutTopicRequest, caller: Call
     creation_id = service.creation_id()
 
     def put(draft: Draft) -> tuple[TopicConfig, bool]:
-        existing = draft.topic(request.name) if request.mode == rpc.UPDATE else draft.find_topic(request.name)
+        existing = draft.require_topic(request.name) if request.mode == rpc.UPDATE else draft.find_topic(request.name)
         topic = _merge(request, existing, creation_id)
         if request.mode == rpc.CREATE:
             topics.create_topic(draft, topic)
@@ -76,7 +76,7 @@ async def describe_topic(
 ) -> rpc.DescribeTopicResponse:
     """DescribeTopic: returns a topic with all of its queues, readable or writable, and the groups that read it."""
     state = service.state
-    topic = state.topic(request.name)
+    topic = state.require_topic(request.name)
     queues = state.queues(topic, max(topic.read_queue_nums, topic.write_queue_nums))
     return rpc.DescribeTopicResponse(
         status=OK,

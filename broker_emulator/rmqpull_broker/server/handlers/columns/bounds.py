@@ -36,7 +36,7 @@ def _topic_bounds(
     service: Service, wanted: rpc.TopicBoundsRequest, rows_lost: Mapping[MessageQueue, int]
 ) -> rpc.TopicBounds:
     try:
-        topic = service.state.topic(wanted.topic)
+        topic = service.state.require_topic(wanted.topic)
     except TopicNotFound as error:
         return rpc.TopicBounds(status=status_of(error), topic=wanted.topic)
     queues = [_queue_bounds(service, queue, rows_lost.get(queue, 0)) for queue in service.state.readable_queues(topic)]

@@ -42,7 +42,7 @@ async def query_offset(service: Service, request: rpc.QueryOffsetRequest, caller
     """
     caller.require_client_id()
     queue = queue_from(request.message_queue, service.state.broker_names[0])
-    topic = service.state.topic(queue.topic)
+    topic = service.state.require_topic(queue.topic)
     if not service.state.is_readable(topic, queue):
         raise BadRequest(f"queueId[{queue.queue_id}] is illegal, topic:[{topic.name}] has no queue {queue}")
     bounds = service.state.bounds(queue)

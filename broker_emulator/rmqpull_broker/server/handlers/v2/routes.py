@@ -20,7 +20,7 @@ async def query_route(service: Service, request: rpc.QueryRouteRequest, caller: 
     caller.require_client_id()
     name = name_of(request.topic)
     check_topic_name(name)
-    topic = service.state.topic(name)
+    topic = service.state.require_topic(name)
     endpoints = _endpoints(service, request)
     message_types = [topic_type.value for topic_type in list_accepted_types(topic)]
     queues = [
@@ -48,7 +48,7 @@ async def query_assignment(
     name, group_name = name_of(request.topic), name_of(request.group)
     check_topic_name(name)
     check_group_name(group_name)
-    topic = service.state.topic(name)
+    topic = service.state.require_topic(name)
     group = service.state.groups.get(group_name)
     permission = service.state.properties.broker_permission
     queue_ids = list_assigned_queue_ids(topic, permission, fifo=group is not None and group.consume_message_orderly)

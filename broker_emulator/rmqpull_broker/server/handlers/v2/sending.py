@@ -77,7 +77,7 @@ async def recall_message(
     caller.require_client_id()
     name = name_of(request.topic)
     check_topic_name(name)
-    topic_type = service.state.topic(name).topic_type
+    topic_type = service.state.require_topic(name).topic_type
     if topic_type not in (TopicType.DELAY, TopicType.MIXED):
         raise MessagePropertyConflictWithType(
             f"TopicMessageType validate failed, the expected type is {TopicType.DELAY.value}, "
@@ -102,7 +102,7 @@ async def end_transaction(
     check_topic_name(topic)
     if not request.transaction_id.strip():
         raise InvalidTransactionId("transaction id cannot be empty")
-    if not service.state.halves.of_message(request.transaction_id):
+    if not service.state.halves.find_by_id(request.transaction_id):
         raise WrongTransaction("cannot found transaction data")
     end = TransactionEnd(
         msg_id=request.transaction_id,

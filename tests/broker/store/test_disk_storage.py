@@ -14,11 +14,11 @@ from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.bounds import cut_by_bytes
 from rmqpull_broker.core.state.facts import QueuesTrimmed
 from rmqpull_broker.core.state.ports import RetentionLimits
+from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.queues.chunks import SavedChunk
-from rmqpull_broker.store.storage import StorageOptions
 from tests.harness.storage import StorageHarness
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -260,14 +260,14 @@ def test_a_start_replays_only_what_lies_behind_the_newest_snapshot(
     broker.snapshot()
     broker.send(b"12")
     broker = StorageHarness(disk.crashed(), EAGER)
-    assert broker.recovery.groups == 1
+    assert broker.recovery.fact_batches == 1
     assert broker.bodies() == [*TWELVE, b"12"]
 
 
 def test_an_orderly_stop_leaves_nothing_to_replay(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     broker.stop()
     broker = StorageHarness(disk.crashed(), EAGER)
-    assert (broker.recovery.groups, broker.bodies()) == (0, TWELVE)
+    assert (broker.recovery.fact_batches, broker.bodies()) == (0, TWELVE)
 
 
 def test_the_two_newest_snapshots_are_kept_and_the_older_serves_when_the_newer_is_damaged(
@@ -281,8 +281,8 @@ def test_the_two_newest_snapshots_are_kept_and_the_older_serves_when_the_newer_i
         disk.files[newer][place] ^= 1 << place % 8
         after = StorageHarness(MemoryFileSystem({name: bytes(data) for name, data in disk.files.items()}), EAGER)
         assert after.bodies() == [*TWELVE, b"12", b"13", b"14"]
-        assert after.recovery.groups == 1
-        assert after.reports[0].startswith(f"memory:{newer} is passed over: ")
+        assert after.recovery.fact_batches == 1
+        assert after.reports[0].startswith(f"memory:{newer} is skipped: ")
         disk.files[newer][place] ^= 1 << place % 8
     disk.files[newer][60] ^= 1
     disk.files[older][60] ^= 1
@@ -300,7 +300,7 @@ def test_a_log_that_ends_before_a_snapshot_lost_what_was_acknowledged(
     log = files(disk, ".log")[-1]
     disk.truncate(log, len(disk.files[log]) - 1)
     with pytest.raises(
-        CorruptLog, match=rf"memory:{log} ends at offset \d+, but a snapshot tells .* synced until offset"
+        CorruptLog, match=rf"memory:{log} ends at offset \d+, but a snapshot says .* synced up to offset"
     ):
         StorageHarness(disk, EAGER)
 
@@ -315,9 +315,9 @@ def test_a_snapshot_that_cannot_be_written_leaves_the_one_before(
     disk.fail_next = {failing}
     with pytest.raises(OSError, match="failed"):
         broker.snapshot()
-    assert StorageHarness(disk.crashed(), EAGER).recovery.groups == 1
+    assert StorageHarness(disk.crashed(), EAGER).recovery.fact_batches == 1
     broker.snapshot()
-    assert StorageHarness(disk.crashed(), EAGER).recovery.groups == 0
+    assert StorageHarness(disk.crashed(), EAGER).recovery.fact_batches == 0
 
 
 # --- ASYNC_FLUSH and memory --------------------------------------------------------------------------------------

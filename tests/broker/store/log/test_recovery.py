@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from rmqpull_broker.store.log.replaying import no_search_for_cycles
+from rmqpull_broker.store.log.recovery import pause_cycle_search
 
 
 @pytest.fixture(params=[True, False])
@@ -17,7 +17,7 @@ def test_cycles_are_searched_for_again_as_they_were_before(enabled: bool) -> Non
     was_enabled = gc.isenabled()
     (gc.enable if enabled else gc.disable)()
     try:
-        with no_search_for_cycles():
+        with pause_cycle_search():
             assert not gc.isenabled()
         assert gc.isenabled() == enabled
     finally:

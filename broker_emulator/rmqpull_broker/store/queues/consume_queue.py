@@ -1,8 +1,9 @@
-"""One consume queue: a run of Arrow chunks, and a short tail of rows that are not in columns yet.
+"""One consume queue: a list of Arrow chunks, and a short tail of rows that are not in columns yet.
 
-A single send costs no Arrow: it joins the tail. The tail becomes a chunk when it is full or when somebody reads it, and
-small chunks are merged as they come, so that a queue filled in small batches is still read in large ones. A chunk that
-will not be merged any more is final; final chunks may be saved, and then only their place is kept in memory.
+A single send needs no Arrow: its rows are added to the tail. The tail becomes a chunk when it is full or when a reader
+needs it. Small chunks are merged when they are added, so that readers of a queue filled in small batches get large
+ones. A chunk that will not be merged any more is final. Final chunks may be saved; then only their locations stay in
+memory.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from rmqpull_broker.core.state.facts import ColumnsStored, QueuePart, RowsStored
 from rmqpull_broker.core.state.ports import LogRange, Span
 from rmqpull_broker.store.log.rows import LoggedRows, decode_columns
 from rmqpull_broker.store.queues import chunks
-from rmqpull_broker.store.queues.chunks import FreshChunk, PackedRows, SavedChunk, fresh_chunk, spanning
+from rmqpull_broker.store.queues.chunks import FreshChunk, PackedRows, SavedChunk, make_chunk, span
 
 TAIL_ROWS_MAX = 1024
 ROW_BYTES = 1024
-"""About what a row of the tail takes in memory beside its body."""
+"""About how much memory a row of the tail takes, without its body."""
 
 Load = Callable[[SavedChunk], pa.RecordBatch]
 
 
 class ConsumeQueue:
-    """Messages of one queue by their offset.
+    """The messages of one queue by offset.
 
-    Arguments: how a saved chunk is read; for a queue that is taken from a snapshot, the first offset that can be read,
-    the one behind the saved chunks, and these; whether chunks that stay in memory are compressed once they are full.
+    Arguments: a function that reads a saved chunk; for a queue from a snapshot, its min offset, the offset after the
+    saved chunks, and the saved chunks; whether full chunks are compressed in memory.
     """
 
     def __init__(
@@ -45,46 +46,46 @@ class ConsumeQueue:
     ) -> None:
         self._load = load
         self._packs = packs
-        # The packed chunk that was read last, and its rows.
+        # The compressed chunk that was read last, and its rows.
         self._unpacked: tuple[FreshChunk, pa.RecordBatch] | None = None
         self._min_offset = min_offset
         self._chunks: list[FreshChunk | SavedChunk] = list(saved)
-        self._ends = [chunk.first_offset + chunk.row_count for chunk in saved]  # the offset behind each chunk
+        self._ends = [chunk.first_offset + chunk.row_count for chunk in saved]  # the offset after each chunk
         self._chunks_end = unsaved_from
         self._saved_count = len(self._chunks)
         self._final_count = len(self._chunks)
         self._tail: list[StoredMessage] = []
-        # Instead of the tail, while the log is replayed: rows as it has them, and how many.
+        # In place of the tail while the log is replayed: rows in the form of the log, and their number.
         self._logged: list[bytes] = []
         self._logged_count = 0
         self._tail_written: LogRange | None = None
         self.unsaved_bytes = 0
 
     def bounds(self) -> Bounds:
-        """The readable range."""
+        """Returns the readable range."""
         return Bounds(self._min_offset, self._chunks_end + len(self._tail) + self._logged_count)
 
     # --- appending -----------------------------------------------------------------------------------------------
 
     def append_rows(self, rows: Sequence[StoredMessage], written: LogRange) -> None:
         """Adds stored messages; the first must have the queue's max offset."""
-        assert rows[0].queue_offset == self.bounds().max_offset, "offsets of a queue follow each other"
+        assert rows[0].queue_offset == self.bounds().max_offset, "offsets of a queue are consecutive"
         if self._logged:
             self._seal_tail()
         self._tail.extend(rows)
-        self._tail_written = spanning(self._tail_written or written, written)
+        self._tail_written = span(self._tail_written or written, written)
         self.unsaved_bytes += sum(ROW_BYTES + len(row.message.body) for row in rows)
         if len(self._tail) >= TAIL_ROWS_MAX:
             self._seal_tail()
 
     def append_logged(self, stored: LoggedRows, written: LogRange) -> None:
-        """Adds stored messages as :meth:`append_rows` does, without making objects of them."""
-        assert stored.first_offset == self.bounds().max_offset, "offsets of a queue follow each other"
+        """Adds stored messages like :meth:`append_rows`, without an object for each."""
+        assert stored.first_offset == self.bounds().max_offset, "offsets of a queue are consecutive"
         if self._tail:
             self._seal_tail()
         self._logged.append(stored.data)
         self._logged_count += stored.row_count
-        self._tail_written = spanning(self._tail_written or written, written)
+        self._tail_written = span(self._tail_written or written, written)
         self.unsaved_bytes += len(stored.data)
         if self._logged_count >= TAIL_ROWS_MAX:
             self._seal_tail()
@@ -92,15 +93,15 @@ class ConsumeQueue:
     def append_columns(self, batch: pa.RecordBatch, written: LogRange) -> None:
         """Adds a batch of ``columns.STORED_SCHEMA``; its first row must have the queue's max offset."""
         self._seal_tail()
-        self._add_chunk(fresh_chunk(self._chunks_end, batch, written))
+        self._add_chunk(make_chunk(self._chunks_end, batch, written))
 
     def seal(self, until_offset: int) -> None:
-        """Turns the tail into columns if it has rows before ``until_offset``; ``unsaved_bytes`` changes by it."""
+        """Turns the tail into a chunk if it has rows before ``until_offset``. This changes ``unsaved_bytes``."""
         if until_offset > self._chunks_end:
             self._seal_tail()
 
     def seal_logged(self) -> None:
-        """Turns rows as the log has them into columns."""
+        """Turns rows in the form of the log into a chunk."""
         if self._logged:
             self._seal_tail()
 
@@ -109,14 +110,14 @@ class ConsumeQueue:
             batch = decode_columns(self._logged) if self._logged else columns.from_rows(self._tail)
             written = self._tail_written
             self._empty_tail()
-            self._add_chunk(fresh_chunk(self._chunks_end, batch, written))
+            self._add_chunk(make_chunk(self._chunks_end, batch, written))
 
     def _empty_tail(self) -> None:
         self.unsaved_bytes -= sum(ROW_BYTES + len(row.message.body) for row in self._tail) + sum(map(len, self._logged))
         self._tail, self._logged, self._logged_count, self._tail_written = [], [], 0, None
 
     def _add_chunk(self, chunk: FreshChunk) -> None:
-        """Merges with the last chunk while that is not larger: each row is copied at most log2(rows) times."""
+        """Merges the chunk with the last one while that is not larger: a row is copied at most log2(rows) times."""
         self._chunks_end += chunk.row_count
         self.unsaved_bytes += chunk.byte_count
         while len(self._chunks) > self._final_count:
@@ -125,11 +126,11 @@ class ConsumeQueue:
                 break
             self._chunks.pop()
             self._ends.pop()
-            chunk = last.merged(chunk)
+            chunk = last.merge(chunk)
         is_full = chunk.is_full
         if is_full and self._packs:
             self.unsaved_bytes -= chunk.byte_count
-            chunk = chunk.packed()
+            chunk = chunk.pack()
             self.unsaved_bytes += chunk.byte_count
         self._chunks.append(chunk)
         self._ends.append(self._chunks_end)
@@ -139,21 +140,21 @@ class ConsumeQueue:
     # --- saving --------------------------------------------------------------------------------------------------
 
     def finalize(self) -> None:
-        """Makes everything ready to be saved, small as it may be."""
+        """Makes all chunks ready to be saved, whatever their size."""
         self._seal_tail()
         self._final_count = len(self._chunks)
 
-    def fresh(self) -> list[FreshChunk]:
-        """All chunks that are not saved, in order."""
+    def list_fresh(self) -> list[FreshChunk]:
+        """Returns the chunks that are not saved, in order."""
         return [chunk for chunk in self._chunks[self._saved_count :] if isinstance(chunk, FreshChunk)]
 
-    def ready(self) -> list[FreshChunk]:
-        """Those of :meth:`fresh` that are final."""
+    def list_ready(self) -> list[FreshChunk]:
+        """Returns the final chunks that are not saved, in order."""
         final = self._chunks[self._saved_count : self._final_count]
         return [chunk for chunk in final if isinstance(chunk, FreshChunk)]
 
     def install(self, chunk: FreshChunk, saved: SavedChunk) -> bool:
-        """Forgets the rows of the first chunk of :meth:`ready`; False when they are gone already."""
+        """Replaces the first chunk of :meth:`list_ready` by its location. False when the queue no longer has it."""
         if self._saved_count == len(self._chunks) or self._chunks[self._saved_count] is not chunk:
             return False
         self._chunks[self._saved_count] = saved
@@ -163,8 +164,8 @@ class ConsumeQueue:
 
     @property
     def loose_bytes(self) -> int:
-        """About what is neither saved nor ready to be."""
-        return self.unsaved_bytes - sum(chunk.byte_count for chunk in self.ready())
+        """About how many bytes are neither saved nor ready to be saved."""
+        return self.unsaved_bytes - sum(chunk.byte_count for chunk in self.list_ready())
 
     @property
     def unsaved_from(self) -> int:
@@ -175,38 +176,39 @@ class ConsumeQueue:
     def _begin(self) -> int:
         return self._chunks[0].first_offset if self._chunks else self._chunks_end
 
-    def unsaved_since(self, position: int) -> int:
-        """The log position of the oldest write that is in no queue file; ``position`` when there is none."""
+    def find_unsaved_since(self, position: int) -> int:
+        """Returns the log position of the oldest write that is in no queue file, or ``position``."""
         if self._saved_count < len(self._chunks):
             return self._chunks[self._saved_count].written.from_position
         return position if self._tail_written is None else self._tail_written.from_position
 
-    def saved(self) -> list[SavedChunk]:
-        """The chunks that left the memory, in order."""
+    def list_saved(self) -> list[SavedChunk]:
+        """Returns the saved chunks, in order."""
         return [chunk for chunk in self._chunks[: self._saved_count] if isinstance(chunk, SavedChunk)]
 
-    def unsaved(self, queue: MessageQueue) -> list[RowsStored | ColumnsStored]:
-        """Everything behind the saved chunks, as facts of ``queue``."""
+    def list_unsaved(self, queue: MessageQueue) -> list[RowsStored | ColumnsStored]:
+        """Returns all messages after the saved chunks, as facts of ``queue``."""
         self.seal_logged()
         facts: list[RowsStored | ColumnsStored] = [
             ColumnsStored((QueuePart(queue, chunk.first_offset, chunk.row_count),), chunk.batch)
-            for chunk in self.fresh()
+            for chunk in self.list_fresh()
         ]
         return [*facts, RowsStored(queue, tuple(self._tail))] if self._tail else facts
 
     # --- reading and trimming ------------------------------------------------------------------------------------
 
     def read(self, from_offset: int, until_offset: int) -> Iterator[pa.RecordBatch]:
-        """The rows of ``[from_offset, until_offset)``, within the bounds, as slices that share the chunks' memory."""
+        """Yields the rows of ``[from_offset, until_offset)``, within the bounds, in slices that share the chunks'
+        memory."""
         self.seal(until_offset)
         while from_offset < until_offset:
             chunk = self._chunks[bisect.bisect_right(self._ends, from_offset)]
-            batch = self._rows_of(chunk) if isinstance(chunk, FreshChunk) else self._load(chunk)
+            batch = self._unpack(chunk) if isinstance(chunk, FreshChunk) else self._load(chunk)
             taken = batch.slice(from_offset - chunk.first_offset, until_offset - from_offset)
             from_offset += taken.num_rows
             yield taken
 
-    def _rows_of(self, chunk: FreshChunk) -> pa.RecordBatch:
+    def _unpack(self, chunk: FreshChunk) -> pa.RecordBatch:
         if not isinstance(chunk.rows, PackedRows):
             return chunk.rows
         if self._unpacked is None or self._unpacked[0] is not chunk:
@@ -214,7 +216,7 @@ class ConsumeQueue:
         return self._unpacked[1]
 
     def spans(self, from_offset: int, until_offset: int) -> list[Span]:
-        """What is known of the bytes of ``[from_offset, until_offset)``: those of saved chunks that lie in it."""
+        """Returns the known sizes in ``[from_offset, until_offset)``: those of saved chunks within it."""
         spans = []
         index = bisect.bisect_right(self._ends, from_offset)
         while from_offset < until_offset:
@@ -228,7 +230,10 @@ class ConsumeQueue:
         return spans
 
     def time_range(self, timestamp_ms: int) -> Bounds:
-        """Offsets ``[low, high]`` that hold the first one stored at or after ``timestamp_ms``: at most one chunk."""
+        """Returns offsets ``[low, high]`` between which the first message stored at or after a time lies.
+
+        The range is at most one chunk.
+        """
         index = bisect.bisect_left(self._chunks, timestamp_ms, key=lambda chunk: chunk.last_store_ms)
         if index == len(self._chunks):
             return Bounds(max(self._chunks_end, self._min_offset), self.bounds().max_offset)
@@ -236,17 +241,17 @@ class ConsumeQueue:
         return Bounds(low, low if self._chunks[index].first_store_ms >= timestamp_ms else self._ends[index])
 
     def trim(self, min_offset: int) -> None:
-        """Forgets what lies before ``min_offset``; a queue never becomes longer by it."""
+        """Deletes the messages before ``min_offset``, which may lie beyond the end of the queue."""
         self._min_offset = max(self._min_offset, min(min_offset, self.bounds().max_offset))
         if self._min_offset == self.bounds().max_offset:
             self._empty_tail()
             self._chunks_end = self._min_offset
         self._unpacked = None
-        gone = bisect.bisect_right(self._ends, self._min_offset)
-        self.unsaved_bytes -= sum(chunk.byte_count for chunk in self._chunks[:gone] if isinstance(chunk, FreshChunk))
-        del self._chunks[:gone], self._ends[:gone]
-        self._saved_count = max(self._saved_count - gone, 0)
-        self._final_count = max(self._final_count - gone, 0)
+        deleted = bisect.bisect_right(self._ends, self._min_offset)
+        self.unsaved_bytes -= sum(chunk.byte_count for chunk in self._chunks[:deleted] if isinstance(chunk, FreshChunk))
+        del self._chunks[:deleted], self._ends[:deleted]
+        self._saved_count = max(self._saved_count - deleted, 0)
+        self._final_count = max(self._final_count - deleted, 0)
 
 
 def _may_merge(last: FreshChunk, chunk: FreshChunk) -> bool:

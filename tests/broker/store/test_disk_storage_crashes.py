@@ -16,8 +16,8 @@ from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, end_transaction
 from rmqpull_broker.core.state import retention
 from rmqpull_broker.core.state.ports import RetentionLimits
+from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
-from rmqpull_broker.store.storage import StorageOptions
 from tests.harness.storage import StorageHarness
 
 OPTIONS = StorageOptions(
@@ -104,7 +104,7 @@ def a_life_of_waiting(broker: StorageHarness) -> Steps:
     def check_what_is_left() -> None:
         for topic in ("later", "payments"):
             state = broker.state
-            (queue,) = state.readable_queues(state.topic(topic))
+            (queue,) = state.readable_queues(state.require_topic(topic))
             waiting = state.delayed if topic == "later" else state.halves
             assert len(waiting) + state.bounds(queue).max_offset == (3 if topic == "later" else 1)
 

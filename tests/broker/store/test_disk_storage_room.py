@@ -10,9 +10,9 @@ import pytest
 from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.state.ports import RetentionLimits
+from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
-from rmqpull_broker.store.storage import StorageOptions
 from tests.harness.storage import StorageHarness
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -118,7 +118,7 @@ def test_a_log_without_its_beginning_needs_a_snapshot(broker: StorageHarness, di
     broker.expire(9_000, ALL)
     for name in files(disk, ".snapshot"):
         disk.remove(name)
-    with pytest.raises(CorruptLog, match=r"begins at position \d+ .* and no snapshot tells what was before"):
+    with pytest.raises(CorruptLog, match=r"begins at position \d+, and there is no snapshot of what was before"):
         StorageHarness(disk, EAGER)
 
 

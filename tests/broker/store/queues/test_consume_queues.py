@@ -6,9 +6,9 @@ import pytest
 
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage
-from rmqpull_broker.core.state.facts import ColumnsStored, QueuePart, RowsStored
-from rmqpull_broker.core.state.ports import RetentionLimits
-from rmqpull_broker.store.queues.queues import ConsumeQueues
+from rmqpull_broker.core.state.facts import ColumnsStored, QueuePart, QueuesTrimmed, RowsStored
+from rmqpull_broker.core.state.ports import NOT_LOGGED, RetentionLimits
+from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 
 FIRST, SECOND = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
 
@@ -21,9 +21,9 @@ def row(offset: int, body: bytes) -> StoredMessage:
 def queues() -> ConsumeQueues:
     """Two queues, filled by single rows and then by one batch."""
     filled = ConsumeQueues()
-    filled.append(RowsStored(FIRST, (row(0, b"a"), row(1, b"b"))))
+    filled.apply(RowsStored(FIRST, (row(0, b"a"), row(1, b"b"))), NOT_LOGGED)
     batch = columns.from_rows([row(2, b"c"), row(0, b"d"), row(1, b"e")])
-    filled.append(ColumnsStored((QueuePart(FIRST, 2, 1), QueuePart(SECOND, 0, 2)), batch))
+    filled.apply(ColumnsStored((QueuePart(FIRST, 2, 1), QueuePart(SECOND, 0, 2)), batch), NOT_LOGGED)
     return filled
 
 
@@ -42,22 +42,23 @@ def test_in_memory_chunks_go_when_all_of_them_is_too_old() -> None:
     queues = ConsumeQueues()
     for number, queue in enumerate((FIRST, SECOND, FIRST)):
         rows = [StoredMessage(Message(b"x", "ID"), number // 2 * 5_000 + n, number, "host") for n in range(5_000)]
-        queues.append(ColumnsStored((QueuePart(queue, rows[0].queue_offset, 5_000),), columns.from_rows(rows)))
-    assert queues.expired(RetentionLimits(10), now_ms=10) == []
-    assert queues.expired(RetentionLimits(10), now_ms=11) == [(FIRST, 5_000)]
-    assert queues.expired(RetentionLimits(10), now_ms=12) == [(FIRST, 5_000), (SECOND, 5_000)]
+        part = QueuePart(queue, rows[0].queue_offset, 5_000)
+        queues.apply(ColumnsStored((part,), columns.from_rows(rows)), NOT_LOGGED)
+    assert queues.expire(RetentionLimits(10), now_ms=10) == []
+    assert queues.expire(RetentionLimits(10), now_ms=11) == [(FIRST, 5_000)]
+    assert queues.expire(RetentionLimits(10), now_ms=12) == [(FIRST, 5_000), (SECOND, 5_000)]
     most = queues.unsaved_bytes * 2 // 3
-    assert queues.expired(RetentionLimits(10, most), now_ms=0) == [(FIRST, 5_000)]
-    queues.trim(FIRST, 5_000)
+    assert queues.expire(RetentionLimits(10, most), now_ms=0) == [(FIRST, 5_000)]
+    queues.apply(QueuesTrimmed(((FIRST, 5_000),)), NOT_LOGGED)
     assert queues.unsaved_bytes <= most
-    assert queues.expired(RetentionLimits(10, most), now_ms=0) == []
+    assert queues.expire(RetentionLimits(10, most), now_ms=0) == []
 
 
 def test_in_memory_single_messages_go_as_well(queues: ConsumeQueues) -> None:
-    assert queues.expired(RetentionLimits(0), now_ms=5) == []
-    assert queues.expired(RetentionLimits(0), now_ms=6) == [(FIRST, 3), (SECOND, 2)]
+    assert queues.expire(RetentionLimits(0), now_ms=5) == []
+    assert queues.expire(RetentionLimits(0), now_ms=6) == [(FIRST, 3), (SECOND, 2)]
     for queue, end in ((FIRST, 3), (SECOND, 2)):
-        queues.trim(queue, end)
+        queues.apply(QueuesTrimmed(((queue, end),)), NOT_LOGGED)
     assert queues.unsaved_bytes == 0
     assert queues.bounds(FIRST) == Bounds(3, 3)
 
@@ -86,17 +87,17 @@ def test_in_memory_delayed_messages_take_a_hundred_bytes_beside_their_bodies() -
     queues, timer, count = ConsumeQueues(), MessageQueue("rmq_sys_wheel_timer", "broker-a", 0), 16_384
     rows = delayed_rows(count)
     for begin in range(0, count, 32):
-        queues.append(RowsStored(timer, tuple(rows[begin : begin + 32])))
+        queues.apply(RowsStored(timer, tuple(rows[begin : begin + 32])), NOT_LOGGED)
     assert queues.unsaved_bytes < count * 170
     assert columns.to_rows(queues.read(timer, 8_000, 8_400)) == rows[8_000:8_400]
     assert columns.to_rows(queues.read(timer, 0, count)) == rows
-    queues.trim(timer, 8_192)
+    queues.apply(QueuesTrimmed(((timer, 8_192),)), NOT_LOGGED)
     assert 0 < queues.unsaved_bytes < count * 90
-    queues.trim(timer, count)
+    queues.apply(QueuesTrimmed(((timer, count),)), NOT_LOGGED)
     assert queues.unsaved_bytes == 0
 
 
 def test_what_others_read_is_not_compressed() -> None:
     queues, count = ConsumeQueues(), 8_192
-    queues.append(RowsStored(FIRST, tuple(delayed_rows(count))))
+    queues.apply(RowsStored(FIRST, tuple(delayed_rows(count))), NOT_LOGGED)
     assert queues.unsaved_bytes > count * 250

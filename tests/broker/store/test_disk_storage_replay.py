@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +12,7 @@ from hypothesis import strategies as st
 
 from rmqpull_broker.core.admin.groups import delete_group, ensure_group
 from rmqpull_broker.core.admin.topics import create_topic, delete_topic
-from rmqpull_broker.core.messages import columns
-from rmqpull_broker.core.model import Bounds, Message, MessageQueue, StoredMessage, TopicConfig, TopicType
+from rmqpull_broker.core.model import Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.pulling.consumer_offsets import (
     answer_reset,
     commit_offsets,
@@ -29,10 +27,11 @@ from rmqpull_broker.core.sending.stage_commands import commit as commit_stages
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, check_transactions, end_transaction
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import ColumnsStored, Fact, LostRange, RowsStored, TransactionId
-from rmqpull_broker.core.state.ports import RetentionLimits, Span
+from rmqpull_broker.core.state.facts import Fact, LostRange, TransactionId
+from rmqpull_broker.core.state.ports import RetentionLimits
+from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
-from rmqpull_broker.store.storage import StorageOptions
+from tests.harness.message_lists import Lists
 from tests.harness.storage import StorageHarness
 
 TOPICS = ["orders", "invoices", "il legal"]
@@ -156,7 +155,7 @@ def commit_batch(batch: TransactionId, named: dict[str, int]) -> Command:
 def store_staged(sender: Sender, draft: Draft, now_ms: int) -> object:
     """As the broker does by itself: only what is kept already, and not what an earlier command of the draft did."""
     kept = draft.state.stages
-    for stage_id in kept.committing():
+    for stage_id in kept.list_committing():
         now, before = draft.find_stage(stage_id), kept.find(stage_id)
         if now and before and now.is_committed and before.has(now.first_call.sequence):
             return store_next(draft, sender, stage_id, now_ms)
@@ -200,43 +199,6 @@ SEEDS = [
     create("payments", 1, TopicType.TRANSACTION),
     ensure("readers"),
 ]
-
-
-class Lists:
-    """The message store as one would write it down: a list of messages for each queue, and how many are gone."""
-
-    def __init__(self) -> None:
-        self._rows: dict[MessageQueue, list[StoredMessage]] = {}
-        self._gone: dict[MessageQueue, int] = {}
-
-    def bounds(self, queue: MessageQueue) -> Bounds:
-        return Bounds(self._gone.get(queue, 0), len(self._rows.get(queue, ())))
-
-    def read(self, queue: MessageQueue, from_offset: int, until_offset: int) -> Iterator[pa.RecordBatch]:
-        rows = self._rows.get(queue, [])[from_offset:until_offset]
-        return iter([columns.from_rows(rows)] if rows else [])
-
-    def time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
-        return self.bounds(queue)
-
-    def spans(self, queue: MessageQueue, from_offset: int, until_offset: int) -> list[Span]:
-        return [Span(offset + 1, None) for offset in range(from_offset, until_offset)]
-
-    def append(self, stored: RowsStored | ColumnsStored) -> None:
-        if isinstance(stored, RowsStored):
-            self._rows.setdefault(stored.queue, []).extend(stored.rows)
-            return
-        rows = iter(columns.to_rows([stored.batch]))
-        for part in stored.parts:
-            self._rows.setdefault(part.queue, []).extend(itertools.islice(rows, part.row_count))
-
-    def trim(self, queue: MessageQueue, min_offset: int) -> None:
-        self._gone[queue] = max(min_offset, self._gone.get(queue, 0))
-
-    def drop(self, topics: Set[str]) -> None:
-        for queue in [queue for queue in self._rows if queue.topic in topics]:
-            del self._rows[queue]
-            self._gone.pop(queue, None)
 
 
 class Story:
@@ -381,6 +343,8 @@ def test_retention_passes_stages_by() -> None:
         story.check()
     assert story.broker.storage._log.begin > 0
     stored = [
-        queue for queue in story.model.readable_queues(story.model.topic("orders")) if any(story.broker.bodies(queue))
+        queue
+        for queue in story.model.readable_queues(story.model.require_topic("orders"))
+        if any(story.broker.bodies(queue))
     ]
     assert [body for queue in stored for body in story.broker.bodies(queue)] == [b"saved", b"fresh"]

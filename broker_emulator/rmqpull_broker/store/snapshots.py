@@ -1,6 +1,7 @@
-"""The bytes of a snapshot: everything a broker knew at one log position, but for the rows that are in queue files.
+"""Snapshots: the whole state of a broker at one log position, except the rows that are in queue files.
 
-All numbers are little-endian. The checksum covers the position and everything behind::
+A snapshot is written to a file of another name and renamed when it is complete. The newest two are kept. Numbers are
+little-endian. The checksum covers the position and everything after it::
 
     0        8        12       16               24               32       36       40
     +--------+--------+--------+----------------+----------------+--------+--------+
@@ -8,24 +9,27 @@ All numbers are little-endian. The checksum covers the position and everything b
     |        |        |        |                |                | length | count  |
     +--------+--------+--------+----------------+----------------+--------+--------+
 
-``header`` is JSON: for each queue its min offset, the first offset that is in no queue file, and how many chunks it has
-in queue files; what the queues were when each segment began; the newest store time. Each chunk, queue by queue, is::
+``header`` is JSON. It has the min offset of each queue, its first offset that is in no queue file, and its number of
+chunks in queue files; the max offsets of all queues at the beginning of each segment; the newest store time. The chunks
+follow queue by queue. Each is::
 
     first offset, rows, first and last store time in ms        4 x int64
     segment, begin and end of its rows in the log              3 x int64
-    queue file, place, length, crc32                           4 x int64
+    queue file, offset, length, crc32                          4 x int64
     bytes of its rows as limits count them, -1 if not known    int64 (not in version 2)
 
-``record`` is one record as in the commit log. Its facts give the rest: topics, groups, offsets, and the messages that
-are in no queue file.
+``record`` has the form of a record of the commit log. Its facts are the rest of the state: topics, groups, offsets, and
+the messages that are in no queue file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rmqpull_broker.core.model import MessageQueue
@@ -33,7 +37,8 @@ from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.core.state.ports import LogRange
 from rmqpull_broker.store.log import record
 from rmqpull_broker.store.queues.chunks import Location, SavedChunk
-from rmqpull_broker.store.queues.queues import QueueIndex, SegmentMark
+from rmqpull_broker.store.queues.consume_queues import QueueIndex, SegmentMark
+from rmqpull_broker.store.vfs import FileSystem
 
 SNAPSHOT_MAGIC = b"RMQSNAP\x00"
 SNAPSHOT_VERSION = 3
@@ -46,11 +51,11 @@ _UNKNOWN = -1
 
 
 class DamagedSnapshot(Exception):
-    """A snapshot cannot be used; the text says why."""
+    """A snapshot cannot be used. The text says why."""
 
 
 class Snapshot(NamedTuple):
-    """What is known at log position ``position``. ``unsaved_since`` is that of the oldest message among the facts."""
+    """The state at log position ``position``. ``unsaved_since`` is the position of the oldest message in the facts."""
 
     position: int
     newest_store_ms: int
@@ -61,7 +66,7 @@ class Snapshot(NamedTuple):
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """A snapshot as bytes."""
+    """Encodes a snapshot."""
     header = {
         "newestStoreMs": snapshot.newest_store_ms,
         "unsavedSince": snapshot.unsaved_since,
@@ -78,13 +83,13 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def decode_snapshot(data: memoryview) -> Snapshot:
-    """The snapshot in ``data``, of whose messages some stay views. Raises DamagedSnapshot."""
+    """Decodes a snapshot. Some of its messages stay views of ``data``. Raises DamagedSnapshot."""
     if len(data) < _HEADER.size:
-        raise DamagedSnapshot("it ends within its header")
+        raise DamagedSnapshot("its header is not complete")
     magic, version, checksum, *sizes = _HEADER.unpack_from(data)
     position, record_length, header_length, chunk_count = sizes
     if magic != SNAPSHOT_MAGIC:
-        raise DamagedSnapshot(f"it begins with {magic!r} and not with {SNAPSHOT_MAGIC!r}")
+        raise DamagedSnapshot(f"it begins with {magic!r} instead of {SNAPSHOT_MAGIC!r}")
     chunk_form = _CHUNKS.get(version)
     if chunk_form is None:
         raise DamagedSnapshot(f"its format version is {version}; this release reads versions 2 and {SNAPSHOT_VERSION}")
@@ -97,10 +102,10 @@ def decode_snapshot(data: memoryview) -> Snapshot:
     # A copy, so that its Arrow buffers are aligned.
     frame = record.read_frame(memoryview(bytes(payload[chunks_end:])), 0)
     if frame is None or frame.size != record_length:
-        raise DamagedSnapshot("its record is not whole")
+        raise DamagedSnapshot("its record is not complete")
     facts = list(record.decode_payload(frame.payload))
-    index = _index(header["queues"], chunks)
-    marks = [_mark(*form) for form in header["marks"]]
+    index = _decode_index(header["queues"], chunks)
+    marks = [_decode_mark(*form) for form in header["marks"]]
     return Snapshot(position, header["newestStoreMs"], header["unsavedSince"], facts, index, marks)
 
 
@@ -115,14 +120,82 @@ def _decode_chunk(values: tuple[int, ...]) -> SavedChunk:
     return SavedChunk(first_offset, row_count, first_ms, last_ms, written, location, None if size < 0 else size)
 
 
-def _index(queues: list[Any], chunks: list[SavedChunk]) -> list[QueueIndex]:
-    index, place = [], 0
+def _decode_index(queues: list[Any], chunks: list[SavedChunk]) -> list[QueueIndex]:
+    index, begin = [], 0
     for queue, min_offset, unsaved_from, chunk_count in queues:
-        saved = chunks[place : place + chunk_count]
+        saved = chunks[begin : begin + chunk_count]
         index.append(QueueIndex(MessageQueue(*queue), min_offset, unsaved_from, saved))
-        place += chunk_count
+        begin += chunk_count
     return index
 
 
-def _mark(segment: int, newest_store_ms: int, max_offsets: list[Any]) -> SegmentMark:
+def _decode_mark(segment: int, newest_store_ms: int, max_offsets: list[Any]) -> SegmentMark:
     return SegmentMark(segment, newest_store_ms, {MessageQueue(*queue): offset for queue, offset in max_offsets})
+
+
+KEPT = 2
+
+_SUFFIX = ".snapshot"
+_UNFINISHED = "unfinished" + _SUFFIX
+_FILE_NAME = re.compile(r"[0-9]{20}\.snapshot")
+
+
+def list_snapshots(file_system: FileSystem) -> list[str]:
+    """Returns the snapshot files of a directory, oldest first."""
+    return [name for name in file_system.names() if _FILE_NAME.fullmatch(name)]
+
+
+class Snapshots:
+    """The snapshots of a directory, named after their log positions. ``report`` gets a sentence for each damaged
+    one."""
+
+    def __init__(self, file_system: FileSystem, report: Callable[[str], None]) -> None:
+        self._file_system = file_system
+        self._report = report
+        self._damaged: set[str] = set()
+
+    def read(self) -> Iterator[Snapshot]:
+        """Yields the undamaged snapshots, newest first."""
+        for name in reversed(list_snapshots(self._file_system)):
+            try:
+                snapshot = decode_snapshot(self._file_system.view(name))
+            except (DamagedSnapshot, OSError) as error:
+                self._damaged.add(name)
+                self._report(f"{self._file_system.describe(name)} is skipped: {error}")
+            else:
+                yield snapshot
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Writes and syncs a snapshot, and deletes old and damaged ones. Raises OSError."""
+        if _UNFINISHED in self._file_system.names():
+            self._file_system.remove(_UNFINISHED)
+        file = self._file_system.create(_UNFINISHED)
+        try:
+            file.write(encode_snapshot(snapshot))
+            file.sync()
+        finally:
+            file.close()
+        self._file_system.rename(_UNFINISHED, _name(snapshot.position))
+        self._damaged.discard(_name(snapshot.position))
+        self._remove_old()
+
+    def _remove_old(self) -> None:
+        sound = [name for name in list_snapshots(self._file_system) if name not in self._damaged]
+        for name in [*self._damaged, *sound[:-KEPT]]:
+            with contextlib.suppress(OSError):
+                self._file_system.remove(name)
+        self._damaged.clear()
+
+    def remove_before(self, position: int) -> None:
+        """Deletes the snapshots before ``position``, which are useless when the log begins there. Raises OSError."""
+        for name in list_snapshots(self._file_system):
+            if _position(name) < position:
+                self._file_system.remove(name)
+
+
+def _name(position: int) -> str:
+    return f"{position:020d}{_SUFFIX}"
+
+
+def _position(name: str) -> int:
+    return int(name.removesuffix(_SUFFIX))

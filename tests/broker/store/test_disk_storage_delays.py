@@ -17,9 +17,9 @@ from rmqpull_broker.core.state import retention, timetable
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored, StillDelayed, StillWaiting, WaitingEnded
 from rmqpull_broker.core.state.ports import RetentionLimits
+from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.log import small_facts
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
-from rmqpull_broker.store.storage import StorageOptions
 from tests.harness.storage import StorageHarness
 
 LATER = MessageQueue("later", "broker-a", 0)
@@ -177,7 +177,7 @@ def test_a_saved_chunk_of_delayed_messages_leaves_the_memory(topic: str, is_kept
     rows = tuple(StoredMessage(Message(bytes(900), "ID", system_properties=properties), n, 5, "host") for n in range(9))
     broker.write([[RowsStored(queue, rows)]])
     broker.keep_up()
-    ((_, _, _, saved),) = [entry for entry in broker.storage.store.index() if entry.queue == queue]
+    ((_, _, _, saved),) = [entry for entry in broker.storage.store.list_index() if entry.queue == queue]
     assert len(saved) == 1
-    assert (broker.storage._files._cache.get(saved[0].location) is not None) == is_kept
+    assert (broker.storage._files._chunk_cache.get(saved[0].location) is not None) == is_kept
     assert broker.bodies(queue) == [bytes(900)] * 9

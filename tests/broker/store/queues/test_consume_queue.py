@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, Message, StoredMessage
 from rmqpull_broker.core.state.ports import LogRange
-from rmqpull_broker.store.queues import chunks, queue
+from rmqpull_broker.store.queues import chunks, consume_queue
 from rmqpull_broker.store.queues.chunks import SavedChunk
-from rmqpull_broker.store.queues.queue import ConsumeQueue
+from rmqpull_broker.store.queues.consume_queue import ConsumeQueue
 
 WRITTEN = LogRange(0, 16, 32)
 
@@ -41,7 +41,7 @@ def append_columns(consume_queue: ConsumeQueue, count: int) -> None:
 @pytest.fixture(autouse=True, scope="module")
 def small_limits() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(queue, "TAIL_ROWS_MAX", 8)
+        patch.setattr(consume_queue, "TAIL_ROWS_MAX", 8)
         patch.setattr(chunks, "CHUNK_ROWS_MAX", 16)
         yield
 
@@ -75,7 +75,7 @@ def test_a_queue_is_a_list_of_rows(steps: list[tuple[str, object]]) -> None:
 def test_rows_that_do_not_follow_are_a_fault_of_the_caller() -> None:
     consume_queue = new_queue()
     append_rows(consume_queue, rows_from(0, 2))
-    with pytest.raises(AssertionError, match="follow"):
+    with pytest.raises(AssertionError, match="are consecutive"):
         append_rows(consume_queue, rows_from(3, 1))
 
 

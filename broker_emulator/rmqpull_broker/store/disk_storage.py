@@ -1,0 +1,264 @@
+"""The storage of a broker with a data directory: the commit log, the queue files and the snapshots together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored
+from rmqpull_broker.core.state.ports import Cut, Job, LogRange, RetentionLimits, Snapshotted
+from rmqpull_broker.core.state.retention import ClosedSegment, find_cut
+from rmqpull_broker.store.jobs import SaveJob, SnapshotJob
+from rmqpull_broker.store.log.commit_log import SEGMENT_BYTES, CommitLog
+from rmqpull_broker.store.log.recovery import Recovery, pause_cycle_search
+from rmqpull_broker.store.log.segments import CorruptLog
+from rmqpull_broker.store.queues.chunks import DamagedChunk, SavedChunk
+from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
+from rmqpull_broker.store.queues.queue_files import CACHE_BYTES, FILE_BYTES, QueueFiles, rebuild_rows
+from rmqpull_broker.store.snapshots import Snapshot, Snapshots
+from rmqpull_broker.store.vfs import FileSystem
+
+BEHIND_FACTOR = 4
+"""Writes wait while more than so many times ``save_bytes`` are unsaved. Messages are refused above twice as much."""
+
+
+@dataclass(frozen=True)
+class StorageOptions:
+    """Limits of a storage, in bytes of log, of memory and of disk. ``syncs_appends`` is SYNC_FLUSH."""
+
+    segment_bytes: int = SEGMENT_BYTES
+    syncs_appends: bool = True
+    save_bytes: int = 16 << 20
+    snapshot_bytes: int = 64 << 20
+    free_bytes_min: int = 32 << 20
+    queue_file_bytes: int = FILE_BYTES
+    cache_bytes: int = CACHE_BYTES
+
+
+class DiskStorage:
+    """Keeps facts in a directory. Holds no more messages in memory than the options allow.
+
+    Arguments: the directory; the limits; a function that gets a sentence for everything lost or damaged.
+    """
+
+    def __init__(
+        self, file_system: FileSystem, options: StorageOptions, report: Callable[[str], None] = lambda sentence: None
+    ) -> None:
+        self._file_system = file_system
+        self._options = options
+        self._report = report
+        self._log = CommitLog(file_system, options.segment_bytes, syncs_appends=options.syncs_appends)
+        self._files = QueueFiles(file_system, options.queue_file_bytes, options.cache_bytes)
+        self._snapshots = Snapshots(file_system, report)
+        self._snapshot_position = 0
+        self._mark_position = 0
+        self._snapshot_is_next = False
+        self.store = ConsumeQueues(self._load)
+
+    @property
+    def _applied_until(self) -> int:
+        """The log position up to which the state has applied everything."""
+        return max(self.store.applied_until, self._mark_position)
+
+    # --- restart -------------------------------------------------------------------------------------------------
+
+    def recover(self, state: Snapshotted) -> Recovery:
+        """Loads the newest snapshot and replays the log into an empty state, whose message store is ``store``.
+
+        Call it once, before anything else. Raises CorruptLog when acknowledged records are damaged, missing or of
+        another format.
+        """
+        snapshot = next(self._snapshots.read(), None)
+        if snapshot is not None:
+            self._restore(state, snapshot)
+        elif self._log.begin > 0:
+            raise CorruptLog(
+                f"the log in {self._file_system.describe('')} begins at position {self._log.begin}, and there is no "
+                "snapshot of what was before; restore a *.snapshot file from a copy"
+            )
+
+        def apply(facts: list[Fact], written: LogRange) -> None:
+            state.apply(facts, written)
+            self._save_if_due()
+
+        with pause_cycle_search():
+            recovery = self._log.recover(apply, self._snapshot_position)
+        self._mark_position = self._log.end
+        if recovery.dropped_bytes:
+            self._report(
+                f"removed {recovery.dropped_bytes} bytes at the end of {recovery.dropped_from}: a write that was "
+                "interrupted and never acknowledged"
+            )
+        self._remove_unused_files()
+        return recovery
+
+    def _restore(self, state: Snapshotted, snapshot: Snapshot) -> None:
+        self.store.restore(snapshot.queues, snapshot.marks, snapshot.newest_store_ms)
+        segment = snapshot.marks[-1].segment if snapshot.marks else 0
+        written = LogRange(segment, snapshot.unsaved_since, snapshot.position)
+        for fact in snapshot.facts:
+            if isinstance(fact, (RowsStored, ColumnsStored)):
+                self.store.apply(fact, written)  # what these messages did to the state is in the other facts
+            else:
+                state.apply([fact], written)
+        state.newest_store_ms = snapshot.newest_store_ms
+        self._snapshot_position = self._mark_position = snapshot.position
+
+    def _save_if_due(self) -> None:
+        """Saves chunks during a restart. A disk that is too full for chunks does not prevent the start."""
+        if self.store.unsaved_bytes > self._options.save_bytes:
+            job = self._save_job()
+            try:
+                job.run()
+            except OSError as error:
+                self._report(f"chunks of consume queues cannot be saved: {error}")
+            job.finish()
+
+    # --- the commit log ------------------------------------------------------------------------------------------
+
+    def append(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange:
+        """Keeps all batches in order. They survive a kill when it returns. Raises OSError, and then keeps none."""
+        return self._log.append(fact_batches)
+
+    def sync(self) -> None:
+        """Syncs everything appended to the disk. Raises OSError."""
+        self._log.sync()
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything appended is synced."""
+        return self._log.is_synced
+
+    @property
+    def byte_count(self) -> int:
+        """The size of the commit log in bytes."""
+        return self._log.byte_count
+
+    @property
+    def retained_bytes(self) -> int:
+        """The bytes that retentionBytes limits."""
+        return self.byte_count
+
+    def leave_mark(self) -> None:
+        """Marks the end of the log as acknowledged."""
+        self._log.leave_mark()
+        self._mark_position = self._log.end
+
+    def close(self) -> None:
+        """Closes files and directory. Raises OSError when unsynced data cannot be synced."""
+        try:
+            self._log.close()
+        finally:
+            self._files.close()
+            self._file_system.close()
+
+    # --- queue files and snapshots -------------------------------------------------------------------------------
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether writes must wait for the running job."""
+        return self.store.unsaved_bytes > BEHIND_FACTOR * self._options.save_bytes
+
+    @property
+    def refusal(self) -> str | None:
+        """Why messages must be refused, or None.
+
+        The last free bytes are reserved for deletions, which free space, and for an orderly stop.
+        """
+        if self.store.unsaved_bytes > 2 * BEHIND_FACTOR * self._options.save_bytes:
+            return "chunks of consume queues cannot be saved, and no more of them fit in memory"
+        return self._find_lack_of_room()
+
+    def _find_lack_of_room(self) -> str | None:
+        """Returns why the disk is too full; None when it is not."""
+        least = self._options.free_bytes_min
+        try:
+            if least and self._file_system.free_bytes() < least:
+                return f"less than {least} bytes are free in {self._file_system.describe('')}"
+        except OSError as error:
+            return str(error)
+        return None
+
+    def due_job(self, state: Snapshotted) -> Job | None:
+        """Returns a job that is due: saving chunks or taking a snapshot. Only one job may run at a time."""
+        is_snapshot_due = self._applied_until - self._snapshot_position >= self._options.snapshot_bytes
+        # Chunks saved just before a snapshot need not be in it. The turns keep the snapshot from waiting for ever.
+        if self.store.unsaved_bytes > self._options.save_bytes or is_snapshot_due:
+            self._snapshot_is_next = is_snapshot_due and not self._snapshot_is_next
+            return self._save_job() if self._snapshot_is_next or not is_snapshot_due else self._snapshot_job(state)
+        return None
+
+    def last_job(self, state: Snapshotted) -> Job | None:
+        """Returns the last snapshot before a stop: with it the next start has nothing to replay."""
+        return self._snapshot_job(state) if self._applied_until > self._snapshot_position else None
+
+    def _save_job(self) -> SaveJob:
+        self.store.finalize_down_to(self._options.save_bytes // 2)
+        return SaveJob(self.store, self._files, self.store.list_ready())
+
+    def _snapshot_job(self, state: Snapshotted, cut: int | None = None) -> SnapshotJob:
+        position = self._applied_until
+        snapshot = Snapshot(
+            position,
+            state.newest_store_ms,
+            self.store.find_unsaved_since(position),
+            [*self.store.list_unsaved(), *state.to_facts()],
+            self.store.list_index(),
+            [mark._replace(max_offsets=dict(mark.max_offsets)) for mark in self.store.marks],
+        )
+        return SnapshotJob(self._log, self._files, self._snapshots, snapshot, cut, self._take_over)
+
+    def _take_over(self, snapshot: Snapshot) -> None:
+        """Starts the next replay at a written snapshot, and deletes the files that nothing refers to any more."""
+        self._snapshot_position = snapshot.position
+        self.store.forget_marks_before(self._log.begin)
+        self._remove_unused_files()
+
+    def _remove_unused_files(self) -> None:
+        index = self.store.list_index()
+        self._files.remove_all_but({chunk.location.file_number for entry in index for chunk in entry.saved})
+
+    def _load(self, queue: MessageQueue, chunk: SavedChunk) -> pa.RecordBatch:
+        """Returns the rows of a saved chunk; those of a damaged chunk are read from the log.
+
+        Raises CorruptLog when the log does not have them either.
+        """
+        try:
+            return self._files.load(chunk.location)
+        except DamagedChunk as error:
+            where = self._files.describe(chunk.location)
+            self._report(f"{where} is damaged at offset {chunk.location.offset}: {error}; read from the log instead")
+            rows = rebuild_rows(self._log, queue, chunk, self.store.bounds(queue).min_offset)
+            self._files.cache(chunk.location, rows)
+            return rows
+
+    # --- retention -----------------------------------------------------------------------------------------------
+
+    def expire(self, limits: RetentionLimits, now_ms: int) -> Cut | None:
+        """Decides what may be deleted; None when nothing may.
+
+        When even the newest message has expired, the whole log may go: the next write, which must follow, begins a new
+        segment at the present end of the log.
+        """
+        store = self.store
+        if store.segment_has_messages and limits.is_expired(store.newest_store_ms, now_ms):
+            self._log.roll_next()
+            bounds = ((entry.queue, store.bounds(entry.queue)) for entry in store.list_index())
+            return Cut(self._log.end, [(queue, last) for queue, (first, last) in bounds if last > first])
+        closed = self._list_closed_segments()
+        if self._find_lack_of_room() is not None:
+            closed = closed[:1]  # pending messages are stored again in the space that is left: one segment at a time
+        position = find_cut(closed, self._applied_until, limits, now_ms)
+        return None if position is None else Cut(position, store.find_min_offsets_at(position))
+
+    def _list_closed_segments(self) -> list[ClosedSegment]:
+        """Returns the segments before the one that was written last, with the newest store times at their ends."""
+        marked = ((segment, self.store.find_mark(segment.end)) for segment in self._log.segments())
+        return [ClosedSegment(*segment, mark.newest_store_ms) for segment, mark in marked if mark is not None]
+
+    def removal_job(self, state: Snapshotted, cut: Cut) -> Job | None:
+        """Returns the job that deletes what lies before the cut, after a snapshot that needs none of it."""
+        return self._snapshot_job(state, cut.position)

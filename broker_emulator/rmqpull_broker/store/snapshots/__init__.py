@@ -1,1 +1,0 @@
-"""Snapshots of the broker's state, which shorten the replay."""

@@ -1,0 +1,56 @@
+"""A message store as one would write it down, for tests that compare the real one with it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Set
+
+import pyarrow as pa
+
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.model import Bounds, MessageQueue, StoredMessage
+from rmqpull_broker.core.state.facts import ColumnsStored, Fact, QueuesTrimmed, RowsStored, StagesEnded, TopicDeleted
+from rmqpull_broker.core.state.names import STAGE_PREFIX
+from rmqpull_broker.core.state.ports import LogRange, Span
+
+
+class Lists:
+    """A list of messages for each queue, and the number of deleted ones."""
+
+    def __init__(self) -> None:
+        self._rows: dict[MessageQueue, list[StoredMessage]] = {}
+        self._deleted: dict[MessageQueue, int] = {}
+
+    def bounds(self, queue: MessageQueue) -> Bounds:
+        return Bounds(self._deleted.get(queue, 0), len(self._rows.get(queue, ())))
+
+    def read(self, queue: MessageQueue, from_offset: int, until_offset: int) -> Iterator[pa.RecordBatch]:
+        rows = self._rows.get(queue, [])[from_offset:until_offset]
+        return iter([columns.from_rows(rows)] if rows else [])
+
+    def time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
+        return self.bounds(queue)
+
+    def spans(self, queue: MessageQueue, from_offset: int, until_offset: int) -> list[Span]:
+        return [Span(offset + 1, None) for offset in range(from_offset, until_offset)]
+
+    def apply(self, fact: Fact, written: LogRange) -> None:
+        match fact:
+            case RowsStored(queue, rows):
+                self._rows.setdefault(queue, []).extend(rows)
+            case ColumnsStored(parts, batch):
+                stored = iter(columns.to_rows([batch]))
+                for part in parts:
+                    self._rows.setdefault(part.queue, []).extend(itertools.islice(stored, part.row_count))
+            case QueuesTrimmed(min_offsets):
+                for queue, min_offset in min_offsets:
+                    self._deleted[queue] = max(min_offset, self._deleted.get(queue, 0))
+            case TopicDeleted(name):
+                self._drop({name})
+            case StagesEnded(stage_ids):
+                self._drop({STAGE_PREFIX + stage_id for stage_id in stage_ids})
+
+    def _drop(self, topics: Set[str]) -> None:
+        for queue in [queue for queue in self._rows if queue.topic in topics]:
+            del self._rows[queue]
+            self._deleted.pop(queue, None)
