@@ -239,15 +239,20 @@ COUNT = click.IntRange(min=1)
 
 
 @click.command()
-@click.option("--messages", type=COUNT, default=10_000, help="Single sends of each run.")
-@click.option("--rows", type=COUNT, default=1_000_000, help="Rows of each run in columns.")
-@click.option("--parked", type=COUNT, default=10_000, help="Pulls that wait at one time.")
-@click.option("--wake-ups", type=COUNT, default=300, help="Parked pulls that are woken in each run, one by one.")
+@click.option("--messages", type=COUNT, default=10_000, help="Single sends per run.")
+@click.option("--rows", type=COUNT, default=1_000_000, help="Rows per run, sent in columns.")
+@click.option("--parked", type=COUNT, default=10_000, help="Parked pulls at a time.")
+@click.option("--wake-ups", type=COUNT, default=300, help="Parked pulls to wake per run, one at a time.")
 @click.option(
-    "--topic-sizes", type=Numbers(), default="10000,1000000,5000000", help="Messages of the topics that are compared."
+    "--topic-sizes",
+    type=Numbers(),
+    default="10000,1000000,5000000",
+    help="Sizes of the topics to compare, in messages.",
 )
 @click.option("--runs", type=COUNT, default=3, help="Runs of each measurement.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Also write all figures.")
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Also write all figures to this file."
+)
 def main(json_file: Path | None, **size: Any) -> None:
     """Measures and prints a table."""
     measure_alone()

@@ -84,15 +84,15 @@ def measure_round(readers: Mapping[str, Callable[[], DataFrame]], rows: int) -> 
 
 
 @click.command()
-@click.option("--record", is_flag=True, help="Records the ratios of this machine, which should do nothing else.")
+@click.option("--record", is_flag=True, help="Record the ratios of this machine, which should be idle.")
 def main(record: bool) -> None:
-    """Exits 1 when a read has become slower."""
+    """Exit with 1 if a read has become slower."""
     measure_alone()
     pin_cores()
     rows = evenly(ROWS, QUICK.queues)
     kept = {"rows": rows} if record else json.loads(RECORDED.read_text(encoding="utf-8"))
     if kept["rows"] != rows:
-        sys.exit(f"{RECORDED} was recorded over {kept['rows']:,} rows, and the gate reads {rows:,}. Record it anew.")
+        sys.exit(f"{RECORDED} was recorded over {kept['rows']:,} rows, and the gate reads {rows:,}. Record it again.")
     is_slower = False
     for name, measure in measured(rows):
         if record:
@@ -106,7 +106,7 @@ def main(record: bool) -> None:
         word = "passed" if passed else "SLOWER"
         print(
             f"gate: {name}: {word}: {rounds.ratio:.2f} of the ceiling after {len(rounds.ours)} rounds, "
-            f"recorded {kept[name]}, at least {kept[name] * ROOM:.2f} is asked for"
+            f"recorded {kept[name]}, at least {kept[name] * ROOM:.2f} required"
         )
         is_slower |= not passed
     if record:

@@ -1,4 +1,4 @@
-"""How much is measured: the sizes of a whole run, of a quick one, and what a person asks for instead."""
+"""The sizes of a benchmark: of a whole run, of a quick run, and from the command line."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ def size(default: Any, doc: str) -> Any:
 class Sizes:
     """Sizes of everything that is measured. The defaults are those of a whole run."""
 
-    runs: int = size(3, "Counted runs of each measurement, after one that is not.")
-    rows: int = size(8_000_000, "Rows of the topic that is read whole.")
-    queues: int = size(8, "Its queues, and Kafka's partitions.")
+    runs: int = size(3, "Runs of each measurement, after one that does not count.")
+    rows: int = size(8_000_000, "Rows of the topic for whole reads.")
+    queues: int = size(8, "Queues of that topic, and partitions in Kafka.")
     body_bytes: int = size(100, "Bytes of each body.")
-    written_rows: int = size(1_000_000, "Rows of each batch that is written.")
-    body_sizes: tuple[int, ...] = size((4_096, 262_144), "Bytes of the larger bodies that are compared.")
-    body_read_mb: int = size(500, "Megabytes of each of these that are read.")
-    queue_counts: tuple[int, ...] = size((1, 4, 16, 64), "Numbers of queues that are compared.")
+    written_rows: int = size(1_000_000, "Rows of each batch write.")
+    body_sizes: tuple[int, ...] = size((4_096, 262_144), "Sizes of large bodies to compare, in bytes.")
+    body_read_mb: int = size(500, "Megabytes to read of each of these sizes.")
+    queue_counts: tuple[int, ...] = size((1, 4, 16, 64), "Numbers of queues to compare.")
     queue_rows: int = size(1_600_000, "Rows of each of these topics.")
-    topic_sizes: tuple[int, ...] = size((10_000, 1_000_000, 10_000_000), "Rows of topics whose newest are read.")
-    newest_runs: int = size(15, "Counted runs of reading the newest rows: one takes well under a second.")
+    topic_sizes: tuple[int, ...] = size(
+        (10_000, 1_000_000, 10_000_000), "Rows of the topics for reads of the newest rows."
+    )
+    newest_runs: int = size(15, "Runs of reading the newest rows; each takes less than a second.")
     latency_runs: int = size(3, "Latency runs of each source.")
-    messages: int = size(100, "Messages of each latency run, sent one by one.")
-    memory_mb: int = size(10_000, "Megabytes that are read while memory is watched.")
-    cold_runs: int = size(3, "First queries, each in a session of its own.")
+    messages: int = size(100, "Messages of each latency run, sent one at a time.")
+    memory_mb: int = size(10_000, "Megabytes to read while memory is measured.")
+    cold_runs: int = size(3, "First queries, each in a new session.")
 
 
 QUICK = Sizes(
@@ -52,7 +54,7 @@ QUICK = Sizes(
 
 
 class Numbers(click.ParamType[tuple[int, ...]]):
-    """One or several numbers, with commas between."""
+    """One or several numbers, separated by commas."""
 
     name = "numbers"
 

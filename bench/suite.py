@@ -71,13 +71,13 @@ class Works(click.ParamType[tuple[str, ...]]):
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Smaller sizes and the most telling works, in under 5 minutes.")
-@click.option("--works", type=Works(), help=f"Only these of {', '.join(WORKS)}, with commas between.")
+@click.option("--quick", is_flag=True, help="The most important works with smaller sizes, in under 5 minutes.")
+@click.option("--works", type=Works(), help=f"Only these works, separated by commas: {', '.join(WORKS)}.")
 @click.option("--without-kafka", is_flag=True, help="Leave Kafka out.")
-@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Where the figures are written.")
+@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="File for the figures.")
 @size_options
 def main(quick: bool, works: tuple[str, ...] | None, without_kafka: bool, file: Path | None, **asked: Any) -> None:
-    """Measures, prints a table, and keeps all figures as JSON; a whole run also draws the chart of the docs."""
+    """Measure, print a table, and write all figures as JSON; a whole run also draws the chart for docs."""
     measure_alone()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers are stopped then, too
     sizes = chosen(QUICK if quick else Sizes(), asked)
@@ -112,11 +112,11 @@ def refuse_a_busy_machine(is_kept: bool, console: Console) -> None:
     busy = look_around()
     if busy <= BUSY_CORES_MAX:
         return
-    seen = f"Other processes use {busy:.2f} cores of this machine; a benchmark wants at most {BUSY_CORES_MAX}."
+    seen = f"Other processes use {busy:.2f} cores of this machine; a benchmark allows at most {BUSY_CORES_MAX}."
     if is_kept:
-        console.print(f"{seen} End them and try again, or measure without keeping the run: --json FILE")
+        console.print(f"{seen} End them and try again, or write the figures to another file: --json FILE")
         sys.exit(2)
-    console.print(f"{seen} The figures are measured all the same.")
+    console.print(f"{seen} The figures are measured anyway.")
 
 
 def versions(kafka_source: str) -> dict[str, str]:

@@ -1,7 +1,8 @@
-"""Real flights through the broker into Spark: `make demo`, or `python -m demo.flights` with rmqpull[spark,demo].
+"""Streams real flights through the broker into Spark: `make demo`, or `python -m demo.flights`.
 
-The story from top to bottom: start a broker, publish a year of flights, stream them into Parquet while the broker and
-the job are killed on the way, verify the result, show it. Exit code 0 when everything is as it should be, 1 when not.
+The steps, from top to bottom: start a broker, publish a year of flights, stream them into Parquet while the broker and
+the job are killed, verify the result, show it. It needs
+rmqpull[spark,demo]. The exit code is 0 if all checks pass, else 1.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ RESULT_SECONDS_MAX = 120.0
 
 @dataclass(frozen=True)
 class Story:
-    """What all chapters share."""
+    """The steps of the demo, and what they share."""
 
     screen: Screen
     children: Children
@@ -45,7 +46,7 @@ class Story:
     flights: pa.Table
 
     def tell(self) -> int:
-        """How many checks failed."""
+        """Runs all steps and returns the number of failed checks."""
         broker = self.start_broker()
         self.publish(broker)
         run = self.stream(broker)
@@ -56,7 +57,7 @@ class Story:
         return sum(not check.holds for check in checks)
 
     def start_broker(self) -> BrokerProcess:
-        self.screen.step(1, f"A broker with the topic {TOPIC}, in {QUEUES} queues")
+        self.screen.step(1, f"Start a broker with the topic {TOPIC} and {QUEUES} queues")
         broker = BrokerProcess({TOPIC: QUEUES}, data_dir=self.folder.broker_data, log_file=self.folder.broker_log)
         self.children.start_broker(broker)
         self.screen.line(f"serving at {broker.endpoints}, process {broker.pid}")
@@ -64,7 +65,7 @@ class Story:
 
     def publish(self, broker: BrokerProcess) -> None:
         total = self.flights.num_rows
-        self.screen.step(2, f"{total:,} flights of 2013 from New York, each one message")
+        self.screen.step(2, f"Publish {total:,} flights of 2013 from New York, one message each")
         client = connect(Connection(broker.endpoints, REQUEST_TIMEOUT_MS))
         begin = time.monotonic()
         with self.screen.bar("published", total) as bar:
@@ -73,11 +74,11 @@ class Story:
                 bar.advance(batch.num_rows)
         seconds = time.monotonic() - begin
         client.close()
-        self.screen.line(f"published in {seconds:.1f} s, {total / seconds:,.0f} messages/s, all of them on disk")
+        self.screen.line(f"published in {seconds:.1f} s, {total / seconds:,.0f} messages/s, all stored on disk")
 
     def stream(self, broker: BrokerProcess) -> Run:
         total = self.flights.num_rows
-        self.screen.step(3, "A Spark job streams them into Parquet, and is killed half-way")
+        self.screen.step(3, "Stream them into Parquet with a Spark job, and kill the job half-way")
         self.screen.line("starting Spark")
         rows_per_batch = min(ROWS_PER_BATCH, -(-total // BATCHES_MIN))
         folder = self.folder
@@ -86,13 +87,13 @@ class Story:
             run = Supervisor(job, total, self.screen, bar).supervise()
         rate = total / run.streaming_seconds
         self.screen.line(
-            f"streamed in {run.streaming_seconds:.1f} s, {rate:,.0f} rows/s, not counting the restart of the job"
+            f"streamed in {run.streaming_seconds:.1f} s, {rate:,.0f} rows/s, without the restart of the job"
         )
         return run
 
     def read_result(self) -> tuple[pa.Table, pa.Table]:
-        """The rows, and what Spark makes of them per carrier."""
-        self.screen.step(4, "Is it right? The result, read by a new Spark session, against the file")
+        """Returns the rows, and Spark's summary per carrier."""
+        self.screen.step(4, "Verify: a new Spark session reads the result, and it is compared with the file")
         rows, summary = self.folder.work / "rows.arrow", self.folder.work / "summary.arrow"
         arguments = ["--result", str(self.folder.result), "--rows", str(rows), "--summary", str(summary)]
         command = [sys.executable, "-m", "demo.result_job", *arguments]
@@ -118,13 +119,11 @@ class Story:
         for check in checks:
             self.screen.check(check.name, check.mismatches)
         if run.orphan_files:
-            self.screen.line(
-                f"files that the killed micro-batch left, which are no part of the result: {run.orphan_files}"
-            )
+            self.screen.line(f"files of the killed micro-batch, which are not part of the result: {run.orphan_files}")
         return checks
 
     def show(self, run: Run, summary: pa.Table) -> None:
-        self.screen.step(5, "Who is late? Mean delays by carrier, in minutes")
+        self.screen.step(5, "The result: mean delays by carrier, in minutes")
         airlines = flights_data.read_airlines()
         self.screen.table(report.carrier_table(summary, airlines))
         report.draw(self.folder.picture, summary, airlines, run)
@@ -133,7 +132,7 @@ class Story:
 
 
 def _broker_offsets(broker: BrokerProcess) -> tuple[dict[int, int], dict[int, int | None]]:
-    """Of each queue: its max offset, and the offset that the group has committed."""
+    """Returns the max offset and the group's consumer offset of each queue."""
     client = connect(Connection(broker.endpoints, REQUEST_TIMEOUT_MS))
     queues = client.query_bounds([TOPIC])[TOPIC].queues
     committed = client.get_consumer_offsets(GROUP, list(queues))
@@ -145,16 +144,16 @@ def _broker_offsets(broker: BrokerProcess) -> tuple[dict[int, int], dict[int, in
 
 
 @click.command()
-@click.option("--rows", type=click.IntRange(1_000, flights_data.FLIGHT_COUNT), help="The first so many flights only.")
+@click.option("--rows", type=click.IntRange(1_000, flights_data.FLIGHT_COUNT), help="Use only this many flights.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
     default=Path("build/demo"),
     show_default=True,
-    help="Where everything goes.",
+    help="Folder for all files.",
 )
 def main(rows: int | None, output: Path) -> None:
-    """Stream a year of real flights through the broker into Spark, with kills on the way, and verify the result."""
+    """Stream a year of real flights through the broker into Spark, kill both on the way, and verify the result."""
     begin = time.monotonic()
     screen = Screen()
     signals = Signals()
@@ -163,7 +162,7 @@ def main(rows: int | None, output: Path) -> None:
             flights = flights_data.read_flights(rows)
             failed = Story(screen, children, folder, flights).tell()
     except KeyboardInterrupt:
-        screen.error("Stopped. Nothing is left running.")
+        screen.error("Stopped. No process is left running.")
         sys.exit(128 + (signals.received or 0))
     except (
         ProcessFailed,

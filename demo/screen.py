@@ -1,4 +1,4 @@
-"""What the demo says while it runs: coloured and moving in a terminal, plain lines everywhere else."""
+"""The output of the demo: colours and progress bars in a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLAIN_LINES = 4
 
 
 class Bar:
-    """A progress bar; without a terminal, a line now and then."""
+    """A progress bar; without a terminal, some lines."""
 
     def __init__(self, console: Console, title: str, total: int, moving: Progress | None, quiet: bool) -> None:
         self._console = console
@@ -52,14 +52,14 @@ class Screen:
         self._print(f"   {text}")
 
     def alarm(self, text: str) -> None:
-        """Something was killed."""
+        """Prints that something was killed."""
         self._print(f"   [bold red]✖ {text}[/]")
 
     def recovered(self, text: str) -> None:
         self._print(f"   [bold green]↻[/] {text}")
 
     def check(self, name: str, mismatches: list[str]) -> None:
-        """A check mark, or what is wrong."""
+        """Prints a check mark, or the mismatches."""
         self._print(f"   [bold red]✘ {name}[/]" if mismatches else f"   [bold green]✔[/] {name}")
         for mismatch in mismatches:
             self._print(f"     [red]{mismatch}[/]")
@@ -68,9 +68,7 @@ class Screen:
         self.console.print(Padding(table, (0, 0, 1, 2), expand=False))
 
     def verdict(self, failed: int, seconds: float) -> None:
-        text = (
-            f"[bold red]Checks that failed: {failed}[/]" if failed else "[bold green]Everything is as it should be[/]"
-        )
+        text = f"[bold red]Failed checks: {failed}[/]" if failed else "[bold green]All checks passed[/]"
         self._print(f"{text}, after {seconds:.0f} s", before="\n")
 
     def error(self, text: str) -> None:
@@ -78,7 +76,7 @@ class Screen:
 
     @contextmanager
     def bar(self, title: str, total: int, quiet: bool = False) -> Iterator[Bar]:
-        """A bar below whatever is printed meanwhile; `quiet` when those lines say enough without a terminal."""
+        """A progress bar below other output. Without a terminal, `quiet` prints no lines of its own."""
         if not self.console.is_terminal:
             yield Bar(self.console, title, total, None, quiet)
             return

@@ -113,19 +113,19 @@ class Supervisor:
             if event.get("event") == "started":
                 self.run.job_outage = Outage(killed, self._now())
                 self._screen.recovered(
-                    f"the job is back after {self._now() - killed:.1f} s and goes on from its checkpoint"
+                    f"the job is back after {self._now() - killed:.1f} s and continues from its checkpoint"
                 )
             self._note(event)
 
     def _kill_broker(self) -> None:
         killed = self._now()
         self._job.broker.kill()
-        self._screen.alarm(f"SIGKILL to the broker (process {self._job.broker.pid}), while the job goes on")
+        self._screen.alarm(f"SIGKILL to the broker (process {self._job.broker.pid}), while the job runs")
         time.sleep(BROKER_DOWN_SECONDS)
         self._job.children.start_broker(self._job.broker)
         self.run.broker_outage = Outage(killed, self._now())
         self._screen.recovered(
-            f"the broker is back after {self._now() - killed:.1f} s, at the same endpoints and with its messages"
+            f"the broker is back after {self._now() - killed:.1f} s, at the same address and with its messages"
         )
 
     def _kill_job(self, child: Child) -> float:

@@ -44,7 +44,7 @@ def every_flight_once(flights: pa.Table, found: pa.Table) -> Check:
     ]
     if found.num_rows != flights.num_rows:
         mismatches.append(f"{found.num_rows:,} rows, expected {flights.num_rows:,}")
-    return Check(f"every flight exactly once: {flights.num_rows:,} of them", mismatches)
+    return Check(f"all {flights.num_rows:,} flights are in the result exactly once", mismatches)
 
 
 def every_offset_once(max_offsets: Mapping[int, int], found: pa.Table) -> Check:
@@ -61,7 +61,7 @@ def every_offset_once(max_offsets: Mapping[int, int], found: pa.Table) -> Check:
             )
     strangers = sorted(set(found["queueId"].unique().to_pylist()).difference(max_offsets))
     mismatches += [f"queue {queue_id} has rows, but the broker has no such queue" for queue_id in strangers]
-    return Check(f"every offset of the {len(max_offsets)} queues exactly once", mismatches)
+    return Check(f"every offset of the {len(max_offsets)} queues was read exactly once", mismatches)
 
 
 def flights_unchanged(flights: pa.Table, found: pa.Table) -> Check:
@@ -78,7 +78,7 @@ def flights_unchanged(flights: pa.Table, found: pa.Table) -> Check:
             mismatches.append(
                 f"{name} differs in {different.size:,} rows, first in row {row}: {seen}, expected {wanted}"
             )
-    return Check(f"every flight as in the file: {flights.num_columns} columns, tag and key", mismatches)
+    return Check(f"all {flights.num_columns} columns, the tag and the key of each flight equal the file", mismatches)
 
 
 def carriers_agree(expected: pa.Table, found: pa.Table) -> Check:
@@ -90,7 +90,7 @@ def carriers_agree(expected: pa.Table, found: pa.Table) -> Check:
         for name, value in wanted[carrier].items():
             if not _close(value, seen[carrier][name]):
                 mismatches.append(f"carrier {carrier}: {name} {seen[carrier][name]}, expected {value}")
-    return Check(f"counts and mean delays of {len(wanted)} carriers as computed from the file", mismatches)
+    return Check(f"counts and mean delays of {len(wanted)} carriers equal those computed from the file", mismatches)
 
 
 def group_offsets_at_end(group: str, max_offsets: Mapping[int, int], committed: Mapping[int, int | None]) -> Check:
@@ -100,7 +100,9 @@ def group_offsets_at_end(group: str, max_offsets: Mapping[int, int], committed: 
         for queue_id, max_offset in sorted(max_offsets.items())
         if committed.get(queue_id) != max_offset
     ]
-    return Check(f"group {group}: committed offset equals max offset on {len(max_offsets)} queues", mismatches)
+    return Check(
+        f"the consumer offsets of group {group} equal the max offsets of {len(max_offsets)} queues", mismatches
+    )
 
 
 def partitions_averaged(batches: Sequence[MicroBatch], found: pa.Table) -> Check:
@@ -118,7 +120,9 @@ def partitions_averaged(batches: Sequence[MicroBatch], found: pa.Table) -> Check
                 f"micro-batch {batches[index].batch_id}: partitions {_text(seen)}, expected {_text(expected)}"
             )
     shape = _text(AVERAGELY)
-    return Check(f"partitions of {len(groups)} micro-batches are AllocateMessageQueueAveragely's: {shape}", mismatches)
+    return Check(
+        f"partitions of {len(groups)} micro-batches equal those of AllocateMessageQueueAveragely: {shape}", mismatches
+    )
 
 
 def killed_batch_replayed(batch_id: int, before: str, after: str) -> Check:

@@ -1,4 +1,4 @@
-"""``python -m soak``: rounds until so many kills are done or so many minutes have passed."""
+"""``python -m soak``: runs rounds until a number of kills or minutes is reached."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def rounds(what: str, seed: int, kills: int | None, kills_per_round: int, first:
 
 
 @click.command()
-@click.option("--what", default=SOURCE, type=click.Choice([SOURCE, SINK]), help="What is tested.  [default: source]")
-@click.option("--seed", default=1, help="What is drawn from.  [default: 1]")
-@click.option("--kills", type=click.IntRange(min=1), help="How many processes are killed.  [default: 300]")
-@click.option("--minutes", type=click.FloatRange(min=0), help="Begin no round after so many minutes, instead.")
-@click.option("--kills-per-round", default=24, type=click.IntRange(min=1), help="[default: 24]")
-@click.option("--first-round", default=0, type=click.IntRange(min=0), help="Round to begin with.  [default: 0]")
-@click.option("--dry-run", is_flag=True, help="Print the schedule, and do nothing.")
+@click.option("--what", default=SOURCE, type=click.Choice([SOURCE, SINK]), help="What to test.  [default: source]")
+@click.option("--seed", default=1, help="Seed of the random schedule.  [default: 1]")
+@click.option("--kills", type=click.IntRange(min=1), help="How many processes to kill.  [default: 300]")
+@click.option("--minutes", type=click.FloatRange(min=0), help="Instead: start no new round after this many minutes.")
+@click.option("--kills-per-round", default=24, type=click.IntRange(min=1), help="Kills in each round.  [default: 24]")
+@click.option("--first-round", default=0, type=click.IntRange(min=0), help="Number of the first round.  [default: 0]")
+@click.option("--dry-run", is_flag=True, help="Only print the schedule.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the result to this file.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Keep data and logs in this folder, a new one.")
-@click.option("--docs", is_flag=True, help="Add the result to those in docs, and write docs/soak.md anew.")
-@click.option("--page", "page_only", is_flag=True, help="Only write docs/soak.md anew, of the runs in docs.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Keep data and logs in this new folder.")
+@click.option("--docs", is_flag=True, help="Add the result to docs and update docs/soak.md.")
+@click.option("--page", "page_only", is_flag=True, help="Only update docs/soak.md from the runs in docs.")
 def main(
     what: str,
     seed: int,
@@ -58,9 +58,9 @@ def main(
     docs: bool,
     page_only: bool,
 ) -> None:
-    """Kill the broker, the query and Spark's processes on a schedule drawn from a seed, and judge the output.
+    """Kill the broker, the query and Spark's processes on a random schedule, and check the output.
 
-    The exit code is 1 when something was lost, doubled, altered or out of order. A round can be run again alone:
+    The exit code is 1 if a row is lost, repeated, altered or out of order. To run one round again:
     --seed 1 --first-round 7 --kills 24.
     """
     if page_only:
@@ -106,7 +106,7 @@ def write(summary: Summary, json_file: Path | None, docs: bool) -> None:
     if json_file is not None:
         json_file.write_text(json.dumps(run, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if docs and not keep(summary.what, run):
-        say("This run is not added to those in docs: it has findings, or not one round that was finished.")
+        say("This run is not added to docs: it has findings, or no finished round.")
 
 
 def say(line: str) -> None:

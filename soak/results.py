@@ -44,15 +44,13 @@ class Summary(Result):
     def verdict(self) -> str:
         """In a sentence."""
         if self.findings:
-            return "\n".join(["NOT as promised:", *self.findings])
+            return "\n".join(["FAILED:", *self.findings])
         if self.what == SINK:
             return (
-                "every acknowledged message is in the output one time, in order; over and above that, at-least-once "
-                f"repeated {self.repeated:,}, all to be told by their ids"
+                "every acknowledged message is in the output, in order; at-least-once repeated "
+                f"{self.repeated:,} rows, all recognizable by their ids"
             )
-        return (
-            "exactly once: every acknowledged message is in the output one time, in order, and groups stand at the end"
-        )
+        return "exactly once: every acknowledged message is in the output, in order; consumer offsets are at the end"
 
     def document(self) -> dict[str, Any]:
         """Everything as JSON; nothing in it tells when it was."""

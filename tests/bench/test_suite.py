@@ -152,7 +152,7 @@ def test_processor_time_of_what_a_run_starts_is_its_own_also_when_it_has_ended()
     [
         (BUSY_CORES_MAX, True, None, ""),
         (BUSY_CORES_MAX + 0.1, True, 2, "End them and try again"),
-        (BUSY_CORES_MAX + 0.1, False, None, "measured all the same"),
+        (BUSY_CORES_MAX + 0.1, False, None, "measured anyway"),
     ],
 )
 def test_a_run_that_is_kept_is_refused_on_a_busy_machine(
