@@ -1,4 +1,4 @@
-"""A broker with what Spark writes to it and reads from it."""
+"""A broker to which Spark writes and from which it reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.harness.spark_processes import WAIT_S
 
 @dataclass(frozen=True)
 class SinkHarness:
-    """A broker, and what Spark writes to it and reads from it."""
+    """A broker, with shortcuts for Spark's writes and reads."""
 
     spark: SparkSession
     broker: RunningBroker
@@ -38,16 +38,16 @@ class SinkHarness:
         return self.batch(topic).collect()
 
     def bodies(self, topic: str) -> list[bytes]:
-        """What can be read, as the broker has it, queue by queue."""
+        """The bodies of all readable messages, queue by queue, from the broker itself."""
         return [row.message.body for row in self.broker.messages(topic)]
 
     def stream(self, topic: str, **options: str) -> DataFrame:
-        """A stream of a topic from its begin."""
+        """A stream of a topic from its start."""
         given = {"endpoints": self.broker.endpoints, "topic": topic, "startingOffsets": "earliest", **options}
         return self.spark.readStream.format("rmqpull").options(**given).load()
 
     def run(self, stream: DataFrame, mode: str = "append", **options: str) -> Any:
-        """A query that writes what is there now. Raises what ends it."""
+        """Runs a query that writes all that is available now. Raises the error that ends it."""
         given = {"endpoints": self.broker.endpoints, "checkpointLocation": str(self.checkpoint), **options}
         writer = stream.writeStream.format("rmqpull").outputMode(mode).options(**given)
         query = writer.trigger(availableNow=True).start()

@@ -43,7 +43,7 @@ class LagCollector(Collector):
         )
         planned = GaugeMetricFamily(
             "rmqpull_batch_planned_timestamp_seconds",
-            "Time at which the micro-batch was planned whose lag the other metrics show.",
+            "When the newest finished micro-batch of a query was planned.",
             labels=_OF_QUERY,
         )
         left_out = GaugeMetricFamily("rmqpull_queues_left_out", "Queues without their own series.")

@@ -1,4 +1,4 @@
-"""The consumer offsets of a query's group: for people and for tools that show lag. The checkpoint is the truth."""
+"""The consumer offsets of a query's group, for people and for lag tools. A query itself uses only its checkpoint."""
 
 from __future__ import annotations
 

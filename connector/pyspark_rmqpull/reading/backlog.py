@@ -125,7 +125,7 @@ class TopicWatch:
         else:
             starts = find_resume_offsets(self._selected(finished), topics, self._ends_seen, on_loss)
             starts |= {queue: bounds[queue].min_offset for queue in bounds if queue not in finished.offsets}
-        # Ids stay: a server without ids may stand in for a while, and must not make the query forget them.
+        # Known ids stay: a server without ids may replace the broker for a while, and the query must not forget them.
         ids = {**finished.creation_ids, **list_creation_ids(topics)}
         return QueueOffsets({**finished.offsets, **starts}, starts, ids, finished.query_id)
 

@@ -37,7 +37,7 @@ class RmqpullBatchReader(DataSourceReader):
 
         Raises OptionError for a topic, a queue or an offset that does not exist, a start behind its end, a filter that
         the broker refuses, or a limit of bytes at a server without sizes; DataLoss for a group's offset whose messages
-        are gone; and BrokerUnavailable.
+        are lost; and BrokerUnavailable.
         """
         options = self._options
         client = connect(options.connection, options.flow)

@@ -15,7 +15,7 @@ LOOK_INTERVAL_MS = 200
 
 
 class MessageWait:
-    """The wait of one call of ``latestOffset``: ``idleWaitMs`` at most, from its creation on."""
+    """The wait of one call of ``latestOffset``: at most ``idleWaitMs`` after its creation."""
 
     def __init__(
         self, options: SourceOptions, client: Callable[[], BrokerClient], clock: Clock, look: Callable[[], Backlog]

@@ -22,7 +22,7 @@ UNPACKED_BYTES_MAX = 256 << 20
 """The largest unpacked body: without a limit a few small bodies could fill any memory."""
 
 _OF_QUEUE: dict[str, pa.DataType] = {"topic": pa.string(), "brokerName": pa.string(), "queueId": pa.int32()}
-"""Columns that are constant within a queue, so nobody pulls them."""
+"""Columns that are constant within a queue, so they are not pulled."""
 _FOR_UNPACKING = ("bodyEncoding", "queueOffset")
 _IDENTITY = wire.BODY_ENCODINGS["IDENTITY"]
 _FRAMES = {b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -99,7 +99,7 @@ class BodyUnpacker:
 
     @property
     def needed_columns(self) -> tuple[str, ...]:
-        """The columns that unpacking needs beside the bodies."""
+        """The columns that unpacking needs in addition to the bodies."""
         return () if self._mode == BODIES_RAW else _FOR_UNPACKING
 
     def unpack_bodies(self, queue: MessageQueue, batch: pa.RecordBatch) -> pa.Array:
@@ -132,7 +132,7 @@ class BodyUnpacker:
 def unpack(body: bytes) -> bytes:
     """Unpacks gzip, zlib, LZ4 frame or zstd. Raises ValueError.
 
-    The first bytes tell the format: the standard protocol has one encoding for all of them.
+    The first bytes show the format, because the standard protocol has one encoding for all of them.
     """
     codec = _FRAMES.get(body[:4])
     try:

@@ -112,7 +112,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._newest
 
     def _delay_ms(self, backlog: Backlog, now_ms: int) -> int:
-        """How long to delay the batch until more messages come. A loss goes on record without delay."""
+        """How long to delay the batch until more messages come. A batch that records a loss is not delayed."""
         if backlog.has_loss:
             return 0
         return self._sizing.compute_delay_ms(backlog.start.offsets, self._reachable_ends(backlog), now_ms)

@@ -26,8 +26,8 @@ _MODULUS = 1 << 64
 class WrittenRows(NamedTuple):
     """The rows of one task: their topics, their number, and the sums of ``row_digest``.
 
-    These are all rows that Spark gave to the attempt that won: before any of them is found invalid, and also those
-    that it did not stage because the micro-batch was committed already.
+    These are all rows that Spark gave to the attempt that won: invalid ones too, and those that it did not stage
+    because the micro-batch was committed already.
     """
 
     topics: frozenset[str]

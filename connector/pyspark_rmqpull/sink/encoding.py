@@ -1,4 +1,4 @@
-"""Makes messages in columns (``rmqpull_proto.columns.PUBLISH_SCHEMA``) of Spark's rows, sorted by topic."""
+"""Turns Spark's rows into messages in columns (``rmqpull_proto.columns.PUBLISH_SCHEMA``), sorted by topic."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TEXTS = ("tags", "keys", "properties", "messageGroup", "brokerName", "topic")
 
 
 class RowEncoder:
-    """Makes messages of batches, as the options say.
+    """Turns batches into messages, as the options say.
 
     ``is_delayed`` says whether a topic takes delivery times. For other topics they are ignored, because all rows of the
     source have that column.

@@ -82,7 +82,7 @@ def describe_row(invalid: InvalidRow) -> str:
 
 
 def make_dead_letter(invalid: InvalidRow) -> pa.RecordBatch:
-    """Makes a message that every broker takes: the body, cut if it is too long, and properties that tell the rest."""
+    """Makes a valid message of an invalid row: its body, cut if it is too long, and properties with the rest."""
     topic, rows = invalid.row
     (row,) = read_rows(rows)
     body = row.pop("body", None) or _NO_BODY

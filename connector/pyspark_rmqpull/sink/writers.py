@@ -98,7 +98,7 @@ class RmqpullStreamWriter(DataSourceStreamArrowWriter):
         _log_invalid_rows(self._options, tasks)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Drops what was staged, if any task has finished. Spark calls it also when ``commit`` has failed."""
+        """Drops what was staged, if any task has finished. Spark also calls it after ``commit`` has failed."""
         for transaction in {task.transaction for task in _list_tasks(messages)}:
             _drop_stages(self._options, transaction)
 

@@ -19,7 +19,7 @@ REFUSAL = RequestRefused("INTERNAL_SERVER_ERROR", "no")
 
 
 class FakeStore(Clock):
-    """Takes commits, or fails as told after ``takes_ms`` of the time that it keeps."""
+    """Stores offsets, or fails with the next of ``failures``. Each request takes ``takes_ms`` of its own clock."""
 
     def __init__(self) -> None:
         self.passed_ms = 100_000

@@ -64,20 +64,20 @@ def test_nothing_to_read_is_one_task_that_reads_nothing(broker: FakeBrokerClient
         ({"endingOffsets": '{"orders":{"a":{"7":11}}}'}, "Option endingOffsets names orders/a/7"),
     ],
 )
-def test_what_only_the_broker_can_tell_is_refused_when_planned(
+def test_options_that_do_not_fit_the_topic_are_refused_when_the_read_is_planned(
     broker: FakeBrokerClient, options: dict[str, str], complaint: str
 ) -> None:
     with pytest.raises(OptionError, match=complaint):
         planned(**options)
 
 
-def test_a_group_that_lost_messages_is_told(broker: FakeBrokerClient) -> None:
+def test_a_group_whose_messages_are_lost_ends_the_read(broker: FakeBrokerClient) -> None:
     broker.group_offsets = {0: 8}
     with pytest.raises(DataLoss, match="2 messages of queue orders/a/0 are lost"):
         planned(startingOffsets="group", consumerGroup="g")
 
 
-def test_tasks_are_cut_by_bytes(broker: FakeBrokerClient) -> None:
+def test_tasks_are_split_by_bytes(broker: FakeBrokerClient) -> None:
     broker.sizes = {MessageQueue("orders", "a", 0): [10, 10, 10, 10]}
     assert planned(maxBytesPerPartition="30") == [[(0, 10, 13)], [(0, 13, 14)]]
     assert broker.calls[:2] == ["cut", "bounds"]

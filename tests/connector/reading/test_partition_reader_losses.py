@@ -11,9 +11,9 @@ from rmqpull_client.model import MessageQueue
 from tests.harness.fake_broker_client import FakeBrokerClient
 
 A0, A1 = MessageQueue("orders", "a", 0), MessageQueue("orders", "a", 1)
-FIRST = Loss(A0, 3, 5, "2 messages are gone.")
-LATER = Loss(A0, 7, 9, "2 messages more are gone.")
-OTHER = Loss(A1, 0, 4, "4 messages are gone.")
+FIRST = Loss(A0, 3, 5, "2 messages are lost.")
+LATER = Loss(A0, 7, 9, "2 more messages are lost.")
+OTHER = Loss(A1, 0, 4, "4 messages are lost.")
 
 
 def test_a_loss_is_reported_once_to_the_log_and_to_the_broker(

@@ -1,4 +1,4 @@
-"""The examples do what they say, and go on where they were."""
+"""The examples do what they say, and continue after a restart."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.harness.spark_sink import ServeSink
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-def example(name: str) -> Callable[[str, Path], None]:
-    """What an example does, in this process, where there is a session already."""
+def load_example(name: str) -> Callable[[str, Path], None]:
+    """Loads an example, to run it in this process, which has a session already."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -28,9 +28,9 @@ def example(name: str) -> Callable[[str, Path], None]:
 def test_the_round_trip(serve: ServeSink, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sink = serve({"orders": 2, "paid": 2, "refused": 1})
     sink.broker.send("orders", b'{"id": 1, "amount": 250}', b'{"id": 2, "amount": 5}')
-    example("round_trip")(sink.broker.endpoints, tmp_path)
+    load_example("round_trip")(sink.broker.endpoints, tmp_path)
     sink.broker.send("orders", b'{"id": 3, "amount": 101}')
-    example("round_trip")(sink.broker.endpoints, tmp_path)
+    load_example("round_trip")(sink.broker.endpoints, tmp_path)
     assert {row.message.tags for row in sink.broker.messages("paid")} == {"order-1", "order-3"}
     assert [row.message.tags for row in sink.broker.messages("refused")] == ["order-2"]
     assert len(sink.bodies("paid")) == 2
@@ -41,7 +41,7 @@ def test_the_round_trip(serve: ServeSink, tmp_path: Path, capsys: pytest.Capture
 def test_for_each_batch(serve: ServeSink, tmp_path: Path) -> None:
     sink = serve({"orders": 2, "copies": 2, "counts": 1})
     sink.broker.send("orders", Message(b"a", "", tags="paid"), Message(b"b", "", tags="paid"), Message(b"c", ""))
-    example("for_each_batch")(sink.broker.endpoints, tmp_path)
+    load_example("for_each_batch")(sink.broker.endpoints, tmp_path)
     assert sorted(sink.bodies("copies")) == [b"a", b"b", b"c"]
     assert {(row.message.tags, row.message.body) for row in sink.broker.messages("counts")} == {
         ("paid", b"2"),

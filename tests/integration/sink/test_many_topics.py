@@ -1,4 +1,4 @@
-"""Exactly once over many topics: one task writes rows of all of them, which a column names."""
+"""One task writes rows for many topics, exactly once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXACTLY_ONCE = pytest.mark.parametrize("extensions", ["columns,admin,stages"])
 
 @EXACTLY_ONCE
 def test_one_task_writes_a_hundred_topics_once_and_each_queue_in_order(serve: ServeSink, spark: SparkSession) -> None:
-    """10,200 pairs of a topic and an Arrow batch: were each a call, they would be more than a stage once took."""
+    """There are 10,200 pairs of a topic and an Arrow batch, more than a stage once allowed calls."""
     names = [f"topic-{number:03}" for number in range(100)]
     sink = serve(dict.fromkeys(names, 2))
     before = spark.conf.get(ROWS_PER_BATCH)
@@ -45,8 +45,8 @@ def test_one_task_writes_a_hundred_topics_once_and_each_queue_in_order(serve: Se
         messages = sink.broker.messages(name)  # queue by queue
         bodies = [int(row.message.body) for row in messages]
         assert sorted(bodies) == list(range(number, 102_000, 100))
-        begins = [row.queue_offset == 0 for row in messages]
-        assert all(first < second or begins[at + 1] for at, (first, second) in enumerate(pairwise(bodies)))
+        is_first = [row.queue_offset == 0 for row in messages]
+        assert all(one < other or is_first[index + 1] for index, (one, other) in enumerate(pairwise(bodies)))
 
 
 def test_a_broker_killed_within_a_commit_stores_the_rest_once(start_broker: StartBroker, tmp_path: Path) -> None:
@@ -56,8 +56,8 @@ def test_a_broker_killed_within_a_commit_stores_the_rest_once(start_broker: Star
     connection = Connection(broker.endpoints, 60_000)
     producer, batch = get_producer(connection), TransactionId("query", 7)
     rows = pa.record_batch({"body": [b"x"] * 1_000})
-    for place in range(200):
-        producer.start_stage(batch, "s", place, [(name, 50) for name in names], rows, False, 60_000)()
+    for sequence in range(200):
+        producer.start_stage(batch, "s", sequence, [(name, 50) for name in names], rows, False, 60_000)()
 
     def counts() -> set[int]:
         of_topics = connect(connection).query_bounds(names).values()
@@ -88,18 +88,18 @@ def test_millions_of_rows_of_one_task_are_written_once_to_all_topics(
     topic_count: int,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """One task, a broker with a data directory: reading all topics finds each row once, in its own."""
+    """One task writes to a broker with a data directory. Reading all topics finds each row once, in its topic."""
     names = [f"topic-{number:03}" for number in range(topic_count)]
     broker = start_broker(dict.fromkeys(names, 4), tmp_path, extensions)
     rows = spark.range(0, row_count, 1, 1).selectExpr(
         f"printf('topic-%03d', id % {topic_count}) AS topic", "printf('%0100d', id) AS body"
     )
-    # A commit of so many rows takes minutes on a machine that does other work.
+    # The commit of so many rows takes minutes on a busy machine.
     options = {"endpoints": broker.endpoints, "delivery": "exactly-once", "transactionTimeoutMs": "3600000"}
-    began_s = time.monotonic()
+    started_s = time.monotonic()
     with peak_of_workers() as peaks:
         rows.write.format("rmqpull").options(**options).mode("append").save()
-    written_s = time.monotonic() - began_s
+    written_s = time.monotonic() - started_s
     of_topics = connect(Connection(broker.endpoints, 60_000)).query_bounds(names)
     counts = {name: sum(queue.max_offset for queue in bounds.queues.values()) for name, bounds in of_topics.items()}
     assert counts == dict.fromkeys(names, row_count // topic_count)
@@ -111,7 +111,7 @@ def test_millions_of_rows_of_one_task_are_written_once_to_all_topics(
             f"{row_count / written_s:,.0f} rows/s; at most {worker_mib:.0f} MiB in a Python worker, "
             f"{broker_mib:.0f} MiB in the broker\n"
         )
-    # The number of a row says its topic: each row is found once, in its own topic.
+    # The number of a row determines its topic, so this shows that each row is in its topic, once.
     read = spark.read.format("rmqpull").options(
         endpoints=broker.endpoints, topicPattern="topic-.*", numPartitions="8", columns="topic,body"
     )
@@ -124,12 +124,12 @@ def test_millions_of_rows_of_one_task_are_written_once_to_all_topics(
         "MAX(id)",
     )
     assert tuple(found.first() or ()) == (row_count, row_count, 0, 0, row_count - 1)
-    assert worker_mib < 600, "a task holds what its options say, whatever the number of topics"
+    assert worker_mib < 600, "the memory of a task must not depend on the number of topics"
 
 
 @contextmanager
 def peak_of_workers() -> Iterator[dict[int, int]]:
-    """The most memory that each Python worker of this process's Spark has had, by process id."""
+    """The peak memory of each Python worker of this process's Spark, by process id."""
     peaks: dict[int, int] = {}
     done = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Checkpoints that were restored or copied: what the broker has already is told from what it has not."""
+"""After a checkpoint was restored or copied, the broker recognizes micro-batches that it has, and refuses others."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ def sink(serve: ServeSink) -> SinkHarness:
 
 
 def copy_rows(sink: SinkHarness, *bodies: bytes, topic: str = "copies", **options: str) -> None:
-    """Sends orders, and runs the query that copies them, at most two in each micro-batch."""
+    """Sends orders, and runs a query that copies them, at most two in each micro-batch."""
     sink.broker.send("orders", *bodies)
     sink.run(sink.stream("orders", maxOffsetsPerTrigger="2").select("body"), topic=topic, **options)
 
 
-def copied(sink: SinkHarness, name: str) -> SinkHarness:
-    """The same with a copy of the checkpoint."""
+def copy_checkpoint(sink: SinkHarness, name: str) -> SinkHarness:
+    """The same sink with a copy of the checkpoint."""
     copy = sink.checkpoint.with_name(name)
     shutil.copytree(sink.checkpoint, copy)
     return replace(sink, checkpoint=copy)
 
 
-def forget_that_it_is_done(sink: SinkHarness, batch_id: int) -> None:
-    """What a kill between the broker's commit and Spark's leaves."""
+def remove_commit(sink: SinkHarness, batch_id: int) -> None:
+    """Makes the checkpoint look as after a kill between the broker's commit and Spark's."""
     for name in (str(batch_id), f".{batch_id}.crc"):
         (sink.checkpoint / "commits" / name).unlink()
 
 
-def test_a_restored_checkpoint_loses_no_row_without_a_word(sink: SinkHarness) -> None:
-    """Whether it is one micro-batch old or several; the one that goes on is not disturbed."""
+def test_a_restored_checkpoint_never_loses_rows_silently(sink: SinkHarness) -> None:
+    """It may be one micro-batch old or several. The newest checkpoint can still be used."""
     copy_rows(sink, b"0")
-    oldest = copied(sink, "oldest")
+    oldest = copy_checkpoint(sink, "oldest")
     copy_rows(sink, *(b"%d" % number for number in range(1, 9)))
-    newest = copied(sink, "newest")
+    newest = copy_checkpoint(sink, "newest")
     copy_rows(sink, b"A")
     written = [*(b"%d" % number for number in range(9)), b"A"]
     for backup, seen in (
@@ -61,10 +61,10 @@ def test_a_restored_checkpoint_loses_no_row_without_a_word(sink: SinkHarness) ->
     assert sink.bodies("copies") == [*written, b"B", b"B", b"C"]
 
 
-def test_a_restored_checkpoint_without_new_rows_finds_its_batch_done(sink: SinkHarness) -> None:
-    """The batch is planned anew, with the rows that it had."""
+def test_a_restored_checkpoint_without_new_rows_continues(sink: SinkHarness) -> None:
+    """The micro-batch is planned again, with the same rows."""
     copy_rows(sink, b"0")
-    backup = copied(sink, "backup")
+    backup = copy_checkpoint(sink, "backup")
     copy_rows(sink, b"1", b"2")
     copy_rows(backup)
     copy_rows(backup, b"3")
@@ -73,15 +73,15 @@ def test_a_restored_checkpoint_without_new_rows_finds_its_batch_done(sink: SinkH
 
 def test_a_copied_checkpoint_that_writes_to_another_topic_is_refused(sink: SinkHarness) -> None:
     copy_rows(sink, b"0")
-    backup = copied(sink, "copy")
+    backup = copy_checkpoint(sink, "copy")
     copy_rows(sink, b"1")
     with pytest.raises(
         Exception,
         match=r"(?s)the topics differ\. Nothing of this micro-batch was written.*\n1\. If the newest micro-batch",
     ):
         copy_rows(backup, topic="others")
-    forget_that_it_is_done(sink, 1)
-    with pytest.raises(Exception, match=r"CheckpointConflict.*copies.*others"):  # although the plan is the same
+    remove_commit(sink, 1)
+    with pytest.raises(Exception, match=r"CheckpointConflict.*copies.*others"):  # even with the same plan
         copy_rows(sink, topic="others")
     assert (sink.bodies("copies"), sink.bodies("others")) == ([b"0", b"1"], [])
     copy_rows(backup, topic="others", producerGroup="another")
@@ -93,8 +93,8 @@ def with_random_rows(sink: SinkHarness) -> DataFrame:
     return sink.stream("orders").selectExpr("CONCAT(body, rand()) AS body")
 
 
-def test_a_batch_that_the_broker_committed_and_spark_did_not_is_found_done(sink: SinkHarness) -> None:
-    """Its plan tells, even where its rows are others each time."""
+def test_a_micro_batch_that_the_broker_has_committed_and_spark_has_not_is_done(sink: SinkHarness) -> None:
+    """The broker recognizes it by its plan, even if its rows differ each time."""
     sink.broker.send("orders", b"1", b"2")
     sink.broker.faults.fail("CommitStages", "FORBIDDEN", times=1, after=True)
     with pytest.raises(Exception, match="FORBIDDEN"):
@@ -105,8 +105,8 @@ def test_a_batch_that_the_broker_committed_and_spark_did_not_is_found_done(sink:
     assert sink.bodies("copies") == written
 
 
-def test_without_a_readable_checkpoint_the_rows_alone_tell(sink: SinkHarness, tmp_path: Path) -> None:
-    """The session's setting says where checkpoints are, and the sink never sees it."""
+def test_without_a_readable_checkpoint_only_the_rows_are_compared(sink: SinkHarness, tmp_path: Path) -> None:
+    """A setting of the session names the folder of the checkpoints, and the sink does not see it."""
     sink.spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "all"))
     unseen = replace(sink, checkpoint=tmp_path / "all" / "copier")
     try:
@@ -115,7 +115,7 @@ def test_without_a_readable_checkpoint_the_rows_alone_tell(sink: SinkHarness, tm
             sink.broker.send("orders", b"1")
             run_unseen(sink, rows, topic)
             written = sink.bodies(topic)
-            forget_that_it_is_done(unseen, 0)
+            remove_commit(unseen, 0)
             if is_same:
                 run_unseen(sink, rows, topic)
             else:

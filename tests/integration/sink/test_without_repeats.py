@@ -1,4 +1,4 @@
-"""Readers drop what a task has sent again, however its rows came the second time."""
+"""Readers drop rows that a task has sent again, in whatever order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rmqpull_client.transports.grpc.producer import TransactionId, get_producer
 from tests.harness.spark_sink import ServeSink, SinkHarness
 
 GUIDE = Path(__file__).parents[3] / "docs" / "writing.md"
-BODIES = [b"%d" % (number // 2) for number in range(40)]  # every row twice: equal rows are no repeats
+BODIES = [b"%d" % (number // 2) for number in range(40)]  # every row comes twice: equal rows are not repeats
 
 
 def send(sink: SinkHarness, bodies: list[bytes], partition_id: int = 0, batch_id: int | None = 7) -> None:
@@ -31,19 +31,19 @@ def send(sink: SinkHarness, bodies: list[bytes], partition_id: int = 0, batch_id
 
 
 def send_all(sink: SinkHarness) -> list[bytes]:
-    """A task that fails half-way and is tried again with its rows in another order, other tasks with equal rows, and
-    another producer; gives what is not to be dropped."""
-    again = random.Random(7).sample(BODIES, len(BODIES))
+    """Sends rows from a task that fails half-way and is retried with its rows in another order, from other tasks with
+    equal rows, and from another producer. Returns the rows without repeats."""
+    retried = random.Random(7).sample(BODIES, len(BODIES))
     send(sink, BODIES[:25])
-    send(sink, again)
+    send(sink, retried)
     send(sink, BODIES, partition_id=1)
     send(sink, BODIES, batch_id=8)
     sink.broker.send("orders", b"other", b"other")
     return sorted(BODIES * 3 + [b"other"] * 2)
 
 
-def shown_in_the_guide(sink: SinkHarness) -> tuple[DataFrame, DataFrame]:
-    """The batch and the stream that docs/writing.md makes of what is read."""
+def run_guide(sink: SinkHarness) -> tuple[DataFrame, DataFrame]:
+    """Runs the example of docs/writing.md, and returns its batch and its stream."""
     (block,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
     stream = sink.stream("orders", maxOffsetsPerTrigger="40")
     names: dict[str, Any] = {"messages": sink.batch("orders"), "stream": stream}
@@ -51,26 +51,26 @@ def shown_in_the_guide(sink: SinkHarness) -> tuple[DataFrame, DataFrame]:
     return names["once"], names["once_streamed"]
 
 
-def test_a_batch_read_drops_them(serve: ServeSink) -> None:
+def test_a_batch_read_drops_repeats(serve: ServeSink) -> None:
     sink = serve({"orders": 3})
     wanted = send_all(sink)
     assert len(sink.bodies("orders")) == len(wanted) + 25
-    rows, _ = shown_in_the_guide(sink)
+    rows, _ = run_guide(sink)
     assert rows.columns == sink.batch("orders").columns
     assert sorted(bytes(row["body"]) for row in rows.collect()) == wanted
 
 
 @pytest.mark.parametrize("extensions", ["columns,admin"])
-def test_a_stream_with_a_watermark_drops_them_also_from_batch_to_batch(serve: ServeSink) -> None:
+def test_a_stream_with_a_watermark_drops_repeats_of_earlier_batches_too(serve: ServeSink) -> None:
     sink = serve({"orders": 3})
     wanted = send_all(sink)
-    _, rows = shown_in_the_guide(sink)
+    _, rows = run_guide(sink)
     writer = rows.writeStream.format("memory").queryName("deduplicated")
     writer.option("checkpointLocation", str(sink.checkpoint)).trigger(availableNow=True).start().awaitTermination()
     assert sorted(bytes(row["body"]) for row in sink.spark.table("deduplicated").collect()) == wanted
 
 
 @pytest.mark.parametrize("extensions", ["columns,admin"])
-def test_rows_without_what_tells_them_are_refused(serve: ServeSink) -> None:
+def test_rows_without_the_needed_columns_are_refused(serve: ServeSink) -> None:
     with pytest.raises(OptionError, match="the columns properties, topic, brokerName, queueId, queueOffset, which"):
         without_repeats(serve().batch("orders").select("body"))

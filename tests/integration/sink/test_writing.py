@@ -1,4 +1,4 @@
-"""What is written is read back, from every kind of server (docs/acceptance.md)."""
+"""Spark writes rows to every kind of server, and reads them back (docs/acceptance.md)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ MAP = "MAP<STRING,STRING>"
 
 
 def own(properties: dict[str, str]) -> dict[str, str]:
-    """Without the ids that at-least-once gives."""
+    """The properties without the ids of an at-least-once write."""
     return {name: text for name, text in properties.items() if not name.startswith("rmqpull")}
 
 
-def test_each_row_says_its_topic(serve: ServeSink) -> None:
+def test_each_row_goes_to_its_topic(serve: ServeSink) -> None:
     """Acceptance case 62."""
     sink = serve({"orders": 1, "payments": 1})
     rows = [("orders", "1"), ("payments", "2"), ("orders", "3")]
@@ -35,7 +35,7 @@ def test_each_row_says_its_topic(serve: ServeSink) -> None:
     assert (sorted(sink.bodies("orders")), sink.bodies("payments")) == ([b"1", b"3"], [b"2"])
 
 
-def test_the_option_says_the_topic(serve: ServeSink) -> None:
+def test_option_topic_comes_before_the_column(serve: ServeSink) -> None:
     """Acceptance cases 63 and 64."""
     sink = serve({"orders": 1, "payments": 1})
     sink.write(sink.rows("body STRING", ("1",)), topic="orders")
@@ -63,7 +63,7 @@ def test_all_columns_are_read_back(serve: ServeSink, body: bytes | str) -> None:
     }
 
 
-def test_a_stream_is_written_and_its_progress_says_how_much(serve: ServeSink) -> None:
+def test_a_stream_is_written_and_its_progress_has_the_number_of_rows(serve: ServeSink) -> None:
     """Acceptance case 69; and 62 and 63 for streams."""
     sink = serve({"orders": 3, "copies": 2, "others": 1})
     sink.broker.send("orders", b"1", b"2", b"3", b"4")
@@ -99,7 +99,7 @@ def forget_peaks() -> None:
 
 
 def peak_mib() -> int:
-    """The most that one of them has held since then."""
+    """The most memory that one of them has used since then."""
     peaks = [0]
     for pid in workers():
         with contextlib.suppress(OSError):
@@ -130,7 +130,7 @@ def test_many_large_rows_pass_through_little_memory(serve: ServeSink) -> None:
     assert [len(bodies), {len(body) for body in bodies}] == [1 + LARGE_COUNT, {LARGE}]
 
 
-def test_large_bodies_travel_compressed_and_are_read_unpacked(serve: ServeSink) -> None:
+def test_large_bodies_are_compressed_and_read_back_unpacked(serve: ServeSink) -> None:
     sink = serve()
     sink.write(sink.rows("body STRING", ("x" * 10_000,)), topic="orders")
     assert [len(body) < 1_000 for body in sink.bodies("orders")] == [True]
@@ -138,18 +138,18 @@ def test_large_bodies_travel_compressed_and_are_read_unpacked(serve: ServeSink) 
 
 
 @EXTENDED
-def test_a_row_may_name_its_queue_before_its_group(serve: ServeSink) -> None:
-    """Acceptance case 72: a queue that is named, then the message group, then the queues in turn."""
+def test_the_queue_of_a_row_comes_before_its_group(serve: ServeSink) -> None:
+    """Acceptance case 72: the queue columns decide, then the message group, then the queues in turn."""
     sink = serve({"orders": (3, TopicType.FIFO)}, brokers=["broker-a", "broker-b"])
     rows = [(f"{n}", f"g{n}", "broker-b", 2) for n in range(5)] + [("in group", "g", None, None)] * 5
     columns = "body STRING, messageGroup STRING, brokerName STRING, queueId INT"
     sink.write(sink.rows(columns, *rows), topic="orders", queueSelector="explicit")
-    places = {(row["messageGroup"], row["brokerName"], row["queueId"]) for row in sink.read("orders")}
-    assert {place[1:] for place in places if place[0] != "g"} == {("broker-b", 2)}
-    assert len([place for place in places if place[0] == "g"]) == 1
+    queues = {(row["messageGroup"], row["brokerName"], row["queueId"]) for row in sink.read("orders")}
+    assert {queue[1:] for queue in queues if queue[0] != "g"} == {("broker-b", 2)}
+    assert len([queue for queue in queues if queue[0] == "g"]) == 1
 
 
-def test_queues_are_taken_in_turn_and_columns_of_queues_mean_nothing_unless_asked_for(serve: ServeSink) -> None:
+def test_by_default_queues_take_turns_and_the_queue_columns_are_ignored(serve: ServeSink) -> None:
     """Acceptance case 72."""
     sink = serve({"orders": 4})
     rows = [("x", "broker-a", 0)] * 8
@@ -225,7 +225,7 @@ def test_each_trigger_of_mode_complete_appends_the_whole_result(serve: ServeSink
 
 
 @ONE_OF_EACH
-def test_several_writes_in_one_for_each_batch_are_each_kept(serve: ServeSink) -> None:
+def test_all_writes_in_one_for_each_batch_are_stored(serve: ServeSink) -> None:
     sink = serve({"orders": 1, "copies": 1, "others": 1})
     sink.broker.send("orders", b"1", b"2")
 
@@ -248,7 +248,7 @@ def test_sql_inserts_into_a_view(serve: ServeSink) -> None:
 
 
 @ONE_OF_EACH
-def test_no_rows_and_no_partitions_are_no_error(serve: ServeSink) -> None:
+def test_a_write_without_rows_or_partitions_succeeds(serve: ServeSink) -> None:
     sink = serve()
     sink.write(sink.rows("body STRING"), topic="orders")
     sink.write(sink.spark.createDataFrame(sink.spark.sparkContext.emptyRDD(), "body STRING"), topic="orders")
@@ -256,7 +256,7 @@ def test_no_rows_and_no_partitions_are_no_error(serve: ServeSink) -> None:
 
 
 @EXACTLY_ONCE
-def test_a_write_that_fails_leaves_no_row_and_one_that_returns_has_left_all(serve: ServeSink) -> None:
+def test_a_failed_write_leaves_no_rows_and_a_finished_one_has_written_all(serve: ServeSink) -> None:
     sink = serve({"orders": 1})
     rows = sink.spark.range(0, 100, 1, 4).selectExpr("IF(id = 99, raise_error('late'), CAST(id AS STRING)) AS body")
     with pytest.raises(Exception, match="late"):
