@@ -1,0 +1,162 @@
+"""The folders of the tests mirror those of the sources: who knows a module finds its tests, and the other way round.
+
+A test module below tests/{client,connector,broker,proto} lies in the folder that mirrors a source folder, and is named
+``test_<module>.py`` or ``test_<module>_<aspect>.py`` after a module or a folder there (``__main__`` is ``main``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+SOURCES = {
+    "client": "connector/rmqpull_client",
+    "connector": "connector/pyspark_rmqpull",
+    "broker": "broker_emulator/rmqpull_broker",
+    "proto": "proto/rmqpull_proto",
+}
+UNTESTED_LINES_MAX = 100
+"""A longer module has tests of its name, or a row in COVERED."""
+
+
+class Covered(NamedTuple):
+    """The test module that covers a source module, and why no test module has its name."""
+
+    by: str
+    reason: str
+
+
+BOTH_TRANSPORTS = "every test of the port runs against both transports"
+DECLARES = "it only declares types and values"
+COVERED = {
+    "connector/rmqpull_client/transports/columnar/client.py": Covered(
+        "client/transports/test_port.py", BOTH_TRANSPORTS
+    ),
+    "connector/rmqpull_client/transports/columnar/lane.py": Covered("client/transports/test_port.py", BOTH_TRANSPORTS),
+    "connector/rmqpull_client/transports/standard/client.py": Covered(
+        "client/transports/test_port.py", BOTH_TRANSPORTS
+    ),
+    "connector/rmqpull_client/transports/standard/lane.py": Covered("client/transports/test_port.py", BOTH_TRANSPORTS),
+    "connector/rmqpull_client/transports/grpc/calls.py": Covered(
+        "client/transports/grpc/test_channel.py", "a channel is what makes these calls"
+    ),
+    "connector/rmqpull_client/transports/grpc/retry.py": Covered(
+        "client/transports/grpc/test_channel.py", "retries are those of a channel's calls"
+    ),
+    "connector/pyspark_rmqpull/options/sending.py": Covered(
+        "connector/options/test_sink.py", "these are options of the sink"
+    ),
+    "connector/pyspark_rmqpull/sink/targets.py": Covered("connector/sink/test_task.py", "a task checks its targets"),
+    "broker_emulator/rmqpull_broker/config_values.py": Covered(
+        "broker/test_config.py", "these are the values of the configuration"
+    ),
+    "broker_emulator/rmqpull_broker/core/errors.py": Covered("broker/server/wire/test_status.py", DECLARES),
+    "broker_emulator/rmqpull_broker/core/model.py": Covered("broker/core/state/test_broker_state.py", DECLARES),
+    "broker_emulator/rmqpull_broker/core/pulling/request.py": Covered("broker/core/pulling/test_checks.py", DECLARES),
+    "broker_emulator/rmqpull_broker/core/sending/column_batches.py": Covered(
+        "broker/core/sending/test_sender.py", "published batches are stored by the sender"
+    ),
+    "broker_emulator/rmqpull_broker/core/sending/column_checks.py": Covered(
+        "broker/core/sending/test_row_checks.py", "rows and columns are checked by the same cases"
+    ),
+    "broker_emulator/rmqpull_broker/core/sending/refusals.py": Covered(
+        "broker/core/sending/test_row_checks.py", "each refusal is the result of a check"
+    ),
+    "broker_emulator/rmqpull_broker/core/state/facts.py": Covered("broker/store/log/test_record.py", DECLARES),
+    "broker_emulator/rmqpull_broker/core/state/ports.py": Covered("broker/store/test_disk_storage.py", DECLARES),
+    "broker_emulator/rmqpull_broker/core/state/stages.py": Covered(
+        "broker/core/sending/test_stage_commands.py", "stages change by these commands only"
+    ),
+    "broker_emulator/rmqpull_broker/server/handlers/admin/codec.py": Covered(
+        "broker/server/handlers/admin/test_topics.py", "handlers encode what they return"
+    ),
+    "broker_emulator/rmqpull_broker/server/runtime/service.py": Covered("broker/server/test_app.py", DECLARES),
+    "broker_emulator/rmqpull_broker/server/wire/codec.py": Covered(
+        "broker/server/handlers/v2/test_sending.py", "handlers decode what they take"
+    ),
+    "broker_emulator/rmqpull_broker/store/log/small_facts.py": Covered(
+        "broker/store/log/test_record.py", "a record is made of facts"
+    ),
+    "broker_emulator/rmqpull_broker/store/queues/chunks.py": Covered(
+        "broker/store/queues/test_consume_queue.py", "a queue is made of chunks"
+    ),
+    "broker_emulator/rmqpull_broker/store/snapshots.py": Covered(
+        "broker/store/test_disk_storage_replay.py", "a restart reads what a snapshot wrote"
+    ),
+}
+
+
+def list_tests() -> Iterator[Path]:
+    for area in SOURCES:
+        yield from sorted((REPOSITORY / "tests" / area).rglob("test_*.py"))
+
+
+def list_sources() -> Iterator[Path]:
+    for root in SOURCES.values():
+        found = sorted((REPOSITORY / root).rglob("*.py"))
+        yield from (path for path in found if not path.stem.endswith(("_pb2", "_pb2_grpc", "__init__")))
+
+
+def find_source_below(test: Path, tests: Path, sources: Path) -> Path | None:
+    """The module or folder that a test module is named after, without ``.py``; None when there is none."""
+    folder = sources / test.relative_to(tests).parent
+    if not folder.is_dir():
+        return None
+    names = {path.stem.strip("_"): path.with_suffix("") for path in folder.iterdir() if path.stem != "__init__"}
+    about = test.stem.removeprefix("test_")
+    named = [name for name in names if about == name or about.startswith(f"{name}_")]
+    return names[max(named, key=len)] if named else None
+
+
+def find_source(test: Path) -> Path | None:
+    area = test.relative_to(REPOSITORY / "tests").parts[0]
+    return find_source_below(test, REPOSITORY / "tests" / area, REPOSITORY / SOURCES[area])
+
+
+def test_every_test_module_is_named_after_what_it_tests() -> None:
+    astray = [str(test.relative_to(REPOSITORY)) for test in list_tests() if find_source(test) is None]
+    assert astray == [], "move each to the folder that mirrors its source's, as test_<module>[_<aspect>].py"
+
+
+def test_every_long_module_has_tests() -> None:
+    covered = {find_source(test) for test in list_tests()}
+    missing = []
+    for module in list_sources():
+        name, lines = str(module.relative_to(REPOSITORY)), len(module.read_text(encoding="utf-8").splitlines())
+        if lines > UNTESTED_LINES_MAX and module.with_suffix("") not in covered and name not in COVERED:
+            missing.append(f"{name}: {lines} lines")
+    assert missing == [], "add tests named after each module, or a row to COVERED with the test that covers it"
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_every_row_is_needed_and_names_a_test(name: str) -> None:
+    module = REPOSITORY / name
+    assert module.is_file(), "there is no such module: remove or rename its row in COVERED"
+    assert (REPOSITORY / "tests" / COVERED[name].by).is_file(), "there is no such test: name another one in COVERED"
+    assert module.with_suffix("") not in {find_source(test) for test in list_tests()}, "it has tests: remove its row"
+    assert len(module.read_text(encoding="utf-8").splitlines()) > UNTESTED_LINES_MAX, "it is short: remove its row"
+
+
+@pytest.mark.parametrize(
+    ("test", "source"),
+    [
+        ("test_app.py", "app"),
+        ("test_app_stop.py", "app"),
+        ("test_app_state.py", "app_state"),  # the longest name wins
+        ("test_main_kill.py", "__main__"),
+        ("store/test_log.py", "store/log"),  # a folder
+        ("test_apples.py", None),
+        ("away/test_app.py", None),
+    ],
+)
+def test_a_test_module_is_told_from_a_stray_one(tmp_path: Path, test: str, source: str | None) -> None:
+    (tmp_path / "store" / "log").mkdir(parents=True)
+    for module in ("app.py", "app_state.py", "__main__.py", "__init__.py"):
+        (tmp_path / module).touch()
+    tests = Path("tests/broker")
+    found = find_source_below(tests / test, tests, tmp_path)
+    assert found == (None if source is None else tmp_path / source)
