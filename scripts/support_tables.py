@@ -106,7 +106,7 @@ def other_methods() -> str:
     health = health_pb2.DESCRIPTOR.services_by_name["Health"]
     reflection = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
     notes = {
-        health.full_name: ("not there", "for orchestrators; NOT_SERVING while the commit log cannot be written"),
+        health.full_name: ("not served", "for orchestrators; NOT_SERVING while the commit log cannot be written"),
         reflection.full_name: ("served", "only v1alpha, which every tool supports"),
     }
     rows = [
@@ -118,7 +118,7 @@ def other_methods() -> str:
         )
         for service in (health, reflection)
     ]
-    rows.append(("`grpc.channelz.v1.Channelz`", "all", "not there", "served", "no RocketMQ client uses it"))
+    rows.append(("`grpc.channelz.v1.Channelz`", "all", "not served", "served", "no RocketMQ client uses it"))
     return table(("service", "methods", "here", "Apache's proxy", "note"), rows)
 
 
