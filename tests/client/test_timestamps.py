@@ -92,5 +92,7 @@ def test_rocketmq_s_form_is_in_the_driver_s_time_zone(text: str, timestamp_ms: i
 
 @pytest.mark.parametrize("text", ["20261301070000", "00000000000000", "19691231000000", "yesterday"])
 def test_what_is_no_consume_timestamp_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^(It is no time of the form yyyyMMddHHmmss|Expected a time since 1970)"):
+    with pytest.raises(
+        ValueError, match=r"^(It is not a valid time of the form yyyyMMddHHmmss|Expected a time since 1970)"
+    ):
         parse_consume_timestamp(text)

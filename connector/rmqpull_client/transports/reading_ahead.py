@@ -1,8 +1,8 @@
-"""Pulling ahead of Spark: several lanes at once, each in its order, whoever answers first is taken first.
+"""Pulls ahead of the consumer: several lanes at once, in order within each lane, and across lanes as responses arrive.
 
-Each lane's pulls are made by a thread, so that one that is slow or tries again holds up nobody else. All memory is
-counted by :class:`rmqpull_client.in_flight.InFlight`; besides, Spark has one batch in its hands. Nothing here happens
-once per message.
+Threads make the pulls, so a lane that is slow or retries does not delay the others.
+:class:`rmqpull_client.flow.InFlight` counts all memory, except for the one batch that the consumer holds. Nothing here
+runs once per message.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 LANES_AT_ONCE = 8
-"""Lanes that a task pulls at the same time."""
+"""The lanes that one read pulls at the same time."""
 BATCH_ROWS = 10_000
 BATCH_BYTES = 4 << 20
-"""One Arrow batch as Spark takes it (rules 9.2), or one message that is larger."""
+"""The size limits of a batch for Spark (rules 9.2). A single message may be larger."""
 
 
 @dataclass(frozen=True)
 class Piece(Generic[T_co]):
-    """What one pull found: its rows as the transport has them, and what it showed to be gone."""
+    """The result of one pull: rows in the form of the transport, and losses."""
 
     rows: T_co
     row_count: int
@@ -39,42 +39,42 @@ class Piece(Generic[T_co]):
 
 
 class Lane(Protocol[T_co]):
-    """What is pulled one pull after the other."""
+    """A sequence of pulls, each of which starts where the previous one ended."""
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to pull."""
+        """Whether everything has been pulled."""
 
     def pull(self) -> Piece[T_co]:
-        """Makes one pull and moves on behind it; after an error the lane stands where it stood."""
+        """Pull once and advance. After an error, the lane has not advanced."""
 
     def cancel(self) -> None:
-        """Has the pull under way, and any later one, end at once with an error. Called from another thread."""
+        """End the pull in flight, and any later one, with an error. Called from another thread."""
 
 
 class ReadAhead(Generic[T]):
-    """The pieces of all lanes, some at a time, as soon as they are there.
+    """Iterates over the pieces of all lanes, a batch of them at a time, as they arrive.
 
-    ``linger_s`` is how long a batch that is not full waits for more, for pulls that bring few messages.
+    ``linger_s`` is how long a batch that is not full waits for more pieces. It serves pulls that bring few messages.
     """
 
     def __init__(self, lanes: Sequence[Lane[T]], limits: FlowLimits, linger_s: float = 0) -> None:
         self._lanes = lanes
         self._linger_s = linger_s
         self._in_flight = InFlight(limits)
-        self._untouched = deque(enumerate(lanes))
+        self._unstarted = deque(enumerate(lanes))
         self._ready: deque[tuple[int, Piece[T] | Exception]] = deque()
-        self._at_work = min(len(lanes), LANES_AT_ONCE)
-        self._is_waited_for = self._is_closed = False
+        self._threads_left = min(len(lanes), LANES_AT_ONCE)
+        self._consumer_waits = self._is_closed = False
         lock = threading.Lock()
-        self._news = threading.Condition(lock)  # for the one who reads
-        self._room = threading.Condition(lock)  # for those who pull
+        self._arrival = threading.Condition(lock)  # the consumer waits for it
+        self._room = threading.Condition(lock)  # the pulling threads wait for it
 
     def __iter__(self) -> Iterator[list[Piece[T]]]:
-        """Ends, and raises, as the lanes do; pulls end when the iterator is closed."""
+        """Yield until all lanes are done. Raises the error of a lane. Closing the iterator ends the pulls."""
         threads = [
             threading.Thread(target=self._work, name=f"rmqpull-pull-{number}", daemon=True)
-            for number in range(self._at_work)
+            for number in range(self._threads_left)
         ]
         try:
             for thread in threads:
@@ -87,14 +87,14 @@ class ReadAhead(Generic[T]):
                 if thread.ident is not None:
                     thread.join()
 
-    # --- the one who reads ---------------------------------------------------------------------------------------
+    # --- the consumer -------------------------------------------------------------------------------------------------
 
     def _take(self) -> list[Piece[T]]:
-        """What is there, up to a batch; nothing when all is read."""
+        """Return the pieces that have arrived, up to a batch; none if all lanes are done."""
         pieces: list[Piece[T]] = []
         rows = byte_count = 0
         until_s: float | None = None
-        with self._news:
+        with self._arrival:
             while rows < BATCH_ROWS and byte_count < BATCH_BYTES and self._await_piece(until_s):
                 lane, piece = self._ready[0]
                 if isinstance(piece, Exception):
@@ -113,73 +113,75 @@ class ReadAhead(Generic[T]):
         return pieces
 
     def _await_piece(self, until_s: float | None) -> bool:
-        """Waits for the next piece while there may be one, but only until then."""
-        if not self._ready and self._at_work:
-            self._is_waited_for = True
+        """Wait for the next piece if more may come, at most until ``until_s``. Return whether there is one."""
+        if not self._ready and self._threads_left:
+            self._consumer_waits = True
             self._room.notify_all()
             left_s = None if until_s is None else max(until_s - time.monotonic(), 0)
-            self._news.wait_for(lambda: self._ready or not self._at_work, left_s)
-            self._is_waited_for = False
+            self._arrival.wait_for(lambda: self._ready or not self._threads_left, left_s)
+            self._consumer_waits = False
         return bool(self._ready)
 
     def _close(self) -> None:
         with self._room:
             self._is_closed = True
-            self._untouched.clear()
+            self._unstarted.clear()
             self._ready.clear()
             self._room.notify_all()
         for lane in self._lanes:
             lane.cancel()
 
-    # --- those who pull ------------------------------------------------------------------------------------------
+    # --- the pulling threads ------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Pulls one lane after the other to its end."""
+        """Pull lanes to their end, one after the other."""
         number = -1
         try:
             while (numbered := self._next_lane()) is not None:
                 number, lane = numbered
                 while not lane.is_done and self._begin(number):
                     self._arrive(number, self._pull(lane))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the one who reads gets it
-            with self._news:
+        except Exception as error:  # noqa: BLE001 - the consumer gets any error
+            with self._arrival:
                 self._ready.append((number, error))
         finally:
-            with self._news:
-                self._at_work -= 1
-                self._news.notify()
+            with self._arrival:
+                self._threads_left -= 1
+                self._arrival.notify()
 
     def _next_lane(self) -> tuple[int, Lane[T]] | None:
         with self._room:
-            return self._untouched.popleft() if self._untouched else None
+            return self._unstarted.popleft() if self._unstarted else None
 
     def _begin(self, lane: int) -> bool:
-        """Waits until a pull is within the limits. False when nobody wants it any more."""
+        """Wait until a pull is within the limits. Return False if the iterator is closed."""
         with self._room:
             self._room.wait_for(lambda: self._is_closed or self._in_flight.may_pull(lane))
             self._in_flight.start_pull()
             return not self._is_closed
 
     def _arrive(self, number: int, piece: Piece[T]) -> None:
-        with self._news:
+        with self._arrival:
             if piece.row_count or piece.losses:
                 self._in_flight.finish_pull(number, piece.row_count, piece.byte_count)
                 self._ready.append((number, piece))
-                self._is_waited_for = False
-                self._news.notify()
-            else:  # nobody will take it
+                self._consumer_waits = False
+                self._arrival.notify()
+            else:  # there is nothing to take
                 self._in_flight.finish_pull(number, 0, 0)
                 self._room.notify_all()
 
     def _pull(self, lane: Lane[T]) -> Piece[T]:
-        """A broker that was away while nobody waited is asked again as soon as somebody does: Spark may take longer
-        over a batch than a request may last."""
-        was_waited_for = self._is_waited_for
+        """Pull once, and once more if the broker was unavailable while the consumer was busy.
+
+        The second pull starts when the consumer waits, since it may be busy for longer than a request may take.
+        """
+        consumer_waited = self._consumer_waits
         try:
             return lane.pull()
         except BrokerUnavailable:
-            if was_waited_for and self._is_waited_for:
+            if consumer_waited and self._consumer_waits:
                 raise
         with self._room:
-            self._room.wait_for(lambda: self._is_closed or self._is_waited_for)
+            self._room.wait_for(lambda: self._is_closed or self._consumer_waits)
         return lane.pull()

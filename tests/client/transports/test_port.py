@@ -1,4 +1,4 @@
-"""What every client must do, whatever its server speaks."""
+"""The contract of the port: what every transport must do."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def everything(client: BrokerClient) -> list[QueueRange]:
 
 
 def rows(client: BrokerClient, ranges: list[QueueRange], *columns: str) -> dict[MessageQueue, list[dict[str, Any]]]:
-    """The rows of each queue in the order in which they came."""
+    """Read the ranges, and return the rows of each queue in the order of their arrival."""
     found: dict[MessageQueue, list[dict[str, Any]]] = {}
     for answer in client.read(GROUP, ranges, columns):
         for entry in answer:
@@ -50,11 +50,11 @@ def offsets(client: BrokerClient, ranges: list[QueueRange]) -> dict[MessageQueue
     return {q: [row["queueOffset"] for row in entries] for q, entries in found.items()}
 
 
-def test_each_server_gets_the_client_that_it_understands(serve: ServeBroker, extensions: str) -> None:
+def test_the_server_decides_the_transport(serve: ServeBroker, extensions: str) -> None:
     assert isinstance(serve().client, {"columns": ColumnarClient, "none": StandardClient}[extensions])
 
 
-def test_bounds_are_those_of_every_queue(serve: ServeBroker, extensions: str) -> None:
+def test_query_bounds_returns_all_queues(serve: ServeBroker, extensions: str) -> None:
     bounds = serve(queues=3, batch=numbered(7)).client.query_bounds(["orders", "no-such-topic"])
     assert list(bounds) == ["orders"]
     assert sorted(bounds["orders"].queues) == [queue(0), queue(1), queue(2)]
@@ -63,7 +63,7 @@ def test_bounds_are_those_of_every_queue(serve: ServeBroker, extensions: str) ->
     assert (bounds["orders"].creation_id is not None) == (extensions == "columns")
 
 
-def test_bounds_of_an_empty_topic(serve: ServeBroker) -> None:
+def test_query_bounds_of_an_empty_topic(serve: ServeBroker) -> None:
     assert serve(queues=2).client.query_bounds(["orders"])["orders"].queues == {
         queue(0): Bounds(0, 0),
         queue(1): Bounds(0, 0),
@@ -82,7 +82,7 @@ def test_every_row_is_read_exactly_once_and_in_order(serve: ServeBroker, queues:
     assert sorted(int(row["body"]) for entries in found.values() for row in entries) == list(range(count))
 
 
-def test_ranges_begin_and_end_where_they_say(serve: ServeBroker) -> None:
+def test_a_read_returns_exactly_the_offsets_of_its_range(serve: ServeBroker) -> None:
     client = serve(batch=numbered(100)).client
 
     @settings(max_examples=40)
@@ -95,7 +95,7 @@ def test_ranges_begin_and_end_where_they_say(serve: ServeBroker) -> None:
     holds_for()
 
 
-def test_messages_beyond_the_range_are_left_to_the_next_one(serve: ServeBroker) -> None:
+def test_the_next_range_continues_where_the_last_one_ended(serve: ServeBroker) -> None:
     client = serve(queues=3, batch=numbered(300)).client
     ends = {q: until for q, _, until in everything(client)}
     assert offsets(client, [QueueRange(queue(0), 5, 40), QueueRange(queue(2), 7, 7)]) == {queue(0): [*range(5, 40)]}
@@ -103,7 +103,7 @@ def test_messages_beyond_the_range_are_left_to_the_next_one(serve: ServeBroker) 
     assert rest == {queue(0): [*range(40, ends[queue(0)])]}
 
 
-def test_no_ranges_are_no_rows(serve: ServeBroker) -> None:
+def test_without_ranges_there_are_no_rows(serve: ServeBroker) -> None:
     assert list(serve().client.read(GROUP, [], [])) == []
 
 
@@ -139,70 +139,70 @@ def test_all_columns_have_their_types_and_values(serve: ServeBroker) -> None:
     assert [plain[name] for name in ("messageGroup", "deliveryTimestamp")] == [None, None]
 
 
-def test_only_named_columns_come(serve: ServeBroker) -> None:
+def test_only_the_named_columns_are_read(serve: ServeBroker) -> None:
     client = serve(batch=numbered(3)).client
     [answer] = client.read(GROUP, [QueueRange(queue(), 0, 3)], ["body", "queueOffset"])
     assert [batch.schema.names for entry in answer for batch in entry.batches] == [["queueOffset", "body"]]
 
 
-def test_a_wait_ends_with_an_arrival_on_any_queue(serve: ServeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_ends_when_a_message_arrives_in_any_queue(serve: ServeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     served, parked, park = serve(queues=2), threading.Event(), ParkedPulls.park
 
-    def park_and_tell(holding: ParkedPulls, *arguments: Any) -> int:
+    def park_and_signal(holding: ParkedPulls, *arguments: Any) -> int:
         ticket = park(holding, *arguments)
         parked.set()
         return ticket
 
-    monkeypatch.setattr(ParkedPulls, "park", park_and_tell)
+    monkeypatch.setattr(ParkedPulls, "park", park_and_signal)
     waited = threading.Thread(
         target=served.client.wait_for_messages, args=(GROUP, {queue(0): 0, queue(1): 0}, 2 * WAIT_S * 1000), daemon=True
     )
     waited.start()
     assert parked.wait(WAIT_S)
-    served.send(b"news")
+    served.send(b"new")
     waited.join(WAIT_S)
     assert not waited.is_alive()
 
 
-def test_a_wait_ends_without_news(serve: ServeBroker) -> None:
+def test_a_wait_ends_after_its_timeout(serve: ServeBroker) -> None:
     assert not serve(queues=2).client.wait_for_messages(GROUP, {queue(0): 0, queue(1): 0}, 50)
 
 
-def test_a_wait_ends_at_once_when_something_is_there(serve: ServeBroker) -> None:
+def test_a_wait_ends_at_once_if_there_are_messages(serve: ServeBroker) -> None:
     assert serve(batch=numbered(1)).client.wait_for_messages(GROUP, {queue(): 0}, 2 * WAIT_S * 1000)
 
 
-def test_a_group_has_the_offsets_that_were_committed_also_when_it_never_pulled(serve: ServeBroker) -> None:
+def test_consumer_offsets_can_be_set_for_a_group_that_never_pulled(serve: ServeBroker) -> None:
     client = serve(queues=3, batch=numbered(30)).client
     client.set_consumer_offsets(GROUP, {queue(0): 4, queue(1): 5})
     client.set_consumer_offsets(GROUP, {queue(0): 7})
     assert client.get_consumer_offsets(GROUP, [queue(0), queue(1)]) == {queue(0): 7, queue(1): 5}
 
 
-def test_a_commit_tells_what_the_group_had_before(serve: ServeBroker, extensions: str) -> None:
+def test_setting_consumer_offsets_returns_the_previous_ones(serve: ServeBroker, extensions: str) -> None:
     client = serve(queues=3, batch=numbered(30)).client
     client.set_consumer_offsets(GROUP, {queue(0): 4, queue(1): 5})
     before = client.set_consumer_offsets(GROUP, {queue(2): 1, queue(0): 7})
     if extensions == "columns":
         assert before == {queue(0): 4}
-    else:  # the questions travel beside the commits, and a young queue is at 0 (rules 3.5.2)
-        assert before in [{queue(0): had, queue(2): young} for had in (4, 7) for young in (0, 1)]
+    else:  # the requests run at the same time, and a new queue starts at 0 (rules 3.5.2)
+        assert before in [{queue(0): had, queue(2): new} for had in (4, 7) for new in (0, 1)]
 
 
-def test_a_queue_without_an_offset_has_none(serve: ServeBroker) -> None:
+def test_a_queue_without_a_consumer_offset_has_none(serve: ServeBroker) -> None:
     client = serve().client
     assert client.get_consumer_offsets(GROUP, [queue()]) == {queue(): None}
 
 
-def test_a_time_is_the_first_message_stored_then_or_later(serve: ServeBroker) -> None:
+def test_a_time_finds_the_first_message_stored_at_or_after_it(serve: ServeBroker) -> None:
     """Acceptance cases 5 and 6: the search is by the broker's time (rules 3.11)."""
     served = serve(queues=3)
     served.send(*(b"%d" % number for number in range(60)))
     found = rows(served.client, everything(served.client), "storeTimestamp")
     stored_ms = {q: [int(row["storeTimestamp"].timestamp() * 1000) for row in entries] for q, entries in found.items()}
-    for place in (0, 7, 19):
-        wanted = {q: times[place] for q, times in stored_ms.items()}
-        first = {q: times.index(times[place]) for q, times in stored_ms.items()}
+    for index in (0, 7, 19):
+        wanted = {q: times[index] for q, times in stored_ms.items()}
+        first = {q: times.index(times[index]) for q, times in stored_ms.items()}
         assert served.client.find_offsets_at(wanted) == first
     assert served.client.find_offsets_at(dict.fromkeys(stored_ms, 0)) == dict.fromkeys(stored_ms, 0)
     assert served.client.find_offsets_at({q: times[-1] + 1 for q, times in stored_ms.items()}) == dict.fromkeys(
@@ -210,32 +210,32 @@ def test_a_time_is_the_first_message_stored_then_or_later(serve: ServeBroker) ->
     )
 
 
-def test_a_time_in_an_empty_queue_is_its_end(serve: ServeBroker) -> None:
+def test_a_time_in_an_empty_queue_finds_its_end(serve: ServeBroker) -> None:
     client = serve().client
     assert client.find_offsets_at({queue(): 1}) == {queue(): 0}
     assert client.find_offsets_at({}) == {}
 
 
 @pytest.mark.parametrize(("first", "until"), [(0, 11), (10, 11), (11, 12), (50, 60)])
-def test_a_range_beyond_the_end_is_a_loss(serve: ServeBroker, first: int, until: int) -> None:
+def test_a_range_beyond_the_end_is_lost(serve: ServeBroker, first: int, until: int) -> None:
     client = serve(batch=numbered(10)).client
     with pytest.raises(DataLoss, match="orders/broker-a/0"):
         list(client.read(GROUP, [QueueRange(queue(), first, until)], ["body"]))
 
 
-def test_a_queue_that_is_gone_is_a_loss(serve: ServeBroker) -> None:
+def test_the_range_of_a_missing_queue_is_lost(serve: ServeBroker) -> None:
     client = serve(batch=numbered(10)).client
     with pytest.raises((DataLoss, RequestRefused), match=r"orders/broker-a/5|queueId\[5\] is illegal"):
         list(client.read(GROUP, [QueueRange(queue(5), 0, 3)], ["body"]))
 
 
-def test_a_topic_that_is_gone_is_named(serve: ServeBroker) -> None:
+def test_the_range_of_a_missing_topic_is_lost(serve: ServeBroker) -> None:
     client = serve(batch=numbered(10)).client
     with pytest.raises((DataLoss, RequestRefused), match="invoices"):
         list(client.read(GROUP, [QueueRange(queue(0, "invoices"), 0, 3)], ["body"]))
 
 
-def test_a_client_that_was_closed_connects_again(serve: ServeBroker) -> None:
+def test_a_closed_client_connects_again(serve: ServeBroker) -> None:
     client = serve(batch=numbered(2)).client
     client.close()
     assert offsets(client, everything(client)) == {queue(): [0, 1]}

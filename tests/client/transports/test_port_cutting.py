@@ -1,4 +1,4 @@
-"""Where so many bytes end, as a client asks its broker."""
+"""Ranges are cut by bytes if the server tells sizes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_ranges_are_cut_or_refused(served: ServedBroker, extensions: str) -> Non
     ]
 
 
-def test_a_server_that_cannot_is_found_out_by_asking_for_nothing(served: ServedBroker) -> None:
+def test_an_empty_request_shows_whether_the_server_tells_sizes(served: ServedBroker) -> None:
     if isinstance(served.client, StandardClient):
         with pytest.raises(OptionError, match=WITHOUT):
             served.client.cut_ranges(())
@@ -57,7 +57,7 @@ def test_a_server_that_cannot_is_found_out_by_asking_for_nothing(served: ServedB
 
 @pytest.mark.parametrize("extensions", ["columns"])
 @pytest.mark.parametrize("parts_max", [0, 5, 10, 11])
-def test_what_one_answer_does_not_hold_is_asked_for_again(
+def test_parts_that_do_not_fit_into_a_response_are_requested_again(
     served: ServedBroker, monkeypatch: pytest.MonkeyPatch, parts_max: int
 ) -> None:
     monkeypatch.setattr(bounds, "PARTS_MAX", 3)
@@ -67,9 +67,7 @@ def test_what_one_answer_does_not_hold_is_asked_for_again(
 
 
 @pytest.mark.parametrize("extensions", ["columns"])
-def test_an_older_server_with_columns_is_refused_with_advice(
-    serve: ServeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_server_with_columns_does_not_tell_sizes(serve: ServeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(cast("dict[str, object]", registry.COLUMN_HANDLERS), "CutRanges")
     with pytest.raises(OptionError, match=WITHOUT):
         serve().client.cut_ranges(())

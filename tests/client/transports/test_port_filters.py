@@ -1,8 +1,8 @@
-"""Filters over either protocol: the broker drops what is not wanted, and what it dropped is no loss."""
+"""The broker evaluates filters, and messages that a filter drops are not lost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from tests.harness.scripted_channel import FixedChannel
 from tests.harness.served_broker import ServeBroker
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -55,16 +56,18 @@ def offsets(client: BrokerClient, wanted: MessageFilter, first: int = 0, until: 
         (MessageFilter("TAGS IS NULL AND number < 6", SQL92), [2, 5]),
     ],
 )
-def test_wanted_messages_come_and_no_others(serve: ServeBroker, wanted: MessageFilter, expected: Sequence[int]) -> None:
+def test_only_the_messages_that_the_filter_keeps_are_read(
+    serve: ServeBroker, wanted: MessageFilter, expected: Sequence[int]
+) -> None:
     assert offsets(serve(batch=tagged()).client, wanted) == list(expected)
 
 
-def test_a_range_ends_where_it_says(serve: ServeBroker) -> None:
+def test_a_range_with_a_filter_keeps_its_bounds(serve: ServeBroker) -> None:
     assert offsets(serve(batch=tagged()).client, PAID, 4, 12) == [6, 9]
 
 
 @pytest.mark.parametrize("wanted", [MessageFilter("||"), MessageFilter("number >", SQL92), MessageFilter("*", SQL92)])
-def test_a_malformed_expression_is_an_error_of_the_option(serve: ServeBroker, wanted: MessageFilter) -> None:
+def test_a_malformed_expression_is_an_option_error(serve: ServeBroker, wanted: MessageFilter) -> None:
     client = serve(batch=tagged()).client
     with pytest.raises(
         OptionError,
@@ -74,28 +77,14 @@ def test_a_malformed_expression_is_an_error_of_the_option(serve: ServeBroker, wa
 
 
 @pytest.mark.parametrize("offset", [0, 7, COUNT, COUNT + 5])
-def test_a_good_expression_passes_wherever_it_is_asked(serve: ServeBroker, offset: int) -> None:
+def test_a_valid_expression_passes_at_any_offset(serve: ServeBroker, offset: int) -> None:
     serve(batch=tagged()).client.check_filter("g", QUEUE, offset, PAID)
 
 
-def test_a_range_beyond_the_end_is_a_loss_also_with_a_filter(serve: ServeBroker) -> None:
+def test_with_a_filter_too_a_range_beyond_the_end_is_lost(serve: ServeBroker) -> None:
     client = serve(batch=tagged()).client
     with pytest.raises(DataLoss, match="orders/broker-a/0"):
         offsets(client, PAID, COUNT - 5, COUNT + 5)
-
-
-class FixedChannel:
-    """Answers every call with the same."""
-
-    endpoints = "127.0.0.1:1"
-
-    def __init__(self, answer: object) -> None:
-        self._answer = answer
-
-    def start(self, *_: object) -> Callable[[], object]:
-        return lambda: self._answer
-
-    start_stream = start
 
 
 def standard_client(code: v2.Code, status: str, next_offset: int, *tags: str) -> StandardClient:
@@ -128,7 +117,7 @@ def column_client(status: v1.PullStatus, next_offset: int, *tags: str, min_offse
     ],
     ids=["none", "columns"],
 )
-def test_a_tag_of_the_same_hash_is_dropped_here(client: BrokerClient) -> None:
+def test_the_client_drops_another_tag_with_the_same_hash(client: BrokerClient) -> None:
     assert offsets(client, PAID, 0, 10) == [0, 2]
 
 
@@ -145,6 +134,6 @@ def test_a_tag_of_the_same_hash_is_dropped_here(client: BrokerClient) -> None:
         column_client(v1.PullStatus.OFFSET_FOUND_NULL, 10),
     ],
 )
-def test_messages_that_are_gone_are_a_loss_also_with_a_filter(client: BrokerClient) -> None:
+def test_with_a_filter_too_missing_messages_are_lost(client: BrokerClient) -> None:
     with pytest.raises(DataLoss, match="orders/broker-a/0"):
         offsets(client, PAID, 0, 10)

@@ -1,4 +1,4 @@
-"""Two queries under one group at a real broker: each is warned of the other, and a reset is not taken for one."""
+"""Queries that share a group warn of each other. A reset causes no warning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.harness.served_broker import ServeBroker
 QUEUES = [MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2)]
 
 
-def query_of(client: BrokerClient) -> GroupProgress:
+def make_query(client: BrokerClient) -> GroupProgress:
     return GroupProgress("g", RemoteBrokerOffsetStore(lambda _: client, "g"), 60_000, Clock(), "c")
 
 
@@ -31,21 +31,21 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-def test_two_queries_in_one_group_are_each_warned_once(serve: ServeBroker, caplog: pytest.LogCaptureFixture) -> None:
+def test_two_queries_in_one_group_warn_once_each(serve: ServeBroker, caplog: pytest.LogCaptureFixture) -> None:
     client = serve(queues=2).client
-    one, another = query_of(client), query_of(client)
+    one, another = make_query(client), make_query(client)
     for round_number in range(1, 5):
         one.set_offsets(at(10 * round_number))
         another.set_offsets(at(round_number))
     assert len(warnings(caplog)) == 2
 
 
-def test_a_query_alone_in_its_group_is_warned_of_nothing_whatever_is_reset(
+def test_a_query_alone_in_its_group_does_not_warn_after_a_reset(
     serve: ServeBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     served = serve(queues=2)
     served.send(*[b"x"] * 40)
-    query = query_of(served.client)
+    query = make_query(served.client)
     query.set_offsets(at(10))
     query.set_offsets(at(11))
     served.broker.change(lambda draft: invoke_reset(draft, ResetRequest("g", "orders", timestamp_ms=0)))
@@ -57,7 +57,7 @@ def test_a_query_alone_in_its_group_is_warned_of_nothing_whatever_is_reset(
         query.set_offsets(at(offset))
     assert served.client.get_consumer_offsets("g", QUEUES) == dict.fromkeys(QUEUES, 16)
     assert warnings(caplog) == []
-    again = query_of(served.client)  # after a restart, from a checkpoint that is one batch behind
+    again = make_query(served.client)  # after a restart, from a checkpoint that is one batch behind
     again.set_offsets(at(15))
     again.set_offsets(at(17))
     assert warnings(caplog) == []

@@ -1,4 +1,4 @@
-"""RocketMQ's own properties that have no column: the same from both transports, as far as the standard one has them."""
+"""Both transports return the same system properties, as far as the standard protocol has them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def maps(endpoints: str, count: int) -> list[tuple[dict[str, str], dict[str, str
     return [(dict(row["properties"]), dict(row["systemProperties"])) for row in rows]
 
 
-def test_what_both_transports_have_they_give_alike(serve: ServeBroker) -> None:
+def test_both_transports_return_the_same_properties(serve: ServeBroker) -> None:
     """Acceptance case 44: no property is an empty map, never null."""
     endpoints = serve().endpoints
     send(endpoints, {}, v2.SystemProperties())
@@ -51,7 +51,7 @@ def test_what_both_transports_have_they_give_alike(serve: ServeBroker) -> None:
     assert maps(endpoints, 2) == [({}, {}), ({"colour": "red"}, {"TRACE_CONTEXT": "00-4bf9-01"})]
 
 
-def test_a_committed_transaction(extensions: str) -> None:
+def test_a_committed_transactional_message(extensions: str) -> None:
     """The standard protocol withholds reserved names, such as PGROUP (rules 5.11, 5.12.1)."""
     transaction = v2.SystemProperties(message_type=v2.MessageType.TRANSACTION)
     transaction.orphaned_transaction_recovery_duration.seconds = 77
@@ -70,7 +70,7 @@ def test_a_committed_transaction(extensions: str) -> None:
     assert system_properties == {"CHECK_IMMUNITY_TIME_IN_SECONDS": "77", **withheld}
 
 
-def test_dead_letters_tell_where_they_come_from() -> None:
+def test_a_dead_letter_has_its_origin() -> None:
     origin = v2.DeadLetterQueue(topic="orders", message_id="m-7")
     message = v2.Message(system_properties=v2.SystemProperties(dead_letter_queue=origin))
     [row] = make_batch([message], ["systemProperties"]).to_pylist()

@@ -1,4 +1,4 @@
-"""Lanes that are pulled side by side and ahead of who reads."""
+"""Several lanes are pulled at once, ahead of the consumer."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ WIDE = FlowLimits(1_000, 1)
 
 
 def nothing() -> None:
-    """Before a pull that simply answers."""
+    """Do nothing before a pull."""
 
 
 @dataclass
 class NumberedLane:
-    """Gives pieces "name-0", "name-1", … of so many rows and bytes. ``before`` is called before each answer."""
+    """Returns the pieces "name-0", "name-1", … and calls ``before`` first."""
 
     name: str
     count: int
@@ -45,7 +45,7 @@ class NumberedLane:
             self.changed.notify()
             return piece
 
-    def await_pulled(self, count: int) -> None:
+    def wait_until_pulled(self, count: int) -> None:
         with self.changed:
             assert self.changed.wait_for(lambda: self.pulled >= count, WAIT_S)
 
@@ -62,7 +62,7 @@ def pulling_threads() -> list[threading.Thread]:
 
 
 @pytest.fixture(autouse=True)
-def no_thread_is_left() -> Iterator[None]:
+def threads_must_end() -> Iterator[None]:
     yield
     assert pulling_threads() == []
 
@@ -80,20 +80,20 @@ def test_all_pieces_come_once_and_each_lane_in_order(limits: FlowLimits) -> None
     assert len(found) == sum(lane.count for lane in lanes)
 
 
-def test_without_lanes_there_is_nothing() -> None:
+def test_without_lanes_there_are_no_pieces() -> None:
     assert texts(iter(ReadAhead[str]([], WIDE))) == []
 
 
-def test_a_slow_lane_does_not_hold_up_the_others() -> None:
-    let_go = threading.Event()
-    slow, quick = NumberedLane("slow", 2, before=lambda: assert_set(let_go)), NumberedLane("quick", 5)
+def test_a_slow_lane_does_not_delay_the_others() -> None:
+    may_respond = threading.Event()
+    slow, quick = NumberedLane("slow", 2, before=lambda: wait_for_event(may_respond)), NumberedLane("quick", 5)
     pieces = (piece.rows for batch in ReadAhead([slow, quick], FlowLimits(2, 1)) for piece in batch)
     assert [next(pieces) for _ in range(5)] == expected(quick)
-    let_go.set()
+    may_respond.set()
     assert list(pieces) == expected(slow)
 
 
-def assert_set(event: threading.Event) -> None:
+def wait_for_event(event: threading.Event) -> None:
     assert event.wait(WAIT_S)
 
 
@@ -101,12 +101,12 @@ def assert_set(event: threading.Event) -> None:
     ("limits", "ahead"),
     [
         pytest.param(FlowLimits(40, 10), 4, id="bytes of all"),
-        pytest.param(FlowLimits(5, 10), 1, id="one always"),
+        pytest.param(FlowLimits(5, 10), 1, id="one pull is always permitted"),
         pytest.param(FlowLimits(1_000, 10, lane_messages_max=15), 4, id="messages of a queue, exceeded by one pull"),
         pytest.param(FlowLimits(1_000, 10, lane_bytes_max=40), 5, id="bytes of a queue, exceeded by one pull"),
     ],
 )
-def test_pulls_go_on_ahead_to_the_limit_and_no_further(limits: FlowLimits, ahead: int) -> None:
+def test_pulls_run_ahead_up_to_the_limit(limits: FlowLimits, ahead: int) -> None:
     permits, allowed = threading.Semaphore(0), []
 
     def one_permit() -> None:
@@ -119,20 +119,20 @@ def test_pulls_go_on_ahead_to_the_limit_and_no_further(limits: FlowLimits, ahead
     assert next(batches)[0].rows == "lane-0"
     for _ in range(lane.count):
         permits.release()
-    lane.await_pulled(1 + ahead)
-    # The one who pulls comes to where only a taken piece lets it on.
-    with reading._news:
-        assert reading._news.wait_for(lambda: not reading._in_flight.may_pull(0), WAIT_S)
+    lane.wait_until_pulled(1 + ahead)
+    # The pulling thread now waits until a piece is taken.
+    with reading._arrival:
+        assert reading._arrival.wait_for(lambda: not reading._in_flight.may_pull(0), WAIT_S)
         assert lane.pulled == 1 + ahead
     assert texts(batches) == expected(lane)[1:]
     assert all(allowed)
 
 
-def test_what_is_there_comes_together_up_to_a_batch() -> None:
+def test_pieces_that_have_arrived_come_together_up_to_a_batch() -> None:
     lane = NumberedLane("lane", 8, row_count=BATCH_ROWS // 3)
     batches = iter(ReadAhead([lane], WIDE))
     sizes = [len(next(batches))]
-    lane.await_pulled(8)
+    lane.wait_until_pulled(8)
     sizes += [len(batch) for batch in batches]
     assert sum(sizes) == 8
     assert max(sizes) == 3
@@ -144,81 +144,81 @@ def test_a_batch_that_lingers_waits_for_more() -> None:
 
 
 @pytest.mark.parametrize("end", [lambda batches: batches.close(), lambda batches: None], ids=["closed", "dropped"])
-def test_one_who_stops_reading_ends_the_pulls(end: Callable[[Iterator[list[Piece[str]]]], None]) -> None:
+def test_a_consumer_that_stops_ends_the_pulls(end: Callable[[Iterator[list[Piece[str]]]], None]) -> None:
     blocked, free = NumberedLane("blocked", 9), NumberedLane("free", 1_000_000)
-    begun = threading.Event()
+    started = threading.Event()
 
-    def wait_for_the_end() -> None:
-        begun.set()
-        assert_set(blocked.cancelled)
+    def wait_for_cancellation() -> None:
+        started.set()
+        wait_for_event(blocked.cancelled)
 
-    blocked.before = wait_for_the_end
+    blocked.before = wait_for_cancellation
     batches = iter(ReadAhead([blocked, free], FlowLimits(4, 1)))
     assert next(batches)
-    assert_set(begun)
+    wait_for_event(started)
     end(batches)
     del batches
     assert pulling_threads() == []
     assert free.cancelled.is_set()
 
 
-class Trouble:
-    """Raises each error in its turn, and nothing for None."""
+class Errors:
+    """Raises one error per call, in order. None raises nothing."""
 
     def __init__(self, *errors: Exception | None) -> None:
         self._errors = list(errors)
-        self.times = 0
-        self.struck = threading.Event()
+        self.raised_count = 0
+        self.has_raised = threading.Event()
 
     def __call__(self) -> None:
         error = self._errors.pop(0) if self._errors else None
         if error is not None:
-            self.times += 1
-            self.struck.set()
+            self.raised_count += 1
+            self.has_raised.set()
             raise error
 
 
-def test_an_error_comes_behind_what_was_pulled_before_and_ends_the_others() -> None:
-    failing = NumberedLane("failing", 3, before=Trouble(None, DataLoss("gone")))
+def test_an_error_comes_after_the_earlier_pieces_and_ends_the_other_lanes() -> None:
+    failing = NumberedLane("failing", 3, before=Errors(None, DataLoss("lost")))
     blocked = NumberedLane("blocked", 1)
-    blocked.before = lambda: assert_set(blocked.cancelled)
+    blocked.before = lambda: wait_for_event(blocked.cancelled)
     pieces = (piece.rows for batch in ReadAhead([failing, blocked], WIDE) for piece in batch)
     assert next(pieces) == "failing-0"
-    with pytest.raises(DataLoss, match="gone"):
+    with pytest.raises(DataLoss, match="lost"):
         next(pieces)
     assert blocked.cancelled.is_set()
 
 
-AWAY = BrokerUnavailable("No broker answered")
+UNAVAILABLE = BrokerUnavailable("No broker responded")
 
 
-@pytest.mark.parametrize("troubles", [[AWAY], [AWAY, AWAY]])
-def test_a_broker_that_was_away_while_nobody_waited_is_asked_once_more(troubles: Sequence[Exception]) -> None:
-    trouble = Trouble(None, *troubles)
-    lane = NumberedLane("lane", 2, before=trouble)
+@pytest.mark.parametrize("given", [[UNAVAILABLE], [UNAVAILABLE, UNAVAILABLE]])
+def test_a_pull_that_failed_while_the_consumer_was_busy_is_repeated_once(given: Sequence[Exception]) -> None:
+    errors = Errors(None, *given)
+    lane = NumberedLane("lane", 2, before=errors)
     pieces = (piece.rows for batch in ReadAhead([lane], WIDE) for piece in batch)
     assert next(pieces) == "lane-0"
-    assert_set(trouble.struck)
-    if len(troubles) == 1:
+    wait_for_event(errors.has_raised)
+    if len(given) == 1:
         assert list(pieces) == ["lane-1"]
     else:
         with pytest.raises(BrokerUnavailable):
             next(pieces)
-    assert trouble.times == len(troubles)
+    assert errors.raised_count == len(given)
 
 
-def test_a_broker_that_is_away_while_somebody_waits_is_an_error() -> None:
+def test_a_pull_that_fails_while_the_consumer_waits_is_an_error() -> None:
     reading: ReadAhead[str]
-    trouble = Trouble(None, AWAY)
+    errors = Errors(None, UNAVAILABLE)
 
-    def when_waited_for() -> None:
+    def fail_when_consumer_waits() -> None:
         with reading._room:
-            assert reading._room.wait_for(lambda: reading._is_waited_for, WAIT_S)
-        trouble()
+            assert reading._room.wait_for(lambda: reading._consumer_waits, WAIT_S)
+        errors()
 
-    # The first piece has nothing to take, so that the one who reads goes on waiting.
-    lane = NumberedLane("lane", 2, row_count=0, before=when_waited_for)
+    # The first piece is empty, so the consumer keeps waiting.
+    lane = NumberedLane("lane", 2, row_count=0, before=fail_when_consumer_waits)
     reading = ReadAhead([lane], WIDE)
     with pytest.raises(BrokerUnavailable):
         list(reading)
-    assert trouble.times == 1
+    assert errors.raised_count == 1

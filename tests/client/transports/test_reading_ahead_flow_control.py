@@ -1,4 +1,4 @@
-"""Reads that pull ahead, against brokers that are slow, busy, stalled or away for a while."""
+"""Reads pull ahead, also while the broker is slow, busy, stalled or unavailable."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BIG = 4_000_000
 
 @pytest.fixture
 def pull(extensions: str) -> str:
-    """The call by which tasks read."""
+    """The RPC that reads."""
     return {"columns": "PullColumns", "none": "PullMessage"}[extensions]
 
 
@@ -46,17 +46,17 @@ def all_of(ranges: Sequence[QueueRange]) -> list[tuple[MessageQueue, int]]:
     return [(entry.queue, offset) for entry in ranges for offset in range(entry.from_offset, entry.until_offset)]
 
 
-def await_kept(broker: RunningBroker, rule_id: int, calls: int = 1) -> None:
-    """Returns when a rule keeps back so many calls; ``pause`` is no time that is waited for."""
+def wait_until_held(broker: RunningBroker, rule_id: int, calls: int = 1) -> None:
+    """Wait until a fault rule holds this number of calls."""
     pause = threading.Event()
     for _ in range(WAIT_S * 100):
         if broker.faults.kept(rule_id) >= calls:
             return
         pause.wait(0.01)
-    raise AssertionError(f"rule {rule_id} never kept {calls} calls")
+    raise AssertionError(f"rule {rule_id} never held {calls} calls")
 
 
-def test_a_queue_that_is_slow_does_not_hold_up_the_others_of_its_task(serve: ServeBroker, pull: str) -> None:
+def test_a_slow_queue_does_not_delay_the_others(serve: ServeBroker, pull: str) -> None:
     served = serve(3, numbered(6_000))
     ranges = everything(served.client)
     held = served.broker.faults.hold(pull, times=None, topic="orders", queue_id=0)
@@ -67,7 +67,7 @@ def test_a_queue_that_is_slow_does_not_hold_up_the_others_of_its_task(serve: Ser
     assert list(found) == all_of([entry for entry in ranges if entry.queue == queue(0)])
 
 
-def test_what_an_earlier_range_pulled_ahead_is_never_served_for_another(serve: ServeBroker) -> None:
+def test_messages_pulled_ahead_for_one_read_never_appear_in_another(serve: ServeBroker) -> None:
     """Acceptance case 29."""
     client = serve(2, numbered(20_000), Flow(pull_batch_size=32)).client
     earlier = client.read(GROUP, everything(client), ["queueOffset"])
@@ -78,31 +78,31 @@ def test_what_an_earlier_range_pulled_ahead_is_never_served_for_another(serve: S
     assert list(numbers(client.read(GROUP, later, ["queueOffset"]))) == all_of(later)
 
 
-def test_a_read_that_is_given_up_leaves_no_call_behind(serve: ServeBroker, pull: str) -> None:
+def test_an_abandoned_read_leaves_no_call_in_flight(serve: ServeBroker, pull: str) -> None:
     """Spark drops the iterator when a LIMIT is reached, and when the task fails."""
     served = serve(2, numbered(30_000))
     held = served.broker.faults.hold(pull, times=None, topic="orders", queue_id=0)
     answers = served.client.read(GROUP, everything(served.client), ["queueOffset"])
     next(iter(answers))
-    await_kept(served.broker, held)
+    wait_until_held(served.broker, held)
     del answers
     gc.collect()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("rmqpull-pull")]
 
 
-def test_a_stalled_broker_is_waited_for(serve: ServeBroker, pull: str) -> None:
+def test_a_read_waits_for_a_stalled_broker(serve: ServeBroker, pull: str) -> None:
     served = serve(2, numbered(3_000))
     ranges = everything(served.client)
     held = served.broker.faults.hold(pull, times=None)
     with ThreadPoolExecutor(1) as threads:
         reading = threads.submit(lambda: list(numbers(served.client.read(GROUP, ranges, ["queueOffset"]))))
-        await_kept(served.broker, held, 2)
+        wait_until_held(served.broker, held, 2)
         served.broker.faults.remove(held)
         assert sorted(reading.result(WAIT_S)) == all_of(ranges)
 
 
 @pytest.mark.parametrize(
-    "strike",
+    "inject",
     [
         lambda broker, rpc: broker.faults.disconnect(rpc, times=2),
         lambda broker, rpc: broker.faults.fail(rpc, "TOO_MANY_REQUESTS", times=2),
@@ -110,28 +110,30 @@ def test_a_stalled_broker_is_waited_for(serve: ServeBroker, pull: str) -> None:
     ],
     ids=["disconnects", "is busy", "is slow"],
 )
-def test_a_pull_that_goes_wrong_for_a_while_is_made_again(
-    serve: ServeBroker, pull: str, strike: Callable[[RunningBroker, str], int]
+def test_a_pull_that_fails_is_repeated(
+    serve: ServeBroker, pull: str, inject: Callable[[RunningBroker, str], int]
 ) -> None:
     served = serve(2, numbered(2_000))
     ranges = everything(served.client)
-    strike(served.broker, pull)
+    inject(served.broker, pull)
     assert sorted(numbers(served.client.read(GROUP, ranges, ["queueOffset"]))) == all_of(ranges)
     assert [report.injected for report in served.broker.faults.reports()] == [2]
 
 
-def test_a_filter_that_matches_nothing_for_many_pulls_ends(serve: ServeBroker, pull: str) -> None:
+def test_a_read_whose_filter_matches_nothing_ends(serve: ServeBroker, pull: str) -> None:
     served = serve(1, numbered(5_000), Flow(pull_batch_size=32))
     counted = served.broker.faults.delay(pull, 1, times=None)
     wanted = QueueRange(queue(), 0, 5_000)
     assert list(served.client.read(GROUP, [wanted], ["queueOffset"], message_filter=MessageFilter("nobody"))) == []
     [report] = [report for report in served.broker.faults.reports() if report.rule_id == counted]
-    assert 1 <= report.injected <= 5_000 // 32 + 1  # goes on behind what was passed over, and comes to an end
+    assert (
+        1 <= report.injected <= 5_000 // 32 + 1
+    )  # each pull continues after the messages that the last one passed over
 
 
-@pytest.mark.parametrize("ends_in_good_order", [False, True])
-def test_a_broker_that_is_away_in_the_middle_of_a_read_is_not_noticed(
-    start_broker: StartBroker, extensions: str, tmp_path: Path, ends_in_good_order: bool
+@pytest.mark.parametrize("stops_gracefully", [False, True])
+def test_a_read_survives_a_restart_of_the_broker(
+    start_broker: StartBroker, extensions: str, tmp_path: Path, stops_gracefully: bool
 ) -> None:
     broker = start_broker({"orders": 2}, tmp_path)
     publisher = connect(Connection(broker.endpoints, 1000 * WAIT_S))
@@ -146,7 +148,7 @@ def test_a_broker_that_is_away_in_the_middle_of_a_read_is_not_noticed(
     ranges = everything(client)
     found = numbers(client.read(GROUP, ranges, ["queueOffset", "body"]))
     read = [next(found)]
-    (broker.stop if ends_in_good_order else broker.kill)()
+    (broker.stop if stops_gracefully else broker.kill)()
     starting = threading.Thread(target=broker.start)
     starting.start()
     read += found
@@ -156,10 +158,10 @@ def test_a_broker_that_is_away_in_the_middle_of_a_read_is_not_noticed(
     client.close()
 
 
-def test_a_broker_that_is_away_is_waited_for_whatever_it_is_asked(
+def test_every_call_waits_for_a_broker_that_restarts(
     start_broker: StartBroker, extensions: str, tmp_path: Path
 ) -> None:
-    """Planning, commits and reads. Kafka's driver waits for ever (docs/from-kafka.md, known complaints)."""
+    """Kafka's driver waits for ever (docs/from-kafka.md, known complaints)."""
     broker = start_broker({"orders": 2}, tmp_path, extensions)
     client = connect(Connection(broker.endpoints, 1000 * WAIT_S))
     offsets = {queue(0): 0, queue(1): 0}
@@ -178,16 +180,16 @@ def test_a_broker_that_is_away_is_waited_for_whatever_it_is_asked(
 
 
 @pytest.mark.parametrize("size_mib", [1, 8, 20])
-def test_large_bodies_are_pulled_ahead_no_further_than_the_limit(
+def test_large_bodies_are_pulled_ahead_up_to_the_limit(
     serve: ServeBroker, size_mib: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    most, arrive = [0], InFlight.finish_pull
+    most, finish_pull = [0], InFlight.finish_pull
 
-    def arrive_and_tell(counted: InFlight, lane: int, messages: int, byte_count: int) -> None:
-        arrive(counted, lane, messages, byte_count)
+    def finish_and_measure(counted: InFlight, lane: int, messages: int, byte_count: int) -> None:
+        finish_pull(counted, lane, messages, byte_count)
         most[0] = max(most[0], counted.byte_count)
 
-    monkeypatch.setattr(InFlight, "finish_pull", arrive_and_tell)
+    monkeypatch.setattr(InFlight, "finish_pull", finish_and_measure)
     served = serve(3, flow=Flow(pull_threshold_size_for_topic=size_mib))
     served.broker.send("orders", *(bytes([number]) * BIG for number in range(18)))
     answers = served.client.read(GROUP, everything(served.client), ["body"])
@@ -199,7 +201,7 @@ def test_large_bodies_are_pulled_ahead_no_further_than_the_limit(
         for body in batch.column("body").to_pylist()
     ]
     assert sizes == [BIG] * 18
-    # A pull may bring one message that is larger than what it was taken for, at most one for each queue.
+    # A pull may bring one message that is larger than its assumed size: at most one per queue.
     assert BIG <= most[0] <= size_mib * MIB + 3 * BIG
 
 
@@ -224,7 +226,7 @@ print(len(digests), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 
 
 @pytest.mark.processes
-def test_a_process_that_reads_large_bodies_does_not_grow_with_them(extensions: str, tmp_path: Path) -> None:
+def test_the_memory_of_a_reading_process_does_not_grow_with_the_bodies(extensions: str, tmp_path: Path) -> None:
     count = 45
     with running_broker({"orders": 3}, data_dir=str(tmp_path), extensions=extensions) as broker:
         for number in range(count):
@@ -237,7 +239,7 @@ def test_a_process_that_reads_large_bodies_does_not_grow_with_them(extensions: s
     assert grown_mib < count * BIG // MIB // 2
 
 
-def test_small_queues_share_pulls_when_there_are_very_many(serve: ServeBroker, pull: str, extensions: str) -> None:
+def test_many_small_queues_share_pulls(serve: ServeBroker, pull: str, extensions: str) -> None:
     served = serve(64, numbered(640))
     counted = served.broker.faults.delay(pull, 1, times=None)
     assert sum(map(len, rows(served.client, everything(served.client), "queueOffset").values())) == 640

@@ -1,4 +1,4 @@
-"""Messages of the standard protocol as columns of ``PULLABLE_SCHEMA``."""
+"""Converts messages of the standard protocol to columns of ``PULLABLE_SCHEMA``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _ROCKETMQS_OWN = frozenset(
 
 
 def make_batch(messages: Sequence[v2.Message], columns: Sequence[str]) -> pa.RecordBatch:
-    """One row per message with the named columns; the pull schema when none is named."""
+    """Return one row per message, with the named columns, or those of the pull schema if none is named."""
     schema = wire.pulled_schema(columns)
-    arrays = [pa.array([_VALUES[field.name](message) for message in messages], field.type) for field in schema]
+    arrays = [pa.array([_READERS[field.name](message) for message in messages], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _optional(field: str) -> Callable[[v2.Message], Any]:
+def _read_optional(field: str) -> Callable[[v2.Message], Any]:
     def value(message: v2.Message) -> Any:
         system = message.system_properties
         return getattr(system, field) if system.HasField(field) else None
@@ -31,7 +31,7 @@ def _optional(field: str) -> Callable[[v2.Message], Any]:
     return value
 
 
-def _time(field: str) -> Callable[[v2.Message], int | None]:
+def _read_time(field: str) -> Callable[[v2.Message], int | None]:
     def value(message: v2.Message) -> int | None:
         system = message.system_properties
         return getattr(system, field).ToMicroseconds() if system.HasField(field) else None
@@ -39,18 +39,18 @@ def _time(field: str) -> Callable[[v2.Message], int | None]:
     return value
 
 
-def _keys(message: v2.Message) -> list[str] | None:
+def _read_keys(message: v2.Message) -> list[str] | None:
     return list(message.system_properties.keys) or None
 
 
-def _properties(message: v2.Message) -> list[tuple[str, str]]:
-    # A message group comes among the user's properties as well (rules 6.2); it has a column of its own.
-    foreign = _ROCKETMQS_OWN | {"__SHARDINGKEY"}
-    return [(name, value) for name, value in message.user_properties.items() if name not in foreign]
+def _read_properties(message: v2.Message) -> list[tuple[str, str]]:
+    # The message group, too, comes among the user's properties (rules 6.2). It has its own column.
+    not_of_user = _ROCKETMQS_OWN | {"__SHARDINGKEY"}
+    return [(name, value) for name, value in message.user_properties.items() if name not in not_of_user]
 
 
-def _system_properties(message: v2.Message) -> list[tuple[str, str]]:
-    """Those that the protocol has: it withholds the reserved ones that have no field (rules 5.12.1)."""
+def _read_system_properties(message: v2.Message) -> list[tuple[str, str]]:
+    """Return the system properties that the protocol has. Other reserved ones do not travel (rules 5.12.1)."""
     system = message.system_properties
     own = {name: value for name, value in message.user_properties.items() if name in _ROCKETMQS_OWN}
     if system.HasField("trace_context"):
@@ -61,25 +61,25 @@ def _system_properties(message: v2.Message) -> list[tuple[str, str]]:
     return list(own.items())
 
 
-def _reconsume_times(message: v2.Message) -> int:
+def _read_reconsume_times(message: v2.Message) -> int:
     # The first delivery is attempt 1 (rules 5.12.1).
     return max(0, message.system_properties.delivery_attempt - 1)
 
 
-_VALUES: Mapping[str, Callable[[v2.Message], Any]] = {
+_READERS: Mapping[str, Callable[[v2.Message], Any]] = {
     "queueOffset": lambda message: message.system_properties.queue_offset,
     "msgId": lambda message: message.system_properties.message_id,
-    "tags": _optional("tag"),
-    "keys": _keys,
+    "tags": _read_optional("tag"),
+    "keys": _read_keys,
     "body": lambda message: message.body,
-    "properties": _properties,
-    "systemProperties": _system_properties,
-    "bornTimestamp": _time("born_timestamp"),
+    "properties": _read_properties,
+    "systemProperties": _read_system_properties,
+    "bornTimestamp": _read_time("born_timestamp"),
     "bornHost": lambda message: message.system_properties.born_host,
-    "storeTimestamp": _time("store_timestamp"),
+    "storeTimestamp": _read_time("store_timestamp"),
     "storeHost": lambda message: message.system_properties.store_host,
-    "reconsumeTimes": _reconsume_times,
-    "messageGroup": _optional("message_group"),
-    "deliveryTimestamp": _time("delivery_timestamp"),
+    "reconsumeTimes": _read_reconsume_times,
+    "messageGroup": _read_optional("message_group"),
+    "deliveryTimestamp": _read_time("delivery_timestamp"),
     "bodyEncoding": lambda message: message.system_properties.body_encoding,
 }
