@@ -18,23 +18,23 @@ from tests.harness.served_broker import FLOW, TIMEOUT_MS, ServeBroker, ServedBro
 
 @pytest.fixture(params=["columns", "none"])
 def extensions(request: pytest.FixtureRequest) -> str:
-    """Every test that serves a broker is run against both kinds."""
+    """Each test that serves a broker runs against both kinds of server, and so over both transports."""
     return str(request.param)
 
 
 @pytest.fixture
 def serve(extensions: str, tmp_path: Path) -> Iterator[ServeBroker]:
-    """Serves "orders" with a number of queues and the batch that was published to it."""
+    """Serves a topic "orders" with a number of queues and the messages of a batch."""
     with ExitStack() as stack:
 
         def start(queues: int = 1, batch: pa.RecordBatch | None = None, flow: Flow = FLOW) -> ServedBroker:
             topics, data_dir = {"orders": queues}, str(tmp_path / "data")
             if batch is not None:
-                # A broker without columns does not take them either: they are published before it opens the directory.
+                # A broker without columns does not accept them: publish before it opens the directory.
                 with running_broker(topics, data_dir=data_dir) as publishing:
                     publisher = connect(Connection(publishing.endpoints, TIMEOUT_MS))
                     publisher.publish("orders", batch)
-                    publisher.close()  # the next broker may get the same port, and offer something else there
+                    publisher.close()  # the next broker may get the same port, with other extensions
             broker = stack.enter_context(running_broker(topics, data_dir=data_dir, extensions=extensions))
             served = ServedBroker(broker, flow)
             stack.callback(served.client.close)

@@ -1,4 +1,4 @@
-"""What may be under way, and what may not."""
+"""Pulls in flight and messages in memory stay within the limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rmqpull_client.flow import FlowLimits, InFlight
 
 
 def in_flight(limits: FlowLimits, *held: tuple[int, int, int]) -> InFlight:
-    """With answers that wait for Spark: (lane, messages, bytes) each."""
+    """With responses that nobody has taken yet, each (lane, messages, bytes)."""
     counted = InFlight(limits)
     for entry in held:
         counted.start_pull()
@@ -33,11 +33,11 @@ def in_flight(limits: FlowLimits, *held: tuple[int, int, int]) -> InFlight:
         pytest.param(FlowLimits(99, 1, None, 8), [(1, 1, 9)], True, id="more bytes of another queue"),
     ],
 )
-def test_a_pull_is_made_within_all_limits(limits: FlowLimits, held: list[tuple[int, int, int]], may_pull: bool) -> None:
+def test_a_pull_must_be_within_all_limits(limits: FlowLimits, held: list[tuple[int, int, int]], may_pull: bool) -> None:
     assert in_flight(limits, *held).may_pull(0) == may_pull
 
 
-def test_pulls_under_way_count_as_large_as_they_may_become() -> None:
+def test_pulls_in_flight_count_with_their_maximum_size() -> None:
     counted = InFlight(FlowLimits(10, 4))
     counted.start_pull()
     assert counted.may_pull(0)
@@ -47,7 +47,7 @@ def test_pulls_under_way_count_as_large_as_they_may_become() -> None:
     assert counted.may_pull(0)
 
 
-def test_what_is_taken_makes_room() -> None:
+def test_taken_messages_make_room() -> None:
     counted = in_flight(FlowLimits(10, 4, 3), (0, 4, 9))
     assert not counted.may_pull(0)
     counted.take(0, 4, 9)
@@ -56,9 +56,7 @@ def test_what_is_taken_makes_room() -> None:
 
 
 @given(st.integers(1, 50), st.integers(1, 20), st.lists(st.tuples(st.sampled_from("bat"), st.integers(0, 50))))
-def test_no_more_than_the_limit_is_ever_under_way(
-    bytes_max: int, bytes_per_pull: int, steps: list[tuple[str, int]]
-) -> None:
+def test_the_limit_is_never_exceeded(bytes_max: int, bytes_per_pull: int, steps: list[tuple[str, int]]) -> None:
     counted = InFlight(FlowLimits(bytes_max, bytes_per_pull))
     under_way, waiting = 0, list[int]()
     for step, size in steps:

@@ -1,4 +1,4 @@
-"""Filter expressions as far as the client reads them."""
+"""What the client derives from a filter expression."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rmqpull_client.model import EVERYTHING, SQL92, MessageFilter
         ("paid", {"paid"}),
         ("paid || sent", {"paid", "sent"}),
         ("paid||\tsent\n||", {"paid", "sent"}),
-        ("a\u00a0|| b", {"a\u00a0", "b"}),  # Java trims no other blanks
+        ("a\u00a0|| b", {"a\u00a0", "b"}),  # Java does not trim other blanks
         ("||", set()),
     ],
 )
-def test_tags_are_read_as_rocketmq_reads_them(expression: str, tags: set[str]) -> None:
+def test_tags_are_parsed_as_rocketmq_does(expression: str, tags: set[str]) -> None:
     assert MessageFilter(expression).tags == tags
 
 
-def test_sql_has_no_tags_to_check() -> None:
+def test_an_sql_filter_has_no_tags() -> None:
     assert MessageFilter("TAGS = 'a'", SQL92).tags == frozenset()
 
 
@@ -37,5 +37,5 @@ def test_sql_has_no_tags_to_check() -> None:
         (MessageFilter("*", SQL92), False),
     ],
 )
-def test_what_keeps_everything(given: MessageFilter, everything: bool) -> None:
+def test_keeps_everything(given: MessageFilter, everything: bool) -> None:
     assert given.keeps_everything is everything

@@ -1,4 +1,4 @@
-"""Times of options: what is read, and what is refused."""
+"""Times of options are parsed or refused."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ def test_a_time_is_iso_8601_or_milliseconds(text: str, timestamp_ms: int) -> Non
         "\u0661",
     ],
 )
-def test_what_is_no_time_is_refused_with_two_examples(text: str) -> None:
+def test_an_invalid_time_is_refused_with_two_examples(text: str) -> None:
     with pytest.raises(ValueError, match="such as 2026-03-01T12:00:00Z, or in milliseconds such as 1772366400000"):
         parse_timestamp(text)
 
 
 @given(st.integers(0, 253_402_300_799_999))
-def test_a_time_that_is_shown_is_read_as_the_same(timestamp_ms: int) -> None:
+def test_a_formatted_time_is_parsed_as_the_same_time(timestamp_ms: int) -> None:
     assert parse_timestamp(format_timestamp(timestamp_ms)) == timestamp_ms
 
 
 @pytest.fixture
 def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A driver five hours behind UTC in winter."""
+    """A machine five hours behind UTC in winter."""
     with monkeypatch.context() as environment:
         environment.setenv("TZ", "EST5EDT")
         time.tzset()
@@ -86,12 +86,12 @@ def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ("text", "timestamp_ms"),
     [("20260301070000", NOON), ("2026-03-01T12:00:00Z", NOON), ("1772366400000", NOON)],
 )
-def test_rocketmq_s_form_is_in_the_driver_s_time_zone(text: str, timestamp_ms: int) -> None:
+def test_rocketmq_s_format_is_in_the_local_time_zone(text: str, timestamp_ms: int) -> None:
     assert parse_consume_timestamp(text) == timestamp_ms
 
 
 @pytest.mark.parametrize("text", ["20261301070000", "00000000000000", "19691231000000", "yesterday"])
-def test_what_is_no_consume_timestamp_is_refused(text: str) -> None:
+def test_an_invalid_consume_timestamp_is_refused(text: str) -> None:
     with pytest.raises(
         ValueError, match=r"^(It is not a valid time of the form yyyyMMddHHmmss|Expected a time since 1970)"
     ):

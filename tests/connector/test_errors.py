@@ -20,6 +20,6 @@ def test_the_old_path_of_a_client_s_error_gives_the_same_class(name: str) -> Non
 
 
 @pytest.mark.parametrize("kind", [TopicMissing, CheckpointConflict, BodyDamaged, InvalidRowError])
-def test_an_error_survives_the_way_to_the_driver(kind: type[RmqpullError]) -> None:
+def test_an_error_can_be_pickled(kind: type[RmqpullError]) -> None:
     error = pickle.loads(pickle.dumps(kind("what happened")))
     assert (type(error), str(error)) == (kind, "what happened")

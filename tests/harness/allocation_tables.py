@@ -1,4 +1,4 @@
-"""The notation of the tables of rules 2: ``a0`` is queue 0 of broker a, a blank is between queues."""
+"""The notation of the tables of rules 2: ``a0`` is queue 0 of broker a, and blanks separate queues."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def written(share: Sequence[MessageQueue]) -> str:
 
 
 def shares(strategy: Strategy, owned: Sequence[MessageQueue], consumers: Sequence[str]) -> list[str]:
-    """What each consumer gets when it asks."""
+    """Allocate for each consumer by itself."""
     return [written(strategy.allocate(consumer, owned, consumers)) for consumer in consumers]

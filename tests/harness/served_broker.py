@@ -1,4 +1,4 @@
-"""A broker in this process with a client of it."""
+"""A broker in this process, and a client of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLOW = Flow(pull_batch_size=256)
 
 
 class ServedBroker:
-    """A broker with the topic "orders" and a client of it."""
+    """A broker with a topic "orders", and a client of it."""
 
     def __init__(self, broker: RunningBroker, flow: Flow = FLOW) -> None:
         self.broker = broker
@@ -29,7 +29,7 @@ class ServedBroker:
         self.client: BrokerClient = connect(Connection(self.endpoints, TIMEOUT_MS), flow)
 
     def send(self, *bodies: bytes) -> None:
-        """Sends one message after the other by the standard protocol, which any broker takes."""
+        """Send messages one after the other, with the standard protocol, which every broker has."""
         channel = get_channel(Connection(self.endpoints, TIMEOUT_MS))
         for body in bodies:
             message = v2.Message(topic=v2.Resource(name="orders"), body=body)

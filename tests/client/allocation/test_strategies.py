@@ -1,4 +1,4 @@
-"""What all strategies share (rules 2.1), and the properties that RocketMQ's own tests check (rules 2.8)."""
+"""Rules for all strategies (rules 2.1), and the properties that RocketMQ's own tests check (rules 2.8)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROOMS = ("r1", "r2", "r3")
         ("A", [], "", "mqAll is null or mqAll empty"),
     ],
 )
-def test_empty_arguments_are_refused_in_the_words_and_the_order_of_rocketmq(
+def test_empty_arguments_are_refused_with_rocketmq_s_texts_and_in_its_order(
     strategy: Strategy, consumer: str, owned: list[MessageQueue], consumers: str, refusal: str
 ) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(refusal)}$"):
@@ -48,7 +48,7 @@ def test_a_consumer_that_is_not_in_the_group_gets_nothing(strategy: Strategy) ->
     assert strategy.allocate("Z", queues(4), "AB") == []
 
 
-def test_consumer_ids_sort_as_their_numbers() -> None:
+def test_consumer_ids_sort_by_number() -> None:
     for count in range(1, 1201):
         ids = make_consumer_ids(count)
         assert len(set(ids)) == count
@@ -75,7 +75,7 @@ ALLOCATING_ALL = [
 
 @pytest.mark.parametrize("strategy", ALLOCATING_ALL, ids=lambda strategy: type(strategy).__name__)
 @given(owned=in_rooms, consumers=consumers_in_rooms)
-def test_each_queue_goes_to_one_consumer_whichever_way_it_is_asked(
+def test_each_queue_goes_to_one_consumer_in_both_methods(
     strategy: Strategy, owned: list[MessageQueue], consumers: list[str]
 ) -> None:
     given_out = [queue for share in strategy.allocate_all(owned, consumers).values() for queue in share]
@@ -84,9 +84,7 @@ def test_each_queue_goes_to_one_consumer_whichever_way_it_is_asked(
 
 
 @given(owned=in_rooms, consumers=consumers_in_rooms)
-def test_nearby_nobody_serves_a_room_that_has_consumers_of_its_own(
-    owned: list[MessageQueue], consumers: list[str]
-) -> None:
+def test_nearby_a_room_with_consumers_is_served_by_them_only(owned: list[MessageQueue], consumers: list[str]) -> None:
     inhabited = {consumer.split("@")[0] for consumer in consumers}
     for consumer, share in NEARBY.allocate_all(owned, consumers).items():
         rooms = {queue.broker_name.split("@")[0] for queue in share}
@@ -99,7 +97,7 @@ def test_nearby_nobody_serves_a_room_that_has_consumers_of_its_own(
     place=st.integers(0, 23),
     nodes=st.sampled_from([3, 10]),
 )
-def test_when_a_consumer_leaves_or_comes_a_consistent_hash_moves_only_its_queues(
+def test_a_consumer_that_leaves_or_joins_a_consistent_hash_moves_only_its_queues(
     owned: list[MessageQueue], consumers: list[str], place: int, nodes: int
 ) -> None:
     one = consumers[place % len(consumers)]

@@ -1,4 +1,4 @@
-"""AVG and AVG_BY_CIRCLE: the tables of rules 2.2, 2.3, executed against RocketMQ's own classes."""
+"""AVG and AVG_BY_CIRCLE: the tables of rules 2.2 and 2.3, which RocketMQ's own classes confirmed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.harness.allocation_tables import queues, shares
         (queues(4, "ab"), ["a0 a1 a2", "a3 b0 b1", "b2 b3"]),
     ],
 )
-def test_averaging_gives_contiguous_blocks(owned: list[MessageQueue], expected: list[str]) -> None:
+def test_averagely_allocates_contiguous_blocks(owned: list[MessageQueue], expected: list[str]) -> None:
     assert shares(Averagely(), owned, "ABCDE"[: len(expected)]) == expected
 
 
@@ -49,7 +49,5 @@ def test_averaging_gives_contiguous_blocks(owned: list[MessageQueue], expected: 
         (queues(4, "ab"), ["a0 a3 b2", "a1 b0 b3", "a2 b1"]),
     ],
 )
-def test_averaging_by_circle_gives_each_consumer_a_queue_in_turn(
-    owned: list[MessageQueue], expected: list[str]
-) -> None:
+def test_by_circle_the_consumers_get_one_queue_in_turn(owned: list[MessageQueue], expected: list[str]) -> None:
     assert shares(AveragelyByCircle(), owned, "ABCDE"[: len(expected)]) == expected

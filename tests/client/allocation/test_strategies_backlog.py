@@ -1,4 +1,4 @@
-"""BACKLOG: what waits is balanced over all topics, the same way each time."""
+"""BACKLOG balances ranges over all topics, and gives the same plan each time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rmqpull_client.allocation.strategies import balance_backlog
 from rmqpull_client.model import MessageQueue, QueueRange
 
 
-def waiting(*sizes: int) -> list[QueueRange]:
-    """One queue for each size, in two topics by turns."""
+def make_ranges(*sizes: int) -> list[QueueRange]:
+    """Make one range of each size, in two topics by turns."""
     return [
         QueueRange(MessageQueue("xy"[number % 2], "a", number), 100, 100 + size) for number, size in enumerate(sizes)
     ]
@@ -29,24 +29,24 @@ def waiting(*sizes: int) -> list[QueueRange]:
         pytest.param((), 2, [[], []], id="nothing"),
     ],
 )
-def test_the_longest_range_goes_to_whom_has_the_least(
+def test_the_longest_range_goes_to_the_consumer_with_the_least(
     sizes: tuple[int, ...], consumer_count: int, expected: list[list[int]]
 ) -> None:
-    found = balance_backlog(waiting(*sizes), consumer_count)
+    found = balance_backlog(make_ranges(*sizes), consumer_count)
     assert [sorted(entry.size for entry in share) for share in found] == expected
 
 
-sizes_of_queues = st.lists(st.integers(1, 1000), max_size=40).map(lambda sizes: waiting(*sizes))
+sizes_of_queues = st.lists(st.integers(1, 1000), max_size=40).map(lambda sizes: make_ranges(*sizes))
 
 
 @given(ranges=sizes_of_queues, consumer_count=st.integers(1, 12), data=st.data())
-def test_the_plan_depends_on_what_waits_alone_and_is_balanced(
+def test_the_plan_depends_only_on_the_ranges_and_is_balanced(
     ranges: list[QueueRange], consumer_count: int, data: st.DataObject
 ) -> None:
     plan = balance_backlog(ranges, consumer_count)
     assert balance_backlog(data.draw(st.permutations(ranges)), consumer_count) == plan
     assert Counter(entry for share in plan for entry in share) == Counter(ranges)
     loads = [sum(entry.size for entry in share) for share in plan]
-    # Whoever is busiest had the least to read before it got its shortest range.
+    # The busiest consumer had the least to read before it got its shortest range.
     shortest = min((entry.size for entry in plan[loads.index(max(loads))]), default=0)
     assert max(loads) - shortest <= min(loads)

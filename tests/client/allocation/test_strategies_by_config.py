@@ -1,4 +1,4 @@
-"""CONFIG: the table of rules 2.4, executed against RocketMQ's own class."""
+"""CONFIG: the table of rules 2.4, which RocketMQ's own class confirmed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ELSEWHERE = [MessageQueue("orders", "zz", 9)]
         (ALL[3:], "A", [], "", "b3"),
     ],
 )
-def test_a_consumer_gets_its_list_whatever_else_is_said(
+def test_a_consumer_gets_its_list_whatever_the_arguments(
     configured: list[MessageQueue] | None,
     consumer: str,
     owned: list[MessageQueue],
@@ -39,6 +39,6 @@ def test_a_consumer_gets_its_list_whatever_else_is_said(
     assert written(strategy.allocate(consumer, owned, consumers)) == expected
 
 
-def test_each_consumer_has_a_list_of_its_own() -> None:
+def test_each_consumer_has_its_own_list() -> None:
     strategy = ByConfig({"A": ALL[:1], "B": ALL[1:]})
     assert strategy.allocate_all(ALL, "ABC") == {"A": ALL[:1], "B": ALL[1:], "C": []}

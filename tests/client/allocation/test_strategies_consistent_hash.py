@@ -1,4 +1,4 @@
-"""CONSISTENT_HASH: the vectors of rules 2.7, executed against RocketMQ's own class."""
+"""CONSISTENT_HASH: the tables of rules 2.7, which RocketMQ's own class confirmed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.harness.allocation_tables import written
         ("MessageQueue [topic=T, brokerName=broker-b, queueId=3]", 2071781442),
     ],
 )
-def test_the_hash_is_that_of_rocketmq(text: str, expected: int) -> None:
+def test_the_hash_equals_rocketmq_s(text: str, expected: int) -> None:
     assert hash_text(text) == expected
 
 
@@ -58,6 +58,6 @@ def test_queues_of_two_brokers_go_to_the_consumers_of_two_hosts() -> None:
     assert allocated(10, queues(4, "ab"), "192.168.0.1@100 192.168.0.2@100") == ["a0 a3 b1 b2", "a1 a2 b0 b3"]
 
 
-def test_a_negative_number_of_nodes_is_refused_in_the_words_of_rocketmq() -> None:
+def test_a_negative_number_of_nodes_is_refused_with_rocketmq_s_text() -> None:
     with pytest.raises(ValueError, match=r"^illegal virtualNodeCnt :-1$"):
         ConsistentHash(-1)

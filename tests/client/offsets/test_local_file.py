@@ -1,4 +1,4 @@
-"""A broadcasting group's offsets on disk: where they are, how they change, and what becomes of damage."""
+"""The offset file of a broadcasting group: its path, its changes, and damage."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def backup(store: LocalFileOffsetStore) -> Path:
     return store.path.with_name("offsets.json.bak")
 
 
-def test_the_file_is_where_rocketmq_has_it(store: LocalFileOffsetStore, tmp_path: Path) -> None:
+def test_the_file_has_rocketmq_s_path(store: LocalFileOffsetStore, tmp_path: Path) -> None:
     assert store.path == tmp_path / "offsets/10.0.0.1@DEFAULT/billing/offsets.json"
 
 
-def test_without_options_it_is_in_the_home_directory_under_the_name_of_the_host(
+def test_the_default_path_is_in_the_home_directory_with_the_host_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HOME", "/home/driver")
@@ -41,7 +41,7 @@ def test_a_group_without_a_file_has_no_offsets(store: LocalFileOffsetStore) -> N
     assert store.get_offsets([FIRST]) == {FIRST: None}
 
 
-def test_what_is_committed_is_found_by_the_next_run_of_the_same_client(store: LocalFileOffsetStore) -> None:
+def test_the_next_run_of_the_same_client_finds_the_offsets(store: LocalFileOffsetStore) -> None:
     store.set_offsets({FIRST: 5})
     again = LocalFileOffsetStore(str(store.path.parents[2]), "10.0.0.1@DEFAULT", "billing")
     other = LocalFileOffsetStore(str(store.path.parents[2]), "10.0.0.2@DEFAULT", "billing")
@@ -49,7 +49,7 @@ def test_what_is_committed_is_found_by_the_next_run_of_the_same_client(store: Lo
     assert other.get_offsets([FIRST]) == {FIRST: None}
 
 
-def test_a_commit_leaves_other_queues_alone_and_keeps_what_was_before(store: LocalFileOffsetStore) -> None:
+def test_setting_offsets_keeps_other_queues_and_a_backup(store: LocalFileOffsetStore) -> None:
     store.set_offsets({FIRST: 5})
     assert not backup(store).exists()
     store.set_offsets({SECOND: 7})
@@ -63,7 +63,7 @@ DAMAGED = "Read the consumer offsets from {}.bak, because of damage in {}: "
 
 
 @pytest.mark.parametrize("content", [b'{"offsetTable":{', b"\xff\xfe", b" " * (FILE_BYTES_MAX + 1)])
-def test_a_damaged_file_gives_way_to_the_one_before_which_is_told(
+def test_the_backup_replaces_a_damaged_file_with_a_warning(
     store: LocalFileOffsetStore, caplog: pytest.LogCaptureFixture, content: bytes
 ) -> None:
     store.set_offsets({FIRST: 5})
@@ -75,7 +75,9 @@ def test_a_damaged_file_gives_way_to_the_one_before_which_is_told(
 
 
 @pytest.mark.parametrize("content", [b"", None])
-def test_an_empty_or_missing_file_gives_way_as_in_rocketmq(store: LocalFileOffsetStore, content: bytes | None) -> None:
+def test_the_backup_replaces_an_empty_or_missing_file_as_in_rocketmq(
+    store: LocalFileOffsetStore, content: bytes | None
+) -> None:
     store.set_offsets({FIRST: 5})
     store.set_offsets({FIRST: 6})
     store.path.unlink()
@@ -86,7 +88,7 @@ def test_an_empty_or_missing_file_gives_way_as_in_rocketmq(store: LocalFileOffse
     assert store.get_offsets([FIRST, SECOND]) == {FIRST: 5, SECOND: 1}
 
 
-def test_a_damaged_file_does_not_take_the_place_of_the_one_before(store: LocalFileOffsetStore) -> None:
+def test_a_damaged_file_does_not_replace_the_backup(store: LocalFileOffsetStore) -> None:
     store.set_offsets({FIRST: 5})
     store.set_offsets({FIRST: 6})
     store.path.write_text("{")
@@ -105,9 +107,7 @@ def test_two_damaged_files_are_refused_and_kept(store: LocalFileOffsetStore) -> 
     assert (store.path.read_text(), backup(store).read_text()) == ("{", "[")
 
 
-def test_a_crash_while_writing_leaves_the_old_file(
-    store: LocalFileOffsetStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_keeps_the_old_file(store: LocalFileOffsetStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.set_offsets({FIRST: 5})
 
     def full(_: int) -> None:
@@ -120,7 +120,7 @@ def test_a_crash_while_writing_leaves_the_old_file(
     assert os.listdir(store.path.parent) == ["offsets.json"]
 
 
-def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_directory_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     store = LocalFileOffsetStore(str(tmp_path / "file"), "me", "billing")
     with pytest.raises(OptionError, match=r"cannot be read \(.*file/me/billing/offsets\.json: "):

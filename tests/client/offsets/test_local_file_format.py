@@ -1,4 +1,4 @@
-"""The file of a broadcasting group: what RocketMQ writes is read, and what is written RocketMQ reads."""
+"""The offset file has the format of RocketMQ's clients."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ OFFSETS = {
 QUEUES = st.builds(MessageQueue, st.text(), st.text(), st.integers(0, 2**31 - 1))
 
 
-def test_what_rocketmq_wrote_is_read_and_written_to_the_byte() -> None:
+def test_a_file_of_rocketmq_is_parsed_and_formatted_byte_by_byte() -> None:
     text = WRITTEN_BY_ROCKETMQ.read_text(encoding="utf-8")
     assert parse_offset_table(text) == OFFSETS
     assert format_offset_table(OFFSETS) == text
 
 
-def test_no_offsets_are_written_as_rocketmq_does() -> None:
+def test_an_empty_table_is_formatted_as_rocketmq_does() -> None:
     assert format_offset_table({}) == '{\n\t"offsetTable":{}\n}'
 
 
 @given(st.dictionaries(QUEUES, st.integers(0, 2**63 - 1), max_size=5))
-def test_what_is_written_is_read(offsets: dict[MessageQueue, int]) -> None:
+def test_a_formatted_table_is_parsed_as_the_same_table(offsets: dict[MessageQueue, int]) -> None:
     assert parse_offset_table(format_offset_table(offsets)) == offsets
 
 
@@ -47,7 +47,7 @@ def test_what_is_written_is_read(offsets: dict[MessageQueue, int]) -> None:
         '{"dataVersion":{"counter":3},"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}:7},"more":[1]}',
     ],
 )
-def test_blanks_order_and_other_fields_do_not_matter(text: str) -> None:
+def test_blanks_order_and_other_fields_are_ignored(text: str) -> None:
     assert parse_offset_table(text) == {MessageQueue("t", "b", 1): 7}
 
 
@@ -77,13 +77,13 @@ def test_a_table_may_be_missing() -> None:
         ('{"more":' + "[" * 100_000, "nested too deeply"),
     ],
 )
-def test_anything_else_is_refused_with_what_is_wrong(text: str, complaint: str) -> None:
+def test_any_other_text_is_refused_with_the_place_of_the_error(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=re.escape(complaint)):
         parse_offset_table(text)
 
 
 @given(st.text())
-def test_no_text_does_worse_than_being_refused(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         offsets = parse_offset_table('{"offsetTable":{' + text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Calls with a deadline, while the broker is there, away, and back again."""
+"""Calls end within a deadline, and survive a restart of the broker."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def channel() -> Iterator[BrokerChannel]:
 
 
 @pytest.mark.parametrize("ask", [by_call, by_start])
-def test_an_answer_comes(channel: BrokerChannel, ask: Ask) -> None:
+def test_a_call_returns_the_response(channel: BrokerChannel, ask: Ask) -> None:
     assert [queue.topic.name for queue in ask(channel).message_queues] == ["orders"]
 
 
-def test_the_client_id_stands_before_what_tells_processes_apart() -> None:
+def test_the_client_id_begins_with_that_of_the_connection() -> None:
     with running_broker({"orders": 1}) as broker:
         whole_id = f"10.0.0.1@DEFAULT@{socket.gethostname()}@{os.getpid()}@rmqpull"
         broker.faults.fail("QueryRoute", "FORBIDDEN", client_id=whole_id)
@@ -75,14 +75,14 @@ def test_the_client_id_stands_before_what_tells_processes_apart() -> None:
         opened.close()
 
 
-def test_a_status_that_is_not_ok_is_a_refusal_with_its_code(channel: BrokerChannel) -> None:
+def test_a_status_other_than_ok_is_a_refusal_with_its_code(channel: BrokerChannel) -> None:
     for ask in (channel.call, lambda method, request: channel.start(method, request)()):
         with pytest.raises(RequestRefused, match="responded to QueryRoute with TOPIC_NOT_FOUND") as refused:
             ask(ROUTE, route("no-such-topic"))
         assert refused.value.code == "TOPIC_NOT_FOUND"
 
 
-def test_a_method_that_the_server_lacks_is_named() -> None:
+def test_the_error_names_a_method_that_the_server_lacks() -> None:
     with running_broker(extensions="none") as broker:
         standard = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S))
         with pytest.raises(Unserved, match=f"The server at {broker.endpoints} does not serve DescribeServer"):
@@ -91,20 +91,20 @@ def test_a_method_that_the_server_lacks_is_named() -> None:
 
 
 @pytest.mark.parametrize("ask", [by_call, by_start, by_start_stream])
-def test_when_nobody_answers_the_endpoints_and_the_time_are_named(ask: Ask) -> None:
+def test_the_error_of_an_unavailable_broker_names_endpoints_and_time(ask: Ask) -> None:
     channel = BrokerChannel(Connection(NOBODY, 100))
     with pytest.raises(BrokerUnavailable, match=f"No broker responded to .* at {NOBODY} within 100 ms"):
         ask(channel)
     channel.close()
 
 
-def test_connecting_to_nobody_says_so() -> None:
+def test_connect_raises_if_no_broker_responds() -> None:
     with pytest.raises(BrokerUnavailable, match=NOBODY):
         connect(Connection(NOBODY, 100))
 
 
-class Absence(grpc.RpcError):
-    """Nobody answers: a call takes all of its time and fails."""
+class CallFailed(grpc.RpcError):
+    """The error of a call to an unavailable broker."""
 
     def __init__(self, code: grpc.StatusCode) -> None:
         self._code = code
@@ -113,11 +113,11 @@ class Absence(grpc.RpcError):
         return self._code
 
     def details(self) -> str:
-        return "nobody there"
+        return "no broker there"
 
 
 class Clock:
-    """Time that passes only where it is said to."""
+    """A clock that only ``sleep`` advances."""
 
     now_s = 0.0
 
@@ -141,9 +141,9 @@ def unavailable(request: pytest.FixtureRequest, clock: Clock, monkeypatch: pytes
 
     def fail(timeout_s: float) -> Any:
         if request.param == "fails at once":
-            raise Absence(grpc.StatusCode.UNAVAILABLE)
+            raise CallFailed(grpc.StatusCode.UNAVAILABLE)
         clock.sleep(timeout_s)
-        raise Absence(grpc.StatusCode.DEADLINE_EXCEEDED)
+        raise CallFailed(grpc.StatusCode.DEADLINE_EXCEEDED)
 
     def send(endpoints: Endpoints, address: str, method: Method, message: Any, timeout_s: float) -> Any:
         return (fail(timeout_s) for _ in range(1))  # the error comes with the first response
@@ -153,9 +153,7 @@ def unavailable(request: pytest.FixtureRequest, clock: Clock, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("ask", [by_call, by_start, by_start_stream])
-def test_all_tries_together_take_no_longer_than_the_request_timeout(
-    clock: Clock, unavailable: BrokerChannel, ask: Ask
-) -> None:
+def test_all_retries_end_within_the_request_timeout(clock: Clock, unavailable: BrokerChannel, ask: Ask) -> None:
     with pytest.raises(BrokerUnavailable):
         ask(unavailable)
     assert clock.now_s <= 1.0
@@ -169,7 +167,7 @@ def test_a_response_that_is_fetched_late_is_retried(clock: Clock, unavailable: B
     assert clock.now_s > 3600
 
 
-def test_a_broker_that_is_busy_is_asked_again(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_to_a_busy_broker_is_retried(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [v2.Status(code=v2.Code.TOO_MANY_REQUESTS)] * 2 + [v2.Status(code=v2.Code.OK)]
 
     def send(*_: Any) -> Any:
@@ -181,7 +179,7 @@ def test_a_broker_that_is_busy_is_asked_again(clock: Clock, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("ask", [by_call, by_start])
-def test_a_call_outlasts_a_restart_of_the_broker(start_broker: StartBroker, tmp_path: Path, ask: Ask) -> None:
+def test_a_call_survives_a_restart_of_the_broker(start_broker: StartBroker, tmp_path: Path, ask: Ask) -> None:
     broker = start_broker({"orders": 1}, tmp_path)
     channel = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S))
     assert ask(channel).message_queues
@@ -195,7 +193,7 @@ def test_a_call_outlasts_a_restart_of_the_broker(start_broker: StartBroker, tmp_
     channel.close()
 
 
-def test_an_answer_under_way_outlasts_a_restart_of_the_broker(start_broker: StartBroker, tmp_path: Path) -> None:
+def test_a_call_in_flight_survives_a_restart_of_the_broker(start_broker: StartBroker, tmp_path: Path) -> None:
     broker = start_broker({"orders": 1}, tmp_path)
     channel = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S))
     parked = v1.PullColumnsRequest(
@@ -212,7 +210,7 @@ def test_an_answer_under_way_outlasts_a_restart_of_the_broker(start_broker: Star
     channel.close()
 
 
-def test_a_process_has_one_channel_for_each_endpoint_and_timeout() -> None:
+def test_a_process_has_one_channel_per_connection() -> None:
     assert get_channel(Connection(NOBODY, 5)) is get_channel(Connection(NOBODY, 5))
     assert get_channel(Connection(NOBODY, 5)) is not get_channel(Connection(NOBODY, 6))
     assert get_channel(Connection(NOBODY, 5)) is not get_channel(Connection("127.0.0.1:2", 5))
@@ -246,8 +244,8 @@ def test_a_forked_process_makes_its_own_channel() -> None:
     assert (ran.stdout, ran.returncode) == ("both\n", 0), ran.stderr
 
 
-def test_a_broker_that_restarts_in_good_order_is_not_noticed(start_broker: StartBroker, tmp_path: Path) -> None:
-    """Calls that meet a broker on its way down are cancelled, not refused."""
+def test_calls_survive_graceful_restarts(start_broker: StartBroker, tmp_path: Path) -> None:
+    """A broker that shuts down cancels calls, which are then retried."""
     broker = start_broker({"orders": 4}, data_dir=tmp_path)
     client = connect(Connection(broker.endpoints, 60_000))
     stop = threading.Event()

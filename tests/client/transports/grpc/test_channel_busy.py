@@ -1,4 +1,4 @@
-"""A broker that asks to come again later is asked again, whatever the transport."""
+"""Both transports retry when the broker responds with TOO_MANY_REQUESTS."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PULLS = {"columns": "PullColumns", "none": "PullMessage"}
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_pull_that_is_one_too_many_is_repeated(extensions: str, after: bool) -> None:
+def test_a_pull_of_a_busy_broker_is_retried(extensions: str, after: bool) -> None:
     with running_broker({"orders": 1}, extensions=extensions) as broker:
         broker.send("orders", b"one", b"two")
         rule_id = broker.faults.fail(PULLS[extensions], "TOO_MANY_REQUESTS", times=2, after=after)
@@ -27,8 +27,8 @@ def test_a_pull_that_is_one_too_many_is_repeated(extensions: str, after: bool) -
         client.close()
 
 
-def test_a_wait_that_is_one_too_many_is_no_news(extensions: str) -> None:
-    """Else Spark would ask again at once, and a busy server get more to do."""
+def test_a_wait_at_a_busy_broker_is_retried_and_ends_after_its_timeout(extensions: str) -> None:
+    """If the wait ended at once, Spark would plan again at once, and the busy server would get even more requests."""
     with running_broker({"orders": 2}, extensions=extensions) as broker:
         rule_id = broker.faults.fail(PULLS[extensions], "TOO_MANY_REQUESTS", times=3)
         client = connect(Connection(broker.endpoints, 60_000))
@@ -38,8 +38,8 @@ def test_a_wait_that_is_one_too_many_is_no_news(extensions: str) -> None:
         client.close()
 
 
-def test_a_wait_that_is_refused_is_an_error(extensions: str) -> None:
-    """As the pulls of tasks would be; taken for news it would be begun again and again."""
+def test_a_refused_wait_is_an_error(extensions: str) -> None:
+    """If it counted as messages, the query would repeat it again and again."""
     with running_broker({"orders": 1}, extensions=extensions) as broker:
         broker.faults.fail(PULLS[extensions], "FORBIDDEN", times=1)
         client = connect(Connection(broker.endpoints, 60_000))

@@ -1,4 +1,4 @@
-"""Several proxies of one cluster: who is away is passed over, and who answered is asked on."""
+"""Several endpoints of one cluster: a request goes on to the next one if the first does not respond."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def by_start_stream(channel: BrokerChannel) -> Any:
     return channel.start_stream(PULL, request)()[0].status.message
 
 
-asked_in_every_way = pytest.mark.parametrize("ask", [by_call, by_start, by_start_stream])
+in_every_way = pytest.mark.parametrize("ask", [by_call, by_start, by_start_stream])
 
 
 @pytest.fixture
@@ -52,25 +52,29 @@ def broker() -> Iterator[RunningBroker]:
 
 
 @pytest.fixture
-def mute() -> Iterator[str]:
-    """Takes connections and never says a word, as a host that hangs."""
+def hanging() -> Iterator[str]:
+    """Accepts connections and never responds, like a host that hangs."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
-@asked_in_every_way
-def test_who_is_away_is_passed_over(broker: RunningBroker, ask: Ask) -> None:
+@in_every_way
+def test_an_unavailable_endpoint_is_skipped(broker: RunningBroker, ask: Ask) -> None:
     with closing(BrokerChannel(Connection(f"{NOBODY};{broker.endpoints}", LONG_MS, request_retries=0))) as channel:
         assert ask(channel) == ask(channel)
 
 
-@asked_in_every_way
-def test_who_hangs_is_passed_over_within_the_request_timeout(broker: RunningBroker, mute: str, ask: Ask) -> None:
-    with closing(BrokerChannel(Connection(f"{mute};{broker.endpoints}", 2_000, request_retries=0))) as channel:
+@in_every_way
+def test_a_hanging_endpoint_is_skipped_within_the_request_timeout(
+    broker: RunningBroker, hanging: str, ask: Ask
+) -> None:
+    with closing(BrokerChannel(Connection(f"{hanging};{broker.endpoints}", 2_000, request_retries=0))) as channel:
         ask(channel)
 
 
-def test_who_answered_is_asked_on(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_endpoint_that_responded_gets_the_next_request(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = []
     with closing(BrokerChannel(Connection(f"{NOBODY};{broker.endpoints};{NOBODY_ELSE}", LONG_MS))) as channel:
         send = Endpoints.send
@@ -85,8 +89,8 @@ def test_who_answered_is_asked_on(broker: RunningBroker, monkeypatch: pytest.Mon
     assert asked == [NOBODY, broker.endpoints, broker.endpoints]
 
 
-@asked_in_every_way
-def test_who_goes_away_later_is_passed_over_too(broker: RunningBroker, ask: Ask) -> None:
+@in_every_way
+def test_an_endpoint_that_becomes_unavailable_is_skipped(broker: RunningBroker, ask: Ask) -> None:
     with running_broker({"orders": 1}) as first:
         channel = BrokerChannel(Connection(f"{first.endpoints};{broker.endpoints}", LONG_MS, request_retries=0))
         ask(channel)
@@ -94,15 +98,15 @@ def test_who_goes_away_later_is_passed_over_too(broker: RunningBroker, ask: Ask)
         ask(channel)
 
 
-def test_an_answer_under_way_at_one_that_went_away_comes_from_the_other(broker: RunningBroker) -> None:
+def test_a_call_in_flight_at_an_unavailable_endpoint_is_retried_at_the_next(broker: RunningBroker) -> None:
     request = service.QueryRouteRequest(topic=v2.Resource(name="orders"))
     with closing(BrokerChannel(Connection(f"{NOBODY};{broker.endpoints}", LONG_MS, request_retries=0))) as channel:
         answers = [channel.start(ROUTE, request) for _ in range(3)]
         assert all(answer().message_queues for answer in answers)
 
 
-@asked_in_every_way
-def test_when_nobody_answers_all_are_named_with_what_was_seen(ask: Ask) -> None:
+@in_every_way
+def test_the_error_has_every_endpoint_and_what_went_wrong_there(ask: Ask) -> None:
     with closing(BrokerChannel(Connection(f"{NOBODY};{NOBODY_ELSE}", 300))) as channel:
         text = r"No broker responded to \w+ at 127\.0\.0\.1:1;127\.0\.0\.1:2 within 300 ms \("
         with pytest.raises(BrokerUnavailable, match=text) as away:
@@ -110,21 +114,21 @@ def test_when_nobody_answers_all_are_named_with_what_was_seen(ask: Ask) -> None:
     assert re.search(r"127\.0\.0\.1:1: .*Connection refused.*; 127\.0\.0\.1:2: .*Connection refused", str(away.value))
 
 
-def test_one_whose_tls_is_not_trusted_is_passed_over_and_one_that_is_away_waited_for(broker: RunningBroker) -> None:
+def test_while_one_endpoint_is_unavailable_a_failed_handshake_at_another_is_not_final(broker: RunningBroker) -> None:
     channel = BrokerChannel(Connection(f"{broker.endpoints};{NOBODY}", 300, tls=Tls()))
     with closing(channel), pytest.raises(BrokerUnavailable, match="within 300 ms") as away:
         by_call(channel)
     assert re.search(f"{broker.endpoints}: .*WRONG_VERSION_NUMBER.*{NOBODY}: .*Connection refused", str(away.value))
 
 
-def test_a_client_of_several_endpoints_takes_their_list(broker: RunningBroker) -> None:
+def test_connect_accepts_several_endpoints(broker: RunningBroker) -> None:
     with closing(connect(f"{NOBODY};{broker.endpoints}")) as client:
         assert list(client.query_bounds(["orders"])) == ["orders"]
         assert client.endpoints == f"{NOBODY};{broker.endpoints}"
 
 
 class Pauses:
-    """Stands for the time: it passes only in pauses, which are counted."""
+    """A clock that only pauses advance, and that records them."""
 
     def __init__(self) -> None:
         self.taken: list[float] = []
@@ -154,7 +158,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
     ],
 )
 @pytest.mark.parametrize("endpoints", [NOBODY, f"{NOBODY};{NOBODY_ELSE}"])
-def test_a_request_is_repeated_so_often_with_pauses_that_double(
+def test_the_pauses_between_retries_double(
     pauses: Pauses, endpoints: str, retries: int, interval_ms: int, expected_s: list[float]
 ) -> None:
     connection = Connection(endpoints, LONG_MS, request_retries=retries, request_retry_interval_ms=interval_ms)
@@ -164,7 +168,7 @@ def test_a_request_is_repeated_so_often_with_pauses_that_double(
     assert pauses.taken == expected_s
 
 
-def test_without_a_number_the_time_is_the_limit(pauses: Pauses) -> None:
+def test_without_request_retries_the_time_is_the_limit(pauses: Pauses) -> None:
     channel = BrokerChannel(Connection(NOBODY, LONG_MS))
     with closing(channel), pytest.raises(BrokerUnavailable, match="within 60000 ms"):
         by_call(channel)

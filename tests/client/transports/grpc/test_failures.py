@@ -1,4 +1,4 @@
-"""What errors of calls advise."""
+"""Statuses become exceptions, with advice for the user."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROUTE = MESSAGING.methods["QueryRoute"]
         (v2.Code.INTERNAL_SERVER_ERROR, "disk full", "disk full. See the server's log."),
     ],
 )
-def test_a_status_that_somebody_can_mend_says_how(code: Any, message: str, text: str) -> None:
+def test_the_error_advises_what_to_do(code: Any, message: str, text: str) -> None:
     with pytest.raises(RequestRefused) as refused:
         refuse_status("127.0.0.1:8081", ROUTE, v2.Status(code=code, message=message))
     assert text in str(refused.value)
@@ -68,7 +68,7 @@ def test_a_status_code_becomes_an_exception(code: Any, message: str, kind: type[
     assert type(refused.value) is kind
 
 
-def test_a_status_that_says_all_stands_alone() -> None:
+def test_a_status_without_advice_is_passed_on() -> None:
     with pytest.raises(RequestRefused) as refused:
         refuse_status("127.0.0.1:8081", ROUTE, v2.Status(code=v2.Code.TOPIC_NOT_FOUND, message="No topic orders"))
     assert str(refused.value) == (
@@ -86,7 +86,7 @@ def test_a_status_that_says_all_stands_alone() -> None:
         (grpc.StatusCode.INTERNAL, "See the server's log."),
     ],
 )
-def test_a_status_of_grpc_is_advised_on_too(code: grpc.StatusCode, advice: str) -> None:
+def test_the_error_of_a_grpc_status_advises_what_to_do(code: grpc.StatusCode, advice: str) -> None:
     error = cast(grpc.RpcError, SimpleNamespace(code=lambda: code, details=lambda: "no"))
     expected = f"QueryRoute at 127.0.0.1:8081 failed with {code.name}: no. {advice}"
     assert str(make_call_refusal(Connection("127.0.0.1:8081"), ROUTE, error)) == expected
@@ -102,6 +102,6 @@ def test_a_status_of_grpc_is_advised_on_too(code: grpc.StatusCode, advice: str) 
         (STAGES.methods["CommitStages"], "it lacks rmqpull.v1.StageService, which is an extension"),
     ],
 )
-def test_what_a_server_lacks_is_told_by_what_it_was_asked(method: Method, lack: str) -> None:
+def test_the_error_says_what_the_server_lacks(method: Method, lack: str) -> None:
     assert f"does not serve {method.name}. " in str(make_unserved_error("127.0.0.1:8081", method))
     assert f"Otherwise {lack}" in str(make_unserved_error("127.0.0.1:8081", method))

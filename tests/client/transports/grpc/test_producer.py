@@ -1,4 +1,4 @@
-"""Sends over the wire to all three kinds of server, and transactions where there are any."""
+"""Sends to all kinds of servers, in transactions if they have them."""
 
 from __future__ import annotations
 
@@ -64,25 +64,25 @@ with_stages = pytest.mark.parametrize("extensions", [EVERYTHING])
 
 
 @every_kind
-def test_a_server_says_what_it_has(producer: Producer, extensions: str) -> None:
+def test_a_server_describes_its_extensions(producer: Producer, extensions: str) -> None:
     assert producer.extensions == (frozenset() if extensions == "none" else frozenset(extensions.split(",")))
 
 
 @every_kind
-def test_topics_say_what_they_take(producer: Producer) -> None:
+def test_topics_have_message_types(producer: Producer) -> None:
     kinds = {name: set(producer.query_message_types(name)) for name in TOPICS}
     assert kinds == {"orders": {"NORMAL"}, "late": {"DELAY"}, "groups": {"FIFO"}, "halves": {"TRANSACTION"}}
 
 
 @every_kind
-def test_a_topic_that_is_missing_or_may_not_be_written_is_refused(broker: RunningBroker, producer: Producer) -> None:
+def test_a_missing_or_read_only_topic_is_refused(broker: RunningBroker, producer: Producer) -> None:
     with pytest.raises(RequestRefused) as refused:
         producer.query_message_types("order")
     assert refused.value.code == "TOPIC_NOT_FOUND"
 
 
 @every_kind
-def test_a_message_of_the_standard_protocol_has_all_that_its_row_has(broker: RunningBroker, producer: Producer) -> None:
+def test_a_standard_message_has_all_values_of_its_row(broker: RunningBroker, producer: Producer) -> None:
     row = {"body": b"x", "tags": "paid", "keys": ["a", "b"], "properties": [("own", "1")], "bodyEncoding": 1}
     producer.start_send("orders", row)()
     (message,) = (row.message for row in broker.messages("orders"))
@@ -91,7 +91,7 @@ def test_a_message_of_the_standard_protocol_has_all_that_its_row_has(broker: Run
 
 
 @every_kind
-def test_groups_and_delivery_times_make_messages_of_their_types(broker: RunningBroker, producer: Producer) -> None:
+def test_message_groups_and_delivery_times_decide_the_message_type(broker: RunningBroker, producer: Producer) -> None:
     past_us = int((datetime.now(timezone.utc) - timedelta(hours=1)).timestamp() * 1_000_000)
     producer.start_send("groups", {"body": b"x", "messageGroup": "g"})()
     producer.start_send("late", {"body": b"x", "deliveryTimestamp": past_us})()
@@ -103,13 +103,13 @@ def test_groups_and_delivery_times_make_messages_of_their_types(broker: RunningB
 
 
 @pytest.mark.parametrize("extensions", [EVERYTHING, "columns,admin"])
-def test_a_batch_in_columns_is_there_when_it_is_answered(broker: RunningBroker, producer: Producer) -> None:
+def test_a_batch_in_columns_is_readable_after_the_response(broker: RunningBroker, producer: Producer) -> None:
     producer.start_publish(*of("orders", b"1", b"2", b"3"), by_keys=False)()
     assert sorted(bodies(broker)) == [b"1", b"2", b"3"]
 
 
 @with_stages
-def test_a_call_may_have_several_topics(broker: RunningBroker, producer: Producer) -> None:
+def test_a_call_may_be_for_several_topics(broker: RunningBroker, producer: Producer) -> None:
     broker.create_topic("paid")
     parts = [("orders", 2), ("paid", 1)]
     assert producer.topics_per_call_max == 1_000
@@ -121,12 +121,12 @@ def test_a_call_may_have_several_topics(broker: RunningBroker, producer: Produce
 
 
 @pytest.mark.parametrize("extensions", ["none"])
-def test_a_server_that_says_nothing_of_topics_gets_one_in_a_call(producer: Producer) -> None:
+def test_a_server_without_a_topic_limit_gets_one_topic_per_call(producer: Producer) -> None:
     assert producer.topics_per_call_max == 1
 
 
 @with_stages
-def test_a_stage_is_seen_when_it_is_committed_and_once(broker: RunningBroker, producer: Producer) -> None:
+def test_a_stage_is_readable_once_after_its_commit(broker: RunningBroker, producer: Producer) -> None:
     answers = [
         producer.start_stage(BATCH, "s", place, *of("orders", b"%d" % place), False, 60_000)() for place in (5, 0)
     ]
@@ -139,13 +139,13 @@ def test_a_stage_is_seen_when_it_is_committed_and_once(broker: RunningBroker, pr
 
 
 @pytest.mark.parametrize("extensions", ["columns,admin", "none"])
-def test_a_server_without_transactions_is_said_to_lack_them(producer: Producer) -> None:
+def test_the_error_of_a_server_without_transactions_says_so(producer: Producer) -> None:
     with pytest.raises(RequestRefused, match=r"does not serve DropStages\..* it lacks rmqpull.v1.StageService"):
         producer.drop_stages(BATCH)
 
 
 @with_stages
-def test_what_is_given_up_cannot_be_committed(broker: RunningBroker, producer: Producer) -> None:
+def test_dropped_stages_cannot_be_committed(broker: RunningBroker, producer: Producer) -> None:
     producer.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
     producer.keep_stages(BATCH, 60_000)
     producer.drop_stages(BATCH)
@@ -155,7 +155,7 @@ def test_what_is_given_up_cannot_be_committed(broker: RunningBroker, producer: P
 
 
 @with_stages
-def test_a_commit_that_takes_longer_than_a_request_may_is_asked_for_again(broker: RunningBroker) -> None:
+def test_a_commit_that_takes_longer_than_a_request_is_repeated(broker: RunningBroker) -> None:
     hasty = get_producer(Connection(broker.endpoints, 500, request_retries=0))
     hasty.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
     broker.faults.drop("CommitStages", times=1)
@@ -167,10 +167,8 @@ def test_a_commit_that_takes_longer_than_a_request_may_is_asked_for_again(broker
 
 
 @with_stages
-def test_a_commit_that_the_server_cannot_settle_now_is_asked_for_again_and_at_last_not_known(
-    broker: RunningBroker, producer: Producer
-) -> None:
-    """As when the disk is full while the rows of a committed transaction are stored."""
+def test_the_outcome_of_a_commit_that_keeps_failing_is_unknown(broker: RunningBroker, producer: Producer) -> None:
+    """As if the disk were full while the broker stores the rows of a committed transaction."""
     producer.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
     broker.faults.fail("CommitStages", "INTERNAL_SERVER_ERROR", times=1, after=True)
     with pytest.raises(BrokerUnavailable, match="responded to CommitStages with INTERNAL_SERVER_ERROR"):
@@ -184,7 +182,7 @@ def test_a_commit_that_the_server_cannot_settle_now_is_asked_for_again_and_at_la
 
 
 @with_stages
-def test_a_commit_is_compared_with_that_of_the_same_number(broker: RunningBroker, producer: Producer) -> None:
+def test_a_commit_is_compared_with_the_one_of_the_same_number(broker: RunningBroker, producer: Producer) -> None:
     assert producer.commit_stages(BATCH, [], record=RECORD) == (False, False)
     assert producer.commit_stages(BATCH, [], record=RECORD) == (True, True)
     with pytest.raises(RequestRefused, match="it was planned anew, and the rows differ") as refusal:
@@ -197,7 +195,7 @@ def test_a_commit_is_compared_with_that_of_the_same_number(broker: RunningBroker
 
 
 @pytest.mark.parametrize("extensions", [EVERYTHING, "columns,admin", "none"])
-def test_names_are_those_of_the_namespace(extensions: str) -> None:
+def test_names_are_in_the_namespace(extensions: str) -> None:
     with running_broker({"shop%orders": 1, "orders": 1}, extensions=extensions) as broker:
         producer = get_producer(Connection(broker.endpoints, 60_000, namespace="shop"))
         assert producer.query_message_types("orders") == {"NORMAL"}

@@ -1,4 +1,4 @@
-"""TLS and signatures, against a proxy that checks them before it passes calls on to a broker of either kind."""
+"""TLS and signatures, checked by a proxy in front of the broker."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def target(extensions: str) -> Iterator[str]:
 
 @pytest.fixture
 def opened() -> Iterator[Open]:
-    """Connects; the connections are closed before their proxies end."""
+    """Connects, and closes the connections before the proxies end."""
     with ExitStack() as stack:
 
         def connecting(connection: Connection) -> BrokerClient:
@@ -53,7 +53,7 @@ def bodies(client: BrokerClient) -> list[bytes]:
     return [body for rows in answers for entry in rows for batch in entry.batches for body in batch["body"].to_pylist()]
 
 
-def use_everything(client: BrokerClient) -> None:
+def call_every_method(client: BrokerClient) -> None:
     assert client.query_bounds(["orders"])["orders"].queues[QUEUE] == (0, 3)
     assert bodies(client) == [b"one", b"two", b"three"]
     assert client.find_offsets_at({QUEUE: 0}) == {QUEUE: 0}
@@ -67,11 +67,11 @@ def test_every_call_is_signed_and_encrypted(
 ) -> None:
     proxy = start_proxy(target, KEYS, authority.issue("server", "127.0.0.1"))
     client = opened(Connection(proxy.endpoints, LONG_MS, credentials=CREDENTIALS, tls=Tls(str(authority.ca_file))))
-    use_everything(client)
+    call_every_method(client)
     assert all(CREDENTIALS.secret_key not in str(headers) for headers in proxy.seen)
 
 
-def test_a_signature_is_that_of_the_official_client() -> None:
+def test_the_signature_equals_that_of_the_official_client() -> None:
     official = pytest.importorskip("rocketmq.v5.util.signature").Signature
     signed = official.sign("secret", "20260301T120000Z")
     expected = f"MQv2-HMAC-SHA1 Credential=key, SignedHeaders=x-mq-date-time, Signature={signed}"
@@ -86,7 +86,7 @@ def test_a_signature_is_that_of_the_official_client() -> None:
         (None, "UNAUTHORIZED: authentication header is incorrect."),
     ],
 )
-def test_wrong_keys_are_refused_by_the_first_call(
+def test_the_first_call_with_wrong_keys_is_refused(
     target: str, start_proxy: StartProxy, opened: Open, credentials: Credentials | None, complaint: str
 ) -> None:
     proxy = start_proxy(target, KEYS)
@@ -97,7 +97,7 @@ def test_wrong_keys_are_refused_by_the_first_call(
     assert len(proxy.seen) == 1
 
 
-def test_a_server_that_asks_for_a_certificate_gets_one(
+def test_the_client_sends_its_certificate_if_the_server_requires_one(
     target: str, authority: CertificateAuthority, start_proxy: StartProxy, opened: Open
 ) -> None:
     proxy = start_proxy(target, certificate=authority.issue("server", "127.0.0.1"), asks_certificate=True)
@@ -115,7 +115,7 @@ def refusal(connection: Connection, opened: Open) -> RmqpullError:
     return refused.value
 
 
-def test_a_server_that_is_not_trusted_is_refused_at_once(
+def test_a_failed_handshake_is_an_error_at_once(
     target: str, authority: CertificateAuthority, start_proxy: StartProxy, opened: Open
 ) -> None:
     trusted = Tls(str(authority.ca_file))
@@ -138,7 +138,7 @@ def test_a_server_that_is_not_trusted_is_refused_at_once(
         assert proxy.seen == []
 
 
-def test_plain_text_to_a_server_that_speaks_tls_ends_with_the_request_timeout(
+def test_no_tls_at_a_server_with_tls_ends_with_the_request_timeout(
     target: str, authority: CertificateAuthority, start_proxy: StartProxy, opened: Open
 ) -> None:
     proxy = start_proxy(target, certificate=authority.issue("server", "127.0.0.1"))
@@ -147,7 +147,7 @@ def test_plain_text_to_a_server_that_speaks_tls_ends_with_the_request_timeout(
     assert str(error).endswith("If the server requires TLS, enable it (option tlsEnabled).")
 
 
-def test_a_connection_that_was_refused_reads_its_certificates_anew(
+def test_after_a_failed_handshake_the_certificate_files_are_read_again(
     target: str, authority: CertificateAuthority, start_proxy: StartProxy, opened: Open, tmp_path: Path
 ) -> None:
     proxy = start_proxy(target, certificate=authority.issue("server", "127.0.0.1"))
@@ -160,7 +160,7 @@ def test_a_connection_that_was_refused_reads_its_certificates_anew(
     assert len(bodies(opened(connection))) == 3
 
 
-def test_a_file_that_cannot_be_used_is_named_with_its_option_and_host(
+def test_the_error_of_an_unusable_file_names_option_path_and_host(
     authority: CertificateAuthority, opened: Open, tmp_path: Path
 ) -> None:
     cert_file, key_file = authority.issue("client")

@@ -1,4 +1,4 @@
-"""Messages of the standard protocol as rows: what columns would have given."""
+"""Messages of the standard protocol become the same rows as those in columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rmqpull_client.transports.standard.rows import make_batch
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 
 
-def test_a_message_group_is_a_column_and_no_property_of_the_user() -> None:
+def test_a_message_group_is_a_column_and_not_a_user_property() -> None:
     message = v2.Message(
         user_properties={"colour": "red", "__SHARDINGKEY": "order-1"},
         system_properties=v2.SystemProperties(message_group="order-1", delivery_attempt=1),
