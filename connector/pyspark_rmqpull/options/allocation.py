@@ -86,20 +86,20 @@ class AllocationOptions:
     min_partitions: int | None = option(
         integer(1, 10_000),
         unit="partitions",
-        doc="About how many tasks a micro-batch has at least. If allocation makes fewer partitions, the large ones are "
-        "split, also within a queue; each task keeps the order of its messages. Default: no splitting.",
+        doc="Approximate minimum number of tasks of a micro-batch. If allocation makes fewer partitions, the large "
+        "ones are split, also within a queue; each task keeps the order of its messages. Default: no splitting.",
     )
     max_records_per_partition: int | None = option(
         integer(1, 2**63 - 1),
         unit="messages",
-        doc="How many messages a task reads at most. A larger partition is split, also within a queue. Default: no "
-        "limit.",
+        doc="Maximum number of messages that a task reads. A larger partition is split, also within a queue. Default: "
+        "no limit.",
     )
     max_bytes_per_partition: int | None = option(
         size_in_bytes(1, 2**63 - 1),
         unit="bytes",
-        doc="How many bytes (of bodies, tags, keys and properties) a task reads at most, as `64m` or a number. A "
-        "larger partition is split, also within a queue; a larger message becomes a task of its own. Needs a server "
+        doc="Maximum size of what a task reads, in bytes of bodies, tags, keys and properties, such as `64m`. A larger "
+        "partition is split, also within a queue; a message above the limit becomes a task of its own. Needs a server "
         "with the columnar extension. Default: no limit.",
     )
 

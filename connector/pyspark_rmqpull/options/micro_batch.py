@@ -19,7 +19,7 @@ class MicroBatchOptions:
     max_offsets_per_trigger: int | None = option(
         integer(1, INT64_MAX),  # Spark hands the limit through a Java long
         unit="messages",
-        doc="About how many messages a micro-batch reads at most. Queues share the limit in proportion to their "
+        doc="Approximate maximum number of messages of a micro-batch. Queues share the limit in proportion to their "
         "backlog, and each queue with a backlog gets at least one message. Default: no limit.",
         only=Mode.STREAM,
     )
@@ -33,17 +33,17 @@ class MicroBatchOptions:
     max_trigger_delay: int = option(
         duration_ms(1, DELAY_MS_MAX),
         unit="duration",
-        doc="Longest delay by `minOffsetsPerTrigger`, counted from the last micro-batch that had messages: `15m`, "
-        "`5s`, or a number of milliseconds.",
+        doc="Longest delay that `minOffsetsPerTrigger` may cause, counted from the last micro-batch that had messages: "
+        "`15m`, `5s`, or a number of milliseconds.",
         default="15m",
         only=Mode.STREAM,
     )
     max_bytes_per_trigger: int | None = option(
         size_in_bytes(1, INT64_MAX),
         unit="bytes",
-        doc="How many bytes (of bodies, tags, keys and properties) a micro-batch reads at most, as `64m` or a number. "
-        "Queues share the limit in proportion to their backlog in bytes. A larger message is read alone. Needs a "
-        "server with the columnar extension. Default: no limit.",
+        doc="Maximum size of a micro-batch in bytes of bodies, tags, keys and properties, such as `64m`. Queues share "
+        "the limit in proportion to their backlog in bytes. A message above the limit is read alone. Needs a server "
+        "with the columnar extension. Default: no limit.",
         only=Mode.STREAM,
     )
 
@@ -89,8 +89,9 @@ class FlowOptions:
     pull_threshold_for_queue: int = option(
         integer(1, 65_535),
         unit="messages",
-        doc="Messages of one queue that a task may have pulled and Spark not taken yet. At this limit, pulls of the "
-        "queue pause. Only for servers without the columnar extension.",
+        doc="Maximum number of messages of a queue that a task has pulled and Spark has not taken yet. At this limit, "
+        "the task stops pulling from the queue until Spark takes more. Only for servers without the columnar "
+        "extension.",
         default="1000",
     )
     pull_threshold_size_for_queue: int = option(
@@ -102,8 +103,8 @@ class FlowOptions:
     pull_threshold_size_for_topic: int = option(
         integer(1, 102_400),
         unit="MiB",
-        doc="How much a task may pull ahead of Spark over all its queues, including pulls in flight. One message "
-        "always fits. RocketMQ's default for this setting is no limit.",
+        doc="Maximum size of the messages that a task has pulled ahead of Spark or has in flight, over all its queues. "
+        "One message is always allowed. RocketMQ's default for this setting is no limit.",
         default="64",
     )
 

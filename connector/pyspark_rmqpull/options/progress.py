@@ -35,7 +35,8 @@ class ProgressOptions:
         resource_name(120),
         unit="name",
         doc="Consumer group whose offsets follow the query: after each micro-batch they are set to what the query has "
-        "read. Use it to watch the query with RocketMQ's tools. Default: no offsets are set.",
+        "read. Use it to watch the query with RocketMQ's tools. A batch read sets no offsets. Default: no offsets are "
+        "set.",
         kafka_name="kafka.group.id",
     )
     commit_offsets: bool = option(
@@ -59,15 +60,15 @@ class ProgressOptions:
             "1 to 255 of the characters a-z A-Z 0-9 _ - % | @ . : #, since a directory gets this name, too",
         ),
         unit="name",
-        doc=f"Client id of this query. With `{BROADCASTING}`, the query finds the offsets of earlier runs under it: "
-        "keep it unchanged, and give each query of a group its own. Servers see it as the start of their client ids. "
-        "Default: `<driver's host name>@DEFAULT`.",
+        doc=f"Client id of this query. With `{BROADCASTING}`, the offsets of earlier runs are stored under this id, so "
+        "keep it unchanged, and give each query of a group an id of its own. Servers see it as the start of their "
+        "client ids. Default: `<driver's host name>@DEFAULT`.",
     )
     local_offset_store_dir: str = option(
         parse_path,
         unit="path",
-        doc=f"Directory for the offsets of `{BROADCASTING}`, in files `<clientId>/<group>/offsets.json`. It is the "
-        "same as RocketMQ's property `rocketmq.client.localOffsetStoreDir`.",
+        doc=f"Directory for the offsets of `{BROADCASTING}`, in files `<clientId>/<group>/offsets.json`. Corresponds "
+        "to RocketMQ's property `rocketmq.client.localOffsetStoreDir`.",
         default=LOCAL_OFFSET_STORE_DIR,
     )
     fail_on_data_loss: bool = option(

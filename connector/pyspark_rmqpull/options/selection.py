@@ -41,8 +41,8 @@ class SelectionOptions:
     wait_for_topic: int = option(
         duration_ms(0, 3_600_000),
         unit="duration",
-        doc="How long to wait at the start for a topic or queue of `topic` or `assign` that does not exist yet, such "
-        "as `90s` or `5m`; at most one hour. Default: the query fails at once.",
+        doc="How long the query waits at its start for a topic or queue that `topic` or `assign` names and that does "
+        "not exist yet: `90s`, `5m`, at most one hour. Default: the query fails at once.",
         default="0",
     )
     columns: tuple[str, ...] | None = option(
