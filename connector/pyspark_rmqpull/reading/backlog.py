@@ -81,7 +81,7 @@ class TopicWatch:
         Raises DataLoss when the query cannot continue from there, OptionError for a topic or a starting offset that
         does not exist, and BrokerUnavailable.
         """
-        named = self._named(finished)
+        named = self._add_query_id(finished)
         topics = self._find_topics(named)
         start = self._find_start(named, topics)
         ends = {queue: bounds.max_offset for queue, bounds in list_queues(topics).items()}
@@ -90,8 +90,8 @@ class TopicWatch:
         self._is_first_look = False
         return Backlog(finished, start, ends, rows_lost)
 
-    def _named(self, finished: QueueOffsets) -> QueueOffsets:
-        """The same offsets with the id under which the query reports losses; without one when losses end it."""
+    def _add_query_id(self, finished: QueueOffsets) -> QueueOffsets:
+        """Adds the id under which the query reports losses, or removes it if a loss ends the query."""
         if self._options.fail_on_data_loss:
             return replace(finished, query_id=None)
         if self._losses is None:
@@ -123,14 +123,14 @@ class TopicWatch:
             now_ms = int(time.time() * 1000)
             starts = options.make_start_rules(Mode.STREAM).resolve(bounds, group_offsets, now_ms, on_loss)
         else:
-            starts = find_resume_offsets(self._selected(finished), topics, self._ends_seen, on_loss)
+            starts = find_resume_offsets(self._drop_unselected(finished), topics, self._ends_seen, on_loss)
             starts |= {queue: bounds[queue].min_offset for queue in bounds if queue not in finished.offsets}
         # Known ids stay: a server without ids may replace the broker for a while, and the query must not forget them.
         ids = {**finished.creation_ids, **list_creation_ids(topics)}
         return QueueOffsets({**finished.offsets, **starts}, starts, ids, finished.query_id)
 
-    def _selected(self, finished: QueueOffsets) -> QueueOffsets:
-        """The offsets without queues that changed options leave out: those keep their offsets."""
+    def _drop_unselected(self, finished: QueueOffsets) -> QueueOffsets:
+        """Drops queues that changed options leave out. They keep their offsets in the checkpoint."""
         covers = self._options.selection.covers
         return replace(finished, offsets={queue: at for queue, at in finished.offsets.items() if covers(queue)})
 

@@ -1,4 +1,4 @@
-"""Pulled rows as the Arrow batches that Spark takes, in the schema that a query asked for, with bodies unpacked."""
+"""Pulled rows as the Arrow batches that Spark takes, in the schema that a query asked for, with bodies decompressed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from rmqpull_client.transports.port import QueueRows
 from rmqpull_client.transports.reading_ahead import BATCH_BYTES, BATCH_ROWS
 from rmqpull_proto import columns as wire
 
-UNPACKED_BYTES_MAX = 256 << 20
-"""The largest unpacked body: without a limit a few small bodies could fill any memory."""
+DECOMPRESSED_BYTES_MAX = 256 << 20
+"""The largest decompressed body: without a limit a few small bodies could fill any memory."""
 
 _OF_QUEUE: dict[str, pa.DataType] = {"topic": pa.string(), "brokerName": pa.string(), "queueId": pa.int32()}
 """Columns that are constant within a queue, so they are not pulled."""
-_FOR_UNPACKING = ("bodyEncoding", "queueOffset")
+_FOR_DECOMPRESSION = ("bodyEncoding", "queueOffset")
 _IDENTITY = wire.BODY_ENCODINGS["IDENTITY"]
 _FRAMES = {b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd"}
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
@@ -38,7 +38,7 @@ class RowColumns:
     """
 
     def __init__(self, schema: StructType, bodies: str = BODIES_UNPACKED) -> None:
-        self._unpacker = BodyUnpacker(bodies)
+        self._decompressor = BodyDecompressor(bodies)
         types = {field.name: field.type for field in wire.PULLABLE_SCHEMA} | _OF_QUEUE
         self._schema = pa.schema([(name, types[name]) for name in schema.fieldNames()])
 
@@ -47,7 +47,7 @@ class RowColumns:
         """The columns that the broker has to send; at least one, because its length is the number of rows."""
         names = [name for name in self._schema.names if name not in _OF_QUEUE]
         if "body" in names:
-            names += [name for name in self._unpacker.needed_columns if name not in names]
+            names += [name for name in self._decompressor.needed_columns if name not in names]
         return names or ["queueOffset"]
 
     def make_batches(self, rows: Sequence[QueueRows]) -> Iterator[pa.RecordBatch]:
@@ -62,7 +62,9 @@ class RowColumns:
         if field.name in _OF_QUEUE:
             pieces = [_repeat_queue_value(field, entry) for entry in rows]
         elif field.name == "body":
-            pieces = [self._unpacker.unpack_bodies(entry.queue, batch) for entry in rows for batch in entry.batches]
+            pieces = [
+                self._decompressor.decompress_bodies(entry.queue, batch) for entry in rows for batch in entry.batches
+            ]
         else:
             pieces = [batch.column(field.name) for entry in rows for batch in entry.batches]
         return pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
@@ -90,8 +92,8 @@ def _repeat_queue_value(field: pa.Field, entry: QueueRows) -> pa.Array:
     return pa.repeat(pa.scalar(value, field.type), sum(batch.num_rows for batch in entry.batches))
 
 
-class BodyUnpacker:
-    """Unpacks the bodies of pulled batches as option ``bodies`` says. Brokers never do it (rules 3.10.2, 4.7)."""
+class BodyDecompressor:
+    """Decompresses the bodies of pulled batches as option ``bodies`` says. Brokers never do it (rules 3.10.2, 4.7)."""
 
     def __init__(self, mode: str) -> None:
         self._mode = mode
@@ -99,27 +101,27 @@ class BodyUnpacker:
 
     @property
     def needed_columns(self) -> tuple[str, ...]:
-        """The columns that unpacking needs in addition to the bodies."""
-        return () if self._mode == BODIES_RAW else _FOR_UNPACKING
+        """The columns that decompressing needs in addition to the bodies."""
+        return () if self._mode == BODIES_RAW else _FOR_DECOMPRESSION
 
-    def unpack_bodies(self, queue: MessageQueue, batch: pa.RecordBatch) -> pa.Array:
-        """Returns the column ``body``, unpacked. Raises BodyDamaged, which names queue and offset."""
+    def decompress_bodies(self, queue: MessageQueue, batch: pa.RecordBatch) -> pa.Array:
+        """Returns the column ``body``, decompressed. Raises BodyDamaged, which names queue and offset."""
         bodies = batch.column("body")
         if self._mode == BODIES_RAW:
             return bodies
-        packed = pc.greater(pc.fill_null(batch.column("bodyEncoding"), _IDENTITY), _IDENTITY)
-        if not pc.any(packed).as_py():
+        compressed = pc.greater(pc.fill_null(batch.column("bodyEncoding"), _IDENTITY), _IDENTITY)
+        if not pc.any(compressed).as_py():
             return bodies
-        rows = zip(bodies.to_pylist(), packed.to_pylist(), batch.column("queueOffset").to_pylist(), strict=True)
-        return pa.array([self._unpack_body(queue, *row) for row in rows], bodies.type)
+        rows = zip(bodies.to_pylist(), compressed.to_pylist(), batch.column("queueOffset").to_pylist(), strict=True)
+        return pa.array([self._decompress_body(queue, *row) for row in rows], bodies.type)
 
-    def _unpack_body(self, queue: MessageQueue, body: bytes, is_packed: bool, offset: int) -> bytes:
-        if not is_packed:
+    def _decompress_body(self, queue: MessageQueue, body: bytes, is_compressed: bool, offset: int) -> bytes:
+        if not is_compressed:
             return body
         try:
-            return unpack(body)
+            return decompress(body)
         except ValueError as error:
-            text = f"Cannot unpack the body of the message at offset {offset} of queue {queue}: {error}."
+            text = f"Cannot decompress the body of the message at offset {offset} of queue {queue}: {error}."
             if self._mode != BODIES_RAW_IF_DAMAGED:
                 raise BodyDamaged(
                     f"{text} To read such bodies as they were sent, set option bodies to {BODIES_RAW_IF_DAMAGED}."
@@ -129,30 +131,30 @@ class BodyUnpacker:
             return body
 
 
-def unpack(body: bytes) -> bytes:
-    """Unpacks gzip, zlib, LZ4 frame or zstd. Raises ValueError.
+def decompress(body: bytes) -> bytes:
+    """Decompresses gzip, zlib, LZ4 frame or zstd. Raises ValueError.
 
     The first bytes show the format, because the standard protocol has one encoding for all of them.
     """
     codec = _FRAMES.get(body[:4])
     try:
-        unpacked = _unpack_zlib(body) if codec is None else _unpack_frame(body, codec)
+        decompressed = _decompress_zlib(body) if codec is None else _decompress_frame(body, codec)
     except (zlib.error, OSError) as error:
         raise ValueError(str(error)) from None
-    if len(unpacked) > UNPACKED_BYTES_MAX:
-        raise ValueError(f"it has more than {UNPACKED_BYTES_MAX} bytes when unpacked")
-    return unpacked
+    if len(decompressed) > DECOMPRESSED_BYTES_MAX:
+        raise ValueError(f"it has more than {DECOMPRESSED_BYTES_MAX} bytes when decompressed")
+    return decompressed
 
 
-def _unpack_zlib(body: bytes) -> bytes:
+def _decompress_zlib(body: bytes) -> bytes:
     stream = zlib.decompressobj(_GZIP_OR_ZLIB)
-    unpacked = stream.decompress(body, UNPACKED_BYTES_MAX + 1)
-    if not stream.eof and len(unpacked) <= UNPACKED_BYTES_MAX:
+    decompressed = stream.decompress(body, DECOMPRESSED_BYTES_MAX + 1)
+    if not stream.eof and len(decompressed) <= DECOMPRESSED_BYTES_MAX:
         raise ValueError("it is incomplete")
-    return unpacked
+    return decompressed
 
 
-def _unpack_frame(body: bytes, codec: str) -> bytes:
+def _decompress_frame(body: bytes, codec: str) -> bytes:
     with pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
-        unpacked: bytes = stream.read(UNPACKED_BYTES_MAX + 1)
-        return unpacked
+        decompressed: bytes = stream.read(DECOMPRESSED_BYTES_MAX + 1)
+        return decompressed

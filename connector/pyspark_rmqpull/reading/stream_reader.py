@@ -86,7 +86,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ready = self._wait(backlog, is_first, is_limited)
         if ready is None:
             return start
-        ends = self._reachable_ends(ready)
+        ends = self._find_ends(ready)
         if is_limited:
             ends = self._sizing.admit(ready.start.offsets, ends, self._client(), self._clock.now_ms())
         if ends == ready.finished.offsets and not ready.start.starts:
@@ -115,9 +115,9 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """How long to delay the batch until more messages come. A batch that records a loss is not delayed."""
         if backlog.has_loss:
             return 0
-        return self._sizing.compute_delay_ms(backlog.start.offsets, self._reachable_ends(backlog), now_ms)
+        return self._sizing.compute_delay_ms(backlog.start.offsets, self._find_ends(backlog), now_ms)
 
-    def _reachable_ends(self, backlog: Backlog) -> dict[MessageQueue, int]:
+    def _find_ends(self, backlog: Backlog) -> dict[MessageQueue, int]:
         may_lose = not self._options.fail_on_data_loss
         return self._batch_ends.find_ends(backlog.start.offsets, backlog.ends, may_lose)
 
@@ -125,7 +125,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Whether an AvailableNow query has read everything: Spark will not plan again."""
         if not self._batch_ends.is_available_now or backlog.start.starts:
             return False
-        return self._reachable_ends(backlog) == backlog.finished.offsets
+        return self._find_ends(backlog) == backlog.finished.offsets
 
     def _check_filter(self, backlog: Backlog) -> None:
         """Asks the broker once whether it can evaluate the filter. Raises OptionError."""

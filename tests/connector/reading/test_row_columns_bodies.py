@@ -1,4 +1,4 @@
-"""Bodies that a producer has compressed are unpacked."""
+"""Bodies that a producer has compressed are decompressed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pyspark_rmqpull.errors import BodyDamaged
 from pyspark_rmqpull.reading import row_columns
-from pyspark_rmqpull.reading.row_columns import BodyUnpacker, unpack
+from pyspark_rmqpull.reading.row_columns import BodyDecompressor, decompress
 from rmqpull_client.model import MessageQueue
 from rmqpull_proto.columns import BODY_ENCODINGS
 
@@ -26,11 +26,11 @@ def by_arrow(body: bytes, codec: str) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, codec) as stream:
         stream.write(body)
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed
+    compressed: bytes = sink.getvalue().to_pybytes()
+    return compressed
 
 
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
+COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "zlib": zlib.compress,
     "lz4": lambda body: by_arrow(body, "lz4"),
@@ -38,29 +38,29 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("packer", PACKERS)
+@pytest.mark.parametrize("compressor", COMPRESSORS)
 @given(body=st.binary())
-def test_unpacking_returns_what_was_packed(packer: str, body: bytes) -> None:
-    assert unpack(PACKERS[packer](body)) == body
+def test_decompressing_returns_the_original_body(compressor: str, body: bytes) -> None:
+    assert decompress(COMPRESSORS[compressor](body)) == body
 
 
-@pytest.mark.parametrize("packer", PACKERS)
-def test_an_incomplete_body_is_refused(packer: str) -> None:
+@pytest.mark.parametrize("compressor", COMPRESSORS)
+def test_an_incomplete_body_is_refused(compressor: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        unpack(PACKERS[packer](TEXT)[:-5])
+        decompress(COMPRESSORS[compressor](TEXT)[:-5])
 
 
 @pytest.mark.parametrize("body", [b"", b"x", b"plain text"])
-def test_a_body_that_is_not_packed_is_refused(body: bytes) -> None:
+def test_a_body_that_is_not_compressed_is_refused(body: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        unpack(body)
+        decompress(body)
 
 
-@pytest.mark.parametrize("packer", PACKERS)
-def test_a_body_that_would_fill_the_memory_is_refused(packer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_columns, "UNPACKED_BYTES_MAX", len(TEXT) - 1)
-    with pytest.raises(ValueError, match="more than 599 bytes when unpacked"):
-        unpack(PACKERS[packer](TEXT))
+@pytest.mark.parametrize("compressor", COMPRESSORS)
+def test_a_body_that_would_fill_the_memory_is_refused(compressor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_columns, "DECOMPRESSED_BYTES_MAX", len(TEXT) - 1)
+    with pytest.raises(ValueError, match="more than 599 bytes when decompressed"):
+        decompress(COMPRESSORS[compressor](TEXT))
 
 
 def pulled(*rows: tuple[bytes, str]) -> pa.RecordBatch:
@@ -73,20 +73,20 @@ def pulled(*rows: tuple[bytes, str]) -> pa.RecordBatch:
     )
 
 
-PACKED = pulled((TEXT, "IDENTITY"), (zlib.compress(TEXT), "ZLIB"), (gzip.compress(TEXT), "GZIP"))
+COMPRESSED = pulled((TEXT, "IDENTITY"), (zlib.compress(TEXT), "ZLIB"), (gzip.compress(TEXT), "GZIP"))
 DAMAGED = pulled((TEXT, "IDENTITY"), (b"damaged", "ZLIB"))
 
 
-def test_only_bodies_with_an_encoding_are_unpacked() -> None:
-    looks_packed = gzip.compress(TEXT)
-    batch = pulled((looks_packed, "IDENTITY"), (looks_packed, "GZIP"))
-    assert BodyUnpacker("unpacked").unpack_bodies(QUEUE, batch).to_pylist() == [looks_packed, TEXT]
-    assert BodyUnpacker("unpacked").unpack_bodies(QUEUE, PACKED).to_pylist() == [TEXT] * 3
+def test_only_bodies_with_an_encoding_are_decompressed() -> None:
+    looks_compressed = gzip.compress(TEXT)
+    batch = pulled((looks_compressed, "IDENTITY"), (looks_compressed, "GZIP"))
+    assert BodyDecompressor("unpacked").decompress_bodies(QUEUE, batch).to_pylist() == [looks_compressed, TEXT]
+    assert BodyDecompressor("unpacked").decompress_bodies(QUEUE, COMPRESSED).to_pylist() == [TEXT] * 3
 
 
 def test_raw_bodies_stay_as_they_were_sent() -> None:
-    assert BodyUnpacker("raw").unpack_bodies(QUEUE, PACKED).equals(PACKED.column("body"))
-    assert BodyUnpacker("raw").needed_columns == ()
+    assert BodyDecompressor("raw").decompress_bodies(QUEUE, COMPRESSED).equals(COMPRESSED.column("body"))
+    assert BodyDecompressor("raw").needed_columns == ()
 
 
 def test_the_error_names_a_damaged_body() -> None:
@@ -94,12 +94,12 @@ def test_the_error_names_a_damaged_body() -> None:
         BodyDamaged,
         match=r"at offset 8 of queue orders/broker-a/3: .* set option bodies to rawIfDamaged",
     ):
-        BodyUnpacker("unpacked").unpack_bodies(QUEUE, DAMAGED)
+        BodyDecompressor("unpacked").decompress_bodies(QUEUE, DAMAGED)
 
 
 def test_a_damaged_body_may_stay_as_it_was_sent_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:
-    unpacker = BodyUnpacker("rawIfDamaged")
+    decompressor = BodyDecompressor("rawIfDamaged")
     with caplog.at_level(logging.WARNING):
-        assert unpacker.unpack_bodies(QUEUE, DAMAGED).to_pylist() == [TEXT, b"damaged"]
-    assert unpacker.damaged_count == 1
+        assert decompressor.decompress_bodies(QUEUE, DAMAGED).to_pylist() == [TEXT, b"damaged"]
+    assert decompressor.damaged_count == 1
     assert "offset 8 of queue orders/broker-a/3" in caplog.text
