@@ -9,6 +9,7 @@ RmqpullError
 │   ├── BrokerBusy       the server asks to retry later, and retries did not help
 │   ├── BrokerFailed     the server failed; it may or may not have executed the request
 │   ├── FilterRefused    the broker does not evaluate this message filter
+│   ├── TransactionTaken  another transaction was committed under this id
 │   └── TopicNotFound, QueueNotFound, GroupNotFound, OffsetNotFound
 └── DataLoss             messages that should be read are lost
 """
@@ -71,6 +72,10 @@ class BrokerFailed(RequestRefused):
 
 class FilterRefused(RequestRefused):
     """The broker does not evaluate this message filter."""
+
+
+class TransactionTaken(RequestRefused):
+    """Another transaction was committed under this id."""
 
 
 class TopicNotFound(RequestRefused):

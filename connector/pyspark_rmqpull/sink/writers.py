@@ -23,9 +23,8 @@ from pyspark_rmqpull.sink.commit_record import make_record, read_plan, read_quer
 from pyspark_rmqpull.sink.targets import STAGES
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 from pyspark_rmqpull.worker import prepare_worker
-from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused, RmqpullError
+from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused, RmqpullError, TransactionTaken
 from rmqpull_client.transports.grpc.producer import (
-    ANOTHER_TRANSACTION,
     CommitRecord,
     CommitResponse,
     TransactionId,
@@ -183,7 +182,7 @@ def _drop_stages(options: SinkOptions, transaction: TransactionId) -> None:
 
 def _explain_refusal(transaction: TransactionId, error: RequestRefused) -> RmqpullError:
     """Adds what to do, if the broker refuses a micro-batch because its checkpoint does not fit."""
-    if error.code != ANOTHER_TRANSACTION:
+    if not isinstance(error, TransactionTaken):
         return error
     reason = str(error).rstrip(".")
     return CheckpointConflict(

@@ -14,7 +14,7 @@ from pyspark_rmqpull.sink import writers
 from pyspark_rmqpull.sink.commit_record import PLAN_BYTES, WrittenRows
 from pyspark_rmqpull.sink.task import TaskCommit
 from pyspark_rmqpull.sink.writers import RmqpullBatchWriter, RmqpullStreamWriter
-from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused
+from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused, TransactionTaken
 from rmqpull_client.transports.grpc.producer import CommitRecord, CommitResponse, TransactionId
 from tests.harness.fake_producer import FakeProducer
 
@@ -83,7 +83,7 @@ def test_a_micro_batch_without_tasks_is_committed_if_the_checkpoint_names_the_qu
 
 
 def test_another_micro_batch_with_the_same_number_ends_the_query_with_advice(producer: FakeProducer) -> None:
-    producer.failure = RequestRefused("INVALID_TRANSACTION_ID", "it was planned anew, and the rows differ")
+    producer.failure = TransactionTaken("INVALID_TRANSACTION_ID", "it was planned anew, and the rows differ")
     with pytest.raises(CheckpointConflict) as raised:
         RmqpullStreamWriter(OPTIONS).commit([staged("a")], 7)
     for part in (

@@ -1,4 +1,4 @@
-"""Turns failed calls into exceptions: the only place that knows status codes and the texts of servers."""
+"""Turns failed calls into exceptions. No other module interprets the error codes and error texts of servers."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from rmqpull_client.errors import (
     RequestRefused,
     RmqpullError,
     TopicNotFound,
+    TransactionTaken,
     Unserved,
 )
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -53,6 +54,7 @@ _REFUSALS = {
     "TOPIC_NOT_FOUND": _Refusal(TopicNotFound),
     "CONSUMER_GROUP_NOT_FOUND": _Refusal(GroupNotFound),
     "OFFSET_NOT_FOUND": _Refusal(OffsetNotFound),
+    "INVALID_TRANSACTION_ID": _Refusal(TransactionTaken),
 }
 """By the code of RocketMQ or gRPC. Other codes become a plain RequestRefused."""
 _REFUSALS_BY_TEXT = (

@@ -19,10 +19,6 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rmqpull.v1 import stages_pb2 as stages
 from rmqpull_proto.rpc import COLUMNS, MESSAGING, STAGES
 
-ANOTHER_TRANSACTION = "INVALID_TRANSACTION_ID"
-"""The code of a refused stage or commit: another micro-batch was committed under the same number."""
-
-
 TopicParts = Sequence[tuple[str, int]]
 """The topics of the rows of a batch, in order, each with its number of rows."""
 
@@ -148,7 +144,7 @@ class Producer:
         So the call is repeated for ``patience_ms`` while the server responds to other requests.
 
         Raises BrokerUnavailable if it is not known whether the rows were committed. Raises RequestRefused if they were
-        not, with code :data:`ANOTHER_TRANSACTION` if another transaction was committed under this id.
+        not: TransactionTaken if another transaction was committed under this id.
         """
         request = stages.CommitStagesRequest(
             transaction=_encode_transaction(transaction),

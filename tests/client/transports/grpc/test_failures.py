@@ -18,6 +18,7 @@ from rmqpull_client.errors import (
     QueueNotFound,
     RequestRefused,
     TopicNotFound,
+    TransactionTaken,
 )
 from rmqpull_client.transports.grpc.failures import make_call_refusal, make_unserved_error, refuse_status
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -58,6 +59,7 @@ def test_the_error_advises_what_to_do(code: Any, message: str, text: str) -> Non
         (v2.Code.BAD_REQUEST, "queueId[9] is illegal", QueueNotFound),
         (v2.Code.CONSUMER_GROUP_NOT_FOUND, "", GroupNotFound),
         (v2.Code.OFFSET_NOT_FOUND, "", OffsetNotFound),
+        (v2.Code.INVALID_TRANSACTION_ID, "", TransactionTaken),
         (v2.Code.BAD_REQUEST, "", RequestRefused),
         (12_345, "", RequestRefused),
     ],
