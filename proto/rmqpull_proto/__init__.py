@@ -1,3 +1,3 @@
-"""The wire of rmqpull: apache.rocketmq.v2 and the columnar extension rmqpull.v1."""
+"""The protocols of rmqpull: apache.rocketmq.v2 and the extension rmqpull.v1."""
 
 __version__ = "0.1.0"

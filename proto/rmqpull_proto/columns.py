@@ -1,8 +1,7 @@
 """The Arrow schemas of ``rmqpull.v1``, and Arrow IPC streams to and from bytes.
 
-Names are those of the Spark row, so that a pulled column becomes a Spark column as it is. Topic, broker name and queue
-id do not travel per row: they are constant per queue of an answer, which lists its queues in the order of their rows.
-Every column may be null.
+The columns have the names of the Spark row, so a pulled column becomes a Spark column without a change. Topic, broker
+name and queue id are not columns: the response lists its queues in the order of their rows. Every column may be null.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from typing import Any
 import pyarrow as pa
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-# List elements are called "element" as Spark calls them.
+# List elements are called "element", as in Spark.
 KEYS = pa.list_(pa.field("element", pa.string()))
 PROPERTIES = pa.map_(pa.string(), pa.string())
 
-# How a body is packed. 1 and 2 are apache.rocketmq.v2.Encoding's, where GZIP is a gzip or a zlib stream, as its first
-# bytes tell. From 256 on the number is RocketMQ's system flag: bit 0 for packed, and the type in bits 8 to 10.
+# The compression of a body. 1 and 2 are of apache.rocketmq.v2.Encoding; GZIP is a gzip or a zlib stream, which its
+# first bytes show. Numbers of 256 and more are RocketMQ's system flag: bit 0 is set, and bits 8 to 10 are the type.
 BODY_ENCODINGS = {"IDENTITY": 1, "GZIP": 2, "LZ4": 0x101, "ZSTD": 0x201, "ZLIB": 0x301}
 
-# What `PullColumnsResponse.arrow_ipc` carries, or the wanted part of it.
+# The schema of `PullColumnsResponse.arrow_ipc`, or the requested part of it.
 PULL_SCHEMA = pa.schema(
     [
         ("queueOffset", pa.int64()),
@@ -41,8 +40,8 @@ PULL_SCHEMA = pa.schema(
     ]
 )
 
-# What a pull may name: the pull schema, and what only comes when it is named, since a second map costs a tenth to a
-# quarter of the speed.
+# The columns that a pull may request: the pull schema, and a column that is only sent on request, because a second map
+# column costs a tenth to a quarter of the speed.
 PULLABLE_SCHEMA = pa.schema(
     [
         *PULL_SCHEMA,
@@ -50,7 +49,7 @@ PULLABLE_SCHEMA = pa.schema(
     ]
 )
 
-# What `PublishColumnsRequest.arrow_ipc` carries; a publisher may leave out any column but `body`.
+# The schema of `PublishColumnsRequest.arrow_ipc`. Only the column `body` is required.
 PUBLISH_SCHEMA = pa.schema(
     [
         ("body", pa.binary()),
@@ -70,9 +69,9 @@ PUBLISH_SCHEMA = pa.schema(
 
 
 def select(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
-    """The named fields in the schema's own order; all of them when nothing is named.
+    """Selects fields of a schema, in the order of the schema; without names, all fields.
 
-    Raises ValueError for names that the schema does not have.
+    Raises ValueError for unknown names.
     """
     wanted = set(names)
     if unknown := sorted(wanted.difference(schema.names)):
@@ -80,15 +79,16 @@ def select(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
     return pa.schema([field for field in schema if field.name in wanted]) if wanted else schema
 
 
-def pulled_schema(names: Sequence[str]) -> pa.Schema:
-    """What a pull that names these columns gives; the pull schema when it names none. Raises ValueError as select."""
+def select_pulled(names: Sequence[str]) -> pa.Schema:
+    """Makes the schema of a pull of these columns, by default PULL_SCHEMA. Raises ValueError as select does."""
     return select(PULLABLE_SCHEMA, names) if names else PULL_SCHEMA
 
 
 def check(batch: pa.RecordBatch, schema: pa.Schema, required: Sequence[str] = ()) -> None:
-    """Raises ValueError unless each column is one of the schema, in its type, once, and the required ones are there.
+    """Raises ValueError unless the columns are in the schema, with its types and without repetition, and no required
+    column is missing.
 
-    Buffers are validated too, since Arrow trusts what it reads: a stranger's offsets could point anywhere.
+    Also validates the buffers, because Arrow does not: offsets from a client could point anywhere.
     """
     names = batch.schema.names
     if len(set(names)) < len(names):
@@ -103,9 +103,9 @@ def check(batch: pa.RecordBatch, schema: pa.Schema, required: Sequence[str] = ()
 
 
 def read_stream(data: bytes | pa.Buffer) -> list[pa.RecordBatch]:
-    """The batches of an Arrow IPC stream, without copying: they keep ``data`` alive. No bytes are no batches.
+    """Reads the batches of an Arrow IPC stream without a copy: they keep ``data`` alive. Empty data has no batches.
 
-    Raises ValueError when the bytes are no such stream.
+    Raises ValueError when the data is not a complete stream.
     """
     if not len(data):
         return []
@@ -117,12 +117,12 @@ def read_stream(data: bytes | pa.Buffer) -> list[pa.RecordBatch]:
 
 
 def write_stream(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> bytes:
-    """An uncompressed Arrow IPC stream of batches that all have this schema."""
-    return b"".join(stream_parts(schema, batches))
+    """Writes batches of this schema as an uncompressed Arrow IPC stream."""
+    return b"".join(write_stream_parts(schema, batches))
 
 
-def stream_parts(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> list[Any]:
-    """The same in pieces that share the memory of the batches: together they are copied once, by whoever joins them."""
+def write_stream_parts(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> list[Any]:
+    """Writes a stream as parts that share the memory of the batches, so that joining them is the only copy."""
     parts = _Parts()
     with pa.ipc.new_stream(pa.PythonFile(parts, mode="w"), schema) as writer:
         for batch in batches:
@@ -131,7 +131,7 @@ def stream_parts(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> list[A
 
 
 class _Parts:
-    """A file that takes everything down without looking into it."""
+    """A file that collects what is written."""
 
     closed = False
 
@@ -140,7 +140,7 @@ class _Parts:
         self.write = self.written.append
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Does nothing: there is no buffer."""
 
     def close(self) -> None:
-        """What was written stays."""
+        """Does nothing."""

@@ -1,10 +1,10 @@
 """Generates the ``*_pb2`` modules: ``python -m rmqpull_proto.generate [--check]``.
 
-Their text is protoc's but for two things: descriptors go to the private pool (see ``rmqpull_proto.pool``), and modules
-import each other, and name themselves, by their place in this package. Each place to rewrite must be found exactly
-once: should protoc write differently one day, this fails, and nothing slips back into the default pool.
+They are protoc's output with two changes: descriptors go to the private pool (see ``rmqpull_proto.pool``), and module
+names start with this package. Each text to replace must occur exactly once. If protoc's output changes, generation
+fails, so that nothing gets into the default pool by mistake.
 
-Needs grpcio-tools, for protoc alone: gRPC stubs are not generated, ``rmqpull_proto.rpc`` stands in for them.
+Needs grpcio-tools, only for protoc. gRPC stubs are not generated; ``rmqpull_proto.rpc`` replaces them.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ PRIVATE_POOL_USE = "_pool.POOL"
 
 
 class UnexpectedOutput(Exception):
-    """protoc wrote something that this generator does not know: compare it with the rewrites below."""
+    """The output of protoc has changed: compare it with the rewrites below."""
 
 
-def generated_modules() -> dict[str, str]:
-    """Path relative to this package → text, for every module that the ``.proto`` files of this package give."""
+def generate_modules() -> dict[str, str]:
+    """Generates the text of all modules from the ``.proto`` files of this package, by path relative to the package."""
     sources = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in ROOT.rglob("*.proto")}
     modules = {}
     with tempfile.TemporaryDirectory() as folder:
         _run_protoc(sorted(sources), folder)
         for source in sorted(sources):
-            imports = own_imports(sources[source], sources)
+            imports = find_own_imports(sources[source], sources)
             for suffix, rewrite in ((".py", rewrite_module), (".pyi", rewrite_stub)):
                 path = _generated(source) + suffix
                 modules[path] = rewrite(Path(folder, path).read_text(encoding="utf-8"), source, imports)
@@ -49,8 +49,8 @@ def _run_protoc(sources: Sequence[str], folder: str) -> None:
     subprocess.run([*command, *sources], check=True)
 
 
-def own_imports(text: str, sources: Sequence[str] | dict[str, str]) -> list[str]:
-    """The files that a ``.proto`` text imports, as far as they are among ``sources``."""
+def find_own_imports(text: str, sources: Sequence[str] | dict[str, str]) -> list[str]:
+    """Finds the files of ``sources`` that a ``.proto`` text imports."""
     return [path for path in re.findall(r'^import "([^"]+)";', text, re.MULTILINE) if path in sources]
 
 
@@ -58,11 +58,11 @@ def rewrite_module(text: str, source: str, imports: Sequence[str]) -> str:
     """Moves a ``_pb2.py`` to the private pool and into this package."""
     text = _replace_one(text, POOL_IMPORT, PRIVATE_POOL_IMPORT)
     text = _replace_one(text, POOL_USE, PRIVATE_POOL_USE)
-    # The builder's name for the module: it becomes __module__ of the messages, by which pickle finds them again.
+    # The name of the module becomes __module__ of the messages, which pickle needs.
     name = _generated(source).replace("/", ".")
     text = _replace_one(text, f"(DESCRIPTOR, '{name}', _globals)", f"(DESCRIPTOR, '{PACKAGE}.{name}', _globals)")
     if "_descriptor_pool" in text:
-        raise UnexpectedOutput("_descriptor_pool is used in one more place.")
+        raise UnexpectedOutput("_descriptor_pool occurs once more.")
     return _rewrite_imports(text, imports)
 
 
@@ -80,7 +80,7 @@ def _rewrite_imports(text: str, imports: Sequence[str]) -> str:
             text, f"\nfrom {folder} import {module} as ", f"\nfrom {PACKAGE}.{folder} import {module} as "
         )
     if left := re.search(r"^(?:from|import) (?:apache|rmqpull)\b.*", text, re.MULTILINE):
-        raise UnexpectedOutput(f"An import of ours was not rewritten: {left[0]}")
+        raise UnexpectedOutput(f"An import was not rewritten: {left[0]}")
     return text
 
 
@@ -96,9 +96,9 @@ def _generated(source: str) -> str:
     return source.removesuffix(".proto") + "_pb2"
 
 
-def differences() -> list[str]:
-    """Paths whose committed text is not the generated one; a file too many or too few is a difference."""
-    generated = generated_modules()
+def find_differences() -> list[str]:
+    """Finds the committed modules that differ from the generated ones, or that are missing or superfluous."""
+    generated = generate_modules()
     committed = {path.relative_to(ROOT).as_posix(): path for path in ROOT.rglob("*_pb2*.py*") if path.suffix != ".pyc"}
     return sorted(
         path
@@ -108,15 +108,15 @@ def differences() -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the modules, or with ``--check`` names those that are out of date."""
+    """Writes the modules, or with ``--check`` prints those that are out of date."""
     parser = argparse.ArgumentParser(prog=f"python -m {PACKAGE}.generate", description="Generates the *_pb2 modules.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a module is out of date")
     if parser.parse_args(arguments).check:
-        outdated = differences()
+        outdated = find_differences()
         for path in outdated:
             print(f"out of date: {path}")
         return 1 if outdated else 0
-    for path, text in generated_modules().items():
+    for path, text in generate_modules().items():
         (ROOT / path).write_text(text, encoding="utf-8")
         print(f"written: {path}")
     return 0

@@ -1,7 +1,7 @@
-"""Memory of large messages, used again for the next ones.
+"""Reuses the memory of large messages.
 
-glibc maps every block of some hundred kilobytes anew and gives it back when it is freed. An answer in columns has
-megabytes: that the system hands out its pages, cleared, each time, is more than all else that gRPC does with it.
+glibc maps every block of some hundred kilobytes separately, and returns it to the system when it is freed. A columnar
+response has megabytes. Getting cleared pages for it from the system each time costs more than the rest of gRPC's work.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import ctypes
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _FROM_HEAP_BYTES_MAX = 16 << 20
-"""Blocks up to this size come from the heap: four full answers, or any message that gRPC takes as it is set up here."""
+"""Blocks up to this size come from the heap: four full responses, or any message within gRPC's limit here."""
 _KEPT_BYTES_MAX = 32 << 20
-"""What a heap keeps free at its end before it gives memory back: the answers that a task has in flight at once."""
+"""Free memory that a heap keeps at its end: enough for the responses that a task has in flight."""
 
 
-def use_memory_again() -> None:
-    """Has this process keep some freed memory for large messages. Does nothing where the C library cannot be told."""
+def reuse_memory() -> None:
+    """Makes this process keep freed memory for large messages. Does nothing where the C library has no such setting."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _FROM_HEAP_BYTES_MAX)

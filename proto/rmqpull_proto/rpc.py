@@ -1,6 +1,5 @@
-"""The services as tables, made from their descriptors: what a server registers and a client calls.
-
-This stands in for generated gRPC stubs. It knows paths, message classes and streaming, and nothing of gRPC itself.
+"""The services as tables, built from their descriptors. They replace generated gRPC stubs, without depending on gRPC:
+servers register the methods, and clients call them.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from rmqpull_proto.rmqpull.v1 import admin_pb2, columns_pb2, stages_pb2
 
 @dataclass(frozen=True)
 class Method:
-    """One rpc of a service."""
+    """One method of a service."""
 
     name: str
-    path: str  # as HTTP/2 carries it: /package.Service/Method
+    path: str  # in HTTP/2: /package.Service/Method
     request: type[Message]
-    response: Any  # a class of messages, or what stands for one
+    response: Any  # a message class, or a class with the same methods
     client_streaming: bool
     server_streaming: bool
 
 
 @dataclass(frozen=True)
 class Service:
-    """A service by its full name, with its methods by theirs."""
+    """A service with its full name, and its methods by name."""
 
     name: str
     methods: Mapping[str, Method]

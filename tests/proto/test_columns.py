@@ -6,7 +6,7 @@ import struct
 import pyarrow as pa
 import pytest
 
-from rmqpull_proto.columns import PUBLISH_SCHEMA, PULL_SCHEMA, check, pulled_schema, read_stream, select, write_stream
+from rmqpull_proto.columns import PUBLISH_SCHEMA, PULL_SCHEMA, check, read_stream, select, select_pulled, write_stream
 
 BATCH = pa.record_batch(
     {"body": pa.array([b"one", None]), "keys": pa.array([["k1", "k2"], None], PULL_SCHEMA.field("keys").type)}
@@ -38,13 +38,13 @@ def test_pull_schema() -> None:
 
 
 def test_system_properties_only_come_when_they_are_named() -> None:
-    assert pulled_schema([]) == PULL_SCHEMA
-    assert described(pulled_schema(["systemProperties", "tags"])) == [
+    assert select_pulled([]) == PULL_SCHEMA
+    assert described(select_pulled(["systemProperties", "tags"])) == [
         "tags string",
         "systemProperties map<string, string>",
     ]
     with pytest.raises(ValueError, match="No such column: traceContext"):
-        pulled_schema(["traceContext"])
+        select_pulled(["traceContext"])
 
 
 def test_publish_schema() -> None:

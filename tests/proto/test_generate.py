@@ -30,20 +30,20 @@ OUR_STUB = "from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as _defi
 
 @pytest.mark.processes
 def test_committed_modules_are_the_generated_ones() -> None:
-    assert generate.differences() == []
+    assert generate.find_differences() == []
 
 
 @pytest.mark.processes
 def test_check_names_what_is_out_of_date(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    modules = generate.generated_modules()
+    modules = generate.generate_modules()
     changed = "apache/rocketmq/v2/service_pb2.pyi"
-    monkeypatch.setattr(generate, "generated_modules", lambda: {**modules, changed: "other", "new_pb2.py": ""})
+    monkeypatch.setattr(generate, "generate_modules", lambda: {**modules, changed: "other", "new_pb2.py": ""})
     assert generate.main(["--check"]) == 1
     assert capsys.readouterr().out.split("\n") == [f"out of date: {changed}", "out of date: new_pb2.py", ""]
 
 
 def test_without_check_the_modules_are_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(generate, "generated_modules", lambda: {"new_pb2.py": "text"})
+    monkeypatch.setattr(generate, "generate_modules", lambda: {"new_pb2.py": "text"})
     monkeypatch.setattr(generate, "ROOT", tmp_path)
     assert generate.main([]) == 0
     assert (tmp_path / "new_pb2.py").read_text() == "text"

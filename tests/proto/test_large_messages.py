@@ -9,17 +9,17 @@ import sys
 
 import pytest
 
-from rmqpull_proto.large_messages import use_memory_again
+from rmqpull_proto.large_messages import reuse_memory
 
 _ROUNDS = """
 import resource
-from rmqpull_proto.large_messages import use_memory_again
+from rmqpull_proto.large_messages import reuse_memory
 
 def fill():
     blocks = [bytes([number]) * (3 << 20) for number in range(8)]
 
 if {is_told}:
-    use_memory_again()
+    reuse_memory()
 fill()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(20):
@@ -42,4 +42,4 @@ def test_what_full_answers_took_is_taken_again() -> None:
 
 def test_another_c_library_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
-    use_memory_again()
+    reuse_memory()

@@ -26,7 +26,7 @@ def selection(*names: str) -> StructType:
 def make_pulled(offsets: Sequence[int], *wanted: str) -> pa.RecordBatch:
     """Rows as the broker sends them: bodies say their offsets, everything else is null."""
     values: dict[str, list[Any]] = {"queueOffset": list(offsets), "body": [b"m%d" % offset for offset in offsets]}
-    schema = wire.pulled_schema(wanted)
+    schema = wire.select_pulled(wanted)
     return pa.record_batch(
         [pa.array(values.get(field.name, [None] * len(offsets)), field.type) for field in schema], schema=schema
     )

@@ -18,7 +18,7 @@ from rmqpull_broker.config import SETTINGS, BrokerConfig, config_from
 from rmqpull_broker.config_sources import CONFIG_VARIABLE, read_toml, resolve
 from rmqpull_broker.config_values import SettingError
 from rmqpull_broker.lean import share_one_heap
-from rmqpull_proto.large_messages import use_memory_again
+from rmqpull_proto.large_messages import reuse_memory
 
 
 def _setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,7 +84,7 @@ def _read_text(file_name: str) -> str:
 
 def _run(config: BrokerConfig) -> None:
     share_one_heap()
-    use_memory_again()
+    reuse_memory()
     # Imported here, so that the error for a wrong flag does not wait for gRPC and Arrow.
     from rmqpull_broker.core.errors import BrokerError
     from rmqpull_broker.server.grpc.connections import PortUnavailable

@@ -71,47 +71,47 @@ class StageKeeper:
                 self._deadlines.pop(fact.transaction, None)
                 self._storing.wake()
 
-    def keep_alive(self, batch: TransactionId, timeout_ms: int) -> None:
+    def keep_alive(self, transaction: TransactionId, timeout_ms: int) -> None:
         """Restarts the timeout of a transaction's stages, if it has any; 0 means ten minutes."""
-        if batch in self._deadlines:
-            self._deadlines.pop(batch)
-            self._expect(batch, timeout_ms)
+        if transaction in self._deadlines:
+            self._deadlines.pop(transaction)
+            self._expect(transaction, timeout_ms)
 
-    def _expect(self, batch: TransactionId, timeout_ms: int) -> None:
+    def _expect(self, transaction: TransactionId, timeout_ms: int) -> None:
         deadline_ms = self._clock.passing_ms() + (timeout_ms or TIMEOUT_MS)
-        self._deadlines[batch] = max(deadline_ms, self._deadlines.get(batch, 0))
-        self._dropping.set(self._deadlines[batch])
+        self._deadlines[transaction] = max(deadline_ms, self._deadlines.get(transaction, 0))
+        self._dropping.set(self._deadlines[transaction])
 
-    async def wait_until_stored(self, batch: TransactionId) -> None:
+    async def wait_until_stored(self, transaction: TransactionId) -> None:
         """Returns when all messages of a committed transaction are in their own queues.
 
         Raises ServiceNotAvailable when a write failed; the broker retries it by itself.
         """
-        if not self._is_being_stored(batch):
+        if not self._is_being_stored(transaction):
             return
         if self._is_stopped:
             raise ServiceNotAvailable(_STOPPING)
         stored = asyncio.get_running_loop().create_future()
-        self._waiting.append((batch, stored))
+        self._waiting.append((transaction, stored))
         self._storing.wake()
         await stored
 
-    def _is_being_stored(self, batch: TransactionId) -> bool:
+    def _is_being_stored(self, transaction: TransactionId) -> bool:
         stages = self._state.stages
-        return any(stages.all()[stage_id].transaction == batch for stage_id in stages.list_committing())
+        return any(stages.all()[stage_id].transaction == transaction for stage_id in stages.list_committing())
 
     def _wake_callers(self, failed: Mapping[str, Exception]) -> None:
         """Wakes the callers whose transaction is stored, and those whose writer is one of ``failed``."""
         waiting, self._waiting = self._waiting, []
-        for batch, stored in waiting:
+        for transaction, stored in waiting:
             if stored.done():  # the caller has left
                 continue
-            if not self._is_being_stored(batch):
+            if not self._is_being_stored(transaction):
                 stored.set_result(None)
-            elif (error := failed.get(batch.writer)) is not None:
-                stored.set_exception(ServiceNotAvailable(_NOT_STORED.format(batch.writer, error)))
+            elif (error := failed.get(transaction.writer)) is not None:
+                stored.set_exception(ServiceNotAvailable(_NOT_STORED.format(transaction.writer, error)))
             else:
-                self._waiting.append((batch, stored))
+                self._waiting.append((transaction, stored))
 
     async def _store_all(self) -> None:
         """Stores stage by stage. After a failure, the writer's later transactions wait too: they keep their order.
@@ -143,19 +143,21 @@ class StageKeeper:
 
     async def _drop_overdue(self) -> None:
         now_ms = self._clock.passing_ms()
-        for batch in [batch for batch, deadline_ms in self._deadlines.items() if deadline_ms <= now_ms]:
-            if self._deadlines.get(batch, now_ms + 1) > now_ms:
+        for transaction in [
+            transaction for transaction, deadline_ms in self._deadlines.items() if deadline_ms <= now_ms
+        ]:
+            if self._deadlines.get(transaction, now_ms + 1) > now_ms:
                 continue  # kept alive meanwhile
             # Before the drop, so that a stage that starts meanwhile gets its own deadline.
-            del self._deadlines[batch]
+            del self._deadlines[transaction]
             try:
-                dropped = await self._group_commit.execute(partial(stage_commands.drop, batch=batch))
+                dropped = await self._group_commit.execute(partial(stage_commands.drop, batch=transaction))
             except Exception as error:  # noqa: BLE001 (no stage may stay for ever, whatever fails)
-                _logger.warning("cannot drop the stages of transaction %s, will retry: %s", batch, error)
-                self._deadlines.setdefault(batch, self._clock.passing_ms() + RETRY_MS)
+                _logger.warning("cannot drop the stages of transaction %s, will retry: %s", transaction, error)
+                self._deadlines.setdefault(transaction, self._clock.passing_ms() + RETRY_MS)
             else:
                 if dropped:
-                    _logger.warning("dropped %d stages of transaction %s: they timed out", dropped, batch)
+                    _logger.warning("dropped %d stages of transaction %s: they timed out", dropped, transaction)
         if self._deadlines:
             self._dropping.set(min(self._deadlines.values()))
 

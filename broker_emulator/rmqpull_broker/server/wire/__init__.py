@@ -1,1 +1,1 @@
-"""Protobuf messages to and from the core's own types, and status codes."""
+"""Converts protobuf messages to and from the core's types, and errors to status codes; limits of requests."""

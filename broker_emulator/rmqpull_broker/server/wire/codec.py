@@ -1,4 +1,7 @@
-"""Messages and queues of the wire to and from the core's own (rules 5.11, 5.12.1)."""
+"""Converts protobuf messages to and from the core's types (rules 5.11, 5.12.1).
+
+Functions end in ``_from`` when they read protobuf, and in ``_to`` when they make it.
+"""
 
 from __future__ import annotations
 
@@ -39,34 +42,34 @@ _ENCODINGS = {
 
 
 def name_of(resource: v2.Resource) -> str:
-    """The name of a topic or group within its namespace, wrapped as Apache's proxy does (rules 5.5)."""
+    """Reads the name of a topic or group, with its namespace as Apache's proxy adds it (rules 5.5)."""
     return add_namespace(resource.resource_namespace, resource.name)
 
 
 def queue_from(message_queue: v2.MessageQueue, broker_name: str) -> MessageQueue:
-    """The queue that a request names; without a broker it is one of ``broker_name``'s."""
+    """Reads a queue; without a broker it belongs to ``broker_name``."""
     return MessageQueue(name_of(message_queue.topic), message_queue.broker.name or broker_name, message_queue.id)
 
 
 def column_queue_from(queue: v1.Queue) -> MessageQueue:
-    """The queue that a request of ``rmqpull.v1`` names; it must name the broker."""
+    """Reads a queue of ``rmqpull.v1``. Raises BadRequest without its topic or broker."""
     if not queue.topic or not queue.broker_name:
         raise BadRequest("a queue needs its topic and the name of its broker")
     return MessageQueue(queue.topic, queue.broker_name, queue.queue_id)
 
 
 def column_queue_to(queue: MessageQueue) -> v1.Queue:
-    """A queue as ``rmqpull.v1`` names it."""
+    """Makes a queue of ``rmqpull.v1``."""
     return v1.Queue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
 
 
-def batch_id_of(transaction: stages_pb2.Transaction) -> TransactionId:
-    """What a transaction of the wire names."""
+def transaction_id_from(transaction: stages_pb2.Transaction) -> TransactionId:
+    """Reads the id of a transaction."""
     return TransactionId(transaction.id, transaction.batch_id if transaction.HasField("batch_id") else None)
 
 
 def endpoints_to(host: str, port: int) -> v2.Endpoints:
-    """An address as routes name it."""
+    """Makes the address in a route."""
     return v2.Endpoints(scheme=_scheme(host), addresses=[v2.Address(host=host, port=port)])
 
 
@@ -79,7 +82,7 @@ def _scheme(host: str) -> v2.AddressScheme:
 
 
 def permission_to(perm: int) -> v2.Permission:
-    """What may be done with a queue, from the bits of a permission."""
+    """Makes a permission from its bits."""
     return {
         0: v2.Permission.NONE,
         PERM_READ: v2.Permission.READ,
@@ -89,7 +92,7 @@ def permission_to(perm: int) -> v2.Permission:
 
 
 def milliseconds_from(timestamp: Timestamp) -> int:
-    """A time of the wire in milliseconds since the epoch. Raises BadRequest outside of the years 1 to 9999."""
+    """Reads a time as milliseconds since the epoch. Raises BadRequest outside the years 1 to 9999."""
     try:
         return timestamp.ToMilliseconds()
     except ValueError as error:
@@ -97,12 +100,12 @@ def milliseconds_from(timestamp: Timestamp) -> int:
 
 
 def expression_type_from(expression: v2.FilterExpression) -> str:
-    """How the broker calls the type of an expression; an unspecified one means TAG."""
+    """Reads the type of an expression; unspecified means TAG."""
     return SQL92 if expression.type == v2.FilterType.SQL else TAG
 
 
 def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:
-    """A message as its producer sent it. Raises MessageCorrupted for an unknown encoding, and BadRequest."""
+    """Reads a message from a producer. Raises MessageCorrupted for an unknown encoding, and BadRequest."""
     system = message.system_properties
     encoding = _ENCODINGS.get(system.body_encoding)
     if encoding is None:
@@ -126,11 +129,11 @@ def message_from(message: v2.Message, peer_host: str, now_ms: int) -> Message:
 
 
 def _system_properties(message: v2.Message) -> Mapping[str, str]:
-    """What Apache's proxy tells its broker beside the message (rules 5.11, "Translation")."""
+    """The properties that Apache's proxy adds for its broker (rules 5.11, "Translation")."""
     system = message.system_properties
     properties = {}
     if system.message_type == v2.MessageType.TRANSACTION:
-        # The proxy knows no producer groups and puts the topic in their place.
+        # The proxy has no producer groups, and uses the topic instead.
         properties["PGROUP"] = name_of(message.topic)
         if system.HasField("orphaned_transaction_recovery_duration"):
             properties[IMMUNITY] = str(system.orphaned_transaction_recovery_duration.seconds)
@@ -140,7 +143,7 @@ def _system_properties(message: v2.Message) -> Mapping[str, str]:
 
 
 def message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
-    """A stored message as a consumer gets it."""
+    """Makes the message for a consumer."""
     message = stored.message
     system = v2.SystemProperties(
         tag=message.tags,
@@ -170,7 +173,7 @@ def message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
 
 
 def orphaned_transaction_to(check: TransactionCheck) -> rpc.TelemetryCommand:
-    """What a producer is asked of a half message that nobody ended (rules 5.14)."""
+    """Makes the command that asks a producer how a half message ends (rules 5.14)."""
     command = rpc.TelemetryCommand()
     command.recover_orphaned_transaction_command.message.CopyFrom(message_to(check.stored, check.queue))
     command.recover_orphaned_transaction_command.transaction_id = check.stored.message.msg_id
@@ -178,7 +181,7 @@ def orphaned_transaction_to(check: TransactionCheck) -> rpc.TelemetryCommand:
 
 
 def _user_properties(message: Message) -> Mapping[str, str]:
-    """All that is not reserved, also of RocketMQ's own, as the message group (rules 5.12.1, 6.2)."""
+    """All properties that are not reserved, including RocketMQ's message group (rules 5.12.1, 6.2)."""
     own = {name: value for name, value in message.system_properties.items() if name not in RESERVED_PROPERTY_KEYS}
     fields = {SHARDING_KEY: message.message_group, "TRACE_CONTEXT": message.trace_context}
     return {**message.properties, **own, **{name: value for name, value in fields.items() if value is not None}}

@@ -1,4 +1,4 @@
-"""A published batch of messages: read from an Arrow IPC stream, and checked against the limits of a call."""
+"""Reads a published batch of messages from an Arrow IPC stream, and checks its limits."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 from rmqpull_proto.rmqpull.v1 import stages_pb2
 
 
-def published_of(
+def published_from(
     request: rpc.PublishColumnsRequest | stages_pb2.StageColumnsRequest,
     born_host: str,
     creation: AutoCreation | None = None,
 ) -> Published:
-    """The batch of a request. Raises what :func:`_batch_of` raises, and BadRequest for parts that cannot be."""
+    """Reads the batch of a request. Raises what :func:`_read_batch` raises, and BadRequest for invalid parts."""
     if request.parts and request.topic:
-        raise BadRequest(f"the batch names topic {request.topic} for all rows, and parts beside it; leave one out")
+        raise BadRequest(f"the batch has both the topic {request.topic} and parts; leave one out")
     if len(request.parts) > PUBLISH_TOPICS_MAX:
         raise BadRequest(f"a batch of {len(request.parts)} topics is above the max {PUBLISH_TOPICS_MAX}; split it")
     parts = [TopicPart(part.topic, part.row_count) for part in request.parts]
     by_keys = request.queue_selector == rpc.BY_KEYS
-    return Published(request.topic, _batch_of(request.arrow_ipc), born_host, creation, by_keys, parts)
+    return Published(request.topic, _read_batch(request.arrow_ipc), born_host, creation, by_keys, parts)
 
 
-def _batch_of(arrow_ipc: bytes) -> pa.RecordBatch:
-    """The one batch of a stream. Raises BadRequest for one above the limits, MessageCorrupted for anything that is not
-    rows of the publish schema.
+def _read_batch(arrow_ipc: bytes) -> pa.RecordBatch:
+    """Reads a stream as one batch. Raises BadRequest above the limits, and MessageCorrupted for other data than rows of
+    the publish schema.
     """
     if len(arrow_ipc) > PUBLISH_BYTES_MAX:
         raise BadRequest(f"a batch of {len(arrow_ipc)} bytes is above the max {PUBLISH_BYTES_MAX}; split it")
@@ -38,7 +38,7 @@ def _batch_of(arrow_ipc: bytes) -> pa.RecordBatch:
         for batch in batches:
             columns.check(batch, columns.PUBLISH_SCHEMA, required=["body"])
     except ValueError as error:
-        raise MessageCorrupted(f"the batch is not readable: {error}") from None
+        raise MessageCorrupted(f"cannot read the batch: {error}") from None
     if not batches:
         raise MessageCorrupted("no message to send")
     batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -1,4 +1,4 @@
-"""The only place where refusals become codes of the wire."""
+"""Turns errors into status codes. Only this module does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PREVIOUSLY_RESET = v2.Status(code=v2.Code.OK, message="Offset has been previousl
 
 
 class InjectedFailure(Exception):
-    """A fault rule wants the call to be answered with the code of that name, and a message."""
+    """A fault rule injects a response with this code and message."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -22,19 +22,19 @@ class InjectedFailure(Exception):
 
 
 def status_of(error: Exception) -> v2.Status:
-    """The status of a refusal; an error that is none of ours is INTERNAL_SERVER_ERROR."""
+    """Makes the status of an error; an unexpected one is INTERNAL_SERVER_ERROR."""
     if isinstance(error, (BrokerError, InjectedFailure)):
         return v2.Status(code=error.code, message=str(error))
     return v2.Status(code=v2.Code.INTERNAL_SERVER_ERROR, message=f"{type(error).__name__}: {error}")
 
 
 def code_name(code: int) -> str:
-    """A code's name on the wire; the number of one that has none."""
+    """Finds the name of a code; for an unknown code, its number."""
     return v2.Code.Name(v2.Code.ValueType(code)) if code in v2.Code.values() else str(code)
 
 
 def stream_error_of(error: Exception) -> tuple[grpc.StatusCode, str]:
-    """How a stream of requests is ended by a refusal: the caller's mistakes are INVALID_ARGUMENT, ours INTERNAL."""
+    """Makes the gRPC error that ends a stream of requests: INVALID_ARGUMENT for the caller's errors, else INTERNAL."""
     status = status_of(error)
     is_callers = v2.Code.BAD_REQUEST <= status.code < v2.Code.INTERNAL_ERROR
     return grpc.StatusCode.INVALID_ARGUMENT if is_callers else grpc.StatusCode.INTERNAL, status.message

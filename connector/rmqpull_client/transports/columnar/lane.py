@@ -16,7 +16,7 @@ from rmqpull_client.transports.grpc.retry import Cancellation
 from rmqpull_client.transports.port import QueueRows, log_reset
 from rmqpull_client.transports.reading_ahead import LANES_AT_ONCE, Piece
 from rmqpull_proto import columns as wire
-from rmqpull_proto.columns_answer import ColumnsReceived
+from rmqpull_proto.columns_response import ReceivedColumns
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rpc import COLUMNS
 
@@ -24,7 +24,7 @@ PULL_ROWS = 16_384
 PULL_BYTES = 8 << 20
 """The size limit of one response, unless one message is larger. It is two of the broker's stored batches, which become
 two batches of the consumer. A call costs both sides about a millisecond, in addition to its bytes."""
-_PULL = replace(COLUMNS.methods["PullColumns"], response=ColumnsReceived)
+_PULL = replace(COLUMNS.methods["PullColumns"], response=ReceivedColumns)
 _COMPLETE = (v1.PullStatus.FOUND, v1.PullStatus.NOT_REACHED, v1.PullStatus.NO_MATCHED_MESSAGE)
 """The statuses of pulls that met all messages from their offset to the next one."""
 
@@ -157,7 +157,7 @@ def _find_loss_in_range(entry: QueueRange, bounds: Bounds) -> Loss | None:
     return loss and loss._replace(from_offset=max(from_offset, bounds.max_offset))
 
 
-def _decode_rows(asked: Sequence[QueueRange], response: ColumnsReceived) -> list[QueueRows]:
+def _decode_rows(asked: Sequence[QueueRange], response: ReceivedColumns) -> list[QueueRows]:
     """Return the rows of a response by queue. The stream has the queues in the order of the request."""
     batches = wire.read_stream(response.arrow_ipc)
     if not batches:

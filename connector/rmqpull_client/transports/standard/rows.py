@@ -18,7 +18,7 @@ _ROCKETMQS_OWN = frozenset(
 
 def make_batch(messages: Sequence[v2.Message], columns: Sequence[str]) -> pa.RecordBatch:
     """Return one row per message, with the named columns, or those of the pull schema if none is named."""
-    schema = wire.pulled_schema(columns)
+    schema = wire.select_pulled(columns)
     arrays = [pa.array([_READERS[field.name](message) for message in messages], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -7,7 +7,7 @@ from rmqpull_broker.core.sending.sender import DEFAULT_TOPIC_QUEUE_NUMS, AutoCre
 from rmqpull_broker.core.state.names import check_group_name
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import column_queue_from, column_queue_to
-from rmqpull_broker.server.wire.published import published_of
+from rmqpull_broker.server.wire.published import published_from
 from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 
@@ -23,7 +23,7 @@ async def publish_columns(
     if request.default_topic:
         queue_nums = request.default_topic_queue_nums or DEFAULT_TOPIC_QUEUE_NUMS
         creation = AutoCreation(request.default_topic, queue_nums)
-    published = published_of(request, caller.host, creation)
+    published = published_from(request, caller.host, creation)
     parts = await service.group_commit.execute(
         lambda draft: service.sender.publish(draft, published, service.clock_ms()), len(request.arrow_ipc)
     )

@@ -18,7 +18,7 @@ from rmqpull_broker.server.wire.codec import column_queue_from, expression_type_
 from rmqpull_broker.server.wire.limits import PULL_BYTES_MAX, PULL_ROWS_MAX
 from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto import columns
-from rmqpull_proto.columns_answer import ColumnsAnswer
+from rmqpull_proto.columns_response import ColumnsResponse
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 
 
@@ -31,12 +31,12 @@ class _Pulls(NamedTuple):
     bytes_max: int
 
 
-async def pull_columns(service: Service, request: rpc.PullColumnsRequest, caller: Caller) -> ColumnsAnswer:
+async def pull_columns(service: Service, request: rpc.PullColumnsRequest, caller: Caller) -> ColumnsResponse:
     """PullColumns: when no queue has a message, the pull parks once and then runs once more."""
     if not request.queues:
         raise BadRequest("a pull needs at least one queue")
     try:
-        schema = columns.pulled_schema(request.columns)
+        schema = columns.select_pulled(request.columns)
     except ValueError as error:
         raise BadRequest(str(error)) from None
     timeout_ms = request.long_polling_timeout_ms
@@ -54,7 +54,7 @@ async def pull_columns(service: Service, request: rpc.PullColumnsRequest, caller
         service.metrics.count_pull(pull.queue.topic, result)
     batches = [select_pulled_columns(batch, schema.names) for result in results for batch in result.batches]
     response = rpc.PullColumnsResponse(status=OK, queues=[_result_to(result) for result in results])
-    return ColumnsAnswer(response, schema, batches)
+    return ColumnsResponse(response, schema, batches)
 
 
 def _pulls_from(request: rpc.PullColumnsRequest, caller: Caller) -> _Pulls:

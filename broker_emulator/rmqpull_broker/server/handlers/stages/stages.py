@@ -6,8 +6,8 @@ from rmqpull_broker.core.sending import stage_commands
 from rmqpull_broker.core.sending.commits import Outcome
 from rmqpull_broker.core.state.facts import CommitRecord
 from rmqpull_broker.server.runtime.service import Caller, Service
-from rmqpull_broker.server.wire.codec import batch_id_of
-from rmqpull_broker.server.wire.published import published_of
+from rmqpull_broker.server.wire.codec import transaction_id_from
+from rmqpull_broker.server.wire.published import published_from
 from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.rmqpull.v1 import stages_pb2 as rpc
 
@@ -17,14 +17,14 @@ async def stage_columns(service: Service, request: rpc.StageColumnsRequest, call
 
     Answers when the batch is stored.
     """
-    batch = batch_id_of(request.transaction)
+    transaction_id = transaction_id_from(request.transaction)
     service.stage_keeper.check_timeout(request.timeout_ms)
-    published = published_of(request, caller.host)
+    published = published_from(request, caller.host)
     is_staged = await service.group_commit.execute(
         lambda draft: stage_commands.stage(
             draft,
             service.sender,
-            batch,
+            transaction_id,
             request.stage_id,
             request.sequence,
             published,
@@ -33,7 +33,7 @@ async def stage_columns(service: Service, request: rpc.StageColumnsRequest, call
         ),
         len(request.arrow_ipc),
     )
-    service.stage_keeper.keep_alive(batch, request.timeout_ms)
+    service.stage_keeper.keep_alive(transaction_id, request.timeout_ms)
     return rpc.StageColumnsResponse(status=OK, is_committed=not is_staged)
 
 
@@ -43,7 +43,7 @@ async def keep_stages(service: Service, request: rpc.KeepStagesRequest, caller: 
     Answers OK also when the transaction has no stages, or none any more: its commit finds out.
     """
     service.stage_keeper.check_timeout(request.timeout_ms)
-    service.stage_keeper.keep_alive(batch_id_of(request.transaction), request.timeout_ms)
+    service.stage_keeper.keep_alive(transaction_id_from(request.transaction), request.timeout_ms)
     return rpc.KeepStagesResponse(status=OK)
 
 
@@ -52,17 +52,19 @@ async def commit_stages(service: Service, request: rpc.CommitStagesRequest, call
 
     Answers when all of them can be read, also when an earlier call committed the transaction.
     """
-    batch = batch_id_of(request.transaction)
+    transaction_id = transaction_id_from(request.transaction)
     named = [stage_commands.CommittedStage(stage.stage_id, stage.call_count) for stage in request.stages]
-    record = _record_of(request.record) if request.HasField("record") else None
-    outcome = await service.group_commit.execute(lambda draft: stage_commands.commit(draft, batch, named, record))
-    await service.stage_keeper.wait_until_stored(batch)
+    record = _record_from(request.record) if request.HasField("record") else None
+    outcome = await service.group_commit.execute(
+        lambda draft: stage_commands.commit(draft, transaction_id, named, record)
+    )
+    await service.stage_keeper.wait_until_stored(transaction_id)
     return rpc.CommitStagesResponse(
         status=OK, was_committed=outcome is not Outcome.NEW, was_compared=outcome is Outcome.DONE
     )
 
 
-def _record_of(record: rpc.CommitRecord) -> CommitRecord:
+def _record_from(record: rpc.CommitRecord) -> CommitRecord:
     return CommitRecord(record.plan, record.destination, record.row_count, record.digest)
 
 
@@ -71,6 +73,6 @@ async def drop_stages(service: Service, request: rpc.DropStagesRequest, caller: 
 
     Answers when they are deleted. A transaction that is committed keeps its messages.
     """
-    batch = batch_id_of(request.transaction)
-    await service.execute(lambda draft: stage_commands.drop(draft, batch))
+    transaction_id = transaction_id_from(request.transaction)
+    await service.execute(lambda draft: stage_commands.drop(draft, transaction_id))
     return rpc.DropStagesResponse(status=OK)

@@ -142,7 +142,7 @@ def test_calls_of_several_topics_outlive_restarts_before_and_after_the_commit(co
 @pytest.mark.parametrize(
     ("request_", "sentence"),
     [
-        (of_topics({"orders": [b"1"]}, topic="orders"), "names topic orders for all rows, and parts beside it"),
+        (of_topics({"orders": [b"1"]}, topic="orders"), "has both the topic orders and parts"),
         (of_topics({f"topic-{number}": [b"1"] for number in range(1_001)}), "1001 topics is above the max 1000"),
     ],
     ids=["a topic beside its parts", "too many topics"],

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.columns import write_stream
-from rmqpull_proto.columns_answer import ColumnsAnswer, ColumnsReceived
+from rmqpull_proto.columns_response import ColumnsResponse, ReceivedColumns
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
 SCHEMA = pa.schema([("body", pa.binary())])
@@ -26,18 +26,18 @@ def response(**fields: bytes) -> v1.PullColumnsResponse:
 @given(st.lists(st.lists(st.binary(max_size=30), max_size=5), min_size=1, max_size=5))
 def test_an_answer_is_read_as_the_message_it_stands_for(bodies: list[list[bytes]]) -> None:
     batches = [batch_of(*some) for some in bodies]
-    data = ColumnsAnswer(response(), SCHEMA, batches).SerializeToString()
+    data = ColumnsResponse(response(), SCHEMA, batches).SerializeToString()
     assert v1.PullColumnsResponse.FromString(data) == response(arrow_ipc=write_stream(SCHEMA, batches))
 
 
 @pytest.mark.parametrize("byte_count", [1, 1 << 7, 1 << 14, 1 << 21])
 def test_lengths_of_any_number_of_bytes_are_understood(byte_count: int) -> None:
-    data = ColumnsAnswer(response(), SCHEMA, [batch_of(bytes(byte_count))]).SerializeToString()
+    data = ColumnsResponse(response(), SCHEMA, [batch_of(bytes(byte_count))]).SerializeToString()
     assert v1.PullColumnsResponse.FromString(data).SerializeToString() == data
 
 
 def test_without_batches_there_is_no_stream() -> None:
-    answer = ColumnsAnswer(response(), SCHEMA, [])
+    answer = ColumnsResponse(response(), SCHEMA, [])
     assert (answer.SerializeToString(), answer.status) == (response().SerializeToString(), OK)
 
 
@@ -48,14 +48,14 @@ def test_what_is_received_is_what_the_message_says(streams: list[bytes], status_
     unknown = v1.DescribeServerResponse(publish_rows_max=7).SerializeToString()  # a number, and no field here
     parts[unknown_at:unknown_at] = [unknown] * (unknown_at < 5)
     message = v1.PullColumnsResponse.FromString(b"".join(parts))
-    received = ColumnsReceived.FromString(b"".join(parts))
+    received = ReceivedColumns.FromString(b"".join(parts))
     assert bytes(received.arrow_ipc) == message.arrow_ipc
     assert (received.status, list(received.queues)) == (message.status, list(message.queues))
 
 
 def test_the_columns_that_are_received_are_not_copied() -> None:
     data = response(arrow_ipc=b"columns").SerializeToString()
-    assert ColumnsReceived.FromString(data).arrow_ipc.obj is data
+    assert ReceivedColumns.FromString(data).arrow_ipc.obj is data
 
 
 @given(st.data())
@@ -66,7 +66,7 @@ def test_what_is_cut_off_is_refused_as_the_message_does(data: st.DataObject) -> 
         expected = v1.PullColumnsResponse.FromString(cut)
     except DecodeError:
         with pytest.raises(DecodeError):
-            ColumnsReceived.FromString(cut)
+            ReceivedColumns.FromString(cut)
     else:
-        received = ColumnsReceived.FromString(cut)
+        received = ReceivedColumns.FromString(cut)
         assert (bytes(received.arrow_ipc), received.status) == (expected.arrow_ipc, expected.status)
