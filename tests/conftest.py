@@ -14,16 +14,11 @@ from tests.harness.process_guard import ProcessGuard
 from tests.harness.secured_proxy import CertificateAuthority, StartProxy, run_proxies
 from tests.harness.spark_settings import spark_environment
 
-# No test asserts a time, also not that of one example of a property.
+# No test asserts a time, and neither does an example of a property.
 settings.register_profile("rmqpull", deadline=None)
-
-
-# For make test-fast, where examples of properties would take most of the time.
+# For make test-fast, where the examples of properties would take most of the time.
 settings.register_profile("fast", deadline=None, max_examples=10)
-
-
 settings.load_profile("rmqpull")
-
 
 TESTS = Path(__file__).parent
 
@@ -34,12 +29,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def processes_allowed() -> None:
-    """For fixtures that start processes: their tests get the marker ``processes``."""
+    """For fixtures that start processes: tests that use them get the marker ``processes``."""
 
 
 LONGEST_FIRST = ("soak", "bench", "integration")
-
-
 RUN_AGAIN = pytest.mark.flaky(
     reruns=1,
     only_rerun=[
@@ -47,31 +40,31 @@ RUN_AGAIN = pytest.mark.flaky(
         "does not serve PullColumns\\. If it was restarted with other extensions",
     ],
 )
-"""Only two failures are run again. The first is Spark's own, when a JVM or a Python process stands still for 10 s while
-one starts the other. The second comes when a broker gets the port that an earlier test's broker had: Spark's Python
-workers live on, and remember that one's extensions until they are told so.
+"""Only two failures are retried. The first is Spark's own, when a JVM or a Python process pauses for 10 s while one
+starts the other. The second happens when a broker gets the port of an earlier test's broker: Spark's Python workers
+are still there, and remember the extensions of that broker.
 
-Only tests that start processes have the mark. Where several processes share the tests it costs each 40 ms of waiting.
+Only tests that start processes have the mark: with several test processes it delays each test by 40 ms.
 """
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take long come first, so that two processes that share all files end at nearly the same time."""
+    """Puts the slowest files first, so that processes that share the files end at nearly the same time."""
     for item in items:
         if item.get_closest_marker("processes"):
             item.add_marker(RUN_AGAIN)
 
-    def place(item: pytest.Item) -> int:
-        places = (place for place, folder in enumerate(LONGEST_FIRST) if TESTS / folder in item.path.parents)
-        return next(places, len(LONGEST_FIRST))
+    def rank(item: pytest.Item) -> int:
+        ranks = (rank for rank, folder in enumerate(LONGEST_FIRST) if TESTS / folder in item.path.parents)
+        return next(ranks, len(LONGEST_FIRST))
 
-    items.sort(key=place)
+    items.sort(key=rank)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _spark_environment() -> Iterator[None]:
-    """Every Spark that a test starts has the settings of the tests, wherever it is started."""
+    """Gives every Spark that a test starts the settings of the tests."""
     with (
         tempfile.TemporaryDirectory(prefix="rmqpull-", ignore_cleanup_errors=True) as folder,
         pytest.MonkeyPatch.context() as environment,
@@ -83,7 +76,7 @@ def _spark_environment() -> Iterator[None]:
 
 @pytest.fixture
 def start_broker(processes_allowed: None) -> Iterator[StartBroker]:
-    """Starts broker processes, and ends them after the test."""
+    """Starts broker processes that end with the test."""
     with run_brokers() as start:
         yield start
 
@@ -97,7 +90,7 @@ def start_session_broker(processes_allowed: None) -> Iterator[StartBroker]:
 
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
-    """Whom the proxies of the tests have their certificates from."""
+    """The authority that issues the certificates of the proxies."""
     return CertificateAuthority(tmp_path_factory.mktemp("authority"))
 
 

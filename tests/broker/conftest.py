@@ -16,7 +16,7 @@ from tests.harness.rpc_client import Connect, RpcClient
 
 @pytest.fixture(autouse=True)
 def proof(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A test that is named as proof of a deviation must see every code of v2 that its row says is answered here."""
+    """A test that proves a deviation must see every code that the row in docs/broker-support.md names."""
     rows = [mark.args[0] for mark in request.node.iter_markers("proves")]
     if not rows:
         yield
@@ -37,7 +37,7 @@ def proof(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
-    """Makes clients whose channels are closed in the end."""
+    """Makes clients of a broker. Their channels are closed after the test."""
     with ExitStack() as channels:
 
         def open_client(endpoints: str, client_id: str = "tester") -> RpcClient:

@@ -1,1 +1,1 @@
-"""What tests work with beside the product: tests/README.md lists each harness and says when to use it."""
+"""Helpers of the tests. tests/README.md lists them, with the fixtures that give them, and says when to use which."""

@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from rmqpull_broker.testing import BrokerProcess, Topics
 
 StartBroker = Callable[..., BrokerProcess]
+"""Takes topics, and the other arguments of BrokerProcess by name. Without ``extensions`` the broker has columns."""
+
+
+class StartProcess(Protocol):
+    """Takes the arguments of a command line."""
+
+    def __call__(self, *arguments: str, listen: str = ..., data_dir: Path | None = ...) -> BrokerProcess: ...
 
 
 @contextmanager
 def run_brokers() -> Iterator[StartBroker]:
+    """Yields a function that starts a broker. All of them are killed at the end of the block."""
     with ExitStack() as started:
 
-        def start(topics: Topics, data_dir: Path | None = None, extensions: str = "columns") -> BrokerProcess:
-            broker = BrokerProcess(topics, data_dir=data_dir, extensions=extensions)
+        def start(topics: Topics | None = None, **options: Any) -> BrokerProcess:
+            broker = BrokerProcess(topics, **{"extensions": "columns", **options})
             started.callback(broker.kill)
             broker.start()
             return broker
@@ -25,19 +33,8 @@ def run_brokers() -> Iterator[StartBroker]:
         yield start
 
 
-class StartProcess(Protocol):
-    def __call__(self, *arguments: str, listen: str = ..., data_dir: Path | None = ...) -> BrokerProcess: ...
-
-
 @contextmanager
 def run_processes() -> Iterator[StartProcess]:
-    """Starts brokers as processes, on a free port; what still runs in the end is killed."""
-    with ExitStack() as processes:
-
-        def start(*arguments: str, listen: str = "127.0.0.1:0", data_dir: Path | None = None) -> BrokerProcess:
-            process = BrokerProcess(arguments=arguments, listen=listen, data_dir=data_dir)
-            processes.callback(process.kill)
-            process.start()
-            return process
-
-        yield start
+    """As run_brokers, for tests of the command line."""
+    with run_brokers() as start:
+        yield lambda *arguments, **options: start(arguments=arguments, extensions=None, **options)

@@ -1,4 +1,4 @@
-"""Runs commands of rmqpull-broker, and reads what they print."""
+"""Commands of rmqpull-broker, and what they print."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RunJson(Protocol):
 
 
 def error_of(result: Result, exit_code: int = 1) -> str:
-    """The one sentence that a failed command says; above it click may say how the command is used."""
+    """Returns the error message of a failed command, without the usage that click may print above it."""
     assert result.exit_code == exit_code, (result.exit_code, result.output)
     assert isinstance(result.exception, SystemExit), result.exception
     *_, last = result.stderr.splitlines()
@@ -26,6 +26,6 @@ def error_of(result: Result, exit_code: int = 1) -> str:
 
 
 def table_of(result: Result) -> list[list[str]]:
-    """The cells of a plain table, heads included; no cell holds two blanks."""
+    """Returns the rows of a printed table, with its heads. No cell contains two spaces in a row."""
     assert result.exit_code == 0, result.stderr
     return [re.split(" {2,}", line.strip()) for line in result.stdout.splitlines()]

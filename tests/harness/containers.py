@@ -1,4 +1,4 @@
-"""Containers of the image, wherever a Docker engine answers and has it."""
+"""Containers of the broker's image, and a client for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANSWER_TIMEOUT_S = 30
 
 
 class ContainerClient:
-    """Sends to a broker and pulls back, over the standard protocol."""
+    """Sends to a broker and pulls from it, over the standard protocol."""
 
     def __init__(self, endpoints: str) -> None:
         host, _, port = endpoints.rpartition(":")
@@ -40,7 +40,7 @@ class ContainerClient:
         return list(answer) if method.server_streaming else answer
 
     def send(self, topic: str, body: bytes) -> int:
-        """The offset of the message in its queue."""
+        """Sends a message and returns its queue offset."""
         properties = v2.SystemProperties(message_id=uuid.uuid4().hex)
         message = v2.Message(topic=v2.Resource(name=topic), body=body, system_properties=properties)
         answer = self._call("SendMessage", service.SendMessageRequest(messages=[message]))
@@ -49,12 +49,12 @@ class ContainerClient:
         return offset
 
     def queues(self, topic: str) -> list[Any]:
-        """The message queues of a topic's route."""
+        """Returns the message queues of a topic's route."""
         request = service.QueryRouteRequest(topic=v2.Resource(name=topic), endpoints=self._endpoints)
         return list(self._call("QueryRoute", request).message_queues)
 
     def bodies(self, topic: str) -> list[bytes]:
-        """What all queues of a topic hold, from their beginning."""
+        """Returns the bodies of all messages of a topic."""
         found: list[bytes] = []
         for queue in self.queues(topic):
             request = service.PullMessageRequest(
@@ -69,7 +69,7 @@ class ContainerClient:
 
 
 def missing(engine: Callable[[], Any]) -> str | None:
-    """Why there can be no container, or None. ``engine`` connects to the engine."""
+    """Returns why containers cannot be started, or None. ``engine`` connects to the Docker engine."""
     if told := os.environ.get("RMQPULL_NO_DOCKER"):
         return told
     try:

@@ -1,4 +1,4 @@
-"""The core without any server: commands run on a state whose log keeps them at once."""
+"""The core alone: commands change a state in memory, without a server or a log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class CoreHarness:
-    """State and sender of a broker whose log keeps every command at once. The time is ``now_ms``."""
+    """State and sender of a broker. Each command is applied at once. ``now_ms`` is the time."""
 
     def __init__(self) -> None:
         self.state = BrokerState(ConsumeQueues(), ["broker-a"])
@@ -54,16 +54,16 @@ class CoreHarness:
         return self.run(lambda draft: self.sender.publish(draft, Published(topic, published, "client"), self.now_ms))
 
     def fill(self, bodies: Sequence[bytes], tags: Sequence[str | None] | None = None) -> None:
-        """Publishes messages of these bodies, in turn over the queues of ``orders``."""
+        """Publishes messages with these bodies to ``orders``, over its queues in turn."""
         self.publish(self.batch(bodies, tags))
 
     @staticmethod
     def batch(bodies: Sequence[bytes], tags: Sequence[str | None] | None = None) -> pa.RecordBatch:
-        """Messages of these bodies as a batch to publish."""
+        """Returns messages with these bodies as a batch to publish."""
         texts = [None] * len(bodies) if tags is None else tags
         return pa.record_batch({"body": pa.array(bodies), "tags": pa.array(texts, pa.string())})
 
     def rows(self, queue: MessageQueue) -> list[StoredMessage]:
-        """Everything that a queue holds."""
+        """Returns all messages of a queue."""
         bounds = self.state.bounds(queue)
         return columns.to_rows(self.state.store.read(queue, *bounds)) if bounds.max_offset else []

@@ -1,4 +1,4 @@
-"""The broker's handlers without gRPC: a test calls them itself, on a clock that stands still."""
+"""Handlers without gRPC: tests call them as functions, with a clock that they move."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.harness.waiting import until
 
 
 class HandlerHarness:
-    """What handlers work with, without gRPC: a broker whose clock stands still. Its state may be changed at will."""
+    """A broker that has no gRPC server. Tests call handlers with ``service`` and ``caller()``, and change ``state``."""
 
     def __init__(self, broker_names: Sequence[str] = ("broker-a",), properties: BrokerProperties | None = None) -> None:
         self.clock = ManualClock(1_000_000)
@@ -64,16 +64,12 @@ class HandlerHarness:
 
 
 Pulled = tuple[str, str, int, list[int]]
-
-
 QUEUE = MessageQueue("orders", "broker-a", 0)
-
-
 ORDERS = TopicConfig("orders", 2, 2, creation_id="first")
 
 
 class PullHandlerHarness:
-    """A broker with the topic ``orders`` and the group ``readers``, and pulls of both protocols."""
+    """A HandlerHarness with shortcuts for sends and for the pulls of both protocols."""
 
     def __init__(self, handlers: HandlerHarness) -> None:
         self.handlers = handlers
@@ -83,12 +79,12 @@ class PullHandlerHarness:
         await self.handlers.group_commit.execute(command)
 
     async def send(self, *tags: str) -> None:
-        """To queue 0 of broker-a, since the topic has but one writable queue."""
+        """Sends to queue 0 of broker-a, the only writable queue."""
         messages = [Message(b"x", "id", tags=tag) for tag in tags]
         await self.run(lambda draft: self.handlers.service.sender.send(draft, "orders", messages, 1_000))
 
     async def pull_messages(self, offset: int, wait_ms: int = 0, group: str = "readers", **options: Any) -> Pulled:
-        """Code, status message and next offset of a PullMessage, with the offsets of its messages."""
+        """Returns code, status message and next offset of a PullMessage, and the offsets of its messages."""
         queue = options.get("queue", QUEUE)
         request = service.PullMessageRequest(
             group=v2.Resource(name=group),
@@ -105,7 +101,7 @@ class PullHandlerHarness:
         return v2.Code.Name(status.code), status.message, parts[-1].next_offset, found
 
     async def pull_columns(self, offset: int, wait_ms: int = 0, **fields: Any) -> list[tuple[Any, ...]]:
-        """Status, rows and next offset of each queue of a PullColumns of ``orders``' queue 0."""
+        """Returns status, number of rows and next offset of a PullColumns of queue 0."""
         request_fields: dict[str, Any] = {name: fields.pop(name) for name in ("suspend",) if name in fields}
         if "sql" in fields:
             expression = v2.FilterExpression(type=v2.FilterType.SQL, expression=fields.pop("sql"))
@@ -121,10 +117,10 @@ class PullHandlerHarness:
         return [(v1.PullStatus.Name(q.pull_status), q.row_count, q.next_offset) for q in answer.response.queues]
 
     async def park(self, pull: Awaitable[Any]) -> asyncio.Task[Any]:
-        """Starts a pull and returns when it is held."""
+        """Starts a pull and returns when it is parked."""
         task = asyncio.ensure_future(pull)
         before = len(self.handlers.service.parking)
-        await until(lambda: task.done() or len(self.handlers.service.parking) > before, "held")
+        await until(lambda: task.done() or len(self.handlers.service.parking) > before, "parked")
         assert not task.done(), task
         return task
 
@@ -140,7 +136,7 @@ class PullHandlerHarness:
 
 
 def run_on_handlers(story: Callable[[PullHandlerHarness], Awaitable[None]]) -> None:
-    """Runs a story on handlers of its own, with the topic ``orders`` and the group ``readers``."""
+    """Runs a test on a new harness, with topic ``orders`` and group ``readers``."""
 
     async def run() -> None:
         broker = PullHandlerHarness(HandlerHarness())

@@ -1,4 +1,4 @@
-"""How Hypothesis makes messages."""
+"""Hypothesis' strategies for messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TIMES_MS = st.integers(-(1 << 41), 1 << 47)
 
 
 def register_messages() -> None:
-    """From then on properties can ask for messages by their types."""
+    """Registers the strategies: then a test can draw messages by their types."""
     st.register_type_strategy(
         Message,
         st.builds(

@@ -1,4 +1,4 @@
-"""Which pulls are parked: tests wait for that instead of letting time pass."""
+"""Tells when pulls are parked and when they leave: tests wait for that, not for time to pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WAIT_S = 60
 
 
 class ParkingWatch:
-    """Which pulls are parked and which have left: what a test waits for instead of letting time pass."""
+    """The pulls that were parked (``entered``), and those that are parked no longer (``left``)."""
 
     def __init__(self) -> None:
         self.entered: queue.Queue[ParkedPull] = queue.Queue()
@@ -26,21 +26,21 @@ class ParkingWatch:
 
 
 def watch_parking(monkeypatch: pytest.MonkeyPatch) -> ParkingWatch:
-    """Reports every pull that any broker of this process parks."""
-    seen = ParkingWatch()
+    """Watches all brokers in this process until the test ends."""
+    watch = ParkingWatch()
     park, remove = ParkedPulls.park, ParkedPulls.remove
 
-    def park_and_tell(holding: ParkedPulls, pull: ParkedPull, now_ms: int) -> int:
-        ticket = park(holding, pull, now_ms)
-        seen.entered.put(pull)
+    def park_and_report(parked: ParkedPulls, pull: ParkedPull, now_ms: int) -> int:
+        ticket = park(parked, pull, now_ms)
+        watch.entered.put(pull)
         return ticket
 
-    def remove_and_tell(holding: ParkedPulls, ticket: int) -> None:
-        pull = holding._pulls.get(ticket)
-        remove(holding, ticket)
+    def remove_and_report(parked: ParkedPulls, ticket: int) -> None:
+        pull = parked._pulls.get(ticket)
+        remove(parked, ticket)
         if pull is not None:
-            seen.left.put(pull)
+            watch.left.put(pull)
 
-    monkeypatch.setattr(ParkedPulls, "park", park_and_tell)
-    monkeypatch.setattr(ParkedPulls, "remove", remove_and_tell)
-    return seen
+    monkeypatch.setattr(ParkedPulls, "park", park_and_report)
+    monkeypatch.setattr(ParkedPulls, "remove", remove_and_report)
+    return watch

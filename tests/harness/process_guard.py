@@ -1,7 +1,7 @@
-"""Tells tests that start processes from those that do not, so that ``make test-fast`` runs only the latter.
+"""Refuses processes in tests without the marker ``processes``, so that ``make test-fast`` can leave out the others.
 
-A test that starts a process, Spark included, has the marker ``processes``. It gets the marker from any fixture that
-depends on ``processes_allowed``, or carries it itself. In every other test, to start a process is an error.
+A test that starts a process, Spark included, carries the marker, or uses a fixture that depends on
+``processes_allowed``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn
 
 
 class ProcessGuard:
-    """A pytest plugin. Each test runs under it, with its fixtures."""
+    """A pytest plugin that guards each test and its fixtures."""
 
     def __init__(self) -> None:
         self._guarded: str | None = None

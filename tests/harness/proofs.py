@@ -1,4 +1,4 @@
-"""What docs/broker-support.md says of each deviation, for the tests that prove it."""
+"""The deviations in docs/broker-support.md, for the tests that prove them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CODE = re.compile(r"\b[A-Z]+(?:_[A-Z]+)*\b")
 
 
 def deviations() -> dict[str, str]:
-    """What docs/broker-support.md says of each deviation: its first cell, and the one that is headed "here"."""
+    """Returns the cell "here" of each deviation, by its first cell."""
     text = (Path(__file__).parents[2] / "docs" / "broker-support.md").read_text(encoding="utf-8")
     section = text.partition("\n## Deviations\n")[2].partition("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]

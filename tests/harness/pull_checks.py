@@ -1,4 +1,4 @@
-"""One pull at a broker that is set up to pass every check of a pull, but for the settings that a test names."""
+"""The checks of a pull, on a broker where all of them pass except those that a test makes fail."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import Fact
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 
-# Everything that a check asks for, so that all of them pass. The group's heartbeats say what it wants.
+# With these settings every check passes. ``heartbeats`` are the subscriptions that the group's member has sent.
 PASSING: dict[str, Any] = {
     "role": ReadRole(),
     "broker_permission": 6,
@@ -56,7 +56,7 @@ PASSING: dict[str, Any] = {
 
 
 class PullCheckHarness:
-    """A broker as ``settings`` describe it, at the moment when the pull comes."""
+    """A broker for one pull. ``settings`` replace those in PASSING."""
 
     now_ms = 1_000
 
@@ -118,7 +118,7 @@ class PullCheckHarness:
         return replace(request, **fields)
 
     def pull(self, request: PullRequest | None = None, *, is_first_run: bool = True) -> tuple[PullVerdict, list[Fact]]:
-        """The verdict, and the facts that hold from now on."""
+        """Checks a pull. Returns the verdict and the new facts."""
         names = ("role", "leads_queue", "is_topic_forbidden", "reads_cold_data", "broadcast_offset")
         context = PullContext("10.0.0.1", **{name: self.set[name] for name in (*names, "is_store_readable")})
         draft = Draft(self.state)

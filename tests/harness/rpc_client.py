@@ -13,10 +13,8 @@ from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 
-ANSWER_TIMEOUT_S = 60
-"""After it a test fails instead of hanging; no test comes near it."""
-
-
+RESPONSE_TIMEOUT_S = 60
+"""Far more than any test needs: a test fails after it and does not hang."""
 _OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)]
 
 
@@ -24,7 +22,7 @@ METHODS = {**rpc.MESSAGING.methods, **rpc.COLUMNS.methods, **rpc.ADMIN.methods, 
 
 
 class PullResult(NamedTuple):
-    """The stream of a PullMessage, taken apart."""
+    """The responses of a PullMessage, taken apart."""
 
     code: str
     status_message: str
@@ -37,13 +35,13 @@ class PullResult(NamedTuple):
 
 
 class PendingCall(NamedTuple):
-    """A request that was sent."""
+    """A call in flight."""
 
     call: Any
     is_stream: bool
 
-    def answer(self) -> Any:
-        """The response, or the list of them when they are streamed."""
+    def result(self) -> Any:
+        """Waits for the response, or for the list of them when they are streamed."""
         return list(self.call) if self.is_stream else self.call.result()
 
     def cancel(self) -> None:
@@ -51,25 +49,25 @@ class PendingCall(NamedTuple):
 
 
 class RpcStream:
-    """A stream of requests and one of responses, both open until somebody ends them."""
+    """A call that streams both ways. It stays open until one side ends it."""
 
     def __init__(self, stub: Any, metadata: Any) -> None:
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._call = stub(iter(self._requests.get, None), ANSWER_TIMEOUT_S, metadata)
+        self._call = stub(iter(self._requests.get, None), RESPONSE_TIMEOUT_S, metadata)
 
     def send(self, request: Any) -> None:
         self._requests.put(request)
 
     def receive(self) -> Any:
-        """The next response."""
+        """Waits for the next response."""
         return next(self._call)
 
     def await_headers(self) -> None:
-        """Returns when the server has said that it listens."""
+        """Returns when the server has accepted the call."""
         self._call.initial_metadata()
 
     def end(self) -> None:
-        """Says that nothing more will be said."""
+        """Ends the requests. The server may still send responses."""
         self._requests.put(None)
 
     def cancel(self) -> None:
@@ -77,26 +75,26 @@ class RpcStream:
         self._call.cancel()
 
     def outcome(self) -> tuple[str, str]:
-        """How the stream ended, once it has: the name of gRPC's status code, and its details."""
+        """Waits for the end. Returns gRPC's status code by name, and its details."""
         code = self._call.code().name
         self._requests.put(None)
         return code, self._call.details()
 
 
 class RpcClient:
-    """One client of a broker. ``client_id`` may be empty to break the rule."""
+    """A client of a broker. Without ``client_id`` it sends no header with its id."""
 
     def __init__(self, endpoints: str, client_id: str = "tester") -> None:
         self.channel = grpc.insecure_channel(endpoints, options=_OPTIONS)
         self._metadata = (("x-mq-client-id", client_id),) if client_id else ()
 
     def start(self, name: str, request: Any) -> PendingCall:
-        """Sends a request and does not wait for its answer."""
+        """Sends a request and does not wait for its response."""
         method = METHODS[name]
         stub = self.channel.unary_stream if method.server_streaming else self.channel.unary_unary
         call: Any = stub(method.path, method.request.SerializeToString, method.response.FromString)
         send = call if method.server_streaming else call.future
-        return PendingCall(send(request, ANSWER_TIMEOUT_S, self._metadata), method.server_streaming)
+        return PendingCall(send(request, RESPONSE_TIMEOUT_S, self._metadata), method.server_streaming)
 
     def open_stream(self, name: str) -> RpcStream:
         """Opens a method that streams both ways."""
@@ -105,24 +103,24 @@ class RpcClient:
         return RpcStream(stub, self._metadata)
 
     def call(self, name: str, request: Any) -> Any:
-        """Calls a method of either service."""
-        return self.start(name, request).answer()
+        """Calls a method of any service and returns its response, or the list of them."""
+        return self.start(name, request).result()
 
     def code(self, name: str, request: Any) -> str:
-        """Calls a method and gives the name of the answer's status code."""
+        """Calls a method and returns the name of its status code."""
         answer = self.call(name, request)
         return v2.Code.Name((answer[0] if isinstance(answer, list) else answer).status.code)
 
-    # --- words of many tests ---------------------------------------------------------------------------------------
+    # --- shortcuts -------------------------------------------------------------------------------------------------
 
     def send(self, *messages: v2.Message) -> Any:
-        """Sends messages in one request; they must be taken."""
+        """Sends messages in one request, and fails when they are refused."""
         answer = self.call("SendMessage", service.SendMessageRequest(messages=messages))
         assert answer.status.code == v2.Code.OK, answer.status
         return answer
 
     def send_bodies(self, topic: str, *bodies: bytes, **system: Any) -> list[int]:
-        """Sends bodies to one queue of a topic, as messages with these system properties; gives their offsets."""
+        """Sends messages to a topic, all to one queue, with these system properties. Returns their offsets."""
         properties = v2.SystemProperties(message_id="m", **system)
         messages = [
             v2.Message(topic=v2.Resource(name=topic), body=body, system_properties=properties) for body in bodies
@@ -130,7 +128,7 @@ class RpcClient:
         return [entry.offset for entry in self.send(*messages).entries]
 
     def start_pull(self, queue: v2.MessageQueue, offset: int, **options: Any) -> PendingCall:
-        """Sends a pull that waits as ``wait_ms`` says."""
+        """Sends a PullMessage. ``wait_ms`` is its long polling timeout."""
         request = service.PullMessageRequest(
             group=v2.Resource(name=options.get("group", "readers")),
             message_queue=queue,
@@ -145,8 +143,8 @@ class RpcClient:
         return self.start("PullMessage", request)
 
     def finish_pull(self, started: PendingCall) -> PullResult:
-        """What a pull was answered."""
-        first, *rest = started.answer()
+        """Waits for the response of a pull."""
+        first, *rest = started.result()
         messages = [part.message for part in rest if part.HasField("message")]
         next_offset = rest[-1].next_offset if rest and rest[-1].HasField("next_offset") else None
         return PullResult(v2.Code.Name(first.status.code), first.status.message, messages, next_offset)

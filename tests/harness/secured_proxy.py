@@ -32,7 +32,7 @@ from tests.harness.waiting import WAIT_S
 
 
 class CertificateAuthority:
-    """A certificate authority of the tests, with its files in one folder."""
+    """A certificate authority for tests. Its files are in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -43,7 +43,7 @@ class CertificateAuthority:
         self.ca_file.write_bytes(self._certificate.public_bytes(Encoding.PEM))
 
     def issue(self, name: str, *hosts: str, is_expired: bool = False) -> tuple[Path, Path]:
-        """The files of a certificate for these host names or addresses, and of its key."""
+        """Issues a certificate for these host names or addresses. Returns its file and that of its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         named = [
@@ -57,7 +57,7 @@ class CertificateAuthority:
         return cert_file, key_file
 
     def encrypted(self, key_file: Path) -> bytes:
-        """A private key as it is in its file, but with a password."""
+        """Returns a private key, encrypted with a password."""
         key = load_pem_private_key(key_file.read_bytes(), None)
         return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"password"))
 
@@ -78,7 +78,7 @@ class CertificateAuthority:
 
 
 class SignatureCheck(grpc.GenericRpcHandler):  # type: ignore[type-arg]
-    """Passes calls on to a server, but refuses those whose signature is wrong (rules 5.3)."""
+    """Forwards calls to a server, and refuses those with a wrong signature (rules 5.3)."""
 
     METHODS: ClassVar = {m.path: m for service in (MESSAGING, COLUMNS, ADMIN, STAGES) for m in service.methods.values()}
 
@@ -141,7 +141,7 @@ class SignatureCheck(grpc.GenericRpcHandler):  # type: ignore[type-arg]
 
 @dataclass(frozen=True)
 class Proxy:
-    """A proxy that serves: where, and the headers of each call that came."""
+    """A running proxy: its endpoints, and the headers of each call that it got."""
 
     endpoints: str
     seen: list[dict[str, str]]
@@ -152,10 +152,10 @@ StartProxy = Callable[..., Proxy]
 
 @contextmanager
 def run_proxies(authority: CertificateAuthority) -> Iterator[StartProxy]:
-    """Starts proxies before a broker: ``keys`` are secret keys by access key, ``certificate`` the files for TLS.
+    """Yields a function that starts a proxy in front of a broker.
 
-    Without keys they check no signature, without a certificate they speak plain text; ``asks_certificate`` asks one of
-    the client.
+    ``keys`` are secret keys by access key; without them no signature is checked. ``certificate`` has the files for TLS;
+    without them the proxy speaks plain text. With ``asks_certificate`` the client must show a certificate too.
     """
     with ExitStack() as started:
 

@@ -1,4 +1,4 @@
-"""A broker that serves in the event loop of the test, on a clock that the test moves."""
+"""A broker that serves in the event loop of the test, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ METHODS = {
 
 
 class ServerHarness:
-    """A broker on a manual clock, with a client beside it."""
+    """A broker with a manual clock, and a client of it."""
 
     def __init__(self, app: BrokerServer, clock: ManualClock, channel: grpc.aio.Channel) -> None:
         self.app = app
@@ -40,24 +40,24 @@ class ServerHarness:
         return self.faults.add(FaultRule(name, action, **options))
 
     def call(self, request: Any, client_id: str = "tester", timeout: float | None = 60) -> asyncio.Task[list[Any]]:
-        """Starts a call; its answer is the list of responses."""
+        """Starts a call. The task returns the list of responses."""
 
-        async def answer() -> list[Any]:
+        async def respond() -> list[Any]:
             method = METHODS[request.DESCRIPTOR.full_name]
             call = self.channel.unary_stream if method.server_streaming else self.channel.unary_unary
             stub: Any = call(method.path, method.request.SerializeToString, method.response.FromString)
             answered = stub(request, timeout=timeout, metadata=(("x-mq-client-id", client_id),))
             return [response async for response in answered] if method.server_streaming else [await answered]
 
-        return asyncio.ensure_future(answer())
+        return asyncio.ensure_future(respond())
 
     async def code(self, request: Any, client_id: str = "tester") -> str:
         first, *_ = await self.call(request, client_id)
         return v2.Code.Name(first.status.code)
 
-    async def await_kept(self, rule_id: int, calls: int = 1) -> None:
-        """Returns when a rule keeps that many calls back."""
-        await until(lambda: self.faults.count_waiting(rule_id) == calls, f"{calls} calls kept back")
+    async def await_held(self, rule_id: int, calls: int = 1) -> None:
+        """Returns when a fault rule holds that many calls."""
+        await until(lambda: self.faults.count_waiting(rule_id) == calls, f"{calls} calls held")
 
     async def await_parked(self, pulls: int) -> None:
         """Returns when that many pulls are parked."""
@@ -78,7 +78,7 @@ async def running_server() -> AsyncIterator[ServerHarness]:
 
 
 def run_on_server(story: Callable[[ServerHarness], Awaitable[None]]) -> None:
-    """Runs a story on a broker of its own."""
+    """Runs a test on a new broker with topic ``orders`` of two queues."""
 
     async def run() -> None:
         async with running_server() as server:

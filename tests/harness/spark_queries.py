@@ -1,4 +1,4 @@
-"""Queries of a Spark session in this process, and topics for them."""
+"""Queries of the Spark session in this process, and the topics that they read."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ WAIT_S = 240
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic at a broker, with the standard protocol to send to it: every broker has it."""
+    """A topic of a broker. Sends use the standard protocol, which every broker serves."""
 
     name: str
     endpoints: str
 
     def send(self, *bodies: bytes, **system: Any) -> None:
-        """One message after the other; the broker gives them to the queues in turn."""
+        """Sends one message after the other. The broker puts them into its queues in turn."""
         for body in bodies:
             message = v2.Message(topic=v2.Resource(name=self.name), body=body)
             message.system_properties.MergeFrom(v2.SystemProperties(message_id="m", **system))
@@ -43,12 +43,12 @@ class Topic:
         get_channel(Connection(self.endpoints, TIMEOUT_MS)).call(MESSAGING.methods["SendMessage"], request)
 
     def ends(self) -> dict[int, int]:
-        """The end of each queue."""
+        """Returns the max offset of each queue."""
         bounds = connect(Connection(self.endpoints, TIMEOUT_MS)).query_bounds([self.name])[self.name].queues
         return {queue.queue_id: limits.max_offset for queue, limits in bounds.items()}
 
     def committed(self, group: str) -> dict[int, int | None]:
-        """The group's offset on each queue."""
+        """Returns the consumer offset of a group on each queue."""
         client = connect(Connection(self.endpoints, TIMEOUT_MS))
         queues = list(client.query_bounds([self.name])[self.name].queues)
         return {queue.queue_id: offset for queue, offset in client.get_consumer_offsets(group, queues).items()}
@@ -56,7 +56,7 @@ class Topic:
 
 @dataclass
 class QueryRun:
-    """A query and what it has given: the rows of each micro-batch."""
+    """A running query, and the rows of each of its micro-batches."""
 
     query: StreamingQuery
     batches: dict[int, list[Row]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class QueryRun:
         return sorted(bytes(row["body"]) for row in self.rows)
 
     def wait_until(self, happened: Callable[[], bool], what: str) -> None:
-        """Returns when it has happened. Raises what ended the query before, and fails when it takes too long."""
+        """Returns when it has happened. Raises the error of a query that ends before, and fails after WAIT_S."""
         give_up = time.monotonic() + WAIT_S
         while not happened():
             if not self.query.isActive:
@@ -80,31 +80,31 @@ class QueryRun:
 
 
 class Queries:
-    """Reads from topics, streams collected in this process. ``checkpoint`` is this test's own."""
+    """Reads topics, in batches or as streams that are collected in this process."""
 
     def __init__(self, session: SparkSession, checkpoint: Path) -> None:
         self.session = session
         self.checkpoint = checkpoint
 
     def stream(self, topic: Topic, schema: str | None = None, **options: str) -> DataFrame:
-        """A stream from the topic's begin, unless options say otherwise."""
+        """Returns a stream from the earliest message, unless the options say otherwise."""
         given = {"endpoints": topic.endpoints, "topic": topic.name, "startingOffsets": "earliest"} | options
         source = self.session.readStream.format("rmqpull").options(**given)
         return (source.schema(schema) if schema else source).load()
 
     def with_new_checkpoint(self) -> Queries:
-        """The same for another query, which knows nothing of this one."""
+        """Returns the same with an empty checkpoint, for another query."""
         return Queries(self.session, self.checkpoint.with_name(f"{self.checkpoint.name}-new"))
 
     def batch(self, topic: Topic, schema: str | None = None, **options: str) -> DataFrame:
-        """A batch read of the topic."""
+        """Returns a batch read of a topic."""
         source = self.session.read.format("rmqpull").options(endpoints=topic.endpoints, topic=topic.name, **options)
         return (source.schema(schema) if schema else source).load()
 
     def start(
         self, stream: DataFrame, on_batch: Callable[[int], None] = lambda _: None, *, available_now: bool = False
     ) -> QueryRun:
-        """Starts a query. ``on_batch`` is called with each batch's id before its rows are read."""
+        """Starts a query. ``on_batch`` is called with the id of each micro-batch before its rows are read."""
         batches: dict[int, list[Row]] = {}
 
         def collect(batch: DataFrame, batch_id: int) -> None:
@@ -116,7 +116,7 @@ class Queries:
         return QueryRun(query, batches)
 
     def run(self, stream: DataFrame, on_batch: Callable[[int], None] = lambda _: None) -> QueryRun:
-        """Runs a query over what is available now. Raises what ends it."""
+        """Runs a query until it has read all that is available now. Raises the error that ends it."""
         run = self.start(stream, on_batch, available_now=True)
         assert run.query.awaitTermination(WAIT_S), f"the query has not ended within {WAIT_S} s"
         return run

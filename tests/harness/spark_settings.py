@@ -1,6 +1,6 @@
-"""Which settings Spark has in the tests: those that the project recommends, and a few more.
+"""The settings of Spark in the tests: those that the project recommends, and a few more.
 
-They come with environment variables, and so to every Spark that a test starts, in its own process or in another.
+Environment variables pass them to every Spark that a test starts, in this process or in another.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ spark.python.unix.domain.socket.dir        {sockets}
 
 
 def spark_environment(folder: Path) -> dict[str, str]:
-    """What a process with Spark finds its settings by. ``folder`` gets them; its path is short, as those of sockets."""
+    """Writes the settings to a folder and returns the variables that name it. Paths of sockets must be short."""
     conf, home = folder / "conf", folder / "home"
     conf.mkdir()
     for file in SPARK_CONF.iterdir():

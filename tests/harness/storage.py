@@ -1,4 +1,4 @@
-"""A broker's storage and state on a disk, without any server, and commit logs by themselves."""
+"""Storage and state of a broker on a disk, without a server; and commit logs alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rmqpull_broker.store.vfs import FileSystem
 
 
 class OpenedLog(NamedTuple):
-    """A log that takes more, the groups that it held, and what it says about them."""
+    """A recovered log that is ready for appends, the fact batches that it held, and how the recovery went."""
 
     log: CommitLog
     groups: list[list[Fact]]
@@ -41,16 +41,14 @@ def open_log(file_system: FileSystem, segment_bytes: int = SEGMENT_BYTES) -> Ope
 
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
-
-
 SMALL = StorageOptions(
     segment_bytes=3_000, save_bytes=2_000, snapshot_bytes=2_000, free_bytes_min=0, queue_file_bytes=2_000, cache_bytes=1
 )
-"""Limits that a handful of messages reaches."""
+"""Limits so small that a few messages reach them."""
 
 
 class StorageHarness:
-    """A broker without edges that was just started on a disk."""
+    """A broker without a server, just started on a disk."""
 
     def __init__(self, disk: FileSystem, options: StorageOptions = SMALL) -> None:
         self.reports: list[str] = []
@@ -60,7 +58,7 @@ class StorageHarness:
         self.sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "host")
 
     def run(self, *commands: Callable[[Draft], object]) -> list[list[Fact]]:
-        """Keeps what the commands yield that are not refused, as one write, and gives it."""
+        """Runs commands and stores the facts of those that are not refused, in one write. Returns the fact batches."""
         draft = Draft(self.state)
         for command in commands:
             with contextlib.suppress(BrokerError):
@@ -80,18 +78,18 @@ class StorageHarness:
         self.run(lambda draft: create_topic(draft, TopicConfig(name, queue_nums, queue_nums, creation_id="id")))
 
     def send(self, *bodies: bytes, topic: str = "orders", now_ms: int = 1_000) -> None:
-        """Sends messages together, to the queue whose turn it is."""
+        """Sends messages in one request, to the next queue in turn."""
         messages = [Message(body, "ID") for body in bodies]
         self.run(lambda draft: self.sender.send(draft, topic, messages, now_ms))
 
     def publish(self, *bodies: bytes, topic: str = "orders", now_ms: int = 1_000) -> None:
-        """Publishes messages in columns, over all queues."""
+        """Publishes messages in columns, over all queues in turn."""
         batch = pa.record_batch({"body": pa.array(bodies, pa.binary())})
         self.run(lambda draft: self.sender.publish(draft, Published(topic, batch, "client"), now_ms))
 
     @staticmethod
     def do(job: Job | None) -> None:
-        """Does a job as a broker does."""
+        """Runs a job as a broker does."""
         if job is not None:
             try:
                 job.run()
@@ -105,7 +103,7 @@ class StorageHarness:
         self.do(self.storage.last_job(self.state))
 
     def expire(self, now_ms: int, limits: RetentionLimits) -> list[list[Fact]]:
-        """Lets go of what is too old or too much, and gives what was kept of it."""
+        """Deletes what exceeds the limits. Returns the fact batches that were stored for it."""
         kept: list[list[Fact]] = []
         cut = self.storage.expire(limits, now_ms)
         if cut is not None:
@@ -121,12 +119,12 @@ class StorageHarness:
         self.storage.close()
 
     def bodies(self, queue: MessageQueue = QUEUE) -> list[bytes]:
-        """What can be read of a queue."""
+        """Returns the bodies of all readable messages of a queue."""
         rows = self.state.store.read(queue, *self.state.bounds(queue))
         return [row.message.body for row in columns.to_rows(rows)]
 
     def observed(self) -> dict[str, Any]:
-        """Everything that anybody can ask."""
+        """Returns the whole visible state: a restart must not change it."""
         state = self.state
         topics = [*state.topics.values(), *(state.require_topic(name) for name in (TIMER_TOPIC, HALF_TOPIC))]
         queues = [queue for topic in topics for queue in state.readable_queues(topic)]

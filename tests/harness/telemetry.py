@@ -1,4 +1,4 @@
-"""What clients say on their Telemetry streams."""
+"""What clients send on their Telemetry streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OpenTelemetryStream = Callable[..., "RpcStream"]
 def make_settings(
     client_type: str, *topics: str, group: str = "", expression: v2.FilterExpression | None = None
 ) -> Any:
-    """Settings as a client sends them: a producer's without a group, a consumer's with one."""
+    """Returns settings as a client sends them: those of a producer, or with a group those of a consumer."""
     resources = [v2.Resource(name=topic) for topic in topics]
     if not group:
         return v2.Settings(client_type=client_type, publishing=v2.Publishing(topics=resources))

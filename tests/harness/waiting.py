@@ -1,4 +1,4 @@
-"""How tests wait: until something has happened, and never without end."""
+"""Waits that end: when something has happened, or with a failure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 
 WAIT_S = 60.0
-"""Far more than anything takes that a test waits for; what takes longer has failed."""
+"""Far more than anything takes that a test waits for."""
 _LOOK_S = 0.01
 
 
 def wait_until(happened: Callable[[], bool], what: str, wait_s: float = WAIT_S) -> None:
-    """Returns when it has happened. Fails after ``wait_s``, and says what did not happen."""
+    """Returns when it has happened. Fails after ``wait_s`` and says what has not happened."""
     give_up = time.monotonic() + wait_s
     while not happened():
         assert time.monotonic() < give_up, f"not {what} within {wait_s:g} s"
@@ -20,7 +20,7 @@ def wait_until(happened: Callable[[], bool], what: str, wait_s: float = WAIT_S) 
 
 
 async def until(happened: Callable[[], bool], what: str, wait_s: float = WAIT_S) -> None:
-    """As :func:`wait_until`, while the event loop goes on."""
+    """As :func:`wait_until`, while the event loop runs."""
     give_up = time.monotonic() + wait_s
     while not happened():
         assert time.monotonic() < give_up, f"not {what} within {wait_s:g} s"

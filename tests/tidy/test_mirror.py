@@ -160,3 +160,10 @@ def test_a_test_module_is_told_from_a_stray_one(tmp_path: Path, test: str, sourc
     tests = Path("tests/broker")
     found = find_source_below(tests / test, tests, tmp_path)
     assert found == (None if source is None else tmp_path / source)
+
+
+def test_the_readme_of_the_tests_lists_every_harness() -> None:
+    text = (REPOSITORY / "tests" / "README.md").read_text(encoding="utf-8")
+    modules = sorted((REPOSITORY / "tests" / "harness").glob("*.py"))
+    missing = [m.stem for m in modules if f"(`{m.stem}`)" not in text and f"harness/{m.name}" not in text]
+    assert missing == ["__init__"], "add a row to tests/README.md: what it stands for, and when to use it"

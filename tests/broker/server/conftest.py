@@ -33,7 +33,7 @@ def parking_watch(monkeypatch: pytest.MonkeyPatch) -> ParkingWatch:
 
 @pytest.fixture
 def open_telemetry_stream() -> Iterator[OpenTelemetryStream]:
-    """Lets a client send settings and hear the server's; its Telemetry stream stays open until the test ends."""
+    """Opens the Telemetry stream of a client and exchanges settings. It stays open until the test ends."""
     with ExitStack() as streams:
 
         def open_stream(client: RpcClient, client_type: str, *topics: str, group: str = "") -> RpcStream:

@@ -95,7 +95,7 @@ def test_a_delayed_call_goes_on_when_its_time_has_passed() -> None:
     async def story(server: ServerHarness) -> None:
         rule_id = server.add_fault("QueryRoute", FaultAction.DELAY, delay_ms=3_600_000)
         call = server.call(ROUTE)
-        await server.await_kept(rule_id)
+        await server.await_held(rule_id)
         server.clock.advance(3_599_999)
         assert server.faults.count_waiting(rule_id) == 1
         server.clock.advance(1)
@@ -111,7 +111,7 @@ def test_a_dropped_call_meets_its_deadline_and_leaves_nothing_behind() -> None:
         with pytest.raises(grpc.aio.AioRpcError) as dropped:
             await server.call(ROUTE, timeout=0.05)
         assert dropped.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        await server.await_kept(rule_id, 0)
+        await server.await_held(rule_id, 0)
         assert server.metrics.calls["QueryRoute", "CANCELLED"] == 1
 
     run_on_server(story)
@@ -123,7 +123,7 @@ def test_held_calls_go_on_when_they_are_released_the_oldest_first() -> None:
         calls = []
         for held in range(1, 4):
             calls.append(server.call(ROUTE))
-            await server.await_kept(rule_id, held)
+            await server.await_held(rule_id, held)
         server.faults.release(rule_id, 1)
         await calls[0]
         assert not calls[1].done()
@@ -138,7 +138,7 @@ def test_a_removed_rule_lets_its_calls_go_and_strikes_no_more() -> None:
     async def story(server: ServerHarness) -> None:
         rule_id = server.add_fault("*", FaultAction.HOLD, times=None)
         call = server.call(ROUTE)
-        await server.await_kept(rule_id)
+        await server.await_held(rule_id)
         server.faults.clear()
         await call
         assert await server.code(ROUTE) == "OK"
@@ -151,7 +151,7 @@ def test_release_and_removal_leave_dropped_calls_dropped() -> None:
     async def story(server: ServerHarness) -> None:
         rule_id = server.add_fault("QueryRoute", FaultAction.DROP)
         call = server.call(ROUTE)
-        await server.await_kept(rule_id)
+        await server.await_held(rule_id)
         server.faults.remove(rule_id)
         assert await server.code(ROUTE) == "OK"
         assert not call.done()
@@ -166,7 +166,7 @@ def test_a_stopping_broker_keeps_no_call_back() -> None:
     async def story(server: ServerHarness) -> None:
         rule_id = server.add_fault("*", FaultAction.HOLD, times=None)
         call = server.call(PULL)
-        await server.await_kept(rule_id)
+        await server.await_held(rule_id)
         server.faults.close()
         server.faults.close()
         for late in (call, server.call(ROUTE)):
@@ -183,7 +183,7 @@ def test_no_more_calls_are_kept_back_than_there_is_room_for(monkeypatch: pytest.
     async def story(server: ServerHarness) -> None:
         rule_id = server.add_fault("*", FaultAction.HOLD, times=None)
         call = server.call(ROUTE)
-        await server.await_kept(rule_id)
+        await server.await_held(rule_id)
         assert await server.code(ROUTE) == "TOO_MANY_REQUESTS"
         server.faults.remove(rule_id)
         await call

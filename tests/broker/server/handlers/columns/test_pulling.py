@@ -162,7 +162,7 @@ def test_an_arrival_on_any_queue_ends_the_wait_and_a_foreign_tag_does_not(
     # A pull that an arrival wakes leaves before its send is answered.
     assert parking_watch.left.empty()
     client.send_bodies("orders", b"news", tag="wanted")
-    answer = pull.answer()
+    answer = pull.result()
     assert statuses(answer) == [("NO_MESSAGE_IN_QUEUE", 0, 0), ("NO_MATCHED_MESSAGE", 0, 1), ("FOUND", 1, 1)]
     assert bodies_of(answer) == [b"news"]
 
@@ -173,7 +173,7 @@ def test_a_published_batch_wakes_too(client: RpcClient, parking_watch: ParkingWa
     batch = pa.RecordBatch.from_pydict({"body": [b"0", b"1"]})
     arrow_ipc = columns.write_stream(batch.schema, [batch])
     client.call("PublishColumns", v1.PublishColumnsRequest(topic="orders", arrow_ipc=arrow_ipc))
-    assert bodies_of(pull.answer()) == [b"1"]
+    assert bodies_of(pull.result()) == [b"1"]
 
 
 def test_one_queue_with_an_answer_keeps_the_others_from_waiting(filled: RpcClient, parking_watch: ParkingWatch) -> None:
@@ -185,14 +185,14 @@ def test_one_queue_with_an_answer_keeps_the_others_from_waiting(filled: RpcClien
 def test_a_pull_that_waited_in_vain_is_answered_as_it_is(filled: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = filled.start("PullColumns", pull_of((SINGLE, 0), (O0, 2), long_polling_timeout_ms=20))
     parking_watch.await_parked()
-    assert statuses(pull.answer()) == [("NO_MESSAGE_IN_QUEUE", 0, 0), ("OFFSET_OVERFLOW_ONE", 0, 2)]
+    assert statuses(pull.result()) == [("NO_MESSAGE_IN_QUEUE", 0, 0), ("OFFSET_OVERFLOW_ONE", 0, 2)]
 
 
 def test_a_queue_may_be_named_twice(client: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = client.start("PullColumns", pull_of((SINGLE, 0), (SINGLE, 0), long_polling_timeout_ms=LONG_MS))
     parking_watch.await_parked()
     client.send_bodies("single", b"news")
-    assert bodies_of(pull.answer()) == [b"news", b"news"]
+    assert bodies_of(pull.result()) == [b"news", b"news"]
 
 
 def test_a_pull_whose_caller_went_away_is_forgotten(client: RpcClient, parking_watch: ParkingWatch) -> None:
@@ -206,4 +206,4 @@ def test_waiting_pulls_are_answered_when_the_broker_stops(connect: Connect, park
     with running_broker(topics={"single": 1}) as broker:
         pull = connect(broker.endpoints).start("PullColumns", pull_of((SINGLE, 0), long_polling_timeout_ms=LONG_MS))
         parking_watch.await_parked()
-    assert statuses(pull.answer()) == [("NO_MESSAGE_IN_QUEUE", 0, 0)]
+    assert statuses(pull.result()) == [("NO_MESSAGE_IN_QUEUE", 0, 0)]

@@ -70,9 +70,9 @@ def test_of_commits_at_the_same_time_one_is_the_first_and_all_wait_until_it_is_s
             hand_over(client, b"%d" % sequence, sequence=sequence)
         started = [client.start("CommitStages", commit(("a", 20))) for _ in range(5)]
         for call in started:
-            assert call.answer().status.code == 20000
+            assert call.result().status.code == 20000
             assert len(seen(broker)) == 20
-        assert sorted(call.answer().was_committed for call in started) == [False, True, True, True, True]
+        assert sorted(call.result().was_committed for call in started) == [False, True, True, True, True]
 
 
 def test_what_nobody_keeps_is_dropped_and_what_somebody_keeps_is_not(connect: Connect) -> None:
