@@ -78,7 +78,7 @@ def command_lines(document: str) -> list[str]:
     return re.findall(r"^    (rmqpull-broker .*?)(?:\s+#.*)?$", text, re.MULTILINE)
 
 
-SHOWN = [line for document in ("README.md", "docs/broker.md") for line in command_lines(document)]
+SHOWN = [line for document in ("README.md", "docs/broker.md", "docs/client.md") for line in command_lines(document)]
 
 
 @pytest.mark.parametrize("line", SHOWN)

@@ -44,9 +44,6 @@ COVERED = {
     "connector/rmqpull_client/transports/grpc/calls.py": Covered(
         "client/transports/grpc/test_channel.py", "a channel is what makes these calls"
     ),
-    "connector/rmqpull_client/transports/grpc/retry.py": Covered(
-        "client/transports/grpc/test_channel.py", "retries are those of a channel's calls"
-    ),
     "connector/pyspark_rmqpull/options/sending.py": Covered(
         "connector/options/test_sink.py", "these are options of the sink"
     ),

@@ -159,7 +159,7 @@ class FailedAttempts:
             return self._make_handshake_error(texts)
         limit = f"within {connection.request_timeout_ms} ms"
         if connection.request_retries is not None and self._tries > connection.request_retries:
-            limit = f"after {connection.request_retries} retries"
+            limit = f"in {self._tries} {'try' if self._tries == 1 else 'tries'}"
         return BrokerUnavailable(
             f"No broker responded to {self._method.name} at {connection.endpoints} {limit} ({texts}). Check the "
             "endpoints and that the broker is running. Raise the request timeout (option requestTimeoutMs) if it takes "

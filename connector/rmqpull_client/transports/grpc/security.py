@@ -55,8 +55,13 @@ def load_credentials(tls: Tls) -> grpc.ChannelCredentials:
     roots = None if tls.ca_file is None else _read("tlsCaFile", tls.ca_file)
     if tls.ca_file is not None and roots is not None:
         _check_roots(tls.ca_file, roots)
-    if tls.cert_file is None or tls.key_file is None:
+    if tls.cert_file is None and tls.key_file is None:
         return grpc.ssl_channel_credentials(roots)
+    if tls.cert_file is None or tls.key_file is None:
+        raise OptionError(
+            "A client certificate needs both Tls.cert_file and Tls.key_file (options tlsCertFile and tlsKeyFile). One "
+            "of them is missing."
+        )
     chain, key = _read("tlsCertFile", tls.cert_file), _read("tlsKeyFile", tls.key_file)
     _check_pair(tls.cert_file, tls.key_file)
     return grpc.ssl_channel_credentials(roots, key, chain)

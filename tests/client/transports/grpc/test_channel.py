@@ -10,23 +10,19 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import grpc
 import pytest
 
 from rmqpull_broker.testing import running_broker
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import BrokerUnavailable, RequestRefused, Unserved
 from rmqpull_client.transports.choice import connect
-from rmqpull_client.transports.grpc import retry
 from rmqpull_client.transports.grpc.channel import BrokerChannel, get_channel
-from rmqpull_client.transports.grpc.endpoints import Endpoints
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-from rmqpull_proto.rpc import COLUMNS, MESSAGING, Method
+from rmqpull_proto.rpc import COLUMNS, MESSAGING
 from tests.harness.broker_processes import StartBroker
 
 ROUTE, PULL = MESSAGING.methods["QueryRoute"], MESSAGING.methods["PullMessage"]
@@ -101,81 +97,6 @@ def test_the_error_of_an_unavailable_broker_names_endpoints_and_time(ask: Ask) -
 def test_connect_raises_if_no_broker_responds() -> None:
     with pytest.raises(BrokerUnavailable, match=NOBODY):
         connect(Connection(NOBODY, 100))
-
-
-class CallFailed(grpc.RpcError):
-    """The error of a call to an unavailable broker."""
-
-    def __init__(self, code: grpc.StatusCode) -> None:
-        self._code = code
-
-    def code(self) -> grpc.StatusCode:
-        return self._code
-
-    def details(self) -> str:
-        return "no broker there"
-
-
-class Clock:
-    """A clock that only ``sleep`` advances."""
-
-    now_s = 0.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    ticking = Clock()
-    monkeypatch.setattr(retry, "time", ticking)
-    return ticking
-
-
-@pytest.fixture(params=["fails at once", "fails after its timeout"])
-def unavailable(request: pytest.FixtureRequest, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> BrokerChannel:
-    """A channel whose calls fail."""
-
-    def fail(timeout_s: float) -> Any:
-        if request.param == "fails at once":
-            raise CallFailed(grpc.StatusCode.UNAVAILABLE)
-        clock.sleep(timeout_s)
-        raise CallFailed(grpc.StatusCode.DEADLINE_EXCEEDED)
-
-    def send(endpoints: Endpoints, address: str, method: Method, message: Any, timeout_s: float) -> Any:
-        return (fail(timeout_s) for _ in range(1))  # the error comes with the first response
-
-    monkeypatch.setattr(Endpoints, "send", send)
-    return BrokerChannel(Connection(NOBODY, 1000))
-
-
-@pytest.mark.parametrize("ask", [by_call, by_start, by_start_stream])
-def test_all_retries_end_within_the_request_timeout(clock: Clock, unavailable: BrokerChannel, ask: Ask) -> None:
-    with pytest.raises(BrokerUnavailable):
-        ask(unavailable)
-    assert clock.now_s <= 1.0
-
-
-def test_a_response_that_is_fetched_late_is_retried(clock: Clock, unavailable: BrokerChannel) -> None:
-    response = unavailable.start(ROUTE, route())
-    clock.sleep(3600)
-    with pytest.raises(BrokerUnavailable):
-        response()
-    assert clock.now_s > 3600
-
-
-def test_a_call_to_a_busy_broker_is_retried(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = [v2.Status(code=v2.Code.TOO_MANY_REQUESTS)] * 2 + [v2.Status(code=v2.Code.OK)]
-
-    def send(*_: Any) -> Any:
-        return iter([SimpleNamespace(status=answers.pop(0))])
-
-    monkeypatch.setattr(Endpoints, "send", send)
-    assert by_start(BrokerChannel(Connection(NOBODY, 10_000))).status.code == v2.Code.OK
-    assert answers == []
 
 
 @pytest.mark.parametrize("ask", [by_call, by_start])

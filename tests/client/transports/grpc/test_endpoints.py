@@ -14,7 +14,6 @@ from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.connection import Connection, Tls
 from rmqpull_client.errors import BrokerUnavailable
 from rmqpull_client.transports.choice import connect
-from rmqpull_client.transports.grpc import retry
 from rmqpull_client.transports.grpc.channel import BrokerChannel
 from rmqpull_client.transports.grpc.endpoints import Endpoints
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -125,51 +124,3 @@ def test_connect_accepts_several_endpoints(broker: RunningBroker) -> None:
     with closing(connect(f"{NOBODY};{broker.endpoints}")) as client:
         assert list(client.query_bounds(["orders"])) == ["orders"]
         assert client.endpoints == f"{NOBODY};{broker.endpoints}"
-
-
-class Pauses:
-    """A clock that only pauses advance, and that records them."""
-
-    def __init__(self) -> None:
-        self.taken: list[float] = []
-
-    def monotonic(self) -> float:
-        return sum(self.taken)
-
-    def sleep(self, seconds: float) -> None:
-        self.taken.append(seconds)
-
-
-@pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
-    counted = Pauses()
-    monkeypatch.setattr(retry, "time", counted)
-    monkeypatch.setattr("random.uniform", lambda least, most: most)
-    return counted
-
-
-@pytest.mark.parametrize(
-    ("retries", "interval_ms", "expected_s"),
-    [
-        (0, 50, []),
-        (1, 50, [0.05]),
-        (7, 50, [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]),
-        (2, 3_000, [3.0, 3.0]),
-    ],
-)
-@pytest.mark.parametrize("endpoints", [NOBODY, f"{NOBODY};{NOBODY_ELSE}"])
-def test_the_pauses_between_retries_double(
-    pauses: Pauses, endpoints: str, retries: int, interval_ms: int, expected_s: list[float]
-) -> None:
-    connection = Connection(endpoints, LONG_MS, request_retries=retries, request_retry_interval_ms=interval_ms)
-    text = f"at {endpoints} after {retries} retries "
-    with closing(BrokerChannel(connection)) as channel, pytest.raises(BrokerUnavailable, match=text):
-        by_call(channel)
-    assert pauses.taken == expected_s
-
-
-def test_without_request_retries_the_time_is_the_limit(pauses: Pauses) -> None:
-    channel = BrokerChannel(Connection(NOBODY, LONG_MS))
-    with closing(channel), pytest.raises(BrokerUnavailable, match="within 60000 ms"):
-        by_call(channel)
-    assert 58 < sum(pauses.taken) < 60

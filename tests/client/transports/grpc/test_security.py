@@ -160,6 +160,12 @@ def test_after_a_failed_handshake_the_certificate_files_are_read_again(
     assert len(bodies(opened(connection))) == 3
 
 
+@pytest.mark.parametrize("tls", [Tls(cert_file="client.pem"), Tls(key_file="client.key")])
+def test_a_certificate_without_its_key_is_refused(tls: Tls, opened: Open) -> None:
+    with pytest.raises(OptionError, match=r"needs both Tls\.cert_file and Tls\.key_file"):
+        opened(Connection("127.0.0.1:1", LONG_MS, tls=tls))
+
+
 def test_the_error_of_an_unusable_file_names_option_path_and_host(
     authority: CertificateAuthority, opened: Open, tmp_path: Path
 ) -> None:
