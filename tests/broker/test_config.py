@@ -219,7 +219,10 @@ def test_a_property_has_apaches_name_and_a_value_of_its_type(text: str, pair: tu
         ("fileReservedTime=1.5", "property fileReservedTime is '1.5': use an integer"),
         ("autoCreateTopicEnable=yes", "property autoCreateTopicEnable is 'yes': use true or false"),
         ("brokerClusterName=", "property brokerClusterName is empty"),
-        ("messageDelayLevel=1s soon", "property messageDelayLevel is '1s soon': 'soon' is no delay: expected a number"),
+        (
+            "messageDelayLevel=1s soon",
+            "property messageDelayLevel is '1s soon': 'soon' is not a delay: expected a number",
+        ),
         ("fileReservedTime=-1", "property fileReservedTime is -1: expected 0 to 2147483647"),
     ],
 )
@@ -233,15 +236,15 @@ def test_a_bad_property_is_refused(text: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("litePullMessageEnable", "lite pull consumers speak"),
-        ("notifyConsumerIdsChangedEnable", "members hear of joins and leaves over"),
+        ("litePullMessageEnable", "lite pull consumers use"),
+        ("notifyConsumerIdsChangedEnable", "members are notified over"),
     ],
 )
 def test_a_property_that_would_change_nothing_is_refused(name: str, why: str, value: str) -> None:
     with pytest.raises(SettingError) as refusal:
         parse_property(f"{name}={value}")
     assert str(refusal.value) == (
-        f"property {name} changes nothing on this broker: {why} Apache's remoting protocol, which is not served; "
+        f"property {name} has no effect on this broker: {why} Apache's remoting protocol, which is not served; "
         "leave it out"
     )
 
@@ -258,7 +261,7 @@ def test_a_broker_is_not_opened_with_a_property_that_would_change_nothing(tmp_pa
         data_dir=str(tmp_path / "data"),
         properties=BrokerProperties(lite_pull_message_enable=False),
     )
-    with pytest.raises(SettingError, match="litePullMessageEnable changes nothing"):
+    with pytest.raises(SettingError, match="litePullMessageEnable has no effect"):
         open_broker(config)
     assert not (tmp_path / "data").exists()
 

@@ -94,12 +94,12 @@ def test_properties_of_all_sources_are_put_together_each_for_itself() -> None:
         (
             {"RMQPULL_BROKER_PROPERTY": "litePullMessageEnable=true"},
             "",
-            "RMQPULL_BROKER_PROPERTY: property litePullMessageEnable changes nothing on this broker",
+            "RMQPULL_BROKER_PROPERTY: property litePullMessageEnable has no effect on this broker",
         ),
         (
             {},
             "[properties]\nnotifyConsumerIdsChangedEnable = false",
-            "broker.toml: property notifyConsumerIdsChangedEnable changes nothing on this broker",
+            "broker.toml: property notifyConsumerIdsChangedEnable has no effect on this broker",
         ),
         ({}, '[properties]\ntraceOn = "maybe"', "broker.toml: property traceOn is 'maybe': use true or false"),
         ({}, "[properties]\ntraceOn = 1.5", "broker.toml: properties.traceOn is 1.5"),

@@ -35,7 +35,7 @@ def parse_level_delays(levels: str) -> list[int]:
 def _delay_ms(level: str) -> int:
     form = _DURATION.fullmatch(level)
     if form is None:
-        raise ValueError(f"{level!r} is no delay: expected a number and one of s, m, h, d, as 30s")
+        raise ValueError(f"{level!r} is not a delay: expected a number and one of s, m, h, d, such as 30s")
     delay_ms = int(form[1]) * _UNITS_MS[form[2]]
     if delay_ms > _LEVEL_MS_MAX:
         raise ValueError(f"{level!r} is too long a delay: expected ten years, 3650d, at most")
@@ -63,9 +63,9 @@ def _property(
     deviation: str = "",
     idle: str = "",
 ) -> Any:
-    """A number lies between ``least`` and ``most``; ``check`` raises ValueError for a text that will not do.
+    """Declares a property. A number is between ``least`` and ``most``; ``check`` raises ValueError for an invalid text.
 
-    ``idle`` says why the property changes nothing on a running broker, which then refuses it.
+    ``idle`` says why the property has no effect on a running broker, which then refuses it.
     """
     checks = {"least": least, "most": most, "check": check}
     return field(default=default, metadata={"unit": unit, "doc": doc, "deviation": deviation, "idle": idle, **checks})
@@ -73,74 +73,80 @@ def _property(
 
 @dataclass(frozen=True)
 class BrokerProperties:
-    """What Apache's broker reads from ``broker.conf``, as far as clients can feel it.
+    """The properties of Apache's ``broker.conf`` that clients can notice.
 
     Raises ValueError for a value that a property cannot have.
     """
 
     broker_cluster_name: str = _property("DefaultCluster", "name", "Name of the cluster.", check=_check_name)
     broker_permission: int = _property(
-        PERM_READ | PERM_WRITE, "bits", "What the broker allows: 4 read, 2 write.", most=7
+        PERM_READ | PERM_WRITE, "bits", "Permissions of the broker: 4 read, 2 write.", most=7
     )
     auto_create_topic_enable: bool = _property(
         True,
         "",
-        "Whether a `PublishColumns` with `TBW102` as its `default_topic` may create its topic. No other send creates "
-        "one: `SendMessage` to an unknown topic gets TOPIC_NOT_FOUND, as from Apache's proxy.",
+        "Whether `PublishColumns` may create its topic if its `default_topic` is `TBW102`. Other sends never create "
+        "topics: `SendMessage` to an unknown topic gets TOPIC_NOT_FOUND, as from Apache's proxy.",
     )
-    auto_create_subscription_group: bool = _property(True, "", "Whether a pull or heartbeat may create its group.")
+    auto_create_subscription_group: bool = _property(True, "", "Whether a pull or a heartbeat may create its group.")
     default_topic_queue_nums: int = _property(
-        8, "queues", "Queues of TBW102, at most as many has a created topic.", least=1, most=QUEUES_MAX
+        8, "queues", "Queues of TBW102, and the most queues of a topic that a send creates.", least=1, most=QUEUES_MAX
     )
-    enable_mixed_message_type: bool = _property(False, "", "Whether topics of type MIXED may be made.")
+    enable_mixed_message_type: bool = _property(False, "", "Whether topics of type MIXED can be created.")
     enable_property_filter: bool = _property(
-        True, "", "Whether SQL92 filter expressions are served.", deviation="Apache's default is false"
+        True, "", "Whether SQL92 filter expressions are supported.", deviation="Apache's default is false"
     )
     lite_pull_message_enable: bool = _property(
-        True, "", "Whether lite pull consumers are served.", idle=f"lite pull consumers speak {NOT_SERVED}"
+        True, "", "Whether lite pull consumers are supported.", idle=f"lite pull consumers use {NOT_SERVED}"
     )
     reject_pull_consumer_enable: bool = _property(False, "", "Whether pulls of unregistered consumers are refused.")
-    long_polling_enable: bool = _property(True, "", "Whether a pull that finds nothing is held as long as it asks.")
-    short_polling_time_mills: int = _property(
-        1_000, "ms", "How long it is held when longPollingEnable is off.", least=1
+    long_polling_enable: bool = _property(
+        True, "", "Whether a pull without messages parks for the time that it requests."
     )
-    use_server_side_reset_offset: bool = _property(True, "", "Whether a reset is told to the next pull.")
+    short_polling_time_mills: int = _property(
+        1_000, "ms", "How long a pull parks if longPollingEnable is off.", least=1
+    )
+    use_server_side_reset_offset: bool = _property(True, "", "Whether the next pull after a reset gets OFFSET_RESET.")
     notify_consumer_ids_changed_enable: bool = _property(
         True,
         "",
-        "Whether members hear of joins and leaves.",
-        idle=f"members hear of joins and leaves over {NOT_SERVED}",
+        "Whether members are notified when others join or leave.",
+        idle=f"members are notified over {NOT_SERVED}",
     )
     start_accept_send_request_time_stamp: int = _property(
-        0, "ms", "Time since 1970 before which sends are refused.", most=TIMES_MS[1]
+        0, "ms", "Time since 1970; earlier sends are refused.", most=TIMES_MS[1]
     )
-    max_message_size: int = _property(4_194_304, "bytes", "The largest body.", least=1)
+    max_message_size: int = _property(4_194_304, "bytes", "Largest body of a message.", least=1)
     message_delay_level: str = _property(
-        DELAY_LEVELS, "durations", "The delay of each level, from level 1 on.", check=parse_level_delays
+        DELAY_LEVELS, "durations", "Delays of the levels, starting with level 1.", check=parse_level_delays
     )
-    timer_wheel_enable: bool = _property(True, "", "Whether messages may have an arbitrary delivery time.")
+    timer_wheel_enable: bool = _property(
+        True, "", "Whether messages may have a delivery time, and not only a delay level."
+    )
     timer_max_delay_sec: int = _property(
-        259_200, "s", "How far away a delivery time may be; the proxy's own limit for sends, a day, comes first."
+        259_200, "s", "Longest delay until a delivery time. For sends, the proxy's limit of one day is lower."
     )
     recall_message_enable: bool = _property(
-        True, "", "Whether a delayed message can be recalled.", deviation="Apache's default is false"
+        True, "", "Whether delayed messages can be recalled.", deviation="Apache's default is false"
     )
     reject_transaction_message: bool = _property(False, "", "Whether half messages are refused.")
-    transaction_time_out: int = _property(6_000, "ms", "Age at which an unresolved half message is first checked.")
-    transaction_check_interval: int = _property(
-        30_000, "ms", "Time between two looks at unresolved half messages.", least=1
+    transaction_time_out: int = _property(6_000, "ms", "Age of a half message at its first check.")
+    transaction_check_interval: int = _property(30_000, "ms", "Time between two checks of half messages.", least=1)
+    transaction_check_max: int = _property(
+        15, "checks", "Number of checks after which the broker gives up a half message."
     )
-    transaction_check_max: int = _property(15, "checks", "Checks after which a half message is given up.")
-    region_id: str = _property("DefaultRegion", "name", "Region that stored messages carry.", check=_check_name)
-    trace_on: bool = _property(True, "", "Whether stored messages ask for traces.")
+    region_id: str = _property(
+        "DefaultRegion", "name", "Region in the properties of stored messages.", check=_check_name
+    )
+    trace_on: bool = _property(True, "", "Whether the properties of stored messages ask for traces.")
     flush_disk_type: str = _property(
         "SYNC_FLUSH",
         "",
-        "SYNC_FLUSH answers a send when it is synced to the disk, ASYNC_FLUSH when it is written.",
+        "SYNC_FLUSH acknowledges a send after its sync to disk, ASYNC_FLUSH after the write.",
         check=_check_flush,
         deviation="Apache's default is ASYNC_FLUSH",
     )
-    flush_interval_commit_log: int = _property(500, "ms", "Time between two syncs with ASYNC_FLUSH.", least=1)
+    flush_interval_commit_log: int = _property(500, "ms", "Time between two syncs of ASYNC_FLUSH.", least=1)
     mapped_file_size_commit_log: int = _property(
         1 << 30, "bytes", "Size of a segment of the commit log.", least=1, most=1 << 40
     )
@@ -148,9 +154,9 @@ class BrokerProperties:
     retention_bytes: int = _property(
         0,
         "bytes",
-        "Size of the commit log above which its oldest segments are deleted; 0 for none.",
+        "Max size of the commit log; the oldest segments above it are deleted. 0 means no limit.",
         most=(1 << 63) - 1,
-        deviation="not one of Apache's",
+        deviation="Apache's broker has no such property",
     )
 
     def __post_init__(self) -> None:
@@ -187,12 +193,12 @@ _DECLARED = ("unit", "doc", "deviation", "idle", "least", "most", "check")
 
 
 def list_settable() -> list[Declared]:
-    """The properties that change something on a running broker, in the order of their declaration."""
+    """Returns the properties that have an effect on a running broker, in the order of their declaration."""
     return [prop for prop in list_declared() if not prop.idle]
 
 
 def list_declared() -> list[Declared]:
-    """All properties, in the order of their declaration."""
+    """Returns all properties, in the order of their declaration."""
     return [
         Declared(_camel_case(f.name), f.name, f.default, *map(f.metadata.__getitem__, _DECLARED))
         for f in fields(BrokerProperties)
@@ -201,8 +207,8 @@ def list_declared() -> list[Declared]:
 
 
 def explain_no_effect(name: str, why: str) -> str:
-    """What a setting without effect is refused with."""
-    return f"{name} changes nothing on this broker: {why}; leave it out"
+    """Returns the error message for a setting without effect."""
+    return f"{name} has no effect on this broker: {why}; leave it out"
 
 
 def _camel_case(name: str) -> str:

@@ -92,7 +92,7 @@ def test_help_needs_neither_grpc_nor_arrow() -> None:
 
 def test_commands_that_ask_a_broker_say_where_and_for_how_long() -> None:
     told = re.search(
-        r"^- (.*?) work alone. Every other command calls a running broker", MANUAL.read_text("utf-8"), re.MULTILINE
+        r"^- (.*?) need no running broker. Every other command calls", MANUAL.read_text("utf-8"), re.MULTILINE
     )
     assert told, f"{MANUAL.name} does not say which commands need no broker"
     offline = set(re.findall(r"`([a-z ]+)`", told[1]))

@@ -17,10 +17,13 @@ def test_the_levels_are_durations() -> None:
     ("values", "sentence"),
     [
         ({"message_delay_level": ""}, "property messageDelayLevel is '': there are 0 delays: expected 1 to 1024"),
-        ({"message_delay_level": "1s soon"}, "'soon' is no delay: expected a number and one of s, m, h, d, as 30s"),
-        ({"message_delay_level": "5"}, "'5' is no delay"),
-        ({"message_delay_level": "1.5s"}, "'1.5s' is no delay"),
-        ({"message_delay_level": "-1s"}, "'-1s' is no delay"),
+        (
+            {"message_delay_level": "1s soon"},
+            "'soon' is not a delay: expected a number and one of s, m, h, d, such as 30s",
+        ),
+        ({"message_delay_level": "5"}, "'5' is not a delay"),
+        ({"message_delay_level": "1.5s"}, "'1.5s' is not a delay"),
+        ({"message_delay_level": "-1s"}, "'-1s' is not a delay"),
         ({"message_delay_level": "3651d"}, "'3651d' is too long a delay: expected ten years, 3650d, at most"),
         ({"message_delay_level": "1s " * 1025}, "there are 1025 delays"),
         ({"flush_disk_type": "NO_FLUSH"}, "property flushDiskType is 'NO_FLUSH': expected SYNC_FLUSH or ASYNC_FLUSH"),

@@ -53,7 +53,7 @@ def command(
     times: int | None,
     as_json: bool,
 ) -> None:
-    """Show how far consumer groups are behind: the number of stored messages that they have not consumed.
+    """Show how far consumer groups are behind: the number of messages after their consumer offsets.
 
     With --watch --json, each output is one line.
     """

@@ -47,12 +47,12 @@ def test_a_group_is_created_once_and_changed_in_what_is_named(run: RunCommand, r
     [
         (
             "--notify",
-            "notifyConsumerIdsChangedEnable (--notify, --no-notify) changes nothing on this broker: members hear of "
-            "joins and leaves over Apache's remoting protocol, which is not served; leave it out",
+            "notifyConsumerIdsChangedEnable (--notify, --no-notify) has no effect on this broker: members are "
+            "notified over Apache's remoting protocol, which is not served; leave it out",
         ),
         (
             "--no-broadcast",
-            "consumeBroadcastEnable=false (--no-broadcast) changes nothing on this broker: broadcasting consumers pull "
+            "consumeBroadcastEnable=false (--no-broadcast) has no effect on this broker: broadcasting consumers pull "
             "over Apache's remoting protocol, which is not served; leave it out",
         ),
     ],

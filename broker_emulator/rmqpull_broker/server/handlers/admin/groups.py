@@ -24,7 +24,7 @@ _FIELDS = (
 )
 
 _BROADCASTING = f"broadcasting consumers pull over {NOT_SERVED}"
-_NOTICES = f"members hear of joins and leaves over {NOT_SERVED}"
+_NOTICES = f"members are notified over {NOT_SERVED}"
 
 
 async def put_group(service: Service, request: rpc.PutGroupRequest, caller: Caller) -> rpc.PutGroupResponse:
