@@ -16,7 +16,7 @@ TEST_ENV = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1
 TEST_PROCESSES = $$(cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 2 : cores > 4 ? 4 : cores)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-large test-docker check bench bench-quick bench-gate bench-stages bench-broker soak proto readme wheel set-up clean
+.PHONY: help demo test test-fast test-large test-docker check bench bench-quick bench-gate bench-costs bench-broker soak proto readme wheel set-up clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,7 +48,7 @@ check: set-up ## check style, types, generated files and dependency rules
 	@echo "check: generated modules"
 	@"$(PYTHON)" -m rmqpull_proto.generate --check
 	@echo "check: tables of README and docs"
-	@"$(PYTHON)" -m scripts.readme_tables --check
+	@"$(PYTHON)" -m scripts.doc_tables --check
 	@"$(PYTHON)" -m scripts.support_tables --check
 	@"$(PYTHON)" -m scripts.acceptance_tables --check
 	@"$(PYTHON)" -m scripts.performance_page --check
@@ -65,8 +65,8 @@ bench-quick: set-up ## run the most important benchmarks with smaller sizes (und
 bench-gate: set-up ## fail if reads have become slower, relative to the engine's ceiling (about 2 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m bench.gate $(ARGS)
 
-bench-stages: set-up ## show the processor time of each process during a read
-	@$(SPARK_ENV) "$(PYTHON)" -m bench.stages $(ARGS)
+bench-costs: set-up ## show the processor time of each process during a read
+	@$(SPARK_ENV) "$(PYTHON)" -m bench.read_costs $(ARGS)
 
 bench-broker: set-up ## measure the broker alone: start, sends, pulls, parked pulls, stop, large topics, recovery (about 5 minutes)
 	@"$(PYTHON)" -m bench.broker_costs $(ARGS)
@@ -79,7 +79,7 @@ proto: set-up ## generate the modules from the .proto files
 	@"$(PYTHON)" -m rmqpull_proto.generate
 
 readme: set-up ## generate the tables of README and docs from the code
-	@"$(PYTHON)" -m scripts.readme_tables
+	@"$(PYTHON)" -m scripts.doc_tables
 	@"$(PYTHON)" -m scripts.support_tables
 	@"$(PYTHON)" -m scripts.acceptance_tables
 	@"$(PYTHON)" -m scripts.performance_page

@@ -1,1 +1,1 @@
-"""Benchmarks. The programs are ``bench.suite``, ``bench.gate``, ``bench.stages`` and ``bench.broker_costs``."""
+"""Benchmarks. The programs are ``bench.suite``, ``bench.gate``, ``bench.read_costs`` and ``bench.broker_costs``."""

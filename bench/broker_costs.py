@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
-from bench.alone import measure_alone
-from bench.load import publish_rate, pull_rate, send_delayed, send_rate, standard_pull_rate
-from bench.parked import parked_pulls, parked_wake_ups
+from bench.broker_load import publish_rate, pull_rate, send_delayed, send_rate, standard_pull_rate
+from bench.machine_lock import measure_alone
+from bench.parked_pulls import parked_pulls, parked_wake_ups
 from bench.results import Aim, Results, machine
 from bench.servers import BARE, Server, broker, peer_server
 from bench.sizes import Numbers

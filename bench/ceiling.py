@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from bench.ready import row_batch, rows_of_a_batch
+from bench.ready_batches import row_batch, rows_of_a_batch
 from pyspark_rmqpull.schema import ROW_SCHEMA
 
 

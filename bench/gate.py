@@ -18,14 +18,14 @@ from pathlib import Path
 import click
 from pyspark.sql import DataFrame
 
-from bench.alone import measure_alone
 from bench.comparison import CEILING, OURS
-from bench.quiet import pin_cores
+from bench.machine_load import pin_cores
+from bench.machine_lock import measure_alone
 from bench.reading import BODY_ONLY, DEFAULT_ROW
 from bench.session import session
 from bench.sizes import QUICK
 from bench.timing import batches_seconds
-from bench.topics import Stage, evenly
+from bench.topics import BenchContext, evenly
 
 RECORDED = Path(__file__).with_name("gate.json")
 ROOM = 0.9
@@ -70,7 +70,7 @@ def measured(rows: int) -> Iterator[tuple[str, Callable[[], tuple[float, float]]
     """Yields each read with a function that measures one round of it, in seconds."""
     with (
         session(with_kafka=False) as opened,
-        Stage(opened.spark, QUICK).topic(rows, QUICK.queues, QUICK.body_bytes) as topic,
+        BenchContext(opened.spark, QUICK).topic(rows, QUICK.queues, QUICK.body_bytes) as topic,
     ):
         for name, selection in READS.items():
             measure = partial(measure_round, topic.contenders(is_stream=True, selection=selection), rows)

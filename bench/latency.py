@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager, contextmanager
 
 from pyspark.sql import DataFrame
 
+from bench.broker_load import message
 from bench.comparison import KAFKA, OURS, Comparison, Mismeasured, contain_failure
-from bench.load import message
 from bench.results import Aim
-from bench.topics import BODY, NAME, Stage, Topic
+from bench.topics import BODY, NAME, BenchContext, Topic
 from rmqpull_client.connection import Connection
 from rmqpull_client.transports.grpc.channel import get_channel
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
@@ -30,32 +30,32 @@ PAUSE_S = (0.05, 0.55)
 Send = Callable[[bytes], None]
 
 
-def latency(stage: Stage) -> Iterator[Comparison]:
+def latency(context: BenchContext) -> Iterator[Comparison]:
     """Median and 99th percentile of each run; a run is a query, and those of the contenders take turns."""
-    sizes = {"messages of a run": stage.sizes.messages, "queues": stage.sizes.queues}
-    not_run = dict(stage.not_run)
+    sizes = {"messages of a run": context.sizes.messages, "queues": context.sizes.queues}
+    not_run = dict(context.not_run)
     p50 = Comparison("latency-p50", "latency, p50", "ms", {KAFKA: Aim(at_most=0.5)}, sizes, not_run=not_run)
     p99 = Comparison("latency-p99", "latency, p99", "ms", {}, sizes, not_run=not_run)
-    with stage.topic(stage.sizes.queues, stage.sizes.queues, stage.sizes.body_bytes) as topic:
+    with context.topic(context.sizes.queues, context.sizes.queues, context.sizes.body_bytes) as topic:
         p50.failed, p99.failed = dict(topic.failed), dict(topic.failed)
-        for number in range(stage.sizes.latency_runs):
-            for name, rows, sender in _contenders(stage, topic):
+        for number in range(context.sizes.latency_runs):
+            for name, rows, sender in _contenders(context, topic):
                 if name in p50.failed:
                     continue
                 with contain_failure(name, p50, p99):
                     with sender as send:
-                        took_ms = arrivals_ms(rows, send, stage.sizes.messages, seed=number)
+                        took_ms = arrivals_ms(rows, send, context.sizes.messages, seed=number)
                     p50.add(name, percentile(took_ms, 50))
                     p99.add(name, percentile(took_ms, 99))
     yield p50
     yield p99
 
 
-def _contenders(stage: Stage, topic: Topic) -> Iterator[tuple[str, DataFrame, AbstractContextManager[Send]]]:
+def _contenders(context: BenchContext, topic: Topic) -> Iterator[tuple[str, DataFrame, AbstractContextManager[Send]]]:
     yield OURS, topic.ours(True, startingOffsets="latest"), _sender(topic.endpoints)
     if topic.has_kafka and topic.kafka is not None:
         rows = topic.of_kafka(True, startingOffsets="latest").withColumnRenamed("value", BODY)
-        yield KAFKA, rows, topic.kafka.sender(stage.spark, topic.kafka_name)
+        yield KAFKA, rows, topic.kafka.sender(context.spark, topic.kafka_name)
 
 
 @contextmanager

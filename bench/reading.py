@@ -9,11 +9,11 @@ from pathlib import Path
 from pyspark.sql import functions as F
 
 from bench.comparison import CEILING, KAFKA, OURS, Comparison, Mismeasured, contain_failure, measure
-from bench.ready import OFTEN_TAG, RARE_TAG
+from bench.ready_batches import OFTEN_TAG, RARE_TAG
 from bench.results import Aim
 from bench.servers import broker
 from bench.timing import batch_seconds, stream_seconds
-from bench.topics import NAME, Stage, Topic, evenly, fill, newest
+from bench.topics import NAME, BenchContext, Topic, evenly, fill, newest
 
 DEFAULT_ROW, BODY_ONLY = None, "body BINARY"
 RARE = 100
@@ -25,17 +25,17 @@ FILTERED_IN_SPARK = "all read, filtered in Spark"
 FILTERED_OF_KAFKA = f"{KAFKA}, filtered in Spark"
 
 
-def reads(stage: Stage) -> Iterator[Comparison]:
+def reads(context: BenchContext) -> Iterator[Comparison]:
     """Stream and batch reads of a whole topic."""
-    sizes = stage.sizes
+    sizes = context.sizes
     rows = evenly(sizes.rows, sizes.queues)
-    with stage.topic(rows, sizes.queues, sizes.body_bytes) as topic:
+    with context.topic(rows, sizes.queues, sizes.body_bytes) as topic:
         topic.check()
         aims = {KAFKA: Aim(at_least=2.5), CEILING: Aim(at_least=0.7)}
-        yield _stream_read(stage, topic, "stream-default-row", "stream read, default row", DEFAULT_ROW, aims)
+        yield _stream_read(context, topic, "stream-default-row", "stream read, default row", DEFAULT_ROW, aims)
         aims = {KAFKA: Aim(at_least=4), CEILING: Aim(at_least=0.55)}
-        yield _stream_read(stage, topic, "stream-body", "stream read, body only", BODY_ONLY, aims)
-        batch = _comparison(stage, topic, "batch-default-row", "batch read, default row")
+        yield _stream_read(context, topic, "stream-body", "stream read, body only", BODY_ONLY, aims)
+        batch = _comparison(context, topic, "batch-default-row", "batch read, default row")
         contenders = {
             name: lambda reader=reader: topic.rows / batch_seconds(reader())
             for name, reader in topic.contenders(is_stream=False).items()
@@ -44,14 +44,19 @@ def reads(stage: Stage) -> Iterator[Comparison]:
 
 
 def _comparison(
-    stage: Stage, topic: Topic, name: str, title: str, aims: Mapping[str, Aim] | None = None, unit: str = "rows/s"
+    context: BenchContext,
+    topic: Topic,
+    name: str,
+    title: str,
+    aims: Mapping[str, Aim] | None = None,
+    unit: str = "rows/s",
 ) -> Comparison:
     sizes = {"rows": topic.rows, "queues": topic.queues, "body bytes": topic.body_bytes}
-    return Comparison(name, title, unit, aims or {}, sizes, not_run=dict(stage.not_run), failed=dict(topic.failed))
+    return Comparison(name, title, unit, aims or {}, sizes, not_run=dict(context.not_run), failed=dict(topic.failed))
 
 
 def _stream_read(
-    stage: Stage,
+    context: BenchContext,
     topic: Topic,
     name: str,
     title: str,
@@ -64,14 +69,14 @@ def _stream_read(
         reader_name: lambda reader=reader: worth / stream_seconds(reader(), topic.rows)
         for reader_name, reader in topic.contenders(is_stream=True, selection=selection).items()
     }
-    return measure(_comparison(stage, topic, name, title, aims, unit), contenders, stage.sizes.runs)
+    return measure(_comparison(context, topic, name, title, aims, unit), contenders, context.sizes.runs)
 
 
-def filtered(stage: Stage) -> Iterator[Comparison]:
+def filtered(context: BenchContext) -> Iterator[Comparison]:
     """A tag that 1 % of the messages have: kept by the broker, or by Spark out of everything."""
-    sizes = stage.sizes
+    sizes = context.sizes
     rows = evenly(sizes.rows, sizes.queues)
-    with stage.topic(rows, sizes.queues, sizes.body_bytes, rare=RARE) as topic:
+    with context.topic(rows, sizes.queues, sizes.body_bytes, rare=RARE) as topic:
         kept = -(-rows // RARE)
         contenders = {
             OURS: lambda: rows / stream_seconds(topic.ours(True, filterExpression=RARE_TAG), kept),
@@ -82,8 +87,8 @@ def filtered(stage: Stage) -> Iterator[Comparison]:
             contenders[FILTERED_OF_KAFKA] = lambda: rows / stream_seconds(topic.of_kafka(True).where(is_rare), rows)
         _check_kept(topic, kept)
         aims = {FILTERED_IN_SPARK: Aim(at_least=10)}
-        comparison = _comparison(stage, topic, "filter-1-percent", "tag filter that keeps 1 %", aims, "messages/s")
-        comparison.not_run = {f"{name}, filtered in Spark": why for name, why in stage.not_run.items()}
+        comparison = _comparison(context, topic, "filter-1-percent", "tag filter that keeps 1 %", aims, "messages/s")
+        comparison.not_run = {f"{name}, filtered in Spark": why for name, why in context.not_run.items()}
         comparison.failed = {f"{name}, filtered in Spark": why for name, why in topic.failed.items()}
         yield measure(comparison, contenders, sizes.runs)
 
@@ -96,52 +101,52 @@ def _check_kept(topic: Topic, kept: int) -> None:
         raise Mismeasured(f"the filter keeps {by_broker} rows at the broker and {by_spark} in Spark instead of {kept}")
 
 
-def large_bodies(stage: Stage) -> Iterator[Comparison]:
+def large_bodies(context: BenchContext) -> Iterator[Comparison]:
     """Larger bodies, in megabytes of them per second."""
-    sizes = stage.sizes
+    sizes = context.sizes
     for body_bytes in sizes.body_sizes:
         rows = evenly(max(1, sizes.body_read_mb * 1_000_000 // body_bytes), sizes.queues)
-        with stage.topic(rows, sizes.queues, body_bytes) as topic:
+        with context.topic(rows, sizes.queues, body_bytes) as topic:
             size = f"{body_bytes // 1024} KB" if body_bytes >= 1024 else f"{body_bytes} B"
-            yield _stream_read(stage, topic, f"stream-{body_bytes}", f"stream read, bodies of {size}", unit="MB/s")
+            yield _stream_read(context, topic, f"stream-{body_bytes}", f"stream read, bodies of {size}", unit="MB/s")
 
 
-def queue_counts(stage: Stage) -> Iterator[Comparison]:
+def queue_counts(context: BenchContext) -> Iterator[Comparison]:
     """Topics of few and of many queues, each of which is a task."""
-    sizes = stage.sizes
+    sizes = context.sizes
     for queues in sizes.queue_counts:
-        with stage.topic(evenly(sizes.queue_rows, queues), queues, sizes.body_bytes) as topic:
+        with context.topic(evenly(sizes.queue_rows, queues), queues, sizes.body_bytes) as topic:
             word = "queue" if queues == 1 else "queues"
-            yield _stream_read(stage, topic, f"stream-{queues}-queues", f"stream read, {queues} {word}")
+            yield _stream_read(context, topic, f"stream-{queues}-queues", f"stream read, {queues} {word}")
 
 
-def standard(stage: Stage) -> Iterator[Comparison]:
+def standard(context: BenchContext) -> Iterator[Comparison]:
     """A broker without the columnar extension, which is read message by message."""
-    sizes = stage.sizes
+    sizes = context.sizes
     with tempfile.TemporaryDirectory(prefix="rmqpull-bench-") as folder:
         with broker(Path(folder), {NAME: sizes.queues}) as columnar:
             fill(columnar.endpoints, evenly(STANDARD_ROWS, sizes.queues), sizes.body_bytes)
         with broker(Path(folder), None, "--extensions", "none") as running:
             rows = evenly(STANDARD_ROWS, sizes.queues)
-            topic = Topic(stage.spark, running.endpoints, None, rows, sizes.queues, sizes.body_bytes)
-            comparison = _stream_read(stage, topic, "stream-standard", "stream read, standard protocol")
+            topic = Topic(context.spark, running.endpoints, None, rows, sizes.queues, sizes.body_bytes)
+            comparison = _stream_read(context, topic, "stream-standard", "stream read, standard protocol")
             comparison.not_run = {}
             yield comparison
 
 
-def newest_rows(stage: Stage) -> Iterator[Comparison]:
+def newest_rows(context: BenchContext) -> Iterator[Comparison]:
     """The newest rows of small and large topics, which should take the same time: runs of all sizes are interleaved."""
-    yield from _newest_rows(stage, {}, stage.sizes.topic_sizes)
+    yield from _newest_rows(context, {}, context.sizes.topic_sizes)
 
 
-def _newest_rows(stage: Stage, topics: dict[int, Topic], left: tuple[int, ...]) -> list[Comparison]:
+def _newest_rows(context: BenchContext, topics: dict[int, Topic], left: tuple[int, ...]) -> list[Comparison]:
     """Fills one topic after the other, then reads them in turn while all are there."""
     if left:
-        rows = evenly(left[0], stage.sizes.queues)
-        with stage.topic(rows, stage.sizes.queues, stage.sizes.body_bytes) as topic:
-            return _newest_rows(stage, {**topics, rows: topic}, left[1:])
-    comparisons = {rows: _newest_comparison(stage, topic, min(topics)) for rows, topic in topics.items()}
-    for number in range(stage.sizes.newest_runs + 1):
+        rows = evenly(left[0], context.sizes.queues)
+        with context.topic(rows, context.sizes.queues, context.sizes.body_bytes) as topic:
+            return _newest_rows(context, {**topics, rows: topic}, left[1:])
+    comparisons = {rows: _newest_comparison(context, topic, min(topics)) for rows, topic in topics.items()}
+    for number in range(context.sizes.newest_runs + 1):
         for rows, topic in topics.items():
             _newest_run(comparisons[rows], topic, is_counted=number > 0)
     smallest = comparisons[min(topics)]
@@ -151,10 +156,10 @@ def _newest_rows(stage: Stage, topics: dict[int, Topic], left: tuple[int, ...]) 
     return list(comparisons.values())
 
 
-def _newest_comparison(stage: Stage, topic: Topic, smallest: int) -> Comparison:
+def _newest_comparison(context: BenchContext, topic: Topic, smallest: int) -> Comparison:
     aims = {} if topic.rows == smallest else {SMALLEST: Aim(0.9, 1.1)}
     title = f"newest {_newest_count(topic):,} rows of {topic.rows:,}"
-    return _comparison(stage, topic, f"newest-of-{topic.rows}", title, aims, "ms")
+    return _comparison(context, topic, f"newest-of-{topic.rows}", title, aims, "ms")
 
 
 def _newest_count(topic: Topic) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from processes.process_table import Process
 from rmqpull_broker.testing import BrokerProcess, Topics
 
-BARE = "bench.bare"
+BARE = "bench.bare_grpc_server"
 
 
 @dataclass(frozen=True)

@@ -21,26 +21,26 @@ import click
 from pyspark import __version__ as SPARK_VERSION
 from rich.console import Console
 
-from bench.alone import measure_alone
-from bench.apart import cold, memory
 from bench.artifacts import KAFKA_VERSION, PeerMissing
 from bench.chart import draw
+from bench.cold_and_memory import cold, memory
 from bench.comparison import KAFKA, OURS, Comparison, comparisons_of, document, reason_of
 from bench.kafka import Kafka, kafka
 from bench.latency import latency
-from bench.pages import conditions, reasons, table
-from bench.quiet import BUSY_CORES_MAX, Others, look_around, pin_cores
+from bench.machine_load import BUSY_CORES_MAX, Others, look_around, pin_cores
+from bench.machine_lock import measure_alone
 from bench.reading import filtered, large_bodies, newest_rows, queue_counts, reads, standard
+from bench.result_tables import conditions, reasons, table
 from bench.results import machine
 from bench.session import THREADS, session
 from bench.sizes import QUICK, Sizes, chosen, size_options
-from bench.topics import Stage
+from bench.topics import BenchContext
 from bench.transport import transport
 from bench.writing import writes
 
 RESULTS = Path(__file__).with_name("results")
 CHART = Path(__file__).parents[1] / "docs" / "images" / "performance.svg"
-WORKS: dict[str, Callable[[Stage], Iterator[Comparison]]] = {
+WORKS: dict[str, Callable[[BenchContext], Iterator[Comparison]]] = {
     "reads": reads,
     "latency": latency,
     "filter": filtered,
@@ -139,15 +139,15 @@ def measured(
         peer, missing = _kafka(running) if with_kafka else (None, "it was left out")
         # The session ends before Kafka does: its clients would complain.
         opened = running.enter_context(session(with_kafka=peer is not None))
-        stage = Stage(opened.spark, sizes)
+        context = BenchContext(opened.spark, sizes)
         if opened.kafka_source.version:
-            stage.kafka = peer
+            context.kafka = peer
         else:
-            stage.not_run = {KAFKA: missing or opened.kafka_source.missing}
+            context.not_run = {KAFKA: missing or opened.kafka_source.missing}
         for name in works:
             begun = time.perf_counter()
             try:
-                comparisons += WORKS[name](stage)
+                comparisons += WORKS[name](context)
             except Exception as error:  # noqa: BLE001 (whatever it is: the other works of a long run are worth keeping)
                 comparisons.append(Comparison(name, f"{name}, the whole work", "", failed={OURS: reason_of(error)}))
             done.append(name)

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from bench.comparison import CEILING, KAFKA, OURS, Mismeasured, reason_of
 from bench.kafka import Kafka
-from bench.ready import published, rows_of_a_batch
+from bench.ready_batches import published, rows_of_a_batch
 from bench.servers import broker
 from bench.sizes import Sizes
 from rmqpull_client.connection import Connection
@@ -27,7 +27,7 @@ FILL_TIMEOUT_MS = 60_000
 
 
 @dataclass
-class Stage:
+class BenchContext:
     """What all works are given: one Spark session for all sources, Kafka unless it is missing, and the sizes."""
 
     spark: SparkSession

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from bench.comparison import OURS, Comparison, Mismeasured, measure
-from bench.flight import get
+from bench.flight_server import get
 from bench.servers import Server, peer_server
-from bench.topics import NAME, Stage, Topic, evenly
+from bench.topics import NAME, BenchContext, Topic, evenly
 from pyspark_rmqpull.schema import ROW_SCHEMA
 from pyspark_rmqpull.worker import prepare_worker
 from rmqpull_client.connection import Connection
@@ -17,19 +17,19 @@ from rmqpull_client.transports.choice import connect
 from rmqpull_proto.columns import PULL_SCHEMA
 
 FLIGHT = "Arrow Flight"
-_SERVER = "bench.flight"
+_SERVER = "bench.flight_server"
 _SELECTIONS = (
     ("wire-default-row", "wire alone, default row", ROW_SCHEMA.fieldNames()),
     ("wire-body", "wire alone, body only", ["body"]),
 )
 
 
-def transport(stage: Stage) -> Iterator[Comparison]:
+def transport(context: BenchContext) -> Iterator[Comparison]:
     """One stream of each, its batches thrown away. The broker's rows are read, those of Flight are ready."""
     prepare_worker()  # as in a task
-    sizes = stage.sizes
+    sizes = context.sizes
     rows = evenly(sizes.rows, sizes.queues)
-    with stage.topic(rows, sizes.queues, sizes.body_bytes, with_kafka=False) as topic, peer_server(_SERVER) as peer:
+    with context.topic(rows, sizes.queues, sizes.body_bytes, with_kafka=False) as topic, peer_server(_SERVER) as peer:
         for name, title, names in _SELECTIONS:
             comparison = Comparison(name, title, "rows/s", {}, {"rows": rows, "body bytes": sizes.body_bytes})
             yield measure(comparison, _contenders(topic, peer, names), sizes.runs)

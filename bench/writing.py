@@ -16,7 +16,7 @@ from bench.comparison import KAFKA, OURS, Comparison, Mismeasured, contain_failu
 from bench.kafka import Kafka
 from bench.results import Aim
 from bench.servers import broker
-from bench.topics import Stage, of_kafka, ours
+from bench.topics import BenchContext, of_kafka, ours
 
 AT_LEAST_ONCE = f"{OURS}, at least once"
 KAFKA_TOPIC = "written"
@@ -26,13 +26,13 @@ PARTITIONS = 8
 """Spark partitions that write, on the session's threads."""
 
 
-def writes(stage: Stage) -> Iterator[Comparison]:
+def writes(context: BenchContext) -> Iterator[Comparison]:
     """Rows of one body and one property; every run adds as many, and all of them are counted at the end."""
-    sizes, peer = stage.sizes, stage.kafka
+    sizes, peer = context.sizes, context.kafka
     asked = {"rows": sizes.written_rows, "queues": sizes.queues, "body bytes": sizes.body_bytes}
     title, aims = "batch write, exactly once", {KAFKA: Aim(at_least=2)}
-    comparison = Comparison("batch-write", title, "rows/s", aims, asked, not_run=dict(stage.not_run))
-    rows = _rows(stage.spark, sizes.written_rows, sizes.body_bytes)
+    comparison = Comparison("batch-write", title, "rows/s", aims, asked, not_run=dict(context.not_run))
+    rows = _rows(context.spark, sizes.written_rows, sizes.body_bytes)
     with ExitStack() as kept:
         folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="rmqpull-bench-"))
         topics = dict.fromkeys(GUARANTEES.values(), sizes.queues)
@@ -43,11 +43,11 @@ def writes(stage: Stage) -> Iterator[Comparison]:
         }
         if peer is not None:
             with contain_failure(KAFKA, comparison):
-                peer.create(stage.spark, KAFKA_TOPIC, sizes.queues)
-            kept.callback(peer.delete, stage.spark, KAFKA_TOPIC)
+                peer.create(context.spark, KAFKA_TOPIC, sizes.queues)
+            kept.callback(peer.delete, context.spark, KAFKA_TOPIC)
             contenders[KAFKA] = partial(_rate_of_kafka, rows, sizes.written_rows, peer)
         measure(comparison, contenders, sizes.runs)
-        _check(comparison, stage, running.endpoints)  # before anybody is given a figure
+        _check(comparison, context, running.endpoints)  # before anybody is given a figure
     yield comparison
 
 
@@ -74,13 +74,13 @@ def _rate_of_kafka(rows: DataFrame, count: int, peer: Kafka) -> float:
     return count / (time.perf_counter() - begun)
 
 
-def _check(comparison: Comparison, stage: Stage, endpoints: str) -> None:
+def _check(comparison: Comparison, context: BenchContext, endpoints: str) -> None:
     """Fails every contender whose topic does not have the rows of all runs once."""
-    read = stage.spark.read
+    read = context.spark.read
     readers = {name: partial(ours, read, endpoints, topic=guarantee) for name, guarantee in GUARANTEES.items()}
-    if stage.kafka is not None:
-        readers[KAFKA] = partial(of_kafka, read, stage.kafka.endpoints, KAFKA_TOPIC)
-    wanted = stage.sizes.written_rows * (stage.sizes.runs + 1)
+    if context.kafka is not None:
+        readers[KAFKA] = partial(of_kafka, read, context.kafka.endpoints, KAFKA_TOPIC)
+    wanted = context.sizes.written_rows * (context.sizes.runs + 1)
     for name, reader in readers.items():
         if name not in comparison.failed:
             with contain_failure(name, comparison):

@@ -13,7 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from scripts.readme_tables import ROOT, table, write_or_check
+from scripts.doc_tables import ROOT, table, write_or_check
 
 DOCUMENT = ROOT / "docs" / "acceptance.md"
 SUITES = ("client", "connector", "integration", "soak")

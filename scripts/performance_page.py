@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 
-from bench.pages import markdown
-from scripts.readme_tables import ROOT, write_or_check
+from bench.result_tables import markdown
+from scripts.doc_tables import ROOT, write_or_check
 
 RESULTS = ROOT / "bench" / "results" / "full.json"
 CHART = "![Rows per second and latency beside Spark's Kafka source and the engine's ceiling]({}images/performance.svg)"

@@ -19,8 +19,8 @@ from rmqpull_broker.core import errors
 from rmqpull_broker.core.properties import Declared, list_declared
 from rmqpull_broker.server.grpc.registry import EXTENSIONS, MESSAGING_HANDLERS
 from rmqpull_proto import rpc
+from scripts.doc_tables import table, write_or_check
 from scripts.limit import Limit, amount
-from scripts.readme_tables import table, write_or_check
 from scripts.support_limits import LIMITS
 
 REPOSITORY = Path(__file__).parents[1]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from bench.alone import keep_benchmarks_away
+from bench.machine_lock import keep_benchmarks_away
 from processes.children import Children, Signals
 from processes.spark import SHORT_LIVED_JAVA
 from soak.results import Summary, commit_of_code

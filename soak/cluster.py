@@ -8,7 +8,7 @@ from pathlib import Path
 
 from processes.children import Child, Children, find_free_ports
 from processes.spark import find_spark
-from soak import victims
+from soak import kill_targets
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
 """Of the workers. Two of them, because Spark starts a speculative attempt only on another host than the first one."""
@@ -63,7 +63,7 @@ class Cluster:
 
     def connector_errors(self) -> set[str]:
         """What the connector has raised in executors, by their own logs."""
-        return {error for log in self._folder.rglob("stderr") for error in victims.read_connector_errors(log)}
+        return {error for log in self._folder.rglob("stderr") for error in kill_targets.read_connector_errors(log)}
 
     def speculation(self) -> tuple[int, int]:
         """How many speculative attempts of tasks were started, and how many of them were done first."""

@@ -14,8 +14,8 @@ from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rpc import COLUMNS, MESSAGING
-from soak.calls import Calls, NotAnswered
 from soak.ledger import Attempt, Ledger, body_of, digest_of
+from soak.rpc import Calls, NotAnswered
 from soak.schedule import PRICES, TAGS, Setting
 
 SEND_TIMEOUT_S = 5.0

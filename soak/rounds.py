@@ -15,16 +15,16 @@ from demo import checkpoint as spark_checkpoint
 from processes.children import Children
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as admin
 from rmqpull_proto.rpc import ADMIN
-from soak import copied
-from soak.calls import Calls
+from soak import copies
 from soak.cluster import Cluster
 from soak.judge import Queue, ahead, judge
 from soak.ledger import Ledger
 from soak.output import Row
 from soak.output import rows as output_rows
 from soak.producers import Producers
+from soak.query import GROUP, TRANSACTION_TIMEOUT_MS, Query, broker, copy_topics
+from soak.rpc import Calls
 from soak.schedule import EXACTLY_ONCE, KILLS, Fault, Kind, Round, Step
-from soak.stage import GROUP, TRANSACTION_TIMEOUT_MS, Query, broker, copy_topics
 
 DRAIN_SECONDS_MAX = 300.0
 QUEUES_MAX = 12
@@ -206,10 +206,10 @@ class RoundRun:
     def _copied_rows(self) -> list[Row]:
         """What readers of the sink's topics see; of what at-least-once repeated, the first of each."""
         deadline = time.monotonic() + TRANSACTION_TIMEOUT_MS / 1000 + STAGES_SECONDS_MORE
-        while (left := copied.open_stages(self._data)) and time.monotonic() < deadline:
+        while (left := copies.open_stages(self._data)) and time.monotonic() < deadline:
             time.sleep(1)
         self._find([f"stages are open beyond their timeout: {stage_id}" for stage_id in left])
-        rows = list(copied.rows(self._data, set(copy_topics(self._plan.setting))))
+        rows = list(copies.rows(self._data, set(copy_topics(self._plan.setting))))
         if self._plan.setting.delivery == EXACTLY_ONCE:
             return [entry.row for entry in rows]
         first = {entry.row_id: entry.row for entry in reversed(rows)}

@@ -20,12 +20,12 @@ from rich.console import Console
 from bench.artifacts import Artifact
 from bench.comparison import CEILING, KAFKA, OURS, Comparison, comparisons_of
 from bench.latency import percentile
-from bench.quiet import BUSY_CORES_MAX, tree_cpu_s
-from bench.ready import published, row_batch, rows_of_a_batch
+from bench.machine_load import BUSY_CORES_MAX, tree_cpu_s
+from bench.ready_batches import published, row_batch, rows_of_a_batch
 from bench.session import KafkaSource
 from bench.sizes import QUICK, Numbers, chosen
 from bench.suite import measured, refuse_a_busy_machine
-from bench.topics import Stage, evenly, newest
+from bench.topics import BenchContext, evenly, newest
 from bench.writing import AT_LEAST_ONCE, writes
 from pyspark_rmqpull.schema import ROW_SCHEMA
 
@@ -98,7 +98,7 @@ def test_writes_that_kept_another_number_of_rows_have_no_figure(surplus: int, mo
     monkeypatch.setattr("bench.writing._rate", lambda *_: 1.0)
     monkeypatch.setattr("bench.writing.ours", lambda *_, topic: SimpleNamespace(count=lambda: counts[topic]))
     spark: Any = SimpleNamespace(read=None)
-    (comparison,) = writes(Stage(spark, QUICK))
+    (comparison,) = writes(BenchContext(spark, QUICK))
     assert comparison.figures.keys() == {AT_LEAST_ONCE}
     assert f"its topic has {wanted + surplus} rows after all runs instead of {wanted}" in comparison.failed[OURS]
 
@@ -114,17 +114,17 @@ def test_a_topic_that_kafka_cannot_fill_can_still_be_read_by_the_others(monkeypa
     monkeypatch.setattr("bench.topics.broker", lambda *_: nullcontext(SimpleNamespace(endpoints="127.0.0.1:1")))
     monkeypatch.setattr("bench.topics.fill", lambda *_: None)
     spark: Any = None
-    with Stage(spark, QUICK, kafka=failing_kafka()).topic(8, 8, 100) as topic:
+    with BenchContext(spark, QUICK, kafka=failing_kafka()).topic(8, 8, 100) as topic:
         assert topic.contenders(is_stream=True).keys() == {OURS, CEILING}
         assert topic.failed == {KAFKA: "its topic could not be filled: TimeoutError: Expiring 10 record(s)"}
 
 
 def test_a_work_that_fails_is_a_line_and_the_next_work_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: Stage) -> Iterator[Comparison]:
+    def fail(_: BenchContext) -> Iterator[Comparison]:
         yield Comparison("first", "first", "s", figures={OURS: [1.0]})
         raise OSError("no room")
 
-    def go_on(_: Stage) -> Iterator[Comparison]:
+    def go_on(_: BenchContext) -> Iterator[Comparison]:
         yield Comparison("second", "second", "s", figures={OURS: [2.0]})
 
     monkeypatch.setattr("bench.suite.WORKS", {"reads": fail, "latency": go_on})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scripts.acceptance_tables import CASES, DOCUMENT, LIMITED, TABLES, cases_in, claims, proofs
-from scripts.readme_tables import with_tables
+from scripts.doc_tables import with_tables
 
 
 def test_every_case_is_told() -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from rmqpull_proto import rpc
+from scripts.doc_tables import with_tables
 from scripts.limit import PACKAGE, amount
-from scripts.readme_tables import with_tables
 from scripts.support_limits import INTERNAL, LIMITS
 from scripts.support_tables import DOCUMENT, REASONS, REPOSITORY, TABLES, deviating_properties
 

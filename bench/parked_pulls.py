@@ -7,7 +7,7 @@ import gc
 import time
 from collections.abc import Callable
 
-from bench.load import GROUP, Call, calls, checked, message, queue
+from bench.broker_load import GROUP, Call, calls, checked, message, queue
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1

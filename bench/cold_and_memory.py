@@ -8,7 +8,7 @@ from functools import partial
 from bench.comparison import CEILING, KAFKA, OURS, Comparison, contain_failure, measure
 from bench.probe import ask
 from bench.results import Aim
-from bench.topics import Stage, Topic, evenly
+from bench.topics import BenchContext, Topic, evenly
 from processes.spark import JVM, SOURCE, WORKER
 
 COLD_ROWS = 10_000
@@ -17,13 +17,13 @@ FLAT = Aim(at_most=400)
 GROWTH = "first half of the read"
 
 
-def cold(stage: Stage) -> Iterator[Comparison]:
+def cold(context: BenchContext) -> Iterator[Comparison]:
     """The first query of a session, which starts Python workers and loads classes; the JVM's own start is not in it."""
-    with stage.topic(COLD_ROWS, stage.sizes.queues, stage.sizes.body_bytes) as topic:
+    with context.topic(COLD_ROWS, context.sizes.queues, context.sizes.body_bytes) as topic:
         contenders = {name: partial(ask, "cold", name, place, COLD_ROWS) for name, place in _places(topic).items()}
         comparison = Comparison("cold-first-query", "first query of a session", "s", {}, {"rows": COLD_ROWS})
-        comparison.not_run, comparison.failed = dict(stage.not_run), dict(topic.failed)
-        yield measure(comparison, contenders, stage.sizes.cold_runs, warm_ups=0)
+        comparison.not_run, comparison.failed = dict(context.not_run), dict(topic.failed)
+        yield measure(comparison, contenders, context.sizes.cold_runs, warm_ups=0)
 
 
 def _places(topic: Topic) -> dict[str, tuple[str, str]]:
@@ -33,17 +33,17 @@ def _places(topic: Topic) -> dict[str, tuple[str, str]]:
     return places
 
 
-def memory(stage: Stage) -> Iterator[Comparison]:
+def memory(context: BenchContext) -> Iterator[Comparison]:
     """The largest resident set of each kind of process while a stream reads many gigabytes, and whether it grows."""
-    rows = evenly(stage.sizes.memory_mb * 1_000_000 // MEMORY_BODY_BYTES, stage.sizes.queues)
+    rows = evenly(context.sizes.memory_mb * 1_000_000 // MEMORY_BODY_BYTES, context.sizes.queues)
     sizes = {"rows": rows, "body bytes": MEMORY_BODY_BYTES}
     comparisons = {}
     for kind, slug in ((SOURCE, "source"), (WORKER, "worker"), (JVM, "jvm")):
         aims = {KAFKA: Aim(at_most=1.1)} if kind == JVM else {OURS: FLAT, GROWTH: Aim(at_most=1.1)}
         comparisons[kind] = Comparison(f"memory-{slug}", f"resident set, {kind}", "MB", aims, sizes)
     in_jvm = comparisons[JVM]  # where Kafka's source runs, and nowhere else
-    in_jvm.not_run = dict(stage.not_run)
-    with stage.topic(rows, stage.sizes.queues, MEMORY_BODY_BYTES) as topic:
+    in_jvm.not_run = dict(context.not_run)
+    with context.topic(rows, context.sizes.queues, MEMORY_BODY_BYTES) as topic:
         in_jvm.failed = dict(topic.failed)
         for name, place in _places(topic).items():
             if name != CEILING:

@@ -15,10 +15,10 @@ import pytest
 from click.testing import CliRunner
 
 import soak.__main__ as soak_program
-from bench.alone import keep_benchmarks_away, measure_alone
+from bench.machine_lock import keep_benchmarks_away, measure_alone
 from soak.__main__ import main as soak_main
 
-PROGRAMS = ("suite", "gate", "stages", "broker_costs")
+PROGRAMS = ("suite", "gate", "read_costs", "broker_costs")
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def fail_if_called(*_: Any, **__: Any) -> Any:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_benchmark_begins_beside_a_soak(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = importlib.import_module(f"bench.{name}")
-    monkeypatch.setattr(program, "session" if name == "stages" else "measured", fail_if_called)
+    monkeypatch.setattr(program, "session" if name == "read_costs" else "measured", fail_if_called)
     keep_benchmarks_away()
     result = CliRunner().invoke(program.main, [])
     assert (result.exit_code, result.exception.__class__) == (1, SystemExit)

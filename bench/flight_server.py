@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.flight as flight
 
-from bench.ready import row_batch, rows_of_a_batch
+from bench.ready_batches import row_batch, rows_of_a_batch
 
 
 class ReadyServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow brings no types

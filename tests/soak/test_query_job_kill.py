@@ -8,7 +8,7 @@ from demo import checkpoint as spark_checkpoint
 from processes.children import Children
 from rmqpull_broker.testing import RunningBroker, running_broker
 from soak.output import rows
-from soak.stage import GROUP, Query
+from soak.query import GROUP, Query
 from tests.harness.soak_query import SETTING, WAIT_SECONDS_MAX, wait_for_query
 
 

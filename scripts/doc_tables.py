@@ -1,7 +1,7 @@
 """The tables of docs/options.md and docs/broker.md, made from the declarations of options, flags and methods.
 
-usage: python -m scripts.readme_tables           writes them between their markers
-       python -m scripts.readme_tables --check   exits 1 when one of them differs
+usage: python -m scripts.doc_tables           writes them between their markers
+       python -m scripts.doc_tables --check   exits 1 when one of them differs
 """
 
 from __future__ import annotations

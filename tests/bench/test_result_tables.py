@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.chart import draw
 from bench.comparison import CEILING, KAFKA, OURS, Comparison, document
-from bench.pages import NOT_MEASURED, markdown, rows
+from bench.result_tables import NOT_MEASURED, markdown, rows
 from bench.results import Aim
 
 READ = Comparison(

@@ -12,7 +12,7 @@ from rmqpull_broker.core.sending.sender import Published
 from rmqpull_broker.core.sending.stage_commands import drop, stage
 from rmqpull_broker.core.state.facts import TransactionId
 from rmqpull_broker.testing import running_broker
-from soak.copied import open_stages, rows
+from soak.copies import open_stages, rows
 from soak.ledger import digest_of
 
 

@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame
 from rich.console import Console
 from rich.table import Table
 
-from bench.alone import measure_alone
 from bench.comparison import CEILING, OURS
+from bench.machine_lock import measure_alone
 from bench.reading import BODY_ONLY, DEFAULT_ROW
 from bench.session import session
 from bench.sizes import QUICK
 from bench.timing import stream_seconds
-from bench.topics import Stage, evenly
+from bench.topics import BenchContext, evenly
 from processes.process_table import Process, list_descendants, read_command_line
 from processes.spark import JVM, SOURCE, WORKER, kind_of
 
@@ -64,7 +64,7 @@ def main(rows: int, runs: int) -> None:
     taken: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
     with session(with_kafka=False) as opened:
         rows = evenly(rows, QUICK.queues)
-        with Stage(opened.spark, QUICK).topic(rows, QUICK.queues, QUICK.body_bytes) as topic:
+        with BenchContext(opened.spark, QUICK).topic(rows, QUICK.queues, QUICK.body_bytes) as topic:
             for number in range(runs + 1):
                 for name, selection in READS.items():
                     contenders = topic.contenders(is_stream=True, selection=selection)

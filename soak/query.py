@@ -12,7 +12,7 @@ from demo import checkpoint as spark_checkpoint
 from processes.children import Children, ProcessFailed
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import BrokerProcess
-from soak import victims
+from soak import kill_targets
 from soak.cluster import Cluster
 from soak.schedule import Moment, Setting
 
@@ -134,23 +134,23 @@ class Query:
 
     def kill_worker(self) -> bool:
         """SIGKILL to one Python worker, once there is one; False when there was none for long."""
-        return self._kill_child(victims.find_workers)
+        return self._kill_child(kill_targets.find_workers)
 
     def kill_source(self) -> bool:
         """SIGKILL to the driver's Python process of the source, as for a worker."""
-        return self._kill_child(victims.find_sources)
+        return self._kill_child(kill_targets.find_sources)
 
     def kill_executor(self) -> bool:
         """SIGKILL to one executor's JVM, as for a worker."""
-        return self._kill_child(victims.find_executors)
+        return self._kill_child(kill_targets.find_executors)
 
-    def _kill_child(self, find: victims.Find) -> bool:
+    def _kill_child(self, find: kill_targets.Find) -> bool:
         deadline = time.monotonic() + MOMENT_SECONDS_MAX
         while time.monotonic() < deadline and self._process.is_running:
             self._note_lines()
             # Before it runs, Spark looks for data sources, once; who dies then leaves a JVM that knows none.
             sessions = [self._process.pid, *(self._cluster.sessions if self._cluster else [])]
-            if self._is_running and victims.kill_newest([pid for session in sessions for pid in find(session)]):
+            if self._is_running and kill_targets.kill_newest([pid for session in sessions for pid in find(session)]):
                 return True
             time.sleep(_LOOK_S)
         return False
@@ -190,7 +190,7 @@ class Query:
     def connector_errors(self) -> list[str]:
         """What the connector has raised, in the driver and in tasks, each error once."""
         of_executors = self._cluster.connector_errors() if self._cluster else set()
-        return sorted(victims.read_connector_errors(self._log) | of_executors)
+        return sorted(kill_targets.read_connector_errors(self._log) | of_executors)
 
     @property
     def log_end(self) -> str:

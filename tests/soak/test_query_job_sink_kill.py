@@ -13,8 +13,8 @@ from demo import checkpoint as spark_checkpoint
 from processes.children import Children
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import RunningBroker, running_broker
+from soak.query import COPIED, Query
 from soak.schedule import AT_LEAST_ONCE, EXACTLY_ONCE
-from soak.stage import COPIED, Query
 from tests.harness.soak_query import SETTING, WAIT_SECONDS_MAX, wait_for_query
 from tests.harness.waiting import wait_until
 
