@@ -1,6 +1,6 @@
-"""What a pull can find, and what each finding is answered over every protocol: one table (rules 3.3, 1.7.1).
+"""The results of a pull, and the code of each result in every protocol: one table (rules 3.3, 1.7.1).
 
-The edges, the tests and the documentation read it.
+The server, the tests and the documentation use it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MASTER_ID = 0
 
 
 class PullStatus(enum.Enum):
-    """What a look into a queue found, in RocketMQ's names (rules 3.2.1)."""
+    """The result of reading a queue, by RocketMQ's names (rules 3.2.1)."""
 
     FOUND = enum.auto()
     NO_MATCHED_MESSAGE = enum.auto()
@@ -26,11 +26,11 @@ class PullStatus(enum.Enum):
     OFFSET_FOUND_NULL = enum.auto()
     MESSAGE_WAS_REMOVING = enum.auto()
     NOT_REACHED = enum.auto()
-    """Of ``rmqpull.v1`` alone: the answer was full before the queue's turn came."""
+    """Only in ``rmqpull.v1``: the response was full before this queue."""
 
 
 class PullResponse(enum.IntEnum):
-    """Codes of the remoting protocol."""
+    """Response codes of the remoting protocol."""
 
     SUCCESS = 0
     PULL_NOT_FOUND = 19
@@ -39,7 +39,7 @@ class PullResponse(enum.IntEnum):
 
 
 class ClientStatus(NamedTuple):
-    """What a code makes of a pull: the client's PullStatus (rules 1.7.1), and the code of v2's answer."""
+    """A code as clients see it: their PullStatus (rules 1.7.1), and the code of a v2 response."""
 
     pull_status: str
     v2_code: str
@@ -54,7 +54,7 @@ CLIENT_STATUSES = {
 
 
 class PullAnswer(NamedTuple):
-    """One row: a status, asked at an offset (``"0"``, ``"not 0"`` or ``"any"``), and its code."""
+    """One row: a status, the offset of the pull (``"0"``, ``"not 0"`` or ``"any"``), and the code."""
 
     status: PullStatus
     offset: str
@@ -80,7 +80,7 @@ _RESPONSES = {(answer.status, answer.offset): answer.response for answer in PULL
 
 
 def find_response(status: PullStatus, offset: int) -> PullResponse:
-    """The code of a status that a pull at ``offset`` found. NOT_REACHED has none, and counts as nothing matched."""
+    """Returns the code of a status for a pull at ``offset``. NOT_REACHED gets the code of NO_MATCHED_MESSAGE."""
     if status is PullStatus.NOT_REACHED:
         return PullResponse.PULL_RETRY_IMMEDIATELY
     any_offset = _RESPONSES.get((status, "any"))
@@ -89,9 +89,9 @@ def find_response(status: PullStatus, offset: int) -> PullResponse:
 
 @dataclass(frozen=True)
 class ReadRole:
-    """Which replica reads, as far as it changes an answer. The default is a master, which every broker here is.
+    """The role of the replica that reads. Every broker here is a master, which is the default.
 
-    ``has_master`` says whether the replicas of a slave include one; the ids are the group's ``brokerId`` and
+    ``has_master`` says whether a slave has a master. The ids are the group's ``brokerId`` and
     ``whichBrokerWhenConsumeSlowly``.
     """
 
@@ -102,8 +102,9 @@ class ReadRole:
     broker_id: int = MASTER_ID
     which_broker_when_consume_slowly: int = 1
 
-    def corrected(self, offset: int, next_offset: int) -> int:
-        """A wrong offset put right, by a broker that may do so (``nextOffsetCorrection``, rules 3.2.1)."""
+    def correct(self, offset: int, next_offset: int) -> int:
+        """Returns ``next_offset`` if this replica may correct a wrong offset (``nextOffsetCorrection``, rules
+        3.2.1)."""
         return offset if self.is_slave and not self.offset_check_in_slave else next_offset
 
 
@@ -111,16 +112,16 @@ MASTER = ReadRole()
 
 
 class Suggestion(NamedTuple):
-    """The code of an answer, and ``suggestWhichBrokerId``: where the client pulls next."""
+    """The code of a response, and ``suggestWhichBrokerId``: the broker of the client's next pull."""
 
     response: PullResponse
     which_broker_id: int
 
 
 def suggest(status: PullStatus, offset: int, role: ReadRole = MASTER, *, from_slave: bool = False) -> Suggestion:
-    """A status as this replica answers it (rules 3.3.1, 3.3.2).
+    """Returns the code and the suggested broker for a status (rules 3.3.1, 3.3.2).
 
-    ``from_slave`` is suggestPullingFromSlave: what was scanned last lies beyond 40 % of the memory (rules 3.2.3).
+    ``from_slave`` is suggestPullingFromSlave: the last scanned message is not within 40 % of the memory (rules 3.2.3).
     """
     response, which = find_response(status, offset), MASTER_ID
     if role.slave_read_enable:

@@ -1,4 +1,4 @@
-"""Where queues are at a time (rules 3.11), and where so many bytes end (``rmqpull.v1`` CutRanges)."""
+"""Queue offsets by store time (rules 3.11), and ranges cut by size (``rmqpull.v1`` CutRanges)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 
 
 class BoundaryType(enum.Enum):
-    """Which message a time means that several have, or none (rules 3.11)."""
+    """Which message a time stands for when several messages have it, or none (rules 3.11)."""
 
     LOWER = "LOWER"
     UPPER = "UPPER"
@@ -24,22 +24,22 @@ class BoundaryType(enum.Enum):
 def find_offset_at_time(
     state: BrokerState, queue: MessageQueue, timestamp_ms: int, boundary: BoundaryType = BoundaryType.LOWER
 ) -> int:
-    """Looks for a store time (rules 3.11) by binary search, since store times never fall in a queue.
+    """Finds a store time by binary search, since store times never decrease in a queue (rules 3.11).
 
-    LOWER gives the first message stored then or later, the max offset when there is none; UPPER the last one stored
-    then or earlier, the min offset when there is none.
+    LOWER returns the first message stored then or later, or the max offset. UPPER returns the last message stored then
+    or earlier, or the min offset.
     """
     if boundary is BoundaryType.LOWER:
-        return _first_stored_since(state, queue, timestamp_ms)
-    return max(state.bounds(queue).min_offset, _first_stored_since(state, queue, timestamp_ms + 1) - 1)
+        return _find_first_since(state, queue, timestamp_ms)
+    return max(state.bounds(queue).min_offset, _find_first_since(state, queue, timestamp_ms + 1) - 1)
 
 
-def _first_stored_since(state: BrokerState, queue: MessageQueue, timestamp_ms: int) -> int:
+def _find_first_since(state: BrokerState, queue: MessageQueue, timestamp_ms: int) -> int:
     low, high = state.store.time_range(queue, timestamp_ms)
     wanted_us = timestamp_ms * 1000
     while low < high:
         middle = (low + high) // 2
-        if _store_time_us(state, queue, middle) < wanted_us:
+        if _read_store_time_us(state, queue, middle) < wanted_us:
             low = middle + 1
         else:
             high = middle
@@ -47,17 +47,17 @@ def _first_stored_since(state: BrokerState, queue: MessageQueue, timestamp_ms: i
 
 
 def read_store_time_ms(state: BrokerState, queue: MessageQueue, offset: int) -> int:
-    """When the message at ``offset``, which lies within the queue's bounds, was stored (ms since the epoch)."""
-    return _store_time_us(state, queue, offset) // 1000
+    """Returns the store time of the message at ``offset``, which must lie within the bounds (ms since the epoch)."""
+    return _read_store_time_us(state, queue, offset) // 1000
 
 
-def _store_time_us(state: BrokerState, queue: MessageQueue, offset: int) -> int:
+def _read_store_time_us(state: BrokerState, queue: MessageQueue, offset: int) -> int:
     row = next(state.store.read(queue, offset, offset + 1))
     return int(row.column("storeTimestamp").cast(pa.int64())[0].as_py())
 
 
 class Part(NamedTuple):
-    """Messages from where the part before it ends up to ``until_offset``, and their bytes."""
+    """The messages between the previous part and ``until_offset``, and their bytes."""
 
     until_offset: int
     byte_count: int
@@ -66,10 +66,10 @@ class Part(NamedTuple):
 def cut_by_bytes(
     state: BrokerState, queue: MessageQueue, from_offset: int, until_offset: int, byte_max: int
 ) -> Iterator[Part]:
-    """The parts of ``[from_offset, until_offset)``, each as long as it keeps within ``byte_max`` bytes.
+    """Yields the parts of ``[from_offset, until_offset)``, each as long as ``byte_max`` bytes allow.
 
-    A message above that is a part of its own. What lies outside the queue is in no part. Rows are read only where
-    their sizes are not known without, or where a cut may come. The queue must not change while parts are taken.
+    A larger message is a part of its own. Offsets outside the queue are in no part. Rows are read only where their
+    sizes are not known, or where a part may end. The queue must not change during the iteration.
     """
     bounds = state.bounds(queue)
     at = begin = max(from_offset, bounds.min_offset)

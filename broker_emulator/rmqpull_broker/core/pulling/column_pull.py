@@ -1,4 +1,4 @@
-"""A pull of many queues into columns, with the limits of ``rmqpull.v1``."""
+"""Columnar pulls: many queues at once, with the limits of ``rmqpull.v1``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, MessageQueue, TopicConfig
 from rmqpull_broker.core.pulling.answers import PullStatus
 from rmqpull_broker.core.pulling.checks import begin_pull
-from rmqpull_broker.core.pulling.message_pull import Pulled, find_status, first_offset, look_up
+from rmqpull_broker.core.pulling.message_pull import Pulled, check_offset, find_status, read_first_offset
 from rmqpull_broker.core.pulling.request import (
     DEFAULT_CONTEXT,
     PullContext,
@@ -28,20 +28,18 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 
 COLUMN_SCAN_ROWS_MAX = 262_144
-"""Rows that a columnar pull looks at in one queue before it answers, so that a rare tag holds nobody else up."""
+"""Rows that a columnar pull scans in one queue. With a rare tag, more rows would block other calls."""
 ENOUGH_ROWS = 4096
-"""An answer with so many rows ends with a stored batch and not within one: a part is copied by both sides, a whole
-batch by none."""
-WAITING_STATUSES = (PullStatus.NO_MESSAGE_IN_QUEUE, PullStatus.OFFSET_OVERFLOW_ONE)
-"""What every queue must be answered for a columnar pull to wait."""
+"""A response with so many rows ends with a whole stored batch. Both sides copy a part of a batch, but no whole one."""
+PARKING_STATUSES = (PullStatus.NO_MESSAGE_IN_QUEUE, PullStatus.OFFSET_OVERFLOW_ONE)
+"""The statuses that all queues must have for a columnar pull to park."""
 
 
 @dataclass(frozen=True)
 class ColumnPull:
-    """One queue of a columnar pull: ``[offset, until_offset)``, to the queue's end when None.
+    """One queue of a columnar pull: ``[offset, until_offset)``; None stands for the end of the queue.
 
-    ``creation_id`` is that of the topic which is meant; None takes any. ``commit_offset`` becomes the group's
-    consumer offset of the queue.
+    ``creation_id`` identifies the topic; None accepts any. ``commit_offset`` becomes the group's consumer offset.
     """
 
     queue: MessageQueue
@@ -52,10 +50,10 @@ class ColumnPull:
 
 
 class _Allowance:
-    """What is left of the limits of one columnar answer.
+    """What is left of the limits of one response.
 
-    Rows are measured one by one only where the byte limit is near: what a batch takes in memory is never less than its
-    rows are counted with, and costs nothing to know.
+    Rows are measured one by one only near the byte limit. Before, the size of a batch in memory is enough: it is known,
+    and never smaller than the sum of its rows.
     """
 
     def __init__(self, rows: int, byte_count: int) -> None:
@@ -67,7 +65,7 @@ class _Allowance:
         self.is_spent = False
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The leading rows that still fit. The first row of the whole answer always does."""
+        """Returns the leading rows that still fit. The first row of the response always fits."""
         bytes_max = self._unmeasured_bytes_max + batch.nbytes
         if 0 < batch.num_rows <= self._rows and bytes_max <= self._bytes:
             self._unmeasured.append(batch)
@@ -99,11 +97,11 @@ class _Allowance:
 
     @property
     def is_full(self) -> bool:
-        """Whether no row more may be taken."""
+        """Whether the row limit is reached."""
         return self._rows <= 0
 
     def rows_to_scan(self) -> int:
-        """How far to look when each row is taken: at least at one, and to the end of a batch that may fit whole."""
+        """Returns how many rows to scan without a filter: at least one, and enough for a whole batch that may fit."""
         return COLUMN_SCAN_ROWS_MAX if self._rows >= ENOUGH_ROWS else max(self._rows, 1)
 
 
@@ -119,16 +117,16 @@ def pull_columns(
     bytes_max: int,
     verdicts: Sequence[PullVerdict | None] | None = None,
 ) -> list[Pulled]:
-    """A columnar pull over many queues, filled in their order until ``rows_max`` rows or ``bytes_max`` bytes.
+    """Reads many queues in order, until ``rows_max`` rows or ``bytes_max`` bytes.
 
-    Limits and statuses are those of ``rmqpull.v1``. ``verdicts`` are the checks' on each pull: a queue that was reset
-    is told so instead of being read, and one that was not there is not read, though it may have come meanwhile.
+    Limits and statuses are those of ``rmqpull.v1``. ``verdicts`` are the results of :func:`begin_column_pull`. A queue
+    with a reset gets OFFSET_RESET and is not read. A queue that did not exist is not read, even if it exists now.
     """
     allowance = _Allowance(rows_max, bytes_max)
     if verdicts is None:
         return [_pull_queue(state, pull, message_filter, allowance, None) for pull in pulls]
     return [
-        _not_there(pull)
+        _report_missing(pull)
         if verdict is None
         else _pull_queue(state, pull, message_filter, allowance, verdict.reset_offset)
         for pull, verdict in zip(pulls, verdicts, strict=True)
@@ -145,16 +143,16 @@ def begin_column_pull(
     *,
     is_first_run: bool = True,
 ) -> list[PullVerdict | None]:
-    """The checks of a standard pull for each queue; None for one that is not there.
+    """Makes the checks of a standard pull for each queue; None for a queue that does not exist.
 
-    ``request`` is the pull of any of them. What refuses one of the others refuses all: then that is raised.
+    ``request`` has what all queues share. Raises the refusal of any other queue: it refuses the whole call.
     """
     verdicts: list[PullVerdict | None] = []
     for pull in pulls:
-        if not _is_meant(draft.find_topic(pull.queue.topic), pull):
+        if not _has_topic(draft.find_topic(pull.queue.topic), pull):
             verdicts.append(None)
             continue
-        mine = _request_of(request, pull)
+        mine = _make_request(request, pull)
         verdict = begin_pull(draft, registry, mine, now_ms, context, is_first_run=is_first_run)
         if isinstance(verdict.refusal, BadRequest):  # row 8: the topic has no such queue
             verdicts.append(None)
@@ -165,24 +163,24 @@ def begin_column_pull(
     return verdicts
 
 
-def _request_of(request: PullRequest, pull: ColumnPull) -> PullRequest:
+def _make_request(request: PullRequest, pull: ColumnPull) -> PullRequest:
     sys_flag = request.sys_flag | (PullSysFlag.NONE if pull.commit_offset is None else PullSysFlag.COMMIT_OFFSET)
     return replace(
         request, queue=pull.queue, offset=pull.offset, sys_flag=sys_flag, commit_offset=pull.commit_offset or 0
     )
 
 
-def waits(results: Sequence[Pulled]) -> bool:
-    """Whether such a pull is held: every queue is there and at its end."""
-    return all(result.waits and result.status in WAITING_STATUSES for result in results)
+def may_park(results: Sequence[Pulled]) -> bool:
+    """Whether a pull with these results parks: every queue exists, and the pull is at its end."""
+    return all(result.may_park and result.status in PARKING_STATUSES for result in results)
 
 
-def _is_meant(topic: TopicConfig | None, pull: ColumnPull) -> TypeGuard[TopicConfig]:
-    """Whether the topic of a pull is there, and the one that is meant."""
+def _has_topic(topic: TopicConfig | None, pull: ColumnPull) -> TypeGuard[TopicConfig]:
+    """Whether the topic of a pull exists and has the right creation id."""
     return topic is not None and pull.creation_id in (None, topic.creation_id)
 
 
-def _not_there(pull: ColumnPull) -> Pulled:
+def _report_missing(pull: ColumnPull) -> Pulled:
     return Pulled(PullStatus.NO_MATCHED_LOGIC_QUEUE, pull.offset, pull.offset, Bounds(0, 0))
 
 
@@ -190,12 +188,12 @@ def _pull_queue(
     state: BrokerState, pull: ColumnPull, message_filter: MessageFilter, allowance: _Allowance, reset: int | None
 ) -> Pulled:
     topic = state.find_topic(pull.queue.topic)
-    if not (_is_meant(topic, pull) and state.is_readable(topic, pull.queue)):
-        return _not_there(pull)
+    if not (_has_topic(topic, pull) and state.is_readable(topic, pull.queue)):
+        return _report_missing(pull)
     bounds = state.bounds(pull.queue)
     if reset is not None:
         return Pulled(PullStatus.OFFSET_RESET, pull.offset, reset, bounds)
-    verdict = look_up(pull.offset, bounds)
+    verdict = check_offset(pull.offset, bounds)
     if verdict is not None:
         return verdict
     if allowance.is_spent:
@@ -208,13 +206,13 @@ def _pull_queue(
 def _scan(
     state: BrokerState, pull: ColumnPull, end: int, message_filter: MessageFilter, allowance: _Allowance, bounds: Bounds
 ) -> Pulled:
-    """Takes matching rows slice by slice; the next offset follows the last row that was looked at."""
+    """Takes matching rows slice by slice. The next offset follows the last scanned row."""
     batches: list[pa.RecordBatch] = []
     next_offset = pull.offset
-    was_removed = is_read = False
+    has_gap = is_read = False
     for scanned in state.store.read(pull.queue, pull.offset, end) if end > pull.offset else ():
-        first, is_read = first_offset(scanned), True
-        was_removed |= first > next_offset
+        first, is_read = read_first_offset(scanned), True
+        has_gap |= first > next_offset
         mask = message_filter.mask(scanned)
         matched = scanned if mask is None else scanned.filter(mask)
         taken = allowance.take(matched) if matched.num_rows else matched
@@ -230,4 +228,4 @@ def _scan(
         return Pulled(PullStatus.OFFSET_FOUND_NULL, pull.offset, end, bounds)
     if not batches and allowance.is_spent and next_offset == pull.offset:
         return Pulled(PullStatus.NOT_REACHED, pull.offset, next_offset, bounds)
-    return Pulled(find_status(batches, was_removed), pull.offset, next_offset, bounds, batches)
+    return Pulled(find_status(batches, has_gap), pull.offset, next_offset, bounds, batches)

@@ -24,10 +24,11 @@ from rmqpull_broker.core.state.facts import LostRange, OffsetsCommitted, Offsets
 
 
 def update_offset(draft: Draft, group: str, queue: MessageQueue, offset: int) -> bool:
-    """Sets one consumer offset as UPDATE_CONSUMER_OFFSET does (rules 3.5.1, 6.1).
+    """Sets one consumer offset like UPDATE_CONSUMER_OFFSET (rules 3.5.1, 6.1).
 
-    Smaller offsets, -1 (which then reads as not found) and queue ids that the topic lacks are taken as well. False
-    while a reset is pending, which wins. Raises ConsumerGroupNotFound, also for the empty name, then TopicNotFound.
+    Accepts smaller offsets, -1 (which then reads as not found), and queue ids that the topic does not have. Returns
+    False while a reset is pending, which takes precedence. Raises ConsumerGroupNotFound, also for the empty name, then
+    TopicNotFound.
     """
     if not group or draft.find_group(group) is None:
         raise ConsumerGroupNotFound(f"Group {group} not exist!")
@@ -42,8 +43,9 @@ def update_offset(draft: Draft, group: str, queue: MessageQueue, offset: int) ->
 def commit_offsets(draft: Draft, group: str, offsets: Sequence[tuple[MessageQueue, int]]) -> bool:
     """Sets consumer offsets of a group, which is created when missing; all of them or none.
 
-    Queues with a pending reset, which wins, are left out; False when there are any. Raises IllegalConsumerGroup,
-    TopicNotFound, BadRequest for a queue that the topic lacks, IllegalOffset for a negative offset.
+    Queues with a pending reset, which takes precedence, are left out; then it returns False. Raises
+    IllegalConsumerGroup, TopicNotFound, BadRequest for a queue that the topic does not have, IllegalOffset for a
+    negative offset.
     """
     ensure_group(draft, group)
     for queue, offset in offsets:
@@ -57,7 +59,7 @@ def commit_offsets(draft: Draft, group: str, offsets: Sequence[tuple[MessageQueu
 
 
 def answer_reset(draft: Draft, group: str, queue: MessageQueue) -> int | None:
-    """The offset that a pull is told by a pending reset, which is settled by that; None when none is pending."""
+    """Returns the offset of a pending reset, which ends with this pull; None when no reset is pending."""
     target = draft.find_reset(group, queue)
     if target is not None:
         draft.add(ResetsAnswered(group, (queue,)))
@@ -66,10 +68,10 @@ def answer_reset(draft: Draft, group: str, queue: MessageQueue) -> int | None:
 
 @dataclass(frozen=True)
 class ResetRequest:
-    """INVOKE_BROKER_TO_RESET_OFFSET: where a group is put on a topic (rules 3.5.3, 6.1).
+    """INVOKE_BROKER_TO_RESET_OFFSET: a reset of a group on a topic (rules 3.5.3, 6.1).
 
-    On ``queue``, or on every queue that consumers see when it is None; then ``offset`` does not count. Without an
-    offset, or with -1, the first message stored at ``timestamp_ms`` or later is meant, by a negative time the end.
+    Resets ``queue``, or every queue that consumers see when it is None; ``offset`` is ignored then. Without an offset,
+    or with -1, the target is the first message stored at ``timestamp_ms`` or later, or the end for a negative time.
     """
 
     group: str
@@ -80,7 +82,7 @@ class ResetRequest:
 
 
 def invoke_reset(draft: Draft, request: ResetRequest, *, has_consumers: bool = True) -> list[tuple[MessageQueue, int]]:
-    """Resets a group, all of its queues or none, and says where it stands now. The queue id is not checked.
+    """Resets a group on all queues or none, and returns the new offsets. The queue id is not checked.
 
     Raises TopicNotFound, then ConsumerGroupNotFound, and what :func:`reset_offsets` raises.
     """
@@ -91,22 +93,24 @@ def invoke_reset(draft: Draft, request: ResetRequest, *, has_consumers: bool = T
         raise ConsumerGroupNotFound(f"Group {request.group} does not exist")
     queues = draft.state.readable_queues(topic) if request.queue is None else [request.queue]
     offset = None if request.queue is None or request.offset == -1 else request.offset
-    targets = [(queue, _at_time(draft, queue, request.timestamp_ms) if offset is None else offset) for queue in queues]
+    targets = [
+        (queue, _find_target(draft, queue, request.timestamp_ms) if offset is None else offset) for queue in queues
+    ]
     reset_offsets(draft, request.group, targets, has_consumers=has_consumers)
     return targets
 
 
-def _at_time(draft: Draft, queue: MessageQueue, timestamp_ms: int) -> int:
+def _find_target(draft: Draft, queue: MessageQueue, timestamp_ms: int) -> int:
     return draft.next_offset(queue) if timestamp_ms < 0 else find_offset_at_time(draft.state, queue, timestamp_ms)
 
 
 def reset_offsets(
     draft: Draft, group: str, offsets: Sequence[tuple[MessageQueue, int]], *, has_consumers: bool = True
 ) -> None:
-    """Sets a group's offsets from outside (rules 3.5.3): each lies in [min, max + 1] of its queue.
+    """Resets a group (rules 3.5.3). Each offset must be in [min, max + 1] of its queue.
 
-    Without ``useServerSideResetOffset`` nothing is told to pulls, and ``has_consumers`` must say that somebody of the
-    group is online; its offsets are set here all the same, for clients of gRPC have no command that sets them.
+    Without ``useServerSideResetOffset`` pulls get no OFFSET_RESET, and ``has_consumers`` must say that a consumer of
+    the group is online. The consumer offsets are set all the same, because gRPC clients have no command to set them.
 
     Raises ConsumerGroupNotFound, TopicNotFound, NothingToReset without queues, IllegalResetOffset, InternalError.
     """
@@ -127,7 +131,7 @@ def reset_offsets(
 
 
 def report_lost(draft: Draft, query_id: str, batch_id: int, ranges: Sequence[LostRange]) -> None:
-    """Remembers rows that a query could not read. Raises BadRequest, TopicNotFound, IllegalOffset."""
+    """Records rows that a query could not read. Raises BadRequest, TopicNotFound, IllegalOffset."""
     if not query_id:
         raise BadRequest("a report of lost rows needs a query id")
     for queue, from_offset, until_offset in ranges:
@@ -139,7 +143,7 @@ def report_lost(draft: Draft, query_id: str, batch_id: int, ranges: Sequence[Los
 
 
 class QueueProgress(NamedTuple):
-    """A group's place in a queue; ``consumer_offset`` is None where the group has none."""
+    """A group's progress in a queue. ``consumer_offset`` is None where the group has none."""
 
     group: str
     queue: MessageQueue
@@ -148,16 +152,17 @@ class QueueProgress(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """Messages between the consumer offset and the max offset, gone ones included; without an offset all."""
+        """The messages between consumer offset and max offset, deleted ones included; all messages without an
+        offset."""
         start = self.bounds.min_offset if self.consumer_offset is None else self.consumer_offset
         return max(0, self.bounds.max_offset - start)
 
 
 def read_group_progress(state: BrokerState, groups: Collection[str], topics: Collection[str]) -> list[QueueProgress]:
-    """The progress of these groups on these topics, empty meaning all, by group, topic, broker name and queue id.
+    """Returns the progress of groups on topics, sorted by group, topic, broker name and queue id.
 
-    A topic counts for a group when it has an offset on any of its queues; then all that consumers see are told, and
-    those beyond that it still has an offset on.
+    Empty collections stand for all groups and all topics. A topic is included when the group has an offset on one of
+    its queues: then with all queues that consumers see, and all others on which the group has an offset.
     """
     queues: dict[tuple[str, str], set[MessageQueue]] = {}
     for group, queue in state.consumer_offsets:
@@ -166,21 +171,21 @@ def read_group_progress(state: BrokerState, groups: Collection[str], topics: Col
     return [
         read_queue_progress(state, group, queue)
         for group, topic in sorted(queues)
-        for queue in sorted(queues[group, topic] | _seen_by_consumers(state, topic))
+        for queue in sorted(queues[group, topic] | _list_readable(state, topic))
     ]
 
 
-def _seen_by_consumers(state: BrokerState, name: str) -> set[MessageQueue]:
+def _list_readable(state: BrokerState, name: str) -> set[MessageQueue]:
     topic = state.find_topic(name)
     return set() if topic is None else set(state.readable_queues(topic))
 
 
 def read_queue_progress(state: BrokerState, group: str, queue: MessageQueue) -> QueueProgress:
-    """A group's stored offset on one queue, as it is, beside the queue's bounds."""
+    """Returns a group's consumer offset on one queue, and the queue's bounds."""
     offset = state.consumer_offsets.get((group, queue), -1)
     return QueueProgress(group, queue, offset if offset >= 0 else None, state.bounds(queue))
 
 
 def list_groups_on(state: BrokerState, topic: str) -> list[str]:
-    """The groups that have an offset on a topic, by name."""
+    """Returns the names of the groups that have an offset on a topic, sorted."""
     return sorted({group for group, queue in state.consumer_offsets if queue.topic == topic})

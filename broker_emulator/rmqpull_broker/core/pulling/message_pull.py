@@ -1,6 +1,6 @@
-"""What a pull finds: the decision table, then the messages that pass filter and limits (rules 3.2).
+"""Standard pulls: the decision by offset and bounds, then the messages that match filter and limits (rules 3.2).
 
-Reads state and changes nothing. Whether an empty answer is given or held is the caller's business.
+Reads the state and changes nothing. The caller decides whether a pull without messages parks.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from rmqpull_broker.core.pulling.answers import MASTER, PullResponse, PullStatus
 from rmqpull_broker.core.state.broker_state import BrokerState
 
 CONSUME_QUEUE_FILE_ENTRIES = 300_000
-"""Entries of a consume-queue file; one pull looks into one file (travelCqFileNumWhenGetMessage)."""
+"""Entries of a consume-queue file. One pull scans one file (travelCqFileNumWhenGetMessage)."""
 SCAN_ENTRIES = 800
-"""Entries that a pull looks at, or as many as it wants messages: maxFilterMessageSize 16,000 by 20 bytes each."""
+"""Entries that a pull scans, unless it asks for more messages: maxFilterMessageSize 16,000 by 20 bytes each."""
 
 
 @dataclass(frozen=True)
 class TransferLimits:
-    """How much one answer carries; the first message always fits. The 128 MiB of maxPullSize lie above them all.
+    """The limits of one response. The first message always fits. The 128 MiB of maxPullSize are above these limits.
 
-    ``byte_count`` limits the stored records (``stored_properties.count_record_bytes``), not the bodies alone.
+    ``byte_count`` limits the stored records (``message_properties.count_record_bytes``), not only the bodies.
     """
 
     message_count: int
@@ -37,13 +37,13 @@ class TransferLimits:
 IN_MEMORY = TransferLimits(32, 262_144)
 """maxTransferCountOnMessageInMemory, maxTransferBytesOnMessageInMemory."""
 IN_DISK = TransferLimits(8, 65_536)
-"""maxTransferCountOnMessageInDisk, maxTransferBytesOnMessageInDisk: for messages that lie further back in the commit
-log than accessMessageInMemoryMaxRatio, 40 %, of the machine's memory."""
+"""maxTransferCountOnMessageInDisk, maxTransferBytesOnMessageInDisk: for messages that are not in the
+last part of the commit log, which is accessMessageInMemoryMaxRatio, 40 %, of the machine's memory."""
 
 
 @dataclass(frozen=True)
 class Pulled:
-    """The result for one queue: rows as slices in order, and where the next pull begins."""
+    """The result for one queue: rows in slices, in order, and the offset of the next pull."""
 
     status: PullStatus
     offset: int
@@ -53,33 +53,33 @@ class Pulled:
 
     @property
     def row_count(self) -> int:
-        """Rows over all slices."""
+        """The number of rows."""
         return sum(batch.num_rows for batch in self.batches)
 
     @property
     def response(self) -> PullResponse:
-        """The code that the status is answered with."""
+        """The response code of the status."""
         return find_response(self.status, self.offset)
 
     @property
-    def waits(self) -> bool:
-        """Whether such a pull is held until something arrives (rules 3.3)."""
+    def may_park(self) -> bool:
+        """Whether a pull with this result parks until a message arrives (rules 3.3)."""
         return self.response is PullResponse.PULL_NOT_FOUND
 
 
-def look_up(offset: int, bounds: Bounds, role: ReadRole = MASTER) -> Pulled | None:
-    """Rows 3 to 6 of the decision table (rules 3.2.1); None when there is something to scan.
+def check_offset(offset: int, bounds: Bounds, role: ReadRole = MASTER) -> Pulled | None:
+    """Rows 3 to 6 of the decision table (rules 3.2.1). Returns None when there are messages to scan.
 
-    Row 2, a missing queue, does not occur in the store: looking a queue up makes it.
+    Row 2, a missing queue, does not occur in the store: looking up a queue creates it.
     """
     if bounds.max_offset == 0:
-        return Pulled(PullStatus.NO_MESSAGE_IN_QUEUE, offset, role.corrected(offset, 0), bounds)
+        return Pulled(PullStatus.NO_MESSAGE_IN_QUEUE, offset, role.correct(offset, 0), bounds)
     if offset < bounds.min_offset:
-        return Pulled(PullStatus.OFFSET_TOO_SMALL, offset, role.corrected(offset, bounds.min_offset), bounds)
+        return Pulled(PullStatus.OFFSET_TOO_SMALL, offset, role.correct(offset, bounds.min_offset), bounds)
     if offset == bounds.max_offset:
         return Pulled(PullStatus.OFFSET_OVERFLOW_ONE, offset, offset, bounds)
     if offset > bounds.max_offset:
-        return Pulled(PullStatus.OFFSET_OVERFLOW_BADLY, offset, role.corrected(offset, bounds.max_offset), bounds)
+        return Pulled(PullStatus.OFFSET_OVERFLOW_BADLY, offset, role.correct(offset, bounds.max_offset), bounds)
     return None
 
 
@@ -92,12 +92,12 @@ def pull_messages(
     limits: TransferLimits = IN_MEMORY,
     role: ReadRole = MASTER,
 ) -> Pulled:
-    """A standard pull (rules 3.2.2): 0 and negative ``max_msg_nums`` bring one message.
+    """Makes a standard pull (rules 3.2.2). 0 and negative ``max_msg_nums`` return one message.
 
-    Entries that the filter drops are behind the reader all the same.
+    The next offset is after the messages that the filter dropped, too.
     """
     bounds = state.bounds(queue)
-    verdict = look_up(offset, bounds, role)
+    verdict = check_offset(offset, bounds, role)
     if verdict is not None:
         return verdict
     measure = partial(count_record_bytes, topic=queue.topic, broker=state.properties)
@@ -107,38 +107,38 @@ def pull_messages(
     end = min(bounds.max_offset, next_file, offset + scanned_max)
     batches: list[pa.RecordBatch] = []
     next_offset = offset
-    was_removed = is_read = False
+    has_gap = is_read = False
     for scanned in state.store.read(queue, offset, end):
-        first = first_offset(scanned)
-        was_removed |= first > next_offset
+        first = read_first_offset(scanned)
+        has_gap |= first > next_offset
         is_read = True
-        looked_at, taken = batch.take(scanned, message_filter)
-        next_offset = first + looked_at
+        scanned_rows, taken = batch.take(scanned, message_filter)
+        next_offset = first + scanned_rows
         if taken:
             batches.append(scanned.take(pa.array(taken, pa.int64())))
         if batch.is_full:
             break
     if not is_read:
-        return Pulled(PullStatus.OFFSET_FOUND_NULL, offset, role.corrected(offset, next_file), bounds)
-    return Pulled(find_status(batches, was_removed), offset, next_offset, bounds, batches)
+        return Pulled(PullStatus.OFFSET_FOUND_NULL, offset, role.correct(offset, next_file), bounds)
+    return Pulled(find_status(batches, has_gap), offset, next_offset, bounds, batches)
 
 
-def first_offset(scanned: pa.RecordBatch) -> int:
-    """The queue offset of the first row of a slice."""
+def read_first_offset(scanned: pa.RecordBatch) -> int:
+    """Returns the queue offset of the first row of a slice."""
     return int(scanned.column("queueOffset")[0].as_py())
 
 
-def find_status(batches: Sequence[pa.RecordBatch], was_removed: bool) -> PullStatus:
-    """Rows 8 to 10 of the decision table (rules 3.2.1): how a scan ended."""
+def find_status(batches: Sequence[pa.RecordBatch], has_gap: bool) -> PullStatus:
+    """Rows 8 to 10 of the decision table (rules 3.2.1): the status after a scan."""
     if batches:
         return PullStatus.FOUND
-    return PullStatus.MESSAGE_WAS_REMOVING if was_removed else PullStatus.NO_MATCHED_MESSAGE
+    return PullStatus.MESSAGE_WAS_REMOVING if has_gap else PullStatus.NO_MATCHED_MESSAGE
 
 
 class _Batch:
-    """What one answer carries so far; whether it is full is asked before each entry, matching or not.
+    """The messages of one response. Before each entry, matching or not, it checks whether the response is full.
 
-    ``measure`` gives the bytes that each row counts for.
+    ``measure`` returns the size of each row.
     """
 
     def __init__(self, count_max: int, byte_max: int, measure: Callable[[pa.RecordBatch], pa.Array]) -> None:
@@ -149,7 +149,7 @@ class _Batch:
         self.is_full = False
 
     def take(self, scanned: pa.RecordBatch, message_filter: MessageFilter) -> tuple[int, list[int]]:
-        """How many rows of a slice were looked at, and which of them were taken."""
+        """Returns the number of scanned rows of a slice, and the indexes of the taken ones."""
         mask = message_filter.mask(scanned)
         if mask is not None and self._count == 0 and mask.true_count == 0:
             return scanned.num_rows, []

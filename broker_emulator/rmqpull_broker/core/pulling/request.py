@@ -1,5 +1,6 @@
-"""PULL_MESSAGE as a client sends it, whatever the protocol, what it meets at its broker, and what is found of it before
-the store is read (rules 1.6.1, 3.1, 4.5).
+"""A pull request: what the client sends, what the checks know about it, and what they decide (rules 1.6.1, 3.1, 4.5).
+
+The request is the same for every protocol.
 """
 
 from __future__ import annotations
@@ -8,17 +9,18 @@ import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rmqpull_broker.core.clients.members import ConsumeType, MessageModel
+from rmqpull_broker.core.clients.members import ConsumerGroupInfo, ConsumeType, MessageModel
 from rmqpull_broker.core.clients.registries import ConsumerRegistry
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.filters.message_filter import EVERYTHING, MessageFilter
-from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.model import GroupConfig, MessageQueue, TopicConfig
 from rmqpull_broker.core.pulling.answers import MASTER, ReadRole
+from rmqpull_broker.core.state.draft import Draft
 
 
 class PullSysFlag(enum.IntFlag):
-    """The bits of ``sysFlag``. CLASS_FILTER means nothing to a broker of today."""
+    """The bits of ``sysFlag``. Brokers ignore CLASS_FILTER today."""
 
     NONE = 0
     COMMIT_OFFSET = 1
@@ -29,7 +31,7 @@ class PullSysFlag(enum.IntFlag):
 
 
 class RequestSource(enum.IntEnum):
-    """Who pulls: a client's library, or a proxy on behalf of clients of some kind."""
+    """Who pulls: a client library, or a proxy for clients of one kind."""
 
     SDK = -1
     PROXY_FOR_ORDER = 0
@@ -39,11 +41,11 @@ class RequestSource(enum.IntEnum):
 
 @dataclass(frozen=True)
 class PullRequest:
-    """One pull of one queue. Times are milliseconds; ``offset`` and ``commit_offset`` are queue offsets.
+    """One pull of one queue. Times are in milliseconds; ``offset`` and ``commit_offset`` are queue offsets.
 
-    ``remote_address`` is named in refusals; ``channel_id`` is the connection's in the consumer registry. The filter is
-    made from ``subscription`` and ``expression_type``, where None is an absent field. ``is_strict`` refuses a filter
-    that cannot be read, which over the remoting protocol lets every message through.
+    Refusals name ``remote_address``. ``channel_id`` identifies the connection in the consumer registry.
+    ``subscription`` and ``expression_type`` give the filter; None stands for an absent field. ``is_strict`` refuses a
+    malformed filter, which matches every message in the remoting protocol.
     """
 
     group: str
@@ -63,32 +65,32 @@ class PullRequest:
 
     @property
     def commits(self) -> bool:
-        """Whether ``commit_offset`` becomes the group's consumer offset."""
+        """Whether the pull sets the group's consumer offset to ``commit_offset``."""
         return bool(self.sys_flag & PullSysFlag.COMMIT_OFFSET)
 
     @property
-    def suspends(self) -> bool:
-        """Whether the broker may hold it when there is nothing new."""
+    def may_park(self) -> bool:
+        """Whether the broker may park the pull when there is no new message."""
         return bool(self.sys_flag & PullSysFlag.SUSPEND)
 
     @property
     def brings_subscription(self) -> bool:
-        """Whether it says itself what it wants; otherwise the group's heartbeats do."""
+        """Whether the pull has its own subscription. Otherwise the subscription of the group's heartbeats counts."""
         return bool(self.sys_flag & PullSysFlag.SUBSCRIPTION)
 
     @property
     def is_lite(self) -> bool:
-        """Whether it comes as LITE_PULL_MESSAGE."""
+        """Whether the pull is a LITE_PULL_MESSAGE."""
         return bool(self.sys_flag & PullSysFlag.LITE_PULL_MESSAGE)
 
 
 @dataclass(frozen=True)
 class PullContext:
-    """What a pull meets at its broker beside topics, groups and consumers. The defaults are those of every broker here.
+    """The condition of the broker that gets a pull. Every broker here has the defaults.
 
-    Some belong to features that are not served, and are kept so that every answer of RocketMQ can be given: static
-    topics (``leads_queue``), UPDATE_GROUP_FORBIDDEN (``is_topic_forbidden``), cold-data control, and progress of
-    broadcasting groups that the broker keeps (``broadcast_offset``, -1 for none).
+    Some fields belong to features that are not supported. They exist so that every response of RocketMQ is possible:
+    static topics (``leads_queue``), UPDATE_GROUP_FORBIDDEN (``is_topic_forbidden``), cold-data control, and offsets of
+    broadcasting groups on the broker (``broadcast_offset``, -1 for none).
     """
 
     broker_ip: str = "127.0.0.1"
@@ -104,15 +106,15 @@ DEFAULT_CONTEXT = PullContext()
 
 
 class Compensation(NamedTuple):
-    """A pull's side effect: the registry remembers how a group consumes that may never send a heartbeat."""
+    """A side effect of a pull: the registry stores how the group consumes, which may never send a heartbeat."""
 
     group: str
     consume_type: ConsumeType
     message_model: MessageModel
     subscription: SubscriptionData | None = None
 
-    def remember(self, registry: ConsumerRegistry) -> None:
-        """Tells the registry."""
+    def apply(self, registry: ConsumerRegistry) -> None:
+        """Stores the group's consumption in the registry."""
         registry.compensate(self.group, self.consume_type, self.message_model)
         if self.subscription is not None:
             registry.compensate_subscription(self.group, self.subscription)
@@ -120,12 +122,38 @@ class Compensation(NamedTuple):
 
 @dataclass(frozen=True)
 class PullVerdict:
-    """What the checks came to: a refusal, or a filter to read the store with, or an offset to answer OFFSET_RESET with.
+    """The result of the checks: a refusal, or an offset for OFFSET_RESET, or a filter with which to read the queue.
 
-    The side effects hold in any case, so a refusal is no exception here.
+    A refusal is not raised, because the side effects happen in any case.
     """
 
     refusal: BrokerError | None = None
     message_filter: MessageFilter = EVERYTHING
     reset_offset: int | None = None
     compensation: Compensation | None = None
+
+
+class PullCheck:
+    """One pull during its checks. Each check may use what the checks before it have found."""
+
+    group: GroupConfig
+    topic: TopicConfig
+    consumers: ConsumerGroupInfo
+    subscription: SubscriptionData
+
+    def __init__(
+        self, draft: Draft, registry: ConsumerRegistry, request: PullRequest, now_ms: int, context: PullContext
+    ) -> None:
+        self.draft = draft
+        self.registry = registry
+        self.request = request
+        self.now_ms = now_ms
+        self.context = context
+        self.message_filter: MessageFilter = EVERYTHING
+        self.reset_offset: int | None = None
+        self.compensation: Compensation | None = None
+
+    @property
+    def uses_registry(self) -> bool:
+        """Whether the subscription of the group's heartbeats counts, since the pull has none."""
+        return not self.request.brings_subscription

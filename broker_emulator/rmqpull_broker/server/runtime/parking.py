@@ -33,14 +33,14 @@ class Parking:
         self.clock = clock
         self.rules = rules
         self._store = store
-        self._holding = ParkedPulls(clock.passing_ms(), rules)
+        self._parked = ParkedPulls(clock.passing_ms(), rules)
         self._waiting: dict[int, asyncio.Future[bool]] = {}
         self._timer: Timer | None = None
         self._timer_ms = 0
         self._is_closed = False
 
     def __len__(self) -> int:
-        return len(self._holding)
+        return len(self._parked)
 
     async def park(self, pull: ParkedPull) -> bool:
         """Parks a pull. Returns True when it must run again: a matching message arrives, its deadline passes, a check
@@ -49,14 +49,14 @@ class Parking:
         """
         if self._is_closed:
             return False
-        ticket = self._holding.park(pull, self.clock.passing_ms())
+        ticket = self._parked.park(pull, self.clock.passing_ms())
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = future
         self._set_timer()
         try:
             return await future
         finally:
-            self._holding.remove(ticket)
+            self._parked.remove(ticket)
             del self._waiting[ticket]
 
     def wake_for(self, facts: Iterable[Fact]) -> None:
@@ -77,27 +77,27 @@ class Parking:
                 self.wake_topic(fact.topic)
 
     def _arrived(self, queue: MessageQueue, first_offset: int, row_count: int) -> None:
-        if not self._holding.waits_for(queue):
+        if not self._parked.has_pulls_of(queue):
             return
         now_ms = self.clock.passing_ms()
         for arrivals in self._store.read(queue, first_offset, first_offset + row_count):
-            self._wake(self._holding.arrived(queue, arrivals, now_ms))
+            self._wake(self._parked.find_woken(queue, arrivals, now_ms))
         self._set_timer()
 
     def wake_queues(self, queues: Iterable[MessageQueue], group: str | None = None) -> None:
         """Wakes all pulls of these queues, of one group or of all groups."""
-        self._wake(self._holding.changed(queues, group))
+        self._wake(self._parked.list_pulls_of(queues, group))
 
     def wake_topic(self, topic: str) -> None:
         """Wakes all pulls of a topic's queues."""
-        self.wake_queues(self._holding.queues_of(topic))
+        self.wake_queues(self._parked.list_queues(topic))
 
     def close(self) -> None:
         """Ends all parked pulls, some in each turn of the event loop, and parks no further ones."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self._end(self._holding.all())
+        self._end(self._parked.list_all())
 
     def _end(self, tickets: list[int]) -> None:
         # Ten thousand responses in one turn would block everything else that has to finish.
@@ -113,7 +113,7 @@ class Parking:
                 future.set_result(runs_again)
 
     def _set_timer(self) -> None:
-        due_ms = self._holding.next_due_ms()
+        due_ms = self._parked.next_due_ms()
         if due_ms is None or self._is_closed or (self._timer is not None and self._timer_ms <= due_ms):
             return
         if self._timer is not None:
@@ -123,5 +123,5 @@ class Parking:
 
     def _expire(self) -> None:
         self._timer = None
-        self._wake(self._holding.due(self.clock.passing_ms()))
+        self._wake(self._parked.take_due(self.clock.passing_ms()))
         self._set_timer()

@@ -85,4 +85,4 @@ def test_which_broker_the_client_pulls_from_next(
 
 
 def test_a_slave_leaves_a_wrong_offset_as_it_is_unless_it_may_correct_it() -> None:
-    assert [role.corrected(9, 5) for role in (ReadRole(), SLAVE, CHECKING)] == [5, 9, 5]
+    assert [role.correct(9, 5) for role in (ReadRole(), SLAVE, CHECKING)] == [5, 9, 5]

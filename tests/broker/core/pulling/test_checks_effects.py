@@ -154,7 +154,7 @@ def test_how_the_group_consumes_is_remembered_by_who_pulls(
     broker = PullCheckHarness(brings_subscription=True, subscription="red", has_members=False)
     verdict, _ = broker.pull(broker.request(request_source=source))
     assert verdict.compensation is not None
-    verdict.compensation.remember(broker.registry)
+    verdict.compensation.apply(broker.registry)
     info = broker.registry.compensated_group("readers")
     assert info is not None
     assert (info.consume_type, info.message_model) == (consume_type, message_model)

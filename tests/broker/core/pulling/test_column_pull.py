@@ -17,7 +17,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
 from rmqpull_broker.core.pulling import column_pull
 from rmqpull_broker.core.pulling.answers import PullStatus
-from rmqpull_broker.core.pulling.column_pull import ColumnPull, begin_column_pull, pull_columns, waits
+from rmqpull_broker.core.pulling.column_pull import ColumnPull, begin_column_pull, may_park, pull_columns
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
 from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.pulling.request import PullRequest
@@ -276,9 +276,9 @@ def test_a_pull_is_held_when_every_queue_is_at_its_end(
     three_queues: CoreHarness, offsets_asked: tuple[int, ...], is_held: bool
 ) -> None:
     pulls = [ColumnPull(three_queues.queue(queue_id), at) for queue_id, at in enumerate(offsets_asked)]
-    assert waits(pull_columns(three_queues.state, pulls, EVERYTHING, 10, 1_000)) == is_held
+    assert may_park(pull_columns(three_queues.state, pulls, EVERYTHING, 10, 1_000)) == is_held
 
 
 def test_a_queue_that_is_not_there_is_not_waited_for(three_queues: CoreHarness) -> None:
     pulls = [ColumnPull(three_queues.queue(topic="unknown"), 0)]
-    assert not waits(pull_columns(three_queues.state, pulls, EVERYTHING, 10, 1_000))
+    assert not may_park(pull_columns(three_queues.state, pulls, EVERYTHING, 10, 1_000))

@@ -12,7 +12,14 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.pulling import message_pull
 from rmqpull_broker.core.pulling.answers import PullStatus, ReadRole
-from rmqpull_broker.core.pulling.message_pull import IN_DISK, IN_MEMORY, Pulled, TransferLimits, look_up, pull_messages
+from rmqpull_broker.core.pulling.message_pull import (
+    IN_DISK,
+    IN_MEMORY,
+    Pulled,
+    TransferLimits,
+    check_offset,
+    pull_messages,
+)
 from tests.harness.core import CoreHarness
 
 RED = parse_tags("red")
@@ -44,15 +51,15 @@ def offsets(pulled: Pulled) -> list[int]:
 def test_an_offset_without_a_message_is_answered_by_the_decision_table(
     offset: int, bounds: Bounds, status: str, next_offset: int, response: int, waits: bool
 ) -> None:
-    found = look_up(offset, bounds)
+    found = check_offset(offset, bounds)
     assert found is not None
     assert (found.status.name, found.offset, found.next_offset, found.bounds) == (status, offset, next_offset, bounds)
-    assert (found.response, found.waits, found.row_count) == (response, waits, 0)
+    assert (found.response, found.may_park, found.row_count) == (response, waits, 0)
 
 
 @pytest.mark.parametrize("offset", [5, 8])
 def test_an_offset_with_a_message_is_scanned(offset: int) -> None:
-    assert look_up(offset, Bounds(5, 9)) is None
+    assert check_offset(offset, Bounds(5, 9)) is None
 
 
 @pytest.mark.parametrize(
@@ -77,7 +84,7 @@ def test_a_pull_finds_what_matches_and_moves_on(
     pulled = pull(core, offset, message_filter=message_filter)
     assert (pulled.status.name, offsets(pulled), pulled.next_offset) == (status, found, next_offset)
     assert (pulled.offset, pulled.bounds, pulled.row_count) == (offset, (0, 4), len(found))
-    assert pulled.waits == (status == "OFFSET_OVERFLOW_ONE")
+    assert pulled.may_park == (status == "OFFSET_OVERFLOW_ONE")
 
 
 def test_a_queue_never_written_has_no_message(core: CoreHarness) -> None:
@@ -166,7 +173,7 @@ def test_pulls_that_match_nothing_get_to_the_end_and_wait_there(core: CoreHarnes
     core.topic()
     core.fill([b"x"] * 1_700, ["blue"] * 1_700)
     seen = [pull(core, 0, message_filter=RED)]
-    while not seen[-1].waits:
+    while not seen[-1].may_park:
         seen.append(pull(core, seen[-1].next_offset, message_filter=RED))
     assert [pulled.next_offset for pulled in seen] == [800, 1_600, 1_700, 1_700]
     assert seen[-1].status is PullStatus.OFFSET_OVERFLOW_ONE
@@ -274,7 +281,7 @@ def test_messages_that_are_gone_in_between_are_passed_over(
     [(1, Bounds(0, 0), 1), (4, Bounds(5, 9), 4), (9, Bounds(5, 9), 9), (10, Bounds(5, 9), 10)],
 )
 def test_a_slave_corrects_no_offset(offset: int, bounds: Bounds, next_offset: int) -> None:
-    found = look_up(offset, bounds, ReadRole(is_slave=True))
+    found = check_offset(offset, bounds, ReadRole(is_slave=True))
     assert found is not None
     assert found.next_offset == next_offset
 

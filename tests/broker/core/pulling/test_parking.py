@@ -31,28 +31,32 @@ def test_an_arrival_wakes_those_that_wait_for_its_queue_and_tag() -> None:
     reds = parked.park(ParkedPull([FIRST], tagged("red"), 100), NOW_MS)
     parked.park(ParkedPull([FIRST], tagged("blue"), 100), NOW_MS)
     parked.park(ParkedPull([SECOND], EVERYTHING, 100), NOW_MS)
-    assert parked.arrived(FIRST, arrivals("green", "red", None), NOW_MS) == [everything, reds]
+    assert parked.find_woken(FIRST, arrivals("green", "red", None), NOW_MS) == [everything, reds]
 
 
 def test_an_arrival_that_matches_nothing_wakes_nobody() -> None:
     parked = ParkedPulls()
     parked.park(ParkedPull([FIRST], tagged("red"), 100), NOW_MS)
-    assert parked.arrived(FIRST, arrivals("green", None), NOW_MS) == []
-    assert parked.arrived(SECOND, arrivals("red"), NOW_MS) == []
+    assert parked.find_woken(FIRST, arrivals("green", None), NOW_MS) == []
+    assert parked.find_woken(SECOND, arrivals("red"), NOW_MS) == []
     assert len(parked) == 1
 
 
 def test_one_pull_waits_for_many_queues() -> None:
     parked = ParkedPulls()
     ticket = parked.park(ParkedPull([FIRST, SECOND], EVERYTHING, 100), NOW_MS)
-    assert parked.arrived(SECOND, arrivals("red"), NOW_MS) == parked.arrived(FIRST, arrivals("red"), NOW_MS) == [ticket]
+    assert (
+        parked.find_woken(SECOND, arrivals("red"), NOW_MS)
+        == parked.find_woken(FIRST, arrivals("red"), NOW_MS)
+        == [ticket]
+    )
 
 
 def test_the_same_pull_may_wait_twice() -> None:
     parked = ParkedPulls()
     pull = ParkedPull([FIRST], EVERYTHING, 100)
     tickets = [parked.park(pull, NOW_MS), parked.park(pull, NOW_MS)]
-    assert parked.arrived(FIRST, arrivals("red"), NOW_MS) == parked.all() == tickets
+    assert parked.find_woken(FIRST, arrivals("red"), NOW_MS) == parked.list_all() == tickets
 
 
 def test_a_pull_expires_when_its_deadline_is_reached_and_not_before() -> None:
@@ -60,10 +64,10 @@ def test_a_pull_expires_when_its_deadline_is_reached_and_not_before() -> None:
     late = parked.park(ParkedPull([FIRST], EVERYTHING, 200), NOW_MS)
     soon = parked.park(ParkedPull([FIRST], EVERYTHING, 100), NOW_MS)
     assert parked.next_due_ms() == 100
-    assert parked.due(99) == []
-    assert parked.due(100) == [soon]
+    assert parked.take_due(99) == []
+    assert parked.take_due(100) == [soon]
     assert parked.next_due_ms() == 200
-    assert parked.due(1_000) == [late]
+    assert parked.take_due(1_000) == [late]
 
 
 def test_a_removed_pull_is_neither_woken_nor_expired() -> None:
@@ -72,10 +76,10 @@ def test_a_removed_pull_is_neither_woken_nor_expired() -> None:
     stays = parked.park(ParkedPull([SECOND], EVERYTHING, 100), NOW_MS)
     parked.remove(gone)
     parked.remove(gone)
-    assert not parked.waits_for(FIRST)
-    assert parked.arrived(FIRST, arrivals("red"), NOW_MS) == []
-    assert parked.arrived(SECOND, arrivals("red"), NOW_MS) == [stays]
-    assert parked.due(100) == [stays]
+    assert not parked.has_pulls_of(FIRST)
+    assert parked.find_woken(FIRST, arrivals("red"), NOW_MS) == []
+    assert parked.find_woken(SECOND, arrivals("red"), NOW_MS) == [stays]
+    assert parked.take_due(100) == [stays]
 
 
 def test_there_is_no_deadline_while_nothing_waits() -> None:
@@ -89,9 +93,9 @@ def test_there_is_no_deadline_while_nothing_waits() -> None:
 def test_a_pull_that_names_a_queue_twice_is_removed_like_any_other() -> None:
     parked = ParkedPulls()
     ticket = parked.park(ParkedPull([FIRST, FIRST], EVERYTHING, 100), NOW_MS)
-    assert parked.arrived(FIRST, arrivals("red"), NOW_MS) == [ticket]
+    assert parked.find_woken(FIRST, arrivals("red"), NOW_MS) == [ticket]
     parked.remove(ticket)
-    assert not parked.waits_for(FIRST)
+    assert not parked.has_pulls_of(FIRST)
 
 
 def test_answered_pulls_leave_no_trace_however_many_there_were() -> None:
@@ -100,7 +104,7 @@ def test_answered_pulls_leave_no_trace_however_many_there_were() -> None:
     for _ in range(1_000):
         parked.remove(parked.park(ParkedPull([FIRST], EVERYTHING, 1_000_000), NOW_MS))
     assert len(parked._deadlines) < 100
-    assert parked.all() == parked.due(500) == [stays]
+    assert parked.list_all() == parked.take_due(500) == [stays]
 
 
 def test_deadlines_keep_their_order_when_most_pulls_are_answered() -> None:
@@ -112,7 +116,7 @@ def test_deadlines_keep_their_order_when_most_pulls_are_answered() -> None:
     for ticket in range(400):
         parked.remove(ticket)
     for now_ms in range(1_000):
-        assert parked.due(now_ms) == [t for t in range(400, 500) if deadlines[t] == now_ms]
+        assert parked.take_due(now_ms) == [t for t in range(400, 500) if deadlines[t] == now_ms]
 
 
 def test_too_many_parked_pulls_are_refused_until_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,10 +141,10 @@ def test_a_pull_that_an_arrival_passed_over_is_woken_by_the_next_check() -> None
     behind = parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
     parked.park(ParkedPull([SECOND], tagged("red"), FAR_MS), 400)
     assert parked.next_due_ms() == FAR_MS
-    assert parked.arrived(FIRST, arrivals("blue"), 1_000) == []
+    assert parked.find_woken(FIRST, arrivals("blue"), 1_000) == []
     assert parked.next_due_ms() == 5_300
-    assert parked.due(5_299) == []
-    assert parked.due(5_300) == [behind]
+    assert parked.take_due(5_299) == []
+    assert parked.take_due(5_300) == [behind]
     parked.remove(behind)
     assert parked.next_due_ms() == FAR_MS
 
@@ -148,24 +152,24 @@ def test_a_pull_that_an_arrival_passed_over_is_woken_by_the_next_check() -> None
 def test_a_pull_that_was_parked_after_the_arrival_is_not_behind() -> None:
     parked = ParkedPulls(BEGIN_MS)
     behind = parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
-    parked.arrived(FIRST, arrivals("blue"), 1_000)
+    parked.find_woken(FIRST, arrivals("blue"), 1_000)
     parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 2_000)
-    assert parked.due(5_300) == [behind]
+    assert parked.take_due(5_300) == [behind]
 
 
 def test_a_check_is_not_put_off_by_further_arrivals() -> None:
     parked = ParkedPulls(BEGIN_MS)
     tickets = [parked.park(ParkedPull([queue], tagged("red"), FAR_MS), 400) for queue in (FIRST, SECOND)]
-    parked.arrived(FIRST, arrivals("blue"), 1_000)
-    parked.arrived(SECOND, arrivals("blue"), 5_300)
-    assert parked.due(5_300) == tickets
-    assert parked.due(10_300) == []
+    parked.find_woken(FIRST, arrivals("blue"), 1_000)
+    parked.find_woken(SECOND, arrivals("blue"), 5_300)
+    assert parked.take_due(5_300) == tickets
+    assert parked.take_due(10_300) == []
 
 
 def test_an_arrival_at_the_time_of_a_check_waits_for_the_next_one() -> None:
     parked = ParkedPulls(BEGIN_MS)
     parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
-    parked.arrived(FIRST, arrivals("blue"), 5_300)
+    parked.find_woken(FIRST, arrivals("blue"), 5_300)
     assert parked.next_due_ms() == 10_300
 
 
@@ -173,9 +177,9 @@ def test_a_pull_that_left_while_it_was_behind_is_not_looked_for() -> None:
     parked = ParkedPulls(BEGIN_MS)
     gone = parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
     stays = parked.park(ParkedPull([SECOND], tagged("red"), FAR_MS), 400)
-    parked.arrived(FIRST, arrivals("blue"), 1_000)
+    parked.find_woken(FIRST, arrivals("blue"), 1_000)
     parked.remove(gone)
-    assert (parked.next_due_ms(), parked.due(5_300), parked.all()) == (FAR_MS, [], [stays])
+    assert (parked.next_due_ms(), parked.take_due(5_300), parked.list_all()) == (FAR_MS, [], [stays])
 
 
 @pytest.mark.parametrize(
@@ -194,8 +198,8 @@ def test_a_time_out_on_the_grid_is_seen_by_checks_alone(
     parked = ParkedPulls(BEGIN_MS)
     ticket = parked.park(ParkedPull([FIRST], EVERYTHING, parked_at_ms + timeout_ms, on_grid=True), parked_at_ms)
     assert parked.next_due_ms() == answered_at_ms
-    assert parked.due(answered_at_ms - 1) == []
-    assert parked.due(answered_at_ms) == [ticket]
+    assert parked.take_due(answered_at_ms - 1) == []
+    assert parked.take_due(answered_at_ms) == [ticket]
 
 
 def test_without_long_polling_only_checks_wake_and_they_come_as_often_as_a_pull_is_held() -> None:
@@ -203,9 +207,9 @@ def test_without_long_polling_only_checks_wake_and_they_come_as_often_as_a_pull_
     assert [rules.timeout_ms(asked_ms) for asked_ms in (0, 20_000)] == [700, 700]
     parked = ParkedPulls(BEGIN_MS, rules)
     ticket = parked.park(ParkedPull([FIRST], EVERYTHING, FAR_MS), 400)
-    assert parked.arrived(FIRST, arrivals("red"), 500) == []
+    assert parked.find_woken(FIRST, arrivals("red"), 500) == []
     assert parked.next_due_ms() == 1_000
-    assert parked.due(1_000) == [ticket]
+    assert parked.take_due(1_000) == [ticket]
 
 
 def test_a_pull_is_held_as_long_as_it_asks() -> None:
@@ -221,17 +225,17 @@ def test_whoever_waits_for_a_changed_queue_is_woken() -> None:
         parked.park(ParkedPull([FIRST], message_filter, 100), NOW_MS) for message_filter in (EVERYTHING, tagged("red"))
     ]
     other = parked.park(ParkedPull([SECOND, MessageQueue("bills", "broker-a", 0)], EVERYTHING, 100), NOW_MS)
-    assert parked.changed([FIRST]) == tickets
-    assert parked.changed([MessageQueue("orders", "broker-b", 0)]) == []
-    assert parked.changed(parked.queues_of("orders")) == [*tickets, other]
-    assert parked.queues_of("unknown") == []
+    assert parked.list_pulls_of([FIRST]) == tickets
+    assert parked.list_pulls_of([MessageQueue("orders", "broker-b", 0)]) == []
+    assert parked.list_pulls_of(parked.list_queues("orders")) == [*tickets, other]
+    assert parked.list_queues("unknown") == []
 
 
 def test_a_change_for_one_group_wakes_that_group_alone() -> None:
     parked = ParkedPulls()
     mine, _ = [parked.park(ParkedPull([FIRST], EVERYTHING, 100, group=group), NOW_MS) for group in ("mine", "other")]
-    assert parked.changed([FIRST], "mine") == [mine]
-    assert parked.changed([FIRST], "nobody") == []
+    assert parked.list_pulls_of([FIRST], "mine") == [mine]
+    assert parked.list_pulls_of([FIRST], "nobody") == []
 
 
 def test_an_arrival_is_judged_once_for_each_different_filter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +248,7 @@ def test_an_arrival_is_judged_once_for_each_different_filter(monkeypatch: pytest
     monkeypatch.setattr(TagFilter, "matches_any", judge)
     parked = ParkedPulls()
     tickets = [parked.park(ParkedPull([FIRST], tagged(tag), 100), NOW_MS) for tag in ("red", "blue", "red", "blue")]
-    assert parked.arrived(FIRST, arrivals("red"), NOW_MS) == [tickets[0], tickets[2]]
+    assert parked.find_woken(FIRST, arrivals("red"), NOW_MS) == [tickets[0], tickets[2]]
     assert judged == [tagged("red"), tagged("blue")]
 
 
@@ -259,14 +263,14 @@ class Model:
         self.behind: dict[int, int] = {}
         """Tickets of pulls that an arrival passed over, with the time of the check that wakes them."""
 
-    def arrived(self, queue: MessageQueue, tag: str, now_ms: int) -> set[int]:
+    def find_woken(self, queue: MessageQueue, tag: str, now_ms: int) -> set[int]:
         concerned = {ticket: pull for ticket, (pull, _) in self.pulls.items() if queue in pull.queues}
         woken = {ticket for ticket, pull in concerned.items() if pull.message_filter in (EVERYTHING, tagged(tag))}
         for ticket in concerned.keys() - woken:
             self.behind.setdefault(ticket, (now_ms // 5_000 + 1) * 5_000)
         return woken
 
-    def due(self, now_ms: int) -> set[int]:
+    def take_due(self, now_ms: int) -> set[int]:
         times_out = {ticket for ticket, (_, due_ms) in self.pulls.items() if due_ms <= now_ms}
         return times_out | {ticket for ticket, check_ms in self.behind.items() if check_ms <= now_ms}
 
@@ -300,18 +304,18 @@ def test_holding_does_what_a_simple_model_does(story: list[Any]) -> None:
             due_ms = on_grid_ms(now_ms, pull.deadline_ms) if on_grid else pull.deadline_ms
             model.pulls[parked.park(pull, now_ms)] = (pull, due_ms)
         elif name == "arrive":
-            woken = set(parked.arrived(details[0], arrivals(details[1]), now_ms))
-            assert woken == model.arrived(details[0], details[1], now_ms)
+            woken = set(parked.find_woken(details[0], arrivals(details[1]), now_ms))
+            assert woken == model.find_woken(details[0], details[1], now_ms)
         elif name == "leave":
             woken = {details[0]}
         else:
             now_ms += details[0]
-            woken = set(parked.due(now_ms))
-            assert woken == model.due(now_ms)
+            woken = set(parked.take_due(now_ms))
+            assert woken == model.take_due(now_ms)
         for ticket in woken:
             parked.remove(ticket)
             model.remove(ticket)
-        assert set(parked.all()) == set(model.pulls)
+        assert set(parked.list_all()) == set(model.pulls)
         # It may be asked too early, for a pull that was behind and has left, and never too late.
         next_ms = parked.next_due_ms()
         first_ms = min([due_ms for _, due_ms in model.pulls.values()] + [*model.behind.values()], default=None)

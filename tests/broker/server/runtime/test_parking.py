@@ -62,13 +62,13 @@ class Lot:
     def parked(self) -> list[ParkedPull]:
         """A list that gets every pull that is parked from now on."""
         pulls: list[ParkedPull] = []
-        park = self.parking._holding.park
+        park = self.parking._parked.park
 
         def park_and_tell(pull: ParkedPull, now_ms: int) -> int:
             pulls.append(pull)
             return park(pull, now_ms)
 
-        self.parking._holding.park = park_and_tell  # type: ignore[method-assign]
+        self.parking._parked.park = park_and_tell  # type: ignore[method-assign]
         return pulls
 
     async def settle(self) -> None:

@@ -9,7 +9,7 @@ from rmqpull_broker.core.filters.message_filter import EVERYTHING, MessageFilter
 from rmqpull_broker.core.messages.columns import select_pulled_columns
 from rmqpull_broker.core.pulling import column_pull as columns_pull
 from rmqpull_broker.core.pulling.checks import check_pull
-from rmqpull_broker.core.pulling.column_pull import ColumnPull, begin_column_pull, waits
+from rmqpull_broker.core.pulling.column_pull import ColumnPull, begin_column_pull, may_park
 from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.pulling.request import PullContext, PullRequest
 from rmqpull_broker.core.state.names import check_group_name
@@ -44,7 +44,7 @@ async def pull_columns(service: Service, request: rpc.PullColumnsRequest, caller
     pulls = _pulls_from(request, caller)
     await _check_group(service, pulls.shared)
     results, message_filter = await _run(service, pulls, is_first_run=True)
-    if (request.suspend if request.HasField("suspend") else timeout_ms > 0) and waits(results):
+    if (request.suspend if request.HasField("suspend") else timeout_ms > 0) and may_park(results):
         queues = [pull.queue for pull in pulls.of_queues]
         # With the suspend bit a timeout of 0 lasts until the next check (rules 6.1).
         on_grid = timeout_ms <= 0
@@ -101,7 +101,7 @@ async def _run(service: Service, pulls: _Pulls, *, is_first_run: bool) -> tuple[
         if verdict is not None:
             message_filter = verdict.message_filter  # the same for each queue that exists; others are not read
             if verdict.compensation is not None:
-                verdict.compensation.remember(consumers)
+                verdict.compensation.apply(consumers)
     results = columns_pull.pull_columns(
         service.state, pulls.of_queues, message_filter, pulls.rows_max, pulls.bytes_max, verdicts
     )

@@ -29,8 +29,8 @@ async def pull_message(
     pull = _pull_from(service, request, caller)
     pulled, message_filter = await _run(service, pull, is_first_run=True)
     if (
-        pulled.waits
-        and pull.suspends
+        pulled.may_park
+        and pull.may_park
         and await service.park([pull.queue], message_filter, pull.suspend_timeout_ms, caller, group=pull.group)
     ):
         pulled, _ = await _run(service, pull, is_first_run=False)
@@ -72,7 +72,7 @@ async def _run(service: Service, pull: PullRequest, *, is_first_run: bool) -> tu
         lambda draft: begin_pull(draft, consumers, pull, now_ms, pull_context, is_first_run=is_first_run)
     )
     if verdict.compensation is not None:
-        verdict.compensation.remember(consumers)
+        verdict.compensation.apply(consumers)
     if verdict.refusal is not None:
         raise verdict.refusal
     if verdict.reset_offset is not None:
