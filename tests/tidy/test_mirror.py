@@ -54,6 +54,9 @@ COVERED = {
     "broker_emulator/rmqpull_broker/core/errors.py": Covered("broker/server/wire/test_status.py", DECLARES),
     "broker_emulator/rmqpull_broker/core/model.py": Covered("broker/core/state/test_broker_state.py", DECLARES),
     "broker_emulator/rmqpull_broker/core/pulling/request.py": Covered("broker/core/pulling/test_checks.py", DECLARES),
+    "broker_emulator/rmqpull_broker/core/pulling/subscription_checks.py": Covered(
+        "broker/core/pulling/test_checks.py", "these are rows of the table of all checks"
+    ),
     "broker_emulator/rmqpull_broker/core/sending/column_batches.py": Covered(
         "broker/core/sending/test_sender.py", "published batches are stored by the sender"
     ),
