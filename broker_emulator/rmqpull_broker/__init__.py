@@ -1,3 +1,3 @@
-"""A RocketMQ broker in one process: what Apache RocketMQ answers, over gRPC, from a commit log of its own."""
+"""A RocketMQ broker in one process, with RocketMQ's gRPC protocol and its own commit log."""
 
 __version__ = "0.1.0"

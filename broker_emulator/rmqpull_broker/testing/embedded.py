@@ -121,7 +121,7 @@ class BrokerFaults:
         self._loop.call(self._faults.clear)
 
     def reports(self) -> list[FaultReport]:
-        """Every rule with the number of calls that it has struck."""
+        """Lists all rules, with the number of their faults so far."""
         return self._loop.call(self._faults.reports)
 
     def kept(self, rule_id: int) -> int:

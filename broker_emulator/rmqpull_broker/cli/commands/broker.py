@@ -22,14 +22,14 @@ def command() -> None:
 @connected
 def show(connection: Connection, as_json: bool) -> None:
     """Show the brokers, their version and their properties."""
-    answer = connection.admin("GetProperties", rpc.GetPropertiesRequest())
+    response = connection.admin("GetProperties", rpc.GetPropertiesRequest())
     properties = [
         {"property": entry.name, "value": entry.value, "default": entry.default_value, "unit": entry.unit}
-        for entry in answer.properties
+        for entry in response.properties
     ]
-    fields = {"endpoints": connection.endpoints, "version": answer.version, "brokers": list(answer.broker_names)}
+    fields = {"endpoints": connection.endpoints, "version": response.version, "brokers": list(response.broker_names)}
     if as_json:
-        show_json({**fields, "properties": {entry.name: entry.value for entry in answer.properties}})
+        show_json({**fields, "properties": {entry.name: entry.value for entry in response.properties}})
         return
     show_fields(fields)
     click.echo()
@@ -40,5 +40,5 @@ def show(connection: Connection, as_json: bool) -> None:
 @connected
 def expire(connection: Connection) -> None:
     """Apply retention now: delete messages that are too old or too many."""
-    answer = connection.admin("ExpireNow", rpc.ExpireNowRequest())
-    click.echo(f"deleted {answer.expired_messages} messages", err=True)
+    response = connection.admin("ExpireNow", rpc.ExpireNowRequest())
+    click.echo(f"deleted {response.expired_messages} messages", err=True)

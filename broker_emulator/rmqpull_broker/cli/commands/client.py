@@ -26,8 +26,8 @@ def command() -> None:
 @connected
 def list_clients(connection: Connection, group: str, as_json: bool) -> None:
     """List the clients whose heartbeats have not expired."""
-    answer = connection.admin("ListClients", rpc.ListClientsRequest(group=group))
-    rows = [make_client_row(client) for client in answer.clients]
+    response = connection.admin("ListClients", rpc.ListClientsRequest(group=group))
+    rows = [make_client_row(client) for client in response.clients]
     show(rows, _COLUMNS, as_json=as_json, nothing="no client is connected")
 
 

@@ -23,9 +23,9 @@ def command() -> None:
 @connected
 def show(connection: Connection, as_json: bool) -> None:
     """Show the time of the broker's clock, and whether the clock is manual."""
-    answer = connection.admin("GetClock", rpc.GetClockRequest())
-    kind = "manual" if answer.is_manual else "system"
-    _print_time(answer.now_ms, as_json, {"clock": kind}, f" ({kind} clock)")
+    response = connection.admin("GetClock", rpc.GetClockRequest())
+    kind = "manual" if response.is_manual else "system"
+    _print_time(response.now_ms, as_json, {"clock": kind}, f" ({kind} clock)")
 
 
 @command.command(
@@ -39,8 +39,8 @@ def advance(connection: Connection, duration: int | None, to: int | None, as_jso
     """Advance the clock of a broker that was started with --clock manual."""
     if (duration is None) is (to is None):
         raise click.UsageError("give either a duration, such as 1h, or --to TIME")
-    answer = connection.admin("AdvanceClock", rpc.AdvanceClockRequest(by_ms=duration, to_ms=to))
-    _print_time(answer.now_ms, as_json, {}, "")
+    response = connection.admin("AdvanceClock", rpc.AdvanceClockRequest(by_ms=duration, to_ms=to))
+    _print_time(response.now_ms, as_json, {}, "")
 
 
 def _print_time(now_ms: int, as_json: bool, fields: dict[str, Any], note: str) -> None:

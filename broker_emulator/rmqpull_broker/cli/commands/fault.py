@@ -119,8 +119,8 @@ def _code(name: str | None) -> Any:
 @connected
 def list_rules(connection: Connection, as_json: bool) -> None:
     """List all faults, oldest first. The first one that matches a call applies."""
-    answer = connection.admin("ListFaultRules", rpc.ListFaultRulesRequest())
-    show([_row(rule) for rule in answer.rules], _COLUMNS, as_json=as_json, nothing="no faults")
+    response = connection.admin("ListFaultRules", rpc.ListFaultRulesRequest())
+    show([_row(rule) for rule in response.rules], _COLUMNS, as_json=as_json, nothing="no faults")
 
 
 @command.command(examples=["rmqpull-broker fault clear", "rmqpull-broker fault clear 3 4"])
@@ -128,8 +128,8 @@ def list_rules(connection: Connection, as_json: bool) -> None:
 @connected
 def clear(connection: Connection, ids: Sequence[int]) -> None:
     """Delete these faults, or all faults. Calls that they hold or delay continue."""
-    answer = connection.admin("DeleteFaultRules", rpc.DeleteFaultRulesRequest(ids=ids))
-    click.echo(f"cleared {answer.deleted} faults", err=True)
+    response = connection.admin("DeleteFaultRules", rpc.DeleteFaultRulesRequest(ids=ids))
+    click.echo(f"cleared {response.deleted} faults", err=True)
 
 
 @command.command(examples=["rmqpull-broker fault release 3", "rmqpull-broker fault release 3 --calls 1"])

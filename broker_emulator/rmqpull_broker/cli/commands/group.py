@@ -21,8 +21,8 @@ _RESET_COLUMNS = ("topic", "brokerName", "queueId", "from", "to")
 
 def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Completes the name of a group."""
-    answer = call_to_complete(ctx, "ListGroups", rpc.ListGroupsRequest())
-    names = [] if answer is None else [summary.group.name for summary in answer.groups]
+    response = call_to_complete(ctx, "ListGroups", rpc.ListGroupsRequest())
+    names = [] if response is None else [summary.group.name for summary in response.groups]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
@@ -90,11 +90,11 @@ def _put(connection: Connection, name: str, mode: rpc.PutMode, as_json: bool, co
         retry_max_times=config["retry_max_times"],
         notify_consumer_ids_changed_enable=config["notify"],
     )
-    answer = connection.admin("PutGroup", request)
+    response = connection.admin("PutGroup", request)
     if as_json:
-        show_json({**_row(answer.group), "created": answer.created})
+        show_json({**_row(response.group), "created": response.created})
     else:
-        show_table([_row(answer.group)], (_COLUMNS[0], *_COLUMNS[3:]))
+        show_table([_row(response.group)], (_COLUMNS[0], *_COLUMNS[3:]))
 
 
 @command.command("list", examples=["rmqpull-broker group list", "rmqpull-broker group list --json"])
@@ -102,8 +102,8 @@ def _put(connection: Connection, name: str, mode: rpc.PutMode, as_json: bool, co
 @connected
 def list_groups(connection: Connection, as_json: bool) -> None:
     """List the consumer groups."""
-    answer = connection.admin("ListGroups", rpc.ListGroupsRequest())
-    rows = [{**_row(summary.group), "clients": summary.client_count, "lag": summary.lag} for summary in answer.groups]
+    response = connection.admin("ListGroups", rpc.ListGroupsRequest())
+    rows = [{**_row(summary.group), "clients": summary.client_count, "lag": summary.lag} for summary in response.groups]
     show(
         rows, _COLUMNS, as_json=as_json, nothing="no consumer groups; the first pull or heartbeat of a group creates it"
     )
@@ -115,10 +115,10 @@ def list_groups(connection: Connection, as_json: bool) -> None:
 @connected
 def describe(connection: Connection, group: str, as_json: bool) -> None:
     """Show the configuration of a group, its connected clients and its progress."""
-    answer = connection.admin("DescribeGroup", rpc.DescribeGroupRequest(name=group))
-    fields = {**_row(answer.group), "model": answer.message_model or None}
-    clients = [make_client_row(client) for client in answer.clients]
-    progress = [make_progress_row(entry) for entry in answer.progress]
+    response = connection.admin("DescribeGroup", rpc.DescribeGroupRequest(name=group))
+    fields = {**_row(response.group), "model": response.message_model or None}
+    clients = [make_client_row(client) for client in response.clients]
+    progress = [make_progress_row(entry) for entry in response.progress]
     if as_json:
         show_json({**fields, "clients": clients, "progress": progress})
         return
@@ -191,8 +191,8 @@ def reset_offset(
         place=None if to is None else to.upper(),
         dry_run=dry_run,
     )
-    answer = connection.admin("ResetOffsets", request)
-    rows = [_reset_row(entry) for entry in answer.queues]
+    response = connection.admin("ResetOffsets", request)
+    rows = [_reset_row(entry) for entry in response.queues]
     show(rows, _RESET_COLUMNS, as_json=as_json)
     if dry_run:
         click.echo("--dry-run: nothing was changed", err=True)

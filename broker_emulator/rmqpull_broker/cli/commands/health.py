@@ -33,10 +33,10 @@ def command(endpoints: str, timeout: float, quiet: bool) -> None:
 def _find_problem(endpoints: str, timeout_s: float) -> str | None:
     with grpc.insecure_channel(endpoints, options=[("grpc.enable_http_proxy", 0)]) as channel:
         try:
-            answer = channel.unary_unary(_CHECK, bytes, bytes)(b"", timeout=timeout_s)
+            response = channel.unary_unary(_CHECK, bytes, bytes)(b"", timeout=timeout_s)
         except grpc.RpcError as error:
             code = error.code()
             if code is grpc.StatusCode.UNIMPLEMENTED:
                 return None  # a server without the health service
             return f"not serving ({code.name})"
-    return None if answer == _SERVING else "not serving"
+    return None if response == _SERVING else "not serving"

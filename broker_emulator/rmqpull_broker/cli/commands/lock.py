@@ -28,7 +28,7 @@ def command() -> None:
 @connected
 def list_locks(connection: Connection, group: str, as_json: bool) -> None:
     """List the locks that have not expired."""
-    answer = connection.admin("ListLocks", rpc.ListLocksRequest(group=group))
+    response = connection.admin("ListLocks", rpc.ListLocksRequest(group=group))
     rows = [
         {
             "group": lock.group,
@@ -36,7 +36,7 @@ def list_locks(connection: Connection, group: str, as_json: bool) -> None:
             "clientId": lock.client_id,
             "lastUpdate": format_time(lock.last_update_timestamp_ms),
         }
-        for lock in answer.locks
+        for lock in response.locks
     ]
     show(rows, _COLUMNS, as_json=as_json, nothing="no queue is locked")
 
@@ -71,9 +71,9 @@ def take(
     """Take or renew locks. Fails if another client holds one of them; the others are taken."""
     wanted = _queues(topic, queues)
     request = rpc.LockQueuesRequest(group=group, client_id=client_id, queues=wanted)
-    answer = connection.admin("LockQueues", request)
-    show([_queue_row(queue) for queue in answer.locked], _COLUMNS[1:4], as_json=as_json)
-    if missing := len(wanted) - len(answer.locked):
+    response = connection.admin("LockQueues", request)
+    show([_queue_row(queue) for queue in response.locked], _COLUMNS[1:4], as_json=as_json)
+    if missing := len(wanted) - len(response.locked):
         raise Refused(f"{missing} of {len(wanted)} queues are locked by another client of group {group}")
 
 

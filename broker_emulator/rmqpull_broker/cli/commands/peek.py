@@ -176,12 +176,12 @@ class _Reader:
             request = v1.PullColumnsRequest(
                 group=GROUP, queues=[pull], filter_expression=self.expression, max_rows=_WINDOW_ROWS
             )
-            answer = self.connection.columns("PullColumns", request)
-            for batch in columns.read_stream(answer.arrow_ipc):
+            response = self.connection.columns("PullColumns", request)
+            for batch in columns.read_stream(response.arrow_ipc):
                 yield from self._matching(entry, batch)
-            if answer.queues[0].next_offset <= first:
+            if response.queues[0].next_offset <= first:
                 return  # the queue ended or was trimmed meanwhile
-            first = answer.queues[0].next_offset
+            first = response.queues[0].next_offset
 
     def _matching(self, entry: v1.QueueBounds, batch: pa.RecordBatch) -> Iterator[Found]:
         if self.matches is not None:

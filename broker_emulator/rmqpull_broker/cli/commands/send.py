@@ -135,7 +135,7 @@ class _Sending:
         arrow_ipc = columns.write_stream(batch.schema, [batch])
         request = rpc.PublishColumnsRequest(topic=self._topic, arrow_ipc=arrow_ipc)
         try:
-            answer = self._connection.columns("PublishColumns", request)
+            response = self._connection.columns("PublishColumns", request)
         except Refused as error:
             raise Refused(
                 f"{error.message}: {self._describe_batch('refused together')}; {self._so_far()}", error.code
@@ -147,12 +147,12 @@ class _Sending:
         self._acknowledged += len(self._waiting)
         self._last_line = self._waiting[-1].number
         self._waiting = []
-        for kept in answer.ranges:
-            key = kept.queue.broker_name, kept.queue.queue_id
+        for stored in response.ranges:
+            key = stored.queue.broker_name, stored.queue.queue_id
             row = self._queues.setdefault(key, {"brokerName": key[0], "queueId": key[1], "messages": 0})
-            row.setdefault("firstOffset", kept.first_offset)
-            row["messages"] += kept.row_count
-            row["lastOffset"] = kept.first_offset + kept.row_count - 1
+            row.setdefault("firstOffset", stored.first_offset)
+            row["messages"] += stored.row_count
+            row["lastOffset"] = stored.first_offset + stored.row_count - 1
 
     def _describe_batch(self, fate: str) -> str:
         """Describes the batch, such as 'lines 3 to 4 were stored'."""

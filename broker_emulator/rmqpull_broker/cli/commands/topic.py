@@ -20,8 +20,8 @@ _QUEUE_COLUMNS = ("brokerName", "queueId", "access", "minOffset", "maxOffset", "
 
 def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Completes the name of a topic."""
-    answer = call_to_complete(ctx, "ListTopics", rpc.ListTopicsRequest())
-    names = [] if answer is None else [summary.topic.name for summary in answer.topics]
+    response = call_to_complete(ctx, "ListTopics", rpc.ListTopicsRequest())
+    names = [] if response is None else [summary.topic.name for summary in response.topics]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
@@ -69,10 +69,10 @@ _shape_options = flags(
 def create(connection: Connection, topic: str, if_missing: bool, as_json: bool, **shape: Any) -> None:
     """Create a topic. An existing topic with the same shape stays as it is."""
     if if_missing and _exists(connection, topic):
-        answer = rpc.PutTopicResponse(topic=_describe(connection, topic).topic)
+        response = rpc.PutTopicResponse(topic=_describe(connection, topic).topic)
     else:
-        answer = connection.admin("PutTopic", _put_request(topic, rpc.CREATE, **shape))
-    _show_put(answer, as_json)
+        response = connection.admin("PutTopic", _put_request(topic, rpc.CREATE, **shape))
+    _show_put(response, as_json)
 
 
 @command.command(
@@ -108,11 +108,11 @@ def _put_request(name: str, mode: rpc.PutMode, queues: int | None, **shape: Any)
     )
 
 
-def _show_put(answer: rpc.PutTopicResponse, as_json: bool) -> None:
+def _show_put(response: rpc.PutTopicResponse, as_json: bool) -> None:
     if as_json:
-        show_json({**_row(answer.topic), "created": answer.created})
+        show_json({**_row(response.topic), "created": response.created})
     else:
-        show_table([_row(answer.topic)], _COLUMNS[:-1])
+        show_table([_row(response.topic)], _COLUMNS[:-1])
 
 
 def _exists(connection: Connection, name: str) -> bool:
@@ -126,8 +126,8 @@ def _exists(connection: Connection, name: str) -> bool:
 @connected
 def list_topics(connection: Connection, with_system_topics: bool, as_json: bool) -> None:
     """List the topics."""
-    answer = connection.admin("ListTopics", rpc.ListTopicsRequest(with_system_topics=with_system_topics))
-    rows = [{**_row(summary.topic), "messages": summary.message_count} for summary in answer.topics]
+    response = connection.admin("ListTopics", rpc.ListTopicsRequest(with_system_topics=with_system_topics))
+    rows = [{**_row(summary.topic), "messages": summary.message_count} for summary in response.topics]
     show(rows, _COLUMNS, as_json=as_json, nothing="no topics; create one with: rmqpull-broker topic create")
 
 
@@ -137,9 +137,9 @@ def list_topics(connection: Connection, with_system_topics: bool, as_json: bool)
 @connected
 def describe(connection: Connection, topic: str, as_json: bool) -> None:
     """Show a topic, the offsets of its queues, and the groups that read it."""
-    answer = _describe(connection, topic)
-    fields = {**_row(answer.topic), "groups": list(answer.groups)}
-    queues = [_queue_row(queue) for queue in answer.queues]
+    response = _describe(connection, topic)
+    fields = {**_row(response.topic), "groups": list(response.groups)}
+    queues = [_queue_row(queue) for queue in response.queues]
     if as_json:
         show_json({**fields, "queues": queues})
         return
@@ -162,8 +162,8 @@ def delete(connection: Connection, topic: str, yes: bool) -> None:
 
 
 def _describe(connection: Connection, name: str) -> rpc.DescribeTopicResponse:
-    answer: rpc.DescribeTopicResponse = connection.admin("DescribeTopic", rpc.DescribeTopicRequest(name=name))
-    return answer
+    response: rpc.DescribeTopicResponse = connection.admin("DescribeTopic", rpc.DescribeTopicRequest(name=name))
+    return response
 
 
 def _row(topic: rpc.Topic) -> dict[str, Any]:

@@ -96,7 +96,7 @@ class Exposition:
         yield _by_label("messages_out", "Messages pulled since the start.", "topic", counted.messages_out)
         yield _by_label("bytes_out", "Bytes of the bodies of messages pulled.", "topic", counted.bytes_out)
         yield _by_label("pulls", "Reads of a queue by a pull, by their result.", "status", counted.pulls)
-        calls = CounterMetricFamily(f"{_PREFIX}_calls", "Calls answered, by status code.", labels=("rpc", "code"))
+        calls = CounterMetricFamily(f"{_PREFIX}_calls", "Calls, by status code.", labels=("rpc", "code"))
         for (rpc, code), count in counted.calls.items():
             calls.add_metric((rpc, code if isinstance(code, str) else code_name(code)), count)
         yield calls
