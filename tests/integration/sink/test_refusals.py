@@ -195,7 +195,7 @@ def test_a_broker_that_stays_away_ends_the_write_with_the_topic_in_the_error(ser
     sink = serve()
     sink.broker.faults.disconnect(SENDS[extensions], times=None)
     text = refusal(sink, "body STRING", "x", topic="orders", sendMsgTimeout="300")
-    assert f"BrokerUnavailable: Cannot write rows to topic orders: No broker answered {SENDS[extensions]}" in text
+    assert f"BrokerUnavailable: Cannot write rows to topic orders: No broker responded to {SENDS[extensions]}" in text
 
 
 def test_the_sink_waits_for_a_broker_that_comes_back(serve: ServeSink, extensions: str) -> None:
