@@ -166,8 +166,9 @@ def _commit_stages(
         return producer.commit_stages(transaction, stages, options.transaction_timeout_ms, record)
     except BrokerUnavailable as error:
         raise BrokerUnavailable(
-            f"{error} It is unknown whether the rows were committed. Start a stream again with its checkpoint: it "
-            "finds out. Before you run a batch write again, check the topic."
+            f"{error} It is unknown whether the rows were committed. Start a stream again with the same checkpoint: "
+            "the broker recognizes a micro-batch that it has committed. Before you run a batch write again, check the "
+            "topic."
         ) from None
 
 
