@@ -15,7 +15,7 @@ from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 from tests.harness.rpc_client import Connect
 
 
-def test_a_broker_that_could_not_start_lets_its_directory_go(tmp_path: Path) -> None:
+def test_a_broker_that_fails_to_start_unlocks_its_directory(tmp_path: Path) -> None:
     data_dir = str(tmp_path)
     with running_broker({"orders": 8}, data_dir=data_dir):
         pass
@@ -25,9 +25,7 @@ def test_a_broker_that_could_not_start_lets_its_directory_go(tmp_path: Path) -> 
         assert broker.endpoints
 
 
-def test_a_data_directory_with_switches_that_are_refused_now_is_read_and_its_groups_can_be_changed(
-    tmp_path: Path, connect: Connect
-) -> None:
+def test_groups_with_settings_that_are_refused_now_can_be_read_and_changed(tmp_path: Path, connect: Connect) -> None:
     old = GroupConfig("readers", consume_broadcast_enable=False, notify_consumer_ids_changed_enable=False)
     with running_broker(data_dir=str(tmp_path)) as broker:
         broker.change(lambda draft: put_group(draft, old))

@@ -62,7 +62,7 @@ BAD_PORTS = [
 
 
 @pytest.mark.parametrize("text", BAD_PORTS)
-def test_a_bad_address_is_refused_with_what_was_seen_and_wanted(text: str) -> None:
+def test_a_bad_address_is_refused_with_the_form_of_a_good_one(text: str) -> None:
     with pytest.raises(SettingError, match=r"is not an address: use HOST:PORT") as refusal:
         parse_address(text)
     assert repr(text) in str(refusal.value)
@@ -78,7 +78,7 @@ def test_a_bad_address_is_refused_with_what_was_seen_and_wanted(text: str) -> No
         ("%RETRY%g:2:transaction", TopicSpec("%RETRY%g", 2, TopicType.TRANSACTION)),
     ],
 )
-def test_a_topic_is_name_queues_and_type(text: str, topic: TopicSpec) -> None:
+def test_a_topic_has_a_name_queues_and_a_type(text: str, topic: TopicSpec) -> None:
     assert parse_topic(text) == topic
 
 
@@ -105,7 +105,7 @@ def test_a_topic_is_name_queues_and_type(text: str, topic: TopicSpec) -> None:
         ("TBW102:1", "topic 'TBW102' has an illegal name: cannot access system topic"),
     ],
 )
-def test_a_bad_topic_is_refused_in_a_sentence(text: str, sentence: str) -> None:
+def test_a_bad_topic_is_refused_with_a_reason(text: str, sentence: str) -> None:
     with pytest.raises(SettingError) as refusal:
         parse_topic(text)
     assert sentence in str(refusal.value)
@@ -131,7 +131,7 @@ def test_other_extensions_are_refused(text: str) -> None:
         parse_extensions(text)
 
 
-def test_brokers_are_named_with_commas_between() -> None:
+def test_brokers_are_separated_by_commas() -> None:
     assert parse_brokers("broker-a") == ("broker-a",)
     assert parse_brokers("broker-a, broker_B,3,room1@c") == ("broker-a", "broker_B", "3", "room1@c")
 
@@ -162,7 +162,7 @@ def test_bad_brokers_are_refused(text: str, sentence: str) -> None:
         ("manual:1970-01-01T02:00:01+02:00", ClockSpec(is_manual=True, start_ms=1_000)),
     ],
 )
-def test_a_clock_is_the_systems_or_manual_and_may_begin_at_a_time(text: str, clock: ClockSpec) -> None:
+def test_a_clock_is_the_systems_or_a_manual_one_with_a_start(text: str, clock: ClockSpec) -> None:
     assert parse_clock(text) == clock
 
 
@@ -240,7 +240,7 @@ def test_a_bad_property_is_refused(text: str, sentence: str) -> None:
         ("notifyConsumerIdsChangedEnable", "members are notified over"),
     ],
 )
-def test_a_property_that_would_change_nothing_is_refused(name: str, why: str, value: str) -> None:
+def test_a_property_without_effect_is_refused(name: str, why: str, value: str) -> None:
     with pytest.raises(SettingError) as refusal:
         parse_property(f"{name}={value}")
     assert str(refusal.value) == (
@@ -249,13 +249,13 @@ def test_a_property_that_would_change_nothing_is_refused(name: str, why: str, va
     )
 
 
-def test_a_property_that_would_change_nothing_is_not_proposed() -> None:
+def test_a_property_without_effect_is_not_suggested() -> None:
     with pytest.raises(SettingError, match="unknown property") as refusal:
         parse_property("litePullMessageEnabled=true")
     assert "'litePullMessageEnable'" not in str(refusal.value)
 
 
-def test_a_broker_is_not_opened_with_a_property_that_would_change_nothing(tmp_path: Path) -> None:
+def test_a_broker_with_a_property_without_effect_is_not_opened(tmp_path: Path) -> None:
     config = BrokerConfig(
         Address("127.0.0.1", 0),
         data_dir=str(tmp_path / "data"),
@@ -284,7 +284,7 @@ def values(**changed: Any) -> dict[str, Any]:
     return {**{setting.attribute: setting.default_value for setting in SETTINGS}, "listen": Address("h", 1), **changed}
 
 
-def test_a_configuration_is_made_of_parsed_values() -> None:
+def test_a_configuration_is_made_from_parsed_values() -> None:
     topics = (parse_topic("a:1"), parse_topic("b:2:FIFO"))
     config = config_from(values(topic=topics, data_dir="d", extensions=frozenset(), brokers=("x", "y")))
     assert config == BrokerConfig(Address("h", 1), topics, "d", frozenset(), ("x", "y"))
@@ -311,13 +311,13 @@ def test_properties_become_those_of_the_broker_the_last_one_winning() -> None:
 
 
 @pytest.mark.parametrize("second", ["a:1", "a:2", "a:1:FIFO"])
-def test_a_topic_is_named_once(second: str) -> None:
+def test_a_topic_is_given_once(second: str) -> None:
     with pytest.raises(SettingError, match="topic 'a' is given 2 times: give it once"):
         config_from(values(topic=(parse_topic("a:1"), parse_topic("b:1"), parse_topic(second))))
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_every_setting_is_declared_whole(setting: Any) -> None:
+def test_every_setting_is_declared_completely(setting: Any) -> None:
     assert setting.doc.endswith(".")
     assert setting.form.isupper() or ":" in setting.form
     if setting.default is not None:

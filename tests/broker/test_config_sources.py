@@ -55,7 +55,7 @@ def test_every_flag_has_its_variable(setting: Any) -> None:
     assert resolved()[setting.attribute] == setting.default_value
 
 
-def test_a_repeated_setting_comes_whole_from_the_first_source_that_has_it() -> None:
+def test_all_values_of_a_repeated_setting_come_from_one_source() -> None:
     toml = 'topic = ["a:1", "b:2:FIFO"]'
     environment = {"RMQPULL_BROKER_TOPIC": "c:3, d:4"}
     assert resolved(toml=toml)["topic"] == (parse_topic("a:1"), TopicSpec("b", 2, TopicType.FIFO))
@@ -63,7 +63,7 @@ def test_a_repeated_setting_comes_whole_from_the_first_source_that_has_it() -> N
     assert resolved({"topic": (parse_topic("e:5"),)}, environment, toml)["topic"] == (parse_topic("e:5"),)
 
 
-def test_properties_of_all_sources_are_put_together_each_for_itself() -> None:
+def test_properties_from_all_sources_are_merged() -> None:
     values = resolved(
         {"property": (("file_reserved_time", 1),)},
         {"RMQPULL_BROKER_PROPERTY": "fileReservedTime=2,regionId=variable"},
@@ -106,12 +106,12 @@ def test_properties_of_all_sources_are_put_together_each_for_itself() -> None:
         ({}, "listen", "broker.toml is not TOML: "),
     ],
 )
-def test_what_is_wrong_is_said_with_its_source(environment: dict[str, str], toml: str, sentence: str) -> None:
+def test_an_error_names_its_source(environment: dict[str, str], toml: str, sentence: str) -> None:
     with pytest.raises(SettingError) as refusal:
         resolved(environment=environment, toml=toml)
     assert sentence in str(refusal.value)
 
 
 @pytest.mark.parametrize("name", ["RMQPULL_BROKER_PORT", "RMQPULL_BROKER_SERVICE_HOST", "RMQPULL_BROKER_PORT_8081_TCP"])
-def test_what_kubernetes_announces_is_no_mistake(name: str) -> None:
+def test_variables_of_kubernetes_are_ignored(name: str) -> None:
     assert resolved(environment={name: "tcp://10.0.0.1:8081"}) == resolved()

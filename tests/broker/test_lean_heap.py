@@ -42,14 +42,14 @@ def test_all_threads_share_one_heap(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.environ == {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
-def test_an_allocator_that_somebody_chose_for_arrow_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_allocator_that_the_user_chose_for_arrow_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: _Library())
     monkeypatch.setattr(os, "environ", {"ARROW_DEFAULT_MEMORY_POOL": "jemalloc"})
     share_one_heap()
     assert os.environ == {"ARROW_DEFAULT_MEMORY_POOL": "jemalloc"}
 
 
-def test_another_c_library_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_c_library_stays_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     monkeypatch.setattr(os, "environ", {})
     share_one_heap()
@@ -88,7 +88,7 @@ def send_delayed(endpoints: str, count: int, per_call: int = 32, in_flight: int 
 @pytest.mark.processes
 @pytest.mark.skipif(not HAS_PROC, reason="only Linux tells what another process takes")
 @pytest.mark.parametrize("has_data_dir", [False, True], ids=["memory", "disk"])
-def test_a_broker_keeps_little_of_what_passed_through_it(has_data_dir: bool, tmp_path: Path) -> None:
+def test_a_broker_frees_the_memory_of_past_messages(has_data_dir: bool, tmp_path: Path) -> None:
     data_dir = tmp_path if has_data_dir else None
     with BrokerProcess({"later": (1, TopicType.DELAY)}, data_dir=data_dir) as broker:
         before = resident_bytes(broker.pid)

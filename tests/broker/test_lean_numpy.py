@@ -25,7 +25,7 @@ COMMAND_LINES = {
 @pytest.mark.processes
 @pytest.mark.skipif(not HAS_PROC, reason="only Linux tells what another process has loaded")
 @pytest.mark.parametrize("command", COMMAND_LINES.values(), ids=COMMAND_LINES)
-def test_a_broker_that_serves_has_loaded_arrow_alone_and_is_small(command: list[str]) -> None:
+def test_a_serving_broker_imports_arrow_without_numpy_and_is_small(command: list[str]) -> None:
     pytest.importorskip("pandas")
     with BrokerProcess({"orders": 8}, command=command) as broker:
         process = Path(f"/proc/{broker.pid}")
@@ -52,7 +52,7 @@ END = (
         (BEGIN + "leave_out_numpy(); " + END, "[False, False] 1"),
     ],
 )
-def test_arrow_works_without_both(program: str, said: str) -> None:
+def test_arrow_works_without_pandas_and_numpy(program: str, said: str) -> None:
     pytest.importorskip("pandas")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.strip() == said, done.stderr

@@ -44,7 +44,7 @@ def start_parked_pull(client: RpcClient) -> PendingCall:
 
 
 @pytest.mark.processes
-def test_the_ready_line_is_all_that_is_on_standard_output(connect: Connect) -> None:
+def test_the_ready_line_is_the_only_output(connect: Connect) -> None:
     command = [sys.executable, "-m", "rmqpull_broker", "serve", "--listen", "127.0.0.1:0", "--topic", "single:1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as broker:
         killer = threading.Timer(WAIT_S, broker.kill)  # so that nothing here is waited for without end
@@ -60,7 +60,7 @@ def test_the_ready_line_is_all_that_is_on_standard_output(connect: Connect) -> N
     assert broker.returncode == 0
 
 
-def test_the_ready_line_names_the_host_that_was_asked_for(start_process: StartProcess, connect: Connect) -> None:
+def test_the_ready_line_has_the_given_host(start_process: StartProcess, connect: Connect) -> None:
     broker = start_process("--topic", "single:1", listen="localhost:0")
     assert re.fullmatch(r"localhost:\d+", broker.endpoints)
     assert connect(broker.endpoints).send_bodies("single", b"x") == [0]
@@ -87,7 +87,7 @@ def test_logs_go_to_standard_error(start_process: StartProcess, connect: Connect
     assert re.search(r"INFO rmqpull_broker\.\S+: recovered 1 messages in 1 topics\n", second.log)
 
 
-def test_logs_for_machines_are_one_object_a_line(start_process: StartProcess, connect: Connect) -> None:
+def test_json_logs_have_one_object_per_line(start_process: StartProcess, connect: Connect) -> None:
     broker = start_process("--topic", "single:1", "--log-format", "json", "--log-level", "debug")
     connect(broker.endpoints).send_bodies("single", b"x")
     broker.stop()
@@ -110,7 +110,7 @@ def test_metrics_are_on_a_page_of_their_own(start_process: StartProcess, connect
     assert broker.log == ""
 
 
-def test_a_topic_takes_the_messages_of_its_type(start_process: StartProcess, connect: Connect) -> None:
+def test_a_topic_accepts_only_messages_of_its_type(start_process: StartProcess, connect: Connect) -> None:
     types = ["NORMAL", "FIFO", "DELAY", "TRANSACTION"]
     broker = start_process(*(word for name in types for word in ("--topic", f"{name.lower()}:3:{name}")))
     client = connect(broker.endpoints)
@@ -149,7 +149,7 @@ def test_a_restart_keeps_messages_offsets_groups_and_lost_rows(
     assert client.send_bodies("single", b"c") == [2]
 
 
-def test_without_a_data_directory_nothing_is_kept(start_process: StartProcess, connect: Connect) -> None:
+def test_without_a_data_directory_nothing_is_stored(start_process: StartProcess, connect: Connect) -> None:
     first = start_process("--topic", "single:1")
     connect(first.endpoints).send_bodies("single", b"a")
     first.stop()

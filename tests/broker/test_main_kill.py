@@ -116,7 +116,7 @@ def kept_messages(client: RpcClient) -> list[tuple[int, bytes]]:
     return kept
 
 
-def test_what_was_acknowledged_survives_kills_at_any_moment(
+def test_acknowledged_messages_survive_kills_at_any_moment(
     start_process: StartProcess, connect: Connect, tmp_path: Path
 ) -> None:
     dice = random.Random(20)

@@ -84,7 +84,7 @@ def test_a_port_that_another_program_uses_is_refused() -> None:
         ("a..b:0", "the host's name is unknown"),
     ],
 )
-def test_an_address_that_is_not_ours_is_refused(address: str, reason: str) -> None:
+def test_an_address_that_is_not_of_this_machine_is_refused(address: str, reason: str) -> None:
     assert reason in refusal_of(listen=address)
 
 
@@ -102,7 +102,7 @@ def test_a_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
-def test_a_data_directory_that_cannot_be_made_is_refused() -> None:
+def test_a_data_directory_that_cannot_be_created_is_refused() -> None:
     assert "cannot use the data directory /proc/none: " in refusal_of(data_dir=Path("/proc/none"))
 
 
@@ -114,7 +114,7 @@ def test_a_second_broker_on_the_same_data_directory_is_refused(
     assert connect(first.endpoints).send_bodies("single", b"still served") == [0]
 
 
-def test_a_damaged_log_is_refused_and_left_as_it_is(
+def test_a_damaged_log_is_refused_and_stays_unchanged(
     start_process: StartProcess, connect: Connect, filled: Path
 ) -> None:
     (log,) = filled.glob("*.log")
@@ -133,7 +133,7 @@ def test_a_damaged_log_is_refused_and_left_as_it_is(
 
 
 @pytest.mark.processes
-def test_a_file_that_is_no_log_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_log_is_refused_and_stays_unchanged(tmp_path: Path) -> None:
     log = tmp_path / f"{0:020d}.log"
     log.write_bytes(b"somebody else's lines\n" * 100)
     assert f"{log} cannot be read" in refusal_of(data_dir=tmp_path)
@@ -167,7 +167,7 @@ def test_a_topic_of_another_shape_is_refused_with_the_data_intact(
 
 
 @pytest.mark.processes
-def test_a_ready_line_that_nobody_can_read_is_no_fault_of_the_data_directory(tmp_path: Path) -> None:
+def test_an_error_of_standard_output_is_not_reported_as_one_of_the_data_directory(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rmqpull_broker", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path)]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)

@@ -27,7 +27,7 @@ def test_without_testcontainers_the_extra_is_named() -> None:
     )
 
 
-def test_without_an_engine_one_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_an_engine_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
     with pytest.raises(ContainerStartException, match="no Docker engine answers: start one, or set DOCKER_HOST"):
         RocketMQEmulatorContainer()

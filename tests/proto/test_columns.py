@@ -37,7 +37,7 @@ def test_pull_schema() -> None:
     ]
 
 
-def test_system_properties_only_come_when_they_are_named() -> None:
+def test_system_properties_are_sent_only_on_request() -> None:
     assert select_pulled([]) == PULL_SCHEMA
     assert described(select_pulled(["systemProperties", "tags"])) == [
         "tags string",
@@ -64,11 +64,11 @@ def test_publish_schema() -> None:
     ]
 
 
-def test_a_stream_gives_back_its_batches() -> None:
+def test_a_written_stream_can_be_read() -> None:
     assert read_stream(write_stream(BATCH.schema, [BATCH, BATCH.slice(1)])) == [BATCH, BATCH.slice(1)]
 
 
-def test_a_stream_without_batches_and_no_stream_at_all_read_the_same() -> None:
+def test_a_stream_without_batches_and_empty_data_have_no_batches() -> None:
     assert read_stream(write_stream(PULL_SCHEMA, [])) == read_stream(b"") == []
 
 
@@ -85,7 +85,7 @@ def batches_left(data: bytes) -> list[pa.RecordBatch] | None:
         return None
 
 
-def test_a_stream_cut_anywhere_is_refused_or_lacks_whole_batches() -> None:
+def test_a_truncated_stream_is_refused_or_lacks_whole_batches() -> None:
     data = write_stream(BATCH.schema, [BATCH])
     cut = [batches_left(data[:length]) for length in range(1, len(data))]
     assert None in cut
@@ -105,7 +105,7 @@ def test_a_batch_of_another_schema_is_not_written() -> None:
         ([], PULL_SCHEMA.names),
     ],
 )
-def test_wanted_columns_come_in_the_order_of_the_schema(names: list[str], selected: list[str]) -> None:
+def test_requested_columns_have_the_order_of_the_schema(names: list[str], selected: list[str]) -> None:
     assert select(PULL_SCHEMA, names).names == selected
 
 
@@ -137,7 +137,7 @@ def test_a_batch_that_cannot_be_published_is_refused(columns: dict[str, pa.Array
         check(pa.record_batch(columns), PUBLISH_SCHEMA, required=["body"])
 
 
-def test_a_batch_without_columns_lacks_only_what_is_required() -> None:
+def test_a_batch_without_columns_lacks_only_the_required_ones() -> None:
     nothing = BATCH.select([])
     check(nothing, PUBLISH_SCHEMA)
     with pytest.raises(ValueError, match="Missing column: body"):

@@ -24,7 +24,7 @@ def response(**fields: bytes) -> v1.PullColumnsResponse:
 
 
 @given(st.lists(st.lists(st.binary(max_size=30), max_size=5), min_size=1, max_size=5))
-def test_an_answer_is_read_as_the_message_it_stands_for(bodies: list[list[bytes]]) -> None:
+def test_a_response_is_parsed_as_the_message_is(bodies: list[list[bytes]]) -> None:
     batches = [batch_of(*some) for some in bodies]
     data = ColumnsResponse(response(), SCHEMA, batches).SerializeToString()
     assert v1.PullColumnsResponse.FromString(data) == response(arrow_ipc=write_stream(SCHEMA, batches))
@@ -42,7 +42,7 @@ def test_without_batches_there_is_no_stream() -> None:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=300), max_size=3), st.integers(0, 3), st.integers(0, 9))
-def test_what_is_received_is_what_the_message_says(streams: list[bytes], status_at: int, unknown_at: int) -> None:
+def test_a_received_response_equals_the_message(streams: list[bytes], status_at: int, unknown_at: int) -> None:
     parts = [v1.PullColumnsResponse(arrow_ipc=stream).SerializeToString() for stream in streams]
     parts.insert(status_at, response().SerializeToString())
     unknown = v1.DescribeServerResponse(publish_rows_max=7).SerializeToString()  # a number, and no field here
@@ -59,7 +59,7 @@ def test_the_columns_that_are_received_are_not_copied() -> None:
 
 
 @given(st.data())
-def test_what_is_cut_off_is_refused_as_the_message_does(data: st.DataObject) -> None:
+def test_an_incomplete_response_is_refused_as_the_message_is(data: st.DataObject) -> None:
     whole = response(arrow_ipc=b"columns").SerializeToString()
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
     try:

@@ -34,7 +34,9 @@ def test_committed_modules_are_the_generated_ones() -> None:
 
 
 @pytest.mark.processes
-def test_check_names_what_is_out_of_date(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_lists_modules_that_are_out_of_date(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     modules = generate.generate_modules()
     changed = "apache/rocketmq/v2/service_pb2.pyi"
     monkeypatch.setattr(generate, "generate_modules", lambda: {**modules, changed: "other", "new_pb2.py": ""})
@@ -49,7 +51,7 @@ def test_without_check_the_modules_are_written(monkeypatch: pytest.MonkeyPatch, 
     assert (tmp_path / "new_pb2.py").read_text() == "text"
 
 
-def test_modules_and_stubs_move_into_this_package() -> None:
+def test_modules_and_stubs_import_from_this_package() -> None:
     assert rewrite_module(PROTOC_MODULE, SOURCE, IMPORTS) == OUR_MODULE
     assert rewrite_stub(PROTOC_STUB, SOURCE, IMPORTS) == OUR_STUB
 
@@ -65,7 +67,7 @@ def test_modules_and_stubs_move_into_this_package() -> None:
         pytest.param(PROTOC_MODULE, [*IMPORTS, "apache/other.proto"], id="an import that is missing"),
     ],
 )
-def test_a_module_that_protoc_writes_differently_is_refused(output: str, imports: list[str]) -> None:
+def test_an_unexpected_module_of_protoc_is_refused(output: str, imports: list[str]) -> None:
     with pytest.raises(UnexpectedOutput):
         rewrite_module(output, SOURCE, imports)
 
@@ -76,7 +78,7 @@ def test_a_stub_that_names_a_pool_is_refused() -> None:
 
 
 @pytest.mark.processes
-def test_our_names_are_absent_from_the_default_pool() -> None:
+def test_our_names_are_not_in_the_default_pool() -> None:
     # In a process of its own: another test may have imported the official client, which does register them.
     script = """if True:
         from google.protobuf import descriptor_pool

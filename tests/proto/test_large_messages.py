@@ -36,10 +36,10 @@ def _pages_handed_out(*, is_told: bool) -> int:
 
 @pytest.mark.processes
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such setting")
-def test_what_full_answers_took_is_taken_again() -> None:
+def test_the_memory_of_full_responses_is_reused() -> None:
     assert _pages_handed_out(is_told=True) < _pages_handed_out(is_told=False) / 10
 
 
-def test_another_c_library_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_c_library_stays_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     reuse_memory()

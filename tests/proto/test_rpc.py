@@ -7,7 +7,7 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2
 from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES, Method, Service
 
 
-def test_a_method_knows_its_path_its_messages_and_how_they_stream() -> None:
+def test_a_method_has_a_path_message_types_and_streaming() -> None:
     assert MESSAGING.methods["PullMessage"] == Method(
         name="PullMessage",
         path="/apache.rocketmq.v2.MessagingService/PullMessage",
@@ -32,7 +32,7 @@ def test_the_extension_is_a_service_of_its_own() -> None:
         (STAGES, "rmqpull.v1.StageService", 4, set()),
     ],
 )
-def test_services_are_whole(service: Service, name: str, method_count: int, streaming: set[str]) -> None:
+def test_services_have_all_methods(service: Service, name: str, method_count: int, streaming: set[str]) -> None:
     assert (service.name, len(service.methods)) == (name, method_count)
     assert {method.name for method in service.methods.values() if method.server_streaming} == streaming
     assert {method.name for method in service.methods.values() if method.client_streaming} == streaming & {"Telemetry"}

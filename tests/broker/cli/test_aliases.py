@@ -67,7 +67,7 @@ def test_an_alias_calls_our_command(typed: str, called: str) -> None:
 
 
 @pytest.mark.parametrize("called", [called for _, called in CALLS])
-def test_what_an_alias_calls_is_understood(called: str) -> None:
+def test_every_alias_calls_a_valid_command(called: str) -> None:
     command: click.Command = main
     context, words = click.Context(main), shlex.split(called)
     while isinstance(command, click.Group):
@@ -91,7 +91,7 @@ def test_every_alias_is_among_the_calls() -> None:
         ("topicStatus -x", "No such option '-x'"),
     ],
 )
-def test_what_an_alias_cannot_do_is_refused(run: RunCommand, typed: str, sentence: str) -> None:
+def test_unsupported_values_of_an_alias_are_refused(run: RunCommand, typed: str, sentence: str) -> None:
     result = run(*shlex.split(typed))
     assert result.exit_code == 2
     assert sentence in result.stderr

@@ -57,7 +57,7 @@ def test_every_help_ends_with_examples(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["", *ALL])
-def test_every_example_is_one_that_the_command_line_understands(path: str) -> None:
+def test_every_example_is_a_valid_command(path: str) -> None:
     command = ALL.get(path, main)
     assert isinstance(command, Example)
     for example in command.examples:
@@ -74,7 +74,7 @@ def test_every_example_is_one_that_the_command_line_understands(path: str) -> No
 
 
 @pytest.mark.parametrize(("name", "summary"), COMMANDS.items())
-def test_the_overview_says_what_the_command_says_of_itself(name: str, summary: str) -> None:
+def test_the_overview_has_the_first_sentence_of_each_command(name: str, summary: str) -> None:
     assert (ALL[name].help or "").startswith(summary.removesuffix("."))
 
 
@@ -90,7 +90,7 @@ def test_help_needs_neither_grpc_nor_arrow() -> None:
     assert json.loads(done.stdout.splitlines()[-1]) == []
 
 
-def test_commands_that_ask_a_broker_say_where_and_for_how_long() -> None:
+def test_commands_that_call_a_broker_have_endpoints_and_a_timeout() -> None:
     told = re.search(
         r"^- (.*?) need no running broker. Every other command calls", MANUAL.read_text("utf-8"), re.MULTILINE
     )
@@ -105,18 +105,18 @@ def test_commands_that_ask_a_broker_say_where_and_for_how_long() -> None:
 @pytest.mark.parametrize(
     "path", sorted(path for path in ALL if path.endswith(("list", "describe", "show", "dump", "verify")))
 )
-def test_what_prints_a_table_prints_json_for_machines(path: str) -> None:
+def test_every_command_that_prints_a_table_prints_json_too(path: str) -> None:
     assert "as_json" in {parameter.name for parameter in ALL[path].params}
 
 
 @pytest.mark.parametrize("endpoints", [NOWHERE, "no-such-host.invalid:8081"])
-def test_a_broker_that_is_not_there_is_said_so_with_exit_code_3(endpoints: str) -> None:
+def test_an_unreachable_broker_ends_with_exit_code_3(endpoints: str) -> None:
     result = CliRunner().invoke(main, ["topic", "list", "--endpoints", endpoints])
     assert result.exit_code == 3
     assert result.stderr == (f"Error: no broker answers at {endpoints}; start one, or set --endpoints\n")
 
 
-def test_what_a_broker_refuses_is_told_in_its_words_with_exit_code_1(run: RunCommand) -> None:
+def test_a_refusal_of_the_broker_is_printed_with_exit_code_1(run: RunCommand) -> None:
     result = run("topic", "describe", "unknown")
     assert (result.exit_code, result.stderr) == (1, "Error: topic[unknown] not exist, apply first please!\n")
 
@@ -129,7 +129,7 @@ def test_a_call_that_is_not_answered_in_time_ends_with_exit_code_3(run: RunComma
     assert "it is unknown whether message 1 was stored; no message was acknowledged before" in result.stderr
 
 
-def test_a_service_that_is_not_served_is_named_with_the_flag_that_serves_it() -> None:
+def test_the_error_for_a_disabled_service_names_the_flag_that_enables_it() -> None:
     with running_broker(extensions="none") as broker:
         result = CliRunner().invoke(main, ["topic", "list", "--endpoints", broker.endpoints])
     assert result.exit_code == 1
@@ -162,7 +162,7 @@ def test_an_unknown_command_is_refused(word: str) -> None:
 
 
 @pytest.mark.processes
-def test_a_reader_that_goes_away_causes_no_traceback(broker: RunningBroker, run: RunCommand) -> None:
+def test_a_reader_of_the_output_that_leaves_causes_no_traceback(broker: RunningBroker, run: RunCommand) -> None:
     run("send", "--topic", "orders", "--text", stdin="x\n" * 3_000)
     command = f"{sys.executable} -m rmqpull_broker peek orders --json -n 3000 --endpoints {broker.endpoints}"
     done = subprocess.run(f"{command} | head -n 1", shell=True, capture_output=True, text=True, timeout=60, check=True)
@@ -171,7 +171,7 @@ def test_a_reader_that_goes_away_causes_no_traceback(broker: RunningBroker, run:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_are_told_how_to_complete(shell: str) -> None:
+def test_completion_scripts_are_printed(shell: str) -> None:
     result = CliRunner().invoke(main, ["completion", shell])
     assert result.exit_code == 0
     assert "_RMQPULL_BROKER_COMPLETE" in result.stdout
@@ -198,7 +198,7 @@ def test_a_shell_completes_commands_flags_topics_and_groups(
     assert {item.value for item in items} == expected
 
 
-def test_aliases_are_understood_and_not_listed() -> None:
+def test_aliases_work_and_are_not_listed() -> None:
     assert not set(ALIASES) & set(ALL)
     for name in ALIASES:
         assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0

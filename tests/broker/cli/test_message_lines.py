@@ -34,7 +34,7 @@ JSON = st.recursive(
 
 
 @given(MESSAGES)
-def test_what_is_printed_is_read_back(message: dict[str, Any]) -> None:
+def test_a_printed_message_can_be_read(message: dict[str, Any]) -> None:
     stored = {"bodyEncoding": 1, **message, "queueOffset": 3, "storeTimestamp": 0, "storeHost": "s"}
     arrays = [pa.array([stored.get(field.name)], field.type) for field in PULL_SCHEMA]
     (printed,) = make_json_rows(pa.RecordBatch.from_arrays(arrays, schema=PULL_SCHEMA))
@@ -42,7 +42,7 @@ def test_what_is_printed_is_read_back(message: dict[str, Any]) -> None:
 
 
 @given(st.text() | JSON.map(json.dumps))
-def test_a_line_is_a_message_or_refused_in_words(line: str) -> None:
+def test_any_line_is_a_message_or_refused_with_a_reason(line: str) -> None:
     try:
         message = read_message(line)
     except BadLine:

@@ -14,7 +14,7 @@ from rmqpull_broker.cli.output import format_cell, format_lines, make_table, sho
 ROWS = [{"topic": "orders", "queueId": 0, "tags": None}, {"topic": "a", "queueId": 12, "tags": "paid"}]
 
 
-def test_a_plain_table_has_heads_and_numbers_to_the_right() -> None:
+def test_a_plain_table_has_headers_and_right_aligned_numbers() -> None:
     assert format_lines(ROWS, ("topic", "queueId", "tags")) == [
         "TOPIC   QUEUE ID  TAGS",
         "orders         0  -",
@@ -22,12 +22,12 @@ def test_a_plain_table_has_heads_and_numbers_to_the_right() -> None:
     ]
 
 
-def test_a_plain_table_cuts_nothing_off() -> None:
+def test_a_plain_table_is_complete() -> None:
     (_, line) = format_lines([{"body": "x" * 10_000}], ("body",))
     assert line == "x" * 10_000
 
 
-def test_a_drawn_table_wraps_what_is_too_long_and_reads_no_markup() -> None:
+def test_a_terminal_table_wraps_long_values_and_ignores_markup() -> None:
     screen = io.StringIO()
     console = Console(file=screen, width=40, force_terminal=True, color_system=None)
     console.print(make_table([{"topic": "[bold]orders[/]", "body": "x" * 100}], ("topic", "body")))
@@ -52,18 +52,18 @@ def test_a_drawn_table_wraps_what_is_too_long_and_reads_no_markup() -> None:
         ("ü", "ü"),
     ],
 )
-def test_a_value_takes_one_line_whatever_it_holds(value: Any, text: str) -> None:
+def test_a_value_is_printed_on_one_line(value: Any, text: str) -> None:
     assert format_cell(value) == text
 
 
-def test_json_is_one_line_with_all_that_a_row_holds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_line_with_all_fields(capsys: pytest.CaptureFixture[str]) -> None:
     show(ROWS, ("topic",), as_json=True)
     assert json.loads(capsys.readouterr().out) == ROWS
     show_json({"body": "ü\n"})
     assert capsys.readouterr().out == '{"body":"ü\\n"}\n'
 
 
-def test_nothing_is_said_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_printed_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     show([], ("topic",), as_json=False, nothing="there is nothing")
     assert capsys.readouterr() == ("", "there is nothing\n")
     show([], ("topic",), as_json=True, nothing="there is nothing")

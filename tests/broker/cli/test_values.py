@@ -58,12 +58,12 @@ def test_a_bad_time_is_refused(text: str) -> None:
 
 
 @given(st.integers(FIRST_MS, LAST_MS))
-def test_a_printed_time_is_read_back(timestamp_ms: int) -> None:
+def test_a_printed_time_can_be_parsed(timestamp_ms: int) -> None:
     assert parse_time_ms(format_time(timestamp_ms)) == timestamp_ms
 
 
 @pytest.mark.parametrize("timestamp_ms", [FIRST_MS - 1, LAST_MS + 1, 1 << 62])
-def test_a_time_that_no_calendar_has_stays_a_number(timestamp_ms: int) -> None:
+def test_a_time_outside_the_calendar_is_printed_as_a_number(timestamp_ms: int) -> None:
     assert format_time(timestamp_ms) == str(timestamp_ms)
 
 

@@ -40,7 +40,7 @@ def store_half_message(draft: Draft) -> None:
     draft.add(RowsStored(queue, (StoredMessage(waiting, 0, 1_000_000, "store"),)))
 
 
-def test_a_producer_is_asked_after_a_half_message_that_nobody_ended() -> None:
+def test_a_producer_is_asked_to_check_its_half_message() -> None:
     async def story(broker: BrokerServer) -> None:
         broker.clients.introduce(PRODUCER, [])
         stream = broker.clients.open_stream("ann")
@@ -56,7 +56,7 @@ def test_a_producer_is_asked_after_a_half_message_that_nobody_ended() -> None:
     play(story)
 
 
-def test_a_half_message_whose_producers_are_away_waits() -> None:
+def test_a_half_message_without_connected_producers_waits() -> None:
     async def story(broker: BrokerServer) -> None:
         await broker.group_commit.execute(store_half_message)
         await broker.clock_mover.advance(60_000)
@@ -65,7 +65,7 @@ def test_a_half_message_whose_producers_are_away_waits() -> None:
     play(story)
 
 
-def test_silent_clients_are_forgotten_by_the_brokers_clock() -> None:
+def test_silent_clients_expire_by_the_brokers_clock() -> None:
     async def story(broker: BrokerServer) -> None:
         broker.clients.introduce(PRODUCER, [])
         await broker.clock_mover.advance(130_000)
@@ -74,7 +74,7 @@ def test_silent_clients_are_forgotten_by_the_brokers_clock() -> None:
     play(story)
 
 
-def test_a_returned_message_comes_again_when_its_delay_is_over() -> None:
+def test_a_message_that_is_sent_back_is_delivered_again_after_its_delay() -> None:
     async def story(broker: BrokerServer) -> None:
         await broker.group_commit.execute(lambda draft: create_topic(draft, TopicConfig("orders", 1, 1)))
         bad = [Message(b"bad", "an id")]

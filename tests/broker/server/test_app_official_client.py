@@ -143,5 +143,5 @@ def talk(script: str, home: Path) -> tuple[list[str], list[str]]:
     ],
     ids=["Producer", "transactions", "recall", "SimpleConsumer", "PushConsumer"],
 )
-def test_it_starts_works_and_leaves_without_a_complaint(script: str, printed: list[str], tmp_path: Path) -> None:
+def test_the_official_client_works_without_a_warning(script: str, printed: list[str], tmp_path: Path) -> None:
     assert talk(script, tmp_path) == (printed, [])

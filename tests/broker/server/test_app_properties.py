@@ -243,7 +243,7 @@ def test_a_property_changes_what_the_broker_does(
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_case_can_tell_its_values_apart(name: str) -> None:
+def test_a_case_sees_the_difference_between_its_values(name: str) -> None:
     values = list(CASES[name].observed.values())
     assert len(values) == 2
     assert values[0] != values[1]

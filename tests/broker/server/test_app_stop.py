@@ -45,7 +45,7 @@ def columnar_pull() -> v1.PullColumnsRequest:
     ],
     ids=["standard", "columnar"],
 )
-def test_a_parked_pull_is_answered_with_what_it_found_and_not_run_again(
+def test_a_stopping_broker_answers_a_parked_pull_without_running_it_again(
     monkeypatch: pytest.MonkeyPatch, request_: Any, handlers: Any, begins: str, code: int
 ) -> None:
     runs: list[object] = []
@@ -98,7 +98,7 @@ def test_a_call_that_does_not_end_is_cancelled(endless: Endless) -> None:
     run_on_server(story)
 
 
-def test_a_process_that_ends_leaves_such_calls_as_they_are(endless: Endless) -> None:
+def test_a_process_that_ends_does_not_cancel_such_calls(endless: Endless) -> None:
     async def story(server: ServerHarness) -> None:
         pull = await endless(server)
         assert not await server.app.stop(cancels=False)

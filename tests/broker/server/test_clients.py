@@ -41,7 +41,7 @@ def clients(clock: ManualClock) -> Clients:
     return Clients(clock)
 
 
-def test_a_client_is_known_by_its_settings_alone(clients: Clients) -> None:
+def test_only_settings_register_a_client(clients: Clients) -> None:
     with pytest.raises(UnrecognizedClientType, match=r"^cannot find client settings for this client$"):
         clients.profile("ann")
     clients.introduce(producer("ann"), [])
@@ -62,7 +62,7 @@ def test_newer_settings_replace_older_ones(clients: Clients) -> None:
     assert clients.producers.groups() == ["clicks", "orders"]
 
 
-def test_a_consumer_whose_group_is_not_there_is_known_but_no_member(clients: Clients) -> None:
+def test_a_consumer_of_a_missing_group_is_registered_without_membership(clients: Clients) -> None:
     clients.introduce(consumer("ann"), [])
     clients.refresh(clients.profile("ann"), None)
     assert members(clients) == []
@@ -87,7 +87,7 @@ def test_a_heartbeat_may_name_another_group(clients: Clients) -> None:
     assert members(clients) == members(clients, "others") == ["ann"]
 
 
-def test_silence_for_two_minutes_is_noticed_at_the_next_look(clients: Clients, clock: ManualClock) -> None:
+def test_a_client_that_is_silent_for_two_minutes_expires_at_the_next_scan(clients: Clients, clock: ManualClock) -> None:
     clients.introduce(consumer("ann"), [READERS])
     clients.introduce(producer("bob", "orders"), [])
     stream = clients.open_stream("ann")
@@ -99,7 +99,7 @@ def test_silence_for_two_minutes_is_noticed_at_the_next_look(clients: Clients, c
     assert not stream.takes_commands
 
 
-def test_nobody_is_looked_for_after_the_end(clients: Clients, clock: ManualClock) -> None:
+def test_clients_are_not_scanned_after_the_end(clients: Clients, clock: ManualClock) -> None:
     clients.introduce(consumer("ann"), [READERS])
     clients.close()
     clock.advance(10 * TWO_MINUTES_MS)
@@ -107,7 +107,7 @@ def test_nobody_is_looked_for_after_the_end(clients: Clients, clock: ManualClock
 
 
 @pytest.mark.proves("NotifyClientTermination")
-def test_a_client_that_says_good_bye_is_forgotten_everywhere(clients: Clients) -> None:
+def test_a_client_that_terminates_is_removed_everywhere(clients: Clients) -> None:
     clients.introduce(consumer("ann"), [READERS])
     clients.refresh(clients.profile("ann"), GroupConfig("others"))
     clients.introduce(consumer("bob"), [READERS])
@@ -129,7 +129,7 @@ def test_clients_have_a_limit_and_leaving_makes_room(clients: Clients, monkeypat
     assert [profile.channel.client_id for profile in clients.profiles()] == ["bob"]
 
 
-def test_nobody_is_looked_for_when_nobody_is_there(clients: Clients, clock: ManualClock) -> None:
+def test_clients_are_not_scanned_when_there_are_none(clients: Clients, clock: ManualClock) -> None:
     assert clock.next_due_ms() is None
     clients.introduce(consumer("ann"), [READERS])
     assert clock.next_due_ms() == 10_000
@@ -162,7 +162,7 @@ def test_streams_have_a_limit_and_closing_makes_room(clients: Clients, monkeypat
     assert clients.send("bob", "hello")
 
 
-def test_producers_of_a_topic_are_asked_in_turn_as_long_as_they_listen(clients: Clients) -> None:
+def test_producers_of_a_topic_are_asked_in_turn_while_they_are_reachable(clients: Clients) -> None:
     for client_id in ("ann", "bob", "eve"):
         clients.introduce(producer(client_id, "orders"), [])
     assert clients.next_producer("orders") is None

@@ -17,7 +17,7 @@ def heard(stream: TelemetryStream) -> list[str]:
     return asyncio.run(listen())
 
 
-def test_commands_are_heard_in_order_and_before_the_end() -> None:
+def test_commands_are_read_in_order_and_before_the_end() -> None:
     stream = TelemetryStream("ann")
     assert [stream.offer("first"), stream.offer("second")] == [True, True]
     stream.end()
@@ -25,7 +25,7 @@ def test_commands_are_heard_in_order_and_before_the_end() -> None:
     assert heard(stream) == ["first", "second"]
 
 
-def test_a_listener_waits_for_commands_and_for_the_end() -> None:
+def test_a_reader_waits_for_commands_and_for_the_end() -> None:
     async def talk() -> list[str]:
         stream = TelemetryStream("ann")
         listening = asyncio.create_task(_listen(stream))
@@ -42,7 +42,7 @@ def test_a_listener_waits_for_commands_and_for_the_end() -> None:
     assert asyncio.run(talk()) == ["first", "second"]
 
 
-def test_the_first_end_counts() -> None:
+def test_only_the_first_end_has_an_effect() -> None:
     stream = TelemetryStream("ann")
     stream.end(ValueError("why"))
     stream.end()
@@ -50,7 +50,7 @@ def test_the_first_end_counts() -> None:
         heard(stream)
 
 
-def test_a_client_that_does_not_listen_gets_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_gets_no_more_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "COMMANDS_WAITING_MAX", 2)
     stream = TelemetryStream("ann")
     assert [stream.offer(command) for command in "abc"] == [True, True, False]

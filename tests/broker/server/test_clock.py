@@ -15,7 +15,7 @@ HOUR_MS = 3_600_000
 
 
 @pytest.mark.proves("Store timestamps")
-def test_wall_time_never_begins_before_what_is_stored_and_never_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wall_time_never_starts_before_stored_messages_and_never_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SystemClock(FAR_MS).wall_ms() == FAR_MS
     clock = SystemClock()
     times_ns = iter([7_000_000, 5_000_000, 9_000_000])
@@ -39,7 +39,7 @@ def test_the_systems_timers_do_not_fire_before_their_time() -> None:
     asyncio.run(story())
 
 
-def test_a_manual_clock_moves_both_times_and_only_when_told() -> None:
+def test_only_an_advance_moves_the_times_of_a_manual_clock() -> None:
     clock = ManualClock(1_700_000_000_000)
     assert (clock.wall_ms(), clock.passing_ms()) == (1_700_000_000_000, 0)
     clock.advance(HOUR_MS)
@@ -63,7 +63,7 @@ def test_due_timers_fire_in_order_of_their_time_each_at_its_own() -> None:
     assert seen[4:] == [("later", 31, 1_031)]
 
 
-def test_a_timer_that_is_set_while_time_passes_takes_part() -> None:
+def test_a_timer_that_is_set_during_an_advance_fires_too() -> None:
     clock, beats = ManualClock(), []
 
     def beat() -> None:
@@ -75,7 +75,7 @@ def test_a_timer_that_is_set_while_time_passes_takes_part() -> None:
     assert beats == [0, 20_000, 40_000, 60_000]
 
 
-def test_a_timer_whose_time_has_come_waits_for_the_clock_to_be_told() -> None:
+def test_a_timer_that_is_already_due_fires_at_the_next_advance() -> None:
     clock, fired = ManualClock(), []
     clock.advance(100)
     clock.call_at(50, lambda: fired.append(clock.passing_ms()))
@@ -93,7 +93,7 @@ def test_a_cancelled_timer_does_not_fire() -> None:
     assert fired == []
 
 
-def test_time_does_not_go_back() -> None:
+def test_a_clock_cannot_go_back() -> None:
     with pytest.raises(ValueError, match="-1 ms"):
         ManualClock().advance(-1)
 

@@ -21,7 +21,7 @@ from tests.harness.waiting import wait_until
 ROUTE = service.QueryRouteRequest(topic=v2.Resource(name="orders"))
 
 
-def test_messages_go_in_and_out_without_a_client() -> None:
+def test_messages_can_be_sent_and_read_without_a_client() -> None:
     with running_broker(topics={"orders": 2}) as broker:
         broker.send("orders", b"one", Message(b"two", "ID", tags="red"))
         assert [row.message.body for row in broker.messages("orders")] == [b"one", b"two"]
@@ -29,7 +29,7 @@ def test_messages_go_in_and_out_without_a_client() -> None:
         assert broker.messages("orders")[0].message.msg_id
 
 
-def test_topics_come_and_go() -> None:
+def test_topics_can_be_created_and_deleted() -> None:
     with running_broker() as broker:
         broker.create_topic("orders", queues=3, topic_type=TopicType.FIFO)
         assert len(broker.bounds("orders")) == 3
@@ -44,7 +44,7 @@ def test_several_brokers_have_queues_of_their_own() -> None:
     assert queues == [("broker-a", 0), ("broker-a", 1), ("broker-b", 0), ("broker-b", 1)]
 
 
-def test_committed_offsets_can_be_looked_at(connect: Connect) -> None:
+def test_committed_offsets_can_be_read(connect: Connect) -> None:
     with running_broker(topics={"orders": 2}) as broker:
         client = connect(broker.endpoints)
         queue = v2.MessageQueue(topic=v2.Resource(name="orders"), id=1)
@@ -62,7 +62,7 @@ def test_only_a_manual_clock_is_advanced() -> None:
         assert broker.clock.advance(500, seconds=1, minutes=2, hours=3) == before_ms + 10_921_500
 
 
-def test_calls_go_wrong_on_demand(connect: Connect) -> None:
+def test_faults_are_injected_on_demand(connect: Connect) -> None:
     with running_broker(topics={"orders": 1}, clock="manual") as broker:
         client = connect(broker.endpoints)
         broker.faults.fail("QueryRoute", "TOO_MANY_REQUESTS", times=2, topic="orders")
@@ -108,7 +108,7 @@ from rmqpull_broker.core.model import TopicType
 
 pytestmark = pytest.mark.rocketmq({"orders": 3}, clock="manual")
 
-def test_the_marker_says_what_there_is(rocketmq_broker):
+def test_the_marker_has_the_settings_of_the_broker(rocketmq_broker):
     assert len(rocketmq_broker.bounds("orders")) == 3
     rocketmq_broker.send("orders", b"one")
 

@@ -26,7 +26,7 @@ def is_there(pid: int) -> bool:
 
 
 @pytest.mark.processes
-def test_it_comes_back_where_it_was_with_what_it_acknowledged(connect: Connect, tmp_path: Path) -> None:
+def test_a_restarted_broker_has_its_address_and_its_messages(connect: Connect, tmp_path: Path) -> None:
     with BrokerProcess({"orders": 1, "slips": (1, TopicType.FIFO)}, data_dir=tmp_path / "data") as broker:
         first, endpoints = broker.pid, broker.endpoints
         connect(endpoints).send_bodies("orders", b"one")
@@ -76,7 +76,7 @@ def test_a_broker_that_does_not_start_says_why() -> None:
 
 
 @pytest.mark.processes
-def test_a_broker_that_is_not_ready_in_time_is_ended() -> None:
+def test_a_broker_that_is_not_ready_in_time_is_killed() -> None:
     broker = BrokerProcess(ready_timeout_s=0.001)
     with pytest.raises(BrokerProcessError, match=r"not ready within 0\.001 s: \S+ -m rmqpull_broker serve"):
         broker.start()
@@ -84,7 +84,7 @@ def test_a_broker_that_is_not_ready_in_time_is_ended() -> None:
 
 
 @pytest.mark.processes
-def test_a_broker_that_does_not_end_in_time_can_still_be_killed() -> None:
+def test_a_broker_that_does_not_stop_in_time_can_be_killed() -> None:
     with BrokerProcess() as broker:
         broker.send_signal(signal.SIGSTOP)
         with pytest.raises(BrokerProcessError, match="did not end within 0 s"):
@@ -96,7 +96,7 @@ def test_a_broker_that_does_not_end_in_time_can_still_be_killed() -> None:
 
 
 @pytest.mark.processes
-def test_a_broker_that_died_by_itself_is_no_good_end() -> None:
+def test_stopping_a_broker_that_died_is_an_error() -> None:
     with BrokerProcess() as broker:
         broker.send_signal(signal.SIGKILL)
         with pytest.raises(BrokerProcessError, match="ended with exit code -9"):
@@ -104,7 +104,7 @@ def test_a_broker_that_died_by_itself_is_no_good_end() -> None:
 
 
 @pytest.mark.processes
-def test_a_block_that_fails_ends_it_too() -> None:
+def test_a_failing_block_stops_the_broker_too() -> None:
     broker = BrokerProcess()
     with pytest.raises(ZeroDivisionError), broker:
         raise ZeroDivisionError
@@ -121,7 +121,7 @@ def test_a_broker_that_was_never_started_has_no_process() -> None:
 
 
 @pytest.mark.processes
-def test_who_only_starts_processes_loads_no_broker() -> None:
+def test_a_program_that_only_starts_processes_does_not_import_the_broker() -> None:
     code = "import sys, rmqpull_broker.testing as t; t.BrokerProcess(); print({'grpc', 'pyarrow'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "set()\n"

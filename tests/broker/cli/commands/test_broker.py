@@ -41,14 +41,14 @@ def test_a_broker_that_serves_is_healthy(run: RunCommand, broker: RunningBroker)
     assert run("health", "--quiet").output == ""
 
 
-def test_a_broker_that_is_not_there_is_not_healthy() -> None:
+def test_an_unreachable_broker_is_not_healthy() -> None:
     result = CliRunner().invoke(main, ["health", "--endpoints", NOWHERE])
     assert (result.exit_code, result.stderr) == (1, f"{NOWHERE}: not serving (UNAVAILABLE)\n")
     result = CliRunner().invoke(main, ["health", "--endpoints", NOWHERE, "--quiet"])
     assert (result.exit_code, result.output) == (1, "")
 
 
-def test_a_broker_is_what_its_file_variables_and_flags_say(
+def test_a_broker_is_configured_by_file_variables_and_flags(
     start_process: StartProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "broker.toml"

@@ -9,7 +9,7 @@ from tests.harness.cli import RunCommand, RunJson, error_of, table_of
 HELD = ("readers", "orders", "--client-id", "a")
 
 
-def test_nobody_is_connected_by_the_command_line_itself(run: RunCommand, run_json: RunJson) -> None:
+def test_the_command_line_does_not_register_a_client(run: RunCommand, run_json: RunJson) -> None:
     assert run_json("client", "list") == []
     assert "no client is connected" in run("client", "list", "--group", "readers").stderr
 
@@ -58,5 +58,5 @@ def test_locks_are_taken_listed_and_released(run: RunCommand, run_json: RunJson)
     assert [lock["clientId"] for lock in run_json("lock", "list")] == ["b"]
 
 
-def test_a_lock_names_its_broker(run: RunCommand) -> None:
+def test_a_lock_needs_the_name_of_its_broker(run: RunCommand) -> None:
     assert "--queue needs the name of the broker" in error_of(run("lock", "take", *HELD, "--queue", "0"), exit_code=2)

@@ -12,7 +12,7 @@ from tests.harness.broker_processes import StartProcess
 from tests.harness.cli import RunCommand, RunJson, error_of
 
 
-def test_the_systems_clock_is_shown_and_not_moved(run: RunCommand, run_json: RunJson) -> None:
+def test_the_systems_clock_is_shown_and_cannot_be_moved(run: RunCommand, run_json: RunJson) -> None:
     shown = run_json("clock", "show")
     assert shown["clock"] == "system"
     assert shown["nowMs"] > 0
@@ -28,7 +28,7 @@ def test_the_systems_clock_is_shown_and_not_moved(run: RunCommand, run_json: Run
         (["soon"], "'soon' is not a duration"),
     ],
 )
-def test_an_advance_says_how_far_once(run: RunCommand, arguments: list[str], sentence: str) -> None:
+def test_an_advance_needs_exactly_one_target(run: RunCommand, arguments: list[str], sentence: str) -> None:
     assert sentence in error_of(run("clock", "advance", *arguments), exit_code=2)
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.harness.cli import RunCommand, RunJson, error_of, table_of
 
 
-def test_a_fault_strikes_as_many_calls_as_it_says(run: RunCommand, run_json: RunJson) -> None:
+def test_a_fault_applies_to_the_given_number_of_calls(run: RunCommand, run_json: RunJson) -> None:
     rule = run_json(
         "fault", "add", "PublishColumns", "--fail", "too_many_requests", "--message", "busy", "--times", "2"
     )
@@ -29,7 +29,7 @@ def test_a_fault_strikes_as_many_calls_as_it_says(run: RunCommand, run_json: Run
     assert run_json("fault", "list")[0]["struck"] == 2
 
 
-def test_a_fault_may_mean_one_topic_and_all_calls(run: RunCommand, run_json: RunJson) -> None:
+def test_a_fault_may_apply_to_all_calls_of_one_topic(run: RunCommand, run_json: RunJson) -> None:
     run("fault", "add", "--topic", "single", "--fail", "INTERNAL_SERVER_ERROR", "--always")
     for _ in range(3):
         assert run("send", "--topic", "single", "--body", "a").exit_code == 1
@@ -37,7 +37,7 @@ def test_a_fault_may_mean_one_topic_and_all_calls(run: RunCommand, run_json: Run
     assert run_json("fault", "list")[0]["struck"] == 3
 
 
-def test_a_fault_after_the_command_spoils_its_answer_alone(run: RunCommand, run_json: RunJson) -> None:
+def test_a_fault_after_the_command_affects_only_the_response(run: RunCommand, run_json: RunJson) -> None:
     run("fault", "add", "PublishColumns", "--disconnect", "--after")
     result = run("send", "--topic", "single", "--body", "a")
     assert result.exit_code == 3
@@ -60,13 +60,13 @@ def test_faults_are_listed_and_cleared(run: RunCommand, run_json: RunJson) -> No
     assert run("fault", "clear").stderr == "cleared 1 faults\n"
 
 
-def test_the_commands_that_rule_faults_are_spared(run: RunCommand) -> None:
+def test_calls_of_the_admin_service_never_match(run: RunCommand) -> None:
     run("fault", "add", "--drop", "--always")
     assert run("topic", "list").exit_code == 0
     assert run("fault", "clear").exit_code == 0
 
 
-def test_a_fault_that_holds_nobody_is_released_in_vain(run: RunCommand) -> None:
+def test_releasing_a_fault_without_waiting_calls_does_nothing(run: RunCommand) -> None:
     run("fault", "add", "PullColumns", "--hold")
     assert run("fault", "release", "1").exit_code == 0
     assert "there is no fault rule 2" in error_of(run("fault", "release", "2"))

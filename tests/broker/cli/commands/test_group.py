@@ -32,7 +32,7 @@ def test_groups_are_listed_with_their_lag(run: RunCommand, run_json: RunJson) ->
     assert (group["group"], group["lag"], group["consume"], group["notify"]) == ("readers", 2, True, True)
 
 
-def test_a_group_is_created_once_and_changed_in_what_is_named(run: RunCommand, run_json: RunJson) -> None:
+def test_a_group_is_created_once_and_only_given_fields_are_changed(run: RunCommand, run_json: RunJson) -> None:
     assert run_json("group", "create", "g", "--orderly")["created"] is True
     assert run_json("group", "create", "g", "--orderly")["created"] is False
     assert "exists with another configuration" in error_of(run("group", "create", "g"))
@@ -57,13 +57,13 @@ def test_a_group_is_created_once_and_changed_in_what_is_named(run: RunCommand, r
         ),
     ],
 )
-def test_a_switch_that_would_change_nothing_is_refused(run: RunCommand, flag: str, sentence: str) -> None:
+def test_a_setting_without_effect_is_refused(run: RunCommand, flag: str, sentence: str) -> None:
     assert error_of(run("group", "create", "g", flag)) == sentence
     assert error_of(run("group", "describe", "g")) == "Group g not exist!"
     assert flag not in run("group", "create", "--help").stdout
 
 
-def test_a_switch_that_says_what_is_so_is_taken(run_json: RunJson) -> None:
+def test_a_setting_at_its_only_value_is_accepted(run_json: RunJson) -> None:
     assert run_json("group", "create", "g", "--broadcast")["broadcast"] is True
 
 
@@ -131,7 +131,7 @@ def test_a_dry_run_changes_nothing(run: RunCommand, run_json: RunJson) -> None:
         ),
     ],
 )
-def test_a_reset_that_cannot_be_is_refused(run: RunCommand, arguments: list[str], sentence: str) -> None:
+def test_an_impossible_reset_is_refused(run: RunCommand, arguments: list[str], sentence: str) -> None:
     assert error_of(run("group", "reset-offset", *arguments)) == sentence
 
 
@@ -145,12 +145,12 @@ def test_a_reset_that_cannot_be_is_refused(run: RunCommand, arguments: list[str]
         (["--to", "latest", "--queue", "a/b"], "'a/b' is not a queue: use ID or BROKER/ID"),
     ],
 )
-def test_a_reset_says_where_to_once(run: RunCommand, place: list[str], sentence: str) -> None:
+def test_a_reset_needs_exactly_one_target(run: RunCommand, place: list[str], sentence: str) -> None:
     assert sentence in error_of(run("group", "reset-offset", "g", "t", *place), exit_code=2)
 
 
 @pytest.mark.usefixtures("readers")
-def test_a_group_is_deleted_when_told_twice(run: RunCommand) -> None:
+def test_a_group_is_deleted_after_a_confirmation(run: RunCommand) -> None:
     assert run("group", "delete", "readers", stdin="n\n").exit_code == 1
     assert run("group", "delete", "readers", "--yes").exit_code == 0
     assert "no consumer groups" in run("group", "list").stderr

@@ -18,7 +18,7 @@ def readers(run: RunCommand) -> None:
         run("group", "reset-offset", group, topic, "--to", place)
 
 
-def test_lag_is_told_by_group_and_topic(run: RunCommand, run_json: RunJson) -> None:
+def test_lag_is_shown_by_group_and_topic(run: RunCommand, run_json: RunJson) -> None:
     assert table_of(run("lag")) == [
         ["GROUP", "TOPIC", "QUEUES", "LAG"],
         ["fast", "single", "1", "0"],
@@ -28,7 +28,7 @@ def test_lag_is_told_by_group_and_topic(run: RunCommand, run_json: RunJson) -> N
     assert run_json("lag", "--group", "slow", "--topic", "single") == []
 
 
-def test_lag_is_told_by_queue_when_asked(run_json: RunJson) -> None:
+def test_lag_is_shown_by_queue_on_request(run_json: RunJson) -> None:
     rows = run_json("lag", "--queues", "--topic", "orders")
     assert [(row["brokerName"], row["queueId"], row["consumerOffset"], row["lag"]) for row in rows] == [
         ("broker-a", 0, 0, 1),
@@ -36,13 +36,13 @@ def test_lag_is_told_by_queue_when_asked(run_json: RunJson) -> None:
     ]
 
 
-def test_a_watch_looks_again_and_again(run: RunCommand, run_json: RunJson) -> None:
+def test_a_watch_repeats_its_output(run: RunCommand, run_json: RunJson) -> None:
     looks = run_json("lag", "--watch", "--interval", "0.001", "--times", "3")
     assert [len(look) for look in looks] == [2, 2, 2]
     assert table_of(run("lag", "--watch", "--interval", "0.001", "--times", "2")) == table_of(run("lag")) * 2
 
 
-def test_an_interrupt_is_how_a_watch_ends(run: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_a_watch(run: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(seconds: float) -> None:
         raise KeyboardInterrupt
 
@@ -52,5 +52,5 @@ def test_an_interrupt_is_how_a_watch_ends(run: RunCommand, monkeypatch: pytest.M
     assert len(json.loads(result.stdout)) == 2
 
 
-def test_a_group_that_is_not_there_is_refused(run: RunCommand) -> None:
+def test_a_missing_group_is_refused(run: RunCommand) -> None:
     assert error_of(run("lag", "--group", "none")) == "Group none not exist!"

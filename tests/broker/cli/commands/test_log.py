@@ -42,7 +42,7 @@ def log_of(directory: str) -> Path:
     return log
 
 
-def test_a_dump_tells_the_facts_of_every_record(directory: str) -> None:
+def test_a_dump_prints_the_facts_of_every_record(directory: str) -> None:
     facts = [fact for record in records(directory) for fact in record["facts"]]
     assert [fact["fact"] for fact in facts] == ["TopicPut", "ColumnsStored", "GroupPut"]
     assert facts[0]["topic"]["name"] == "orders"
@@ -54,20 +54,20 @@ def test_a_dump_tells_the_facts_of_every_record(directory: str) -> None:
     assert facts[2]["group"]["name"] == "readers"
 
 
-def test_a_dump_may_begin_anywhere_and_end_early(directory: str) -> None:
+def test_a_dump_has_a_start_and_a_limit(directory: str) -> None:
     everything = records(directory)
     assert records(directory, "--from-position", str(everything[1]["position"])) == everything[1:]
     assert records(directory, "--limit", "1") == everything[:1]
     assert records(directory, "--from-position", "999999999") == []
 
 
-def test_people_get_a_line_for_each_fact(directory: str) -> None:
+def test_the_text_of_a_dump_has_a_line_per_fact(directory: str) -> None:
     lines = run("dump", directory).stdout.splitlines()
     assert lines[0].endswith(" bytes)")
     assert lines[1].startswith('  TopicPut  topic={"name": "orders"')
 
 
-def test_a_whole_directory_is_said_to_be_whole(directory: str) -> None:
+def test_verify_reports_no_damage_in_an_intact_directory(directory: str) -> None:
     result = run("verify", directory, "--json")
     assert result.exit_code == 0
     report = json.loads(result.stdout)
@@ -84,7 +84,7 @@ def damage(directory: str) -> Path:
     return log
 
 
-def test_damage_that_a_start_has_to_read_is_named_with_exit_code_1(directory: str) -> None:
+def test_damage_that_prevents_a_start_ends_with_exit_code_1(directory: str) -> None:
     for snapshot in Path(directory).glob("*.snapshot"):
         snapshot.unlink()
     log = damage(directory)
@@ -95,7 +95,7 @@ def test_damage_that_a_start_has_to_read_is_named_with_exit_code_1(directory: st
         pass
 
 
-def test_damage_before_the_newest_snapshot_is_named_and_the_broker_starts_all_the_same(directory: str) -> None:
+def test_damage_before_the_newest_snapshot_is_reported_and_the_broker_starts(directory: str) -> None:
     log = damage(directory)
     result = run("verify", directory)
     assert f"{log} is damaged at offset 16" in error_of(result)
@@ -104,12 +104,12 @@ def test_damage_before_the_newest_snapshot_is_named_and_the_broker_starts_all_th
         assert len(broker.messages("orders")) == 2
 
 
-def test_a_dump_does_not_end_at_damage_as_if_all_were_told(directory: str) -> None:
+def test_a_dump_reports_damage(directory: str) -> None:
     log = damage(directory)
     assert error_of(run("dump", directory)) == f"{log} is damaged at offset 16"
 
 
-def test_a_torn_tail_is_no_failure(directory: str) -> None:
+def test_an_incomplete_end_of_the_log_is_not_an_error(directory: str) -> None:
     log = log_of(directory)
     log.write_bytes(log.read_bytes() + b"torn")
     (damage,) = json.loads(run("verify", directory, "--json").stdout)["damage"]
@@ -122,13 +122,13 @@ def test_a_directory_that_a_broker_uses_is_refused(tmp_path: Path) -> None:
         assert "is in use by another broker; stop that broker first" in error_of(run("dump", str(tmp_path)))
 
 
-def test_a_directory_that_is_not_there_is_refused_and_not_made(tmp_path: Path) -> None:
+def test_a_missing_directory_is_refused_and_not_created(tmp_path: Path) -> None:
     assert error_of(run("verify", str(tmp_path / "none"))) == f"the data directory {tmp_path / 'none'} does not exist"
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("command", ["dump", "verify"])
-def test_a_directory_without_a_commit_log_is_refused_and_left_as_it_is(tmp_path: Path, command: str) -> None:
+def test_a_directory_without_a_commit_log_is_refused_and_stays_unchanged(tmp_path: Path, command: str) -> None:
     sentence = f"{tmp_path} has no commit log, whose files are named like 00000000000000000000.log"
     assert error_of(run(command, str(tmp_path))) == sentence
     assert list(tmp_path.iterdir()) == []

@@ -50,7 +50,7 @@ def found(run_json: RunJson, *arguments: str) -> list[int]:
         (["--at-time", "9999-12-31T00:00:00Z"], []),
     ],
 )
-def test_messages_are_found_by_place_time_filter_and_key(run_json: RunJson, arguments: list[str], bodies: Any) -> None:
+def test_messages_are_found_by_offset_time_filter_and_key(run_json: RunJson, arguments: list[str], bodies: Any) -> None:
     assert found(run_json, *arguments) == list(bodies)
 
 
@@ -68,14 +68,14 @@ def test_a_message_at_its_own_store_time_is_found(run_json: RunJson) -> None:
     assert message in first
 
 
-def test_a_search_that_ended_early_says_so(run: RunCommand) -> None:
+def test_a_search_that_stops_early_reports_it(run: RunCommand) -> None:
     result = run("peek", "orders", "--key", "seven", "--scan", "2")
     assert "no message found" in result.stderr
     assert "read 2 messages of each queue; set a larger --scan to read more" in result.stderr
     assert "--scan" not in run("peek", "orders", "--key", "seven").stderr
 
 
-def test_json_lines_hold_everything(run_json: RunJson) -> None:
+def test_json_lines_have_all_fields(run_json: RunJson) -> None:
     (message,) = run_json("peek", "orders", "--key", "7")
     assert {name: message[name] for name in ("topic", "brokerName", "queueId", "queueOffset", "msgId", "keys")} == {
         "topic": "orders",
@@ -87,13 +87,13 @@ def test_json_lines_hold_everything(run_json: RunJson) -> None:
     }
 
 
-def test_a_table_shows_what_people_look_for(run: RunCommand) -> None:
+def test_a_table_shows_the_main_columns(run: RunCommand) -> None:
     heads, row = table_of(run("peek", "orders", "--key", "7"))
     assert heads == ["STORE TIMESTAMP", "QUEUE", "QUEUE OFFSET", "TAGS", "KEYS", "PROPERTIES", "BODY"]
     assert row[1:] == ["broker-a/1", "3", "odd", "seven, 7", "-", "7"]
 
 
-def test_a_piped_table_cuts_nothing_off_and_keeps_each_message_on_its_line(run: RunCommand) -> None:
+def test_a_piped_table_is_complete_with_one_line_per_message(run: RunCommand) -> None:
     run("send", "--topic", "single", "--body", "x" * 5_000 + "\n\x1b[31m")
     *_, line = run("peek", "single").stdout.splitlines()
     assert line.endswith("x" * 5_000 + r"\n\x1b[31m")
@@ -116,7 +116,5 @@ def test_peeking_consumes_nothing(run: RunCommand, run_json: RunJson) -> None:
         (["orders", "--newest", "0"], 2, "0 is not in the range"),
     ],
 )
-def test_what_cannot_be_looked_at_is_refused(
-    run: RunCommand, arguments: list[str], exit_code: int, sentence: str
-) -> None:
+def test_an_impossible_peek_is_refused(run: RunCommand, arguments: list[str], exit_code: int, sentence: str) -> None:
     assert sentence in error_of(run("peek", *arguments), exit_code)

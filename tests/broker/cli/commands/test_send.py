@@ -22,7 +22,7 @@ def bodies(run_json: RunJson, topic: str = "single", *options: str) -> list[str]
     return [message["body"] for message in run_json("peek", topic, "--newest", "10000", *options)]
 
 
-def test_bodies_of_the_command_line_are_sent_as_they_are(run: RunCommand, run_json: RunJson) -> None:
+def test_bodies_from_the_command_line_are_sent_unchanged(run: RunCommand, run_json: RunJson) -> None:
     result = run("send", "--topic", "single", "--body", "a\nb", "--body", '{"x": 1}', "--tag", "t", "--key", "k")
     assert table_of(result) == [
         ["BROKER NAME", "QUEUE ID", "MESSAGES", "FIRST OFFSET", "LAST OFFSET"],
@@ -34,7 +34,7 @@ def test_bodies_of_the_command_line_are_sent_as_they_are(run: RunCommand, run_js
     assert (first["tags"], first["keys"]) == ("t", ["k"])
 
 
-def test_json_lines_say_everything_that_a_message_has(run_json: RunJson) -> None:
+def test_all_fields_of_a_message_can_be_sent_as_json(run_json: RunJson) -> None:
     message = {
         "body": "über",
         "tags": "paid",
@@ -54,7 +54,7 @@ def test_json_lines_say_everything_that_a_message_has(run_json: RunJson) -> None
     assert {name: stored[name] for name in message} == message
 
 
-def test_a_delayed_message_comes_when_the_brokers_own_clock_says_so(run: RunCommand, run_json: RunJson) -> None:
+def test_a_delayed_message_is_delivered_by_the_brokers_clock(run: RunCommand, run_json: RunJson) -> None:
     with running_broker(topics={"later": (1, TopicType.DELAY)}, clock="manual") as broker:
         endpoints = ("--endpoints", broker.endpoints)
         sent = run_json("send", "--topic", "later", "--body", "a", "--delay", "5m", *endpoints)
@@ -65,14 +65,14 @@ def test_a_delayed_message_comes_when_the_brokers_own_clock_says_so(run: RunComm
         assert bodies(run_json, "later", *endpoints) == ["a"]
 
 
-def test_bytes_travel_in_base64(run_json: RunJson) -> None:
+def test_bytes_are_sent_in_base64(run_json: RunJson) -> None:
     data = bytes(range(256))
     run_json("send", "--topic", "single", stdin=lines({"bodyBase64": base64.b64encode(data).decode()}))
     (stored,) = run_json("peek", "single")
     assert base64.b64decode(stored["bodyBase64"]) == data
 
 
-def test_what_peek_prints_can_be_sent_again(run: RunCommand, run_json: RunJson) -> None:
+def test_the_output_of_peek_can_be_sent_again(run: RunCommand, run_json: RunJson) -> None:
     run("send", "--topic", "orders", "--body", "a", "--tag", "t", "--property", "city=Riga")
     printed = run("peek", "orders", "--json").stdout
     assert run_json("send", "--topic", "single", stdin=printed)["acknowledged"] == 1
@@ -80,7 +80,7 @@ def test_what_peek_prints_can_be_sent_again(run: RunCommand, run_json: RunJson) 
     assert (copy["topic"], copy["body"], copy["tags"], copy["properties"]) == ("single", "a", "t", {"city": "Riga"})
 
 
-def test_flags_fill_in_what_a_line_leaves_out(run_json: RunJson) -> None:
+def test_flags_are_defaults_for_fields_that_a_line_leaves_out(run_json: RunJson) -> None:
     run_json("send", "--topic", "single", "--tag", "flag", stdin=lines({"body": "a"}, {"body": "b", "tags": "line"}))
     assert [message["tags"] for message in run_json("peek", "single")] == ["flag", "line"]
 
@@ -122,9 +122,7 @@ def test_groups_of_messages_keep_their_order(run: RunCommand, run_json: RunJson)
         ('{"body": "a", "bodyEncoding": "ZIP"}', "'bodyEncoding' is 'ZIP': use one of IDENTITY, GZIP"),
     ],
 )
-def test_a_bad_line_is_named_and_nothing_of_its_batch_is_sent(
-    run: RunCommand, run_json: RunJson, line: str, sentence: str
-) -> None:
+def test_a_bad_line_is_refused_with_its_batch(run: RunCommand, run_json: RunJson, line: str, sentence: str) -> None:
     complaint = error_of(run("send", "--topic", "single", stdin=lines({"body": "a"}) + line + "\n"))
     assert complaint.startswith("line 2 of standard input is not a message: ")
     assert sentence in complaint
@@ -136,7 +134,7 @@ def test_a_line_that_is_not_utf_8_is_refused(run: RunCommand) -> None:
     assert "not UTF-8: " in error_of(run("send", "--topic", "single", stdin=b'{"body": "\xff"}\n'))
 
 
-def test_a_bad_line_after_a_full_batch_says_what_was_acknowledged(
+def test_the_error_for_a_bad_line_counts_the_acknowledged_messages(
     run: RunCommand, run_json: RunJson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(send, "BATCH_ROWS", 2)
@@ -146,12 +144,12 @@ def test_a_bad_line_after_a_full_batch_says_what_was_acknowledged(
     assert len(bodies(run_json)) == 4
 
 
-def test_a_line_without_an_end_is_refused(run: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_refused(run: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(send, "LINE_BYTES_MAX", 10)
     assert "longer than 10 bytes" in error_of(run("send", "--topic", "single", "--text", stdin="x" * 100))
 
 
-def test_what_the_broker_refuses_is_told_with_its_lines(
+def test_a_refusal_of_the_broker_names_the_lines(
     run: RunCommand, run_json: RunJson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(send, "BATCH_ROWS", 2)
@@ -175,12 +173,12 @@ def test_bodies_and_a_file_are_not_taken_together(run: RunCommand) -> None:
 
 
 @pytest.mark.parametrize("body", [" ", "a\nb", "\t"])
-def test_a_body_of_the_command_line_is_sent_as_it_stands(run: RunCommand, run_json: RunJson, body: str) -> None:
+def test_a_body_from_the_command_line_is_sent_unchanged(run: RunCommand, run_json: RunJson, body: str) -> None:
     assert run("send", "--topic", "single", "--body", body).exit_code == 0
     assert bodies(run_json) == [body]
 
 
-def test_an_empty_body_is_refused_and_not_passed_over(run: RunCommand, run_json: RunJson) -> None:
+def test_an_empty_body_is_refused_and_not_skipped(run: RunCommand, run_json: RunJson) -> None:
     complaint = error_of(run("send", "--topic", "single", "--body", "a", "--body", ""))
     assert complaint == (
         "message body cannot be empty: messages 1 to 2 were refused together; no message was acknowledged before"
@@ -188,11 +186,11 @@ def test_an_empty_body_is_refused_and_not_passed_over(run: RunCommand, run_json:
     assert bodies(run_json) == []
 
 
-def test_lines_of_text_keep_their_blanks_and_empty_ones_are_passed_over(run: RunCommand, run_json: RunJson) -> None:
+def test_lines_of_text_keep_their_spaces_and_empty_ones_are_skipped(run: RunCommand, run_json: RunJson) -> None:
     assert run_json("send", "--topic", "single", "--text", stdin="  a\n\r\n\n \n")["acknowledged"] == 2
     assert bodies(run_json) == ["  a", " "]
 
 
-def test_one_refused_line_is_told_in_the_singular(run: RunCommand) -> None:
+def test_one_refused_line_is_reported_in_the_singular(run: RunCommand) -> None:
     complaint = error_of(run("send", "--topic", "single", stdin=lines({"body": ""})))
     assert complaint == "message body cannot be empty: line 1 was refused; no message was acknowledged before"

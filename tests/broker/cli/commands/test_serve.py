@@ -59,7 +59,7 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(arguments: list[str], sente
     assert result.exit_code == 2
 
 
-def test_a_command_that_is_not_there_gets_the_nearest_one() -> None:
+def test_an_unknown_command_suggests_a_similar_one() -> None:
     result = run("serv")
     assert sentence_of(result) == "Error: No such command 'serv'. Did you mean 'serve'?"
     assert result.exit_code == 2
@@ -91,7 +91,7 @@ def test_the_version_is_that_of_the_package() -> None:
     assert run("--version").stdout == f"rmqpull-broker, version {rmqpull_broker.__version__}\n"
 
 
-def test_a_configuration_file_is_read_and_its_mistakes_named(tmp_path: Path) -> None:
+def test_a_configuration_file_is_read_and_its_errors_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "broker.toml"
     file.write_text('listen = "nowhere"')
     assert sentence_of(run("serve", "--config", str(file))).startswith(
@@ -103,7 +103,7 @@ def test_a_configuration_file_is_read_and_its_mistakes_named(tmp_path: Path) -> 
     assert f"cannot read {missing}: No such file" in sentence_of(run("serve", "--config", str(missing)))
 
 
-def test_a_variable_is_read_and_its_mistakes_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_is_read_and_its_errors_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMQPULL_BROKER_CLOCK", "sundial")
     result = run("serve")
     assert "RMQPULL_BROKER_CLOCK: 'sundial' is not a clock" in sentence_of(result)

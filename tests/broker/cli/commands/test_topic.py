@@ -37,7 +37,7 @@ def test_a_topic_is_created_once(run: RunCommand, run_json: RunJson) -> None:
     assert run_json("topic", "create", "new", "--queues", "4", "--if-missing")["readQueues"] == 3
 
 
-def test_a_topic_is_changed_in_what_is_named(run: RunCommand) -> None:
+def test_an_update_changes_only_the_given_fields_of_a_topic(run: RunCommand) -> None:
     assert table_of(run("topic", "update", "orders", "--write-queues", "5", "--perm", "4"))[1] == [
         "orders",
         "NORMAL",
@@ -71,7 +71,7 @@ def test_a_topic_is_described_with_queues_and_groups(run: RunCommand, run_json: 
     assert lines[-1].split()[:6] == ["broker-a", "0", "RW", "0", "2", "2"]
 
 
-def test_a_topic_is_deleted_when_asked_or_told_twice(run: RunCommand, run_json: RunJson) -> None:
+def test_a_topic_is_deleted_after_a_confirmation(run: RunCommand, run_json: RunJson) -> None:
     assert run("topic", "delete", "orders", stdin="n\n").exit_code == 1
     assert run("topic", "delete", "orders", "--yes").exit_code == 0
     assert run("topic", "delete", "single", stdin="y\n").exit_code == 0
@@ -81,7 +81,7 @@ def test_a_topic_is_deleted_when_asked_or_told_twice(run: RunCommand, run_json: 
 
 
 @pytest.mark.parametrize(("perm", "text"), [(0, "---"), (1, "--X"), (2, "-W-"), (4, "R--"), (6, "RW-"), (7, "RWX")])
-def test_permissions_are_written_as_rocketmq_writes_them(perm: int, text: str) -> None:
+def test_permissions_are_formatted_as_by_rocketmq(perm: int, text: str) -> None:
     assert format_perm(perm) == text
 
 

@@ -14,17 +14,17 @@ BURST = 4_000
 """Above the 3,000 waiting calls at which gRPC by itself would cancel every further one."""
 
 
-def test_each_option_is_given_once() -> None:
+def test_each_option_occurs_once() -> None:
     names = [name for name, _ in OPTIONS]
     assert len(names) == len(set(names))
 
 
-def test_whoever_may_park_may_also_come_in() -> None:
+def test_the_limit_of_calls_is_above_the_limit_of_parked_pulls() -> None:
     assert CALLS_MAX > PARKED_PULLS_MAX
     assert STREAMS_PER_CONNECTION_MAX <= PENDING_CALLS_MAX < CALLS_MAX
 
 
-def test_nothing_ends_a_connection_that_is_in_use() -> None:
+def test_a_connection_in_use_is_not_closed() -> None:
     options = dict(OPTIONS)
     # An age limit would cut off parked pulls and Telemetry; so would a limit to pings on silent streams.
     assert "grpc.max_connection_age_ms" not in options
@@ -32,7 +32,7 @@ def test_nothing_ends_a_connection_that_is_in_use() -> None:
     assert options["grpc.keepalive_time_ms"] < options["grpc.max_connection_idle_ms"]
 
 
-def test_a_burst_of_calls_is_answered_to_the_last() -> None:
+def test_every_call_of_a_burst_is_answered() -> None:
     route = service.QueryRouteRequest(topic=v2.Resource(name="orders"))
 
     async def story(server: ServerHarness) -> None:

@@ -27,7 +27,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[object, ...]]:
     return [tuple(vars(line)[name] for name in names) for line in caplog.records if line.name.endswith("access")]
 
 
-def test_every_call_is_in_the_access_log_for_who_wants_it(client: RpcClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_call_is_in_the_access_log(client: RpcClient, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "rmqpull_broker"):
         client.pull(SINGLE, 0)
         client.call("QueryRoute", service.QueryRouteRequest(topic=v2.Resource(name="unknown")))
@@ -47,7 +47,7 @@ def test_without_debug_nothing_is_logged_of_calls(client: RpcClient, caplog: pyt
     assert not caplog.records
 
 
-def test_a_caller_that_went_away_is_logged_as_such(
+def test_a_caller_that_leaves_is_logged_as_cancelled(
     client: RpcClient, parking_watch: ParkingWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG, "rmqpull_broker"):
@@ -69,7 +69,7 @@ def test_credentials_are_never_logged(broker: RunningBroker, caplog: pytest.LogC
     assert "hush" not in "".join(map(JsonFormatter().format, caplog.records))
 
 
-def test_a_failure_of_ours_is_logged_with_who_asked_for_what(
+def test_an_unexpected_error_is_logged_with_its_call(
     connect: Connect, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("rmqpull_broker.server.handlers.v2.pulling.pull_messages", lambda *_: 1 // 0)
@@ -82,5 +82,5 @@ def test_a_failure_of_ours_is_logged_with_who_asked_for_what(
 @pytest.mark.parametrize(
     ("peer", "host"), [("ipv4:127.0.0.1:50123", "127.0.0.1"), ("ipv6:%5B::1%5D:50123", "::1"), ("ipv6:[::1]:5", "::1")]
 )
-def test_a_peers_address_is_read_in_every_notation(peer: str, host: str) -> None:
+def test_the_address_of_a_peer_is_parsed(peer: str, host: str) -> None:
     assert entrance._peer_host(peer) == host

@@ -57,7 +57,7 @@ def test_a_broker_that_is_ready_serves(name: str) -> None:
     run_on_server(story)
 
 
-def test_a_service_that_is_not_there_is_not_found() -> None:
+def test_an_unknown_service_is_not_found() -> None:
     async def story(server: ServerHarness) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await check(server, "rmqpull.v2.Nothing")
@@ -66,7 +66,7 @@ def test_a_service_that_is_not_there_is_not_found() -> None:
     run_on_server(story)
 
 
-def test_a_commit_log_that_fails_is_told_until_it_works_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_commit_log_is_reported_until_it_works_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> NoReturn:
         raise OSError("no space left on device")
 
@@ -84,7 +84,7 @@ def test_a_commit_log_that_fails_is_told_until_it_works_again(monkeypatch: pytes
     run_on_server(story)
 
 
-def test_a_broker_that_stops_says_so_first() -> None:
+def test_a_stopping_broker_reports_it_first() -> None:
     async def story(server: ServerHarness) -> None:
         heard = watch(server)
         assert await anext(heard) == SERVING

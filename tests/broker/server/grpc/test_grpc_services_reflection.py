@@ -42,7 +42,7 @@ def test_every_service_is_listed(database: ProtoReflectionDescriptorDatabase) ->
 
 
 @pytest.mark.parametrize("name", OURS + THEIRS)
-def test_every_service_is_described_with_all_that_it_needs(
+def test_every_service_is_described_with_its_dependencies(
     database: ProtoReflectionDescriptorDatabase, name: str
 ) -> None:
     found = DescriptorPool(database).FindServiceByName(name)
@@ -65,7 +65,7 @@ def test_messages_made_from_reflection_are_understood(
     assert (answer.status.message, len(answer.message_queues)) == ("OK", 2)
 
 
-def test_what_is_not_there_is_not_found() -> None:
+def test_an_unknown_name_is_not_found() -> None:
     async def story(server: ServerHarness) -> None:
         call: Any = server.channel.stream_stream(
             "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",

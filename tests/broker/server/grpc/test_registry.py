@@ -36,7 +36,7 @@ def status_of(client: RpcClient, method: rpc.Method) -> grpc.StatusCode:
     return code
 
 
-def test_the_slice_of_the_standard_service_is_served() -> None:
+def test_the_pull_side_of_the_standard_service_is_served() -> None:
     assert set(registry.MESSAGING_HANDLERS) >= SERVED
 
 
@@ -61,7 +61,7 @@ def test_the_whole_admin_service_is_served() -> None:
         ("none", grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.UNIMPLEMENTED),
     ],
 )
-def test_each_extension_is_served_when_it_is_asked_for(
+def test_each_extension_can_be_enabled(
     connect: Connect, extensions: str, columns: grpc.StatusCode, admin: grpc.StatusCode
 ) -> None:
     with running_broker(extensions=extensions) as broker:
@@ -71,12 +71,12 @@ def test_each_extension_is_served_when_it_is_asked_for(
 
 
 @pytest.mark.parametrize("name", UNSERVED)
-def test_an_unserved_method_says_so(client: RpcClient, name: str) -> None:
+def test_an_unserved_method_is_unimplemented(client: RpcClient, name: str) -> None:
     assert status_of(client, rpc.MESSAGING.methods[name]) is grpc.StatusCode.UNIMPLEMENTED
 
 
 @pytest.mark.parametrize("name", sorted(set(registry.MESSAGING_HANDLERS) - {"Telemetry"}))
-def test_an_empty_request_is_refused_in_words_and_never_by_grpc(client: RpcClient, name: str) -> None:
+def test_an_empty_request_gets_a_status_and_no_grpc_error(client: RpcClient, name: str) -> None:
     method = rpc.MESSAGING.methods[name]
     answer = client.call(name, method.request())
     status = (answer[0] if isinstance(answer, list) else answer).status
@@ -85,7 +85,7 @@ def test_an_empty_request_is_refused_in_words_and_never_by_grpc(client: RpcClien
 
 
 @pytest.mark.parametrize("name", sorted(rpc.COLUMNS.methods))
-def test_without_extensions_the_column_service_is_not_there(connect: Connect, name: str) -> None:
+def test_without_extensions_the_column_service_is_unimplemented(connect: Connect, name: str) -> None:
     with running_broker(topics={"single": 1}, extensions="none") as broker:
         assert status_of(connect(broker.endpoints), rpc.COLUMNS.methods[name]) is grpc.StatusCode.UNIMPLEMENTED
 
@@ -98,7 +98,7 @@ def test_without_extensions_the_standard_service_works_alone(connect: Connect) -
 
 
 @pytest.mark.parametrize("name", ["QueryRoute", "PullMessage"])
-def test_an_unexpected_error_is_answered_as_ours_and_logged_once(
+def test_an_unexpected_error_is_an_internal_error_and_logged_once(
     name: str, connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> NoReturn:

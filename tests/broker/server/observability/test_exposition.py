@@ -81,7 +81,7 @@ def test_histograms_are_cumulative() -> None:
     assert samples["call_seconds_bucket", "0.5", "SendMessage"] == 1
 
 
-def test_lag_is_what_lies_between_a_groups_offsets_and_the_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lag_is_the_distance_from_a_groups_offsets_to_the_max_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exposition, "_ROWS_BETWEEN_PAUSES", 1)
     watched = Watched()
     watched.store("orders", 10)
@@ -93,7 +93,7 @@ def test_lag_is_what_lies_between_a_groups_offsets_and_the_ends(monkeypatch: pyt
     assert lags == {("near", "orders"): 1, ("far", "orders"): 8, ("beyond", "orders"): 0, ("far", "unwritten"): 0}
 
 
-def test_the_most_lag_is_shown_when_there_is_too_much_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_above_the_limit_only_the_largest_lags_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exposition, "LAG_SERIES_MAX", 1)
     watched = Watched()
     watched.store("orders", 10)
@@ -142,7 +142,7 @@ async def get(server: ServerHarness, path: str) -> bytes:
         (b"\r\n\r\n", b"404 Not Found", True),
     ],
 )
-def test_the_page_is_asked_for_by_http(request_: bytes, status: bytes, with_body: bool) -> None:
+def test_the_page_is_served_over_http(request_: bytes, status: bytes, with_body: bool) -> None:
     async def story(server: ServerHarness) -> None:
         port = await server.app.expose_metrics("127.0.0.1", 0)
         head, _, body = (await open_stream(port, request_)).partition(b"\r\n\r\n")
@@ -154,7 +154,7 @@ def test_the_page_is_asked_for_by_http(request_: bytes, status: bytes, with_body
     run_on_server(story)
 
 
-def test_a_request_without_end_is_cut_off() -> None:
+def test_a_request_that_is_too_long_is_refused() -> None:
     async def story(server: ServerHarness) -> None:
         port = await server.app.expose_metrics("127.0.0.1", 0)
         assert await open_stream(port, b"GET /" + b"x" * 2 * exposition.REQUEST_BYTES_MAX) == b""
@@ -162,7 +162,7 @@ def test_a_request_without_end_is_cut_off() -> None:
     run_on_server(story)
 
 
-def test_more_connections_than_there_is_room_for_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_above_the_limit_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exposition, "CONNECTIONS_MAX", 0)
 
     async def story(server: ServerHarness) -> None:
@@ -171,7 +171,7 @@ def test_more_connections_than_there_is_room_for_are_closed(monkeypatch: pytest.
     run_on_server(story)
 
 
-def test_an_address_that_is_taken_is_named() -> None:
+def test_an_address_in_use_is_named() -> None:
     async def story(server: ServerHarness) -> None:
         port = await server.app.expose_metrics("127.0.0.1", 0)
         with pytest.raises(PortUnavailable, match=f"127.0.0.1:{port} for metrics: Address already in use"):

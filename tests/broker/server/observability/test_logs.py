@@ -29,7 +29,7 @@ def record(message: str, *arguments: object, **fields: object) -> logging.LogRec
     return made
 
 
-def test_a_line_for_machines_is_one_object_with_the_fields_of_the_caller() -> None:
+def test_a_json_line_is_one_object_with_the_fields_of_the_caller() -> None:
     line = JsonFormatter().format(record("took %d\nlines", 2, rpc="PullMessage", ms=1.5, where=object))
     assert "\n" not in line
     assert json.loads(line) == {
@@ -43,7 +43,7 @@ def test_a_line_for_machines_is_one_object_with_the_fields_of_the_caller() -> No
     }
 
 
-def test_a_line_for_people_ends_with_the_fields_that_say_something() -> None:
+def test_a_text_line_ends_with_the_fields_that_are_not_empty() -> None:
     line = TextFormatter().format(record("took %d\nlines", 2, rpc="PullMessage", topic=""))
     assert line == "2023-11-14T22:13:20.123Z WARNING rmqpull_broker.x: took 2\\nlines rpc=PullMessage"
 
@@ -64,7 +64,7 @@ def test_an_error_comes_with_its_traceback(logger: logging.Logger, log_format: s
 @pytest.mark.parametrize(
     ("level", "seen"), [("debug", ["debug", "info", "error"]), ("info", ["info", "error"]), ("error", ["error"])]
 )
-def test_a_level_hides_what_is_below_it(logger: logging.Logger, level: str, seen: list[str]) -> None:
+def test_a_log_level_hides_lower_levels(logger: logging.Logger, level: str, seen: list[str]) -> None:
     stream = io.StringIO()
     set_up_logs(stream, "json", level)
     for name in ("debug", "info", "error"):

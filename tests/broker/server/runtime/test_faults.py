@@ -27,7 +27,7 @@ SEND = service.SendMessageRequest(
 )
 
 
-def test_the_next_calls_fail_with_a_code_and_a_sentence() -> None:
+def test_the_next_calls_fail_with_a_code_and_a_message() -> None:
     async def story(server: ServerHarness) -> None:
         server.add_fault("QueryRoute", FaultAction.FAIL, times=2, code="TOO_MANY_REQUESTS", message="not today")
         [refused] = await server.call(ROUTE)
@@ -38,7 +38,7 @@ def test_the_next_calls_fail_with_a_code_and_a_sentence() -> None:
     run_on_server(story)
 
 
-def test_a_fault_without_a_sentence_names_its_rule() -> None:
+def test_a_fault_without_a_message_names_its_rule() -> None:
     async def story(server: ServerHarness) -> None:
         rule_id = server.add_fault("PullMessage", FaultAction.FAIL)
         [refused] = await server.call(PULL)
@@ -48,7 +48,7 @@ def test_a_fault_without_a_sentence_names_its_rule() -> None:
     run_on_server(story)
 
 
-def test_a_rule_strikes_by_topic_queue_and_client() -> None:
+def test_a_rule_matches_by_topic_queue_and_client() -> None:
     async def story(server: ServerHarness) -> None:
         other = service.PullMessageRequest(group=PULL.group, message_queue=v2.MessageQueue(topic=ORDERS, id=0))
         server.add_fault("PullMessage", FaultAction.FAIL, times=None, topic="orders", queue_id=1, client_id="unlucky")
@@ -59,7 +59,7 @@ def test_a_rule_strikes_by_topic_queue_and_client() -> None:
     run_on_server(story)
 
 
-def test_an_answer_that_is_lost_leaves_its_command_done() -> None:
+def test_a_lost_response_does_not_undo_its_command() -> None:
     async def story(server: ServerHarness) -> None:
         server.add_fault("SendMessage", FaultAction.FAIL, after=True, code="PROXY_TIMEOUT")
         assert [await server.code(SEND) for _ in range(2)] == ["PROXY_TIMEOUT", "OK"]
@@ -68,7 +68,7 @@ def test_an_answer_that_is_lost_leaves_its_command_done() -> None:
     run_on_server(story)
 
 
-def test_a_fault_before_the_command_leaves_it_undone() -> None:
+def test_a_fault_before_the_command_prevents_it() -> None:
     async def story(server: ServerHarness) -> None:
         server.add_fault("SendMessage", FaultAction.FAIL)
         assert [await server.code(SEND) for _ in range(2)] == ["INTERNAL_SERVER_ERROR", "OK"]
@@ -80,7 +80,7 @@ def test_a_fault_before_the_command_leaves_it_undone() -> None:
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("request_", [ROUTE, PULL], ids=["unary", "stream"])
 @pytest.mark.proves("DISCONNECT")
-def test_a_cut_connection_gives_unavailable_and_no_answer(request_: Any, after: bool) -> None:
+def test_a_disconnected_call_ends_with_unavailable(request_: Any, after: bool) -> None:
     async def story(server: ServerHarness) -> None:
         server.add_fault("*", FaultAction.DISCONNECT, after=after)
         with pytest.raises(grpc.aio.AioRpcError, match="cut the connection") as refused:
@@ -91,7 +91,7 @@ def test_a_cut_connection_gives_unavailable_and_no_answer(request_: Any, after: 
     run_on_server(story)
 
 
-def test_a_delayed_call_goes_on_when_its_time_has_passed() -> None:
+def test_a_delayed_call_continues_after_its_delay() -> None:
     async def story(server: ServerHarness) -> None:
         rule_id = server.add_fault("QueryRoute", FaultAction.DELAY, delay_ms=3_600_000)
         call = server.call(ROUTE)
@@ -105,7 +105,7 @@ def test_a_delayed_call_goes_on_when_its_time_has_passed() -> None:
     run_on_server(story)
 
 
-def test_a_dropped_call_meets_its_deadline_and_leaves_nothing_behind() -> None:
+def test_a_dropped_call_reaches_its_deadline_and_leaves_nothing_behind() -> None:
     async def story(server: ServerHarness) -> None:
         rule_id = server.add_fault("QueryRoute", FaultAction.DROP)
         with pytest.raises(grpc.aio.AioRpcError) as dropped:
@@ -117,7 +117,7 @@ def test_a_dropped_call_meets_its_deadline_and_leaves_nothing_behind() -> None:
     run_on_server(story)
 
 
-def test_held_calls_go_on_when_they_are_released_the_oldest_first() -> None:
+def test_releasing_resumes_held_calls_oldest_first() -> None:
     async def story(server: ServerHarness) -> None:
         rule_id = server.add_fault("QueryRoute", FaultAction.HOLD, times=3)
         calls = []
@@ -134,7 +134,7 @@ def test_held_calls_go_on_when_they_are_released_the_oldest_first() -> None:
     run_on_server(story)
 
 
-def test_a_removed_rule_lets_its_calls_go_and_strikes_no_more() -> None:
+def test_removing_a_rule_resumes_its_calls_and_matches_no_more() -> None:
     async def story(server: ServerHarness) -> None:
         rule_id = server.add_fault("*", FaultAction.HOLD, times=None)
         call = server.call(ROUTE)
@@ -162,7 +162,7 @@ def test_release_and_removal_leave_dropped_calls_dropped() -> None:
     run_on_server(story)
 
 
-def test_a_stopping_broker_keeps_no_call_back() -> None:
+def test_a_stopping_broker_disconnects_waiting_calls() -> None:
     async def story(server: ServerHarness) -> None:
         rule_id = server.add_fault("*", FaultAction.HOLD, times=None)
         call = server.call(PULL)
@@ -177,7 +177,7 @@ def test_a_stopping_broker_keeps_no_call_back() -> None:
     run_on_server(story)
 
 
-def test_no_more_calls_are_kept_back_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_waiting_calls_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faults_module, "CALLS_WAITING_MAX", 1)
 
     async def story(server: ServerHarness) -> None:
@@ -199,13 +199,13 @@ def test_no_more_calls_are_kept_back_than_there_is_room_for(monkeypatch: pytest.
         (FaultRule("*", FaultAction.FAIL, times=0), "takes 1 call or more"),
     ],
 )
-def test_a_rule_that_can_never_strike_is_refused(rule: FaultRule, sentence: str) -> None:
+def test_a_rule_that_can_never_match_is_refused(rule: FaultRule, sentence: str) -> None:
     faults = Faults(ManualClock())
     with pytest.raises(BadRequest, match=sentence):
         faults.add(rule)
 
 
-def test_whoever_looks_after_the_broker_is_spared() -> None:
+def test_the_embedding_program_is_not_affected() -> None:
     faults = Faults(ManualClock())
     faults.add(FaultRule("*", FaultAction.DROP, times=None))
     assert faults.match("QueryRoute", "", ROUTE).before is not None
@@ -259,5 +259,5 @@ def test_an_unknown_rule_is_neither_released_nor_removed() -> None:
     ],
     ids=lambda value: value.DESCRIPTOR.name if hasattr(value, "DESCRIPTOR") else "",
 )
-def test_the_queues_of_a_request_are_found_wherever_it_names_them(request_: Any, targets: list[Target]) -> None:
+def test_the_queues_of_a_request_are_found_at_any_depth(request_: Any, targets: list[Target]) -> None:
     assert list(find_targets(request_)) == targets

@@ -114,7 +114,7 @@ def refuse(draft: Draft) -> None:
     update_offset(draft, "nobody", QUEUE, 1)
 
 
-def test_commands_that_arrive_during_an_append_are_kept_with_one_append() -> None:
+def test_commands_that_arrive_during_an_append_are_stored_with_one_append() -> None:
     async def story(harness: Harness) -> None:
         sends = await harness.send_while_the_log_is_busy(b"1", b"2", b"3", b"4")
         harness.log.gate.set()
@@ -124,7 +124,7 @@ def test_commands_that_arrive_during_an_append_are_kept_with_one_append() -> Non
     run_with_harness(story)
 
 
-def test_nothing_is_visible_before_it_is_kept() -> None:
+def test_nothing_is_visible_before_it_is_stored() -> None:
     async def story(harness: Harness) -> None:
         (send,) = await harness.send_while_the_log_is_busy(b"1")
         assert (harness.state.bounds(QUEUE), harness.kept, send.done()) == ((0, 0), [], False)
@@ -136,7 +136,7 @@ def test_nothing_is_visible_before_it_is_kept() -> None:
     run_with_harness(story)
 
 
-def test_a_failing_log_fails_exactly_its_commands_and_spends_no_offset() -> None:
+def test_a_failing_log_fails_only_its_commands_and_uses_no_offset() -> None:
     async def story(harness: Harness) -> None:
         first, second, third = await harness.send_while_the_log_is_busy(b"1", b"2", b"3")
         harness.log.failures = [OSError("disk full")]
@@ -150,7 +150,7 @@ def test_a_failing_log_fails_exactly_its_commands_and_spends_no_offset() -> None
     run_with_harness(story)
 
 
-def test_a_mistake_in_the_log_leaves_nobody_waiting_and_the_writer_at_work() -> None:
+def test_a_bug_in_the_log_leaves_no_caller_waiting_and_the_writer_running() -> None:
     async def story(harness: Harness) -> None:
         harness.log.failures = [ZeroDivisionError("a mistake of ours")]
         with pytest.raises(ZeroDivisionError):
@@ -160,7 +160,7 @@ def test_a_mistake_in_the_log_leaves_nobody_waiting_and_the_writer_at_work() -> 
     run_with_harness(story)
 
 
-def test_a_refused_command_fails_alone_and_leaves_nothing_behind() -> None:
+def test_a_refused_command_fails_alone_and_changes_nothing() -> None:
     async def story(harness: Harness) -> None:
         first, second = await harness.send_while_the_log_is_busy(b"1", b"2")
         refused = asyncio.ensure_future(harness.group_commit.execute(refuse))
@@ -182,7 +182,7 @@ def test_a_command_without_facts_needs_no_append() -> None:
     run_with_harness(story)
 
 
-def test_a_caller_that_went_away_holds_up_nobody() -> None:
+def test_a_caller_that_leaves_delays_nobody() -> None:
     async def story(harness: Harness) -> None:
         first, second, third = await harness.send_while_the_log_is_busy(b"1", b"2", b"3")
         first.cancel()
@@ -197,7 +197,7 @@ def test_a_caller_that_went_away_holds_up_nobody() -> None:
     run_with_harness(story)
 
 
-def test_a_caller_that_went_away_before_a_failure_is_no_trouble() -> None:
+def test_a_failure_after_the_caller_has_left_does_no_harm() -> None:
     async def story(harness: Harness) -> None:
         first, second = await harness.send_while_the_log_is_busy(b"1", b"2")
         first.cancel()
@@ -210,7 +210,9 @@ def test_a_caller_that_went_away_before_a_failure_is_no_trouble() -> None:
 
 
 @pytest.mark.parametrize(("limit", "value"), [("COMMANDS_WAITING_MAX", 2), ("BYTES_WAITING_MAX", 100)])
-def test_too_much_waiting_is_refused_until_it_is_kept(monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
+def test_commands_above_the_limit_are_refused_until_others_are_stored(
+    monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
     monkeypatch.setattr(group_commit, limit, value)
 
     def command(_: Draft) -> int:
@@ -242,7 +244,7 @@ def test_a_failed_write_no_longer_counts_as_waiting(monkeypatch: pytest.MonkeyPa
     run_with_harness(story)
 
 
-def test_closing_waits_for_what_was_taken_in() -> None:
+def test_closing_waits_for_accepted_commands() -> None:
     async def story(harness: Harness) -> None:
         sends = await harness.send_while_the_log_is_busy(b"1", b"2")
         closing = asyncio.ensure_future(harness.group_commit.close())

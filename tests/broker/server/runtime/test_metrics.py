@@ -30,7 +30,7 @@ def batch(*bodies: bytes) -> pa.RecordBatch:
     ("value", "counts"),
     [(0, [1, 0, 0]), (1, [1, 0, 0]), (1.5, [0, 1, 0]), (2, [0, 1, 0]), (3, [0, 0, 1])],
 )
-def test_a_bound_belongs_to_what_is_below_it(value: float, counts: list[int]) -> None:
+def test_a_bound_counts_for_the_bucket_below_it(value: float, counts: list[int]) -> None:
     histogram = Histogram((1, 2))
     histogram.observe(value)
     assert (histogram.counts, histogram.sum) == (counts, value)
@@ -46,13 +46,13 @@ def test_stored_messages_are_counted_by_topic_in_either_form() -> None:
     assert (metrics.messages_in, metrics.bytes_in) == ({"orders": 6, "bills": 2}, {"orders": 8, "bills": 4})
 
 
-def test_what_is_staged_counts_when_it_is_stored_and_leaves_no_name_behind() -> None:
+def test_staged_messages_count_when_they_are_stored_and_not_by_their_stage() -> None:
     metrics = Metrics()
     metrics.count_stored([ColumnsStored((QueuePart(QUEUE._replace(topic="%STAGE%a"), 0, 2),), batch(b"", b"ef"))])
     assert (metrics.messages_in, metrics.bytes_in) == ({}, {})
 
 
-def test_pulled_messages_are_counted_by_topic_and_looks_by_status() -> None:
+def test_pulled_messages_are_counted_by_topic_and_pulls_by_status() -> None:
     metrics = Metrics()
     whole = batch(b"a", b"bcd", b"ef")
     metrics.count_pull("orders", Pulled(PullStatus.FOUND, 0, 3, Bounds(0, 3), [whole.slice(0, 1), whole.slice(2)]))
@@ -61,7 +61,7 @@ def test_pulled_messages_are_counted_by_topic_and_looks_by_status() -> None:
     assert (metrics.messages_out, metrics.bytes_out) == ({"orders": 2}, {"orders": 3})
 
 
-def test_a_deleted_topic_is_forgotten() -> None:
+def test_the_counters_of_a_deleted_topic_are_removed() -> None:
     metrics = Metrics()
     metrics.count_stored([RowsStored(QUEUE, rows(b"a")), TopicDeleted("orders"), TopicDeleted("unknown")])
     assert (metrics.messages_in, metrics.bytes_in) == ({}, {})

@@ -92,7 +92,7 @@ def in_lot(story: Callable[[Lot], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_an_arrival_wakes_those_whom_it_concerns_and_nobody_else() -> None:
+def test_an_arrival_wakes_only_matching_pulls() -> None:
     async def story(lot: Lot) -> None:
         concerned = [lot.park(), lot.park(OTHER, QUEUE), lot.park(message_filter=WANTED)]
         others = [lot.park(OTHER), lot.park(message_filter=TagFilter(frozenset({"foreign"})))]
@@ -107,7 +107,7 @@ def test_an_arrival_wakes_those_whom_it_concerns_and_nobody_else() -> None:
     in_lot(story)
 
 
-def test_a_pull_leaves_when_its_time_is_over() -> None:
+def test_a_pull_ends_with_its_timeout() -> None:
     async def story(lot: Lot) -> None:
         late, early = lot.park(until_ms=5_000), lot.park(until_ms=2_000)
         await lot.settle()
@@ -121,7 +121,7 @@ def test_a_pull_leaves_when_its_time_is_over() -> None:
     in_lot(story)
 
 
-def test_an_earlier_deadline_sets_the_timer_anew() -> None:
+def test_an_earlier_deadline_resets_the_timer() -> None:
     async def story(lot: Lot) -> None:
         late = lot.park(until_ms=9_000)
         await lot.settle()
@@ -136,7 +136,7 @@ def test_an_earlier_deadline_sets_the_timer_anew() -> None:
     in_lot(story)
 
 
-def test_a_pull_that_arrivals_passed_over_is_run_again_after_five_seconds_at_most() -> None:
+def test_a_pull_that_skips_arrivals_runs_again_after_five_seconds_at_most() -> None:
     async def story(lot: Lot) -> None:
         pull = lot.park(message_filter=WANTED)
         await lot.settle()
@@ -150,7 +150,7 @@ def test_a_pull_that_arrivals_passed_over_is_run_again_after_five_seconds_at_mos
     in_lot(story)
 
 
-def test_changed_bounds_wake_whoever_waits_for_the_queue() -> None:
+def test_changed_bounds_wake_the_pulls_of_the_queue() -> None:
     async def story(lot: Lot) -> None:
         concerned, other = lot.park(message_filter=WANTED), lot.park(OTHER)
         await lot.settle()
@@ -177,7 +177,7 @@ def test_changed_bounds_wake_whoever_waits_for_the_queue() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_happens_to_a_queue_wakes_whoever_waits_for_it(fact: Fact, wakes: bool) -> None:
+def test_a_change_of_a_queue_wakes_its_pulls(fact: Fact, wakes: bool) -> None:
     async def story(lot: Lot) -> None:
         pull = lot.park(message_filter=WANTED)
         await lot.settle()
@@ -190,7 +190,7 @@ def test_what_happens_to_a_queue_wakes_whoever_waits_for_it(fact: Fact, wakes: b
     in_lot(story)
 
 
-def test_a_cancelled_pull_is_forgotten() -> None:
+def test_a_cancelled_pull_is_removed() -> None:
     async def story(lot: Lot) -> None:
         pull = lot.park()
         await lot.settle()
@@ -203,7 +203,7 @@ def test_a_cancelled_pull_is_forgotten() -> None:
     in_lot(story)
 
 
-def test_an_arrival_and_a_cancellation_at_once_are_no_trouble() -> None:
+def test_an_arrival_and_a_cancellation_at_once_do_no_harm() -> None:
     async def story(lot: Lot) -> None:
         pull = lot.park()
         await lot.settle()
@@ -216,7 +216,7 @@ def test_an_arrival_and_a_cancellation_at_once_are_no_trouble() -> None:
     in_lot(story)
 
 
-def test_a_closed_parking_answers_everybody_and_parks_nobody() -> None:
+def test_closing_the_parking_ends_all_pulls_and_parks_no_more() -> None:
     async def story(lot: Lot) -> None:
         pulls = [lot.park(), lot.park(OTHER, until_ms=2000)]
         await lot.settle()
@@ -227,7 +227,7 @@ def test_a_closed_parking_answers_everybody_and_parks_nobody() -> None:
     in_lot(story)
 
 
-def test_a_parking_that_closes_leaves_the_loop_its_turns() -> None:
+def test_closing_the_parking_does_not_block_the_event_loop() -> None:
     """So that ten thousand answers do not hold up what else is to be finished."""
 
     async def story(lot: Lot) -> None:
@@ -258,7 +258,7 @@ def test_a_parking_that_closes_leaves_the_loop_its_turns() -> None:
     ],
 )
 @pytest.mark.proves("A parked pull that finds nothing")
-def test_a_hold_ends_with_its_time_out_or_shortly_before_its_caller_would(
+def test_a_parked_pull_ends_with_its_timeout_or_shortly_before_its_callers_deadline(
     timeout_ms: int, remaining_ms: int | None, deadline_ms: int | None
 ) -> None:
     async def story(lot: Lot) -> None:
@@ -274,7 +274,7 @@ def test_a_hold_ends_with_its_time_out_or_shortly_before_its_caller_would(
 
 
 @pytest.mark.parametrize(("timeout_ms", "answered_ms"), [(0, 5_000), (15_000, 20_000)])
-def test_a_hold_on_apaches_grid_ends_with_a_check(timeout_ms: int, answered_ms: int) -> None:
+def test_a_pull_parked_on_apaches_grid_ends_with_a_check(timeout_ms: int, answered_ms: int) -> None:
     async def story(lot: Lot) -> None:
         caller = Caller("here", "tester", remaining_ms=30_000)
         parking = asyncio.ensure_future(service_of(lot).park([QUEUE], EVERYTHING, timeout_ms, caller, on_grid=True))
@@ -288,7 +288,7 @@ def test_a_hold_on_apaches_grid_ends_with_a_check(timeout_ms: int, answered_ms: 
     in_lot(story)
 
 
-def test_without_long_polling_a_hold_lasts_as_long_as_the_broker_says() -> None:
+def test_without_long_polling_the_broker_sets_the_time_of_parking() -> None:
     async def story() -> None:
         lot = Lot(PollingRules(long_polling_enable=False))
         caller = Caller("here", "tester", None)
@@ -303,7 +303,7 @@ def test_without_long_polling_a_hold_lasts_as_long_as_the_broker_says() -> None:
     asyncio.run(story())
 
 
-def test_nobody_asks_to_wait_longer_than_five_minutes() -> None:
+def test_a_polling_time_above_five_minutes_is_refused() -> None:
     Service.check_polling_time(300_000)
     with pytest.raises(IllegalPollingTime, match="300000 ms"):
         Service.check_polling_time(300_001)

@@ -122,7 +122,7 @@ def play(story: Callable[[Broker], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_a_commit_is_stored_though_nobody_waits_for_it() -> None:
+def test_a_commit_is_stored_without_a_waiting_caller() -> None:
     """Its caller is killed before the answer: the call is cancelled, and what it asked for is kept."""
 
     async def story(broker: Broker) -> None:
@@ -134,7 +134,7 @@ def test_a_commit_is_stored_though_nobody_waits_for_it() -> None:
     play(story)
 
 
-def test_a_caller_that_goes_while_calls_are_stored_stops_nothing() -> None:
+def test_a_caller_that_leaves_while_calls_are_stored_stops_nothing() -> None:
     async def story(broker: Broker) -> None:
         await broker.hand_over(*(b"%d" % number for number in range(5)))
         await broker.commit(5)
@@ -146,7 +146,7 @@ def test_a_caller_that_goes_while_calls_are_stored_stops_nothing() -> None:
     play(story)
 
 
-def test_a_stage_whose_writer_went_before_the_answer_has_its_timeout() -> None:
+def test_a_stage_whose_writer_left_before_the_response_has_its_timeout() -> None:
     """Also one that never called again: the fact alone counts."""
 
     async def story(broker: Broker) -> None:
@@ -159,7 +159,7 @@ def test_a_stage_whose_writer_went_before_the_answer_has_its_timeout() -> None:
     play(story)
 
 
-def test_after_a_restart_each_stage_has_the_timeout_that_its_writer_gave() -> None:
+def test_a_restart_restarts_the_timeout_of_each_stage() -> None:
     async def story(broker: Broker) -> None:
         await broker.hand_over(b"1", timeout_ms=5_000)
         await broker.hand_over(b"2", stage_id="b", batch=WRITE)
@@ -177,7 +177,7 @@ def test_after_a_restart_each_stage_has_the_timeout_that_its_writer_gave() -> No
     play(story)
 
 
-def test_a_restart_goes_on_with_what_is_committed_and_half_stored() -> None:
+def test_a_restart_resumes_a_commit_that_was_partly_stored() -> None:
     async def story(broker: Broker) -> None:
         await broker.hand_over(b"1", b"2", b"3")
         await broker.keeper.stop()
@@ -192,7 +192,7 @@ def test_a_restart_goes_on_with_what_is_committed_and_half_stored() -> None:
     play(story)
 
 
-def test_a_full_disk_delays_a_commit_and_tells_who_waits() -> None:
+def test_a_full_disk_delays_a_commit_and_fails_the_waiting_call() -> None:
     async def story(broker: Broker) -> None:
         await broker.hand_over(b"1", b"2")
         await broker.keeper.stop()
@@ -210,7 +210,7 @@ def test_a_full_disk_delays_a_commit_and_tells_who_waits() -> None:
     play(story)
 
 
-def test_rows_that_cannot_be_stored_hold_up_their_own_writer_alone() -> None:
+def test_rows_that_cannot_be_stored_delay_only_their_own_writer() -> None:
     """Such as those of a chunk that is damaged, for good or for a while."""
 
     async def story(broker: Broker) -> None:
@@ -238,7 +238,7 @@ def test_rows_that_cannot_be_stored_hold_up_their_own_writer_alone() -> None:
     play(story)
 
 
-def test_what_cannot_be_dropped_is_tried_again_but_not_at_once() -> None:
+def test_a_failed_drop_is_retried_later() -> None:
     async def story(broker: Broker) -> None:
         await broker.hand_over(b"1", timeout_ms=5_000)
         broker.log.failures, before = 2, broker.log.appends
@@ -252,7 +252,7 @@ def test_what_cannot_be_dropped_is_tried_again_but_not_at_once() -> None:
     play(story)
 
 
-def test_a_kept_transaction_is_not_dropped_with_others_that_are_overdue() -> None:
+def test_a_transaction_that_is_kept_alive_is_not_dropped_with_overdue_ones() -> None:
     """It is kept while the disk writes that the first is dropped."""
 
     async def story(broker: Broker) -> None:
@@ -269,7 +269,7 @@ def test_a_kept_transaction_is_not_dropped_with_others_that_are_overdue() -> Non
     play(story)
 
 
-def test_transactions_that_nobody_knows_are_not_kept_in_mind() -> None:
+def test_keeping_unknown_transactions_alive_stores_nothing() -> None:
     async def story(broker: Broker) -> None:
         await broker.hand_over(b"1", timeout_ms=5_000)
         appends = broker.log.appends
@@ -283,7 +283,7 @@ def test_transactions_that_nobody_knows_are_not_kept_in_mind() -> None:
     play(story)
 
 
-def test_a_zombie_that_stages_after_the_commit_is_told_so_and_leaves_nothing() -> None:
+def test_staging_after_the_commit_is_reported_and_stores_nothing() -> None:
     async def story(broker: Broker) -> None:
         await broker.hand_over(b"1")
         await broker.commit(1)

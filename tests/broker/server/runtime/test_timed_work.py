@@ -91,7 +91,7 @@ def run_story(story: Story) -> None:
 
 
 @pytest.mark.proves("A delayed message that becomes due")
-def test_a_message_comes_when_its_time_has_come() -> None:
+def test_a_delayed_message_is_delivered_at_its_time() -> None:
     async def story(broker: Broker) -> None:
         broker.work.start()
         await broker.delay(3_600_000)
@@ -112,7 +112,7 @@ def test_an_earlier_message_does_not_wait_for_a_later_one() -> None:
     run_story(story)
 
 
-def test_what_fell_due_while_the_broker_was_down_comes_at_its_start() -> None:
+def test_messages_that_fell_due_while_the_broker_was_down_are_delivered_at_its_start() -> None:
     async def story(broker: Broker) -> None:
         await broker.delay(5_000)
         await broker.work.stop()
@@ -124,7 +124,7 @@ def test_what_fell_due_while_the_broker_was_down_comes_at_its_start() -> None:
     run_story(story)
 
 
-def test_more_than_one_command_delivers_come_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_messages_than_one_command_delivers_are_all_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rmqpull_broker.core.sending.delays.DELIVERIES_MAX", 2)
 
     async def story(broker: Broker) -> None:
@@ -136,7 +136,7 @@ def test_more_than_one_command_delivers_come_all(monkeypatch: pytest.MonkeyPatch
     run_story(story)
 
 
-def test_a_delivery_that_cannot_be_kept_is_tried_again() -> None:
+def test_a_delivery_that_cannot_be_stored_is_retried() -> None:
     async def story(broker: Broker) -> None:
         broker.work.start()
         await broker.delay(5_000)
@@ -148,7 +148,7 @@ def test_a_delivery_that_cannot_be_kept_is_tried_again() -> None:
     run_story(story)
 
 
-def test_producers_are_asked_at_every_look_until_they_answer_or_are_given_up() -> None:
+def test_producers_are_asked_at_every_check_until_they_answer_or_it_is_the_last() -> None:
     async def story(broker: Broker) -> None:
         broker.work.start()
         await broker.store(Message(b"x", "ID", transactional=True, born_timestamp_ms=START_MS))

@@ -56,7 +56,7 @@ def bodies(broker: RunningBroker, topic: str) -> list[bytes]:
     return [row.message.body for row in broker.messages(topic)]
 
 
-def test_a_delayed_message_comes_although_it_waits_for_longer_than_messages_are_kept(start: Start) -> None:
+def test_a_message_delayed_for_longer_than_retention_is_delivered(start: Start) -> None:
     with start() as broker:
         due_ms = broker.clock.now_ms() + 2 * HOUR_MS
         broker.send("orders", b"old")
@@ -72,7 +72,7 @@ def test_a_delayed_message_comes_although_it_waits_for_longer_than_messages_are_
         assert bodies(broker, "later") == [b"x"]
 
 
-def test_a_half_message_can_be_committed_although_it_waits_for_longer_than_messages_are_kept(start: Start) -> None:
+def test_a_half_message_older_than_retention_can_be_committed(start: Start) -> None:
     with start(transaction_time_out=2 * HOUR_MS) as broker:
         half = Message(b"paid", "ID", transactional=True, system_properties={"PGROUP": "payments"})
         broker.send("payments", half)
@@ -83,7 +83,7 @@ def test_a_half_message_can_be_committed_although_it_waits_for_longer_than_messa
         assert bodies(broker, "payments") == [b"paid"]
 
 
-def test_a_half_message_that_nobody_ends_is_given_up_at_its_check(start: Start) -> None:
+def test_a_half_message_that_nobody_ends_is_discarded_at_its_check(start: Start) -> None:
     given_up = MessageQueue("TRANS_CHECK_MAX_TIME_TOPIC", "broker-a", 0)
     with start(transaction_time_out=2 * HOUR_MS) as broker:
         half = Message(b"paid", "ID", transactional=True, system_properties={"PGROUP": "payments"})
@@ -94,7 +94,7 @@ def test_a_half_message_that_nobody_ends_is_given_up_at_its_check(start: Start) 
         assert broker.look(lambda state: (len(state.halves), state.bounds(given_up).max_offset)) == (0, 1)
 
 
-def test_more_waiting_bytes_than_retention_leaves_are_kept_and_not_stored_again_in_every_pass(start: Start) -> None:
+def test_waiting_messages_above_the_size_limit_are_not_stored_again_in_every_pass(start: Start) -> None:
     with start(retention_bytes=10_000, mapped_file_size_commit_log=4_096) as broker:
         for number in range(30):
             send_due_in(broker, HOUR_MS // 2, b"%02d" % number * 500)
@@ -104,7 +104,7 @@ def test_more_waiting_bytes_than_retention_leaves_are_kept_and_not_stored_again_
         assert broker.look(lambda state: (len(state.delayed), state.bounds(LATER).max_offset)) == (0, 30)
 
 
-def test_a_message_that_waits_for_half_a_day_pins_no_disk(tmp_path: Path) -> None:
+def test_a_message_that_waits_for_half_a_day_does_not_fill_the_disk(tmp_path: Path) -> None:
     limits = BrokerProperties(file_reserved_time=1, mapped_file_size_commit_log=64 << 10)
     with running_broker(TOPICS, data_dir=str(tmp_path), clock="manual", properties=limits) as broker:
         send_due_in(broker, 12 * HOUR_MS, b"last")
@@ -149,7 +149,7 @@ class Full:
         return [name for name in self.disk.names() if name.endswith(".log")]
 
 
-def test_a_full_disk_lets_old_messages_go_although_some_of_them_wait() -> None:
+def test_on_a_full_disk_old_messages_are_deleted_although_some_of_them_wait() -> None:
     async def story() -> None:
         full = Full(waiting=9)
         await full.fill()
@@ -163,7 +163,7 @@ def test_a_full_disk_lets_old_messages_go_although_some_of_them_wait() -> None:
     asyncio.run(story())
 
 
-def test_a_full_disk_lets_messages_above_the_size_limit_go_although_a_pass_stored_as_much_again() -> None:
+def test_on_a_full_disk_messages_above_the_size_limit_are_deleted_although_a_pass_stored_as_much_again() -> None:
     async def story() -> None:
         full = Full(waiting=9)
         full.state.properties = BrokerProperties(retention_bytes=10_000)
@@ -184,7 +184,7 @@ def test_a_full_disk_lets_messages_above_the_size_limit_go_although_a_pass_store
     asyncio.run(story())
 
 
-def test_what_cannot_be_stored_again_keeps_its_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_that_cannot_be_stored_again_keeps_its_segment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 1)
 
     async def story() -> None:
@@ -203,7 +203,7 @@ def test_what_cannot_be_stored_again_keeps_its_segment(monkeypatch: pytest.Monke
     asyncio.run(story())
 
 
-def test_a_write_that_fails_loses_nothing_that_waits() -> None:
+def test_a_failed_write_loses_no_waiting_command() -> None:
     async def story() -> None:
         full = Full(waiting=9)
         await full.fill()
@@ -220,7 +220,7 @@ def test_a_write_that_fails_loses_nothing_that_waits() -> None:
     asyncio.run(story())
 
 
-def test_a_broker_that_stops_does_not_wait_for_a_whole_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopping_broker_does_not_wait_for_a_whole_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 1)
 
     async def story() -> None:

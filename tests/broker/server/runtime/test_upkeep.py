@@ -144,7 +144,7 @@ def run_story(story: Callable[[Harness], Awaitable[None]], properties: BrokerPro
     return asyncio.run(whole())
 
 
-def test_writes_go_on_beside_a_job_and_the_next_job_waits_for_it() -> None:
+def test_writes_continue_during_a_job_and_the_next_job_waits_for_it() -> None:
     async def story(harness: Harness) -> None:
         first, second = GatedJob(), GatedJob()
         harness.storage.jobs = [first, second]
@@ -176,7 +176,7 @@ def test_writes_wait_for_the_job_when_the_storage_is_behind() -> None:
     run_story(story)
 
 
-def test_a_failed_job_is_finished_and_hinders_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_job_is_finished_and_blocks_nobody(caplog: pytest.LogCaptureFixture) -> None:
     async def story(harness: Harness) -> None:
         job = GatedJob(OSError("no space left on device"))
         job.gate.set()
@@ -188,7 +188,7 @@ def test_a_failed_job_is_finished_and_hinders_nobody(caplog: pytest.LogCaptureFi
     assert "cannot save the storage's data: no space left" in caplog.text
 
 
-def test_messages_that_find_no_room_are_refused_and_hold_up_nothing_that_makes_room(
+def test_on_a_full_disk_messages_are_refused_and_commands_that_make_room_are_not(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story(harness: Harness) -> None:
@@ -213,7 +213,7 @@ def test_messages_that_find_no_room_are_refused_and_hold_up_nothing_that_makes_r
     ]
 
 
-def test_what_was_only_written_is_synced_once_within_the_interval() -> None:
+def test_unsynced_writes_are_synced_once_within_the_interval() -> None:
     async def story(harness: Harness) -> None:
         harness.storage.is_synced = False
         await harness.send()
@@ -224,7 +224,7 @@ def test_what_was_only_written_is_synced_once_within_the_interval() -> None:
     run_story(story, BrokerProperties(flush_interval_commit_log=1))
 
 
-def test_a_failed_sync_is_tried_again_without_another_write(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_sync_is_retried_without_another_write(caplog: pytest.LogCaptureFixture) -> None:
     async def story(harness: Harness) -> None:
         harness.storage.is_synced = False
         harness.storage.sync_failures = 2
@@ -237,7 +237,7 @@ def test_a_failed_sync_is_tried_again_without_another_write(caplog: pytest.LogCa
     ]
 
 
-def test_a_sync_that_is_not_due_yet_is_not_waited_for_at_the_end() -> None:
+def test_closing_does_not_wait_for_a_sync_that_is_not_due() -> None:
     async def story(harness: Harness) -> None:
         harness.storage.is_synced = False
         await harness.send()
@@ -246,7 +246,7 @@ def test_a_sync_that_is_not_due_yet_is_not_waited_for_at_the_end() -> None:
     assert not harness.storage.syncs.acquire(blocking=False)
 
 
-def test_the_end_waits_for_the_job_leaves_a_mark_and_takes_a_last_snapshot() -> None:
+def test_closing_waits_for_the_job_writes_a_mark_and_takes_a_last_snapshot() -> None:
     async def story(harness: Harness) -> None:
         job = GatedJob()
         harness.storage.jobs = [job]
@@ -264,7 +264,7 @@ def test_the_end_waits_for_the_job_leaves_a_mark_and_takes_a_last_snapshot() -> 
 # --- retention ---------------------------------------------------------------------------------------------------
 
 
-def test_min_offsets_are_kept_before_anything_is_removed() -> None:
+def test_min_offsets_are_stored_before_segments_are_deleted() -> None:
     async def story(harness: Harness) -> None:
         for _ in range(3):
             await harness.send()
@@ -283,7 +283,7 @@ def test_min_offsets_are_kept_before_anything_is_removed() -> None:
     run_story(story)
 
 
-def test_queues_that_begin_anew_in_the_same_write_are_left_alone() -> None:
+def test_queues_that_were_created_again_in_the_same_write_are_not_trimmed() -> None:
     async def story(harness: Harness) -> None:
         await harness.group_commit.execute(lambda draft: draft.add(TopicPut(TopicConfig("orders", 1, 1))))
         await harness.send()
@@ -309,7 +309,7 @@ def test_when_nothing_is_old_nothing_is_written() -> None:
     run_story(story)
 
 
-def test_old_messages_are_looked_for_every_ten_seconds() -> None:
+def test_retention_runs_every_ten_seconds() -> None:
     async def story(harness: Harness) -> None:
         clock = ManualClock(1_000)
         cleaning = Cleaning(harness.group_commit, clock)
@@ -326,7 +326,7 @@ def test_old_messages_are_looked_for_every_ten_seconds() -> None:
     run_story(story)
 
 
-def test_a_full_disk_does_not_end_the_looking(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_does_not_end_the_passes_of_retention(caplog: pytest.LogCaptureFixture) -> None:
     async def story(harness: Harness) -> None:
         clock = ManualClock()
         cleaning = Cleaning(harness.group_commit, clock)

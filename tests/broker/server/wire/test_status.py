@@ -12,11 +12,11 @@ REFUSALS = [kind for kind in vars(errors).values() if isinstance(kind, type) and
 
 
 @pytest.mark.parametrize("kind", REFUSALS, ids=lambda kind: kind.__name__)
-def test_every_refusal_has_a_code_of_the_wire(kind: type[errors.BrokerError]) -> None:
+def test_every_refusal_has_a_status_code(kind: type[errors.BrokerError]) -> None:
     status = status_of(kind("why"))
     assert (v2.Code.Name(status.code), status.message) == (kind.code, "why")
 
 
-def test_what_is_no_refusal_is_a_mistake_of_the_server() -> None:
+def test_an_unexpected_error_is_an_error_of_the_server() -> None:
     status = status_of(KeyError("x"))
     assert (v2.Code.Name(status.code), status.message) == ("INTERNAL_SERVER_ERROR", "KeyError: 'x'")

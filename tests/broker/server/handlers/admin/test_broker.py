@@ -8,7 +8,7 @@ from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 from tests.harness.rpc_client import RpcClient
 
 
-def test_brokers_release_and_every_property_are_told(client: RpcClient) -> None:
+def test_brokers_version_and_every_property_are_returned(client: RpcClient) -> None:
     answer = client.call("GetProperties", rpc.GetPropertiesRequest())
     assert (answer.version, list(answer.broker_names)) == (rmqpull_broker.__version__, ["broker-a"])
     properties = {entry.name: (entry.value, entry.default_value) for entry in answer.properties}

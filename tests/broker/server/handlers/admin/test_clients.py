@@ -78,5 +78,5 @@ def test_locks_are_listed_by_group_and_queue(client: RpcClient) -> None:
         rpc.LockQueuesRequest(group="readers", client_id="a", queues=[v1.Queue(topic="orders")]),
     ],
 )
-def test_a_lock_says_whose_it_is_and_on_what(client: RpcClient, request_: rpc.LockQueuesRequest) -> None:
+def test_a_lock_needs_a_group_a_client_and_a_queue(client: RpcClient, request_: rpc.LockQueuesRequest) -> None:
     assert client.code("LockQueues", request_) == "BAD_REQUEST"

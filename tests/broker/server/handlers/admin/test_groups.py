@@ -44,14 +44,14 @@ def test_a_new_group_gets_rocketmqs_defaults(client: RpcClient) -> None:
     )
 
 
-def test_an_update_keeps_what_is_not_said(client: RpcClient) -> None:
+def test_an_update_keeps_the_fields_that_are_not_given(client: RpcClient) -> None:
     put(client, "readers", retry_max_times=3)
     answer = put(client, "readers", mode=rpc.UPDATE, consume_enable=False)
     assert not answer.created
     assert (answer.group.retry_max_times, answer.group.consume_enable) == (3, False)
 
 
-def test_creating_a_group_that_exists_is_refused_unless_it_is_the_same(client: RpcClient) -> None:
+def test_creating_an_existing_group_is_refused_unless_it_is_the_same(client: RpcClient) -> None:
     put(client, "readers", mode=rpc.CREATE, retry_max_times=3)
     assert put(client, "readers", mode=rpc.CREATE, retry_max_times=3).status.code == v2.Code.OK
     refused = put(client, "readers", mode=rpc.CREATE)
@@ -73,7 +73,7 @@ def test_a_bad_group_is_refused(client: RpcClient, fields: dict[str, Any], code:
     assert v2.Code.Name(put(client, **fields).status.code) == code
 
 
-def test_a_name_that_no_client_may_use_is_taken_as_apaches_broker_takes_it(client: RpcClient) -> None:
+def test_a_name_that_no_client_may_use_is_handled_as_by_apaches_broker(client: RpcClient) -> None:
     assert put(client, "a.b").group.name == "a.b"
 
 
@@ -90,14 +90,14 @@ def test_a_group_is_described_with_its_progress(readers: RpcClient) -> None:
     assert readers.code("DescribeGroup", rpc.DescribeGroupRequest(name="none")) == "CONSUMER_GROUP_NOT_FOUND"
 
 
-def test_a_deleted_group_is_gone_with_its_progress(readers: RpcClient) -> None:
+def test_a_group_is_deleted_with_its_progress(readers: RpcClient) -> None:
     assert readers.code("DeleteGroup", rpc.DeleteGroupRequest(name="readers")) == "OK"
     assert readers.code("DeleteGroup", rpc.DeleteGroupRequest(name="readers")) == "CONSUMER_GROUP_NOT_FOUND"
     put(readers, "readers")
     assert not readers.call("DescribeGroup", rpc.DescribeGroupRequest(name="readers")).progress
 
 
-def test_lag_is_told_by_group_and_topic_and_refused_for_names_that_nothing_has(readers: RpcClient) -> None:
+def test_lag_is_returned_by_group_and_topic_and_unknown_names_are_refused(readers: RpcClient) -> None:
     (entry,) = readers.call("QueryLag", rpc.QueryLagRequest(groups=["readers"], topics=["single"])).progress
     assert (entry.group, entry.queue.topic, entry.lag) == ("readers", "single", 2)
     assert not readers.call("QueryLag", rpc.QueryLagRequest(topics=["orders"])).progress
@@ -144,7 +144,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(readers: RpcClient) -> None
         ({}, "BAD_REQUEST", "a reset needs an offset, a time, EARLIEST or LATEST"),
     ],
 )
-def test_a_reset_that_cannot_be_is_refused_in_rocketmqs_words(
+def test_an_impossible_reset_is_refused_in_rocketmqs_words(
     readers: RpcClient, fields: dict[str, Any], code: str, sentence: str
 ) -> None:
     status = reset(readers, **fields).status

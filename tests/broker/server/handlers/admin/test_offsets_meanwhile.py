@@ -25,7 +25,7 @@ async def refusal(pull: Awaitable[object]) -> tuple[str, str]:
     return refused.value.code, str(refused.value)
 
 
-def test_a_reset_is_told_once_and_updates_are_ignored_until_then() -> None:
+def test_a_reset_is_reported_once_and_updates_are_ignored_until_then() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         await broker.send("a", "b", "c")
         await broker.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
@@ -42,7 +42,7 @@ def test_a_reset_is_told_once_and_updates_are_ignored_until_then() -> None:
     run_on_handlers(story)
 
 
-def test_a_columnar_pull_is_told_by_queue_and_then_commits_its_own_offset() -> None:
+def test_a_columnar_pull_reports_a_reset_per_queue_and_then_commits_its_offset() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         await broker.send("a", "b", "c")
         await broker.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
@@ -65,7 +65,7 @@ def test_a_pull_whose_filter_matches_nothing_uses_a_reset_up_and_a_bad_filter_do
 
 
 @pytest.mark.proves("A parked pull whose group is reset")
-def test_a_held_pull_of_the_group_is_told_at_once() -> None:
+def test_a_parked_pull_of_the_group_gets_the_reset_at_once() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         held = await broker.park(broker.pull_messages(0, LONG_MS))
         await broker.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
@@ -74,7 +74,7 @@ def test_a_held_pull_of_the_group_is_told_at_once() -> None:
     run_on_handlers(story)
 
 
-def test_a_held_pull_of_another_group_is_not_told() -> None:
+def test_a_parked_pull_of_another_group_gets_no_reset() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         held = await broker.park(broker.pull_messages(0, LONG_MS, group="others"))
         await broker.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
@@ -85,7 +85,7 @@ def test_a_held_pull_of_another_group_is_not_told() -> None:
     run_on_handlers(story)
 
 
-def test_a_reset_that_is_kept_together_with_a_pulls_commit_is_told_by_that_pull() -> None:
+def test_a_reset_stored_together_with_a_pulls_commit_is_reported_by_that_pull() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         pull = asyncio.ensure_future(broker.pull_columns(0, LONG_MS, commit_offset=7))
         await asyncio.sleep(0)

@@ -30,21 +30,21 @@ def shape(topic: Any) -> tuple[Any, ...]:
     ],
 )
 @pytest.mark.parametrize("mode", [rpc.CREATE, rpc.CREATE_OR_UPDATE])
-def test_a_new_topic_gets_what_is_said_and_defaults(
+def test_a_new_topic_gets_the_given_fields_and_defaults(
     client: RpcClient, mode: rpc.PutMode, fields: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
     answer = put(client, "new", mode=mode, **fields)
     assert (shape(answer.topic), answer.created) == (expected, True)
 
 
-def test_an_update_keeps_what_is_not_said_and_the_creation(client: RpcClient) -> None:
+def test_an_update_keeps_the_fields_that_are_not_given_and_the_creation_id(client: RpcClient) -> None:
     before = put(client, "new", read_queue_nums=2, message_type="FIFO").topic
     after = put(client, "new", mode=rpc.UPDATE, write_queue_nums=5, perm=4)
     assert (shape(after.topic), after.created) == ((2, 5, 4, "FIFO", False), False)
     assert after.topic.creation_id == before.creation_id
 
 
-def test_creating_a_topic_that_exists_is_refused_unless_it_has_the_same_shape(client: RpcClient) -> None:
+def test_creating_an_existing_topic_is_refused_unless_it_has_the_same_shape(client: RpcClient) -> None:
     first = put(client, "new", mode=rpc.CREATE, read_queue_nums=2)
     again = put(client, "new", mode=rpc.CREATE, read_queue_nums=2)
     assert (again.topic, again.created) == (first.topic, False)
@@ -101,7 +101,7 @@ def test_an_empty_queue_has_no_times(client: RpcClient) -> None:
     assert not queue.HasField("newest_store_timestamp_ms")
 
 
-def test_queues_that_only_one_side_sees_are_described_too(client: RpcClient) -> None:
+def test_queues_that_are_only_readable_or_only_writable_are_described_too(client: RpcClient) -> None:
     put(client, "uneven", read_queue_nums=1, write_queue_nums=2, perm=6)
     queues = client.call("DescribeTopic", rpc.DescribeTopicRequest(name="uneven")).queues
     assert [(queue.is_readable, queue.is_writable) for queue in queues] == [(True, True), (False, True)]
@@ -110,7 +110,7 @@ def test_queues_that_only_one_side_sees_are_described_too(client: RpcClient) -> 
     assert [(queue.is_readable, queue.is_writable) for queue in queues] == [(True, False), (False, False)]
 
 
-def test_a_deleted_topic_is_gone_with_its_messages(client: RpcClient) -> None:
+def test_a_topic_is_deleted_with_its_messages(client: RpcClient) -> None:
     client.send_bodies("single", b"a")
     assert client.code("DeleteTopic", rpc.DeleteTopicRequest(name="single")) == "OK"
     assert client.code("DescribeTopic", rpc.DescribeTopicRequest(name="single")) == "TOPIC_NOT_FOUND"
@@ -120,5 +120,5 @@ def test_a_deleted_topic_is_gone_with_its_messages(client: RpcClient) -> None:
 
 
 @pytest.mark.parametrize(("name", "code"), [("unknown", "TOPIC_NOT_FOUND"), ("TBW102", "ILLEGAL_TOPIC")])
-def test_what_cannot_be_deleted_is_refused(client: RpcClient, name: str, code: str) -> None:
+def test_an_impossible_deletion_is_refused(client: RpcClient, name: str, code: str) -> None:
     assert client.code("DeleteTopic", rpc.DeleteTopicRequest(name=name)) == code

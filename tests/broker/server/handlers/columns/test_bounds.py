@@ -22,7 +22,7 @@ def test_every_queue_is_listed_with_its_bounds(client: RpcClient) -> None:
     ]
 
 
-def test_topics_are_answered_in_their_order_and_an_unknown_one_for_itself_alone(client: RpcClient) -> None:
+def test_topics_are_answered_in_order_and_an_unknown_one_affects_no_other(client: RpcClient) -> None:
     answer = client.call("QueryBounds", asking("single", "unknown", "orders"))
     assert answer.status.code == v2.Code.OK
     assert [(topic.topic, v2.Code.Name(topic.status.code), len(topic.queues)) for topic in answer.topics] == [

@@ -73,7 +73,7 @@ def test_no_range_gives_no_parts(client: RpcClient) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 10, 11])
-def test_an_answer_that_is_full_says_what_has_more(
+def test_a_full_response_reports_the_ranges_with_more_parts(
     filled: RpcClient, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(bounds, "PARTS_MAX", most)
@@ -92,7 +92,7 @@ def test_a_queue_without_a_name_is_refused(client: RpcClient) -> None:
 
 
 @pytest.mark.parametrize("ranges", [[asked(0, 64, 1)], [asked(0, 2, 100)] * 4])
-def test_others_are_served_between_some_parts_and_between_ranges(ranges: list[v1.RangeToCut]) -> None:
+def test_other_calls_are_served_between_parts_and_ranges(ranges: list[v1.RangeToCut]) -> None:
     async def story(broker: PullHandlerHarness) -> None:
         for _ in range(64):
             await broker.send("a")

@@ -36,7 +36,7 @@ def test_a_later_commit_overwrites_also_with_less(client: RpcClient) -> None:
     assert client.get_offset("g", QUEUES[0]) == ("OK", 3)
 
 
-def test_the_answer_says_where_the_group_stood_before(client: RpcClient) -> None:
+def test_the_response_has_the_previous_offsets(client: RpcClient) -> None:
     """So that a query learns of another one that commits to its group."""
     answers = [
         client.call("CommitOffsets", commit(offset_of(0, 5))),
@@ -59,7 +59,9 @@ def test_the_answer_says_where_the_group_stood_before(client: RpcClient) -> None
         (offset_of(0, -1), "ILLEGAL_OFFSET"),
     ],
 )
-def test_one_bad_offset_keeps_all_of_them_and_the_group_out(client: RpcClient, bad: v1.QueueOffset, code: str) -> None:
+def test_one_bad_offset_refuses_all_of_them_and_creates_no_group(
+    client: RpcClient, bad: v1.QueueOffset, code: str
+) -> None:
     assert client.code("CommitOffsets", commit(offset_of(1, 7), bad)) == code
     assert client.get_offset("g", QUEUES[1])[0] == "OFFSET_NOT_FOUND"
     assert client.update_offset("g", QUEUES[1], 1) == "CONSUMER_GROUP_NOT_FOUND"

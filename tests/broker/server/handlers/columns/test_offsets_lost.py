@@ -37,16 +37,16 @@ def test_a_repeated_report_counts_once(client: RpcClient) -> None:
     assert lost_rows(client) == [5, 0]
 
 
-def test_queries_are_told_apart_and_nobody_in_particular_lost_nothing(client: RpcClient) -> None:
+def test_lost_rows_are_separate_per_query(client: RpcClient) -> None:
     client.call("ReportRowsLost", report((0, 0, 5), query_id="another"))
     assert (lost_rows(client), lost_rows(client, "another"), lost_rows(client, "")) == ([0, 0], [5, 0], [0, 0])
 
 
-def test_an_empty_report_is_no_error(client: RpcClient) -> None:
+def test_an_empty_report_is_accepted(client: RpcClient) -> None:
     assert client.code("ReportRowsLost", report()) == "OK"
 
 
-def test_more_rows_than_a_number_holds_are_still_answered(client: RpcClient) -> None:
+def test_more_lost_rows_than_an_int64_are_returned_as_its_max(client: RpcClient) -> None:
     most = (1 << 63) - 1
     for batch_id in (0, 1):
         client.call("ReportRowsLost", report((0, 0, most), batch_id=batch_id))
@@ -63,7 +63,7 @@ def test_more_rows_than_a_number_holds_are_still_answered(client: RpcClient) -> 
         (report((1, 0, 1), (0, -1, 4)), "ILLEGAL_OFFSET"),
     ],
 )
-def test_a_bad_report_counts_nothing(client: RpcClient, bad: v1.ReportRowsLostRequest, code: str) -> None:
+def test_a_bad_report_is_not_counted(client: RpcClient, bad: v1.ReportRowsLostRequest, code: str) -> None:
     assert client.code("ReportRowsLost", bad) == code
     assert lost_rows(client) == [0, 0]
 

@@ -38,7 +38,7 @@ def ranges_of(answer: Any) -> list[tuple[str, str, int, int, int]]:
     ]
 
 
-def test_rows_go_to_the_queues_in_turn_and_the_answer_says_where(client: RpcClient) -> None:
+def test_rows_go_to_the_queues_in_turn_and_the_response_has_their_offsets(client: RpcClient) -> None:
     answer = client.call("PublishColumns", publish("orders", batch_of(body=[b"0", b"1", b"2", b"3", b"4"])))
     assert ranges_of(answer) == [("orders", "broker-a", 0, 0, 3), ("orders", "broker-a", 1, 0, 2)]
     assert client.pull(ORDERS[0], 0).bodies == [b"0", b"2", b"4"]
@@ -51,7 +51,7 @@ def test_batches_and_single_sends_take_turns_together(client: RpcClient) -> None
     assert client.pull(ORDERS[1], 0).bodies == [b"single"]
 
 
-def test_body_alone_is_enough_and_everything_else_gets_its_default(client: RpcClient) -> None:
+def test_only_the_body_is_required(client: RpcClient) -> None:
     client.call("PublishColumns", publish("single", batch_of(body=[b"a", b"b"])))
     first, second = (message.system_properties for message in client.pull(SINGLE, 0).messages)
     assert first.message_id
@@ -61,7 +61,7 @@ def test_body_alone_is_enough_and_everything_else_gets_its_default(client: RpcCl
     assert not first.HasField("tag")
 
 
-def test_given_columns_come_back_over_the_standard_protocol(client: RpcClient) -> None:
+def test_published_columns_can_be_read_over_the_standard_protocol(client: RpcClient) -> None:
     batch = batch_of(
         body=[b"a"], tags=["t"], keys=[["k1", "k2"]], properties=[[("p", "1")]], msgId=["id"], bodyEncoding=[2]
     )
@@ -99,7 +99,7 @@ CUT = stream_of(batch_of(body=[b"a" * 1000]))[:500]
         (publish("single", batch_of(body=[b"a"], messageGroup=["g"])), "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"),
     ],
 )
-def test_a_bad_batch_is_refused_whole(client: RpcClient, request_: v1.PublishColumnsRequest, code: str) -> None:
+def test_a_bad_batch_is_refused_as_a_whole(client: RpcClient, request_: v1.PublishColumnsRequest, code: str) -> None:
     answer = client.call("PublishColumns", request_)
     assert v2.Code.Name(answer.status.code) == code
     assert answer.status.message
@@ -114,7 +114,7 @@ def test_an_unknown_body_encoding_is_refused(client: RpcClient) -> None:
     assert client.pull(SINGLE, 0).code == "MESSAGE_NOT_FOUND"
 
 
-def test_a_batch_creates_its_topic_after_the_default_topic_it_names(client: RpcClient) -> None:
+def test_a_batch_creates_its_topic_from_the_default_topic(client: RpcClient) -> None:
     request = publish("fresh", batch_of(body=[b"a", b"b", b"c", b"d", b"e"]))
     assert client.code("PublishColumns", request) == "TOPIC_NOT_FOUND"
     request.default_topic = "TBW102"

@@ -26,7 +26,7 @@ def consumer(client: RpcClient) -> RpcClient:
 
 
 @pytest.mark.proves("A returned message (CONSUMER_SEND_MSG_BACK)")
-def test_a_message_that_is_given_up_can_be_pulled_among_the_dead_letters(consumer: RpcClient) -> None:
+def test_a_message_without_further_retries_is_a_dead_letter(consumer: RpcClient) -> None:
     assert consumer.code("SendMessageBack", back(delay_level=-1)) == "OK"
     (message,) = consumer.pull(DEAD, 0).messages
     assert (message.body, message.system_properties.tag) == (b"bad", "red")
@@ -52,7 +52,7 @@ def test_the_consumers_limit_wins_over_the_groups(
         (back(queue_offset=1), "INTERNAL_SERVER_ERROR", "look message by offset failed, 1"),
     ],
 )
-def test_a_bad_return_is_refused(
+def test_a_bad_send_back_is_refused(
     consumer: RpcClient, request_: v1.SendMessageBackRequest, code: str, text: str
 ) -> None:
     status = consumer.call("SendMessageBack", request_).status

@@ -61,7 +61,7 @@ def test_all_columns_come_in_the_schema_of_the_wire(filled: RpcClient) -> None:
     assert table_of(filled.call("PullColumns", pull_of((O0, 0)))).schema == columns.PULL_SCHEMA
 
 
-def test_a_trace_context_stands_among_the_system_properties_which_come_when_they_are_named(client: RpcClient) -> None:
+def test_the_trace_context_is_a_system_property_which_is_sent_on_request(client: RpcClient) -> None:
     client.send_bodies("single", b"plain")
     client.send_bodies("single", b"traced", trace_context="00-4bf9-01")
     table = table_of(client.call("PullColumns", pull_of((SINGLE, 0), columns=["body", "systemProperties"])))
@@ -71,7 +71,7 @@ def test_a_trace_context_stands_among_the_system_properties_which_come_when_they
     }
 
 
-def test_wanted_columns_come_alone(filled: RpcClient) -> None:
+def test_only_requested_columns_are_sent(filled: RpcClient) -> None:
     table = table_of(filled.call("PullColumns", pull_of((O0, 0), columns=["body", "queueOffset"])))
     assert table.to_pydict() == {"queueOffset": [0, 1], "body": [b"a", b"c"]}
 
@@ -84,20 +84,20 @@ def test_wanted_columns_come_alone(filled: RpcClient) -> None:
         (-1, ("OFFSET_TOO_SMALL", 0, 0)),
     ],
 )
-def test_an_offset_without_a_message_is_answered_by_where_it_lies(
+def test_an_offset_without_a_message_has_its_own_status(
     filled: RpcClient, offset: int, status: tuple[str, int, int]
 ) -> None:
     answer = filled.call("PullColumns", pull_of((O0, offset)))
     assert (statuses(answer), answer.arrow_ipc) == ([status], b"")
 
 
-def test_a_queue_that_is_not_there_spoils_nothing_for_the_others(filled: RpcClient) -> None:
+def test_a_missing_queue_does_not_affect_the_others(filled: RpcClient) -> None:
     answer = filled.call("PullColumns", pull_of((("orders", 9), 4), (("unknown", 0), 0), (O0, 0)))
     missing = "NO_MATCHED_LOGIC_QUEUE"
     assert statuses(answer) == [(missing, 0, 4), (missing, 0, 0), ("FOUND", 2, 2)]
 
 
-def test_a_filter_passes_over_foreign_rows(filled: RpcClient) -> None:
+def test_a_filter_skips_other_rows(filled: RpcClient) -> None:
     answer = filled.call("PullColumns", pull_of((O0, 0), (O1, 0), tags="c"))
     assert statuses(answer) == [("FOUND", 1, 2), ("NO_MATCHED_MESSAGE", 0, 1)]
     assert bodies_of(answer) == [b"c"]
@@ -176,13 +176,13 @@ def test_a_published_batch_wakes_too(client: RpcClient, parking_watch: ParkingWa
     assert bodies_of(pull.result()) == [b"1"]
 
 
-def test_one_queue_with_an_answer_keeps_the_others_from_waiting(filled: RpcClient, parking_watch: ParkingWatch) -> None:
+def test_one_queue_with_a_result_prevents_parking(filled: RpcClient, parking_watch: ParkingWatch) -> None:
     for offset in (0, -1, 9):
         filled.call("PullColumns", pull_of((SINGLE, 0), (O0, offset), long_polling_timeout_ms=LONG_MS))
     assert parking_watch.entered.empty()
 
 
-def test_a_pull_that_waited_in_vain_is_answered_as_it_is(filled: RpcClient, parking_watch: ParkingWatch) -> None:
+def test_a_pull_that_parks_without_an_arrival_finds_no_message(filled: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = filled.start("PullColumns", pull_of((SINGLE, 0), (O0, 2), long_polling_timeout_ms=20))
     parking_watch.await_parked()
     assert statuses(pull.result()) == [("NO_MESSAGE_IN_QUEUE", 0, 0), ("OFFSET_OVERFLOW_ONE", 0, 2)]
@@ -195,14 +195,14 @@ def test_a_queue_may_be_named_twice(client: RpcClient, parking_watch: ParkingWat
     assert bodies_of(pull.result()) == [b"news", b"news"]
 
 
-def test_a_pull_whose_caller_went_away_is_forgotten(client: RpcClient, parking_watch: ParkingWatch) -> None:
+def test_a_pull_whose_caller_leaves_is_removed(client: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = client.start("PullColumns", pull_of((SINGLE, 0), (O0, 0), long_polling_timeout_ms=LONG_MS))
     parked = parking_watch.await_parked()
     pull.cancel()
     assert parking_watch.await_left() is parked
 
 
-def test_waiting_pulls_are_answered_when_the_broker_stops(connect: Connect, parking_watch: ParkingWatch) -> None:
+def test_parked_pulls_are_answered_when_the_broker_stops(connect: Connect, parking_watch: ParkingWatch) -> None:
     with running_broker(topics={"single": 1}) as broker:
         pull = connect(broker.endpoints).start("PullColumns", pull_of((SINGLE, 0), long_polling_timeout_ms=LONG_MS))
         parking_watch.await_parked()

@@ -50,7 +50,7 @@ def seen(broker: RunningBroker) -> list[bytes]:
     return [row.message.body for row in broker.messages("orders")]
 
 
-def test_a_transaction_becomes_readable_with_its_commit_and_once(connect: Connect) -> None:
+def test_a_commit_makes_a_transaction_readable_once(connect: Connect) -> None:
     with running_broker(topics={"orders": 1}) as broker:
         client = connect(broker.endpoints)
         assert not hand_over(client, b"1")
@@ -63,7 +63,7 @@ def test_a_transaction_becomes_readable_with_its_commit_and_once(connect: Connec
         assert seen(broker) == [b"1", b"2"]
 
 
-def test_of_commits_at_the_same_time_one_is_the_first_and_all_wait_until_it_is_stored(connect: Connect) -> None:
+def test_concurrent_commits_commit_once_and_all_wait_until_it_is_stored(connect: Connect) -> None:
     with running_broker(topics={"orders": 1}) as broker:
         client = connect(broker.endpoints)
         for sequence in range(20):
@@ -75,7 +75,7 @@ def test_of_commits_at_the_same_time_one_is_the_first_and_all_wait_until_it_is_s
         assert sorted(call.result().was_committed for call in started) == [False, True, True, True, True]
 
 
-def test_what_nobody_keeps_is_dropped_and_what_somebody_keeps_is_not(connect: Connect) -> None:
+def test_stages_are_dropped_unless_they_are_kept_alive(connect: Connect) -> None:
     with running_broker(topics={"orders": 1}, clock="manual") as broker:
         client = connect(broker.endpoints)
         hand_over(client, b"1", timeout_ms=MINUTE_MS)
@@ -89,7 +89,7 @@ def test_what_nobody_keeps_is_dropped_and_what_somebody_keeps_is_not(connect: Co
         assert seen(broker) == []
 
 
-def test_a_transaction_that_is_given_up_is_gone(connect: Connect) -> None:
+def test_a_dropped_transaction_is_deleted(connect: Connect) -> None:
     with running_broker(topics={"orders": 1}) as broker:
         client = connect(broker.endpoints)
         hand_over(client, b"1")
@@ -97,7 +97,7 @@ def test_a_transaction_that_is_given_up_is_gone(connect: Connect) -> None:
         assert client.code("CommitStages", commit(("a", 1))) == "PRECONDITION_FAILED"
 
 
-def test_stages_and_commits_outlive_a_restart(connect: Connect, tmp_path: Path) -> None:
+def test_stages_and_commits_survive_a_restart(connect: Connect, tmp_path: Path) -> None:
     with running_broker(topics={"orders": 1}, data_dir=str(tmp_path)) as broker:
         hand_over(connect(broker.endpoints), b"1")
     with running_broker(topics={"orders": 1}, data_dir=str(tmp_path)) as broker:
@@ -122,7 +122,7 @@ def of_topics(topics: dict[str, list[bytes]], **others: Any) -> rpc.StageColumns
     )
 
 
-def test_calls_of_several_topics_outlive_restarts_before_and_after_the_commit(connect: Connect, tmp_path: Path) -> None:
+def test_calls_of_several_topics_survive_restarts_before_and_after_the_commit(connect: Connect, tmp_path: Path) -> None:
     topics = {"orders": 1, "paid": 1}
     with running_broker(topics=topics, data_dir=str(tmp_path)) as broker:
         request = of_topics({"orders": [b"1", b"2"], "paid": [b"3"]})
@@ -147,15 +147,13 @@ def test_calls_of_several_topics_outlive_restarts_before_and_after_the_commit(co
     ],
     ids=["a topic beside its parts", "too many topics"],
 )
-def test_parts_that_cannot_be_are_refused(client: RpcClient, request_: rpc.StageColumnsRequest, sentence: str) -> None:
+def test_invalid_parts_are_refused(client: RpcClient, request_: rpc.StageColumnsRequest, sentence: str) -> None:
     answer = client.call("StageColumns", request_)
     assert answer.status.code == v2.Code.BAD_REQUEST
     assert sentence in answer.status.message
 
 
-def test_retention_passes_stages_by_and_what_they_held_is_whole_after_a_restart(
-    connect: Connect, tmp_path: Path
-) -> None:
+def test_retention_keeps_stages_and_a_restart_restores_them(connect: Connect, tmp_path: Path) -> None:
     """Their timeout ends them; the messages of a large transaction must not go before they could be read."""
     properties = BrokerProperties(file_reserved_time=1, mapped_file_size_commit_log=64 << 10)
 
@@ -185,11 +183,11 @@ def test_topics_cannot_have_the_names_of_stages() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 24 * 60 * MINUTE_MS + 1])
-def test_a_timeout_that_cannot_be_is_refused(client: RpcClient, timeout_ms: int) -> None:
+def test_a_timeout_out_of_range_is_refused(client: RpcClient, timeout_ms: int) -> None:
     assert client.code("KeepStages", rpc.KeepStagesRequest(transaction=BATCH, timeout_ms=timeout_ms)) == "BAD_REQUEST"
 
 
-def test_the_keys_choose_the_queue_when_that_is_asked_for(connect: Connect) -> None:
+def test_the_keys_select_the_queue_on_request(connect: Connect) -> None:
     with running_broker(topics={"orders": 4}) as broker:
         client = connect(broker.endpoints)
         keys = pa.array([["k"]] * 8, columns.KEYS)

@@ -51,7 +51,7 @@ def test_another_type_is_not_recognized(client: RpcClient, open_telemetry_stream
     assert beat(client) == ("UNRECOGNIZED_CLIENT_TYPE", "LITE_PUSH_CONSUMER")
 
 
-def test_settings_outlive_their_stream(client: RpcClient, open_telemetry_stream: OpenTelemetryStream) -> None:
+def test_settings_stay_when_their_stream_ends(client: RpcClient, open_telemetry_stream: OpenTelemetryStream) -> None:
     stream = open_telemetry_stream(client, "PRODUCER", "orders")
     stream.end()
     assert stream.outcome() == ("OK", "")
@@ -62,7 +62,7 @@ def test_a_caller_without_a_client_id_is_refused(broker: RunningBroker, connect:
     assert beat(connect(broker.endpoints, client_id=""))[0] == "CLIENT_ID_REQUIRED"
 
 
-def test_a_client_that_says_good_bye_while_its_heartbeat_is_kept_stays_away() -> None:
+def test_a_client_that_terminates_during_its_heartbeat_stays_removed() -> None:
     async def story() -> None:
         handlers = HandlerHarness()
         profile = ClientProfile(ClientChannel("tester", "tester"), "PULL_CONSUMER", consumer=ConsumerData("readers"))

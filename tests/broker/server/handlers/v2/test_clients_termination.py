@@ -30,14 +30,14 @@ def test_a_consumer_names_its_group(client: RpcClient, open_telemetry_stream: Op
     assert client.code("Heartbeat", service.HeartbeatRequest()) == "UNRECOGNIZED_CLIENT_TYPE"
 
 
-def test_a_group_that_does_not_exist_is_left_as_well(
+def test_a_client_can_leave_a_group_that_does_not_exist(
     client: RpcClient, open_telemetry_stream: OpenTelemetryStream
 ) -> None:
     open_telemetry_stream(client, "PUSH_CONSUMER", "orders", group="readers")
     assert leave(client, "others") == ("OK", "OK")
 
 
-def test_the_stream_is_the_clients_own_to_close(client: RpcClient, open_telemetry_stream: OpenTelemetryStream) -> None:
+def test_the_client_closes_its_stream(client: RpcClient, open_telemetry_stream: OpenTelemetryStream) -> None:
     stream = open_telemetry_stream(client, "PRODUCER", "orders")
     leave(client)
     stream.end()

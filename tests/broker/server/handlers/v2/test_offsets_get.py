@@ -14,12 +14,12 @@ def test_a_queue_never_written_has_no_offset(client: RpcClient) -> None:
     assert client.get_offset("anybody", SINGLE)[0] == "OFFSET_NOT_FOUND"
 
 
-def test_a_young_queue_begins_at_zero_for_every_group(client: RpcClient) -> None:
+def test_a_new_queue_starts_at_zero_for_every_group(client: RpcClient) -> None:
     client.send_bodies("single", b"first")
     assert client.get_offset("anybody", SINGLE) == ("OK", 0)
 
 
-def test_asking_creates_no_group(client: RpcClient) -> None:
+def test_a_query_creates_no_group(client: RpcClient) -> None:
     client.send_bodies("single", b"first")
     client.get_offset("anybody", SINGLE)
     assert client.update_offset("anybody", SINGLE, 1) == "CONSUMER_GROUP_NOT_FOUND"
@@ -29,7 +29,7 @@ def test_an_unknown_topic_has_no_offset_rather_than_an_error_of_its_own(client: 
     assert client.get_offset("anybody", UNKNOWN)[0] == "OFFSET_NOT_FOUND"
 
 
-def test_groups_and_queues_are_told_apart(client: RpcClient) -> None:
+def test_groups_and_queues_have_separate_offsets(client: RpcClient) -> None:
     second = v2.MessageQueue(topic=v2.Resource(name="orders"), id=1)
     for group in ("a", "b"):
         client.pull(SINGLE, 0, group=group)

@@ -23,14 +23,14 @@ def query(
 
 
 @pytest.mark.parametrize("count", [0, 3])
-def test_a_queue_begins_at_its_min_and_ends_at_its_max_offset(client: RpcClient, count: int) -> None:
+def test_beginning_and_end_are_the_min_and_max_offset(client: RpcClient, count: int) -> None:
     for _ in range(count):
         client.send_bodies("single", b"x")
     assert client.call("QueryOffset", query(BEGINNING)).offset == 0
     assert client.call("QueryOffset", query(END)).offset == count
 
 
-def test_a_time_gives_the_first_message_stored_then_or_later(client: RpcClient) -> None:
+def test_a_time_finds_the_first_message_stored_then_or_later(client: RpcClient) -> None:
     client.send_bodies("single", b"x", b"x")
     messages = client.pull(v2.MessageQueue(topic=v2.Resource(name="single")), 0).messages
     stored_ms = messages[0].system_properties.store_timestamp.ToMilliseconds()
@@ -39,7 +39,7 @@ def test_a_time_gives_the_first_message_stored_then_or_later(client: RpcClient) 
         assert client.call("QueryOffset", query(TIMESTAMP, at_ms)).offset == offset
 
 
-def test_an_empty_queue_gives_zero_for_every_time(client: RpcClient) -> None:
+def test_every_time_in_an_empty_queue_has_the_offset_zero(client: RpcClient) -> None:
     assert client.call("QueryOffset", query(TIMESTAMP, 1_700_000_000_000)).offset == 0
 
 
@@ -59,7 +59,7 @@ def beyond_all_years() -> service.QueryOffsetRequest:
         (beyond_all_years(), "BAD_REQUEST"),
     ],
 )
-def test_a_bad_question_is_refused(client: RpcClient, request_: service.QueryOffsetRequest, code: str) -> None:
+def test_a_bad_query_is_refused(client: RpcClient, request_: service.QueryOffsetRequest, code: str) -> None:
     assert client.code("QueryOffset", request_) == code
 
 

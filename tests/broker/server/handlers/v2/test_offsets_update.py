@@ -21,7 +21,7 @@ def reader(client: RpcClient) -> RpcClient:
 
 
 @pytest.mark.parametrize("offsets", [(5,), (5, 9), (9, 5), (0,), (1 << 62,)])
-def test_the_last_offset_stands_whatever_was_there(reader: RpcClient, offsets: tuple[int, ...]) -> None:
+def test_the_last_offset_replaces_any_other(reader: RpcClient, offsets: tuple[int, ...]) -> None:
     for offset in offsets:
         assert reader.update_offset("readers", SINGLE, offset) == "OK"
     assert reader.get_offset("readers", SINGLE) == ("OK", offsets[-1])
@@ -42,7 +42,7 @@ def test_the_queue_id_is_not_checked(reader: RpcClient) -> None:
     assert reader.get_offset("readers", NO_SUCH_QUEUE) == ("OK", 4)
 
 
-def test_minus_one_is_taken_and_reads_as_not_found(reader: RpcClient) -> None:
+def test_the_offset_minus_one_reads_as_not_found(reader: RpcClient) -> None:
     assert reader.update_offset("readers", SINGLE, -1) == "OK"
     assert reader.get_offset("readers", SINGLE)[0] == "OFFSET_NOT_FOUND"
 

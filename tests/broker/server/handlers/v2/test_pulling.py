@@ -25,7 +25,7 @@ SINGLE = queue_of("single")
 # --- what a pull finds ------------------------------------------------------------------------------------------------
 
 
-def test_messages_come_in_order_and_the_next_pull_goes_on_behind_them(client: RpcClient) -> None:
+def test_messages_are_pulled_in_order_and_the_next_pull_continues_after_them(client: RpcClient) -> None:
     client.send_bodies("single", b"a", b"b", b"c")
     first = client.pull(SINGLE, 0, batch_size=2)
     assert (first.code, first.status_message, first.bodies, first.next_offset) == ("OK", "FOUND", [b"a", b"b"], 2)
@@ -56,7 +56,7 @@ def test_a_message_comes_back_as_it_was_sent(client: RpcClient) -> None:
         assert getattr(got.system_properties, field) == getattr(sent.system_properties, field), field
 
 
-def test_a_message_carries_what_clients_insist_on(client: RpcClient, broker: RunningBroker) -> None:
+def test_a_message_has_the_fields_that_clients_require(client: RpcClient, broker: RunningBroker) -> None:
     client.send_bodies("single", b"first", b"second")
     _, second = client.pull(SINGLE, 0).messages
     system = second.system_properties
@@ -77,7 +77,7 @@ def test_a_message_carries_what_clients_insist_on(client: RpcClient, broker: Run
         (-1, "ILLEGAL_OFFSET", "OFFSET_TOO_SMALL", 0),
     ],
 )
-def test_an_offset_without_a_message_is_answered_by_where_it_lies(
+def test_an_offset_without_a_message_has_its_own_status(
     client: RpcClient, offset: int, code: str, status: str, next_offset: int
 ) -> None:
     client.send_bodies("single", b"a", b"b", b"c")
@@ -90,17 +90,17 @@ def test_an_empty_queue_corrects_every_offset_to_zero(client: RpcClient, offset:
 
 
 @pytest.mark.parametrize(("batch_size", "count"), [(1, 1), (0, 1), (-1, 1), (32, 32), (1000, 32)])
-def test_one_pull_brings_at_least_one_message_and_at_most_32(client: RpcClient, batch_size: int, count: int) -> None:
+def test_one_pull_returns_between_1_and_32_messages(client: RpcClient, batch_size: int, count: int) -> None:
     client.send_bodies("single", *[b"x"] * 40)
     assert len(client.pull(SINGLE, 0, batch_size=batch_size).bodies) == count
 
 
-def test_the_256_kib_of_one_pull_count_stored_records(client: RpcClient) -> None:
+def test_the_limit_of_256_kib_counts_stored_records(client: RpcClient) -> None:
     client.send_bodies("single", *[bytes(8_192)] * 40)
     assert len(client.pull(SINGLE, 0).bodies) == 31
 
 
-def test_a_tag_filter_moves_the_reader_past_foreign_messages(client: RpcClient) -> None:
+def test_a_tag_filter_moves_the_reader_past_other_messages(client: RpcClient) -> None:
     for tag in ("a", "b", "c"):
         client.send_bodies("single", tag.encode(), tag=tag)
     assert client.pull(SINGLE, 0, tags="a || c").bodies == [b"a", b"c"]
@@ -147,7 +147,7 @@ def test_a_pull_creates_its_group_even_when_the_topic_is_unknown(client: RpcClie
 # --- long polling -----------------------------------------------------------------------------------------------------
 
 
-def test_a_waiting_pull_is_woken_by_an_arrival(client: RpcClient, parking_watch: ParkingWatch) -> None:
+def test_an_arrival_wakes_a_parked_pull(client: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = client.start_pull(SINGLE, 0, wait_ms=LONG_MS)
     parking_watch.await_parked()
     client.send_bodies("single", b"news")
@@ -155,7 +155,7 @@ def test_a_waiting_pull_is_woken_by_an_arrival(client: RpcClient, parking_watch:
     assert (found.code, found.bodies, found.next_offset) == ("OK", [b"news"], 1)
 
 
-def test_a_foreign_tag_wakes_nobody(client: RpcClient, parking_watch: ParkingWatch) -> None:
+def test_another_tag_wakes_nobody(client: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = client.start_pull(SINGLE, 0, tags="wanted", wait_ms=LONG_MS)
     parking_watch.await_parked()
     client.send_bodies("single", b"noise", tag="foreign")
@@ -184,7 +184,7 @@ def test_one_arrival_wakes_every_pull_of_the_queue(client: RpcClient, parking_wa
 
 
 @pytest.mark.parametrize(("count", "status"), [(0, "NO_MESSAGE_IN_QUEUE"), (2, "OFFSET_OVERFLOW_ONE")])
-def test_a_pull_that_waited_in_vain_is_answered_as_it_is(
+def test_a_pull_that_parks_without_an_arrival_finds_no_message(
     client: RpcClient, parking_watch: ParkingWatch, count: int, status: str
 ) -> None:
     if count:
@@ -195,14 +195,14 @@ def test_a_pull_that_waited_in_vain_is_answered_as_it_is(
 
 
 @pytest.mark.parametrize("offset", [-1, 0, 5])
-def test_only_a_pull_at_the_end_of_its_queue_waits(client: RpcClient, parking_watch: ParkingWatch, offset: int) -> None:
+def test_only_a_pull_at_the_end_of_its_queue_parks(client: RpcClient, parking_watch: ParkingWatch, offset: int) -> None:
     client.send_bodies("single", b"old")
     client.pull(SINGLE, offset, wait_ms=LONG_MS)
     assert parking_watch.entered.empty()
 
 
 @pytest.mark.proves("A parked pull whose caller has disconnected")
-def test_a_pull_whose_caller_went_away_is_forgotten(client: RpcClient, parking_watch: ParkingWatch) -> None:
+def test_a_pull_whose_caller_leaves_is_removed(client: RpcClient, parking_watch: ParkingWatch) -> None:
     pull = client.start_pull(SINGLE, 0, wait_ms=LONG_MS)
     parked = parking_watch.await_parked()
     pull.cancel()
@@ -210,7 +210,7 @@ def test_a_pull_whose_caller_went_away_is_forgotten(client: RpcClient, parking_w
     assert client.send_bodies("single", b"news") == [0]
 
 
-def test_waiting_pulls_are_answered_when_the_broker_stops(connect: Connect, parking_watch: ParkingWatch) -> None:
+def test_parked_pulls_are_answered_when_the_broker_stops(connect: Connect, parking_watch: ParkingWatch) -> None:
     with running_broker(topics={"single": 1}) as broker:
         client = connect(broker.endpoints)
         pull = client.start_pull(SINGLE, 0, wait_ms=LONG_MS)

@@ -35,7 +35,7 @@ async def refusal(pull: Awaitable[object]) -> tuple[str, str]:
 # --- permissions ------------------------------------------------------------------------------------------------------
 
 
-def test_a_topic_that_may_not_be_read_is_forbidden_at_both_edges() -> None:
+def test_pulls_of_a_topic_without_read_permission_are_forbidden() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         await broker.run(lambda draft: put_topic(draft, replace(ORDERS, perm=2)))
         expected = ("FORBIDDEN", "the topic[orders] pulling message is forbidden")
@@ -44,7 +44,7 @@ def test_a_topic_that_may_not_be_read_is_forbidden_at_both_edges() -> None:
     run_on_handlers(story)
 
 
-def test_a_group_that_may_not_consume_is_forbidden_at_both_edges() -> None:
+def test_pulls_of_a_group_without_consume_permission_are_forbidden() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         await broker.run(lambda draft: put_group(draft, GroupConfig("readers", consume_enable=False)))
         expected = ("FORBIDDEN", "subscription group no permission, readers")
@@ -53,7 +53,7 @@ def test_a_group_that_may_not_consume_is_forbidden_at_both_edges() -> None:
     run_on_handlers(story)
 
 
-def test_a_broker_that_may_not_be_read_names_itself() -> None:
+def test_a_broker_without_read_permission_is_named() -> None:
     async def story() -> None:
         broker = PullHandlerHarness(HandlerHarness(properties=BrokerProperties(broker_permission=2)))
         expected = ("FORBIDDEN", "the broker[127.0.0.1] pulling message is forbidden")
@@ -63,7 +63,7 @@ def test_a_broker_that_may_not_be_read_names_itself() -> None:
     asyncio.run(story())
 
 
-def test_a_group_that_may_not_be_created_is_missed() -> None:
+def test_a_group_that_must_not_be_created_is_not_found() -> None:
     async def story() -> None:
         broker = PullHandlerHarness(HandlerHarness(properties=BrokerProperties(auto_create_subscription_group=False)))
         code, message = await refusal(broker.pull_messages(0))
@@ -75,7 +75,7 @@ def test_a_group_that_may_not_be_created_is_missed() -> None:
     asyncio.run(story())
 
 
-def test_a_queue_that_is_drained_is_read_and_one_beyond_is_not() -> None:
+def test_a_queue_can_be_read_up_to_its_last_message_and_not_beyond() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         assert (await broker.pull_messages(0, queue=QUEUE._replace(queue_id=1)))[1] == "NO_MESSAGE_IN_QUEUE"
         await broker.run(lambda draft: put_topic(draft, replace(ORDERS, read_queue_nums=1)))
@@ -89,7 +89,7 @@ def test_a_queue_that_is_drained_is_read_and_one_beyond_is_not() -> None:
 # --- commits with pulls -----------------------------------------------------------------------------------------------
 
 
-def test_a_pull_that_is_held_has_committed_before_and_does_not_again() -> None:
+def test_a_parked_pull_commits_before_it_parks_and_only_once() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         held = await broker.park(broker.pull_columns(0, LONG_MS, commit_offset=7))
         assert broker.offsets == {("readers", QUEUE): 7}
@@ -105,7 +105,7 @@ def test_a_pull_that_is_held_has_committed_before_and_does_not_again() -> None:
     ("offset", "status"),
     [(0, "FOUND"), (9, "OFFSET_OVERFLOW_BADLY"), (-1, "OFFSET_TOO_SMALL"), (1, "OFFSET_OVERFLOW_ONE")],
 )
-def test_a_pull_commits_whatever_it_finds(offset: int, status: str) -> None:
+def test_a_pull_commits_with_any_result(offset: int, status: str) -> None:
     async def story(broker: PullHandlerHarness) -> None:
         await broker.send("a")
         assert (await broker.pull_columns(offset, commit_offset=7))[0][0] == status
@@ -117,14 +117,14 @@ def test_a_pull_commits_whatever_it_finds(offset: int, status: str) -> None:
 # --- holding ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_columnar_pull_that_may_not_be_suspended_is_answered_at_once() -> None:
+def test_a_columnar_pull_that_must_not_park_is_answered_at_once() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         assert await broker.pull_columns(0, LONG_MS, suspend=False) == [("NO_MESSAGE_IN_QUEUE", 0, 0)]
 
     run_on_handlers(story)
 
 
-def test_a_columnar_pull_with_the_suspend_bit_and_no_time_is_held_until_the_next_check() -> None:
+def test_a_columnar_pull_with_the_suspend_bit_and_no_timeout_parks_until_the_next_check() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         held = await broker.park(broker.pull_columns(0, 0, suspend=True))
         broker.handlers.clock.advance(4_999)
@@ -135,7 +135,7 @@ def test_a_columnar_pull_with_the_suspend_bit_and_no_time_is_held_until_the_next
     run_on_handlers(story)
 
 
-def test_a_foreign_tag_is_passed_over_at_the_next_check() -> None:
+def test_another_tag_is_skipped_at_the_next_check() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         held = await broker.park(broker.pull_messages(0, LONG_MS, tags="wanted"))
         await broker.send("foreign")
@@ -160,7 +160,7 @@ CHANGES: list[tuple[Callable[[Draft], object], Any]] = [
 
 
 @pytest.mark.parametrize(("change", "expected"), CHANGES)
-def test_a_pull_that_was_held_is_checked_again(change: Callable[[Draft], object], expected: Any) -> None:
+def test_a_parked_pull_is_checked_again(change: Callable[[Draft], object], expected: Any) -> None:
     async def story(broker: PullHandlerHarness) -> None:
         held = await broker.park(broker.pull_messages(0, LONG_MS, queue=QUEUE._replace(queue_id=1)))
         await broker.run(change)
@@ -170,7 +170,7 @@ def test_a_pull_that_was_held_is_checked_again(change: Callable[[Draft], object]
     run_on_handlers(story)
 
 
-def test_a_columnar_pull_that_was_held_says_that_its_queue_is_gone() -> None:
+def test_a_parked_columnar_pull_reports_that_its_queue_was_deleted() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         held = await broker.park(broker.pull_columns(0, LONG_MS))
         await broker.run(lambda draft: delete_topic(draft, "orders"))
@@ -190,7 +190,7 @@ def test_a_group_that_was_deleted_meanwhile_is_created_again() -> None:
     run_on_handlers(story)
 
 
-def test_a_pull_behind_the_min_offset_is_told_where_messages_begin() -> None:
+def test_a_pull_before_the_min_offset_gets_the_min_offset() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         await broker.send("a", "b", "c")
         broker.state.apply([QueuesTrimmed(((QUEUE, 2),))])
@@ -203,7 +203,7 @@ def test_a_pull_behind_the_min_offset_is_told_where_messages_begin() -> None:
 # --- the topic that is meant, and brokers -----------------------------------------------------------------------------
 
 
-def test_a_topic_that_was_created_again_is_not_read_for_its_predecessor() -> None:
+def test_a_topic_that_was_created_again_is_not_read_as_the_old_one() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         await broker.send("a")
         assert await broker.pull_columns(0, creation_id="first") == [("FOUND", 1, 1)]
@@ -239,7 +239,7 @@ def test_a_pull_without_a_broker_goes_to_the_first_and_each_has_its_own_queues()
     asyncio.run(story())
 
 
-def test_how_a_group_pulls_is_remembered() -> None:
+def test_the_subscription_of_a_pull_is_registered() -> None:
     async def story(broker: PullHandlerHarness) -> None:
         await broker.pull_messages(0, tags="a || b")
         subscription = broker.handlers.clients.consumers.find_subscription("readers", "orders")
@@ -264,7 +264,7 @@ def test_how_a_group_pulls_is_remembered() -> None:
         ("CLUSTER = 'another'", "NO_MATCHED_MESSAGE"),
     ],
 )
-def test_what_every_message_has_is_seen_by_sql(sql: str, status: str) -> None:
+def test_sql_filters_see_the_fields_of_every_message(sql: str, status: str) -> None:
     async def story(broker: PullHandlerHarness) -> None:
         await broker.send("a")
         [(found, _, _)] = await broker.pull_columns(0, sql=sql)

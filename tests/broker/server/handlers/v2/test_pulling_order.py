@@ -109,13 +109,13 @@ def check(rpc_name: str, row: str, answer: tuple[str, str]) -> None:
 
 
 @both_rpcs
-def test_without_a_fault_the_queue_is_read(rpc_name: str) -> None:
+def test_without_an_error_the_queue_is_read(rpc_name: str) -> None:
     assert answer_of(rpc_name, {}) == (("OK", "NO_MESSAGE_IN_QUEUE"), True)
 
 
 @both_rpcs
 @pytest.mark.parametrize("row", FAILING)
-def test_a_fault_is_answered_by_its_row(rpc_name: str, row: str) -> None:
+def test_an_error_is_reported_by_its_row(rpc_name: str, row: str) -> None:
     answer, is_created = answer_of(rpc_name, FAILING[row])
     check(rpc_name, row, answer)
     assert is_created == (row not in ("1", "3"))
@@ -123,7 +123,7 @@ def test_a_fault_is_answered_by_its_row(rpc_name: str, row: str) -> None:
 
 @both_rpcs
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_of_two_faults_the_first_row_answers(rpc_name: str, first: str, second: str) -> None:
+def test_of_two_errors_the_first_row_is_reported(rpc_name: str, first: str, second: str) -> None:
     answer, is_created = answer_of(rpc_name, {**FAILING[first], **FAILING[second]})
     check(rpc_name, first, answer)
     assert is_created == (first not in ("1", "3") or second == "4")

@@ -21,7 +21,7 @@ def route_of(topic: str, **fields: object) -> service.QueryRouteRequest:
     return service.QueryRouteRequest(topic=v2.Resource(name=topic), **fields)  # type: ignore[arg-type]
 
 
-def test_every_queue_of_a_topic_is_listed_as_clients_insist(client: RpcClient) -> None:
+def test_every_queue_of_a_topic_is_listed_as_clients_require(client: RpcClient) -> None:
     answer = client.call("QueryRoute", route_of("orders"))
     assert answer.status.code == v2.Code.OK
     assert [queue.id for queue in answer.message_queues] == [0, 1]
@@ -39,7 +39,7 @@ def test_the_address_that_the_client_used_is_echoed(client: RpcClient) -> None:
     assert [queue.broker.endpoints for queue in answer.message_queues] == [seen]
 
 
-def test_a_client_that_says_no_address_gets_the_brokers_own(client: RpcClient, broker: RunningBroker) -> None:
+def test_a_client_that_names_no_address_gets_the_brokers_own(client: RpcClient, broker: RunningBroker) -> None:
     (queue,) = client.call("QueryRoute", route_of("single")).message_queues
     (address,) = queue.broker.endpoints.addresses
     assert f"{address.host}:{address.port}" == broker.endpoints
@@ -63,7 +63,7 @@ def routed(handlers: HandlerHarness, topic: TopicConfig) -> list[tuple[str, int,
     ],
 )
 @pytest.mark.proves("Configuration of a topic")
-def test_every_broker_has_the_queues_that_numbers_and_permission_make(
+def test_the_queues_of_every_broker_follow_from_numbers_and_permission(
     topic: TopicConfig, permissions: list[str]
 ) -> None:
     numbered = list(enumerate(permissions))
@@ -71,7 +71,7 @@ def test_every_broker_has_the_queues_that_numbers_and_permission_make(
     assert routed(HandlerHarness(["broker-a", "broker-b"]), topic) == expected
 
 
-def test_a_broker_that_takes_nothing_routes_for_reading_only() -> None:
+def test_a_broker_without_write_permission_has_routes_for_reading_only() -> None:
     handlers = HandlerHarness(properties=BrokerProperties(broker_permission=4))
     assert routed(handlers, TopicConfig("orders", 1, 1)) == [("broker-a", 0, "READ")]
 

@@ -44,12 +44,12 @@ def test_a_group_that_consumes_in_order_receives_from_each_queue_to_read() -> No
     assert found == [(*queue, "READ") for queue in queues]
 
 
-def test_a_topic_that_may_not_be_read_is_assigned_to_nobody() -> None:
+def test_a_topic_without_read_permission_has_no_assignment() -> None:
     with pytest.raises(Forbidden, match=r"^no readable queue$"):
         assigned(HandlerHarness(), TopicConfig("orders", 2, 2, perm=2), GroupConfig("readers"))
 
 
-def test_everybody_is_told_the_same_over_grpc(broker: RunningBroker, connect: Connect) -> None:
+def test_every_consumer_gets_the_same_assignment(broker: RunningBroker, connect: Connect) -> None:
     endpoints = v2.Endpoints(scheme=v2.AddressScheme.DOMAIN_NAME, addresses=[v2.Address(host="mq.example", port=80)])
     first, second = (
         connect(broker.endpoints, name).call("QueryAssignment", asking(endpoints=endpoints)) for name in ("ann", "bob")

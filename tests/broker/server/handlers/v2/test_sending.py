@@ -50,7 +50,7 @@ def born_at(seconds: int) -> v2.Message:
     return sent
 
 
-def test_an_answer_has_one_entry_per_message_with_id_and_offset(client: RpcClient) -> None:
+def test_a_response_has_one_entry_per_message_with_id_and_offset(client: RpcClient) -> None:
     answer = client.send(message(msg_id="a"), message(msg_id="b"))
     assert [(entry.message_id, entry.offset) for entry in answer.entries] == [("a", 0), ("b", 1)]
     assert {entry.status.code for entry in answer.entries} == {v2.Code.OK}
@@ -121,20 +121,20 @@ TOO_MANY = {f"k{number}": "v" for number in range(129)}
     ],
 )
 @pytest.mark.proves("Messages of several types in one SendMessage")
-def test_a_bad_message_is_refused_by_rule(client: RpcClient, messages: list[v2.Message], code: str, text: str) -> None:
+def test_a_bad_message_is_refused(client: RpcClient, messages: list[v2.Message], code: str, text: str) -> None:
     answer = client.call("SendMessage", service.SendMessageRequest(messages=messages))
     assert v2.Code.Name(answer.status.code) == code
     assert text in answer.status.message
     assert not answer.entries
 
 
-def test_one_bad_message_keeps_the_whole_request_out(client: RpcClient) -> None:
+def test_one_bad_message_refuses_the_whole_request(client: RpcClient) -> None:
     request = service.SendMessageRequest(messages=[message(b"good"), message(b"")])
     assert client.code("SendMessage", request) == "MESSAGE_BODY_EMPTY"
     assert client.send(message()).entries[0].offset == 0
 
 
-def test_the_largest_legal_body_is_taken(client: RpcClient) -> None:
+def test_the_largest_body_is_accepted(client: RpcClient) -> None:
     body = bytes(4_194_304)
     client.send(message(body))
     assert client.pull(QUEUES[0], 0).bodies == [body]
@@ -162,7 +162,7 @@ async def answered(handlers: HandlerHarness, topic_type: TopicType, sent: v2.Mes
     ("seconds", "handle"),
     [(NOW_S, ""), (NOW_S + 60, "v1 orders broker-a 1059001 m"), (NOW_S + 86_400, "v1 orders broker-a 87399001 m")],
 )
-def test_a_delayed_message_is_answered_with_what_takes_it_back(seconds: int, handle: str) -> None:
+def test_a_delayed_message_gets_a_recall_handle(seconds: int, handle: str) -> None:
     handlers = HandlerHarness()
     entry = asyncio.run(answered(handlers, TopicType.DELAY, delayed_until(seconds)))
     assert (entry.message_id, entry.offset) == ("m", 0)
@@ -170,7 +170,7 @@ def test_a_delayed_message_is_answered_with_what_takes_it_back(seconds: int, han
     assert len(handlers.state.delayed) == (seconds > NOW_S)
 
 
-def test_a_half_message_carries_its_topic_as_producer_group_and_how_long_it_is_spared() -> None:
+def test_a_half_message_has_its_topic_as_producer_group_and_an_immunity_time() -> None:
     handlers = HandlerHarness()
     entry = asyncio.run(answered(handlers, TopicType.TRANSACTION, make_half_message(recovery_s=3_600)))
     assert (entry.transaction_id, entry.recall_handle) == ("m", "")
@@ -186,7 +186,7 @@ def test_a_half_message_carries_its_topic_as_producer_group_and_how_long_it_is_s
     }
 
 
-def test_a_retry_says_how_often_the_message_was_consumed() -> None:
+def test_a_retry_has_the_number_of_deliveries() -> None:
     handlers = HandlerHarness()
     topic = TopicConfig("%RETRY%readers", 1, 1)
     again = message(topic=topic.name, delivery_attempt=17)

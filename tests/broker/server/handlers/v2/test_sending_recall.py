@@ -40,7 +40,7 @@ def code(answer: Any) -> str:
     return str(v2.Code.Name(answer.status.code))
 
 
-def test_a_message_comes_at_its_time(broker: RunningBroker, client: RpcClient) -> None:
+def test_a_message_is_delivered_at_its_time(broker: RunningBroker, client: RpcClient) -> None:
     delivery_ms = broker.clock.now_ms() + 3_600_000
     assert code(send(client, delivery_ms)) == "OK"
     broker.clock.advance(minutes=59)
@@ -52,7 +52,7 @@ def test_a_message_comes_at_its_time(broker: RunningBroker, client: RpcClient) -
     assert pulled.messages[0].system_properties.delivery_timestamp.ToMilliseconds() == delivery_ms
 
 
-def test_a_held_pull_is_woken_by_a_delivery(broker: RunningBroker, client: RpcClient) -> None:
+def test_a_delivery_wakes_a_parked_pull(broker: RunningBroker, client: RpcClient) -> None:
     send(client, broker.clock.now_ms() + 5_000)
     pull = client.start_pull(v2.MessageQueue(topic=v2.Resource(name="later")), 0, wait_ms=60_000)
     broker.clock.advance(seconds=5)
@@ -67,7 +67,7 @@ def test_a_recalled_message_never_comes(broker: RunningBroker, client: RpcClient
     assert broker.messages("later") == []
 
 
-def test_it_is_too_late_to_recall_what_was_delivered(broker: RunningBroker, client: RpcClient) -> None:
+def test_a_delivered_message_cannot_be_recalled(broker: RunningBroker, client: RpcClient) -> None:
     handle = send(client, broker.clock.now_ms() + 60_000).entries[0].recall_handle
     broker.clock.advance(minutes=1)
     answer = recall(client, handle)

@@ -53,7 +53,7 @@ def readable(broker: RunningBroker) -> list[bytes]:
 @pytest.mark.parametrize(
     ("resolution", "bodies", "waiting"), [(COMMIT, [b"paid"], 0), (ROLLBACK, [], 0), (UNSPECIFIED, [], 1)]
 )
-def test_what_the_producer_says_decides(
+def test_the_producer_decides_on_its_half_message(
     broker: RunningBroker, client: RpcClient, resolution: v2.TransactionResolution, bodies: list[bytes], waiting: int
 ) -> None:
     transaction = send_half(client)
@@ -62,25 +62,25 @@ def test_what_the_producer_says_decides(
     assert (readable(broker), broker.look(lambda state: len(state.halves))) == (bodies, waiting)
 
 
-def test_a_second_end_finds_no_transaction(client: RpcClient) -> None:
+def test_a_second_end_of_a_transaction_is_refused(client: RpcClient) -> None:
     transaction = send_half(client)
     end(client, transaction, ROLLBACK)
     assert end(client, transaction, COMMIT) == ("INTERNAL_SERVER_ERROR", "cannot found transaction data")
 
 
 @pytest.mark.parametrize("transaction_id", ["", "  "])
-def test_an_end_must_name_its_transaction(client: RpcClient, transaction_id: str) -> None:
+def test_an_end_needs_a_transaction_id(client: RpcClient, transaction_id: str) -> None:
     assert end(client, transaction_id, COMMIT) == ("INVALID_TRANSACTION_ID", "transaction id cannot be empty")
 
 
-def test_a_half_message_belongs_on_a_transaction_topic(client: RpcClient) -> None:
+def test_a_half_message_needs_a_transaction_topic(client: RpcClient) -> None:
     system = v2.SystemProperties(message_id="ID", message_type=v2.MessageType.TRANSACTION)
     half = v2.Message(topic=v2.Resource(name="orders"), body=b"x", system_properties=system)
     answer = client.call("SendMessage", service.SendMessageRequest(messages=[half]))
     assert v2.Code.Name(answer.status.code) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
 
 
-def test_a_producer_is_asked_after_what_it_never_ended(
+def test_a_producer_is_asked_to_check_its_transaction(
     broker: RunningBroker, client: RpcClient, open_telemetry_stream: OpenTelemetryStream
 ) -> None:
     stream = open_telemetry_stream(client, "PRODUCER", "payments")
@@ -92,7 +92,7 @@ def test_a_producer_is_asked_after_what_it_never_ended(
     assert readable(broker) == [b"paid"]
 
 
-def test_what_nobody_answers_for_is_given_up(broker: RunningBroker, client: RpcClient) -> None:
+def test_a_half_message_without_an_answer_is_discarded(broker: RunningBroker, client: RpcClient) -> None:
     transaction = send_half(client)
     broker.clock.advance(minutes=9)
     assert [len(broker.messages(topic)) for topic in ("payments", "TRANS_CHECK_MAX_TIME_TOPIC")] == [0, 1]

@@ -48,7 +48,7 @@ def ending(client: RpcClient, *commands: service.TelemetryCommand) -> tuple[str,
 
 
 @pytest.mark.parametrize("topics", [["orders"], ["orders", "unknown"], []])
-def test_a_producer_is_told_how_to_send(client: RpcClient, topics: list[str]) -> None:
+def test_a_producer_gets_settings_for_sending(client: RpcClient, topics: list[str]) -> None:
     settings = told(client, make_settings("PRODUCER", *topics))
     assert [topic.name for topic in settings.publishing.topics] == topics
     assert (settings.publishing.max_body_size, settings.publishing.validate_message_type) == (4_194_304, True)
@@ -60,7 +60,7 @@ def test_a_producer_is_told_how_to_send(client: RpcClient, topics: list[str]) ->
 
 
 @pytest.mark.parametrize("client_type", ["PUSH_CONSUMER", "SIMPLE_CONSUMER", "PULL_CONSUMER"])
-def test_a_consumer_is_told_how_to_receive(client: RpcClient, client_type: str) -> None:
+def test_a_consumer_gets_settings_for_receiving(client: RpcClient, client_type: str) -> None:
     settings = told(client, make_settings(client_type, "orders", group="readers"))
     subscription, policy = settings.subscription, settings.backoff_policy
     assert (subscription.group.name, subscription.receive_batch_size, subscription.fifo) == ("readers", 32, False)
@@ -70,7 +70,7 @@ def test_a_consumer_is_told_how_to_receive(client: RpcClient, client_type: str) 
     assert len(policy.customized_backoff.next) == 18
 
 
-def test_the_servers_word_replaces_the_clients(client: RpcClient) -> None:
+def test_the_servers_settings_replace_the_clients(client: RpcClient) -> None:
     settings = make_settings("PUSH_CONSUMER", "orders", group="readers")
     settings.subscription.fifo = True
     settings.backoff_policy.exponential_backoff.multiplier = 9
@@ -105,7 +105,7 @@ def test_a_consumers_settings_make_its_group_and_retry_topic(
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
-def test_settings_must_say_what_the_client_is(client: RpcClient) -> None:
+def test_settings_need_the_type_of_the_client(client: RpcClient) -> None:
     code, details = ending(client, service.TelemetryCommand(settings=v2.Settings()))
     assert (code, details) == ("INVALID_ARGUMENT", "there is no publishing or subscription data in settings")
 
@@ -136,7 +136,7 @@ def test_bad_settings_end_the_stream(
     assert (seen, details[: len(FAILED + reason)]) == (code, FAILED + reason)
 
 
-def test_bars_alone_are_no_filter_and_malformed_sql_is_left_to_the_pull(client: RpcClient) -> None:
+def test_bars_alone_are_not_a_filter_and_the_pull_checks_sql(client: RpcClient) -> None:
     bars = v2.FilterExpression(type=v2.FilterType.TAG, expression="||")
     settings = make_settings("PUSH_CONSUMER", "orders", group="readers", expression=bars)
     outcome = ending(client, service.TelemetryCommand(settings=settings))
@@ -152,7 +152,7 @@ def test_an_unknown_client_type_is_named_by_its_number(client: RpcClient) -> Non
     assert details == f"{FAILED}Client type is not consumer, type: 99"
 
 
-def test_a_client_without_id_is_told_so_and_its_stream_ends(broker: RunningBroker, connect: Connect) -> None:
+def test_a_stream_without_a_client_id_is_refused_and_ends(broker: RunningBroker, connect: Connect) -> None:
     stream = connect(broker.endpoints, client_id="").open_stream("Telemetry")
     assert stream.receive().status.code == v2.Code.CLIENT_ID_REQUIRED
     assert stream.outcome() == ("OK", "")
@@ -185,13 +185,13 @@ def test_clients_and_streams_have_limits(
     assert (code, "1 " in details, "try again later" in details) == ("INVALID_ARGUMENT", True, True)
 
 
-def test_a_mistake_of_ours_ends_the_stream_as_internal(client: RpcClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_ends_the_stream_as_internal(client: RpcClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rmqpull_broker.server.handlers.v2.telemetry._copy", lambda _: 1 // 0)
     code, details = ending(client, service.TelemetryCommand(settings=make_settings("PRODUCER", "orders")))
     assert (code, details) == ("INTERNAL", "ZeroDivisionError: integer division or modulo by zero")
 
 
-def test_a_client_that_goes_away_leaves_no_stream(
+def test_a_client_that_disconnects_leaves_no_stream(
     client: RpcClient, open_telemetry_stream: OpenTelemetryStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -212,7 +212,7 @@ def test_a_stopping_broker_ends_its_streams(connect: Connect, open_telemetry_str
     assert stream.outcome() == ("OK", "")
 
 
-def test_response_headers_come_before_anything_is_said(client: RpcClient) -> None:
+def test_response_headers_are_sent_first(client: RpcClient) -> None:
     stream = client.open_stream("Telemetry")
     stream.await_headers()
     stream.end()
@@ -237,7 +237,7 @@ def answers(handlers: HandlerHarness, *settings: v2.Settings) -> list[v2.Setting
     return asyncio.run(open_stream())
 
 
-def test_a_group_that_consumes_in_order_is_told_so() -> None:
+def test_a_group_that_consumes_in_order_gets_fifo_settings() -> None:
     handlers = HandlerHarness()
     handlers.state.apply([GroupPut(GroupConfig("readers", consume_message_orderly=True, retry_max_times=4))])
     (answered,) = answers(handlers, make_settings("PUSH_CONSUMER", "orders", group="readers"))
@@ -245,7 +245,7 @@ def test_a_group_that_consumes_in_order_is_told_so() -> None:
     assert answered.backoff_policy.max_attempts == 5
 
 
-def test_what_the_client_said_is_registered() -> None:
+def test_the_settings_of_a_client_are_registered() -> None:
     handlers = HandlerHarness()
     reds = v2.FilterExpression(type=v2.FilterType.TAG, expression="red || blue")
     answers(handlers, make_settings("PULL_CONSUMER", "orders", group="readers", expression=reds))
@@ -258,13 +258,13 @@ def test_what_the_client_said_is_registered() -> None:
     assert (subscription.expression_type, subscription.sub_version) == ("TAG", handlers.clock.wall_ms())
 
 
-def test_a_producer_is_one_of_a_group_per_topic() -> None:
+def test_a_producer_is_a_member_of_one_group_per_topic() -> None:
     handlers = HandlerHarness()
     answers(handlers, make_settings("PRODUCER", "orders", "clicks", "orders"))
     assert handlers.clients.producers.groups() == ["clicks", "orders"]
 
 
-def test_a_group_that_may_not_be_created_leaves_the_client_its_own_settings() -> None:
+def test_a_client_of_a_group_that_must_not_be_created_keeps_its_settings() -> None:
     handlers = HandlerHarness(properties=BrokerProperties(auto_create_subscription_group=False))
     settings = make_settings("SIMPLE_CONSUMER", "orders", group="readers")
     settings.subscription.long_polling_timeout.FromSeconds(5)
@@ -277,7 +277,7 @@ def test_a_group_that_may_not_be_created_leaves_the_client_its_own_settings() ->
     assert handlers.clients.consumers.consumer_group("readers") is None
 
 
-def test_a_client_that_does_not_read_its_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_its_responses_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "COMMANDS_WAITING_MAX", 0)
     with pytest.raises(Exception, match="the client has not read the responses to earlier settings"):
         answers(HandlerHarness(), make_settings("PRODUCER", "orders"))
