@@ -1,4 +1,4 @@
-"""Kafka and Spark's Kafka source from Maven, kept in the user's cache: fetched once, and only for the benchmark."""
+"""Kafka and Spark's Kafka source, fetched once from Maven into the user's cache, and only for benchmarks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KAFKA_VERSION = "3.9.2"
 """The release that Spark 4.2's source is built with, for server and client."""
 TOKEN_PROVIDER_VERSION_OLDER = "4.0.0"
 SOURCE_VERSION_OLDER = "4.2.0"
-"""A neighbour's source and token provider, for Spark releases whose own are not served; they run on Spark 4.3."""
+"""Versions of source and token provider for Spark releases without their own in Maven. They run on Spark 4.3."""
 POOL_VERSION = "2.12.1"
 MAVEN_TIMEOUT_S = 600
 
@@ -29,12 +29,12 @@ _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId><
 
 
 class PeerMissing(Exception):
-    """A peer cannot run here; the text says why, in one sentence."""
+    """A peer cannot run here. The text says why, in one sentence."""
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """One artifact of Maven Central, with what it depends on or without."""
+    """An artifact of Maven Central, with or without its dependencies."""
 
     group: str
     name: str
@@ -42,7 +42,7 @@ class Artifact:
     is_alone: bool = True
 
     def as_dependency(self) -> str:
-        """Its place in a POM."""
+        """Returns the artifact as a dependency in a POM."""
         return (
             f"<dependency><groupId>{self.group}</groupId><artifactId>{self.name}</artifactId>"
             f"<version>{self.version}</version>{_ALONE * self.is_alone}</dependency>"
@@ -56,7 +56,7 @@ SERVER = (Artifact("org.apache.kafka", "kafka_2.13", KAFKA_VERSION, is_alone=Fal
 
 
 def source_candidates() -> list[tuple[Artifact, ...]]:
-    """What Spark's Kafka source needs beside Spark itself; the first that Maven can get is taken."""
+    """Returns what Spark's Kafka source needs besides Spark. The first that Maven can get is used."""
     return [
         (
             Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", source),
@@ -72,7 +72,7 @@ def source_candidates() -> list[tuple[Artifact, ...]]:
 
 
 def source_jars() -> tuple[str, list[Path]]:
-    """The version of Spark's Kafka source, and its jars. Raises PeerMissing."""
+    """Returns the version of Spark's Kafka source, and its jars. Raises PeerMissing."""
     refusals = []
     for artifacts in source_candidates():
         try:
@@ -83,7 +83,7 @@ def source_jars() -> tuple[str, list[Path]]:
 
 
 def jars(artifacts: tuple[Artifact, ...]) -> list[Path]:
-    """The jars of these artifacts, from the cache or by Maven. Raises PeerMissing."""
+    """Returns the jars of these artifacts, from the cache or from Maven. Raises PeerMissing."""
     folder = cache() / "-".join(f"{artifact.name}-{artifact.version}" for artifact in artifacts[:2])
     if not folder.is_dir():
         _fetch(artifacts, folder)
@@ -91,13 +91,13 @@ def jars(artifacts: tuple[Artifact, ...]) -> list[Path]:
 
 
 def cache() -> Path:
-    """Where jars are kept: they are no part of a checkout."""
+    """Returns the folder that keeps the jars, outside of the checkout."""
     kept = os.environ.get("XDG_CACHE_HOME")
     return (Path(kept) if kept else Path.home() / ".cache") / "rmqpull-bench"
 
 
 def _fetch(artifacts: tuple[Artifact, ...], folder: Path) -> None:
-    """Has Maven copy the jars; the folder appears when it is complete."""
+    """Lets Maven copy the jars. The folder appears when it is complete."""
     maven = shutil.which("mvn")
     if maven is None:
         raise PeerMissing("Maven is not installed (on Debian or Ubuntu: apt-get install maven)")

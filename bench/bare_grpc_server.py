@@ -1,7 +1,7 @@
-"""A gRPC server that answers at once what it has ready: the peer that shows what gRPC in Python takes by itself.
+"""A gRPC server that returns prepared responses at once: it shows what gRPC in Python costs by itself.
 
-It ignores its command line, which is the broker's. SendMessage is answered with one entry per message, PullColumns with
-the bytes of the last PublishColumns.
+It ignores its command line, which is that of the broker. SendMessage returns one entry per message, PullColumns the
+bytes of the last PublishColumns.
 """
 
 from __future__ import annotations

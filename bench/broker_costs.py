@@ -1,9 +1,8 @@
-"""The broker by itself: what it costs to start, to send, to pull, to wait and to come back.
+"""The broker by itself: what starts, sends, pulls, parked pulls and restarts cost.
 
-Prints one table: the median of several runs, which are interleaved, their lowest and highest, what was aimed at, and,
-where there is one, the ratio to a peer: a bare gRPC server that answers the same calls with what it has ready, or the
-smallest of several topics. Client and server share the machine, and a figure is what both of them take; only the lines
-that say so are the server's processor time alone.
+It prints a table: the median of several interleaved runs, the lowest and the highest, the aim, and the ratio to a peer,
+if there is one. The peer is a bare gRPC server with prepared responses, or the smallest of several topics. Client and
+server share the machine, and a figure contains both. Only lines that say so have the server's processor time alone.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ T = TypeVar("T")
 
 NEWEST = 10_000
 NEWEST_PULLS = 20
-"""Pulls of the newest messages in each run: one takes a few milliseconds."""
+"""Pulls of the newest messages per run: one takes a few milliseconds."""
 PUBLISHED_ROWS = 50_000
 PUBLISHED_ROWS_OF_LARGE_TOPICS = 10_000
-"""Rows of a call. Topics of all sizes are filled in the same way, which decides how large their chunks are."""
+"""Rows per call. Topics of all sizes are filled in the same way, which determines the size of their chunks."""
 SENT_FOR_RECOVERY = 16
 DELAYED = 20
-"""Times the messages of one run."""
+"""A multiple of the messages of a run."""
 DELAYED_BYTES_MAX = 200
-"""Aimed at for each delayed message: its body of 100 bytes, and as much for everything else."""
+"""The aim for each delayed message: 100 bytes of body, and as much for everything else."""
 _LOOP = asyncio.new_event_loop()
-"""One for everything: gRPC's poller stays with every loop that it has met, and complains of those that are closed."""
+"""One event loop for everything: gRPC's poller keeps every loop that it has used, and complains about closed ones."""
 
 ALL_COLUMNS: tuple[str, ...] = ()
 BODY = ("body",)
@@ -54,12 +53,12 @@ BARE_PUBLISH, BARE_PULL = "bare gRPC, columns in", "bare gRPC, columns out"
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """What the work gives."""
+    """Runs a coroutine and returns its result."""
     return _LOOP.run_until_complete(work)
 
 
 def starts(results: Results) -> None:
-    """From the command to the ready line, and what it takes then."""
+    """Measures the time from the command to the ready line, and the memory then."""
     with broker() as started:
         results.add("start to ready", "s", started.ready_s, aim=Aim(at_most=0.7))
         results.add("resident set when ready", "MB", started.resident_mb(), aim=Aim(at_most=100))
@@ -68,7 +67,9 @@ def starts(results: Results) -> None:
 
 
 def sends(results: Results, messages: int) -> None:
-    """Single and batch sends of 100 bytes, kept in memory and on disk (SYNC_FLUSH), and standard pulls of them."""
+    """Measures sends of 100 bytes, single and in batches, in memory and on disk (SYNC_FLUSH), and standard pulls of
+    them.
+    """
     with peer_server(BARE) as bare:
         one, many = _send_rates(bare, messages)
         results.add(BARE_SINGLE, "messages/s", one)
@@ -89,7 +90,7 @@ def _send_rates(running: Server, messages: int) -> tuple[float, float]:
 
 
 def columns(results: Results, rows: int) -> None:
-    """Columns in and out of one queue, on disk."""
+    """Measures columns into and out of one queue, on disk."""
     with peer_server(BARE) as bare:
         published = run(publish_rate(bare.endpoints, "t", rows, PUBLISHED_ROWS))
         results.add(BARE_PUBLISH, "rows/s", published)
@@ -106,14 +107,14 @@ def columns(results: Results, rows: int) -> None:
 
 
 def _columnar(running: Server, rows: int, work: Coroutine[Any, Any, float]) -> tuple[float, float]:
-    """The rate that the work measured, and the server's processor time per million rows."""
+    """Returns the rate of a work, and the server's processor time per million rows."""
     before_s = running.cpu_s()
     rate = run(work)
     return rate, (running.cpu_s() - before_s) / rows * 1e6
 
 
 def waits(results: Results, parked: int, wake_ups: int) -> None:
-    """Parked pulls: one, and one among many."""
+    """Measures parked pulls: one alone, and one among many."""
     with broker(None, {"t": 1}) as running:
         _wake_ups(results, "1", run(parked_wake_ups(running.endpoints, "t", 1, wake_ups, lambda: None)))
     with broker(None, {"t": 1}) as running:
@@ -127,7 +128,7 @@ def waits(results: Results, parked: int, wake_ups: int) -> None:
 
 
 def stops(results: Results, parked: int) -> None:
-    """From SIGTERM to the end of the process while pulls are parked. All of them get an answer, or UNAVAILABLE."""
+    """Measures the time from SIGTERM to exit while pulls are parked. Each of them gets a response or UNAVAILABLE."""
     with BrokerProcess({"t": 1}) as process:
 
         def stop() -> None:
@@ -140,7 +141,7 @@ def stops(results: Results, parked: int) -> None:
 
 
 def _wake_ups(results: Results, parked: str, took_ms: list[float]) -> None:
-    """Figures that contain the send and the client's own time."""
+    """Adds figures that contain the send and the client's own time."""
     in_order = sorted(took_ms)
     results.add(f"send to wake-up, {parked} parked, p50", "ms", in_order[len(in_order) // 2])
     results.add(
@@ -149,7 +150,7 @@ def _wake_ups(results: Results, parked: str, took_ms: list[float]) -> None:
 
 
 def delays(results: Results, messages: int) -> None:
-    """What delayed messages take in memory while they wait, beyond a broker that has served ordinary sends."""
+    """Measures the memory of delayed messages, compared with a broker that has served ordinary sends."""
     with tempfile.TemporaryDirectory() as folder:
         for place, data_dir in (("in memory", None), ("on disk", Path(folder))):
             with broker(data_dir, {"t": 1, "later": (1, TopicType.DELAY)}) as running:
@@ -162,7 +163,7 @@ def delays(results: Results, messages: int) -> None:
 
 
 def large_topics(results: Results, sizes: Sequence[int], runs: int) -> None:
-    """The newest messages of topics of several sizes, and how long a start takes with all of them on disk."""
+    """Measures reads of the newest messages of topics of several sizes, and a start with all of them on disk."""
     with tempfile.TemporaryDirectory() as folder:
         data_dir = Path(folder)
         topics = {f"t{size}": size for size in sizes}
@@ -191,7 +192,7 @@ def _newest(results: Results, running: Server, size: int, smallest: int) -> None
 
 
 def sent_messages(results: Results, messages: int, runs: int) -> None:
-    """How long a start takes with messages that came by SendMessage."""
+    """Measures a start with messages that came by SendMessage."""
     with tempfile.TemporaryDirectory() as folder:
         data_dir = Path(folder)
         with broker(data_dir, {"t": 8}) as running:
@@ -200,7 +201,7 @@ def sent_messages(results: Results, messages: int, runs: int) -> None:
 
 
 def _recoveries(results: Results, how: str, data_dir: Path, messages: int, runs: int) -> None:
-    """Starts that find nothing but the commit log; what an empty one takes is taken off."""
+    """Measures starts from the commit log alone, without the time of an empty start."""
     for _ in range(runs):
         forget_derived(data_dir)
         with broker(data_dir) as rebuilt:
@@ -210,14 +211,14 @@ def _recoveries(results: Results, how: str, data_dir: Path, messages: int, runs:
 
 
 def forget_derived(data_dir: Path) -> None:
-    """Leaves nothing but the commit log, as after the loss of everything that is derived from it."""
+    """Deletes everything but the commit log, as if all derived files were lost."""
     for path in data_dir.iterdir():
         if path.suffix != ".log":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def measured(messages: int, rows: int, parked: int, wake_ups: int, topic_sizes: Sequence[int], runs: int) -> Results:
-    """All of it."""
+    """Runs everything."""
     results = Results()
     rounds: list[Callable[[], None]] = [
         lambda: starts(results),

@@ -1,6 +1,6 @@
-"""Load on a server of the protocol: each function does one kind of work and gives what it measured.
+"""Load on a server: each function does one kind of work and returns its figure.
 
-The client is Python too and shares the machine with the server: a figure is what both of them take.
+The client is Python too and shares the machine with the server, so a figure contains both.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Call = Callable[..., Awaitable[Any]]
 
 @asynccontextmanager
 async def connections(endpoints: str, count: int = 1) -> AsyncIterator[list[grpc.aio.Channel]]:
-    """Open connections: no figure contains how long it takes to open one."""
+    """Yields open connections: no figure contains the time to open one."""
     opened = [
         grpc.aio.insecure_channel(endpoints, options=(*_LIMITS, ("bench.connection", number)))
         for number in range(count)
@@ -49,7 +49,7 @@ async def connections(endpoints: str, count: int = 1) -> AsyncIterator[list[grpc
 
 @asynccontextmanager
 async def calls(endpoints: str, channels: int = 1) -> AsyncIterator[Call]:
-    """A function that calls methods over one of so many connections."""
+    """Yields a function that calls methods over one of the connections."""
     async with connections(endpoints, channels) as opened:
 
         async def call(method: Method, request: Any, connection: int = 0) -> Any:
@@ -64,14 +64,14 @@ async def calls(endpoints: str, channels: int = 1) -> AsyncIterator[Call]:
 
 
 def checked(response: Any) -> Any:
-    """The response, unless it is a refusal: a figure of refused calls would mean nothing."""
+    """Returns the response, or exits if it is a refusal: figures of refused calls mean nothing."""
     if response.status.code not in (0, v2.Code.OK):
         raise SystemExit(f"refused: {response.status.message}")
     return response
 
 
 def message(topic: str, body: bytes, tag: str = "") -> v2.Message:
-    """A message as a client sends it."""
+    """Returns a message as a client sends it."""
     properties = v2.SystemProperties(message_id=uuid.uuid4().hex, message_type=v2.MessageType.NORMAL)
     if tag:
         properties.tag = tag
@@ -79,7 +79,7 @@ def message(topic: str, body: bytes, tag: str = "") -> v2.Message:
 
 
 def delayed_message(topic: str, number: int) -> v2.Message:
-    """A message that comes in an hour or up to 22 hours later; its body cannot be compressed."""
+    """Returns a message that is delivered in 1 to 23 hours. Its body cannot be compressed."""
     delayed = message(topic, os.urandom(BODY_BYTES))
     delayed.system_properties.message_type = v2.MessageType.DELAY
     delivery_s = int(time.time()) + 3_600 + number * 7_919 % 80_000
@@ -88,7 +88,7 @@ def delayed_message(topic: str, number: int) -> v2.Message:
 
 
 async def send_delayed(endpoints: str, topic: str, messages: int, batch: int) -> None:
-    """Sends delayed messages, ``batch`` in each call."""
+    """Sends delayed messages, ``batch`` per call."""
     async with calls(endpoints) as call:
         for begin in range(0, messages, batch * IN_FLIGHT):
             numbers = range(begin, min(begin + batch * IN_FLIGHT, messages))
@@ -101,12 +101,12 @@ async def send_delayed(endpoints: str, topic: str, messages: int, batch: int) ->
 
 
 def shares(whole: int, share: int) -> list[int]:
-    """``whole`` in parts of ``share``; the last one may be smaller."""
+    """Splits ``whole`` into parts of ``share``. The last part may be smaller."""
     return [min(share, whole - begin) for begin in range(0, whole, share)]
 
 
 async def send_rate(endpoints: str, topic: str, messages: int, per_call: int) -> float:
-    """Messages per second, IN_FLIGHT calls at a time of ``per_call`` messages each."""
+    """Measures sends: messages per second, with IN_FLIGHT calls of ``per_call`` messages each."""
     requests = [
         messaging.SendMessageRequest(messages=[message(topic, bytes(BODY_BYTES)) for _ in range(count)])
         for count in shares(messages, per_call)
@@ -124,7 +124,7 @@ async def send_rate(endpoints: str, topic: str, messages: int, per_call: int) ->
 
 
 async def standard_pull_rate(endpoints: str, topic: str, queues: int, batch_size: int) -> float:
-    """Messages per second over the standard protocol, every queue read to its end by a reader of its own."""
+    """Measures standard pulls: messages per second, with a reader for each queue."""
     method = MESSAGING.methods["PullMessage"]
     async with connections(endpoints) as (channel,):
         stub = channel.unary_stream(
@@ -155,13 +155,13 @@ async def standard_pull_rate(endpoints: str, topic: str, queues: int, batch_size
 
 
 def batch_of(rows: int) -> bytes:
-    """A batch of messages as PublishColumns takes it."""
+    """Returns a batch of messages as PublishColumns takes it."""
     bodies = pa.array([f"{number:0{BODY_BYTES}d}".encode() for number in range(rows)], pa.binary())
     return columns.write_stream(pa.schema([("body", pa.binary())]), [pa.record_batch({"body": bodies})])
 
 
 async def publish_rate(endpoints: str, topic: str, rows: int, rows_per_call: int) -> float:
-    """Rows per second in columns, two calls at a time."""
+    """Measures publishing in columns: rows per second, with two calls in flight."""
     counts = shares(rows, rows_per_call)
     requests = {count: v1.PublishColumnsRequest(topic=topic, arrow_ipc=batch_of(count)) for count in set(counts)}
     async with calls(endpoints) as call:
@@ -177,12 +177,12 @@ async def publish_rate(endpoints: str, topic: str, rows: int, rows_per_call: int
 
 
 def queue(topic: str, queue_id: int) -> v1.Queue:
-    """A queue of the broker's default name."""
+    """Returns a queue of the broker with the default name."""
     return v1.Queue(topic=topic, broker_name="broker-a", queue_id=queue_id)
 
 
 async def pull_rate(endpoints: str, topic: str, from_offset: int, rows: int, names: Sequence[str]) -> float:
-    """Rows per second of one queue in columns, one call after the other, each with as many rows as one may have."""
+    """Measures columnar pulls of one queue: rows per second, one call after the other, each as large as possible."""
     offset, until = from_offset, from_offset + rows
     async with calls(endpoints) as call:
         begun = time.perf_counter()

@@ -1,4 +1,4 @@
-"""A Python source whose batches are ready before anybody asks: what Spark takes of any source at most."""
+"""A Python source with prepared batches: the most that Spark can take from any Python source."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Ready:
         self._body_bytes = int(options["bodyBytes"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The same batch again and again; the last one may be smaller."""
+        """Yields the same batch again and again. The last one may be smaller."""
         share = rows_of_a_batch(self._body_bytes)
         ready = row_batch(tuple(self._names), min(share, self._rows), self._body_bytes)
         for begin in range(0, self._rows, share):
@@ -60,7 +60,7 @@ class _StreamReader(_Ready, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return {"rows": 0}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """There is one batch in any case."""
+        """Does nothing, since there is only one batch."""
 
     def latestOffset(self, start: Any, limit: Any) -> dict[str, int]:
         return {"rows": self._rows}

@@ -1,4 +1,4 @@
-"""The chart of a run: rows per second of the large reads, and how long one message takes."""
+"""The chart of a run: rows per second of the large reads, and the latency of a message."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ READS = ("stream-default-row", "stream-body", "batch-default-row")
 LATENCIES = ("latency-p50", "latency-p99")
 COLOURS = {OURS: "#0b6e4f", KAFKA: "#9aa0a6", CEILING: "#d9dde1"}
 _HEIGHT = 0.8
-"""Of a group of bars, where 1 leaves no gap to the next."""
+"""The width of a group of bars. With 1 there is no gap between groups."""
 
 
 def draw(comparisons: Sequence[Comparison], file: Path) -> None:
-    """Writes the chart, always the same bytes for the same results."""
+    """Writes the chart, with the same bytes for the same results."""
     by_name = {comparison.name: comparison for comparison in comparisons}
     panels = [
         (unit, chosen)
@@ -36,7 +36,7 @@ def draw(comparisons: Sequence[Comparison], file: Path) -> None:
 
 
 def _panel(axes: Any, unit: str, comparisons: Sequence[Comparison], divisor: float) -> None:
-    """Groups of bars, one for each work, with the figure at the end of each."""
+    """Draws a group of bars for each work, with the figures at their ends."""
     names = [name for name in COLOURS if any(name in comparison.figures for comparison in comparisons)]
     height = _HEIGHT / len(names)
     for number, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""Works that need a Spark session of their own: the first query of one, and the memory that a long read takes."""
+"""Works that need a Spark session of their own: its first query, and the memory of a long read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROWTH = "first half of the read"
 
 
 def cold(context: BenchContext) -> Iterator[Comparison]:
-    """The first query of a session, which starts Python workers and loads classes; the JVM's own start is not in it."""
+    """Measures the first query of a session, which starts Python workers and loads classes. The JVM runs already."""
     with context.topic(COLD_ROWS, context.sizes.queues, context.sizes.body_bytes) as topic:
         contenders = {name: partial(ask, "cold", name, place, COLD_ROWS) for name, place in _places(topic).items()}
         comparison = Comparison("cold-first-query", "first query of a session", "s", {}, {"rows": COLD_ROWS})
@@ -34,14 +34,16 @@ def _places(topic: Topic) -> dict[str, tuple[str, str]]:
 
 
 def memory(context: BenchContext) -> Iterator[Comparison]:
-    """The largest resident set of each kind of process while a stream reads many gigabytes, and whether it grows."""
+    """Measures the largest resident set of each kind of process while a stream reads many gigabytes, and whether it
+    grows.
+    """
     rows = evenly(context.sizes.memory_mb * 1_000_000 // MEMORY_BODY_BYTES, context.sizes.queues)
     sizes = {"rows": rows, "body bytes": MEMORY_BODY_BYTES}
     comparisons = {}
     for kind, slug in ((SOURCE, "source"), (WORKER, "worker"), (JVM, "jvm")):
         aims = {KAFKA: Aim(at_most=1.1)} if kind == JVM else {OURS: FLAT, GROWTH: Aim(at_most=1.1)}
         comparisons[kind] = Comparison(f"memory-{slug}", f"resident set, {kind}", "MB", aims, sizes)
-    in_jvm = comparisons[JVM]  # where Kafka's source runs, and nowhere else
+    in_jvm = comparisons[JVM]  # Kafka's source runs in the JVM only
     in_jvm.not_run = dict(context.not_run)
     with context.topic(rows, context.sizes.queues, MEMORY_BODY_BYTES) as topic:
         in_jvm.failed = dict(topic.failed)
@@ -54,7 +56,9 @@ def memory(context: BenchContext) -> Iterator[Comparison]:
 
 
 def _keep_peaks(comparisons: Mapping[str, Comparison], name: str, peaks: Mapping[str, tuple[float, float]]) -> None:
-    """Keeps the largest resident sets of one contender: of all its kinds of process, or of Kafka's JVM."""
+    """Adds the largest resident sets of a contender: of all its kinds of processes, or of the JVM with Kafka's
+    source.
+    """
     for kind, comparison in comparisons.items():
         if kind in peaks and (name == OURS or kind == JVM):
             comparison.add(name, max(peaks[kind]))

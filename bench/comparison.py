@@ -1,4 +1,4 @@
-"""One kind of work, done by several contenders in turn: figures, ratios, aims, and their form in JSON."""
+"""A work that several contenders do in turn: its figures, ratios and aims, and their form in JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OURS = "rmqpull"
 KAFKA = "Kafka"
 CEILING = "engine ceiling"
 FORMAT = 1
-"""Number of the JSON form: another one is not read."""
+"""The version of the JSON form. Another version is not read."""
 REASON_LENGTH_MAX = 300
 
 
@@ -24,10 +24,10 @@ class Mismeasured(Exception):
 
 @dataclass
 class Comparison:
-    """What was measured of one kind of work.
+    """The figures of one work.
 
-    ``aims`` are of the ratio of rmqpull's median to that of the named contender; the one of rmqpull itself is of its
-    median. ``not_run`` says of a contender why it is missing, ``failed`` what went wrong when it was measured.
+    ``aims`` are for the ratio of rmqpull's median to that of the named contender; rmqpull's own aim is for its median.
+    ``not_run`` says why a contender is missing, ``failed`` why it failed.
     """
 
     name: str
@@ -40,26 +40,26 @@ class Comparison:
     failed: dict[str, str] = field(default_factory=dict)
 
     def add(self, contender: str, figure: float) -> None:
-        """Keeps the figure of one run."""
+        """Adds the figure of a run."""
         self.figures.setdefault(contender, []).append(figure)
 
     def fail(self, contender: str, reason: str) -> None:
-        """Marks a contender's line as failed. Figures that it already has go: they are not of all runs."""
+        """Marks a contender as failed. Its figures are dropped, since they are not of all runs."""
         self.figures.pop(contender, None)
         self.failed[contender] = reason
 
     def median(self, contender: str) -> float:
-        """The middle of its runs."""
+        """Returns the median of a contender's runs, or None."""
         return statistics.median(self.figures[contender])
 
     def ratio(self, contender: str) -> float | None:
-        """Our median by another one's; None where one of them is missing."""
+        """Returns the ratio of rmqpull's median to a contender's, or None if one is missing."""
         if contender == OURS or not (self.figures.get(contender) and self.figures.get(OURS)):
             return None
         return self.median(OURS) / self.median(contender)
 
     def verdict(self, contender: str) -> bool | None:
-        """Whether the aim is met; None where there is none, or no figure."""
+        """Returns whether the aim is met, or None without an aim or a figure."""
         aim = self.aims.get(contender)
         value = self.ratio(contender)
         if contender == OURS and self.figures.get(OURS):
@@ -67,12 +67,12 @@ class Comparison:
         return None if aim is None or value is None else aim.is_met(value)
 
     def contenders(self) -> list[str]:
-        """All that were or should have been measured, rmqpull first."""
+        """Returns all contenders that were measured or should have been, rmqpull first."""
         names = [*self.figures, *self.failed, *self.not_run, *self.aims]
         return sorted(dict.fromkeys(names), key=lambda name: name != OURS)
 
     def as_json(self) -> dict[str, Any]:
-        """All that was measured, run by run, and what follows from it."""
+        """Returns all figures and what follows from them."""
         return {
             "name": self.name,
             "title": self.title,
@@ -96,14 +96,14 @@ class Comparison:
 
 
 def reason_of(error: Exception) -> str:
-    """What went wrong, in one line of bounded length."""
+    """Returns the reason in one line of limited length."""
     first_line = next(iter(str(error).strip().splitlines()), "").rstrip(".")
     return f"{type(error).__name__}: {first_line}"[:REASON_LENGTH_MAX]
 
 
 @contextmanager
 def contain_failure(contender: str, *comparisons: Comparison) -> Iterator[None]:
-    """Marks the contender as failed in ``comparisons`` when the block raises. The other contenders go on."""
+    """Marks the contender as failed in ``comparisons`` if the block raises. The other contenders continue."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 (whatever it is: the other figures of a long run are worth keeping)
@@ -114,7 +114,8 @@ def contain_failure(contender: str, *comparisons: Comparison) -> Iterator[None]:
 def measure(
     comparison: Comparison, contenders: Mapping[str, Callable[[], float]], runs: int, warm_ups: int = 1
 ) -> Comparison:
-    """Measures each contender in turn, so that a machine that slows down slows them all; the first rounds warm up.
+    """Measures the contenders in turn, so that a machine that slows down slows all of them. The first rounds only warm
+    up.
 
     A contender that fails is not measured again, and has no figure.
     """
@@ -130,7 +131,7 @@ def measure(
 
 
 def document(comparisons: list[Comparison], machine: Mapping[str, str], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """A whole run in JSON."""
+    """Returns a whole run as JSON."""
     return {
         "format": FORMAT,
         "machine": dict(machine),
@@ -140,7 +141,7 @@ def document(comparisons: list[Comparison], machine: Mapping[str, str], asked: M
 
 
 def comparisons_of(kept: Mapping[str, Any]) -> list[Comparison]:
-    """The comparisons of a run that was kept. Raises ValueError when it is none, naming what is wrong."""
+    """Returns the comparisons in the JSON of a run. Raises ValueError if it is none, and says why."""
     if kept.get("format") != FORMAT:
         raise ValueError(f"The results have format {kept.get('format')!r}; this reads {FORMAT}. Run: make bench")
     try:

@@ -1,4 +1,4 @@
-"""An Arrow Flight server whose batches are ready: what a transport for Arrow carries at most.
+"""An Arrow Flight server with prepared batches: the most that a transport for Arrow can carry.
 
 A ticket is the JSON of [columns, rows, bytes of a body].
 """
@@ -17,10 +17,10 @@ from bench.ready_batches import row_batch, rows_of_a_batch
 
 
 class ReadyServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow brings no types
-    """Answers DoGet with the same batch again and again."""
+    """Responds to DoGet with the same batch again and again."""
 
     def do_get(self, context: Any, ticket: flight.Ticket) -> flight.RecordBatchStream:
-        """As many rows as the ticket says."""
+        """Returns as many rows as the ticket says."""
         names, rows, body_bytes = json.loads(ticket.ticket)
         share = rows_of_a_batch(body_bytes)
         ready = row_batch(tuple(names), share, body_bytes)
@@ -29,7 +29,7 @@ class ReadyServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow bri
 
 
 def get(endpoints: str, names: Sequence[str], rows: int, body_bytes: int) -> int:
-    """Rows that one stream brought."""
+    """Reads a stream and returns its number of rows."""
     ticket = flight.Ticket(json.dumps([list(names), rows, body_bytes]).encode())
     with flight.connect(f"grpc://{endpoints}") as client:
         return sum(chunk.data.num_rows for chunk in client.do_get(ticket))

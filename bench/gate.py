@@ -1,9 +1,10 @@
-"""The gate against slower reads: our rows per second by those of the engine's ceiling, beside what was recorded.
+"""The gate against slower reads: compares the ratio of our rows per second to the engine's ceiling with the recorded
+one.
 
-Both are read in turn in one session on two cores, so that what else the machine does slows both. Each is judged by its
-fastest run: other processes make a run slower and never faster, so the fastest of several changes little. A read that
-has become 15 % slower falls below ROOM of the recorded ratio and fails. Only the micro-batches are timed; the start of
-a query takes as long for both.
+Both are read in turn in one session on two cores, so that other work on the machine slows both. Each is judged by its
+fastest run: other processes make runs slower and never faster, so the fastest of several runs varies little. A read
+that is 15 % slower falls below ROOM of the recorded ratio and fails. Only micro-batches are timed, since the start of a
+query takes equally long for both.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from bench.topics import BenchContext, evenly
 
 RECORDED = Path(__file__).with_name("gate.json")
 ROOM = 0.9
-"""What is left of a ratio after a slowdown that is still let pass: 10 %, so that one of 15 % fails."""
+"""The share of a ratio that passes: a slowdown of 10 % does, one of 15 % does not."""
 ROUNDS_MIN = 7
 ROUNDS_MAX = 12
-"""A read that seems slower gets more rounds: only what stays slower fails."""
+"""A read that seems slower gets more rounds. Only one that stays slower fails."""
 ROUNDS_TO_RECORD = 12
 ROWS = 3_200_000
 READS = {"default row": DEFAULT_ROW, "body only": BODY_ONLY}
@@ -40,7 +41,7 @@ READS = {"default row": DEFAULT_ROW, "body only": BODY_ONLY}
 
 @dataclass
 class Rounds:
-    """Seconds of each round, of the ceiling and of our source."""
+    """The seconds of each round, of the ceiling and of our source."""
 
     ceiling: list[float] = field(default_factory=list)
     ours: list[float] = field(default_factory=list)
@@ -52,12 +53,14 @@ class Rounds:
 
     @property
     def ratio(self) -> float:
-        """Our rate by the ceiling's, each in its fastest round."""
+        """Our rate divided by the ceiling's, each in its fastest round."""
         return min(self.ceiling) / min(self.ours)
 
 
 def judge(measure: Callable[[], tuple[float, float]], recorded: float) -> tuple[bool, Rounds]:
-    """Measures ROUNDS_MIN rounds, and more up to ROUNDS_MAX while the read seems slower; returns verdict and rounds."""
+    """Measures ROUNDS_MIN rounds, and up to ROUNDS_MAX while the read seems slower. Returns the verdict and the
+    rounds.
+    """
     rounds = Rounds()
     while len(rounds.ours) < ROUNDS_MAX:
         rounds.add(measure())
@@ -67,7 +70,7 @@ def judge(measure: Callable[[], tuple[float, float]], recorded: float) -> tuple[
 
 
 def measured(rows: int) -> Iterator[tuple[str, Callable[[], tuple[float, float]]]]:
-    """Yields each read with a function that measures one round of it, in seconds."""
+    """Yields each read with a function that measures a round of it, in seconds."""
     with (
         session(with_kafka=False) as opened,
         BenchContext(opened.spark, QUICK).topic(rows, QUICK.queues, QUICK.body_bytes) as topic,
@@ -79,7 +82,7 @@ def measured(rows: int) -> Iterator[tuple[str, Callable[[], tuple[float, float]]
 
 
 def measure_round(readers: Mapping[str, Callable[[], DataFrame]], rows: int) -> tuple[float, float]:
-    """Seconds of the ceiling and of our source for one read each."""
+    """Returns the seconds of one read by the ceiling and by our source."""
     return batches_seconds(readers[CEILING](), rows), batches_seconds(readers[OURS](), rows)
 
 

@@ -1,4 +1,4 @@
-"""Apache Kafka as a process of its own, one broker in KRaft mode, and topics in it: the peer of every figure."""
+"""Apache Kafka as a process of its own, one broker in KRaft mode, and its topics: the peer of most figures."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ JVM_OPTIONS = (
     *("-server", "-Xmx1G", "-Xms1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
 )
-"""What Kafka's own start script gives."""
+"""The options of Kafka's own start script."""
 FILLING = {"kafka.linger.ms": "50", "kafka.batch.size": "262144", "kafka.delivery.timeout.ms": "600000"}
-"""For filling alone, which is not measured. With the defaults, many partitions get tiny batches, and some expire."""
+"""Only for filling topics, which is not measured. With the defaults, many partitions get tiny batches, and some
+expire.
+"""
 _CONFIG = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
@@ -49,27 +51,27 @@ _CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
 @dataclass(frozen=True)
 class Kafka:
-    """A broker that listens."""
+    """A running broker."""
 
     endpoints: str
     process: Process
 
     def create(self, spark: SparkSession, topic: str, partitions: int) -> None:
-        """A topic."""
+        """Creates a topic."""
         jvm = _jvm(spark)
         new = jvm.org.apache.kafka.clients.admin.NewTopic(topic, partitions, 1)
         with self._admin(spark) as admin:
             _done(jvm, admin.createTopics(jvm.java.util.Collections.singletonList(new)).all())
 
     def delete(self, spark: SparkSession, topic: str) -> None:
-        """Takes a topic away: its messages need not stay on the disk."""
+        """Deletes a topic, since its messages need not stay on the disk."""
         jvm = _jvm(spark)
         with self._admin(spark) as admin:
             _done(jvm, admin.deleteTopics(jvm.java.util.Collections.singletonList(topic)).all())
 
     @contextmanager
     def _admin(self, spark: SparkSession) -> Iterator[Any]:
-        """The admin client of the JVM, reached through Spark."""
+        """Yields the admin client in Spark's JVM."""
         admin = _jvm(spark).org.apache.kafka.clients.admin.AdminClient.create(_properties(spark, self.endpoints))
         try:
             yield admin
@@ -77,7 +79,9 @@ class Kafka:
             admin.close()
 
     def fill(self, spark: SparkSession, topic: str, partitions: int, rows: int, body_bytes: int, rare: int = 0) -> None:
-        """Rows with one header each, spread evenly; with ``rare``, every so many-th has the key ``rare``."""
+        """Writes rows with one header each, spread evenly over the partitions. With ``rare``, one in so many has the
+        key ``rare``.
+        """
         number = F.col("id")
         header = F.struct(F.lit("source").alias("key"), F.lit(b"bench").alias("value"))
         key = F.when(number % rare == 0, "rare").otherwise("often") if rare else F.lit(None).cast("string")
@@ -92,7 +96,7 @@ class Kafka:
 
     @contextmanager
     def sender(self, spark: SparkSession, topic: str) -> Iterator[Any]:
-        """A function that sends one body and returns when the broker has it."""
+        """Yields a function that sends a body and returns when the broker has stored it."""
         jvm = _jvm(spark)
         properties = _properties(spark, self.endpoints)
         for part in ("key", "value"):
@@ -125,7 +129,7 @@ def _properties(spark: SparkSession, endpoints: str) -> Any:
 
 @contextmanager
 def kafka() -> Iterator[Kafka]:
-    """Runs Kafka until the block ends, in a folder that goes with it. Raises PeerMissing."""
+    """Runs Kafka in a temporary folder until the block ends. Raises PeerMissing."""
     java = _java()
     class_path = os.pathsep.join(map(str, jars(SERVER)))
     with tempfile.TemporaryDirectory(prefix="rmqpull-bench-") as folder:

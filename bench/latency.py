@@ -1,4 +1,4 @@
-"""Micro-batch latency: from the start of a send until ``foreachBatch`` holds the message, one message at a time."""
+"""Micro-batch latency: from the start of a send until ``foreachBatch`` gets the message, one message at a time."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ WARM_UPS = 5
 ARRIVES_WITHIN_S = 60
 STARTS_WITHIN_S = 180
 PAUSE_S = (0.05, 0.55)
-"""Between an arrival and the next send, drawn evenly: no contender is met at one point of its waiting alone."""
+"""The pause before the next send is random, so that no contender always gets a message at the same point of its
+wait.
+"""
 
 Send = Callable[[bytes], None]
 
 
 def latency(context: BenchContext) -> Iterator[Comparison]:
-    """Median and 99th percentile of each run; a run is a query, and those of the contenders take turns."""
+    """Measures median and 99th percentile of each run. A run is a query, and the contenders take turns."""
     sizes = {"messages of a run": context.sizes.messages, "queues": context.sizes.queues}
     not_run = dict(context.not_run)
     p50 = Comparison("latency-p50", "latency, p50", "ms", {KAFKA: Aim(at_most=0.5)}, sizes, not_run=not_run)
@@ -60,7 +62,7 @@ def _contenders(context: BenchContext, topic: Topic) -> Iterator[tuple[str, Data
 
 @contextmanager
 def _sender(endpoints: str) -> Iterator[Send]:
-    """Sends over the standard protocol, as any producer."""
+    """Yields a function that sends over the standard protocol, as any producer does."""
     channel = get_channel(Connection(endpoints))
 
     def send(body: bytes) -> None:
@@ -70,14 +72,14 @@ def _sender(endpoints: str) -> Iterator[Send]:
 
 
 class _Arrivals:
-    """What batches held, and when."""
+    """The bodies that arrived, and when."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._at: dict[bytes, float] = {}
 
     def take(self, rows: DataFrame, _: int) -> None:
-        """A function for ``foreachBatch``."""
+        """Takes a micro-batch, for ``foreachBatch``."""
         bodies = [bytes(row[0]) for row in rows.select(BODY).collect()]
         now = time.perf_counter()
         with self._condition:
@@ -85,14 +87,14 @@ class _Arrivals:
             self._condition.notify_all()
 
     def wait(self, body: bytes, within_s: float) -> float | None:
-        """When a body came; None when it did not."""
+        """Waits for a body. Returns when it arrived, or None."""
         with self._condition:
             self._condition.wait_for(lambda: body in self._at, within_s)
             return self._at.get(body)
 
 
 def arrivals_ms(rows: DataFrame, send: Send, count: int, seed: int) -> list[float]:
-    """Milliseconds of each message, with Spark's default trigger."""
+    """Returns the milliseconds of each message, with Spark's default trigger."""
     arrivals = _Arrivals()
     pauses = random.Random(seed)
     took_ms = []
@@ -117,7 +119,7 @@ def arrivals_ms(rows: DataFrame, send: Send, count: int, seed: int) -> list[floa
 
 
 def _reads(arrivals: _Arrivals, send: Send) -> bool:
-    """Sends until the query reads: one that begins at the end of a topic does not see what was sent before."""
+    """Sends until the query reads: a query that starts at the end of a topic does not see earlier messages."""
     for _ in range(STARTS_WITHIN_S):
         body = uuid.uuid4().bytes
         send(body)
@@ -127,6 +129,6 @@ def _reads(arrivals: _Arrivals, send: Send) -> bool:
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """The smallest value that ``percent`` of all do not exceed."""
+    """Returns the smallest value that ``percent`` of all values do not exceed."""
     in_order = sorted(values)
     return in_order[max(0, -(-len(in_order) * percent // 100) - 1)]

@@ -1,6 +1,7 @@
-"""One lock for the whole machine: no benchmark beside another one or beside a soak, which would spoil its figures.
+"""A lock for the whole machine: benchmarks do not run beside each other or beside a soak, which would spoil their
+figures.
 
-Soaks may run side by side: they share the lock. A process keeps it until it ends, however that comes about.
+Soaks may run side by side: they share the lock. A process keeps the lock until it ends.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ import click
 
 
 def measure_alone() -> None:
-    """Keeps soaks and other benchmarks away. Raises click.ClickException when one of them is running."""
+    """Locks out soaks and other benchmarks. Raises click.ClickException if one of them is running."""
     _take(fcntl.LOCK_EX, "A soak or another benchmark is running on this machine")
 
 
 def keep_benchmarks_away() -> None:
-    """Keeps benchmarks away, but not other soaks. Raises click.ClickException when a benchmark is running."""
+    """Locks out benchmarks, but not other soaks. Raises click.ClickException if a benchmark is running."""
     _take(fcntl.LOCK_SH, "A benchmark is running on this machine, and a soak would spoil its figures")
 
 
 def _take(mode: int, who_is_there: str) -> None:
     path = Path(tempfile.gettempdir()) / "rmqpull-benchmark.lock"
-    # Another user's file can be opened, but in a folder like /tmp not with O_CREAT.
+    # In a folder like /tmp, another user's file can only be opened without O_CREAT.
     lock = os.open(path, os.O_RDONLY | (0 if path.exists() else os.O_CREAT), 0o644)
     try:
         fcntl.flock(lock, mode | fcntl.LOCK_NB)

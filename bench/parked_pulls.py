@@ -1,4 +1,4 @@
-"""Parked pulls: how long one of many takes to be woken."""
+"""Parked pulls: how long it takes to wake one among many."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from rmqpull_proto.rpc import COLUMNS, MESSAGING
 
 _CONNECTIONS = 32
 _CHECKS_MAX = 100
-"""Checks that may come in between before a run is given up."""
+"""The number of checks that may interrupt a run before it fails."""
 
 
 async def parked_wake_ups(
     endpoints: str, topic: str, parked: int, wake_ups: int, settled: Callable[[], None]
 ) -> list[float]:
-    """Milliseconds from the start of a send to the answer of the one pull that it wakes, among ``parked`` pulls.
+    """Returns the milliseconds from the start of a send to the response of the one pull that it wakes, among ``parked``
+    pulls.
 
-    Each of them contains a send, its answer and the answer of the pull, with the client's share of both. All pulls wait
-    for one queue, each for a tag of its own: every arrival is held against the filters of all. ``settled`` is called
-    when they wait, and may look at the server.
+    Each figure contains a send, its response and the response of the pull, with the client's share. All pulls wait for
+    one queue, each for a tag of its own, so the broker compares each message with all filters. ``settled`` is called
+    when they are parked, and may look at the server.
 
-    Every 5 s a check answers all pulls that something else arrived for. Whoever it answers is parked again, and what
-    was measured meanwhile does not count: the figure is that of a broker on which the others wait.
+    Every 5 s the broker checks parked pulls, and responds to those whose queue got other messages. They are parked
+    again, and a figure from the time of a check does not count.
     """
     async with calls(endpoints, _CONNECTIONS) as call:
         pulls = _ParkedPulls(call, topic, parked)
@@ -37,7 +38,7 @@ async def parked_wake_ups(
         took_ms: list[float] = []
         checks = 0
         gc.collect()
-        gc.disable()  # what the client has to do for ten thousand calls of its own is not the broker's time
+        gc.disable()  # the client's garbage of ten thousand calls is not the broker's time
         try:
             while len(took_ms) < wake_ups:
                 one = await pulls.wake(len(took_ms) % parked)
@@ -55,8 +56,8 @@ async def parked_wake_ups(
 
 
 async def parked_pulls(endpoints: str, topic: str, parked: int, settled: Callable[[], None]) -> None:
-    """Parks pulls as :func:`parked_wake_ups` does, and calls ``settled`` on a thread of its own when they wait: the
-    client goes on taking answers meanwhile.
+    """Parks pulls like :func:`parked_wake_ups` and calls ``settled`` on another thread when they are parked.
+    Meanwhile the client continues to receive responses.
     """
     async with calls(endpoints, _CONNECTIONS) as call:
         pulls = _ParkedPulls(call, topic, parked)
@@ -66,7 +67,7 @@ async def parked_pulls(endpoints: str, topic: str, parked: int, settled: Callabl
 
 
 class _ParkedPulls:
-    """Pulls by number, each with the offset where it goes on."""
+    """Pulls by number, each with its offset."""
 
     def __init__(self, call: Call, topic: str, count: int) -> None:
         self._call = call
@@ -74,11 +75,11 @@ class _ParkedPulls:
         self._offsets = [0] * count
         self._waiting: dict[int, asyncio.Task[v1.PullColumnsResponse]] = {}
         self.others_answered = False
-        """Whether a pull was answered that was not to be woken."""
+        """Whether a pull got a response that was not to be woken."""
         self._awaited: int | None = None
 
     async def park_answered(self) -> None:
-        """Returns when every pull waits at the server."""
+        """Parks all pulls that got a response. Returns when every pull waits at the server."""
         while answered := [number for number in range(len(self._offsets)) if self._is_answered(number)]:
             for number in answered:
                 self._park(number)
@@ -108,26 +109,26 @@ class _ParkedPulls:
         self._waiting[number] = asyncio.ensure_future(pull())
 
     async def wake(self, number: int) -> float:
-        """Milliseconds from a send to the answer of one pull, which then waits again."""
+        """Returns the milliseconds from a send to the response of one pull, which is then parked again."""
         self._awaited = number
         send = messaging.SendMessageRequest(messages=[message(self._topic, b"x", f"tag{number}")])
         begun = time.perf_counter()
         checked(await self._call(MESSAGING.methods["SendMessage"], send))
         response = checked(await self._waiting[number])
         took_ms = (time.perf_counter() - begun) * 1000
-        self.others_answered |= response.queues[0].row_count == 0  # the check came first
+        self.others_answered |= response.queues[0].row_count == 0  # a check came first
         self._offsets[number] = response.queues[0].max_offset
         self._park(number)
         await self._have_come_in(number)
         return took_ms
 
     async def _have_come_in(self, connection: int) -> None:
-        """Calls of a connection go their way in order: when one is answered, those before it have arrived."""
+        """Returns when the server has all calls. Calls of a connection arrive in order, so a last one on each tells."""
         bounds = v1.QueryBoundsRequest(topics=[v1.TopicBoundsRequest(topic=self._topic)])
         checked(await self._call(COLUMNS.methods["QueryBounds"], bounds, connection))
 
     async def cancel(self) -> None:
-        """Takes all pulls back."""
+        """Cancels all pulls."""
         for task in self._waiting.values():
             task.cancel()
         await asyncio.gather(*self._waiting.values(), return_exceptions=True)

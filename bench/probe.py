@@ -1,7 +1,7 @@
-"""A Spark session of its own that does one read: its first query timed, or its memory watched.
+"""A Spark session of its own that does one read: times its first query, or watches its memory.
 
 usage: python -m bench.probe cold|memory rmqpull|Kafka|"engine ceiling" ENDPOINTS TOPIC ROWS
-Prints, as its last line, seconds or the peaks of each kind of process.
+Its last line of output has the seconds, or the peaks of each kind of process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _END_S = 60
 
 
 def ask(kind: str, contender: str, place: tuple[str, str], rows: int) -> Any:
-    """What a probe in a process of its own prints; ``place`` is endpoints and topic."""
+    """Runs a probe in a process of its own and returns its result. ``place`` is endpoints and topic."""
     command = [sys.executable, "-m", "bench.probe", kind, contender, *place, str(rows)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
@@ -35,7 +35,7 @@ def ask(kind: str, contender: str, place: tuple[str, str], rows: int) -> Any:
 
 
 class Watch:
-    """Samples the resident sets of a session's processes until it is told to stop."""
+    """Samples the resident sets of the session's processes within a block."""
 
     def __init__(self) -> None:
         self._samples: list[dict[str, float]] = []
@@ -55,7 +55,9 @@ class Watch:
             self._samples.append(largest_of_each_kind(os.getpid()))
 
     def peaks(self) -> dict[str, tuple[float, float]]:
-        """By kind of process, the largest of the first and of the second half of the time, in megabytes."""
+        """Returns the largest resident set in the first and in the second half of the time, by kind of process, in
+        megabytes.
+        """
         kinds = {kind for sample in self._samples for kind in sample}
         middle = len(self._samples) // 2
         return {
@@ -68,20 +70,20 @@ class Watch:
 
 
 def largest_of_each_kind(pid: int) -> dict[str, float]:
-    """The resident set of the largest process of each kind, in megabytes."""
+    """Returns the resident set of the largest process of each kind, in megabytes."""
     found: dict[str, float] = {}
     for child in list_descendants(pid):
         try:
             kind = kind_of(read_command_line(child))
             if kind is not None:
                 found[kind] = max(found.get(kind, 0), Process(child).resident_mb())
-        except OSError:  # it has ended meanwhile
+        except OSError:  # it has ended
             continue
     return found
 
 
 def rows_of(contender: str, reader: Any, endpoints: str, topic: str, rows: int) -> Any:
-    """The data frame that reads all of a topic."""
+    """Returns the data frame that reads a whole topic."""
     if contender == OURS:
         return ours(reader, endpoints)
     if contender == KAFKA:
@@ -91,7 +93,7 @@ def rows_of(contender: str, reader: Any, endpoints: str, topic: str, rows: int) 
 
 
 def main() -> None:
-    """One read."""
+    """Does one read."""
     kind, contender, endpoints, topic, rows = sys.argv[1:]
     with session() as opened:
         if kind == "cold":

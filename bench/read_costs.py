@@ -1,7 +1,7 @@
-"""Where the time of a read goes: seconds of a core that each process takes for a million rows.
+"""Where the time of a read goes: seconds of a core per million rows, for each process.
 
-Processor time tells nothing of waits, and changes little when others use the machine too. Work on the source is
-measured with it; the suite measures what a reader sees.
+Processor time does not contain waits, and changes little if others use the machine too. It serves to improve the
+source; the suite measures what users see.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ READS = {"default row": DEFAULT_ROW, "body only": BODY_ONLY}
 
 
 def spent() -> dict[str, float]:
-    """Seconds that each kind of process below this one has taken so far."""
+    """Returns the processor time so far of each kind of process below this one."""
     taken = dict.fromkeys(KINDS, 0.0)
     for pid in list_descendants(os.getpid()):
         process = Process(pid)
         try:
             command_line = read_command_line(pid)
             own_s, ended_s = process.cpu_s(), process.ended_children_cpu_s()
-        except OSError:  # it ended meanwhile
+        except OSError:  # it has ended
             continue
         kind = BROKER if any("rmqpull_broker" in word for word in command_line) else kind_of(command_line) or SOURCE
         taken[kind] += own_s
@@ -48,7 +48,7 @@ def spent() -> dict[str, float]:
 
 
 def cost(reader: Callable[[], DataFrame], rows: int) -> dict[str, float]:
-    """What one stream read took of each kind of process, in seconds for a million rows."""
+    """Returns the processor time of a stream read by kind of process, in seconds per million rows."""
     before = spent()
     stream_seconds(reader(), rows)
     after = spent()
@@ -59,7 +59,7 @@ def cost(reader: Callable[[], DataFrame], rows: int) -> dict[str, float]:
 @click.option("--rows", type=click.IntRange(min=1), default=6_400_000, help="Messages of the topic.")
 @click.option("--runs", type=click.IntRange(min=1), default=3, help="Runs of each read, after one that does not count.")
 def main(rows: int, runs: int) -> None:
-    """Prints a table: medians."""
+    """Print a table of medians."""
     measure_alone()
     taken: dict[tuple[str, str], list[dict[str, float]]] = defaultdict(list)
     with session(with_kafka=False) as opened:

@@ -1,4 +1,4 @@
-"""Works that read a topic: whole, in part, filtered, with large bodies, by many queues, from its end."""
+"""Works that read a topic: whole, in part, filtered, with large bodies, with many queues, from its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.topics import NAME, BenchContext, Topic, evenly, fill, newest
 
 DEFAULT_ROW, BODY_ONLY = None, "body BINARY"
 RARE = 100
-"""Every so many-th message has the rare tag."""
+"""One in so many messages has the rare tag."""
 NEWEST_ROWS = 10_000
 STANDARD_ROWS = 20_000
 SMALLEST = "smallest topic"
@@ -26,7 +26,7 @@ FILTERED_OF_KAFKA = f"{KAFKA}, filtered in Spark"
 
 
 def reads(context: BenchContext) -> Iterator[Comparison]:
-    """Stream and batch reads of a whole topic."""
+    """Measures stream and batch reads of a whole topic."""
     sizes = context.sizes
     rows = evenly(sizes.rows, sizes.queues)
     with context.topic(rows, sizes.queues, sizes.body_bytes) as topic:
@@ -73,7 +73,7 @@ def _stream_read(
 
 
 def filtered(context: BenchContext) -> Iterator[Comparison]:
-    """A tag that 1 % of the messages have: kept by the broker, or by Spark out of everything."""
+    """Measures a tag filter that keeps 1 % of the messages: in the broker, and in Spark after a read of everything."""
     sizes = context.sizes
     rows = evenly(sizes.rows, sizes.queues)
     with context.topic(rows, sizes.queues, sizes.body_bytes, rare=RARE) as topic:
@@ -94,7 +94,7 @@ def filtered(context: BenchContext) -> Iterator[Comparison]:
 
 
 def _check_kept(topic: Topic, kept: int) -> None:
-    """Raises Mismeasured unless the broker and Spark keep the same number of rows."""
+    """Raises Mismeasured unless broker and Spark keep the same number of rows."""
     by_broker = topic.ours(False, filterExpression=RARE_TAG).count()
     by_spark = topic.ours(False).where(F.col("tags") != OFTEN_TAG).count()
     if (by_broker, by_spark) != (kept, kept):
@@ -102,7 +102,7 @@ def _check_kept(topic: Topic, kept: int) -> None:
 
 
 def large_bodies(context: BenchContext) -> Iterator[Comparison]:
-    """Larger bodies, in megabytes of them per second."""
+    """Measures larger bodies, in megabytes per second."""
     sizes = context.sizes
     for body_bytes in sizes.body_sizes:
         rows = evenly(max(1, sizes.body_read_mb * 1_000_000 // body_bytes), sizes.queues)
@@ -112,7 +112,7 @@ def large_bodies(context: BenchContext) -> Iterator[Comparison]:
 
 
 def queue_counts(context: BenchContext) -> Iterator[Comparison]:
-    """Topics of few and of many queues, each of which is a task."""
+    """Measures topics of few and of many queues. Each queue is a task."""
     sizes = context.sizes
     for queues in sizes.queue_counts:
         with context.topic(evenly(sizes.queue_rows, queues), queues, sizes.body_bytes) as topic:
@@ -121,7 +121,7 @@ def queue_counts(context: BenchContext) -> Iterator[Comparison]:
 
 
 def standard(context: BenchContext) -> Iterator[Comparison]:
-    """A broker without the columnar extension, which is read message by message."""
+    """Measures a broker without the columnar extension, which is read message by message."""
     sizes = context.sizes
     with tempfile.TemporaryDirectory(prefix="rmqpull-bench-") as folder:
         with broker(Path(folder), {NAME: sizes.queues}) as columnar:
@@ -135,12 +135,14 @@ def standard(context: BenchContext) -> Iterator[Comparison]:
 
 
 def newest_rows(context: BenchContext) -> Iterator[Comparison]:
-    """The newest rows of small and large topics, which should take the same time: runs of all sizes are interleaved."""
+    """Measures the newest rows of small and large topics, which should take equally long. Runs of all sizes are
+    interleaved.
+    """
     yield from _newest_rows(context, {}, context.sizes.topic_sizes)
 
 
 def _newest_rows(context: BenchContext, topics: dict[int, Topic], left: tuple[int, ...]) -> list[Comparison]:
-    """Fills one topic after the other, then reads them in turn while all are there."""
+    """Fills one topic after the other, then reads them in turn."""
     if left:
         rows = evenly(left[0], context.sizes.queues)
         with context.topic(rows, context.sizes.queues, context.sizes.body_bytes) as topic:
@@ -163,7 +165,7 @@ def _newest_comparison(context: BenchContext, topic: Topic, smallest: int) -> Co
 
 
 def _newest_count(topic: Topic) -> int:
-    """As many of each queue."""
+    """Returns the number of newest rows, a multiple of the queues."""
     return min(evenly(NEWEST_ROWS, topic.queues), topic.rows)
 
 

@@ -1,4 +1,4 @@
-"""Batches that are ready before anybody asks: what a topic of the benchmark holds, as rows of the source."""
+"""Prepared batches: the messages of a benchmark's topic, as rows of the source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqpull_proto.columns import PROPERTIES, PULL_SCHEMA
 
 BATCH_ROWS = 10_000
 BATCH_BYTES = 4 << 20
-"""A batch is as large as one that the source gives: so many rows, or bytes of bodies."""
+"""A batch is as large as one of the source: so many rows, or bytes of bodies."""
 PROPERTY = ("source", "bench")
 RARE_TAG, OFTEN_TAG = "rare", "often"
 _ROW_TYPES: dict[str, pa.DataType] = {
@@ -23,17 +23,19 @@ _ROW_TYPES: dict[str, pa.DataType] = {
 
 
 def rows_of_a_batch(body_bytes: int) -> int:
-    """How many messages of this size a batch has."""
+    """Returns how many messages of this size a batch has."""
     return max(1, min(BATCH_ROWS, BATCH_BYTES // body_bytes))
 
 
 def bodies(count: int, size: int) -> pa.Array:
-    """``count`` bodies of ``size`` bytes, each different."""
+    """Returns ``count`` different bodies of ``size`` bytes."""
     return pa.array([f"{number:0{size}d}".encode() for number in range(count)], pa.binary())
 
 
 def published(count: int, body_bytes: int, rare: int = 0) -> pa.RecordBatch:
-    """Messages as they are published, with one property each; with ``rare``, every so many-th has the rare tag."""
+    """Returns messages as they are published, with one property each. With ``rare``, one in so many has the rare
+    tag.
+    """
     columns = {"body": bodies(count, body_bytes), "properties": pa.array([[PROPERTY]] * count, PROPERTIES)}
     if rare:
         columns["tags"] = pa.array([OFTEN_TAG if number % rare else RARE_TAG for number in range(count)])
@@ -42,9 +44,9 @@ def published(count: int, body_bytes: int, rare: int = 0) -> pa.RecordBatch:
 
 @cache
 def row_batch(names: tuple[str, ...], count: int, body_bytes: int) -> pa.RecordBatch:
-    """The named columns of so many rows, as the source gives them for such messages.
+    """Returns the named columns of so many rows, as the source returns them for such messages.
 
-    Made once in a process: Spark uses its Python workers again, so that only the first round has to.
+    They are made once per process. Spark reuses its Python workers, so only the first round makes them.
     """
     schema = pa.schema([(name, _ROW_TYPES[name]) for name in names])
     return pa.RecordBatch.from_arrays([_column(name, count, body_bytes) for name in names], schema=schema)

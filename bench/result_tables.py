@@ -1,4 +1,4 @@
-"""A run as people read it: a table in the terminal, and one in Markdown for the docs."""
+"""The results of a run as tables: in the terminal, and in Markdown for the docs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_MEASURED = "Not measured yet: `make bench` does."
 
 
 def rows(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, ...]]:
-    """One line for each contender of each work."""
+    """Yields a line for each contender of each work."""
     for comparison in comparisons:
         title, unit = comparison.title, comparison.unit
         for contender in comparison.contenders():
@@ -39,7 +39,7 @@ def _aim(comparison: Comparison, contender: str) -> tuple[str, str]:
 
 
 def table(comparisons: Sequence[Comparison]) -> Table:
-    """What is printed."""
+    """Returns the table for the terminal."""
     made = Table(*(Column(name, no_wrap=number < 3) for number, name in enumerate(HEAD)))
     for line in rows(comparisons):
         verdict = f"[bold]{line[-1]}[/]" if line[-1] == "missed" else line[-1]
@@ -48,14 +48,14 @@ def table(comparisons: Sequence[Comparison]) -> Table:
 
 
 def reasons(comparisons: Sequence[Comparison]) -> list[str]:
-    """Why contenders have no figure: each sentence once."""
+    """Returns why contenders have no figure, each sentence once."""
     told = {f"{name} was not run: {why}." for one in comparisons for name, why in one.not_run.items()}
     failed = {f"{name} failed in {one.title}: {why}." for one in comparisons for name, why in one.failed.items()}
     return [*sorted(told), *sorted(failed)]
 
 
 def conditions(kept: Mapping[str, Any]) -> str:
-    """What the figures were measured on and with, in a line."""
+    """Returns the machine and the sizes of the run, in a line."""
     pairs = {**kept["machine"], **kept["asked"]}
     return ", ".join(f"{name} {_plain(value)}" for name, value in pairs.items()) + "."
 
@@ -67,7 +67,7 @@ def _plain(value: Any) -> str:
 
 
 def markdown(kept: Mapping[str, Any] | None) -> str:
-    """The results in the docs; ``kept`` is a run's JSON. Raises ValueError when it is none."""
+    """Returns the results for the docs; ``kept`` is the JSON of a run. Raises ValueError if it is none."""
     if kept is None:
         return NOT_MEASURED
     comparisons = comparisons_of(kept)

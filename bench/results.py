@@ -1,4 +1,4 @@
-"""Figures of several runs: a table for people, JSON for machines, and what they were measured on."""
+"""Figures of several runs: a table for people, JSON for machines, and the machine that they depend on."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LIBRARIES = ("grpcio", "protobuf", "pyarrow")
 
 @dataclass(frozen=True)
 class Aim:
-    """What a median is to be: at least, at most, or both."""
+    """The aim for a median: at least, at most, or both."""
 
     at_least: float = float("-inf")
     at_most: float = float("inf")
     of_peer: bool = False
-    """Whether it speaks of the ratio to the peer."""
+    """Whether the aim is for the ratio to the peer."""
 
     def is_met(self, value: float) -> bool:
-        """Whether ``value`` is where it should be."""
+        """Whether ``value`` meets the aim."""
         return self.at_least <= value <= self.at_most
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Aim:
 
 @dataclass
 class Work:
-    """One thing that was measured, several times."""
+    """A work that was measured several times."""
 
     name: str
     unit: str
@@ -49,26 +49,26 @@ class Work:
 
     @property
     def median(self) -> float:
-        """The middle of its runs."""
+        """The median of the runs."""
         return statistics.median(self.figures)
 
 
 class Results:
-    """Figures by what they measure, in the order of their first run."""
+    """Figures by work, in the order of their first run."""
 
     def __init__(self) -> None:
         self._works: dict[str, Work] = {}
 
     def add(self, name: str, unit: str, figure: float, peer: str = "", aim: Aim | None = None) -> None:
-        """One run's figure; ``peer`` names the work that it is compared with."""
+        """Adds the figure of a run. ``peer`` names the work that it is compared with."""
         self._works.setdefault(name, Work(name, unit, peer, aim)).figures.append(figure)
 
     def median(self, name: str) -> float:
-        """The median so far."""
+        """Returns the median so far."""
         return self._works[name].median
 
     def table(self) -> Table:
-        """What is printed."""
+        """Returns the table to print."""
         table = Table(Column("work", no_wrap=True), "unit", "median", "lowest", "highest", "of its peer", "aim", "")
         for work in self._works.values():
             low_to_high = map(shown, (work.median, min(work.figures), max(work.figures)))
@@ -79,7 +79,7 @@ class Results:
         return table
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Everything that was measured, run by run."""
+        """Returns all figures as JSON."""
         return [
             {
                 "work": work.name,
@@ -105,12 +105,12 @@ class Results:
 
 
 def shown(value: float) -> str:
-    """A figure as people read it."""
+    """Returns a figure as people read it."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
 
 
 def machine() -> dict[str, str]:
-    """What the figures depend on."""
+    """Returns what the figures depend on."""
     memory_kb = int(Path("/proc/meminfo").read_text(encoding="ascii").split()[1])
     versions = {library: version(library) for library in LIBRARIES}
     return {

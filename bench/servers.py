@@ -1,4 +1,4 @@
-"""Servers as processes of their own, and what they take of the machine."""
+"""Servers as processes, for benchmarks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BARE = "bench.bare_grpc_server"
 
 @dataclass(frozen=True)
 class Server(Process):
-    """A server that said it was ready."""
+    """A server that has printed its ready line."""
 
     endpoints: str
     ready_s: float
@@ -24,13 +24,13 @@ class Server(Process):
 
 @contextmanager
 def broker(data_dir: Path | None = None, topics: Topics | None = None, *flags: str) -> Iterator[Server]:
-    """A broker that serves until the block ends."""
+    """Yields a broker that runs until the block ends."""
     with BrokerProcess(topics, data_dir=data_dir, arguments=flags) as process:
         yield Server(process.pid, process.endpoints, process.ready_s)
 
 
 @contextmanager
 def peer_server(module: str) -> Iterator[Server]:
-    """What the broker is compared with: a program that prints the same ready line, and serves until the block ends."""
+    """Yields a peer of the broker until the block ends: a program that prints the same ready line."""
     with BrokerProcess(command=[sys.executable, "-m", module]) as process:
         yield Server(process.pid, process.endpoints, process.ready_s)

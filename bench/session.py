@@ -1,4 +1,4 @@
-"""The one Spark session of a run, with every source in it."""
+"""The Spark session of a run, with every source in it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class KafkaSource:
 
 @dataclass(frozen=True)
 class Session:
-    """A session with every source that can be had."""
+    """A session with all available sources."""
 
     spark: SparkSession
     kafka_source: KafkaSource
@@ -35,13 +35,13 @@ class Session:
 
 @contextmanager
 def session(with_kafka: bool = True) -> Iterator[Session]:
-    """A session until the block ends, with rmqpull, the ceiling and, where Maven can get it, Spark's Kafka source."""
+    """Yields a session with rmqpull, the ceiling and, if Maven can get it, Spark's Kafka source."""
     builder = SparkSession.builder.master(f"local[{THREADS}]").appName("rmqpull bench")
     source = _kafka_source() if with_kafka else KafkaSource(missing="it was left out")
     if source.jars:
         builder = builder.config("spark.driver.extraClassPath", os.pathsep.join(map(str, source.jars)))
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")  # Kafka's clients warn of every topic that was deleted
+    spark.sparkContext.setLogLevel("ERROR")  # Kafka's clients warn about every deleted topic
     spark.dataSource.register(CeilingSource)
     try:
         yield Session(spark, source)

@@ -1,4 +1,4 @@
-"""The sizes of a benchmark: of a whole run, of a quick run, and from the command line."""
+"""The sizes of a benchmark: those of a whole run, of a quick run, and from the command line."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import click
 
 
 def size(default: Any, doc: str) -> Any:
-    """One size of a run, which is an option of the command too."""
+    """A size of a run, which is an option of the command too."""
     return field(default=default, metadata={"doc": doc})
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of everything that is measured. The defaults are those of a whole run."""
+    """All sizes. The defaults are those of a whole run."""
 
     runs: int = size(3, "Runs of each measurement, after one that does not count.")
     rows: int = size(8_000_000, "Rows of the topic for whole reads.")
@@ -59,7 +59,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
     name = "numbers"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """The numbers; refuses what is none."""
+        """Returns the numbers, or refuses the text."""
         try:
             numbers = tuple(sorted({int(number) for number in value.split(",")}))
         except ValueError:
@@ -70,7 +70,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 
 
 def size_options(command: Any) -> Any:
-    """Gives a command an option for every size."""
+    """Adds an option for every size to a command."""
     for entry in reversed(fields(Sizes)):
         kind = Numbers() if isinstance(entry.default, tuple) else click.IntRange(min=1)
         command = click.option(f"--{entry.name.replace('_', '-')}", type=kind, help=entry.metadata["doc"])(command)
@@ -78,5 +78,5 @@ def size_options(command: Any) -> Any:
 
 
 def chosen(preset: Sizes, asked: dict[str, Any]) -> Sizes:
-    """The preset with what was asked for instead."""
+    """Returns the preset with the sizes that were given instead."""
     return replace(preset, **{name: value for name, value in asked.items() if value is not None})

@@ -1,7 +1,6 @@
-"""rmqpull beside Spark's Kafka source, the engine's own ceiling and Arrow Flight, in one run on one machine.
+"""Compares rmqpull with Spark's Kafka source, the engine's own ceiling and Arrow Flight, in one run on one machine.
 
-Absolute figures depend on the machine; ratios are what to compare. A contender that cannot run is named with the
-reason, and has no figure.
+Absolute figures depend on the machine, so compare ratios. A contender that cannot run is listed with the reason.
 """
 
 from __future__ import annotations
@@ -57,12 +56,12 @@ QUICK_WORKS = ("reads", "write", "latency", "filter", "newest")
 
 
 class Works(click.ParamType[tuple[str, ...]]):
-    """Names of works, with commas between."""
+    """Names of works, separated by commas."""
 
     name = "works"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """The names; refuses an unknown one."""
+        """Returns the names, and refuses unknown ones."""
         names = tuple(value.split(","))
         for name in names:
             if name not in WORKS:
@@ -79,7 +78,7 @@ class Works(click.ParamType[tuple[str, ...]]):
 def main(quick: bool, works: tuple[str, ...] | None, without_kafka: bool, file: Path | None, **asked: Any) -> None:
     """Measure, print a table, and write all figures as JSON; a whole run also draws the chart for docs."""
     measure_alone()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers are stopped then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # then servers are stopped too
     sizes = chosen(QUICK if quick else Sizes(), asked)
     names = works or (QUICK_WORKS if quick else tuple(WORKS))
     console = Console(width=160)
@@ -98,7 +97,7 @@ def main(quick: bool, works: tuple[str, ...] | None, without_kafka: bool, file: 
         }
         conditions_of_run = {**machine(), "cores": cores, **versions(source), **run}
         kept = document(comparisons, conditions_of_run, {"works": done, **asdict(sizes)})
-        file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")  # so a run that is stopped was not in vain
+        file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")  # an interrupted run keeps its figures
     console.print(table(comparisons))
     console.print(conditions(kept), *reasons(comparisons), sep="\n")
     if is_whole:
@@ -108,7 +107,7 @@ def main(quick: bool, works: tuple[str, ...] | None, without_kafka: bool, file: 
 
 
 def refuse_a_busy_machine(is_kept: bool, console: Console) -> None:
-    """Exits before a run that is kept when others use the machine; warns before any other run."""
+    """Exits before a run for the docs if others use the machine. Warns before any other run."""
     busy = look_around()
     if busy <= BUSY_CORES_MAX:
         return
@@ -120,7 +119,7 @@ def refuse_a_busy_machine(is_kept: bool, console: Console) -> None:
 
 
 def versions(kafka_source: str) -> dict[str, str]:
-    """Of the engine and its peers."""
+    """Returns the versions of the engine and its peers."""
     peer = {"kafka": KAFKA_VERSION, "spark-sql-kafka": kafka_source} if kafka_source else {}
     return {"spark": f"{SPARK_VERSION} local[{THREADS}]", **peer}
 
@@ -128,16 +127,16 @@ def versions(kafka_source: str) -> dict[str, str]:
 def measured(
     sizes: Sizes, works: tuple[str, ...], with_kafka: bool, console: Console
 ) -> Iterator[tuple[list[Comparison], list[str], str]]:
-    """The works, one after the other, in one session and beside one Kafka.
+    """Runs the works one after the other, in one session and with one Kafka.
 
-    Yields after each what was measured so far, the works so far, and the version of Spark's Kafka source. What fails
-    is a line of its own, and the others go on.
+    Yields after each work its comparisons, all works so far, and the version of Spark's Kafka source. A work that fails
+    is a line of its own, and the others continue.
     """
     comparisons: list[Comparison] = []
     done: list[str] = []
     with ExitStack() as running:
         peer, missing = _kafka(running) if with_kafka else (None, "it was left out")
-        # The session ends before Kafka does: its clients would complain.
+        # The session ends before Kafka, or its clients would complain.
         opened = running.enter_context(session(with_kafka=peer is not None))
         context = BenchContext(opened.spark, sizes)
         if opened.kafka_source.version:
@@ -158,7 +157,7 @@ def measured(
 
 
 def _kafka(running: ExitStack) -> tuple[Kafka | None, str]:
-    """Kafka, or why it is missing."""
+    """Yields Kafka, or the reason why it is missing."""
     try:
         return running.enter_context(kafka()), ""
     except PeerMissing as missing:

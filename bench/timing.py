@@ -11,23 +11,23 @@ from pyspark.sql import DataFrame
 from bench.comparison import Mismeasured
 
 _READ_S_MAX = 1800
-"""No read of a benchmark takes nearly as long."""
+"""Much longer than any read of a benchmark."""
 
 
 class StreamSeconds(NamedTuple):
-    """How long a stream took from its start to its end, and the micro-batches alone."""
+    """The seconds of a stream from start to end, and of its micro-batches alone."""
 
     whole: float
     batches: float
 
 
 def stream_seconds(stream: DataFrame, rows: int) -> float:
-    """Reads a stream to its end into nothing, and checks that ``rows`` came; planning and the start count too."""
+    """Reads a stream to its end into nothing, and checks the number of rows. The time contains planning and start."""
     return _read(stream, rows).whole
 
 
 def batches_seconds(stream: DataFrame, rows: int) -> float:
-    """The same, but only the time counts in which Spark carried out micro-batches."""
+    """Does the same, but returns only the time of the micro-batches."""
     return _read(stream, rows).batches
 
 
@@ -48,7 +48,7 @@ def _read(stream: DataFrame, rows: int) -> StreamSeconds:
 
 
 def batch_seconds(batch: DataFrame) -> float:
-    """Reads a batch to its end into nothing; planning counts too."""
+    """Reads a batch to its end into nothing. The time contains planning."""
     begun = time.perf_counter()
     batch.write.format("noop").mode("overwrite").save()
     return time.perf_counter() - begun

@@ -1,4 +1,4 @@
-"""The same messages at rmqpull's broker and at Kafka, and the data frames that read them."""
+"""The same messages in rmqpull's broker and in Kafka, and the data frames that read them."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ FILL_TIMEOUT_MS = 60_000
 
 @dataclass
 class BenchContext:
-    """What all works are given: one Spark session for all sources, Kafka unless it is missing, and the sizes."""
+    """What all works need: one Spark session for all sources, Kafka unless it is missing, and the sizes."""
 
     spark: SparkSession
     sizes: Sizes
     kafka: Kafka | None = None
     not_run: dict[str, str] = field(default_factory=dict)
-    """Why a contender is missing."""
+    """Why contenders are missing."""
 
     @contextmanager
     def topic(self, rows: int, queues: int, body_bytes: int, rare: int = 0, with_kafka: bool = True) -> Iterator[Topic]:
-        """Yields a topic that is filled at both brokers, and gone when the block ends.
+        """Yields a topic that is filled in both brokers, and deletes it at the end of the block.
 
-        Where Kafka's cannot be filled, the topic names Kafka as failed, and the others can still be measured.
+        If Kafka's cannot be filled, the topic names Kafka as failed, and the others can still be measured.
         """
         kafka = self.kafka if with_kafka else None
         with (
@@ -74,9 +74,9 @@ def fill(endpoints: str, rows: int, body_bytes: int, rare: int = 0) -> None:
 
 @dataclass(frozen=True)
 class Topic:
-    """A filled topic. Data frames come from ``spark.read`` or ``spark.readStream``.
+    """A filled topic. Its data frames come from ``spark.read`` or ``spark.readStream``.
 
-    ``failed`` names the contenders that cannot be measured on it, and why.
+    ``failed`` says which contenders cannot be measured on it, and why.
     """
 
     spark: SparkSession
@@ -94,31 +94,31 @@ class Topic:
 
     @property
     def kafka_name(self) -> str:
-        """A name of its own: Kafka takes its time to forget a deleted topic."""
+        """The name in Kafka, a new one for each topic, since Kafka deletes topics slowly."""
         return f"rows-{self.rows}-{self.queues}-{self.body_bytes}-{self.endpoints.rpartition(':')[2]}"
 
     def reader(self, is_stream: bool) -> Any:
-        """Spark's entrance."""
+        """Returns Spark's reader of streams or of batches."""
         return self.spark.readStream if is_stream else self.spark.read
 
     def ours(self, is_stream: bool, selection: str | None = None, **options: str) -> DataFrame:
-        """rmqpull's source with default options, and those named."""
+        """Returns a read by rmqpull's source, with these options."""
         return ours(self.reader(is_stream), self.endpoints, selection, **options)
 
     def of_kafka(self, is_stream: bool, selection: str | None = None, **options: str) -> DataFrame:
-        """Spark's Kafka source: all it has, headers included, or its value alone."""
+        """Returns a read by Spark's Kafka source: all columns with headers, or the value alone."""
         assert self.kafka is not None
         return of_kafka(self.reader(is_stream), self.kafka.endpoints, self.kafka_name, selection, **options)
 
     def ceiling(self, is_stream: bool, selection: str | None = None) -> DataFrame:
-        """As many ready rows in as many partitions."""
+        """Returns as many prepared rows in as many partitions."""
         reader = self.reader(is_stream).format("ceiling").option("partitions", self.queues)
         reader = reader.option("bodyBytes", self.body_bytes).option("rowsPerPartition", self.rows // self.queues)
         rows: DataFrame = with_selection(reader, selection).load()
         return rows
 
     def contenders(self, is_stream: bool, selection: str | None = None) -> dict[str, Callable[[], DataFrame]]:
-        """Everybody who can read all of it, by name."""
+        """Returns the contenders that can read all of it, by name."""
         readers = {
             CEILING: lambda: self.ceiling(is_stream, selection),
             OURS: lambda: self.ours(is_stream, selection),
@@ -129,7 +129,7 @@ class Topic:
         return {name: reader for name, reader in readers.items() if name not in self.failed}
 
     def check(self) -> None:
-        """Fails everybody who does not read every row with its body and its property: their figures would not count."""
+        """Marks contenders as failed that do not read every row with its body and its property."""
         for name, reader in self.contenders(is_stream=False).items():
             try:
                 self._check(name, reader())
@@ -145,7 +145,7 @@ class Topic:
 
 
 def ours(reader: Any, endpoints: str, selection: str | None = None, **options: str) -> DataFrame:
-    """rmqpull's source."""
+    """Returns a read by rmqpull's source."""
     reader = reader.format("rmqpull").option("endpoints", endpoints).option("topic", NAME)
     reader = reader.options(**{"startingOffsets": "earliest", **options})
     rows: DataFrame = with_selection(reader, selection).load()
@@ -153,7 +153,7 @@ def ours(reader: Any, endpoints: str, selection: str | None = None, **options: s
 
 
 def of_kafka(reader: Any, endpoints: str, topic: str, selection: str | None = None, **options: str) -> DataFrame:
-    """Spark's Kafka source. It cannot leave columns out, so that a selection comes after the read."""
+    """Returns a read by Spark's Kafka source. It cannot leave out columns, so a selection follows the read."""
     reader = reader.format("kafka").option("kafka.bootstrap.servers", endpoints).option("subscribe", topic)
     reader = reader.option("startingOffsets", "earliest").option("includeHeaders", str(selection is None).lower())
     rows: DataFrame = reader.options(**options).load()
@@ -161,14 +161,14 @@ def of_kafka(reader: Any, endpoints: str, topic: str, selection: str | None = No
 
 
 def with_selection(reader: Any, selection: str | None) -> Any:
-    """A reader of the selected columns, or of all."""
+    """Returns a reader of the selected columns, or of all."""
     return reader.schema(selection) if selection else reader
 
 
 def newest(topic: str, rows: int, queues: int, count: int, *names: str) -> str:
-    """The option ``startingOffsets`` that leaves the newest ``count`` rows of evenly filled queues.
+    """Returns the option ``startingOffsets`` for the newest ``count`` rows of evenly filled queues.
 
-    ``names`` stand between the topic and its queues: the broker's, at RocketMQ.
+    ``names`` come between topic and queues: for RocketMQ, the name of the broker.
     """
     offsets: Any = {str(queue): (rows - count) // queues for queue in range(queues)}
     for name in reversed((topic, *names)):
@@ -177,5 +177,5 @@ def newest(topic: str, rows: int, queues: int, count: int, *names: str) -> str:
 
 
 def evenly(rows: int, queues: int) -> int:
-    """Rows rounded up to as many in each queue: all contenders then have the same."""
+    """Rounds rows up to a multiple of the queues, so that all queues of all contenders have the same number."""
     return -(-rows // queues) * queues

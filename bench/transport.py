@@ -1,4 +1,4 @@
-"""What the wire carries without Spark: the connector's client, and Arrow Flight with batches that are ready."""
+"""Transports without Spark: the connector's client, and Arrow Flight with prepared batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SELECTIONS = (
 
 
 def transport(context: BenchContext) -> Iterator[Comparison]:
-    """One stream of each, its batches thrown away. The broker's rows are read, those of Flight are ready."""
+    """Reads a stream of each and throws its batches away. The broker reads its rows, those of Flight are prepared."""
     prepare_worker()  # as in a task
     sizes = context.sizes
     rows = evenly(sizes.rows, sizes.queues)
@@ -36,15 +36,15 @@ def transport(context: BenchContext) -> Iterator[Comparison]:
 
 
 def _contenders(topic: Topic, peer: Server, names: Sequence[str]) -> dict[str, Callable[[], float]]:
-    travelling = [name for name in names if name in PULL_SCHEMA.names]  # the others are the same for a whole queue
+    pulled_names = [name for name in names if name in PULL_SCHEMA.names]  # the other columns are constant for a queue
     return {
         FLIGHT: lambda: _rate(lambda: get(peer.endpoints, names, topic.rows, topic.body_bytes), topic.rows),
-        OURS: lambda: _rate(lambda: _pulled(topic, travelling), topic.rows),
+        OURS: lambda: _rate(lambda: _pulled(topic, pulled_names), topic.rows),
     }
 
 
 def _pulled(topic: Topic, names: Sequence[str]) -> int:
-    """Rows that the connector's client reads of all queues."""
+    """Reads all queues with the connector's client. Returns the number of rows."""
     end = topic.rows // topic.queues
     ranges = [QueueRange(MessageQueue(NAME, "broker-a", queue), 0, end) for queue in range(topic.queues)]
     client = connect(Connection(topic.endpoints))

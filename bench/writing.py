@@ -21,13 +21,15 @@ from bench.topics import BenchContext, of_kafka, ours
 AT_LEAST_ONCE = f"{OURS}, at least once"
 KAFKA_TOPIC = "written"
 GUARANTEES = {OURS: "exactly-once", AT_LEAST_ONCE: "at-least-once"}
-"""What option `delivery` is set to; each is written to a topic of the same name."""
+"""The values of option `delivery`. Each is written to a topic of the same name."""
 PARTITIONS = 8
-"""Spark partitions that write, on the session's threads."""
+"""The number of Spark partitions that write, on the threads of the session."""
 
 
 def writes(context: BenchContext) -> Iterator[Comparison]:
-    """Rows of one body and one property; every run adds as many, and all of them are counted at the end."""
+    """Measures writes of rows with a body and a property. Every run adds the same number, and all are counted at the
+    end.
+    """
     sizes, peer = context.sizes, context.kafka
     asked = {"rows": sizes.written_rows, "queues": sizes.queues, "body bytes": sizes.body_bytes}
     title, aims = "batch write, exactly once", {KAFKA: Aim(at_least=2)}
@@ -47,7 +49,7 @@ def writes(context: BenchContext) -> Iterator[Comparison]:
             kept.callback(peer.delete, context.spark, KAFKA_TOPIC)
             contenders[KAFKA] = partial(_rate_of_kafka, rows, sizes.written_rows, peer)
         measure(comparison, contenders, sizes.runs)
-        _check(comparison, context, running.endpoints)  # before anybody is given a figure
+        _check(comparison, context, running.endpoints)  # before a contender gets its figures
     yield comparison
 
 
@@ -75,7 +77,7 @@ def _rate_of_kafka(rows: DataFrame, count: int, peer: Kafka) -> float:
 
 
 def _check(comparison: Comparison, context: BenchContext, endpoints: str) -> None:
-    """Fails every contender whose topic does not have the rows of all runs once."""
+    """Marks contenders as failed whose topic does not have the rows of all runs exactly once."""
     read = context.spark.read
     readers = {name: partial(ours, read, endpoints, topic=guarantee) for name, guarantee in GUARANTEES.items()}
     if context.kafka is not None:

@@ -1,6 +1,6 @@
-"""What Spark leaves on disk about a streaming query: its micro-batches, and which files belong to the result.
+"""What Spark has written about a streaming query: its micro-batches, and the files of the result.
 
-Read from outside, while the query runs and after it was killed: files are believed, not what a process says of itself.
+It is read from outside, while the query runs and after it was killed: the demo trusts files, not what a process prints.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """One micro-batch: what it reads of each queue, from `start` (inclusive) until `end` (exclusive)."""
+    """One micro-batch: for each queue, where it starts (inclusive) and ends (exclusive)."""
 
     batch_id: int
     start: dict[int, int]
@@ -20,28 +20,28 @@ class MicroBatch:
 
 
 def planned(checkpoint: Path) -> list[int]:
-    """Micro-batches that Spark has written down, in order; it does so before it reads them."""
+    """Returns the micro-batches that Spark has planned, in order. It writes each down before it reads it."""
     return _numbered(checkpoint / "offsets")
 
 
 def committed(checkpoint: Path) -> list[int]:
-    """Micro-batches that are finished."""
+    """Returns the finished micro-batches, in order."""
     return _numbered(checkpoint / "commits")
 
 
 def unfinished(checkpoint: Path) -> int | None:
-    """The micro-batch that is running, or that was when its process died."""
+    """Returns the micro-batch that is running, or was when its process died."""
     open_batches = set(planned(checkpoint)).difference(committed(checkpoint))
     return max(open_batches, default=None)
 
 
 def source_offsets(checkpoint: Path, batch_id: int) -> str:
-    """Where a micro-batch ends, as the source wrote it: the third line, after a version and Spark's own metadata."""
+    """Returns the end of a micro-batch as the source wrote it: the third line, below a version and Spark's metadata."""
     return (checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()[2]
 
 
 def micro_batches(checkpoint: Path, topic: str) -> list[MicroBatch]:
-    """Every planned micro-batch; the first begins at 0, each other one where the one before it ends."""
+    """Returns every planned micro-batch. The first starts at 0, each other one where the previous one ends."""
     found: list[MicroBatch] = []
     start: dict[int, int] = {}
     for batch_id in planned(checkpoint):
@@ -52,18 +52,18 @@ def micro_batches(checkpoint: Path, topic: str) -> list[MicroBatch]:
 
 
 def listed_files(result: Path) -> set[str]:
-    """Names of the files that the sink's own log counts as result. What else is there, a killed micro-batch left."""
+    """Returns the files that the sink's log lists as the result. A killed micro-batch may have left others."""
     names: set[str] = set()
     for log in result.glob("_spark_metadata/[0-9]*"):
-        lines = log.read_text(encoding="utf-8").splitlines()[1:]  # the first one is the version of the log
+        lines = log.read_text(encoding="utf-8").splitlines()[1:]  # below the version of the log
         names.update(Path(json.loads(line)["path"]).name for line in lines)
     return names
 
 
 def orphan_files(result: Path) -> set[str]:
-    """Names of the data files that no finished micro-batch owns."""
+    """Returns the data files that belong to no finished micro-batch."""
     files = {path.name for path in result.glob("part-*.parquet")}
-    # Afterwards, so that a file that is listed in between is not taken for an orphan.
+    # The log is read last: a file that it lists meanwhile is no orphan.
     return files.difference(listed_files(result))
 
 

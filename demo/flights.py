@@ -1,8 +1,8 @@
 """Streams real flights through the broker into Spark: `make demo`, or `python -m demo.flights`.
 
 The steps, from top to bottom: start a broker, publish a year of flights, stream them into Parquet while the broker and
-the job are killed, verify the result, show it. It needs
-rmqpull[spark,demo]. The exit code is 0 if all checks pass, else 1.
+the job are killed, verify the result, show it. The exit code is 0 if all checks pass, else 1. Needs
+rmqpull[spark,demo].
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The flights: read from the installed data package, made into messages, and summed up per carrier.
+"""The flights: reads them from the installed data package, makes messages of them, and sums them up per carrier.
 
-The package itself cannot be imported (it wants a module that setuptools no longer has), so its file is read in place.
-Everything is done on columns, because a Python object per flight would make this the slowest part of the demo.
+The package cannot be imported, because it wants a module that setuptools no longer has. So its files are read in place.
+All work is done on columns: a Python object per flight would make this the slowest part of the demo.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ KEYS = pa.list_(pa.field("element", pa.string()))
 
 
 class DataMissing(Exception):
-    """The data package is not installed, or not as expected."""
+    """The data package is not installed, or is not as expected."""
 
 
 def read_flights(limit: int | None = None) -> pa.Table:
-    """The first `limit` flights, or all: the columns of the file after `row`, which tells one flight from another."""
+    """Returns all flights, or the first `limit` of them: the columns of the file, and `row`, which identifies a
+    flight.
+    """
     options = pa.csv.ConvertOptions(
         null_values=["NA"],
         strings_can_be_null=True,
-        column_types={"time_hour": pa.string()},  # as it is written, so that what comes back can be compared with it
+        column_types={"time_hour": pa.string()},  # as text, to compare it with the result
     )
     with zipfile.ZipFile(_file("flights.csv.zip")) as archive, archive.open("flights.csv") as lines:
         flights = pa.csv.read_csv(lines, convert_options=options).slice(0, limit)
@@ -40,13 +42,13 @@ def read_flights(limit: int | None = None) -> pa.Table:
 
 
 def read_airlines() -> dict[str, str]:
-    """The name of each carrier."""
+    """Returns the name of each carrier."""
     with _file("airlines.csv").open(encoding="utf-8", newline="") as lines:
         return {airline["carrier"]: airline["name"] for airline in csv.DictReader(lines)}
 
 
 def messages(flights: pa.Table, rows_per_batch: int = MESSAGES_PER_CALL) -> Iterator[pa.RecordBatch]:
-    """Each flight as one message: the whole row as JSON in the body, the carrier as tag, the tail number as key."""
+    """Yields each flight as a message: the row as JSON in the body, the carrier as tag, the tail number as key."""
     for batch in flights.combine_chunks().to_batches(max_chunksize=rows_per_batch):
         yield pa.record_batch(
             {"body": _json(batch).cast(pa.binary()), "tags": batch["carrier"], "keys": _key_lists(batch["tailnum"])}
@@ -54,7 +56,9 @@ def messages(flights: pa.Table, rows_per_batch: int = MESSAGES_PER_CALL) -> Iter
 
 
 def carrier_summary(flights: pa.Table) -> pa.Table:
-    """Flights and mean delays of each carrier, by code. A cancelled flight counts as a flight and has no delay."""
+    """Returns the number of flights and the mean delays of each carrier. A cancelled flight counts, and has no
+    delay.
+    """
     summary = flights.group_by("carrier").aggregate([([], "count_all"), ("dep_delay", "mean"), ("arr_delay", "mean")])
     return summary.rename_columns(["carrier", "flights", "dep_delay", "arr_delay"]).sort_by("carrier")
 
@@ -70,7 +74,9 @@ def _file(name: str) -> Path:
 
 
 def _json(batch: pa.RecordBatch) -> pa.Array:
-    """One JSON object per row. Nothing needs escaping: no text in the file holds a quote or a backslash."""
+    """Returns a JSON object for each row. Nothing needs escaping: no text in the file contains a quote or a
+    backslash.
+    """
     parts: list[pa.Array | str] = []
     for index, field in enumerate(batch.schema):
         text = batch[field.name].cast(pa.string())
@@ -81,7 +87,7 @@ def _json(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _key_lists(keys: pa.Array) -> pa.Array:
-    """A list of one key for each row, and an empty one where there is none."""
+    """Returns a list of one key for each row, or an empty list if it has none."""
     ends = pc.cumulative_sum(keys.is_valid().cast(pa.int32()))
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
     return pa.ListArray.from_arrays(offsets, keys.drop_null(), type=KEYS)

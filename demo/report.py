@@ -1,4 +1,4 @@
-"""The result, to be looked at: a table and a chart in the terminal, and the picture."""
+"""Shows the result: a table with bars in the terminal, and a picture."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BLUE, ORANGE, RED = "#2f6db5", "#d9822b", "#c23030"
 
 
 def carrier_table(summary: pa.Table, airlines: Mapping[str, str]) -> Table:
-    """Carriers by their mean departure delay, with a bar for each: table and chart in one."""
+    """Returns a table of carriers by their mean departure delay, with a bar for each."""
     rows = _by_delay(summary)
     longest = max((row["dep_delay"] for row in rows), default=1.0)
     table = Table(box=None, padding=(0, 1), header_style="bold")
@@ -47,13 +47,13 @@ def carrier_table(summary: pa.Table, airlines: Mapping[str, str]) -> Table:
 
 
 def bar(share: float) -> str:
-    """A bar of `share` of the full length, exact to an eighth of a cell."""
+    """Returns a bar of `share` of the full length, exact to an eighth of a cell."""
     full, rest = divmod(round(max(share, 0.0) * BAR_CELLS * 8), 8)
     return "█" * full + EIGHTHS[rest].strip()
 
 
 def draw(path: Path, summary: pa.Table, airlines: Mapping[str, str], run: Run) -> None:
-    """The picture: the delays of the carriers, and how the rows came in."""
+    """Draws the picture: the delays of the carriers, and the rows over time."""
     mpl.use("Agg")
     with plt.rc_context({"text.color": INK, "xtick.color": MUTED, "ytick.color": INK, "axes.edgecolor": GRID}):
         figure, (left, right) = plt.subplots(1, 2, figsize=(13, 6.2), width_ratios=[1, 1.05])
@@ -94,7 +94,7 @@ def _draw_arrival(axes: Axes, run: Run) -> None:
     total = max(1, *rows)
     if run.broker_outage:
         _draw_outage(axes, run.broker_outage, ORANGE)
-        # On the left: the job's label may be close on the right.
+        # On the left, since the label of the job may be close on the right.
         axes.annotate(
             "broker killed,\nstarted again",
             (run.broker_outage.killed, total),
@@ -130,7 +130,7 @@ def _title(axes: Axes, title: str, subtitle: str) -> None:
 
 
 def _short(airline: str) -> str:
-    """Without its legal form."""
+    """Returns the name without its legal form."""
     for ending in (" Inc.", " Co.", " Corporation"):
         airline = airline.removesuffix(ending)
     return airline

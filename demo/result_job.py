@@ -1,6 +1,6 @@
-"""Reads the result as any later Spark program would, a process of its own, and hands it over as Arrow files.
+"""Reads the result in a process of its own, as any Spark program would, and passes it on in Arrow files.
 
-Through Spark and not as a folder of Parquet files: only the sink's log knows which of them a killed micro-batch left.
+Spark reads it, since only the log of the sink tells which Parquet files a killed micro-batch has left.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 @click.option("--rows", required=True, type=Path)
 @click.option("--summary", required=True, type=Path)
 def main(result: str, rows: Path, summary: Path) -> None:
-    """Write all rows, and what Spark computes of them for each carrier."""
+    """Write all rows, and Spark's summary for each carrier."""
     spark = SparkSession.builder.master("local[2]").appName("flights result").getOrCreate()
     found = spark.read.parquet(result).cache()
     pa.feather.write_feather(found.toArrow(), str(rows))

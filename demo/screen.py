@@ -40,7 +40,7 @@ class Screen:
 
     def __init__(self) -> None:
         if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(errors="replace")  # a check mark must not end the demo where it cannot be shown
+            sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a check mark must not end the demo
         self.console = Console(highlight=False)
         if not self.console.is_terminal:
             self.console.width = PLAIN_WIDTH
@@ -85,5 +85,5 @@ class Screen:
             yield Bar(self.console, title, total, moving, quiet)
 
     def _print(self, text: str, before: str = "") -> None:
-        # No wrapping: a line that is cut in the middle is no longer a line to copy a path from.
+        # No wrapping: nobody can copy a path from a line that is cut in the middle.
         self.console.print(before + text, soft_wrap=True)

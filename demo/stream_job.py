@@ -1,7 +1,7 @@
 """The Spark job, a process of its own: from the topic into Parquet files, in several micro-batches.
 
-Standard output is for whoever started it: one line of JSON for each thing that happens. It can be killed at any time
-and started again with the same arguments; the checkpoint says where to go on.
+It prints a line of JSON for each event, for the process that started it. It can be killed at any time and started again
+with the same arguments: it continues from the checkpoint.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ FLIGHT = """
     arr_time BIGINT, sched_arr_time BIGINT, arr_delay BIGINT, carrier STRING, flight BIGINT, tailnum STRING,
     origin STRING, dest STRING, air_time BIGINT, distance BIGINT, hour BIGINT, minute BIGINT, time_hour STRING
 """
-# How often the query is asked for news. Spark itself calls nobody back without a thread and a port of its own.
+# How often the progress of the query is read. Spark's listeners would need a thread and a port of their own.
 POLL_SECONDS = 0.05
 
 
 def say(event: str, **facts: int) -> None:
-    """Tell the process that started this one."""
+    """Reports an event to the process that started this one."""
     print(json.dumps({"event": event, **facts}), flush=True)
 
 
 def flights(spark: SparkSession, endpoints: str, group: str, rows_per_batch: int) -> DataFrame:
-    """The topic as a stream of flights, each with the place where it was found."""
+    """Returns the topic as a stream of flights, each with its queue and offset."""
     messages = (
         spark.readStream.format("rmqpull")
         .option("endpoints", endpoints)
@@ -51,7 +51,7 @@ def flights(spark: SparkSession, endpoints: str, group: str, rows_per_batch: int
 
 
 def report_progress(query: StreamingQuery) -> None:
-    """One line for each micro-batch, soon after its end, until there is nothing left to read."""
+    """Reports each micro-batch soon after its end, until the query has read everything."""
     last = -1
     ended = False
     while not ended:
@@ -69,7 +69,7 @@ def report_progress(query: StreamingQuery) -> None:
 @click.option("--result", required=True)
 @click.option("--checkpoint", required=True)
 def main(endpoints: str, group: str, rows_per_batch: int, result: str, checkpoint: str) -> None:
-    """Stream until everything that was there at the start is in the result."""
+    """Stream everything that the topic had at the start into the result."""
     spark = SparkSession.builder.master("local[2]").appName("flights").getOrCreate()
     stream = flights(spark, endpoints, group, rows_per_batch)
     say("started")

@@ -1,4 +1,4 @@
-"""Runs the Spark job to its end, with a kill of the broker at a quarter of the way and of the job itself half-way."""
+"""Runs the Spark job to its end. Kills the broker after a quarter of the rows, and the job after half of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from demo.screen import Bar, Screen
 from processes.children import Child, Children, ProcessFailed
 from rmqpull_broker.testing import BrokerProcess
 
-# A job that says nothing for so long is stuck: a JVM starts in ten seconds, and the broker may be away for thirty.
+# A job that is silent for so long is stuck: a JVM starts in ten seconds, and the broker may be away for thirty.
 SILENCE_SECONDS_MAX = 120.0
 END_SECONDS_MAX = 30.0
 LOOK_SECONDS = 0.01
@@ -25,7 +25,7 @@ BROKER_DOWN_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Job:
-    """How to start the Spark job. Every start is the same: only what the checkpoint holds differs."""
+    """Starts the Spark job. Every start is the same: only the checkpoint differs."""
 
     children: Children
     broker: BrokerProcess
@@ -47,13 +47,13 @@ class Job:
         return self.children.start("Spark job", command, self.log)
 
     def is_writing(self) -> bool:
-        """Whether a micro-batch is under way and has begun to write: the worst moment to die."""
+        """Whether a micro-batch has begun to write: the worst moment for a kill."""
         return checkpoint.unfinished(self.checkpoint) is not None and bool(checkpoint.orphan_files(self.result))
 
 
 @dataclass(frozen=True)
 class Outage:
-    """A kill, and when work went on, in seconds since the stream began."""
+    """A kill, and when work continued, in seconds since the start of the stream."""
 
     killed: float
     back: float
@@ -61,9 +61,9 @@ class Outage:
 
 @dataclass
 class Run:
-    """What happened, for the verification and the picture. Seconds count from the begin of the stream."""
+    """What happened, for the checks and the picture. Times are seconds since the start of the stream."""
 
-    arrived: list[tuple[float, int]] = field(default_factory=lambda: [(0.0, 0)])  # when, how many rows in all
+    arrived: list[tuple[float, int]] = field(default_factory=lambda: [(0.0, 0)])  # the time, and all rows so far
     broker_outage: Outage | None = None
     job_outage: Outage | None = None
     killed_batch: int | None = None
@@ -76,13 +76,15 @@ class Run:
 
     @property
     def streaming_seconds(self) -> float:
-        """From the first begin to the last row, without the time in which there was no job or only its JVM starting."""
+        """The time from the start to the last row, without the time in which the job was dead or its JVM was
+        starting.
+        """
         outage = self.job_outage.back - self.job_outage.killed if self.job_outage else 0.0
         return self.arrived[-1][0] - outage
 
 
 class Supervisor:
-    """Follows one run of the stream, and does the killing."""
+    """Follows a run of the stream and kills broker and job."""
 
     def __init__(self, job: Job, total: int, screen: Screen, bar: Bar) -> None:
         self.run = Run()
@@ -157,7 +159,9 @@ class Supervisor:
 
 
 def _events(child: Child) -> Iterator[dict[str, Any]]:
-    """What the job says, and an empty event whenever it has said nothing for a moment. Ends when the job ends well."""
+    """Yields the events of the job, and an empty event whenever it is silent for a moment. Ends when the job
+    succeeds.
+    """
     heard = time.monotonic()
     while time.monotonic() - heard < SILENCE_SECONDS_MAX:
         try:
@@ -174,11 +178,11 @@ def _events(child: Child) -> Iterator[dict[str, Any]]:
 
 
 def _counted(names: list[str]) -> str:
-    """As in "1 java and 4 python processes"."""
+    """Returns a text such as "1 java and 4 python processes"."""
     return " and ".join(f"{count} {name}" for name, count in Counter(names).items()) + " processes"
 
 
 def _event(line: str) -> dict[str, Any]:
-    # Whatever else the JVM may print is none.
+    # The JVM may print other lines.
     event: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
     return event

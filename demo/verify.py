@@ -1,6 +1,6 @@
-"""The verification: the result against the file. Every function is one check, and names what is wrong.
+"""Verifies the result against the file. Each function is a check that names what is wrong.
 
-None of them asks the connector: the allocation that is expected here is RocketMQ's, written down.
+No check asks the connector: the expected allocation is RocketMQ's, written down here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAMED_MAX = 3
 
 @dataclass(frozen=True)
 class Check:
-    """What was compared, and each difference; none when it holds."""
+    """A check and the mismatches that it found; it passed if there are none."""
 
     name: str
     mismatches: list[str] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Check:
 
 
 def every_flight_once(flights: pa.Table, found: pa.Table) -> Check:
-    """By the row number that every flight carries."""
+    """Compares by the row number that each flight carries."""
     times = np.bincount(found["row"].drop_null().to_numpy(), minlength=flights.num_rows)
     strangers = np.flatnonzero(times[flights.num_rows :]) + flights.num_rows
     times = times[: flights.num_rows]
@@ -48,7 +48,7 @@ def every_flight_once(flights: pa.Table, found: pa.Table) -> Check:
 
 
 def every_offset_once(max_offsets: Mapping[int, int], found: pa.Table) -> Check:
-    """Each queue from 0 until its max offset, without a gap and without a repetition."""
+    """Checks each queue from 0 to its max offset, for missing and for repeated offsets."""
     mismatches = []
     for queue_id, max_offset in sorted(max_offsets.items()):
         offsets = _of_queue(found, queue_id)["queueOffset"].to_numpy()
@@ -65,7 +65,7 @@ def every_offset_once(max_offsets: Mapping[int, int], found: pa.Table) -> Check:
 
 
 def flights_unchanged(flights: pa.Table, found: pa.Table) -> Check:
-    """Every column of every flight that arrived, its tag and its key."""
+    """Compares every column of every flight in the result, and its tag and key."""
     known = found.filter(pc.less(found["row"], flights.num_rows))
     expected = flights.take(known["row"])
     expected = expected.append_column("tag", expected["carrier"]).append_column("key", expected["tailnum"])
@@ -82,7 +82,7 @@ def flights_unchanged(flights: pa.Table, found: pa.Table) -> Check:
 
 
 def carriers_agree(expected: pa.Table, found: pa.Table) -> Check:
-    """Counts exactly; means up to the order in which floating numbers are added."""
+    """Compares counts exactly, and means except for the order of floating-point additions."""
     wanted, seen = (_by_carrier(summary) for summary in (expected, found))
     mismatches = [f"carrier {carrier} is not in the result" for carrier in wanted if carrier not in seen]
     mismatches += [f"carrier {carrier} is not in the file" for carrier in seen if carrier not in wanted]
@@ -94,7 +94,7 @@ def carriers_agree(expected: pa.Table, found: pa.Table) -> Check:
 
 
 def group_offsets_at_end(group: str, max_offsets: Mapping[int, int], committed: Mapping[int, int | None]) -> Check:
-    """People and tools see in the group's offsets that everything was read."""
+    """Checks the consumer offsets, by which people and tools see that everything was read."""
     mismatches = [
         f"queue {queue_id}: committed {committed.get(queue_id)}, max offset {max_offset}"
         for queue_id, max_offset in sorted(max_offsets.items())
@@ -106,7 +106,7 @@ def group_offsets_at_end(group: str, max_offsets: Mapping[int, int], committed: 
 
 
 def partitions_averaged(batches: Sequence[MicroBatch], found: pa.Table) -> Check:
-    """The queues that were read by one Spark partition, in each micro-batch, are those of one consumer."""
+    """Checks that in each micro-batch each Spark partition read the queues of one consumer."""
     mismatches = []
     groups = _queues_read_together(batches, found)
     for index, seen in sorted(groups.items()):
@@ -126,7 +126,7 @@ def partitions_averaged(batches: Sequence[MicroBatch], found: pa.Table) -> Check
 
 
 def killed_batch_replayed(batch_id: int, before: str, after: str) -> Check:
-    """What was planned before the kill is what was read after it."""
+    """Checks that the killed micro-batch was read as it was planned."""
     mismatches = [] if before == after else [f"planned until {before}, read until {after}"]
     return Check(f"micro-batch {batch_id}, killed half-way, was read again from the same offsets", mismatches)
 
@@ -149,7 +149,7 @@ def _of_queue(found: pa.Table, queue_id: int) -> pa.Table:
 
 
 def _different(expected: pa.ChunkedArray, seen: pa.ChunkedArray) -> np.ndarray:
-    """Positions where the two differ; null equals null only."""
+    """Returns the rows that differ. Null equals only null."""
     equal = pc.fill_null(pc.equal(expected, seen.cast(expected.type)), False)
     same = pc.or_(equal, pc.and_(pc.is_null(expected), pc.is_null(seen)))
     return np.flatnonzero(~same.to_numpy())
@@ -162,11 +162,13 @@ def _by_carrier(summary: pa.Table) -> dict[str, dict[str, float | None]]:
 def _close(wanted: float | None, seen: float | None) -> bool:
     if wanted is None or seen is None:
         return wanted == seen
-    return math.isclose(wanted, seen, rel_tol=1e-9)  # whole numbers of this size are compared exactly by it
+    return math.isclose(wanted, seen, rel_tol=1e-9)  # exact for whole numbers of this size
 
 
 def _queues_read_together(batches: Sequence[MicroBatch], found: pa.Table) -> dict[int, list[tuple[int, ...]]]:
-    """The queues of each Spark partition, by the index of the micro-batch; rows after the last one come next."""
+    """Returns the queues of each Spark partition, by the index of the micro-batch. Rows behind the last one get the
+    next index.
+    """
     together: dict[int, dict[int, set[int]]] = {}
     for queue_id in found["queueId"].unique().to_pylist():
         rows = _of_queue(found, queue_id)

@@ -110,13 +110,13 @@ LIMITED: Mapping[int, str] = {
     53: "As in case 41, the ends are resolved once.",
     69: "Rows that `onInvalidRow` skips count too. Spark refuses output mode update for Python sinks.",
 }
-"""What the Python API prevents in a case. The rest of each case is tested."""
+"""What the Python API prevents in a case. The rest of the case is tested."""
 
 _NUMBERS = re.compile(r"(?<![a-z])cases?[_\s]+(\d+(?:(?:,? and |, | to )\d+)*)", re.IGNORECASE)
 
 
 def cases_in(text: str) -> set[int]:
-    """The numbers of "case 14", "cases 5 and 6", "cases 37, 49, 52", "cases 14 to 18" or ``test_case_31_…``."""
+    """Returns the numbers in "case 14", "cases 5 and 6", "cases 37, 49, 52", "cases 14 to 18" or ``test_case_31_…``."""
     found: set[int] = set()
     for match in _NUMBERS.finditer(text):
         for part in re.split(r",? and |, ", match[1]):
@@ -126,7 +126,7 @@ def cases_in(text: str) -> set[int]:
 
 
 def claims(source: str) -> Iterator[tuple[str, int]]:
-    """Yields each test with each case that its name or docstring names. For a module's docstring the name is ""."""
+    """Yields each test with each case in its name or docstring. For a module's docstring the name is ""."""
     module = ast.parse(source)
     yield from (("", case) for case in cases_in(ast.get_docstring(module) or ""))
     for node in ast.walk(module):
@@ -136,7 +136,7 @@ def claims(source: str) -> Iterator[tuple[str, int]]:
 
 
 def proofs() -> dict[int, list[str]]:
-    """The tests of each case, as ``integration/test_x.py::test_y``."""
+    """Returns the tests of each case, as ``integration/test_x.py::test_y``."""
     found: dict[int, set[str]] = defaultdict(set)
     for suite in SUITES:
         for file in (ROOT / "tests" / suite).rglob("test_*.py"):
@@ -147,7 +147,7 @@ def proofs() -> dict[int, list[str]]:
 
 
 def acceptance() -> str:
-    """A row for each case."""
+    """Returns a row for each case."""
     tests = proofs()
     rows = [
         (

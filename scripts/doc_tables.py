@@ -1,7 +1,7 @@
-"""The tables of docs/options.md and docs/broker.md, made from the declarations of options, flags and methods.
+"""Generates the tables of docs/options.md and docs/broker.md from the declarations of options, flags and methods.
 
 usage: python -m scripts.doc_tables           writes them between their markers
-       python -m scripts.doc_tables --check   exits 1 when one of them differs
+       python -m scripts.doc_tables --check   exits 1 if one of them differs
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ ROOT = Path(__file__).parents[1]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Returns a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
 def source_options() -> str:
-    """The options of the source."""
+    """Returns the options of the source."""
     return options_table(OPTIONS)
 
 
 def sink_options() -> str:
-    """The options of the sink, beside those of the connection."""
+    """Returns the options of the sink, without those of the connection."""
     return options_table(SINK_OPTIONS)
 
 
 def options_table(options: Iterable[Option]) -> str:
-    """Options with their defaults, units and what they mean."""
+    """Returns options with their defaults, units and meanings."""
     rows = [
         (
             f"`{option.name}`",
@@ -57,13 +57,13 @@ def options_table(options: Iterable[Option]) -> str:
 
 
 def row_columns() -> str:
-    """The row of the source."""
+    """Returns the columns of the source's row."""
     spelled = [f"`{field.name}` {field.dataType.simpleString().upper()}" for field in ROW_SCHEMA.fields]
     return ", ".join(spelled) + "."
 
 
 def sink_columns() -> str:
-    """What the sink takes."""
+    """Returns the columns that the sink takes."""
     spelled = [
         f"`{name}` {' or '.join(kind.simpleString().upper() for kind in kinds)}" for name, kinds in ACCEPTED.items()
     ]
@@ -71,13 +71,13 @@ def sink_columns() -> str:
 
 
 def broker_flags() -> str:
-    """The flags of ``rmqpull-broker serve``."""
+    """Returns the flags of ``rmqpull-broker serve``."""
     rows = [(f"`--{setting.name} {setting.form}`", setting.default or "-", setting.doc) for setting in SETTINGS]
     return table(("flag", "default", "meaning"), rows)
 
 
 def broker_properties() -> str:
-    """The properties of Apache's broker that ``--property`` sets; a default that is not Apache's is said to be so."""
+    """Returns the broker properties that ``--property`` sets, and says which defaults are not Apache's."""
     rows = [
         (
             f"`{entry.name}`",
@@ -91,7 +91,7 @@ def broker_properties() -> str:
 
 
 def commands() -> str:
-    """The commands of ``rmqpull-broker``, with the names by which mqadmin's users know them."""
+    """Returns the commands of ``rmqpull-broker``, with their names in mqadmin."""
     rows = [
         (
             f"`{name}`",
@@ -104,7 +104,7 @@ def commands() -> str:
 
 
 def methods() -> str:
-    """Which methods of which service are served."""
+    """Returns the methods of each service that are served."""
     rows = [
         (
             f"`{service.name}`",
@@ -138,7 +138,7 @@ TABLES: Mapping[str, Mapping[str, Callable[[], str]]] = {
 
 
 def with_tables(text: str, tables: Mapping[str, Callable[[], str]], name: str) -> str:
-    """The text of the file ``name`` with every table between ``<!-- NAME -->`` and ``<!-- /NAME -->`` made anew."""
+    """Returns the text of file ``name`` with new tables between ``<!-- NAME -->`` and ``<!-- /NAME -->``."""
     for marker, make in tables.items():
         between = re.compile(rf"(<!-- {marker} -->\n)(?:.*?\n)?(<!-- /{marker} -->)", re.DOTALL)
         if len(between.findall(text)) != 1:
@@ -149,7 +149,7 @@ def with_tables(text: str, tables: Mapping[str, Callable[[], str]], name: str) -
 
 
 def write_or_check(file: Path, tables: Mapping[str, Callable[[], str]]) -> None:
-    """Writes the tables of a file; with ``--check``, ends with 1 when they differ instead."""
+    """Writes the tables of a file. With ``--check``, exits with 1 if they differ."""
     text = file.read_text(encoding="utf-8")
     made = with_tables(text, tables, file.name)
     if "--check" not in sys.argv[1:]:

@@ -1,4 +1,4 @@
-"""A limit that a user can meet, and the reasons that several limits share."""
+"""A limit that users can meet, and the reasons that several limits share."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The figures in docs/performance.md and the chart in the README, of the run of the benchmark that is kept.
+"""Writes the figures of docs/performance.md and the chart of the README, from the run in bench/results.
 
 usage: python -m scripts.performance_page           writes them between their markers
-       python -m scripts.performance_page --check   exits 1 when they differ
+       python -m scripts.performance_page --check   exits 1 if they differ
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ CHART = "![Rows per second and latency beside Spark's Kafka source and the engin
 
 
 def results() -> str:
-    """The table of the run that is kept, or that there is none."""
+    """Returns the table of the run, or says that there is none."""
     if not RESULTS.exists():
         return markdown(None)
     return f"{CHART.format('')}\n\n{markdown(json.loads(RESULTS.read_text(encoding='utf-8')))}"
 
 
 def chart() -> str:
-    """The chart of the run that is kept, or nothing."""
+    """Returns the chart of the run, or nothing."""
     return f"\n{CHART.format('docs/')}\n" if RESULTS.exists() else ""
 
 

@@ -1,4 +1,4 @@
-"""Every limit that a user can meet, with its origin and what happens above it. The values come from the constants."""
+"""Every limit that users can meet, with its origin and what happens beyond it. The values come from the constants."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ INTERNAL = {
     "store.queues.consume_queues:SLICES_PER_BATCH_MAX": "how messages are stored in memory; no user sees it",
     "store.queues.queue_files:OPEN_FILES_MAX": "a cache; an evicted file is opened again",
 }
-"""Constants that no user can meet, each with the reason."""
+"""Constants that no user can meet, with the reasons."""

@@ -71,7 +71,7 @@ def _served(is_served: bool) -> str:
 
 
 def standard_methods() -> str:
-    """Every method of the standard service."""
+    """Returns every method of the standard service."""
     rows = [
         (f"`{name}`", _served(name in MESSAGING_HANDLERS), _served(APACHE[name].serves), APACHE[name].note)
         for name in rpc.MESSAGING.methods
@@ -91,7 +91,7 @@ def _comments(proto: Path) -> dict[str, str]:
 
 
 def extension_methods() -> str:
-    """Every method of ``rmqpull.v1``; Apache's servers have none of them."""
+    """Returns every method of ``rmqpull.v1``, which Apache's servers do not have."""
 
     rows: list[tuple[str, ...]] = []
     for extension, (service, handlers) in EXTENSIONS.items():
@@ -102,7 +102,7 @@ def extension_methods() -> str:
 
 
 def other_methods() -> str:
-    """The services of gRPC itself."""
+    """Returns the services of gRPC itself."""
     health = health_pb2.DESCRIPTOR.services_by_name["Health"]
     reflection = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
     notes = {
@@ -123,7 +123,7 @@ def other_methods() -> str:
 
 
 def refusals() -> str:
-    """Every refusal, by name."""
+    """Returns every refusal, by name."""
     kinds = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, errors.BrokerError)]
     rows = [
         (f"`{kind.__name__}`", kind.code, str(kind.response_code), _first_sentence(inspect.getdoc(kind) or ""))
@@ -134,7 +134,7 @@ def refusals() -> str:
 
 
 def limits() -> str:
-    """Every limit, in the order of its declaration."""
+    """Returns every limit, in the order of declaration."""
 
     def part(title: str, group: Iterable[Limit]) -> str:
         rows = [(limit.what, amount(limit.value, limit.unit), limit.beyond, limit.whose) for limit in group]

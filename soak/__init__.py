@@ -1,4 +1,4 @@
-"""Kills every process on a schedule drawn from a seed: is every acknowledged message in the output exactly once?
+"""Kills processes at random: is every acknowledged message in the output exactly once?
 
-Run it with ``make soak`` or ``python -m soak``; docs/soak.md says what is checked and what came out.
+Run it with ``make soak`` or ``python -m soak``. docs/soak.md says what is checked, and has the results.
 """

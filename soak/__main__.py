@@ -24,7 +24,7 @@ from soak.schedule import SINK, SOURCE, Round, draw_round
 
 
 def rounds(what: str, seed: int, kills: int | None, kills_per_round: int, first: int) -> Iterator[Round]:
-    """The rounds of a seed, from ``first`` on, with so many kills in all, or without end."""
+    """Yields the rounds of a seed from number ``first``, with this many kills in total, or without end."""
     number = first
     while kills is None or kills > 0:
         plan = draw_round(seed, number, kills_per_round if kills is None else min(kills, kills_per_round), what)
@@ -70,7 +70,7 @@ def main(
         kills = 300
     plans = rounds(what, seed, kills, kills_per_round, first_round)
     if dry_run:
-        # How many rounds fit into so many minutes only time tells.
+        # How many rounds fit into a number of minutes is not known before.
         for plan in plans if minutes is None else [next(plans)]:
             say("\n".join(plan.lines()))
         return
@@ -81,19 +81,19 @@ def main(
         with tempfile.TemporaryDirectory(prefix="rmqpull-soak-") as temporary:
             for plan in takewhile(lambda _: time.monotonic() < end, plans):
                 run_round(plan, folder or Path(temporary), summary)
-    finally:  # the rounds that a soak has finished before it is interrupted are a result as well
+    finally:  # an interrupted soak keeps the rounds that it has finished
         write(summary, json_file, docs)
     say(summary.verdict())
     sys.exit(bool(summary.findings))
 
 
 def run_round(plan: Round, folder: Path, summary: Summary) -> None:
-    """Carries out a round and counts it in. Whatever it has started has ended then."""
+    """Runs a round and adds its result. All its processes have ended then."""
     say(next(plan.lines()))
     place = folder / f"round-{plan.number}"
     scratch = place / "scratch"
     scratch.mkdir(parents=True)
-    # What is killed leaves its temporary files behind.
+    # Killed processes leave their temporary files.
     env = {**os.environ, "JDK_JAVA_OPTIONS": SHORT_LIVED_JAVA, "SPARK_LOCAL_DIRS": str(scratch)}
     with Children(env, Signals()) as children:
         summary.add(RoundRun(plan, place, children, say).run())
@@ -110,7 +110,7 @@ def write(summary: Summary, json_file: Path | None, docs: bool) -> None:
 
 
 def say(line: str) -> None:
-    """Prints at once: a soak is watched."""
+    """Prints at once, since people watch a soak."""
     print(line, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark on loopback: a master and two workers, which are killed and their executors too."""
+"""A standalone Spark cluster on loopback: a master and two workers. Workers and executors are killed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from processes.spark import find_spark
 from soak import kill_targets
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
-"""Of the workers. Two of them, because Spark starts a speculative attempt only on another host than the first one."""
+"""The addresses of the workers. Spark runs a speculative attempt only on another host than the first attempt."""
 CORES = 2
 READY_SECONDS_MAX = 60.0
 SETTINGS = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": str(CORES),
-    # A task that takes longer than the fastest one of its stage, or than 300 ms in a stage of one or two, is run twice.
+    # A task runs twice if it is slower than the fastest of its stage, or than 300 ms in a stage of one or two tasks.
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
     "spark.speculation.multiplier": "1.0",
@@ -25,7 +25,7 @@ SETTINGS = {
     "spark.speculation.minTaskRuntime": "50ms",
     "spark.speculation.task.duration.threshold": "300ms",
     "spark.speculation.efficiency.enabled": "false",
-    # As text that is complete up to its last line: it is read after its driver was killed.
+    # Plain text, complete up to its last line: the log is read after its driver was killed.
     "spark.eventLog.enabled": "true",
     "spark.eventLog.rolling.enabled": "false",
     "spark.eventLog.compress": "false",
@@ -35,7 +35,7 @@ _DEPLOY = "org.apache.spark.deploy"
 
 
 class Cluster:
-    """Two workers with CORES each. What a query needs to run there: ``url`` and ``settings``."""
+    """A master and two workers with CORES each. A query needs ``url`` and ``settings`` to run there."""
 
     def __init__(self, children: Children, folder: Path) -> None:
         self._children = children
@@ -51,22 +51,22 @@ class Cluster:
 
     @property
     def sessions(self) -> list[int]:
-        """Of the workers: their executors and the Python processes of these are in there."""
+        """The sessions of the workers, with their executors and the Python processes of these."""
         return [worker.pid for worker in self._workers.values()]
 
     def kill_worker(self, number: int, seconds: float) -> None:
-        """SIGKILL to a worker and all that it has started, as when a machine is lost; a new one comes later."""
+        """Kills a worker with everything that it has started, like the loss of a machine. Starts a new one later."""
         host = HOSTS[number % len(HOSTS)]
         self._workers[host].kill()
         time.sleep(seconds)
         self._workers[host] = self._start_worker(host)
 
     def connector_errors(self) -> set[str]:
-        """What the connector has raised in executors, by their own logs."""
+        """Returns the errors of the connector in executors, from their logs."""
         return {error for log in self._folder.rglob("stderr") for error in kill_targets.read_connector_errors(log)}
 
     def speculation(self) -> tuple[int, int]:
-        """How many speculative attempts of tasks were started, and how many of them were done first."""
+        """Returns the number of speculative attempts, and of those that finished first."""
         return count_speculative(self._events)
 
     def _start_worker(self, host: str) -> Child:
@@ -79,9 +79,9 @@ class Cluster:
 
 
 def count_speculative(events: Path) -> tuple[int, int]:
-    """Speculative attempts that Spark's event logs tell of: all, and those that were done first.
+    """Returns the number of speculative attempts in Spark's event logs, and of those that finished first.
 
-    At least: a driver that is killed takes the last lines of its log with it.
+    There may have been more: a killed driver takes the end of its log with it.
     """
     started = first = 0
     for log in events.iterdir():

@@ -1,4 +1,4 @@
-"""What the sink has written, from the broker's own log: nothing that may be wrong stands between it and the judge."""
+"""The messages that the sink has written, read from the broker's own log and not through a query that may be wrong."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from soak.ledger import digest_of
 from soak.output import Row
 
 _EITHER_HEADER = 47
-"""Tells zlib to take its own header as well as gzip's."""
+"""Makes zlib accept its own header and gzip's."""
 
 
 class Copied(NamedTuple):
-    """A message in one of the sink's topics: the row as it was read, and what a reader tells repetitions by."""
+    """A message in a topic of the sink: the row that it is a copy of, and the id that identifies repetitions."""
 
     row: Row
     row_id: tuple[str, ...]
 
 
 def rows(data: Path, topics: Set[str]) -> Iterator[Copied]:
-    """All messages of the topics, each queue's in order. ``file`` is the queue of the copy."""
+    """Yields all messages of the topics, each queue in order. ``file`` is the queue of the copy."""
     for queue, stored in _stored(data, topics):
         yield _copied(queue, stored)
 
 
 def open_stages(data: Path) -> list[str]:
-    """Stages that nobody has committed, or whose commit is not stored to its end."""
+    """Returns the stages that are not committed, or whose commit is not stored completely."""
     stages = Stages()
     for record in dump(OsFileSystem(str(data), is_read_only=True)):
         for fact in record.facts:

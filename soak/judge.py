@@ -1,4 +1,4 @@
-"""The verdict over one round: what differs between what was acknowledged and what is in the output, line by line."""
+"""Compares the output of a round with the acknowledged messages, and describes each difference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Queue = tuple[str, str, int]
 Wants = Callable[[str, int], bool]
 
 SHOWN_MAX = 5
-"""Differences of one kind that are told one by one."""
+"""How many differences of a kind are described one by one."""
 
 
 def judge(
@@ -22,8 +22,9 @@ def judge(
     ends: Mapping[Queue, int],
     committed: Mapping[Queue, int],
 ) -> list[str]:
-    """Every difference; none when each acknowledged message is there exactly once, in order, and the group stands at
-    the end of every queue."""
+    """Returns every difference. There is none if each acknowledged message is in the output exactly once and in order,
+    and the group is at the end of every queue.
+    """
     return [
         *_told("acknowledged and not in the output", missing(attempts, wants, rows)),
         *_told("in the output more than once", repeated(attempts, rows)),
@@ -36,7 +37,7 @@ def judge(
 
 
 def missing(attempts: Mapping[str, Attempt], wants: Wants, rows: Iterable[Row]) -> Iterator[str]:
-    """Acknowledged messages that no row has."""
+    """Yields acknowledged messages without a row."""
     seen = {row.key for row in rows}
     for attempt in attempts.values():
         if attempt.acknowledged and wants(attempt.tag, attempt.price) and attempt.key not in seen:
@@ -44,7 +45,7 @@ def missing(attempts: Mapping[str, Attempt], wants: Wants, rows: Iterable[Row]) 
 
 
 def repeated(attempts: Mapping[str, Attempt], rows: Iterable[Row]) -> Iterator[str]:
-    """Messages of several rows, acknowledged or not."""
+    """Yields messages with several rows, acknowledged or not."""
     places: dict[str, list[Row]] = {}
     for row in rows:
         places.setdefault(row.key, []).append(row)
@@ -57,7 +58,7 @@ def repeated(attempts: Mapping[str, Attempt], rows: Iterable[Row]) -> Iterator[s
 
 
 def doubled_places(rows: Iterable[Row]) -> Iterator[str]:
-    """Queue offsets of several rows."""
+    """Yields queue offsets with several rows."""
     counts = Counter((row.queue, row.offset) for row in rows)
     for ((topic, broker_name, queue_id), offset), count in counts.items():
         if count > 1:
@@ -65,7 +66,7 @@ def doubled_places(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def altered(attempts: Mapping[str, Attempt], wants: Wants, rows: Iterable[Row]) -> Iterator[str]:
-    """Rows that nobody sent, that the filter should have held back, or that differ from what was sent."""
+    """Yields rows that nobody sent, that the filter should have removed, or that differ from what was sent."""
     for row in rows:
         attempt = attempts.get(row.key)
         if attempt is None:
@@ -81,7 +82,9 @@ def altered(attempts: Mapping[str, Attempt], wants: Wants, rows: Iterable[Row]) 
 
 
 def disordered(rows: Iterable[Row]) -> Iterator[str]:
-    """Rows of one queue and one file whose offsets fall, and batches that begin before the end of an earlier one."""
+    """Yields rows of a queue whose offsets fall within a file, and batches that start before the end of an earlier
+    one.
+    """
     last_in_file: dict[tuple[str, Queue], int] = {}
     last_before: dict[Queue, int] = {}
     last_of_batch: dict[Queue, tuple[int, int]] = {}
@@ -98,7 +101,9 @@ def disordered(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def gaps(rows: Iterable[Row], ends: Mapping[Queue, int]) -> Iterator[str]:
-    """Without a filter every offset below the end of its queue has its row, acknowledged or not."""
+    """Yields queues with missing offsets. Without a filter, each offset below the max offset has a row, acknowledged or
+    not.
+    """
     offsets: dict[Queue, set[int]] = {queue: set() for queue in ends}
     for row in rows:
         offsets.setdefault(row.queue, set()).add(row.offset)
@@ -111,14 +116,14 @@ def gaps(rows: Iterable[Row], ends: Mapping[Queue, int]) -> Iterator[str]:
 
 
 def behind(ends: Mapping[Queue, int], committed: Mapping[Queue, int]) -> Iterator[str]:
-    """Queues where the group's offset is not the end."""
+    """Yields queues whose consumer offset is not the max offset."""
     for (topic, broker_name, queue_id), end in sorted(ends.items()):
         if (offset := committed.get((topic, broker_name, queue_id))) != end:
             yield f"{topic}/{broker_name}/{queue_id}: committed {offset}, end {end}"
 
 
 def ahead(finished: Mapping[Queue, int], committed: Mapping[Queue, int]) -> list[str]:
-    """Queues where a group stands beyond the last batch that Spark has finished."""
+    """Returns the queues whose consumer offset is beyond the last batch that Spark has finished."""
     return _told(
         "group ahead of what Spark has finished",
         (

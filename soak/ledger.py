@@ -1,4 +1,4 @@
-"""What producers tried and what was acknowledged: the one truth that the output is held against."""
+"""What producers have tried to send, and what was acknowledged. The output is compared with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 @dataclass
 class Attempt:
-    """One try to send one message. A retry is another attempt with a key of its own: the first may be stored too."""
+    """An attempt to send a message. A retry is another attempt with its own key, since the first one may be stored
+    too.
+    """
 
     key: str
     topic: str
@@ -24,12 +26,12 @@ class Attempt:
 
     @property
     def msg_id(self) -> str:
-        """The message id that its producer gave it."""
+        """The message id that the producer gave."""
         return f"id-{self.key}"
 
     @property
     def place(self) -> str:
-        """Where it is, as far as the broker told its producer: of a batch in columns all of its ranges."""
+        """Where the broker said that the message is. For a batch in columns these are all of its ranges."""
         queues = " or ".join(f"{broker_name}/{queue_id}" for broker_name, queue_id in sorted(self.queues)) or "?"
         if not self.offsets:
             return f"{self.topic}/{queues}"
@@ -38,23 +40,23 @@ class Attempt:
         )
 
     def may_be_at(self, broker_name: str, queue_id: int, offset: int) -> bool:
-        """Whether the broker's answer allows this place; without an answer any is."""
+        """Whether the broker's response allows this queue and offset. Without a response any is allowed."""
         is_queue = not self.queues or (broker_name, queue_id) in self.queues
         return not self.acknowledged or (is_queue and offset in self.offsets)
 
 
 def body_of(key: str, size: int) -> bytes:
-    """A body that no other message has; packable, as text is."""
+    """Returns a body that no other message has. It can be compressed like text."""
     return (f"{key} ".encode() * (size // (len(key) + 1) + 1))[:size]
 
 
 def digest_of(body: bytes) -> str:
-    """As Spark's md5() spells it."""
+    """Returns the digest in the form of Spark's md5()."""
     return hashlib.md5(body, usedforsecurity=False).hexdigest()
 
 
 class Ledger:
-    """Attempts by key, written by producers and read when they have ended. ``step`` is the schedule's present one."""
+    """The attempts by key, written by producers. ``step`` is the current step of the schedule."""
 
     def __init__(self) -> None:
         self.step = 0
@@ -62,16 +64,16 @@ class Ledger:
         self._attempts: dict[str, Attempt] = {}
 
     def begin(self, attempts: Sequence[Attempt]) -> None:
-        """Before they are sent: from now on each may be in the output."""
+        """Records attempts before they are sent: from now on each may be in the output."""
         with self._lock:
             self._attempts.update((attempt.key, attempt) for attempt in attempts)
 
     def acknowledge(self, attempt: Attempt, offsets: Collection[int], queues: Collection[tuple[str, int]] = ()) -> None:
-        """The broker said that it is stored, at one of these offsets: it must be in the output."""
+        """Records that the broker has stored an attempt at one of these offsets: it must be in the output."""
         with self._lock:
             attempt.offsets, attempt.queues, attempt.acknowledged = offsets, queues, True
 
     def attempts(self) -> dict[str, Attempt]:
-        """All so far, by key."""
+        """Returns all attempts so far, by key."""
         with self._lock:
             return dict(self._attempts)

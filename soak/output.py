@@ -1,4 +1,4 @@
-"""The query's output as rows with their batch: what Spark's file sink counts as written, and nothing else."""
+"""The rows of the query's output with their batches: only those in files that Spark's file sink lists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 
 class Row(NamedTuple):
-    """One message as Spark wrote it. ``batch_id`` and ``file`` say when and where; rows come in the file's order."""
+    """A message as Spark wrote it, with its batch and file. Rows are in the order of the file."""
 
     batch_id: int
     file: str
@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
     @property
     def queue(self) -> tuple[str, str, int]:
-        """Its queue."""
+        """The queue of the row."""
         return self.topic, self.broker_name, self.queue_id
 
 
@@ -35,7 +35,7 @@ _COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "msgId", "key", "ta
 
 
 def rows(result: Path) -> Iterator[Row]:
-    """All rows, batch by batch."""
+    """Yields all rows, batch by batch."""
     for batch_id, files in files_of_batches(result).items():
         for file in files:
             table = pq.read_table(file, columns=list(_COLUMNS))
@@ -44,12 +44,12 @@ def rows(result: Path) -> Iterator[Row]:
 
 
 def files_of_batches(result: Path) -> dict[int, list[Path]]:
-    """The files that each batch added. Every tenth log repeats those before it."""
+    """Returns the files that each batch added. Every tenth log repeats the earlier ones."""
     logs = {int(path.name.removesuffix(".compact")): path for path in result.glob("_spark_metadata/[0-9]*")}
     known: set[Path] = set()
     found: dict[int, list[Path]] = {}
     for batch_id, log in sorted(logs.items()):
-        lines = log.read_text(encoding="utf-8").splitlines()[1:]  # the first one is the version of the log
+        lines = log.read_text(encoding="utf-8").splitlines()[1:]  # below the version of the log
         files = [Path(unquote(urlparse(json.loads(line)["path"]).path)) for line in lines]
         found[batch_id] = [file for file in files if file not in known]
         known.update(files)

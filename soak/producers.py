@@ -1,4 +1,4 @@
-"""Producers on threads: single messages over the standard protocol, and batches in columns."""
+"""Producers on threads. They send single messages over the standard protocol, and batches in columns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Send = Callable[[Calls, Ledger, str, Sequence[tuple[Attempt, bytes]], random.Ran
 
 
 class Producers:
-    """Sends until it is stopped, each producer with retries that are attempts of their own."""
+    """Sends until it is stopped. Each retry is an attempt of its own."""
 
     def __init__(
         self, endpoints: str, setting: Setting, seed: str, ledger: Ledger, topics: Callable[[], Sequence[str]]
@@ -52,12 +52,12 @@ class Producers:
         ]
 
     def start(self) -> None:
-        """Begins to send."""
+        """Starts the producers."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Returns when the last attempt has its answer or none."""
+        """Stops the producers. Returns when the last attempt has its response, or has failed."""
         self._ended.set()
         for thread in self._threads:
             thread.join(END_SECONDS_MAX)
@@ -93,7 +93,7 @@ class Producers:
 def send_rows(
     calls: Calls, ledger: Ledger, topic: str, messages: Sequence[tuple[Attempt, bytes]], dice: random.Random
 ) -> None:
-    """One SendMessage, some of its bodies packed. Raises NotAnswered."""
+    """Sends a SendMessage with some compressed bodies. Raises NotAnswered."""
     request = messaging.SendMessageRequest()
     for attempt, body in messages:
         is_packed = dice.randrange(_PACKED_ONE_IN) == 0
@@ -115,7 +115,7 @@ def send_rows(
 def publish(
     calls: Calls, ledger: Ledger, topic: str, messages: Sequence[tuple[Attempt, bytes]], dice: random.Random
 ) -> None:
-    """One PublishColumns, its answer saying where each row is. Raises NotAnswered."""
+    """Sends a PublishColumns; its response tells the ranges of the rows. Raises NotAnswered."""
     attempts = [attempt for attempt, _ in messages]
     packed = [dice.randrange(_PACKED_ONE_IN) == 0 for _ in messages]
     encodings = columns.BODY_ENCODINGS
@@ -134,7 +134,7 @@ def publish(
     )
     request = v1.PublishColumnsRequest(topic=topic, arrow_ipc=columns.write_stream(batch.schema, [batch]))
     answer = calls(COLUMNS.methods["PublishColumns"], request, SEND_TIMEOUT_S)
-    # Ranges name the queues; which row went to which of them they do not tell.
+    # Ranges tell the queues and offsets of all rows, but not those of each row.
     offsets = {at for part in answer.ranges for at in range(part.first_offset, part.first_offset + part.row_count)}
     queues = {(part.queue.broker_name, part.queue.queue_id) for part in answer.ranges}
     for attempt in attempts:

@@ -1,4 +1,6 @@
-"""The processes of one round: a broker with a data directory, and a query with a checkpoint. Both come back."""
+"""The processes of a round: a broker with a data directory, and a query with a checkpoint. Both are killed and
+restarted.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +20,29 @@ from soak.schedule import Moment, Setting
 
 GROUP = "soak"
 COPIED, COPIED_QUEUES = "copied", 3
-"""Where the sink writes, or how the names begin when it writes to several topics, and the queues of each. Each queue
-that is read is a message group there."""
+"""The topic that the sink writes to, or the prefix of several, and the number of queues of each. Each queue that is
+read is a message group there.
+"""
 TRANSACTION_TIMEOUT_MS = 15_000
-"""Longer than anything in a round keeps tasks from their broker."""
-# Four tries of a task, as on a cluster: a lost Python worker is no reason to end a query.
+"""Longer than any step of a round keeps tasks from the broker."""
+# Four attempts per task, as on a cluster: a lost Python worker must not end the query.
 LOCAL_MASTER = "local[2,4]"
 MOMENT_SECONDS_MAX = 120.0
-"""How long a kill waits for its moment; then it comes at once."""
+"""How long a kill waits for its moment. Then it happens anyway."""
 _LOOK_S = 0.02
-# Small segments, so that a round has several, and snapshots between them.
+# Segments so small that a round has several, with snapshots between them.
 _SEGMENT_BYTES = 16 << 20
 
 
 def copy_topics(setting: Setting) -> list[str]:
-    """The topics that the sink writes to; none where Spark's own sink writes files."""
+    """Returns the topics that the sink writes to; none if Spark's own sink writes files."""
     if setting.delivery is None:
         return []
     return [COPIED] if setting.copy_topics == 1 else [f"{COPIED}-{number}" for number in range(setting.copy_topics)]
 
 
 def broker(folder: Path, setting: Setting) -> BrokerProcess:
-    """A broker with SYNC_FLUSH and the topics of a round, which is not started yet."""
+    """Returns a broker with SYNC_FLUSH and the topics of a round, not started yet."""
     arguments = ["--brokers", ",".join(setting.brokers), "--log-level", "warning"]
     arguments += ["--property", f"mappedFileSizeCommitLog={_SEGMENT_BYTES}"]
     topics: dict[str, int | tuple[int, TopicType]] = dict(setting.topics)
@@ -54,7 +57,7 @@ def broker(folder: Path, setting: Setting) -> BrokerProcess:
 
 
 class Query:
-    """``query_job.py``, started as often as needed with one checkpoint and one output, here or on a cluster."""
+    """Starts ``query_job.py`` as often as needed, with one checkpoint and one output, here or on a cluster."""
 
     def __init__(
         self, children: Children, folder: Path, endpoints: str, setting: Setting, cluster: Cluster | None = None
@@ -69,7 +72,7 @@ class Query:
         self._cluster = cluster
 
     def start(self, max_offsets: int | None = None, drain: bool = False) -> None:
-        """Begins a life of the query; with ``drain`` it ends when all is read."""
+        """Starts the query. With ``drain`` it ends when it has read everything."""
         setting = self._setting
         config = {
             "master": self._cluster.url if self._cluster else LOCAL_MASTER,
@@ -110,15 +113,15 @@ class Query:
             "delivery": delivery,
             "requestTimeoutMs": "60000",
             "transactionTimeoutMs": str(TRANSACTION_TIMEOUT_MS),
-            "batchBytes": "65536",  # so that a stage has several calls
+            "batchBytes": "65536",  # small, so that a stage has several calls
         }
 
     def await_moment(self, moment: Moment) -> None:
-        """Returns when the query is where ``moment`` says, or after MOMENT_SECONDS_MAX."""
+        """Returns when the query is at the moment, or after MOMENT_SECONDS_MAX."""
         deadline = time.monotonic() + MOMENT_SECONDS_MAX
         first = len(spark_checkpoint.planned(self.checkpoint))
         while moment is not Moment.AT_ONCE and time.monotonic() < deadline and self._process.is_running:
-            # Of a batch that was planned meanwhile: what an earlier kill left unfinished is not under way yet.
+            # Only for a batch that was planned meanwhile: one that an earlier kill left unfinished may not run yet.
             is_in_batch = spark_checkpoint.unfinished(self.checkpoint) is not None
             has_moved = len(spark_checkpoint.planned(self.checkpoint)) > first
             if is_in_batch is (moment is Moment.IN_A_BATCH) and has_moved:
@@ -126,29 +129,29 @@ class Query:
             time.sleep(_LOOK_S)
 
     def kill(self) -> None:
-        """SIGKILL to the driver, its JVM, and every Python process of theirs."""
+        """Kills the driver, its JVM and all their Python processes."""
         self._note_lines()
         self._process.kill()
         self._note(self._process.read_rest())
         self._is_killed = True
 
     def kill_worker(self) -> bool:
-        """SIGKILL to one Python worker, once there is one; False when there was none for long."""
+        """Kills a Python worker as soon as there is one. Returns False if there is none for long."""
         return self._kill_child(kill_targets.find_workers)
 
     def kill_source(self) -> bool:
-        """SIGKILL to the driver's Python process of the source, as for a worker."""
+        """Kills the driver's Python process of the source, in the same way."""
         return self._kill_child(kill_targets.find_sources)
 
     def kill_executor(self) -> bool:
-        """SIGKILL to one executor's JVM, as for a worker."""
+        """Kills the JVM of an executor, in the same way."""
         return self._kill_child(kill_targets.find_executors)
 
     def _kill_child(self, find: kill_targets.Find) -> bool:
         deadline = time.monotonic() + MOMENT_SECONDS_MAX
         while time.monotonic() < deadline and self._process.is_running:
             self._note_lines()
-            # Before it runs, Spark looks for data sources, once; who dies then leaves a JVM that knows none.
+            # Before the query runs, Spark looks up its data sources once. A kill then leaves a JVM that knows none.
             sessions = [self._process.pid, *(self._cluster.sessions if self._cluster else [])]
             if self._is_running and kill_targets.kill_newest([pid for session in sessions for pid in find(session)]):
                 return True
@@ -156,7 +159,7 @@ class Query:
         return False
 
     def look(self) -> None:
-        """Takes note of what the query has said; a process that died by itself is a failure, and started again."""
+        """Reads the events of the query. If its process died by itself, records a failure and starts it again."""
         self._note_lines()
         if not self._process.is_running and not self._is_killed:
             self.failures.append(f"The query's process died by itself.{self._process.log_end()}")
@@ -164,7 +167,7 @@ class Query:
             self.start(self._setting.max_offsets)
 
     def drain(self, seconds_max: float) -> bool:
-        """Whether a last life, without limits, reads everything that is left and ends in time."""
+        """Runs the query without limits. Returns whether it reads all that is left and ends in time."""
         self.start(drain=True)
         try:
             code = self._process.wait(seconds_max)
@@ -188,11 +191,11 @@ class Query:
                 self.failures.append(event["why"])
 
     def connector_errors(self) -> list[str]:
-        """What the connector has raised, in the driver and in tasks, each error once."""
+        """Returns the errors of the connector in the driver and in tasks, each once."""
         of_executors = self._cluster.connector_errors() if self._cluster else set()
         return sorted(kill_targets.read_connector_errors(self._log) | of_executors)
 
     @property
     def log_end(self) -> str:
-        """The end of what Spark logged."""
+        """The end of Spark's log."""
         return self._process.log_end()

@@ -1,9 +1,8 @@
-"""The query, a process of its own: from the topics into Parquet files, until it is killed, or to the end and then done.
+"""The query, a process of its own: it reads the topics into Parquet files until it is killed, or to the end.
 
-The sink is Spark's own file sink: its tasks write, and ``_spark_metadata`` says which files count, so what is proven is
-what users have, with nothing of ours between the source and the output. Where our sink is under test, it writes into a
-topic instead, each message with the place that it was read from.
-Standard output tells whoever started it: one line of JSON for each thing that happens.
+It writes with Spark's own file sink, whose ``_spark_metadata`` lists the files that count: nothing of this project is
+between the source and the output. If the sink of this project is tested, it writes to a topic instead, and each message
+says which row it is a copy of. It prints a line of JSON for each event, for the process that started it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 FAILURES_MAX = 20
-"""In a row."""
+"""In a row, before it gives up."""
 LOOK_S = 0.2
 OUTPUT = (
     "topic",
@@ -45,17 +44,17 @@ COPY = (
 
 
 def say(event: str, **facts: str) -> None:
-    """Tells the process that started this one."""
+    """Reports an event to the process that started this one."""
     print(json.dumps({"event": event, **facts}), flush=True)
 
 
 def messages(spark: SparkSession, options: dict[str, str]) -> DataFrame:
-    """The stream as it is read."""
+    """Returns the stream of the source."""
     return spark.readStream.format("rmqpull").options(**options).load()
 
 
 def written(spark: SparkSession, config: dict[str, Any]) -> DataStreamWriter:
-    """The stream on its way out."""
+    """Returns the writer of the stream."""
     stream = messages(spark, config["options"])
     if config["sink"] is None:
         return stream.selectExpr(*OUTPUT).writeStream.format("parquet").option("path", config["result"])
@@ -68,7 +67,7 @@ def written(spark: SparkSession, config: dict[str, Any]) -> DataStreamWriter:
 
 
 def run_once(spark: SparkSession, config: dict[str, Any], parent: int) -> None:
-    """One life of the query: until AvailableNow is done, or for ever. Raises what ends it."""
+    """Runs the query until AvailableNow is done, or without end. Raises the error that ends it."""
     trigger = (
         {"availableNow": True} if config["availableNow"] else {"processingTime": f"{config['triggerMs']} milliseconds"}
     )
@@ -76,21 +75,21 @@ def run_once(spark: SparkSession, config: dict[str, Any], parent: int) -> None:
     say("running")
     while not query.awaitTermination(LOOK_S):  # type: ignore[arg-type]  # whole seconds only by its annotation
         if os.getppid() != parent:
-            os._exit(1)  # nobody is left to kill it
+            os._exit(1)  # the process that would kill it is gone
 
 
 def main(config: dict[str, Any]) -> None:
-    """Goes on after every failure, which it tells; ``drain`` in the configuration ends it when all is read."""
+    """Reports each failure and starts the query again. With ``drain`` it ends when everything is read."""
     parent = os.getppid()
     session = SparkSession.builder.master(config["master"]).appName("soak").config(map=config["settings"])
-    # The judge reads from the sink's log which batch wrote a file.
+    # The judge needs the whole log of the sink: which batch wrote which file.
     spark = session.config("spark.sql.streaming.fileSink.log.deletion", "false").getOrCreate()
     say("started")
     failures = 0
     while failures < FAILURES_MAX:
         try:
             run_once(spark, config, parent)
-        except (PySparkException, Py4JError) as error:  # the second when a worker is lost in load()
+        except (PySparkException, Py4JError) as error:  # the second if a worker dies during load()
             say("failed", why=str(error))
             failures += 1
         else:

@@ -1,4 +1,4 @@
-"""The result of one run of the soak: counts and the verdict, as a line and as JSON."""
+"""The result of a soak: counts and verdict, as a line and as JSON."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from soak.schedule import SINK, SOURCE
 
 REPOSITORY = Path(__file__).parents[1]
 CODE = ("connector", "broker_emulator", "proto", "soak")
-"""What a result depends on; the pages that it is written into are not part of that."""
+"""The folders that a result depends on. The pages with results are not among them."""
 
 
 @dataclass(kw_only=True)
 class Summary(Result):
-    """All rounds of a run so far. ``commit`` is that of the code when the run began."""
+    """All rounds of a run so far. ``commit`` is the commit of the code at the start."""
 
     seed: int
     what: str = SOURCE
@@ -28,13 +28,13 @@ class Summary(Result):
     commit: str = ""
 
     def add(self, result: Result) -> None:
-        """Counts a round in."""
+        """Adds the result of a round."""
         self.rounds += 1
         for counted in fields(Result):
             setattr(self, counted.name, getattr(self, counted.name) + getattr(result, counted.name))
 
     def line(self) -> str:
-        """How it stands."""
+        """Returns the counts so far."""
         return (
             f"{self.rounds} rounds, {self.kills.total()} kills, {self.acknowledged:,} messages acknowledged, "
             f"{self.rows:,} rows in {self.batches:,} batches, {self.speculative:,} speculative attempts, "
@@ -42,7 +42,7 @@ class Summary(Result):
         )
 
     def verdict(self) -> str:
-        """In a sentence."""
+        """Returns the verdict in a sentence."""
         if self.findings:
             return "\n".join(["FAILED:", *self.findings])
         if self.what == SINK:
@@ -53,7 +53,7 @@ class Summary(Result):
         return "exactly once: every acknowledged message is in the output, in order; consumer offsets are at the end"
 
     def document(self) -> dict[str, Any]:
-        """Everything as JSON; nothing in it tells when it was."""
+        """Returns everything as JSON. Nothing in it depends on the time of the run."""
         return {
             "seed": self.seed,
             "first_round": self.first_round,
@@ -77,7 +77,7 @@ class Summary(Result):
 
 
 def commit_of_code() -> str:
-    """The commit that the code is of, with ``+`` behind it when the code was changed since; empty outside of git."""
+    """Returns the commit of the code, with ``+`` if it was changed since; empty outside of git."""
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(REPOSITORY), *arguments]

@@ -1,4 +1,4 @@
-"""One round, carried out: steps happen to a broker and a query while producers send, then everything is judged."""
+"""Runs a round: steps happen to a broker and a query while producers send. Then the output is judged."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from soak.schedule import EXACTLY_ONCE, KILLS, Fault, Kind, Round, Step
 DRAIN_SECONDS_MAX = 300.0
 QUEUES_MAX = 12
 STAGES_SECONDS_MORE = 15.0
-"""How much later than its timeout a stage may go: the broker may have been started meanwhile."""
-# What Spark says when a Python process is gone, and what a fault made the broker say.
+"""How much later than its timeout a stage may be dropped: the broker may have been restarted meanwhile."""
+# What Spark reports if a Python process is gone, and what a fault rule makes the broker respond.
 _LOST_PYTHON = re.compile(r"Python worker|EOFException|SocketException|Broken pipe|Connection reset|terminated|crashed")
 _ORDERED = re.compile(r"INTERNAL_SERVER_ERROR")
 
@@ -39,7 +39,8 @@ _ORDERED = re.compile(r"INTERNAL_SERVER_ERROR")
 class Result:
     """What a round did, and every difference that it found.
 
-    ``speculative`` are attempts that were started on a cluster, ``speculative_first`` those that were done first.
+    ``speculative`` is the number of speculative attempts on a cluster, ``speculative_first`` of those that finished
+    first.
     """
 
     kills: Counter[str] = field(default_factory=Counter)
@@ -58,7 +59,7 @@ class Result:
 
 
 class RoundRun:
-    """Carries out one round in a folder of its own."""
+    """Runs a round in a folder of its own."""
 
     def __init__(self, plan: Round, folder: Path, children: Children, say: Callable[[str], None]) -> None:
         self._plan = plan
@@ -70,13 +71,13 @@ class RoundRun:
         self._children = children
         self._broker = broker(folder, plan.setting)
         children.start_broker(self._broker)
-        self._broker.topics = {}  # later they may have grown
+        self._broker.topics = {}  # topics may have more queues after a restart
         self._calls = Calls(self._broker.endpoints)
         self._cluster = Cluster(children, folder) if plan.setting.on_cluster else None
         self._query = Query(children, folder, self._broker.endpoints, plan.setting, self._cluster)
 
     def run(self) -> Result:
-        """From the first start to the verdict."""
+        """Runs the round and returns its result."""
         begin = time.monotonic()
         plan = self._plan
         producers = Producers(
@@ -204,7 +205,7 @@ class RoundRun:
         self._result.batches = len(spark_checkpoint.committed(self._query.checkpoint))
 
     def _copied_rows(self) -> list[Row]:
-        """What readers of the sink's topics see; of what at-least-once repeated, the first of each."""
+        """Returns the messages in the topics of the sink. Of those that at-least-once repeated, only the first one."""
         deadline = time.monotonic() + TRANSACTION_TIMEOUT_MS / 1000 + STAGES_SECONDS_MORE
         while (left := copies.open_stages(self._data)) and time.monotonic() < deadline:
             time.sleep(1)
@@ -224,7 +225,7 @@ class RoundRun:
             self._result.findings.append(told)
 
     def _ahead(self) -> list[str]:
-        """To be asked while the query is dead: nothing moves on either side."""
+        """Compares progress and checkpoint. To be called while the query is dead and nothing moves."""
         finished = spark_checkpoint.committed(self._query.checkpoint)
         if not finished:
             return ahead({}, self._committed())
@@ -240,7 +241,7 @@ class RoundRun:
             for failure in self._query.failures
             if not (has_lost_python and _LOST_PYTHON.search(failure)) and not (has_ordered and _ORDERED.search(failure))
         ]
-        # A task is tried again by Spark, which would hide that the connector gave up.
+        # Spark retries a task, which would hide that the connector gave up.
         gave_up = [
             f"the connector gave up, though it must go on by itself: {error}"
             for error in self._query.connector_errors()

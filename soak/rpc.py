@@ -1,4 +1,4 @@
-"""Calls to the broker without any retry: who sends must know which attempt was answered."""
+"""Calls without retries: a producer must know which of its attempts got a response."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _OPTIONS = (
 
 
 class NotAnswered(Exception):
-    """A call broke, came too late or was refused: what it asked for may be done or not."""
+    """A call failed, timed out or was refused. The broker may have done what it asked for, or not."""
 
 
 class Calls:
-    """A connection to the broker, whose lives all have the same endpoints."""
+    """A connection to the broker, which has the same endpoints after each restart."""
 
     def __init__(self, endpoints: str) -> None:
         self._channel = grpc.insecure_channel(endpoints, options=_OPTIONS)
 
     def __call__(self, method: Method, request: Any, timeout_s: float = TIMEOUT_S) -> Any:
-        """The answer, if its status is OK. Raises NotAnswered."""
+        """Returns the response if its status is OK. Raises NotAnswered."""
         unary = self._channel.unary_unary(
             method.path,
             request_serializer=method.request.SerializeToString,
@@ -46,5 +46,5 @@ class Calls:
         return answer
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Closes the connection."""
         self._channel.close()

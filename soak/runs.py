@@ -1,4 +1,4 @@
-"""The runs that are kept, in docs/soak.json and docs/soak-sink.json, and docs/soak.md, which is made of them."""
+"""The runs in docs/soak.json and docs/soak-sink.json, and docs/soak.md, which is made of them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ JSON_FILES = {SOURCE: "soak.json", SINK: "soak-sink.json"}
 PAGE = Path(__file__).with_name("page.md")
 
 Run = dict[str, Any]
-"""As ``soak.results.Summary.document`` gives it."""
+"""What ``soak.results.Summary.document`` returns."""
 
 
 def keep(what: str, run: Run, docs: Path = DOCS) -> bool:
-    """Adds a run to those that are kept and writes the page anew; whether it was added.
+    """Adds a run to those in docs and writes the page again. Returns whether it was added.
 
-    A run with findings is not, and neither is one without a round: a finding is to be mended, not to be averaged.
+    A run with findings is not added, since findings are to be fixed, and neither is one without a finished round.
     """
     if run["findings"] or not run["rounds"]:
         return False
@@ -36,13 +36,13 @@ def keep(what: str, run: Run, docs: Path = DOCS) -> bool:
 
 
 def read_runs(what: str, docs: Path = DOCS) -> list[Run]:
-    """The runs that are kept, in the order in which they came."""
+    """Returns the runs in docs, the oldest first."""
     runs: list[Run] = json.loads((docs / JSON_FILES[what]).read_text(encoding="utf-8"))["runs"]
     return runs
 
 
 def write_runs(what: str, runs: Sequence[Run], docs: Path = DOCS) -> None:
-    """Replaces the runs that are kept."""
+    """Replaces the runs in docs."""
     text = json.dumps({"runs": runs}, indent=2, ensure_ascii=False) + "\n"
     (docs / JSON_FILES[what]).write_text(text, encoding="utf-8")
 
@@ -53,7 +53,7 @@ def write_page(docs: Path = DOCS) -> None:
 
 
 def page(source: Sequence[Run], sink: Sequence[Run]) -> str:
-    """docs/soak.md, of runs of the source and of the sink."""
+    """Returns the text of docs/soak.md."""
     return PAGE.read_text(encoding="utf-8").format(source=_told(source), sink=_told(sink))
 
 
@@ -121,7 +121,7 @@ def _count(count: int, noun: str) -> str:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Soaks of the same checkout that run side by side add their results one after the other."""
+    """Lets soaks of the same checkout that run side by side add their results one after the other."""
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

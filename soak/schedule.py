@@ -1,7 +1,7 @@
-"""What a soak does and when: rounds of steps, drawn from a seed and from nothing else.
+"""What a soak does and when: rounds of steps that depend on the seed alone.
 
-A round has a broker, topics and one query of its own. The same seed gives the same rounds, in any number: round 7 does
-not depend on the rounds before it.
+A round has a broker, topics and a query of its own. Each round depends on the seed and its number only: round 7 is the
+same whatever comes before it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 
 TAGS = ("red", "green", "blue")
 PRICES = 100
-"""The property price of a message is below this."""
+"""The property price of a message is smaller than this."""
 SOURCE, SINK = "source", "sink"
-"""What is under test: a query from topics into files, or one from topics into another topic."""
+"""What is tested: a query from topics into files, or one from topics into other topics."""
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 
 
 class Kind(enum.Enum):
-    """What a step does."""
+    """The kinds of steps."""
 
     KILL_BROKER = "broker killed"
     KILL_QUERY = "query killed (driver, JVM, Python)"
@@ -37,13 +37,13 @@ class Kind(enum.Enum):
 _EVERYWHERE = (Kind.KILL_QUERY, Kind.KILL_BROKER, Kind.KILL_WORKER, Kind.KILL_SOURCE)
 KILLS = (*_EVERYWHERE, Kind.KILL_EXECUTOR, Kind.KILL_CLUSTER_WORKER)
 DECK = (*_EVERYWHERE, Kind.KILL_BROKER, Kind.KILL_WORKER)
-"""Kills come from shuffled decks. A query takes longest to come back, so it is killed least."""
+"""Kills are drawn from shuffled decks. A query takes the longest to restart, so it is killed the least."""
 CLUSTER_DECK = (*KILLS, Kind.KILL_EXECUTOR)
-"""That of rounds on a cluster."""
+"""The deck of rounds on a cluster."""
 
 
 class Moment(enum.Enum):
-    """When a process is killed, as seen from the query."""
+    """The moment of a kill, as seen from the query."""
 
     AT_ONCE = "at once"
     IN_A_BATCH = "in a batch"
@@ -52,7 +52,7 @@ class Moment(enum.Enum):
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault rule for the broker, in the words of its admin service; HOLD ends with the step."""
+    """A fault rule for the broker, as in its admin service. HOLD ends with the step."""
 
     rpc: str
     action: str
@@ -63,16 +63,16 @@ class Fault:
 
     @property
     def may_end_query(self) -> bool:
-        """Whether the connector must not try again after it."""
+        """Whether the connector must not retry after it."""
         return self.action == "FAIL" and self.code != "TOO_MANY_REQUESTS"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that happens ``wait_s`` after the one before.
+    """A step, which happens ``wait_s`` after the previous one.
 
-    ``lasts_s`` is how long a broker is away or stopped, or calls are held. ``max_offsets`` is the limit of the query's
-    next life. ``topic`` counts from the round's first topic, modulo how many there are.
+    ``lasts_s`` is how long a broker is away or stopped, or calls are held. ``max_offsets`` is the limit of the query
+    after its restart. ``topic`` is an index of a topic, modulo their number.
     """
 
     kind: Kind
@@ -101,7 +101,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Setting:
-    """What is different from round to round."""
+    """What differs from round to round."""
 
     extensions: str
     brokers: tuple[str, ...]
@@ -115,19 +115,19 @@ class Setting:
     max_offsets: int
     options: tuple[tuple[str, str], ...] = ()
     delivery: str | None = None
-    """Of the sink; None where Spark's own writes files."""
+    """The delivery of the sink; None if Spark's own sink writes files."""
     copy_topics: int = 1
-    """How many topics the sink writes to. A message group is always in the same one."""
+    """The number of topics that the sink writes to. A message group is always in the same one."""
     on_cluster: bool = False
-    """Whether the query runs on a standalone cluster of two workers with speculation; otherwise in one JVM."""
+    """Whether the query runs on a standalone cluster of two workers with speculation, or in one JVM."""
 
     @property
     def has_columns(self) -> bool:
-        """Whether the broker serves batches in columns; otherwise the standard protocol carries everything."""
+        """Whether the broker serves batches in columns, or only the standard protocol."""
         return "columns" in self.extensions
 
     def wants(self, tag: str, price: int) -> bool:
-        """Whether the filter lets a message through, by our own reading of it."""
+        """Whether the filter accepts a message, by a reading of its own."""
         if self.filter_type == "SQL92":
             return price >= int(self.filter_expression.split()[-1])
         return self.filter_expression == "*" or tag in self.filter_expression.split(" || ")
@@ -153,7 +153,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Round:
-    """One broker, one query, and what happens to them."""
+    """A broker, a query, and what happens to them."""
 
     seed: int
     number: int
@@ -162,19 +162,19 @@ class Round:
 
     @property
     def kills(self) -> int:
-        """How many steps kill something."""
+        """The number of kills."""
         return sum(step.kind in KILLS for step in self.steps)
 
     def lines(self) -> Iterator[str]:
-        """The schedule as it is printed."""
+        """Yields the lines of the printed schedule."""
         yield f"seed {self.seed} round {self.number}: {self.setting}"
         yield from (f"  step {number}: {step}" for number, step in enumerate(self.steps, 1))
 
 
 def draw_round(seed: int, number: int, kills: int, what: str = SOURCE) -> Round:
-    """Round ``number`` (from 0) of a seed, with so many kills: deck after deck, each in an order of its own.
+    """Returns round ``number`` (from 0) of a seed with this many kills, from one shuffled deck after the other.
 
-    Both transports, both ways to name topics, and both triggers come in turn too, so that few rounds meet them all.
+    Transports, ways to name topics, and triggers alternate too, so that a few rounds cover all of them.
     """
     dice = random.Random(f"{seed}/{number}")
     setting = _draw_setting(dice, number)
@@ -192,7 +192,9 @@ def draw_round(seed: int, number: int, kills: int, what: str = SOURCE) -> Round:
 
 
 def is_on_cluster(seed: int, number: int) -> bool:
-    """One round in each three, in a place that the seed draws: whatever else comes in turn meets a cluster too."""
+    """Whether a round runs on a cluster: one of each three does, which one depends on the seed. So each alternative
+    meets a cluster.
+    """
     return random.Random(f"{seed}/{number // 3}/cluster").randrange(3) == number % 3
 
 
@@ -223,8 +225,8 @@ def _draw_setting(dice: random.Random, number: int) -> Setting:
 
 
 def _with_sink(setting: Setting, number: int, dice: random.Random) -> Setting:
-    """The three ways to deliver come in turn. All that is sent is written, and each queue by one task, so that its
-    order can be judged.
+    """Adds a sink to the setting. Its three deliveries alternate. The query writes all messages, and each queue with
+    one task, so that the judge can check their order.
     """
     extensions, delivery = [
         ("columns,admin,stages", EXACTLY_ONCE),
@@ -232,7 +234,7 @@ def _with_sink(setting: Setting, number: int, dice: random.Random) -> Setting:
         ("admin", AT_LEAST_ONCE),
     ][number % 3]
     options = tuple(option for option in setting.options if option[0] in ("numPartitions", "idleWaitMs"))
-    # AvailableNow in other rounds than with the source, or it would meet one delivery alone.
+    # AvailableNow in other rounds than for the source, or it would meet only one of the deliveries.
     available_now = number // 3 % 2 == 1
     everything = replace(setting, filter_type="TAG", filter_expression="*", available_now=available_now)
     copy_topics = dice.choice([1, 6])
@@ -265,7 +267,7 @@ def _draw_step(dice: random.Random, kind: Kind, setting: Setting) -> Step:
 def _draw_fault(dice: random.Random, setting: Setting) -> Fault:
     asked: tuple[str, ...] = _COLUMN_CALLS if setting.has_columns else _STANDARD_CALLS
     asked = asked + _SINK_CALLS if setting.delivery == EXACTLY_ONCE else asked
-    # A producer has two ways to send; what the query asks is what it is about.
+    # Twice as often a call of the query as one of a producer.
     rpc = dice.choice([*asked, *asked, "SendMessage", *["PublishColumns"] * setting.has_columns])
     times, after = dice.randrange(1, 4), dice.random() < 0.4
     action = dice.choice(["FAIL", "DELAY", "HOLD", "DISCONNECT"])
