@@ -1,4 +1,4 @@
-"""The whole broker on a port, with a clock that stands still."""
+"""The whole broker on a port, with a manual clock."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The official Python client itself as an outside judge: its classes start, work and shut down without a complaint.
+"""The official Python client against this broker: its classes start, work and shut down without a warning.
 
-It runs in a process of its own: it starts threads, opens a log file below the home directory when it is imported, and
-registers the protocol's names in the default pool. Its log tells what it did not like.
+It runs in another process: it starts threads, opens a log file in the home directory on import, and registers the
+protocol's names in the default pool. Its log has its warnings.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ configuration = ClientConfiguration(sys.argv[1], Credentials(), "")
 
 def run(client, work):
     client.startup()
-    # The server's settings are what the client goes by; only a push consumer waits for them on its own.
+    # The client uses the server's settings, but only a push consumer waits for them.
     assert client._init_settings_event.wait(30)
     for endpoints in client.route_manager.get_all_endpoints().values():
         request = client._heartbeat_req()
@@ -90,7 +90,7 @@ SIMPLE_CONSUMER = """
 run(SimpleConsumer(configuration, "readers", {"orders": FilterExpression("red || blue")}, 5), lambda consumer: None)
 """
 
-# Receiving is not served: the consumer is stopped where it would begin to.
+# Receiving is not served, so the consumer stops before it.
 PUSH_CONSUMER = """
 class Listener(MessageListener):
     def consume(self, message):
@@ -113,13 +113,13 @@ run(consumer, await_assignment)
 """
 
 ITS_OWN_MISTAKE = "exception, 'NoneType' object has no attribute 'get_meter'"
-"""Version 5.1.2 wants to measure its push consumer whether or not the server's settings switch metrics on."""
+"""Version 5.1.2 measures its push consumer even when the server's settings disable metrics."""
 
 
 def talk(script: str, home: Path) -> tuple[list[str], list[str]]:
-    """What a script prints, and the lines of the client's log that are no mere information."""
+    """The output of a script, and the warnings and errors in the client's log."""
     topics: Topics = {"orders": 2, "payments": (1, TopicType.TRANSACTION), "reminders": (1, TopicType.DELAY)}
-    # What nobody ended is asked after soon.
+    # Half messages are checked soon.
     properties = BrokerProperties(transaction_time_out=100, transaction_check_interval=200)
     with running_broker(topics=topics, properties=properties) as broker:
         command = [sys.executable, "-c", START + script, broker.endpoints]

@@ -1,4 +1,4 @@
-"""The official Python client's own messages and stubs, as an outside judge of what the broker answers.
+"""The official Python client's messages and stubs against this broker.
 
 They run in a process of their own: the client starts threads and opens log files when it is imported.
 """
@@ -26,7 +26,7 @@ from rocketmq.grpc_protocol.service_pb2_grpc import MessagingServiceStub
 endpoints = sys.argv[1]
 host, port = endpoints.split(":")
 stub = MessagingServiceStub(grpc.insecure_channel(endpoints, options=[("grpc.enable_http_proxy", 0)]))
-# What the client itself sends along, as far as a server looks at it.
+# The metadata that the client sends, as far as a server reads it.
 metadata = [("x-mq-client-id", "official@1@0@x"), ("x-mq-language", "PYTHON"), ("x-mq-protocol", "GRPC_V2"),
             ("x-mq-client-version", "5.1.2"), ("authorization", "MQv2-HMAC-SHA1 Credential=, Signature=")]
 topic = v2.Resource(name="orders")
@@ -91,7 +91,7 @@ def test_the_official_stubs_route_send_and_pull(tmp_path: Path) -> None:
         assert queue["broker"]["name"] == "broker-a"
         assert queue["broker"]["endpoints"] == {"scheme": "IPv4", "addresses": [{"host": host, "port": int(port)}]}
 
-    # Exactly one entry for each send, or the client refuses the answer.
+    # The client requires exactly one entry for each send.
     assert [len(answer["entries"]) for answer in heard["sent"]] == [1, 1, 1, 1]
     assert [answer["entries"][0]["messageId"][-1] for answer in heard["sent"]] == ["0", "1", "2", "3"]
 

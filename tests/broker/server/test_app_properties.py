@@ -1,4 +1,4 @@
-"""Every property that a broker takes changes what it does: each case observes the difference between two values."""
+"""Every property of the broker has an effect: each case observes the difference between two values."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ TOPICS: Topics = {"orders": 1, "later": (1, TopicType.DELAY), "payments": (1, To
 ORDERS = v2.MessageQueue(topic=v2.Resource(name="orders"))
 SEGMENT_BYTES = 64 << 10
 LARGE_BODY = bytes(40_000)
-"""One of these fills a segment of SEGMENT_BYTES by more than the half."""
+"""A body of this size fills more than half of a segment of SEGMENT_BYTES."""
 NEVER_MS = (1 << 31) - 1
 
 
 @dataclass
 class Setup:
-    """A broker with a manual clock and a data directory, and a client of it."""
+    """A broker with a manual clock and a data directory, and a client."""
 
     broker: RunningBroker
     client: RpcClient
@@ -119,7 +119,7 @@ def synced_before_the_answer(setup: Setup) -> bool:
 
 
 def synced_without_another_write(setup: Setup) -> bool:
-    """A sync that never comes is not waited for; one that comes at once is, by as many calls as it takes."""
+    """Without a sync no call waits; with a slow one every call waits for it."""
     interval_ms = setup.broker.look(lambda state: state.properties.flush_interval_commit_log)
     before = len(setup.syncs)
     setup.send()
@@ -151,7 +151,7 @@ def delay_levels(setup: Setup) -> int:
 
 
 def checks_after(seconds: int) -> Probe:
-    """How often a half message was appended again, once for each check of it."""
+    """How often a half message was stored again, once for each check."""
 
     def look(setup: Setup) -> int:
         setup.send("payments")
@@ -170,7 +170,7 @@ def told_of_a_reset(setup: Setup) -> str:
 
 
 class Case(NamedTuple):
-    """What is observed with each of two values of a property, ``beside`` having fields that are set in both cases."""
+    """The observations with two values of a property; the fields of ``beside`` are set in both cases."""
 
     probe: Probe
     observed: dict[Any, Any]

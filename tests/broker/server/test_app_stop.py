@@ -1,4 +1,4 @@
-"""How a broker stops: who is answered, who is cut off, and that nobody is waited for without end."""
+"""How a broker stops: which calls are answered, which are cut off, and that no call blocks it for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that come, say that they are there, are reached, and go (rules 5.7, 5.10, 5.14, 5.16)."""
+"""Clients: registration, heartbeats, commands, and termination (rules 5.7, 5.10, 5.14, 5.16)."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_commands_reach_the_newest_stream_of_a_client(clients: Clients) -> None:
     assert not clients.send("ann", "nobody listens")
     older, newer = clients.open_stream("ann"), clients.open_stream("ann")
     assert clients.send("ann", "hello")
-    clients.close_stream(older)  # which is not the one that counts
+    clients.close_stream(older)  # commands go to the newest stream
     assert clients.send("ann", "hello again")
     clients.close_stream(newer)
     assert not clients.send("ann", "nobody listens any more")

@@ -1,4 +1,4 @@
-"""The place where commands wait for a client."""
+"""The Telemetry stream of a client."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_reader_waits_for_commands_and_for_the_end() -> None:
         stream = TelemetryStream("ann")
         listening = asyncio.create_task(_listen(stream))
         for command in ("first", "second"):
-            await asyncio.sleep(0)  # lets the listener run until it waits
+            await asyncio.sleep(0)  # runs the reader until it waits
             stream.offer(command)
         await asyncio.sleep(0)
         stream.end()

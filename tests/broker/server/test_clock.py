@@ -1,4 +1,4 @@
-"""The system's time, and time that moves when it is told to."""
+"""The clocks, and alarms."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_clock_cannot_go_back() -> None:
 
 
 class Worker:
-    """Work for an alarm: each run takes one until :meth:`end` is called."""
+    """Work for an alarm, which runs until :meth:`end` is called."""
 
     def __init__(self) -> None:
         self.events: list[str] = []

@@ -1,4 +1,4 @@
-"""Limits of connections: what is let in, and what must not be cut off."""
+"""The options of connections: which calls are accepted, and which must not be cut off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from tests.harness.server import ServerHarness, run_on_server
 
 BURST = 4_000
-"""Above the 3,000 waiting calls at which gRPC by itself would cancel every further one."""
+"""More than the 3,000 pending calls above which gRPC by default cancels all others."""
 
 
 def test_each_option_occurs_once() -> None:

@@ -1,4 +1,4 @@
-"""The one way in and out of all handlers: what is logged of a call, and what never is."""
+"""What is logged about a call, and what must never be logged."""
 
 from __future__ import annotations
 

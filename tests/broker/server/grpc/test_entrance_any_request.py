@@ -1,4 +1,4 @@
-"""Whatever a client sends, a handler answers it or refuses it with a BrokerError: never with a mistake of Python's.
+"""A handler answers any request, or refuses it with a BrokerError, but never fails with another error.
 
 Requests are made from sound ones of which some fields are changed to something wild.
 """
@@ -102,7 +102,7 @@ SOUND: dict[str, list[dict[str, Any]]] = {
     "DeleteFaultRules": [{"ids": [1]}],
     "AdvanceClock": [{"byMs": 1_000}, {"toMs": 1_001_000}],
 }
-"""For each call what it may be asked; the others need nothing."""
+"""Valid requests per call; the other calls need none."""
 
 NAMES = (
     *(topic_type.name for topic_type in TopicType),
@@ -127,7 +127,7 @@ SCALARS: dict[int, st.SearchStrategy[Any]] = {
 
 @st.composite
 def arrow_streams(draw: st.DrawFn) -> bytes:
-    """Arrow IPC streams of the publish schema, of which some rows are wild and some bits are flipped."""
+    """Arrow IPC streams of the publish schema, some with arbitrary rows or flipped bits."""
     count = draw(st.integers(1, 3))
     times = st.sampled_from((None, None, 0, 1_002_000_000, -(2**63), 2**63 - 1))
     wild: dict[str, st.SearchStrategy[Any]] = {
@@ -152,7 +152,7 @@ def arrow_streams(draw: st.DrawFn) -> bytes:
 
 
 def change(draw: st.DrawFn, message: Any, wildness: int) -> None:
-    """Changes fields of a message, about one in ``wildness``, to anything that the wire can carry."""
+    """Changes about one in ``wildness`` fields of a message to any value of its type."""
     for field in message.DESCRIPTOR.fields:
         is_wild = not draw(st.integers(0, wildness))
         value = getattr(message, field.name)
@@ -177,7 +177,7 @@ def change(draw: st.DrawFn, message: Any, wildness: int) -> None:
 
 @st.composite
 def calls(draw: st.DrawFn) -> tuple[str, Any]:
-    """A method by its name, and a request."""
+    """The name of a method, and a request."""
     name = draw(st.sampled_from(list(METHODS)))
     method, _ = METHODS[name]
     request = ParseDict(draw(st.sampled_from(SOUND.get(name, [{}]))), method.request())
@@ -199,7 +199,7 @@ async def said_once(request: Any) -> AsyncIterator[Any]:
 
 
 async def furnish(handlers: HandlerHarness) -> None:
-    """Topics of every type, what is sound to send, and a group. A pull that would wait is run again at once."""
+    """A broker with topics of every type, messages and a group. A pull does not park, but runs again at once."""
     handlers.service.parking.close()
     said: list[tuple[str, dict[str, Any]]] = [
         *(("PutTopic", {"name": each.name, "messageType": each.name, "readQueueNums": 1}) for each in TopicType),
@@ -212,7 +212,7 @@ async def furnish(handlers: HandlerHarness) -> None:
 
 
 async def look_around(handlers: HandlerHarness) -> None:
-    """Whatever was taken in can be delivered, checked and read."""
+    """Everything that was accepted can be delivered, checked and read."""
     now_ms = handlers.clock.wall_ms() + 200_000_000
     for work in (deliver_due, check_transactions):
         await handlers.group_commit.execute(partial(work, now_ms=now_ms, store_host="127.0.0.1:8081"))
@@ -224,11 +224,11 @@ async def look_around(handlers: HandlerHarness) -> None:
 
 
 def sound(name: str, **fields: Any) -> tuple[str, Any]:
-    """A method and the first of its sound requests with other fields beside."""
+    """A method, and its first valid request with additional fields."""
     return name, ParseDict({**SOUND[name][0], **fields}, METHODS[name][0].request())
 
 
-# The fixture is a class, which every example makes a broker of.
+# The fixture is a class; every example creates its own broker.
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(said=st.lists(calls(), min_size=1, max_size=12))
 @example(said=[sound("PutFaultRule", rule={"action": 99})])

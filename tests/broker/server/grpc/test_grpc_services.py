@@ -1,4 +1,4 @@
-"""grpc.health.v1: serving, or not."""
+"""grpc.health.v1: when the broker reports SERVING."""
 
 from __future__ import annotations
 

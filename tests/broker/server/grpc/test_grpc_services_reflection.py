@@ -1,4 +1,4 @@
-"""grpc.reflection.v1alpha: what a tool without protos of its own learns."""
+"""grpc.reflection.v1alpha: what a tool without protos finds."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_an_unknown_name_is_not_found() -> None:
 
 @pytest.mark.processes
 def test_our_messages_stay_out_of_the_default_pool(client: RpcClient) -> None:
-    # In a process of its own: other tests bring the official client's descriptors into this one.
+    # In another process: other tests load the official client's descriptors into this one.
     program = """
 from google.protobuf.descriptor_pool import Default
 from rmqpull_broker.testing import running_broker

@@ -1,4 +1,4 @@
-"""Which methods are served, and the one way in and out of all of them."""
+"""Which methods are served, and how errors of handlers are answered."""
 
 from __future__ import annotations
 

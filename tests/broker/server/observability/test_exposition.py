@@ -1,4 +1,4 @@
-"""The page of metrics: what is on it, and how it is asked for."""
+"""The page of metrics: its content, and how it is served."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.harness.server import ServerHarness, run_on_server
 
 
 class Watched:
-    """A broker's state with an exposition, and nothing else of a broker."""
+    """A broker's state with its metrics page, without the rest of a broker."""
 
     def __init__(self) -> None:
         self.state = BrokerState(ConsumeQueues(), ("broker-a",), BrokerProperties())
@@ -40,7 +40,7 @@ class Watched:
         self.state.apply([OffsetsCommitted(group, ((MessageQueue(topic, "broker-a", 0), offset),))])
 
     def samples(self) -> dict[tuple[str, ...], float]:
-        """What the page says, by name and the values of the labels, which come in the order of their names."""
+        """The values of the page, by name and by the values of the labels in the order of their names."""
         page = asyncio.run(self.exposition.build_page()).decode()
         families = list(text_string_to_metric_families(page))
         assert all(family.documentation for family in families)
@@ -114,7 +114,7 @@ def test_gauges_follow_the_broker() -> None:
 
 
 async def open_stream(port: int, request: bytes) -> bytes:
-    """What a request is answered: nothing when the connection is closed, in whichever way."""
+    """The response to a request; nothing when the connection is closed."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(request)

@@ -1,4 +1,4 @@
-"""Log lines for people and for machines."""
+"""Log lines as text and as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rmqpull_broker.server.observability.logs import JsonFormatter, TextFormatte
 
 @pytest.fixture
 def logger() -> Iterator[logging.Logger]:
-    """A logger that hands to the root, whose handlers are as before in the end."""
+    """A logger that passes records to the root logger, whose handlers are restored at the end."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield logging.getLogger("rmqpull_broker.test_logs")

@@ -1,4 +1,4 @@
-"""Calls that go wrong on demand: what a client sees, and what was done all the same."""
+"""Injected faults: what a client sees, and what the broker executes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group commit: what is kept together, what a failing log fails, and who waits."""
+"""Group commit: what is stored together, what fails with the log, and who waits."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ QUEUE = MessageQueue("orders", "broker-a", 0)
 
 
 async def settle() -> None:
-    """Lets everything that can run run."""
+    """Runs everything that can run now."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
 class FakeStorage(MemoryStorage):
-    """Keeps groups in memory. While ``gate`` is closed an append waits; ``failures`` are raised, one per append."""
+    """Stores fact batches in memory. Appends wait while ``gate`` is closed; each raises the next of ``failures``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class FakeStorage(MemoryStorage):
 
 
 class Harness:
-    """A group commit with everything around it."""
+    """A group commit with a state and a storage."""
 
     def __init__(self) -> None:
         self.log = FakeStorage()
@@ -64,7 +64,7 @@ class Harness:
         self.group_commit = GroupCommit(self.state, self.log, self.kept.extend)
 
     def send(self, body: bytes) -> asyncio.Task[int]:
-        """Starts to store one message; the answer is the offset it got."""
+        """Starts to store one message. Returns a task with its offset."""
 
         def command(draft: Draft) -> int:
             offset = draft.next_offset(QUEUE)
@@ -74,7 +74,7 @@ class Harness:
         return asyncio.ensure_future(self.group_commit.execute(command))
 
     async def send_while_the_log_is_busy(self, *bodies: bytes) -> list[asyncio.Task[int]]:
-        """The first send goes to the log, which holds it back, and the others wait behind it."""
+        """The first send waits in the log, and the others wait for it."""
         self.log.gate.clear()
         first = self.send(bodies[0])
         await settle()
@@ -84,7 +84,7 @@ class Harness:
 
     @property
     def bodies(self) -> list[list[bytes]]:
-        """The bodies that the log keeps, by append."""
+        """The bodies in the log, by append."""
         return [
             [
                 row.message.body
@@ -98,7 +98,7 @@ class Harness:
 
 
 def run_with_harness(story: Callable[[Harness], Awaitable[None]]) -> None:
-    """Plays a story and closes the group commit after it."""
+    """Runs a story, and closes the group commit afterwards."""
 
     async def run() -> None:
         harness = Harness()
@@ -189,7 +189,7 @@ def test_a_caller_that_leaves_delays_nobody() -> None:
         second.cancel()
         await asyncio.wait([first, second])
         harness.log.gate.set()
-        # Whether a cancelled write is kept is open; that the offsets fit what is kept is not.
+        # A cancelled write may be stored or not, but the offsets must match what is stored.
         offset = await third
         assert [body for kept_together in harness.bodies for body in kept_together][offset] == b"3"
         assert harness.state.bounds(QUEUE) == (0, offset + 1)

@@ -1,4 +1,4 @@
-"""What the broker counts, from facts and from whole calls."""
+"""The broker's counters, of facts and of calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parked pulls as coroutines: who is woken, by what, and that nothing is left behind."""
+"""Parked pulls: which ones wake, by what, and that nothing is left behind."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WANTED = TagFilter(frozenset({"wanted"}))
 
 
 class Lot:
-    """A parking on a clock that stands at 1 000 ms, and was started 1 000 ms before."""
+    """A parking with a manual clock at 1 000 ms that was started at 0 ms."""
 
     def __init__(self, rules: PollingRules = LONG_POLLING) -> None:
         self.clock = ManualClock()
@@ -60,7 +60,7 @@ class Lot:
         )
 
     def parked(self) -> list[ParkedPull]:
-        """A list that gets every pull that is parked from now on."""
+        """Returns a list to which every further parked pull is added."""
         pulls: list[ParkedPull] = []
         park = self.parking._parked.park
 
@@ -72,12 +72,12 @@ class Lot:
         return pulls
 
     async def settle(self) -> None:
-        """Lets everything that can run run."""
+        """Runs everything that can run now."""
         for _ in range(10):
             await asyncio.sleep(0)
 
     def arrive(self, queue: MessageQueue = QUEUE, tag: str | None = None) -> None:
-        """A message is stored and its fact kept."""
+        """Stores a message and its fact."""
         offset = self.store.bounds(queue).max_offset
         fact = RowsStored(queue, (StoredMessage(Message(b"x", "m", tags=tag), offset, 0, "here"),))
         self.store.apply(fact, NOT_LOGGED)
@@ -221,14 +221,14 @@ def test_closing_the_parking_ends_all_pulls_and_parks_no_more() -> None:
         pulls = [lot.park(), lot.park(OTHER, until_ms=2000)]
         await lot.settle()
         lot.parking.close()
-        assert await asyncio.gather(*pulls, lot.park()) == [False] * 3  # none is to be run again
+        assert await asyncio.gather(*pulls, lot.park()) == [False] * 3  # none runs again
         assert len(lot.parking) == 0
 
     in_lot(story)
 
 
 def test_closing_the_parking_does_not_block_the_event_loop() -> None:
-    """So that ten thousand answers do not hold up what else is to be finished."""
+    """Ten thousand responses must not delay the rest of the stop."""
 
     async def story(lot: Lot) -> None:
         pulls = [lot.park() for _ in range(5 * ENDED_IN_A_TURN)]
@@ -249,7 +249,7 @@ def test_closing_the_parking_does_not_block_the_event_loop() -> None:
     [
         (20_000, None, 21_000),
         (20_000, 60_000, 21_000),
-        (20_000, 10_000, 10_950),  # an answer shortly before the caller gives up
+        (20_000, 10_000, 10_950),  # a response shortly before the caller's deadline
         (300_000, None, 301_000),
         (20_000, 31_535_999 * 60_000, 21_000),  # the Java client's sixty years (rules 6.3)
         (20_000, 10, None),

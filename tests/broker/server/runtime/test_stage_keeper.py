@@ -1,4 +1,4 @@
-"""What the broker does for stages by itself, whoever has gone meanwhile: each story moves a clock that stands still."""
+"""What the broker does for stages by itself, without their callers. Each story advances a manual clock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BATCH, WRITE = TransactionId("query", 7), TransactionId("write", None)
 
 
 class Log(MemoryStorage):
-    """Keeps nothing; fails as often as it is told to, and counts the attempts."""
+    """Stores nothing; fails a given number of times, and counts the attempts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Log(MemoryStorage):
 
 
 class DamagedSender(Sender):
-    """Fails while it has a ``damage``, for rows that say so."""
+    """Fails for damaged rows as long as ``damage`` is set."""
 
     damage: Exception | None = None
 
@@ -60,7 +60,7 @@ class DamagedSender(Sender):
 
 
 class Broker:
-    """A topic, a clock, and writers that hand over and go."""
+    """A topic, a clock, and writers that stage and leave."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(1_000_000)
@@ -71,7 +71,7 @@ class Broker:
         self.begin()
 
     def begin(self) -> None:
-        """Gives the broker another life, with what the state knows."""
+        """Restarts the stage keeper with the same state."""
         self.keeper = StageKeeper(self.state, self.group_commit, self.clock, self.sender)
 
     async def topic(self) -> None:
@@ -80,7 +80,7 @@ class Broker:
     async def hand_over(
         self, *bodies: bytes, batch: TransactionId = BATCH, stage_id: str = "a", timeout_ms: int = 0
     ) -> None:
-        """Stages each body in a call of its own."""
+        """Stages each body in a separate call."""
 
         def command(draft: Draft, sequence: int, body: bytes) -> None:
             published = Published("orders", pa.record_batch({"body": [body]}), "client")
@@ -90,11 +90,11 @@ class Broker:
             await self.group_commit.execute(partial(command, sequence=sequence, body=body))
 
     async def commit(self, call_count: int, batch: TransactionId = BATCH, stage_id: str = "a") -> None:
-        """Commits, and waits for nothing."""
+        """Commits without waiting."""
         await self.group_commit.execute(lambda draft: commit(draft, batch, [CommittedStage(stage_id, call_count)]))
 
     async def advance(self, ms: int = 0) -> int:
-        """Lets time pass and gives how many messages can be read then."""
+        """Advances the clock. Returns how many messages can be read then."""
         self.clock.advance(ms)
         await self.group_commit.wait_until_idle()
         await until(lambda: not self.keeper.is_busy, "done with its work")
@@ -123,7 +123,7 @@ def play(story: Callable[[Broker], Awaitable[None]]) -> None:
 
 
 def test_a_commit_is_stored_without_a_waiting_caller() -> None:
-    """Its caller is killed before the answer: the call is cancelled, and what it asked for is kept."""
+    """Its caller is killed before the response: the call is cancelled, but its command is stored."""
 
     async def story(broker: Broker) -> None:
         await broker.hand_over(b"1", b"2")
@@ -147,7 +147,7 @@ def test_a_caller_that_leaves_while_calls_are_stored_stops_nothing() -> None:
 
 
 def test_a_stage_whose_writer_left_before_the_response_has_its_timeout() -> None:
-    """Also one that never called again: the fact alone counts."""
+    """Also one whose writer never calls again: only the fact counts."""
 
     async def story(broker: Broker) -> None:
         await broker.hand_over(b"1", timeout_ms=5_000)
@@ -211,7 +211,7 @@ def test_a_full_disk_delays_a_commit_and_fails_the_waiting_call() -> None:
 
 
 def test_rows_that_cannot_be_stored_delay_only_their_own_writer() -> None:
-    """Such as those of a chunk that is damaged, for good or for a while."""
+    """Such as rows of a chunk that is damaged, permanently or temporarily."""
 
     async def story(broker: Broker) -> None:
         await broker.hand_over(b"1", b"damaged", b"3")
@@ -253,13 +253,13 @@ def test_a_failed_drop_is_retried_later() -> None:
 
 
 def test_a_transaction_that_is_kept_alive_is_not_dropped_with_overdue_ones() -> None:
-    """It is kept while the disk writes that the first is dropped."""
+    """It is kept alive while the drop of the first one is written."""
 
     async def story(broker: Broker) -> None:
         await broker.hand_over(b"1", timeout_ms=5_000)
         await broker.hand_over(b"2", stage_id="b", batch=WRITE, timeout_ms=5_000)
         broker.clock.advance(5_000)
-        await asyncio.sleep(0)  # the first drop is on its way to the disk
+        await asyncio.sleep(0)  # the first drop is being written
         broker.keeper.keep_alive(WRITE, 5_000)
         await broker.advance()
         assert broker.stages == ["b"]

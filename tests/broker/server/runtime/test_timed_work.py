@@ -1,4 +1,4 @@
-"""What the broker does by the clock: each story moves a clock that otherwise stands still."""
+"""What the broker does by the clock. Each story advances a manual clock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ START_MS = 1_000_000
 
 
 class Log(MemoryStorage):
-    """Keeps nothing; fails as often as it is told to."""
+    """Stores nothing; fails a given number of times."""
 
     byte_count = 0
 
@@ -41,7 +41,7 @@ class Log(MemoryStorage):
 
 
 class Broker:
-    """A topic, a clock, and who was asked after half messages."""
+    """A topic, a clock, and the checks of half messages."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(START_MS)
@@ -69,7 +69,7 @@ class Broker:
         await self.store(Message(b"x", f"{delay_ms}", delivery_timestamp_ms=self.clock.wall_ms() + delay_ms))
 
     async def advance(self, ms: int) -> int:
-        """Lets time pass and gives how many messages can be read then."""
+        """Advances the clock. Returns how many messages can be read then."""
         self.clock.advance(ms)
         for _ in range(50):
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Retention by the clock, on a broker that serves: what was acknowledged and not delivered is kept."""
+"""Retention on a serving broker: acknowledged messages that are not delivered yet are not lost."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_message_that_waits_for_half_a_day_does_not_fill_the_disk(tmp_path: Pa
 
 
 class FullDisk(MemoryFileSystem):
-    """A disk on which so many bytes are free, whatever is written."""
+    """A disk with a fixed number of free bytes."""
 
     free = 1 << 30
 
@@ -126,7 +126,7 @@ class FullDisk(MemoryFileSystem):
 
 
 class Full:
-    """A broker whose disk is full, and whose messages are old: some can be read, some wait."""
+    """A broker with a full disk and old messages: some can be read, some wait."""
 
     def __init__(self, waiting: int) -> None:
         self.disk = FullDisk()

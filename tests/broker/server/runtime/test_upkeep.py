@@ -1,4 +1,4 @@
-"""What goes on beside the writes: jobs one at a time, back-pressure, late syncs, retention, and an orderly end."""
+"""The jobs beside the writes: one at a time, back-pressure, late syncs, retention, and an orderly end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG_MS = (1 << 31) - 1
 
 
 class GatedJob:
-    """Waits for its gate, and fails if it is told to."""
+    """A job that waits for its gate, and can fail."""
 
     def __init__(self, failure: OSError | None = None) -> None:
         self.gate = threading.Event()
@@ -45,7 +45,7 @@ class GatedJob:
 
 
 class BusyStorage(MemoryStorage):
-    """Has as many jobs as it is given, and tells what happened."""
+    """A storage with the given jobs, which records what happens."""
 
     is_behind = False
 
@@ -96,7 +96,7 @@ class BusyStorage(MemoryStorage):
 
 
 class Harness:
-    """A group commit over a busy storage."""
+    """A group commit with a busy storage."""
 
     def __init__(self, properties: BrokerProperties | None = None) -> None:
         self.storage = BusyStorage()
@@ -118,13 +118,13 @@ class Harness:
 
 
 async def settle() -> None:
-    """Lets everything that can run run."""
+    """Runs everything that can run now."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Lets everything run until a thread has done its part; a minute is never needed."""
+    """Runs everything until a thread has done its part."""
     loop = asyncio.get_running_loop()
     give_up = loop.time() + 60
     for _ in iter(condition, True):
@@ -133,7 +133,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def run_story(story: Callable[[Harness], Awaitable[None]], properties: BrokerProperties | None = None) -> Harness:
-    """Plays a story and closes the group commit after it."""
+    """Runs a story, and closes the group commit afterwards."""
 
     async def whole() -> Harness:
         harness = Harness(properties)

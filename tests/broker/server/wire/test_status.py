@@ -1,4 +1,4 @@
-"""Refusals as codes of the wire."""
+"""Errors as status codes."""
 
 from __future__ import annotations
 

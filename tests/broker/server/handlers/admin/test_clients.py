@@ -54,7 +54,7 @@ def test_a_locked_queue_stays_with_its_client_until_it_is_unlocked(client: RpcCl
     assert lock(client, "a", FIRST) == [0]
     assert lock(client, "b", FIRST, SECOND) == [1]
     assert lock(client, "a", FIRST, SECOND) == [0]
-    for client_id in ("b", "a"):  # only the holder's own word counts
+    for client_id in ("b", "a"):  # only its owner can release a lock
         assert lock(client, "c", FIRST) == []
         client.call("UnlockQueues", rpc.UnlockQueuesRequest(group="readers", client_id=client_id, queues=[FIRST]))
     assert lock(client, "c", FIRST) == [0]

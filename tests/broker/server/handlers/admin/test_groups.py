@@ -23,7 +23,7 @@ def reset(client: RpcClient, **fields: Any) -> Any:
 
 @pytest.fixture
 def readers(client: RpcClient) -> RpcClient:
-    """Three messages, of which the group has consumed one."""
+    """A topic with three messages, one of them consumed by the group."""
     client.send_bodies("single", b"a", b"b", b"c")
     put(client, "readers")
     client.update_offset("readers", SINGLE, 1)

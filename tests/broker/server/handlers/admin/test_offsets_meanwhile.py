@@ -1,4 +1,4 @@
-"""Resets of groups that pull: who is told, once, and what becomes of commits (rules 3.5.3, 6.1)."""
+"""Resets of groups that pull: who gets OFFSET_RESET, once, and which commits are ignored (rules 3.5.3, 6.1)."""
 
 from __future__ import annotations
 

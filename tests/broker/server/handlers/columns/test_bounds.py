@@ -1,4 +1,4 @@
-"""QueryBounds over gRPC: all queues of many topics in one picture."""
+"""QueryBounds over gRPC: the bounds of all queues of many topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CutRanges over gRPC: where so many bytes of a queue end."""
+"""CutRanges over gRPC: ranges of queues in parts of limited size."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def asked(
 
 
 def cut(client: RpcClient, *ranges: v1.RangeToCut) -> list[Cut]:
-    """Of each range its parts, and whether there are more."""
+    """The parts of each range, and whether there are more."""
     answer = client.call("CutRanges", v1.CutRangesRequest(ranges=ranges))
     return [([(part.until_offset, part.byte_count) for part in one.parts], one.has_more) for one in answer.ranges]
 
 
 @pytest.fixture
 def filled(client: RpcClient) -> RpcClient:
-    """Ten messages of ten bytes each in the first queue."""
+    """A queue with ten messages of ten bytes each."""
     client.send_bodies("orders", *[b"0123456789"] * 10)
     return client
 
@@ -41,7 +41,7 @@ def filled(client: RpcClient) -> RpcClient:
     [
         (asked(0, 10, 100), [(10, 100)]),
         (asked(0, 10, 40), [(4, 40), (8, 40), (10, 20)]),
-        (asked(0, 3, 9), [(1, 10), (2, 10), (3, 10)]),  # each above the limit, and so a part of its own
+        (asked(0, 3, 9), [(1, 10), (2, 10), (3, 10)]),  # each is above the limit, so each is one part
         (asked(0, 10, 0, parts_max=1), [(1, 10)]),
         (asked(3, 10, 40, parts_max=1), [(7, 40)]),
         (asked(-5, 99, 1 << 62), [(10, 100)]),

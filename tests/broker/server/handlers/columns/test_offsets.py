@@ -37,7 +37,7 @@ def test_a_later_commit_overwrites_also_with_less(client: RpcClient) -> None:
 
 
 def test_the_response_has_the_previous_offsets(client: RpcClient) -> None:
-    """So that a query learns of another one that commits to its group."""
+    """With it a query notices another one that commits to its group."""
     answers = [
         client.call("CommitOffsets", commit(offset_of(0, 5))),
         client.call("CommitOffsets", commit(offset_of(1, 7), offset_of(0, 6))),

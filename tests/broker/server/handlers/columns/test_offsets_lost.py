@@ -1,4 +1,4 @@
-"""ReportRowsLost over gRPC: what a query could not read, asked for with QueryBounds."""
+"""ReportRowsLost over gRPC: what a query could not read; QueryBounds returns it."""
 
 from __future__ import annotations
 

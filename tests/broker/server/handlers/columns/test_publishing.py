@@ -1,4 +1,4 @@
-"""PublishColumns over gRPC: a batch in columns, kept whole or not at all."""
+"""PublishColumns over gRPC: a batch in columns is stored as a whole or not at all."""
 
 from __future__ import annotations
 

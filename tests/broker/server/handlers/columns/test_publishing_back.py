@@ -39,7 +39,7 @@ def test_the_consumers_limit_wins_over_the_groups(
     consumer: RpcClient, fields: dict[str, Any], dead_letters: int
 ) -> None:
     assert consumer.code("SendMessageBack", back(**fields)) == "OK"
-    # The group's retry topic is there from the first return on, and empty until the delay is over.
+    # The first send-back creates the group's retry topic, which is empty until the delay has passed.
     assert consumer.bounds("%RETRY%readers").queues[0].max_offset == 0
     assert len(consumer.bounds("%DLQ%readers").queues) == dead_letters
 

@@ -1,4 +1,4 @@
-"""PullColumns over gRPC: many queues in one answer, in columns, and one wait over all of them."""
+"""PullColumns over gRPC: many queues in one response, and one parked pull for all of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pull_of(*queues: tuple[tuple[str, int], int], tags: str = "*", **fields: Any
 
 
 def statuses(answer: Any) -> list[tuple[str, int, int]]:
-    """Status, rows and next offset of each queue."""
+    """The status, rows and next offset of each queue."""
     assert answer.status.code == v2.Code.OK, answer.status
     return [(v1.PullStatus.Name(queue.pull_status), queue.row_count, queue.next_offset) for queue in answer.queues]
 
@@ -44,7 +44,7 @@ def bodies_of(answer: Any) -> list[bytes]:
 
 @pytest.fixture
 def filled(client: RpcClient) -> RpcClient:
-    """orders/0 holds a, c; orders/1 holds b; single/0 holds nothing."""
+    """orders/0 has a and c; orders/1 has b; single/0 is empty."""
     for body in (b"a", b"b", b"c"):
         client.send_bodies("orders", body, tag=body.decode())
     return client
@@ -159,7 +159,7 @@ def test_an_arrival_on_any_queue_ends_the_wait_and_a_foreign_tag_does_not(
     )
     parking_watch.await_parked()
     client.send_bodies("orders", b"noise", tag="foreign")
-    # A pull that an arrival wakes leaves before its send is answered.
+    # A pull that an arrival wakes ends before the response to the send.
     assert parking_watch.left.empty()
     client.send_bodies("orders", b"news", tag="wanted")
     answer = pull.result()

@@ -1,4 +1,4 @@
-"""DescribeServer over gRPC: what a client learns about ``rmqpull.v1``."""
+"""DescribeServer over gRPC: the extensions and limits of a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions of whole batches over the wire: staged, kept, committed, dropped, and what a restart makes of them."""
+"""Transactions over gRPC: staged, kept alive, committed, dropped, and after a restart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MINUTE_MS = 60_000
 
 
 def hand_over(client: RpcClient, *bodies: bytes, stage_id: str = "a", sequence: int = 0, timeout_ms: int = 0) -> bool:
-    """Stages messages of ``orders``; whether the batch was committed before."""
+    """Stages messages of ``orders``. Returns whether the transaction was already committed."""
     batch = pa.record_batch({"body": pa.array(bodies, pa.binary())})
     request = rpc.StageColumnsRequest(
         transaction=BATCH,
@@ -111,7 +111,7 @@ def test_stages_and_commits_survive_a_restart(connect: Connect, tmp_path: Path) 
 
 
 def of_topics(topics: dict[str, list[bytes]], **others: Any) -> rpc.StageColumnsRequest:
-    """A call with messages of several topics."""
+    """Makes a call with messages of several topics."""
     batch = pa.record_batch({"body": pa.array([body for bodies in topics.values() for body in bodies], pa.binary())})
     return rpc.StageColumnsRequest(
         transaction=BATCH,
@@ -154,7 +154,7 @@ def test_invalid_parts_are_refused(client: RpcClient, request_: rpc.StageColumns
 
 
 def test_retention_keeps_stages_and_a_restart_restores_them(connect: Connect, tmp_path: Path) -> None:
-    """Their timeout ends them; the messages of a large transaction must not go before they could be read."""
+    """Their timeout ends them: retention must not delete the messages of a large transaction before its commit."""
     properties = BrokerProperties(file_reserved_time=1, mapped_file_size_commit_log=64 << 10)
 
     def broker() -> AbstractContextManager[RunningBroker]:

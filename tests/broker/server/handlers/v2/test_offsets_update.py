@@ -15,7 +15,7 @@ NO_SUCH_QUEUE = v2.MessageQueue(topic=v2.Resource(name="single"), id=7)
 
 @pytest.fixture
 def reader(client: RpcClient) -> RpcClient:
-    """A client whose group "readers" exists, since it has pulled."""
+    """A client whose group "readers" exists, because it has pulled."""
     client.pull(SINGLE, 0, group="readers")
     return client
 

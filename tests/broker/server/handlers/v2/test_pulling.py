@@ -1,4 +1,4 @@
-"""PullMessage over gRPC (rules 3.1 to 3.4): what is found, and how a pull waits."""
+"""PullMessage over gRPC (rules 3.1 to 3.4): results, and parked pulls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def queue_of(topic: str, queue_id: int = 0, broker_name: str = "") -> v2.Message
 SINGLE = queue_of("single")
 
 
-# --- what a pull finds ------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
 def test_messages_are_pulled_in_order_and_the_next_pull_continues_after_them(client: RpcClient) -> None:
@@ -49,7 +49,7 @@ def test_a_message_comes_back_as_it_was_sent(client: RpcClient) -> None:
     sent.system_properties.born_timestamp.FromMilliseconds(1_700_000_000_123)
     client.send(sent)
     (got,) = client.pull(SINGLE, 0).messages
-    # What is not reserved stands among the user's properties too (rules 5.12.1).
+    # Properties that are not reserved are among the user's properties too (rules 5.12.1).
     properties = {**sent.user_properties, "TRACE_CONTEXT": "trace"}
     assert (got.topic, got.body, dict(got.user_properties)) == (sent.topic, sent.body, properties)
     for field in ("message_id", "tag", "keys", "body_encoding", "born_host", "trace_context", "born_timestamp"):
@@ -159,7 +159,7 @@ def test_another_tag_wakes_nobody(client: RpcClient, parking_watch: ParkingWatch
     pull = client.start_pull(SINGLE, 0, tags="wanted", wait_ms=LONG_MS)
     parking_watch.await_parked()
     client.send_bodies("single", b"noise", tag="foreign")
-    # A pull that an arrival wakes leaves before its send is answered.
+    # A pull that an arrival wakes ends before the response to the send.
     assert parking_watch.left.empty()
     client.send_bodies("single", b"news", tag="wanted")
     found = client.finish_pull(pull)

@@ -1,5 +1,5 @@
-"""Pulls at both edges while topics, groups and offsets change: what is checked, told, committed and held, and what the
-run after a hold finds (rules 3.1 to 3.5, 6.1).
+"""Pulls in both protocols while topics, groups and offsets change: what is checked, reported and committed, and
+what a parked pull finds when it runs again (rules 3.1 to 3.5, 6.1).
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def test_a_pull_commits_with_any_result(offset: int, status: str) -> None:
     run_on_handlers(story)
 
 
-# --- holding ----------------------------------------------------------------------------------------------------------
+# --- parking ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_columnar_pull_that_must_not_park_is_answered_at_once() -> None:
@@ -200,7 +200,7 @@ def test_a_pull_before_the_min_offset_gets_the_min_offset() -> None:
     run_on_handlers(story)
 
 
-# --- the topic that is meant, and brokers -----------------------------------------------------------------------------
+# --- creation ids and brokers -----------------------------------------------------------------------------------------
 
 
 def test_a_topic_that_was_created_again_is_not_read_as_the_old_one() -> None:

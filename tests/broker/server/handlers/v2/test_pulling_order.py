@@ -1,7 +1,7 @@
-"""The order of a pull's checks at both edges: of two faults, the first one in rules 3.1 is answered.
+"""The order of a pull's checks in both protocols: of two errors, the first one in rules 3.1 is reported.
 
-``core/test_pull_checks`` has every row; here are those that a client of gRPC can meet. Row 3 creates a missing group,
-so a pull that fails further down leaves it behind.
+``tests/broker/core/pulling/test_checks`` has every row; these are the rows that a gRPC client can reach. Row 3 creates a
+missing group, so the group exists after a pull that fails in a later row.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from tests.harness.handlers import HandlerHarness
 
-# The two filters that cannot be read, and one that can.
+# Two invalid filters, and a valid one.
 BARS = v2.FilterExpression(type=v2.FilterType.TAG, expression="||")
 BROKEN_SQL = v2.FilterExpression(type=v2.FilterType.SQL, expression="a >")
 SQL = v2.FilterExpression(type=v2.FilterType.SQL, expression="a > 1")
 
-# What makes one check fail, by its row: fields of BrokerProperties, and what is there or asked for.
+# What makes each check fail, by its row: fields of BrokerProperties, the state, and the request.
 FAILING: dict[str, dict[str, Any]] = {
     "1": {"broker_permission": 2},
     "3": {"auto_create_subscription_group": False, "group": None},
@@ -57,7 +57,7 @@ REFUSALS = {
     "17": ("INTERNAL_SERVER_ERROR", "the consumer's group info not exist, or the pull consumer is rejected"),
 }
 IN_COLUMNS = {"5": ("OK", "NO_MATCHED_LOGIC_QUEUE"), "8": ("OK", "NO_MATCHED_LOGIC_QUEUE")}
-"""Where the answer in columns differs: a queue that is not there has an answer of its own, and refuses nothing."""
+"""The differences of PullColumns: a missing queue has its own status, and does not refuse the pull."""
 
 
 async def pull_standard(handlers: HandlerHarness, queue_id: int, expression: v2.FilterExpression) -> str:
@@ -83,7 +83,7 @@ PAIRS = [pair for pair in combinations(FAILING, 2) if not FAILING[pair[0]].keys(
 
 
 def answer_of(rpc_name: str, faults: dict[str, Any]) -> tuple[tuple[str, str], bool]:
-    """(code, message) of a pull that meets these faults, and whether the group is there afterwards."""
+    """The (code, message) of a pull with these errors, and whether the group exists afterwards."""
     setup = {**PASSING, **faults}
     properties = {name: value for name, value in setup.items() if name not in PASSING}
 

@@ -95,7 +95,7 @@ TOO_MANY = {f"k{number}": "v" for number in range(129)}
         ([message(message_group="g" * 64)], "ILLEGAL_MESSAGE_GROUP", "max length"),
         ([message(message_group="g")], "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE", "but actual type is FIFO"),
         ([with_properties(__SHARDINGKEY="g")], "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE", "but actual type is FIFO"),
-        # Each message is judged whole before the next one.
+        # Each message passes all checks before the next one.
         ([message(b""), message(topic="single")], "MESSAGE_BODY_EMPTY", "message body cannot be empty"),
         ([message(tag="|"), message(b"")], "ILLEGAL_MESSAGE_TAG", "tag cannot contain '|'"),
         ([message(topic="single"), message(b""), message()], "MESSAGE_CORRUPTED", "topic in message is not same"),
@@ -109,7 +109,7 @@ TOO_MANY = {f"k{number}": "v" for number in range(129)}
             "but actual type is TRANSACTION",
         ),
         ([message(body_encoding=7)], "MESSAGE_CORRUPTED", "unknown body encoding 7"),
-        # What only rmqpull.v1 can say.
+        # Only rmqpull.v1 has these.
         ([message(body_encoding=0x101)], "MESSAGE_CORRUPTED", "unknown body encoding 257"),
         (
             [make_half_message(recovery_s=3_601)],
@@ -146,11 +146,11 @@ def test_a_caller_without_a_client_id_is_refused(broker: RunningBroker, connect:
 
 
 NOW_S = 1_000
-"""The time of an handlers: its clock stands still."""
+"""The time of the manual clock."""
 
 
 async def answered(handlers: HandlerHarness, topic_type: TopicType, sent: v2.Message) -> Any:
-    """The one entry of a send to the topic ``orders``, which is of that type."""
+    """The entry of a send to the topic ``orders`` of that type."""
     topic = TopicConfig("orders", 1, 1, topic_type, "id")
     await handlers.group_commit.execute(lambda draft: create_topic(draft, topic))
     request = service.SendMessageRequest(messages=[sent])

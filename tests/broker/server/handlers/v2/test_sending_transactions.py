@@ -1,4 +1,4 @@
-"""EndTransaction over gRPC: half messages, their end, and the question that a producer is asked."""
+"""EndTransaction over gRPC: half messages, their end, and the check of a producer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def broker() -> Iterator[RunningBroker]:
 
 
 def send_half(client: RpcClient, msg_id: str = "ID") -> str:
-    """Sends a half message and gives its transaction's id."""
+    """Sends a half message. Returns the id of its transaction."""
     system = v2.SystemProperties(message_id=msg_id, message_type=v2.MessageType.TRANSACTION)
     answer = client.send(v2.Message(topic=v2.Resource(name="payments"), body=b"paid", system_properties=system))
     return str(answer.entries[0].transaction_id)

@@ -1,4 +1,4 @@
-"""Telemetry over gRPC: settings go in and come back, and how a stream ends (rules 5.7)."""
+"""Telemetry over gRPC: settings and their responses, and the end of streams (rules 5.7)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAILED = "process client telemetryCommand failed. "
 
 
 def told(client: RpcClient, settings: v2.Settings) -> v2.Settings:
-    """What the server answers to settings; the answer is one that every official client takes."""
+    """The response to settings; checks that every official client accepts it."""
     stream = client.open_stream("Telemetry")
     stream.send(service.TelemetryCommand(settings=settings))
     answer = stream.receive()
@@ -37,7 +37,7 @@ def told(client: RpcClient, settings: v2.Settings) -> v2.Settings:
 
 
 def ending(client: RpcClient, *commands: service.TelemetryCommand) -> tuple[str, str]:
-    """How a stream of these commands ends."""
+    """The code and details with which a stream of these commands ends."""
     stream = client.open_stream("Telemetry")
     for command in commands:
         stream.send(command)
@@ -219,7 +219,7 @@ def test_response_headers_are_sent_first(client: RpcClient) -> None:
     assert stream.outcome() == ("OK", "")
 
 
-# --- without gRPC: what a running broker has no switch for ------------------------------------------------------------
+# --- without gRPC: states that cannot be set up on a running broker ---------------------------------------------------
 
 
 async def said(*settings: v2.Settings) -> AsyncIterator[service.TelemetryCommand]:
