@@ -1,4 +1,4 @@
-"""A broker put together from its parts."""
+"""A broker built from its parts."""
 
 from __future__ import annotations
 

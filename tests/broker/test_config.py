@@ -1,4 +1,4 @@
-"""Settings: how each is read, and what is said about a bad one."""
+"""Settings: how each value is parsed, and the errors for invalid values."""
 
 from __future__ import annotations
 
@@ -274,13 +274,13 @@ def test_the_nearest_name_is_found_in_any_case() -> None:
 def test_a_data_directory_has_a_name() -> None:
     assert parse_data_dir("./data") == "./data"
     for text in ("", "  ", "a\0b"):
-        # Of an unset shell variable the empty name remains; it must not mean the working directory.
+        # An unset shell variable gives an empty name, which must not mean the working directory.
         with pytest.raises(SettingError, match="is not a directory"):
             parse_data_dir(text)
 
 
 def values(**changed: Any) -> dict[str, Any]:
-    """All settings at their defaults, but for the address and what is changed."""
+    """All settings at their defaults, except the address and the given ones."""
     return {**{setting.attribute: setting.default_value for setting in SETTINGS}, "listen": Address("h", 1), **changed}
 
 

@@ -1,4 +1,4 @@
-"""Where settings come from: which source wins, and how each is named when it is wrong."""
+"""The sources of settings: their priority, and their names in errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The setting of the C library, where it has one, and what a broker takes with it."""
+"""One heap for all threads: the setting of the C library, and the memory of a broker with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rmqpull_proto.rpc import MESSAGING
 
 DELAYED = 20_000
 GROWTH_BYTES_MAX = 24_000_000
-"""With Arrow's own allocator it is 28 MB without a data directory and 37 MB with one; now 10 and 18."""
+"""With Arrow's own allocator: 28 MB without a data directory and 37 MB with one. With one heap: 10 and 18 MB."""
 HAS_PROC = Path("/proc/self/status").exists()
 
 
@@ -62,7 +62,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def delayed_message() -> v2.Message:
-    """A message of 100 bytes that cannot be compressed, for in an hour."""
+    """A message of 100 random bytes that is due in an hour."""
     properties = v2.SystemProperties(message_id=uuid.uuid4().hex, message_type=v2.MessageType.DELAY)
     properties.delivery_timestamp.FromSeconds(int(time.time()) + 3_600)
     return v2.Message(topic=v2.Resource(name="later"), body=os.urandom(100), system_properties=properties)

@@ -1,4 +1,4 @@
-"""The broker's own process has neither pandas nor NumPy, whatever imports what first; a program that embeds one has."""
+"""The broker's own process imports neither pandas nor NumPy; a program that embeds a broker may."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ END = (
 @pytest.mark.parametrize(
     ("program", "said"),
     [
-        (BEGIN + END, "[True, True] 1"),  # else this module has no purpose
+        (BEGIN + END, "[True, True] 1"),  # otherwise the hiding has no purpose
         (BEGIN + "leave_out_numpy(); " + END, "[False, False] 1"),
     ],
 )
@@ -60,7 +60,7 @@ def test_arrow_works_without_pandas_and_numpy(program: str, said: str) -> None:
 
 @pytest.mark.processes
 def test_commands_that_need_no_arrow_do_not_load_it() -> None:
-    """Of ``serve``: a wrong flag is refused without waiting for it."""
+    """``serve`` refuses a wrong flag before it imports Arrow."""
     lean = ", ".join(f"rmqpull_broker.cli.commands.{name}" for name in COMMANDS.keys() - WITH_ARROW)
     program = f"import sys, {lean}; print('pyarrow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

@@ -1,4 +1,4 @@
-"""The broker as a process of its own: how it reports itself, how it ends, and what survives."""
+"""The broker in another process: its ready line and logs, its end, and what survives."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SINGLE = v2.MessageQueue(topic=v2.Resource(name="single"), id=0)
 
 
 def all_bodies(client: RpcClient, queue: v2.MessageQueue) -> list[bytes]:
-    """Everything that a queue holds, from its beginning."""
+    """Reads all messages of a queue."""
     bodies: list[bytes] = []
     while (pulled := client.pull(queue, len(bodies))).code == "OK":
         bodies += pulled.bodies
@@ -34,20 +34,20 @@ def all_bodies(client: RpcClient, queue: v2.MessageQueue) -> list[bytes]:
 
 
 def start_parked_pull(client: RpcClient) -> PendingCall:
-    """A pull that waits at the broker. Its group is there once it has come in, and then nothing comes before it."""
+    """Starts a pull that parks. Returns when its group exists: then the pull is in the broker."""
     pull = client.start_pull(SINGLE, 0, group="parked", wait_ms=250_000)
     wait_until(lambda: client.update_offset("parked", SINGLE, 0) == "OK", "come in")
     return pull
 
 
-# --- a process and its words ------------------------------------------------------------------------------------------
+# --- a process and its output -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.processes
 def test_the_ready_line_is_the_only_output(connect: Connect) -> None:
     command = [sys.executable, "-m", "rmqpull_broker", "serve", "--listen", "127.0.0.1:0", "--topic", "single:1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as broker:
-        killer = threading.Timer(WAIT_S, broker.kill)  # so that nothing here is waited for without end
+        killer = threading.Timer(WAIT_S, broker.kill)  # so that the test cannot block for ever
         killer.start()
         assert broker.stdout is not None
         ready = re.fullmatch(r"ready endpoints=127\.0\.0\.1:(\d+) pid=(\d+)\n", broker.stdout.readline())

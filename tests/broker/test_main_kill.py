@@ -1,4 +1,4 @@
-"""SIGKILL at any moment: what was acknowledged is there, once, at the offset that was acknowledged."""
+"""SIGKILL at any moment: every acknowledged message is there once, at its acknowledged offset."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from tests.harness.waiting import WAIT_S
 
 ROWS = 1_000
 BODY_BYTES = 4_000
-"""Of a bulk message: four such batches are more than a broker keeps in memory before it saves them."""
+"""Size of a bulk message: four such batches are more than a broker keeps in memory before it saves them."""
 QUEUES = [v2.MessageQueue(topic=v2.Resource(name="orders"), id=queue_id) for queue_id in range(3)]
 LIVES = 11
 
 
 class Load:
-    """Three producers and a committer, at work on one broker until it is gone."""
+    """Three producers and a committer that use a broker until it is killed."""
 
     def __init__(self, client: RpcClient, life: int, first_commit: int) -> None:
         self._client = client
         self._life = life
-        self.acknowledged: list[tuple[int, bytes]] = []  # offset and body, which no two messages share
+        self.acknowledged: list[tuple[int, bytes]] = []  # offset and body, both unique
         self.bulk: list[tuple[int, int]] = []  # first offset and number of each batch
         self.committed = first_commit
         self._progress = threading.Semaphore(0)
@@ -85,14 +85,14 @@ class Load:
 
 
 def bulk_batch(number: int) -> bytes:
-    """A batch whose bodies tell its number and their places in it."""
+    """A batch whose bodies have its number and their indexes."""
     bodies = [b"%d %d " % (number, row) + bytes(BODY_BYTES) for row in range(ROWS)]
     batch = pa.RecordBatch.from_arrays([pa.array(bodies, pa.binary())], ["body"])
     return columns.write_stream(batch.schema, [batch])
 
 
 def kept_bulk(client: RpcClient) -> list[tuple[int, int]]:
-    """First offset and number of each batch that the topic holds, every one of them whole."""
+    """Reads the first offset and the number of each batch in the topic. Fails for an incomplete batch."""
     end = client.bounds("bulk").queues[0].max_offset
     labels: list[bytes] = []
     while len(labels) < end:
@@ -106,7 +106,7 @@ def kept_bulk(client: RpcClient) -> list[tuple[int, int]]:
 
 
 def kept_messages(client: RpcClient) -> list[tuple[int, bytes]]:
-    """Offset and body of everything that the topic holds."""
+    """Reads the offset and body of all messages of the topic."""
     kept = []
     for queue in QUEUES:
         offset = 0
@@ -141,7 +141,7 @@ def test_acknowledged_messages_survive_kills_at_any_moment(
             batches = kept_bulk(client)
             assert set(bulk) <= set(batches)
             assert len({number for _, number in batches}) == len(batches)
-        # A commit whose answer was lost may be kept, but then on all queues.
+        # A commit without a response may be stored, but then on all queues.
         offsets = [client.get_offset("g", queue) for queue in QUEUES]
         assert offsets in ([("OK", load.committed)] * 3, [("OK", load.committed + 1)] * 3)
         assert client.update_offset("g", QUEUES[0], offsets[0][1]) == "OK"

@@ -1,4 +1,4 @@
-"""What keeps a broker from starting: one sentence on standard error, exit code 1, and nothing lost."""
+"""A broker that cannot start: one sentence on standard error, exit code 1, and no data loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BODIES = [f"message {number}".encode() for number in range(20)]
 
 
 def refusal_of(*arguments: str, listen: str = "127.0.0.1:0", data_dir: Path | None = None) -> str:
-    """What a broker says that does not start."""
+    """The error of a broker that does not start."""
     command = [sys.executable, "-m", "rmqpull_broker", "serve", "--listen", listen, *arguments]
     command += [] if data_dir is None else ["--data-dir", str(data_dir)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -35,7 +35,7 @@ def files_of(directory: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def filled(start_process: StartProcess, connect: Connect, tmp_path: Path) -> Path:
-    """A data directory with twenty messages, each acknowledged for itself."""
+    """A data directory with twenty messages, acknowledged one by one."""
     directory = tmp_path / "data"
     broker = start_process("--topic", "single:1", data_dir=directory)
     client = connect(broker.endpoints)
@@ -119,7 +119,7 @@ def test_a_damaged_log_is_refused_and_stays_unchanged(
 ) -> None:
     (log,) = filled.glob("*.log")
     (snapshot,) = filled.glob("*.snapshot")
-    snapshot.unlink()  # with it, a start does not read so far back
+    snapshot.unlink()  # with a snapshot, a start does not read this far back
     whole = log.read_bytes()
     damaged = bytearray(whole)
     damaged[len(damaged) // 2] ^= 0xFF

@@ -1,4 +1,4 @@
-"""What the container says where it cannot work."""
+"""The errors of the container when it cannot start."""
 
 from __future__ import annotations
 

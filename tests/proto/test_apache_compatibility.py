@@ -1,4 +1,4 @@
-"""Our text of apache.rocketmq.v2 against the published one: every fact of the wire, in both directions.
+"""Our copy of apache.rocketmq.v2 and the published one have the same wire.
 
 ``published_v2.json`` holds the facts of the published files (the commit is named in it), taken from their descriptors
 by ``facts`` below. Renew it only together with the ``.proto`` files of rmqpull_proto.
@@ -25,7 +25,7 @@ Facts = dict[str, dict[str, object]]
 
 
 def facts(files: Iterable[FileDescriptorProto]) -> dict[str, Facts]:
-    """Messages, enums and methods by name, with everything that decides how they travel."""
+    """Messages, enums and methods by name, with everything that affects their encoding."""
     found: dict[str, Facts] = {"messages": {}, "enums": {}, "methods": {}}
     for file in files:
         assert file.package == PACKAGE
@@ -53,7 +53,7 @@ def numbers(enum: EnumDescriptorProto) -> dict[str, object]:
 
 
 def field_facts(message: DescriptorProto, field: FieldDescriptorProto) -> list[object]:
-    """Number, type, and "repeated", "optional", "oneof <name>" or nothing."""
+    """The number and type of a field, and "repeated", "optional", "oneof <name>" or nothing."""
     kind = local(field.type_name) or FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower()
     if field.label == FieldDescriptorProto.LABEL_REPEATED:
         return [field.number, kind, "repeated"]
@@ -68,7 +68,7 @@ def local(type_name: str) -> str:
 
 
 def flat(facts_by_name: Facts) -> dict[str, object]:
-    """One line per fact, so that a difference names its place; an empty message is a fact as well."""
+    """One line per property, so that a difference is easy to find; an empty message is one too."""
     lines: dict[str, object] = dict.fromkeys(facts_by_name, "present")
     lines.update({f"{name}.{part}": fact for name, parts in facts_by_name.items() for part, fact in parts.items()})
     return lines

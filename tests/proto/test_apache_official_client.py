@@ -64,7 +64,7 @@ for our_part, their_part in [
 @pytest.mark.processes
 @pytest.mark.parametrize("imports", [(OURS, THEIRS), (THEIRS, OURS)], ids=["ours first", "theirs first"])
 def test_both_packages_work_in_one_process_and_read_each_other(imports: tuple[str, str], tmp_path: Path) -> None:
-    # The client opens a log file below the home directory when it is imported.
+    # On import the client opens a log file in the home directory.
     environment = {**os.environ, "HOME": str(tmp_path)}
     script = "\n".join([*imports, CONVERSATION])
     command = [sys.executable, "-c", script]

@@ -1,4 +1,4 @@
-"""The Arrow side of the wire: schemas, and streams to and from bytes."""
+"""The Arrow schemas, and streams to and from bytes."""
 
 import re
 import struct
@@ -118,7 +118,7 @@ def test_a_part_of_the_schema_in_any_order_passes() -> None:
     check(BATCH.select(["keys", "body"]), PUBLISH_SCHEMA, required=["body"])
 
 
-# The second value would begin far beyond the data; a look at the first and the last offset does not show it.
+# The second value would start far beyond the data, which the first and the last offset do not show.
 WILD_OFFSETS = struct.pack("<3i", 0, 1 << 30, 1)
 OUT_OF_BOUNDS = pa.Array.from_buffers(pa.binary(), 2, [None, pa.py_buffer(WILD_OFFSETS), pa.py_buffer(b"x")])
 

@@ -1,4 +1,4 @@
-"""The shortcuts around a message, out and in: byte for byte what the message would say."""
+"""ColumnsResponse and ReceivedColumns: the same bytes as the message."""
 
 import pyarrow as pa
 import pytest
@@ -45,7 +45,7 @@ def test_without_batches_there_is_no_stream() -> None:
 def test_a_received_response_equals_the_message(streams: list[bytes], status_at: int, unknown_at: int) -> None:
     parts = [v1.PullColumnsResponse(arrow_ipc=stream).SerializeToString() for stream in streams]
     parts.insert(status_at, response().SerializeToString())
-    unknown = v1.DescribeServerResponse(publish_rows_max=7).SerializeToString()  # a number, and no field here
+    unknown = v1.DescribeServerResponse(publish_rows_max=7).SerializeToString()  # not a field of the response
     parts[unknown_at:unknown_at] = [unknown] * (unknown_at < 5)
     message = v1.PullColumnsResponse.FromString(b"".join(parts))
     received = ReceivedColumns.FromString(b"".join(parts))

@@ -1,4 +1,4 @@
-"""The committed ``*_pb2`` modules are what the ``.proto`` files give, and stay out of protobuf's default pool."""
+"""The committed ``*_pb2`` modules are generated from the ``.proto`` files, and do not use protobuf's default pool."""
 
 import subprocess
 import sys
@@ -79,7 +79,7 @@ def test_a_stub_that_names_a_pool_is_refused() -> None:
 
 @pytest.mark.processes
 def test_our_names_are_not_in_the_default_pool() -> None:
-    # In a process of its own: another test may have imported the official client, which does register them.
+    # In another process: another test may have imported the official client, which registers them.
     script = """if True:
         from google.protobuf import descriptor_pool
         from rmqpull_proto import pool, rpc

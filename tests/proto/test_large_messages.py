@@ -1,4 +1,4 @@
-"""What becomes of the memory of large messages: seen in the pages that the system has to hand out for them."""
+"""The memory of large messages is reused: measured in pages that the system provides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of the private pool behave like any other."""
+"""Messages of the private pool behave like other messages."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""The tables of services."""
+"""The services as tables."""
 
 import pytest
 

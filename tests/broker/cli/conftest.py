@@ -1,4 +1,4 @@
-"""The command line, pointed at a broker that serves in this process."""
+"""Fixtures: the command line, with a broker that serves in this process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(broker: RunningBroker) -> RunCommand:
 
 @pytest.fixture
 def run_json(run: RunCommand) -> RunJson:
-    """Runs a command with ``--json`` and gives what it prints: a document, or the list of the lines' documents."""
+    """Runs a command with ``--json``. Returns the printed document, or the list of documents when there are several."""
 
     def run_and_read(*arguments: str, stdin: str | bytes | None = None) -> Any:
         result = run(*arguments, "--json", stdin=stdin)

@@ -1,4 +1,4 @@
-"""mqadmin's names: which command of ours each calls, and with which arguments."""
+"""mqadmin's names: which command each of them calls, and with which arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every command: help with examples, once-only flags, exit codes, and how failures are told."""
+"""What all commands have in common: help with examples, flags that are given once, exit codes, and error messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOWHERE = "127.0.0.1:1"
 
 
 def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Every command below a group with the words that call it."""
+    """Every command below a group, with the words that call it."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)

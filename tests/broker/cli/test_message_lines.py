@@ -1,4 +1,4 @@
-"""Messages as lines: what is printed is read back, and nothing else than a message is taken for one."""
+"""Messages as lines: a printed line can be read again, and invalid lines are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and JSON: what people and machines get to see."""
+"""Tables and JSON."""
 
 from __future__ import annotations
 

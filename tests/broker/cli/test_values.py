@@ -1,4 +1,4 @@
-"""How values are written on the command line."""
+"""The values of flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded broker as tests use it: state, clock, faults, and nothing left behind."""
+"""The embedded broker: state, clock, faults, and that nothing is left behind."""
 
 from __future__ import annotations
 

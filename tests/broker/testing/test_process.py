@@ -1,4 +1,4 @@
-"""A broker process as tests use it: the same place after a kill, errors that say why, and no process left behind."""
+"""A broker process: the same address after a kill, errors with a reason, and no process left behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.harness.rpc_client import Connect
 
 
 def is_there(pid: int) -> bool:
-    """Whether a process has this id, also one that has ended and was not reaped."""
+    """Whether a process with this id exists, including one that has ended and is not reaped."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

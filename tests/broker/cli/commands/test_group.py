@@ -9,7 +9,7 @@ from tests.harness.cli import RunCommand, RunJson, error_of, table_of
 
 @pytest.fixture
 def readers(run: RunCommand) -> None:
-    """Three messages on ``single``, of which the group has consumed one."""
+    """The topic ``single`` has three messages; the group has consumed one."""
     run("send", "--topic", "single", "--body", "a", "--body", "b", "--body", "c")
     run("group", "create", "readers")
     run("group", "reset-offset", "readers", "single", "--queue", "0", "--to-offset", "1")

@@ -1,4 +1,4 @@
-"""``rmqpull-broker log``: what a data directory holds, and whether it is whole."""
+"""``rmqpull-broker log``: dump and verify."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def records(*arguments: str) -> list[Any]:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> str:
-    """What a broker left behind that took two messages and one group."""
+    """The data directory of a broker with two messages and one group."""
     path = str(tmp_path)
     with running_broker(topics={"orders": 2}, data_dir=path) as broker:
         for words in ("send --topic orders --body a --body b", "group create readers"):

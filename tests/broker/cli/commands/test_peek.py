@@ -1,4 +1,4 @@
-"""``rmqpull-broker peek``: which messages are found, and how they are shown."""
+"""``rmqpull-broker peek``: which messages it finds, and how it prints them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.harness.cli import RunCommand, RunJson, error_of, table_of
 
 @pytest.fixture(autouse=True)
 def _twenty_messages(run: RunCommand) -> None:
-    """Bodies 0 to 19 on the two queues of ``orders``, even ones tagged so; message 7 alone has a key."""
+    """Bodies 0 to 19 on the two queues of ``orders``. Tags are ``even`` and ``odd``; only message 7 has a key."""
     messages: list[dict[str, Any]] = [
         {"body": str(number), "tags": "odd" if number % 2 else "even", "msgId": f"id-{number}"} for number in range(20)
     ]
     messages[7]["keys"] = ["seven", "7"]
-    for message in messages:  # one by one, so that their store times rise
+    for message in messages:  # one by one, so that their store times increase
         run("send", "--topic", "orders", stdin=json.dumps(message))
 
 

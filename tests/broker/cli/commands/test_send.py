@@ -1,4 +1,4 @@
-"""``rmqpull-broker send``: what is read, what becomes of bad lines, and what is said of what was kept."""
+"""``rmqpull-broker send``: its input, bad lines, and the report of stored messages."""
 
 from __future__ import annotations
 

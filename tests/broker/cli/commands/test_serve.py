@@ -1,4 +1,4 @@
-"""The command line: help, and one clear sentence for every bad input."""
+"""``rmqpull-broker serve``: help, and one clear sentence for each invalid input."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rmqpull_broker.config import SETTINGS
 
 
 def run(*arguments: str) -> Result:
-    # The width at which help texts do not wrap within a sentence.
+    # Wide enough that no sentence of the help wraps.
     return CliRunner().invoke(main, list(arguments), prog_name="rmqpull-broker", terminal_width=110)
 
 
 def sentence_of(result: Result) -> str:
-    """The last line, which is the complaint; above it click says how the command is used."""
+    """The last line, which is the error; click prints the usage above it."""
     assert isinstance(result.exception, SystemExit), result.exception
     assert result.stdout == ""
     *usage, last = result.stderr.splitlines()

@@ -1,6 +1,6 @@
 """The order of a pull's checks in both protocols: of two errors, the first one in rules 3.1 is reported.
 
-``tests/broker/core/pulling/test_checks`` has every row; these are the rows that a gRPC client can reach. Row 3 creates a
+``core/pulling/test_checks`` has every row; these are the rows that a gRPC client can reach. Row 3 creates a
 missing group, so the group exists after a pull that fails in a later row.
 """
 
