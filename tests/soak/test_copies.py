@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from rmqpull_broker.core.model import BodyEncoding, Message
-from rmqpull_broker.core.sending.sender import Published
+from rmqpull_broker.core.sending.publishing import Published
 from rmqpull_broker.core.sending.stage_commands import drop, stage
 from rmqpull_broker.core.state.facts import TransactionId
 from rmqpull_broker.testing import running_broker

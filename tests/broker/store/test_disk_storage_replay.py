@@ -21,7 +21,8 @@ from rmqpull_broker.core.pulling.consumer_offsets import (
     update_offset,
 )
 from rmqpull_broker.core.sending.delays import deliver_due
-from rmqpull_broker.core.sending.sender import Published, Sender
+from rmqpull_broker.core.sending.publishing import Published
+from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, drop, stage, store_next
 from rmqpull_broker.core.sending.stage_commands import commit as commit_stages
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, check_transactions, end_transaction

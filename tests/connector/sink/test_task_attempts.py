@@ -93,7 +93,7 @@ def test_of_two_copies_of_a_checkpoint_the_first_to_commit_wins(
     assert commit(producer, done[0])
     late = attempt(producer, options, 2).run(iter([rows(b"A2", b"B"), rows(b"A1")]))
     for of_other_copy in (done[1], late):
-        with pytest.raises(RequestRefused, match="with 2 rows for orders, and comes now with 3 rows for orders"):
+        with pytest.raises(RequestRefused, match="with 2 rows for orders, and now has 3 rows for orders"):
             commit(producer, of_other_copy)
     assert not commit(producer, attempt(producer, options, 3).run(iter([rows(b"A2"), rows(b"A1")])))
     assert bodies(broker) == [b"A1", b"A2"]

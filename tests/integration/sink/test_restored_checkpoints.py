@@ -48,7 +48,7 @@ def test_a_restored_checkpoint_never_loses_rows_silently(sink: SinkHarness) -> N
     copy_rows(sink, b"A")
     written = [*(b"%d" % number for number in range(9)), b"A"]
     for backup, seen in (
-        (newest, "it was planned anew, and the number of rows differs"),
+        (newest, "it was planned again, and the number of rows differs"),
         (oldest, "is older than batch 5"),
     ):
         with pytest.raises(

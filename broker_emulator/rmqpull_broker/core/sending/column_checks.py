@@ -1,8 +1,8 @@
 """Checks of a batch in columns before it is stored (rules 5.11, rows 4 to 15).
 
-Messages are judged one after another, as if each had been sent by itself: a batch with several faults is refused for
-the first message that has one, and for the first rule that this message breaks. Each rule looks at whole columns all
-the same, and says which message is the first to break it. ``row_checks`` has the same rules for single messages.
+The result is the same as for single messages in order: the error is that of the first bad message, and of the first
+rule that this message breaks. But each rule checks whole columns, and returns the first message that breaks it.
+``row_checks`` has the same rules for single messages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CONTROL_CHARACTERS = r"[\x00-\x1f\x7f-\x{9f}]"  # as RE2 spells limits.CONTROL_
 
 
 class _Violation(NamedTuple):
-    """The first message that breaks a rule, by its row, and what it is refused with."""
+    """The first message that breaks a rule, by its row, and the error."""
 
     row: int
     refusal: BrokerError
@@ -41,15 +41,17 @@ def check_columns(batch: pa.RecordBatch, now_ms: int) -> None:
 
     ``batch`` is of ``columns.STORED_SCHEMA``.
     """
-    faults = [fault for rule in _RULES for fault in rule(batch, now_ms)]
-    if faults:
-        raise min(faults, key=lambda fault: fault.row).refusal  # of one row's faults, the first rule's
+    violations = [violation for rule in _RULES for violation in rule(batch, now_ms)]
+    if violations:
+        raise min(
+            violations, key=lambda violation: violation.row
+        ).refusal  # of two violations of one row, that of the first rule
 
 
 def _first(broken: pa.Array, refusal: Callable[[int], BrokerError], row_of: Callable[[int], int] = int) -> _Violations:
-    """The fault of the first true value of a boolean column, if there is one.
+    """Yields the violation of the first true value of a boolean column, if there is one.
 
-    ``refusal`` gets the index of that value; ``row_of`` says whose it is, where messages have several.
+    ``refusal`` gets the index of the value. ``row_of`` returns its row, where messages have several values.
     """
     index = pc.index(broken, pa.scalar(True)).as_py()
     if index >= 0:
@@ -135,9 +137,9 @@ def _check_group(batch: pa.RecordBatch, _: int) -> _Violations:
 
 
 def _check_stored_properties(batch: pa.RecordBatch, _: int) -> _Violations:
-    """The store's own limit; nothing else bounds ids, hosts and traces."""
+    """The limit of the store. No other rule limits ids, hosts and traces."""
     own = columns.count_text_bytes(batch, ["msgId", "messageGroup", "traceContext", "bornHost"])
-    # Only these may be larger than the user's own limit, which another rule looks at.
+    # Only these may exceed the limit of user properties, which another rule checks.
     if (pc.max(own).as_py() or 0) + limits.PROPERTIES_BYTES_MAX <= limits.STORED_PROPERTIES_BYTES_MAX:
         return
     sizes = pc.add(own, _user_bytes(batch))
@@ -146,14 +148,14 @@ def _check_stored_properties(batch: pa.RecordBatch, _: int) -> _Violations:
 
 
 def _check_body_encoding(batch: pa.RecordBatch, _: int) -> _Violations:
-    """Not a rule of Apache's, whose proxy takes only the encodings that its protocol knows."""
+    """Not one of Apache's rules: its proxy gets only encodings that the protocol knows."""
     encodings = batch.column("bodyEncoding")
     unknown = pc.invert(pc.is_in(encodings, value_set=_BODY_ENCODINGS))
     yield from _first(unknown, lambda index: refusals.unknown_encoding(encodings[index].as_py()))
 
 
 def _check_times(batch: pa.RecordBatch, _: int) -> _Violations:
-    """Not a rule of Apache's, whose protocol cannot say other times; columns can."""
+    """Not one of Apache's rules: its protocol has no other times, but columns do."""
     first_ms, last_ms = limits.TIMES_MS
     for name in ("bornTimestamp", "deliveryTimestamp"):
         times = batch.column(name).cast(pa.int64())
@@ -181,7 +183,7 @@ _RULES = (
 
 
 def find_row_types(batch: pa.RecordBatch) -> pa.Array:
-    """The type of each message, as ``TopicType`` names it."""
+    """Returns the type of each message by its name in ``TopicType``."""
     delayed = pc.is_valid(batch.column("deliveryTimestamp"))
     grouped = pc.is_valid(find_message_groups(batch))
     undelayed = pc.if_else(grouped, TopicType.FIFO.value, TopicType.NORMAL.value)

@@ -1,13 +1,13 @@
-"""Delayed messages: they wait in a system queue and are stored again in their own when their time has come.
+"""Delayed messages: they wait in a system queue, and are stored in their target queue when they are due.
 
 rules 3.14: a level's messages wait in SCHEDULE_TOPIC_XXXX, those of an arbitrary time in
-rmq_sys_wheel_timer, on the broker of their own queue. What happens to a message is one row of this table:
+rmq_sys_wheel_timer, on the broker of their target queue. Each message matches one row of this table:
 
     =======================================  =====================================================================
     the message has                          it is stored
     =======================================  =====================================================================
     a DELAY level above 0                    in SCHEDULE_TOPIC_XXXX, queue level - 1; due at store time + delay
-    a delivery time that is not to come      in its own queue, at once
+    a delivery time that has passed          in its target queue, at once
     a delivery time within the limit         in rmq_sys_wheel_timer; due at the whole second before that time
     a delivery time beyond the limit         not at all: IllegalDeliveryTime
     =======================================  =====================================================================
@@ -31,13 +31,15 @@ from rmqpull_broker.core.state.pending import DUE_MS, PENDING_MAX, read_due_ms, 
 
 PRECISION_MS = 1_000
 DELIVERIES_MAX = 1_000
-"""Messages that one command delivers; more are left to the next one, so that nobody waits long behind it."""
+"""Messages that one command delivers. The next command delivers the others, so that other commands can run between."""
 
 
 def make_delayed_message(
     draft: Draft, queue: MessageQueue, message: Message, now_ms: int
 ) -> tuple[MessageQueue, Message]:
-    """Where a message for ``queue`` is to be stored now, and as what: the table of this module.
+    """Returns the queue that a message is stored in now, and the message in the form in which it waits there.
+
+    The table of this module.
 
     Raises IllegalDeliveryTime, and InternalError when the timer is off or too many messages wait.
     """
@@ -56,7 +58,7 @@ def make_delayed_message(
     else:
         return queue, message
     if len(draft.state.delayed) >= PENDING_MAX:
-        # Not TooManyRequests: Apache's WHEEL_TIMER_FLOW_CONTROL is answered SYSTEM_ERROR (rules 3.10.1).
+        # Not TooManyRequests: Apache's WHEEL_TIMER_FLOW_CONTROL gets SYSTEM_ERROR (rules 3.10.1).
         raise InternalError(f"timer message is under flow control: {PENDING_MAX} messages are delayed already")
     real = {"REAL_TOPIC": queue.topic, "REAL_QID": str(queue.queue_id), DUE_MS: str(due_ms)}
     return wait_queue, replace(message, system_properties={**message.system_properties, **real})
@@ -75,62 +77,62 @@ def check_delivery_time(properties: BrokerProperties, delivery_ms: int, now_ms: 
 
 
 def read_delay_level(message: Message) -> int:
-    """The level in the DELAY property, however large; 0 for none or one that is no number."""
+    """Returns the level in the DELAY property; 0 for none, or for a text that is not a number."""
     text = message.system_properties.get("DELAY", "0")
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,1000}", text) else 0
 
 
 def round_to_timer_ms(delivery_ms: int) -> int:
-    """The whole second before a delivery time: up to 1 s early, never late (rules 3.14.2)."""
+    """Returns the whole second before a delivery time: up to 1 s early, never late (rules 3.14.2)."""
     return (delivery_ms - 1) // PRECISION_MS * PRECISION_MS
 
 
 class Delivered(NamedTuple):
-    """How many messages one command delivered, and how many it dropped because their topic is gone."""
+    """The number of messages that a command delivered, and of those that it dropped because their topic is deleted."""
 
     messages: int
     dropped: int
 
 
 def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
-    """Stores messages whose time has come in their own queues, oldest first, at most DELIVERIES_MAX of them and about
+    """Stores due messages in their target queues, oldest first: at most DELIVERIES_MAX, and about
     ``pending._READ_BYTES_MAX`` bytes.
 
-    A message keeps its id, its birth and its properties; its store time is ``now_ms``. The copy and the end of its
-    waiting are one group of facts, so it is delivered once, whatever happens in between.
+    A message keeps its id, born time and properties; its store time is ``now_ms``. Its copy and the end of its waiting
+    are one batch of facts, so it is delivered once, even after a crash.
     """
     rows: dict[MessageQueue, list[StoredMessage]] = {}
-    settled: dict[MessageQueue, list[tuple[int, int]]] = {}
+    ended: dict[MessageQueue, list[tuple[int, int]]] = {}
     count = dropped = 0
     due = [
         entry for entry in draft.state.delayed.list_due(now_ms, DELIVERIES_MAX) if not draft.has_ended(entry.stored_at)
     ]
     for waiting, stored in zip(due, read_waiting(draft.state.store, [entry.stored_at for entry in due]), strict=False):
-        settled.setdefault(waiting.stored_at.queue, []).append((waiting.stored_at.queue_offset, waiting.due_ms))
+        ended.setdefault(waiting.stored_at.queue, []).append((waiting.stored_at.queue_offset, waiting.due_ms))
         queue = find_real_queue(waiting.stored_at.queue, stored.message)
         if draft.find_topic(queue.topic) is None:
             dropped += 1
             continue
         of_queue = rows.setdefault(queue, [])
         offset = draft.next_offset(queue) + len(of_queue)
-        message = _without_wait(stored.message)
+        message = _restore_message(stored.message)
         of_queue.append(StoredMessage(message, offset, now_ms, store_host, stored.reconsume_times))
         count += 1
     for queue, stored_rows in rows.items():
         draft.add(RowsStored(queue, tuple(stored_rows)))
-    for queue, pairs in settled.items():
+    for queue, pairs in ended.items():
         offsets, dues = zip(*pairs, strict=True)
         draft.add(WaitingEnded(queue, offsets, dues))
     return Delivered(count, dropped)
 
 
 def find_real_queue(wait_queue: MessageQueue, message: Message) -> MessageQueue:
-    """The queue that a waiting message is meant for, on the broker where it waits."""
+    """Returns the target queue of a waiting message, on the broker on which it waits."""
     properties = message.system_properties
     return MessageQueue(properties["REAL_TOPIC"], wait_queue.broker_name, int(properties["REAL_QID"]))
 
 
-def _without_wait(message: Message) -> Message:
+def _restore_message(message: Message) -> Message:
     """DELAY, REAL_TOPIC and REAL_QID stay (rules 3.14.1, 6.1)."""
     kept = {name: value for name, value in message.system_properties.items() if name != DUE_MS}
     return replace(message, system_properties=kept)
@@ -140,7 +142,7 @@ def _without_wait(message: Message) -> Message:
 
 
 def make_recall_handle(topic: str, wait_queue: MessageQueue, message: Message) -> str | None:
-    """What a producer recalls a timer message with; None for a message that is not one (rules 3.14.2)."""
+    """Returns the handle with which a producer recalls a timer message; None for any other message (rules 3.14.2)."""
     if wait_queue.topic != TIMER_TOPIC:
         return None
     time_ms = read_due_ms(message) + 1
@@ -166,7 +168,7 @@ def _parse_handle(handle: str) -> _Handle:
 
 
 def recall(draft: Draft, topic: str, handle: str, now_ms: int) -> str:
-    """Recalls a delayed message and gives its id. As with Apache's broker, one that is gone already is no error.
+    """Recalls a delayed message and returns its id. Like in Apache's broker, an unknown message is not an error.
 
     The checks of rules 4.6 in their order: raises Forbidden, TopicNotFound, IllegalOperation.
     """
@@ -181,8 +183,8 @@ def recall(draft: Draft, topic: str, handle: str, now_ms: int) -> str:
     if not 0 < wanted.time_ms - now_ms < draft.properties.timer_max_delay_sec * 1000:
         raise IllegalOperation("recall failed, timestamp invalid")
     queue, due_ms = MessageQueue(TIMER_TOPIC, wanted.broker_name, 0), wanted.time_ms - 1
-    for place, _ in draft.state.delayed.find(queue, due_ms, wanted.msg_id):
-        (stored,) = read_waiting(draft.state.store, [place])
-        if stored.message.msg_id == wanted.msg_id and not draft.has_ended(place):
-            draft.add(WaitingEnded(queue, (place.queue_offset,), (due_ms,)))
+    for stored_at, _ in draft.state.delayed.find(queue, due_ms, wanted.msg_id):
+        (stored,) = read_waiting(draft.state.store, [stored_at])
+        if stored.message.msg_id == wanted.msg_id and not draft.has_ended(stored_at):
+            draft.add(WaitingEnded(queue, (stored_at.queue_offset,), (due_ms,)))
     return wanted.msg_id

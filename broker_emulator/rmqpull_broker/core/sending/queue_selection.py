@@ -1,4 +1,4 @@
-"""Which queue a message goes to: in turn, or by its message group (rules 5.11, "Queue")."""
+"""Selects the queue of a message: in turn, or by message group (rules 5.11, "Queue")."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 TURNS_MAX = 100_000
-"""Topics whose turn is remembered; beyond it the oldest is forgotten and begins with queue 0 again."""
+"""Topics whose turns are kept. Above it, the oldest is forgotten and starts with queue 0 again."""
 _MASK_64 = (1 << 64) - 1
 
 
 class QueueSelector:
-    """Remembers for each topic whose turn it is. The memory is not kept: a restart begins with queue 0 again.
+    """Holds for each topic which queue is next. A restart starts with queue 0 again.
 
-    ``draw`` gives a random number from 0 to below its argument, for producers that leave the queue to chance.
+    ``draw`` returns a random number from 0 to below its argument, for producers that leave the queue to the broker.
     """
 
     def __init__(self, draw: Callable[[int], int] = lambda count: 0) -> None:
         self.draw = draw
         self._turns: dict[str, int] = {}
 
-    def in_turn(self, topic: str, queue_count: int, row_count: int) -> int:
-        """The queue of the first of ``row_count`` messages; the others take the following queues in turn.
+    def take_turn(self, topic: str, queue_count: int, row_count: int) -> int:
+        """Returns the queue of the first of ``row_count`` messages. The others go to the following queues in turn.
 
-        The queues may have become more or fewer since the last turn.
+        The number of queues may have changed since the last turn.
         """
         if topic not in self._turns and len(self._turns) >= TURNS_MAX:
             del self._turns[next(iter(self._turns))]
@@ -35,19 +35,19 @@ class QueueSelector:
 
 
 def select_by_message_group(groups: pa.Array, queue_count: int) -> pa.Array:
-    """The queue id of each row by its message group, computed once per distinct group."""
+    """Returns the queue id of each row by its message group, computed once for each distinct group."""
     encoded = groups.dictionary_encode()
     queue_ids = [select_queue_of_group(group, queue_count) for group in encoded.dictionary.to_pylist()]
     return pc.take(pa.array(queue_ids, pa.int32()), encoded.indices)
 
 
 def select_queue_of_group(group: str, queue_count: int) -> int:
-    """The queue id of a message group."""
-    return consistent_hash(java_hash(group), queue_count)
+    """Returns the queue id of a message group."""
+    return consistent_hash(hash_like_java(group), queue_count)
 
 
-def java_hash(text: str) -> int:
-    """``String.hashCode()``: a signed 32-bit sum over UTF-16 units."""
+def hash_like_java(text: str) -> int:
+    """Returns ``String.hashCode()``: a signed 32-bit sum over UTF-16 units."""
     encoded = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for high, low in zip(encoded[::2], encoded[1::2], strict=True):
@@ -56,9 +56,9 @@ def java_hash(text: str) -> int:
 
 
 def consistent_hash(value: int, buckets: int) -> int:
-    """The bucket of ``value`` by jump consistent hashing, as Guava's ``Hashing.consistentHash`` computes it.
+    """Returns the bucket of ``value`` by jump consistent hashing, like Guava's ``Hashing.consistentHash``.
 
-    Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm"; the generator's constants are Guava's.
+    Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm"; the constants of the generator are Guava's.
     """
     state = value & _MASK_64
     candidate = 0

@@ -1,6 +1,6 @@
-"""What messages are refused with: one sentence for each rule, in RocketMQ's words where it has some.
+"""The errors of bad messages: one for each rule, in RocketMQ's words where it has some.
 
-Messages are judged in two forms, single ones in ``row_checks`` and columns in ``column_checks``; both say the same.
+``row_checks`` and ``column_checks`` check messages in two forms and use the same errors.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def many_properties() -> MessagePropertiesTooLarge:
 
 
 def reserved_property(key: str) -> IllegalMessagePropertyKey:
-    """A user property with a name that RocketMQ uses itself."""
+    """A user property with a reserved name."""
     return IllegalMessagePropertyKey(f"property is used by system: {key}")
 
 
@@ -54,12 +54,12 @@ def control_in_property(key: str) -> IllegalMessagePropertyKey:
 
 
 def blank_tag() -> IllegalMessageTag:
-    """A tag of blanks alone."""
+    """A blank tag."""
     return IllegalMessageTag("tag cannot be the blank string")
 
 
 def bar_in_tag() -> IllegalMessageTag:
-    """A tag with the character that filter expressions are split at."""
+    """A tag with the separator of filter expressions."""
     return IllegalMessageTag("tag cannot contain '|'")
 
 
@@ -69,7 +69,7 @@ def control_in_tag() -> IllegalMessageTag:
 
 
 def blank_key() -> IllegalMessageKey:
-    """A key of blanks alone, or none."""
+    """A blank or null key."""
     return IllegalMessageKey("key cannot be the blank string")
 
 
@@ -91,7 +91,7 @@ def no_id() -> IllegalMessageId:
 
 
 def blank_group() -> IllegalMessageGroup:
-    """A message group of blanks alone."""
+    """A blank message group."""
     return IllegalMessageGroup("message group cannot be the blank string")
 
 
@@ -106,22 +106,22 @@ def control_in_group() -> IllegalMessageGroup:
 
 
 def far_delivery() -> IllegalDeliveryTime:
-    """A delivery time that is too far away."""
+    """A delivery time too far in the future."""
     return IllegalDeliveryTime(f"the max delay time of message is too large, max is {limits.DELAY_MS_MAX}")
 
 
 def long_recovery() -> BadRequest:
-    """A half message that would be spared from checks for too long."""
+    """A half message with a too long immunity."""
     return BadRequest(f"the max transaction recovery time of message is too large, max is {limits.RECOVERY_S_MAX}")
 
 
 def large_stored_properties(body_bytes_max: int = limits.BODY_BYTES_MAX) -> MessagePropertiesTooLarge:
-    """Everything stored beside the body above the store's limit (rules 3.10.1)."""
+    """Properties above the limit of the store (rules 3.10.1)."""
     return MessagePropertiesTooLarge(_illegal_message(body_bytes_max))
 
 
 def large_stored_body(body_bytes_max: int) -> MessageBodyTooLarge:
-    """A body above the store's limit, which may be below the proxy's."""
+    """A body above the limit of the store, which may be below that of the proxy."""
     return MessageBodyTooLarge(_illegal_message(body_bytes_max))
 
 
@@ -138,17 +138,17 @@ def batch_of_retries(topic: str) -> MessageCorrupted:
 
 
 def unknown_encoding(number: int) -> MessageCorrupted:
-    """A body encoding that the protocol does not know; only columns can have one."""
+    """An unknown body encoding, which only columns can have."""
     return MessageCorrupted(f"unknown body encoding {number}")
 
 
 def time_outside(name: str) -> BadRequest:
-    """A time that the protocol cannot say."""
+    """A time that the protocol does not have."""
     return BadRequest(f"{name} lies outside the years 1 to 9999")
 
 
 def wrong_type(expected: TopicType, actual: TopicType) -> MessagePropertyConflictWithType:
-    """A message of another type than its topic's."""
+    """A message of a type that its topic does not accept."""
     return MessagePropertyConflictWithType(
         f"TopicMessageType validate failed, the expected type is {expected.value}, but actual type is {actual.value}"
     )

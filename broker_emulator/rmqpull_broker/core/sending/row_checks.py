@@ -1,6 +1,6 @@
-"""Checks of single messages before they are stored (rules 5.11, rows 4 to 15): no Arrow for a single send.
+"""Checks of single messages before they are stored, without Arrow (rules 5.11, rows 4 to 15).
 
-The rules and their order are those of ``column_checks``, and each message is judged by all of them before the next one.
+The rules and their order are those of ``column_checks``.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.state.pending import IMMUNITY
 
 Rule = Callable[[Message, int], BrokerError | None]
-"""What is wrong with a message, if anything, at a time in milliseconds since the epoch."""
+"""Returns the error of a message, or None. The number is the time in milliseconds since the epoch."""
 
 _has_control = re.compile(limits.CONTROL_CHARACTERS).search
 
 
 def check_rows(messages: Iterable[Message], now_ms: int) -> list[Message]:
-    """The messages, each judged before the next one is asked for.
+    """Returns the messages, after checking each one before asking for the next.
 
     Raises the error of the first rule that the first bad message breaks.
     """
-    judged = []
+    checked = []
     for message in messages:
         for rule in _RULES:
             refusal = rule(message, now_ms)
             if refusal is not None:
                 raise refusal
-        judged.append(message)
-    return judged
+        checked.append(message)
+    return checked
 
 
 def check_row_types(messages: Sequence[Message], topic_type: TopicType) -> None:
@@ -61,15 +61,15 @@ def _user_texts(message: Message) -> tuple[str | None, ...]:
 
 
 def _properties_size(message: Message, _: int) -> BrokerError | None:
-    return refusals.large_properties() if _bytes(_user_texts(message)) > limits.PROPERTIES_BYTES_MAX else None
+    return refusals.large_properties() if _count_bytes(_user_texts(message)) > limits.PROPERTIES_BYTES_MAX else None
 
 
 def _stored_size(message: Message, _: int) -> BrokerError | None:
     own = (message.msg_id, message.message_group, message.trace_context, message.born_host)
-    # Only these may be larger than the user's own limit, which was looked at before.
-    if _bytes(own) + limits.PROPERTIES_BYTES_MAX <= limits.STORED_PROPERTIES_BYTES_MAX:
+    # Only these may exceed the limit of user properties, which was checked before.
+    if _count_bytes(own) + limits.PROPERTIES_BYTES_MAX <= limits.STORED_PROPERTIES_BYTES_MAX:
         return None
-    size = _bytes((*own, *_user_texts(message)))
+    size = _count_bytes((*own, *_user_texts(message)))
     return refusals.large_stored_properties() if size > limits.STORED_PROPERTIES_BYTES_MAX else None
 
 
@@ -88,12 +88,12 @@ def _time(name: str, time_ms: int | None) -> BrokerError | None:
     return None if time_ms is None or first_ms <= time_ms <= last_ms else refusals.time_outside(name)
 
 
-def _bytes(texts: Iterable[str | None]) -> int:
-    """Bytes of these texts in UTF-8."""
+def _count_bytes(texts: Iterable[str | None]) -> int:
+    """Returns the number of bytes of these texts in UTF-8."""
     return sum(len(text.encode()) for text in texts if text)
 
 
-def _blank(text: str | None) -> bool:
+def _is_blank(text: str | None) -> bool:
     return text is not None and not text.strip()
 
 
@@ -104,17 +104,17 @@ _RULES: tuple[Rule, ...] = (
     _reserved_property,
     _control_in_property_key,
     _control_in_property_value,
-    lambda m, _: refusals.blank_tag() if _blank(m.tags) else None,
+    lambda m, _: refusals.blank_tag() if _is_blank(m.tags) else None,
     lambda m, _: refusals.bar_in_tag() if "|" in (m.tags or "") else None,
     lambda m, _: refusals.control_in_tag() if _has_control(m.tags or "") else None,
-    lambda m, _: refusals.blank_key() if any(map(_blank, m.keys)) else None,
+    lambda m, _: refusals.blank_key() if any(map(_is_blank, m.keys)) else None,
     lambda m, _: refusals.control_in_key() if any(map(_has_control, m.keys)) else None,
     _properties_size,
-    lambda m, _: refusals.no_id() if _blank(m.msg_id) else None,
+    lambda m, _: refusals.no_id() if _is_blank(m.msg_id) else None,
     _recovery_time,
     _delivery_time,
-    lambda m, _: refusals.blank_group() if _blank(m.message_group) else None,
-    lambda m, _: refusals.long_group() if _bytes([m.message_group]) > limits.MESSAGE_GROUP_BYTES_MAX else None,
+    lambda m, _: refusals.blank_group() if _is_blank(m.message_group) else None,
+    lambda m, _: refusals.long_group() if _count_bytes([m.message_group]) > limits.MESSAGE_GROUP_BYTES_MAX else None,
     lambda m, _: refusals.control_in_group() if _has_control(m.message_group or "") else None,
     _stored_size,
     lambda m, _: _time("bornTimestamp", m.born_timestamp_ms),

@@ -1,6 +1,6 @@
-"""Messages that could not be consumed: tried again after a delay, given up at last (rules 3.10.3, 1.14).
+"""Messages that could not be consumed: they are retried after a delay, and given up in the end (rules 1.14, 3.10.3).
 
-A group's retries are in ``%RETRY%group``, what it gave up is in ``%DLQ%group``. A message that is returned goes
+The retries of a group are in ``%RETRY%group``, its dead letters in ``%DLQ%group``. A returned message goes
 
     ===================================================================  ==========================================
     when                                                                 where
@@ -14,7 +14,7 @@ A group's retries are in ``%RETRY%group``, what it gave up is in ``%DLQ%group``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from rmqpull_broker.core.admin.groups import find_or_create_group
@@ -24,20 +24,22 @@ from rmqpull_broker.core.limits import RECONSUME_TIMES_MAX
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import PERM_WRITE, GroupConfig, Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import parse_level_delays
+from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.sending.storing import MessageToStore
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX, RETRY_TOPIC_LENGTH_MAX
 
 DLQ_QUEUE_NUMS = 1
+RECONSUME_TIME = "RECONSUME_TIME"
 FIRST_LEVEL = 3
-"""The level of a first retry, when the consumer leaves it to the broker."""
+"""The delay level of a first retry, if the consumer leaves it to the broker."""
 
 
 @dataclass(frozen=True)
 class SendBack:
     """CONSUMER_SEND_MSG_BACK: a consumer returns a message of ``queue`` (rules 4.5).
 
-    ``max_reconsume_times`` is None for clients that do not say it; then the group's own number holds.
+    ``max_reconsume_times`` is None when the client does not send it. Then the group's own maximum counts.
     """
 
     group: str
@@ -47,15 +49,15 @@ class SendBack:
     max_reconsume_times: int | None = None
 
 
-def returned(
+def return_message(
     draft: Draft, request: SendBack, host: str, draw: Callable[[int], int], new_id: Callable[[], str]
 ) -> MessageToStore | None:
-    """What a returned message becomes and where it is meant to go; None when it is dropped.
+    """Returns the message that a returned message becomes, and its queue; None when it is dropped.
 
-    ``draw`` gives a random number below its argument; ``new_id`` names a topic that must be made. The rows of
+    ``draw`` returns a random number below its argument; ``new_id`` returns the creation id of a new topic. The rows of
     rules 3.10.3 in their order: raises ConsumerGroupNotFound, Forbidden, InternalError.
     """
-    group = _group(draft, request.group)
+    group = _require_group(draft, request.group)
     if not draft.properties.broker_permission & PERM_WRITE:
         raise Forbidden(f"the broker[{host}] sending message is forbidden")
     if group.retry_queue_nums <= 0:
@@ -64,11 +66,11 @@ def returned(
     topic = ensure_retry_topic(draft, queue.topic, group.retry_queue_nums, new_id)
     if not topic.is_writable:
         raise Forbidden(f"the topic[{topic.name}] sending message is forbidden")
-    original = _find(draft, request.queue, request.queue_offset)
+    original = _read_message(draft, request.queue, request.queue_offset)
     times, level = original.reconsume_times, request.delay_level
     times_max = group.retry_max_times if request.max_reconsume_times is None else request.max_reconsume_times
     if times >= times_max or level < 0:
-        queue, level = _dead_letter_queue(draft, group.name, queue.broker_name, draw, new_id), 0
+        queue, level = _find_dead_letter_queue(draft, group.name, queue.broker_name, draw, new_id), 0
     else:
         level = min(level or FIRST_LEVEL + times, len(parse_level_delays(draft.properties.message_delay_level)))
     if len(queue.topic) > RETRY_TOPIC_LENGTH_MAX:
@@ -78,45 +80,58 @@ def returned(
     )
 
 
-def retried(
+def redirect_retry(
     draft: Draft,
-    placed: MessageToStore,
+    to_store: MessageToStore,
     max_reconsume_times: int | None,
     *,
     in_order: bool,
     draw: Callable[[int], int],
     new_id: Callable[[], str],
 ) -> MessageToStore:
-    """Where a message that was sent to ``%RETRY%group`` is meant to go: there, or to the group's dead letters.
+    """Sends a message of ``%RETRY%group`` there, or to the group's dead letters (handleRetryAndDLQ).
 
-    Clients send there themselves when they cannot return a message, and have counted already: the limit is passed, not
-    reached. ``in_order`` tells that the group holds a queue lock; then nothing of it is tried again
-    (handleRetryAndDLQ). Raises ConsumerGroupNotFound.
+    Clients send there when they cannot return a message. They have counted the retry already, so a message goes to the
+    dead letters above the limit, not at the limit. ``in_order``: the group holds a queue lock, and its messages are not
+    retried. Raises ConsumerGroupNotFound.
     """
-    group = _group(draft, placed.queue.topic[len(RETRY_PREFIX) :])
+    group = _require_group(draft, to_store.queue.topic[len(RETRY_PREFIX) :])
     times_max = group.retry_max_times if max_reconsume_times is None else max_reconsume_times
-    if placed.reconsume_times <= times_max and not in_order:
-        return placed
-    queue = _dead_letter_queue(draft, group.name, placed.queue.broker_name, draw, new_id)
-    message = replace(placed.message, system_properties={**placed.message.system_properties, "DELAY": "0"})
-    return MessageToStore(queue, message, placed.reconsume_times)
+    if to_store.reconsume_times <= times_max and not in_order:
+        return to_store
+    queue = _find_dead_letter_queue(draft, group.name, to_store.queue.broker_name, draw, new_id)
+    message = replace(to_store.message, system_properties={**to_store.message.system_properties, "DELAY": "0"})
+    return MessageToStore(queue, message, to_store.reconsume_times)
 
 
-def _group(draft: Draft, name: str) -> GroupConfig:
+def count_retry(to_store: Sequence[MessageToStore]) -> MessageToStore:
+    """Sets the number of retries that the producer sent in RECONSUME_TIME, which is not stored (rules 5.11).
+
+    Raises MessageCorrupted for more than one message.
+    """
+    if len(to_store) > 1:
+        raise refusals.batch_of_retries(to_store[0].queue.topic)
+    [(queue, message, _)] = to_store
+    properties = dict(message.system_properties)
+    times = min(int(properties.pop(RECONSUME_TIME, "0")), RECONSUME_TIMES_MAX)
+    return MessageToStore(queue, replace(message, system_properties=properties), times)
+
+
+def _require_group(draft: Draft, name: str) -> GroupConfig:
     group = find_or_create_group(draft, name)
     if group is None:
         raise ConsumerGroupNotFound(f"subscription group not exist, {name} ")
     return group
 
 
-def _dead_letter_queue(
+def _find_dead_letter_queue(
     draft: Draft, group: str, broker_name: str, draw: Callable[[int], int], new_id: Callable[[], str]
 ) -> MessageQueue:
     topic = ensure_retry_topic(draft, DLQ_PREFIX + group, DLQ_QUEUE_NUMS, new_id)
     return MessageQueue(topic.name, broker_name, draw(DLQ_QUEUE_NUMS))
 
 
-def _find(draft: Draft, queue: MessageQueue, queue_offset: int) -> StoredMessage:
+def _read_message(draft: Draft, queue: MessageQueue, queue_offset: int) -> StoredMessage:
     bounds = draft.kept_bounds(queue)
     if not bounds.min_offset <= queue_offset < bounds.max_offset:
         raise InternalError(f"look message by offset failed, {queue_offset}")
@@ -125,9 +140,10 @@ def _find(draft: Draft, queue: MessageQueue, queue_offset: int) -> StoredMessage
 
 
 def _copy(message: Message, topic: str, level: int) -> Message:
-    """A returned message as it is stored again: the first topic and id stay with it, whatever it goes through."""
+    """Returns the copy of a returned message to store. It keeps the first topic and the first id through all
+    retries."""
     properties = {"RETRY_TOPIC": topic, "ORIGIN_MESSAGE_ID": message.msg_id, **message.system_properties}
     properties.update(WAIT="false", DELAY=str(level))
-    # A level wins over a delivery time (rules 3.14.2).
+    # A level takes precedence over a delivery time (rules 3.14.2).
     delivery_ms = None if level > 0 else message.delivery_timestamp_ms
     return replace(message, delivery_timestamp_ms=delivery_ms, system_properties=properties)

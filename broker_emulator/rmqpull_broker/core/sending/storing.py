@@ -1,39 +1,53 @@
-"""Where checked messages go, and the facts that put them there (rules 3.10, 3.14, 3.15)."""
+"""Storing checked messages: which queue each one goes to, and the facts (rules 3.10, 3.14, 3.15).
+
+Delayed and half messages go to a system queue first, in which they wait.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
+import pyarrow as pa
+
+from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.sending.delays import make_delayed_message
 from rmqpull_broker.core.sending.transactions import make_half_message
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import RowsStored
+from rmqpull_broker.core.state.facts import ColumnsStored, QueuePart, RowsStored
 
 
 class MessageToStore(NamedTuple):
-    """A checked message and the queue that it is meant for."""
+    """A checked message and its target queue."""
 
     queue: MessageQueue
     message: Message
     reconsume_times: int = 0
 
 
+class BatchToStore(NamedTuple):
+    """A checked batch of the stored schema, sorted by target queue, and the number of rows of each queue."""
+
+    queues: Sequence[tuple[MessageQueue, int]]
+    batch: pa.RecordBatch
+
+
 class Sent(NamedTuple):
-    """A message as stored, and the queue where it is: its own, or the system queue in which it waits."""
+    """A stored message and its queue: the target queue, or the system queue in which it waits."""
 
     queue: MessageQueue
     row: StoredMessage
 
 
-def find_destination(draft: Draft, placed: MessageToStore, now_ms: int) -> tuple[MessageQueue, Message]:
-    """Where a message is stored, and as what: half and delayed ones wait in a system queue.
+def find_destination(draft: Draft, to_store: MessageToStore, now_ms: int) -> tuple[MessageQueue, Message]:
+    """Returns the queue that a message is stored in now, and the message in the form in which it waits there.
 
-    A message that is tried again waits for its delay, whatever it was at first (rules 3.15).
+    A message of a retry with a delay is delayed, even if it was transactional at first (rules 3.15).
     """
-    queue, message, reconsume_times = placed
+    queue, message, reconsume_times = to_store
     if message.transactional and not (reconsume_times and "DELAY" in message.system_properties):
         return make_half_message(draft, queue, message)
     if message.delivery_timestamp_ms is not None or "DELAY" in message.system_properties:
@@ -42,21 +56,46 @@ def find_destination(draft: Draft, placed: MessageToStore, now_ms: int) -> tuple
 
 
 def store_messages(draft: Draft, messages: Iterable[MessageToStore], now_ms: int, store_host: str) -> list[Sent]:
-    """Stores messages and gives them back in their order.
+    """Stores messages and returns them in the same order.
 
-    Raises what ``delayed`` and ``half`` raise, and MessageBodyTooLarge above ``maxMessageSize``.
+    Raises what ``make_delayed_message`` and ``make_half_message`` raise, and MessageBodyTooLarge above
+    ``maxMessageSize``.
     """
     sent = []
     by_queue: dict[MessageQueue, list[StoredMessage]] = {}
     body_bytes_max = draft.properties.max_message_size
-    for placed in messages:
-        queue, message = find_destination(draft, placed, now_ms)
+    for each in messages:
+        queue, message = find_destination(draft, each, now_ms)
         if len(message.body) > body_bytes_max:
             raise refusals.large_stored_body(body_bytes_max)
         rows = by_queue.setdefault(queue, [])
-        row = StoredMessage(message, draft.next_offset(queue) + len(rows), now_ms, store_host, placed.reconsume_times)
+        row = StoredMessage(message, draft.next_offset(queue) + len(rows), now_ms, store_host, each.reconsume_times)
         rows.append(row)
         sent.append(Sent(queue, row))
     for queue, rows in by_queue.items():
         draft.add(RowsStored(queue, tuple(rows)))
     return sent
+
+
+def store_batch(draft: Draft, to_store: BatchToStore, now_ms: int, store_host: str) -> tuple[QueuePart, ...]:
+    """Stores a batch, and returns where its rows are. Rows that have to wait are in system queues."""
+    queues, batch = to_store
+    if batch.column("deliveryTimestamp").null_count < batch.num_rows:
+        return _store_row_by_row(draft, to_store, now_ms, store_host)
+    parts = tuple(QueuePart(queue, draft.next_offset(queue), count) for queue, count in queues)
+    offsets = pa.concat_arrays([columns.make_offset_column(part.first_offset, part.row_count) for part in parts])
+    draft.add(ColumnsStored(parts, columns.set_offsets_and_time(batch, offsets, now_ms)))
+    return parts
+
+
+def _store_row_by_row(draft: Draft, to_store: BatchToStore, now_ms: int, store_host: str) -> tuple[QueuePart, ...]:
+    """Stores a batch with delayed messages."""
+    targets = (queue for queue, count in to_store.queues for _ in range(count))
+    rows = columns.to_rows([to_store.batch])
+    messages = [MessageToStore(queue, row.message) for queue, row in zip(targets, rows, strict=True)]
+    sent = store_messages(draft, messages, now_ms, store_host)
+    parts = []
+    for queue, group in groupby(sorted(sent, key=lambda each: each.queue), key=lambda each: each.queue):
+        offsets = [each.row.queue_offset for each in group]
+        parts.append(QueuePart(queue, offsets[0], len(offsets)))
+    return tuple(parts)

@@ -1,18 +1,18 @@
-"""Transactional messages: half messages, their end, and the check of those that nobody ended (rules 3.15).
+"""Transactional messages: half messages, their end, and the checks of orphaned transactions (rules 3.15).
 
-A half message waits in RMQ_SYS_TRANS_HALF_TOPIC on the broker of its own queue, where no consumer sees it:
+A half message waits in RMQ_SYS_TRANS_HALF_TOPIC on the broker of its target queue. Consumers do not see it:
 
     ===========================================  =================================================================
-    what happens                                 what becomes of the half message
+    event                                        what happens to the half message
     ===========================================  =================================================================
-    its producer says COMMIT                     stored in its own queue; settled
-    its producer says ROLLBACK                   settled
+    its producer sends COMMIT                    stored in its target queue; stops waiting
+    its producer sends ROLLBACK                  stops waiting
     younger than its immunity                    waits
-    older, and checked fewer times than the max  appended again, one check more; its producer is asked
-    checked that often, or past fileReservedTime moved to TRANS_CHECK_MAX_TIME_TOPIC; settled
+    older, and checked fewer times than the max  stored again with one check more; its producer is asked
+    checked that often, or past fileReservedTime moved to TRANS_CHECK_MAX_TIME_TOPIC
     ===========================================  =================================================================
 
-What is settled stands in the commit log as a fact, where Apache's broker writes an op message.
+The end of the waiting is a fact in the commit log. Apache's broker writes an op message for it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from rmqpull_broker.core.state.pending import (
 )
 
 CHECKS_MAX = 1_000
-"""Half messages that one command looks at; the others are left to the next one."""
+"""Half messages that one command checks. The next command checks the others."""
 
 _HOUR_MS = 3_600_000
 _WAITING_ONLY = ("TRAN_MSG", "REAL_TOPIC", "REAL_QID")
 
 
 class Resolution(enum.Enum):
-    """What a producer says about its half message."""
+    """How a producer ends its half message."""
 
     COMMIT = enum.auto()
     ROLLBACK = enum.auto()
@@ -52,7 +52,7 @@ class Resolution(enum.Enum):
 
 @dataclass(frozen=True)
 class TransactionEnd:
-    """END_TRANSACTION. ``half_offset`` is the queue offset of the half message, None when only its id is known."""
+    """END_TRANSACTION. ``half_offset`` is the queue offset of the half message, or None if it is unknown."""
 
     msg_id: str
     producer_group: str
@@ -63,7 +63,7 @@ class TransactionEnd:
 
 @dataclass(frozen=True)
 class TransactionCheck:
-    """A half message whose producer is to be asked, as it would be stored in its own queue."""
+    """A half message whose producer must be asked, in the form that it has in its target queue."""
 
     producer_group: str
     queue: MessageQueue
@@ -71,28 +71,28 @@ class TransactionCheck:
 
 
 def make_half_message(draft: Draft, queue: MessageQueue, message: Message) -> tuple[MessageQueue, Message]:
-    """Where the half message of a message for ``queue`` is stored, and as what.
+    """Returns the queue in which a half message waits, and the message in the form in which it waits there.
 
-    Raises Forbidden when half messages are refused, TooManyRequests when too many wait.
+    Raises Forbidden when the broker refuses half messages, TooManyRequests when too many wait.
     """
     if draft.properties.reject_transaction_message:
         raise Forbidden(f"the broker[{queue.broker_name}] sending transaction message is forbidden")
     if len(draft.state.halves) >= PENDING_MAX:
-        raise TooManyRequests(f"{PENDING_MAX} half messages wait for their producers already")
+        raise TooManyRequests(f"{PENDING_MAX} half messages wait for their producers already, the max")
     real = {"TRAN_MSG": "true", "REAL_TOPIC": queue.topic, "REAL_QID": str(queue.queue_id)}
     waiting = replace(message, system_properties={**message.system_properties, **real})
     return MessageQueue(HALF_TOPIC, queue.broker_name, 0), waiting
 
 
 def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: str) -> StoredMessage | None:
-    """Commits or rolls back a half message, and gives the committed one as stored.
+    """Commits or rolls back a half message, and returns the committed message as stored.
 
     The rows of rules 3.15 in their order; UNKNOWN changes nothing. Raises WrongTransaction for a half
     message that is not found, of another producer group or at another offset, IllegalOperation past its immunity.
     """
     if end.resolution is Resolution.UNKNOWN:
         return None
-    place, stored = _find(draft, end)
+    stored_at, stored = _find_half_message(draft, end)
     properties = stored.message.system_properties
     immunity = properties.get(IMMUNITY)
     if not end.from_check and immunity is not None:
@@ -105,21 +105,21 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
         raise WrongTransaction("The transaction state table offset wrong")
     committed = None
     if end.resolution is Resolution.COMMIT:
-        queue = find_real_queue(place.queue, stored.message)
+        queue = find_real_queue(stored_at.queue, stored.message)
         draft.require_topic(queue.topic)
-        message = _as_itself(stored.message)
+        message = _restore_message(stored.message)
         offset = draft.next_offset(queue)
         committed = StoredMessage(message, offset, now_ms, store_host, stored.reconsume_times)
         draft.add(RowsStored(queue, (committed,)))
-    draft.add(WaitingEnded(place.queue, (place.queue_offset,)))
+    draft.add(WaitingEnded(stored_at.queue, (stored_at.queue_offset,)))
     return committed
 
 
-def _find(draft: Draft, end: TransactionEnd) -> tuple[StoredAt, StoredMessage]:
-    """The newest half message of that id; a check in the same draft may just have appended it again."""
-    for place, stored in reversed(draft.list_drafted_halves(end.msg_id)):
-        if not draft.has_ended(place):
-            return place, stored
+def _find_half_message(draft: Draft, end: TransactionEnd) -> tuple[StoredAt, StoredMessage]:
+    """Returns the newest half message of that id. A check in the same draft may have stored it again."""
+    for stored_at, stored in reversed(draft.list_drafted_halves(end.msg_id)):
+        if not draft.has_ended(stored_at):
+            return stored_at, stored
     for waiting in reversed(draft.state.halves.find_by_id(end.msg_id)):
         if not draft.has_ended(waiting.stored_at):
             (stored,) = read_waiting(draft.state.store, [waiting.stored_at])
@@ -127,21 +127,21 @@ def _find(draft: Draft, end: TransactionEnd) -> tuple[StoredAt, StoredMessage]:
     raise WrongTransaction("Find prepared transaction message failed")
 
 
-def _as_itself(message: Message) -> Message:
-    """A half message as what it becomes: without what only its waiting needed."""
+def _restore_message(message: Message) -> Message:
+    """Returns a half message in the form that it has in its target queue, without the properties for waiting."""
     kept = {name: value for name, value in message.system_properties.items() if name not in _WAITING_ONLY}
     return replace(message, transactional=False, system_properties=kept)
 
 
 def check_transactions(draft: Draft, now_ms: int, store_host: str) -> list[TransactionCheck]:
-    """Looks at the half messages past their immunity and gives those whose producers are to be asked."""
+    """Checks the half messages past their immunity, and returns those whose producers must be asked."""
     checks = []
     appended: dict[MessageQueue, list[StoredMessage]] = {}
     due = [entry for entry in draft.state.halves.list_due(now_ms, CHECKS_MAX) if not draft.has_ended(entry.stored_at)]
     for waiting, stored in zip(due, read_waiting(draft.state.store, [entry.stored_at for entry in due]), strict=False):
         half_queue = waiting.stored_at.queue
-        times = _check_times(stored.message)
-        given_up = times >= draft.properties.transaction_check_max or _is_outlived(draft, stored, now_ms)
+        times = _read_check_times(stored.message)
+        given_up = times >= draft.properties.transaction_check_max or _is_past_retention(draft, stored, now_ms)
         queue = half_queue._replace(topic=CHECK_MAX_TIME_TOPIC) if given_up else half_queue
         properties = {**stored.message.system_properties, CHECK_TIMES: str(times if given_up else times + 1)}
         message = replace(stored.message, system_properties=properties)
@@ -151,18 +151,18 @@ def check_transactions(draft: Draft, now_ms: int, store_host: str) -> list[Trans
         )
         draft.add(WaitingEnded(half_queue, (waiting.stored_at.queue_offset,)))
         if not given_up:
-            itself = replace(rows[-1], message=_as_itself(message))
+            itself = replace(rows[-1], message=_restore_message(message))
             checks.append(TransactionCheck(properties.get("PGROUP", ""), find_real_queue(half_queue, message), itself))
     for queue, rows in appended.items():
         draft.add(RowsStored(queue, tuple(rows)))
     return checks
 
 
-def _check_times(message: Message) -> int:
+def _read_check_times(message: Message) -> int:
     text = message.system_properties.get(CHECK_TIMES, "0")
     return int(text) if text.isdecimal() else 0
 
 
-def _is_outlived(draft: Draft, stored: StoredMessage, now_ms: int) -> bool:
+def _is_past_retention(draft: Draft, stored: StoredMessage, now_ms: int) -> bool:
     """Whether retention may delete the half message at any time."""
     return now_ms - stored.message.born_timestamp_ms > draft.properties.file_reserved_time * _HOUR_MS

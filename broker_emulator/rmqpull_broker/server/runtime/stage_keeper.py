@@ -151,7 +151,7 @@ class StageKeeper:
             # Before the drop, so that a stage that starts meanwhile gets its own deadline.
             del self._deadlines[transaction]
             try:
-                dropped = await self._group_commit.execute(partial(stage_commands.drop, batch=transaction))
+                dropped = await self._group_commit.execute(partial(stage_commands.drop, transaction=transaction))
             except Exception as error:  # noqa: BLE001 (no stage may stay for ever, whatever fails)
                 _logger.warning("cannot drop the stages of transaction %s, will retry: %s", transaction, error)
                 self._deadlines.setdefault(transaction, self._clock.passing_ms() + RETRY_MS)

@@ -24,7 +24,7 @@ from rmqpull_broker.core.model import (
     StoredMessage,
 )
 from rmqpull_broker.core.sending import refusals
-from rmqpull_broker.core.sending.sender import RECONSUME_TIME
+from rmqpull_broker.core.sending.send_back import RECONSUME_TIME
 from rmqpull_broker.core.sending.transactions import TransactionCheck
 from rmqpull_broker.core.state.facts import TransactionId
 from rmqpull_broker.core.state.names import add_namespace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from rmqpull_broker.core.errors import BadRequest, MessageCorrupted
-from rmqpull_broker.core.sending.sender import AutoCreation, Published, TopicPart
+from rmqpull_broker.core.sending.publishing import AutoCreation, Published, TopicPart
 from rmqpull_broker.server.wire.limits import PUBLISH_BYTES_MAX, PUBLISH_ROWS_MAX, PUBLISH_TOPICS_MAX
 from rmqpull_proto import columns
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc

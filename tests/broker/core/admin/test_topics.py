@@ -17,9 +17,9 @@ from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import GroupConfig, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.consumer_offsets import answer_reset, commit_offsets, reset_offsets
+from rmqpull_broker.core.sending.publishing import Published
 from rmqpull_broker.core.sending.queue_selection import select_queue_of_group
 from rmqpull_broker.core.sending.send_back import SendBack
-from rmqpull_broker.core.sending.sender import Published
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import GroupPut, OffsetsReset

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from rmqpull_broker.core.errors import BadRequest, InvalidTransactionId
-from rmqpull_broker.core.sending.commits import Outcome, check, judge
-from rmqpull_broker.core.sending.sender import Published
+from rmqpull_broker.core.sending.commits import Outcome, check_record, judge
+from rmqpull_broker.core.sending.publishing import Published
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, stage, store_next
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
@@ -57,22 +57,27 @@ def test_what_a_commit_comes_to(
 @pytest.mark.parametrize(
     ("number", "record", "known", "reason"),
     [
-        (6, KNOWN, KNOWN, "batch 6 of query is older than batch 7, the newest that was committed, with 2 rows for o"),
-        (0, None, None, "batch 0 of query is older than batch 7, the newest that was committed"),
+        (
+            6,
+            KNOWN,
+            KNOWN,
+            "batch 6 of query is older than batch 7, the newest one that was committed, with 2 rows for o",
+        ),
+        (0, None, None, "batch 0 of query is older than batch 7, the newest one that was committed"),
         (
             7,
             described(destination="others"),
             KNOWN,
-            "with 2 rows for orders, and comes now with 2 rows for others; the topics",
+            "with 2 rows for orders, and now has 2 rows for others; the topics",
         ),
-        (7, described(destination="", rows=0), KNOWN, "comes now with 0 rows for no topic; the topics differ"),
+        (7, described(destination="", rows=0), KNOWN, "now has 0 rows for no topic; the topics differ"),
         (
             7,
             described(b"another", rows=4),
             KNOWN,
-            "with 4 rows for orders; it was planned anew, and the number of rows",
+            "4 rows for orders; it was planned again, and the number of rows",
         ),
-        (7, described(b"another", digest=b"another"), KNOWN, "it was planned anew, and the rows differ"),
+        (7, described(b"another", digest=b"another"), KNOWN, "it was planned again, and the rows differ"),
         (7, described(b"", digest=b"another"), KNOWN, "the plan of the batch is not known, and the rows differ"),
         (7, described(rows=1), described(b""), "the plan of the batch is not known, and the number of rows differs"),
         # Two plans that are not known are not the same.
@@ -86,7 +91,7 @@ def test_what_is_refused(number: int, record: CommitRecord | None, known: Commit
 
 
 def test_what_one_record_may_take_is_limited() -> None:
-    check(described(bytes(64), "x" * 1_024, 0, bytes(64)))
+    check_record(described(bytes(64), "x" * 1_024, 0, bytes(64)))
     for record, reason in (
         (described(bytes(65)), "the plan of the record has 65 bytes"),
         (described(digest=bytes(65)), "the digest of the record has 65 bytes"),
@@ -94,7 +99,7 @@ def test_what_one_record_may_take_is_limited() -> None:
         (described(rows=-1), "row_count -1"),
     ):
         with pytest.raises(BadRequest, match=reason):
-            check(record)
+            check_record(record)
 
 
 # --- on a broker's state ----------------------------------------------------------------------------------------------
@@ -119,7 +124,7 @@ def staged(core: CoreHarness) -> CoreHarness:
 def test_another_batch_under_a_committed_number_is_refused_and_changes_nothing(staged: CoreHarness) -> None:
     assert staged.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 1)], KNOWN)) is Outcome.NEW
     another = described(b"another", rows=3)
-    with pytest.raises(InvalidTransactionId, match="was committed before with 2 rows for orders"):
+    with pytest.raises(InvalidTransactionId, match="was committed with 2 rows for orders"):
         staged.run(lambda draft: commit(draft, BATCH, [CommittedStage("b", 1)], another))
     again = staged.run(lambda draft: commit(draft, BATCH, [], described(b"another")))
     assert again is Outcome.DONE

@@ -9,7 +9,7 @@ from rmqpull_broker.core.sending import queue_selection
 from rmqpull_broker.core.sending.queue_selection import (
     QueueSelector,
     consistent_hash,
-    java_hash,
+    hash_like_java,
     select_by_message_group,
 )
 
@@ -29,7 +29,7 @@ from rmqpull_broker.core.sending.queue_selection import (
     ],
 )
 def test_java_hash_is_that_of_java(text: str, value: int) -> None:
-    assert java_hash(text) == value
+    assert hash_like_java(text) == value
 
 
 BUCKETS = (1, 2, 3, 4, 8, 16, 100, 1024)
@@ -75,22 +75,22 @@ def test_one_more_queue_moves_a_group_only_to_the_new_queue(value: int, buckets:
 @given(st.lists(st.sampled_from(["hello", "order-1", "order-2", "été", "a"])), st.integers(1, 20))
 def test_each_row_goes_to_the_queue_of_its_group(groups: list[str], queue_count: int) -> None:
     chosen = select_by_message_group(pa.array(groups, pa.string()), queue_count).to_pylist()
-    assert chosen == [consistent_hash(java_hash(group), queue_count) for group in groups]
+    assert chosen == [consistent_hash(hash_like_java(group), queue_count) for group in groups]
 
 
 def test_topics_take_their_turns_apart() -> None:
     selector = QueueSelector()
-    assert [selector.in_turn("a", 3, 1) for _ in range(4)] == [0, 1, 2, 0]
-    assert selector.in_turn("b", 3, 1) == 0
-    assert selector.in_turn("a", 3, 1) == 1
+    assert [selector.take_turn("a", 3, 1) for _ in range(4)] == [0, 1, 2, 0]
+    assert selector.take_turn("b", 3, 1) == 0
+    assert selector.take_turn("a", 3, 1) == 1
 
 
 @given(st.lists(st.integers(0, 20)), st.integers(1, 7))
 def test_many_rows_take_as_many_turns_as_single_sends(row_counts: list[int], queue_count: int) -> None:
     together, one_by_one = QueueSelector(), QueueSelector()
     for row_count in row_counts:
-        first = together.in_turn("orders", queue_count, row_count)
-        expected = [one_by_one.in_turn("orders", queue_count, 1) for _ in range(row_count)]
+        first = together.take_turn("orders", queue_count, row_count)
+        expected = [one_by_one.take_turn("orders", queue_count, 1) for _ in range(row_count)]
         assert [(first + row) % queue_count for row in range(row_count)] == expected
 
 
@@ -98,12 +98,12 @@ def test_the_oldest_turn_is_forgotten_when_there_are_too_many(monkeypatch: pytes
     monkeypatch.setattr(queue_selection, "TURNS_MAX", 2)
     selector = QueueSelector()
     for topic in ("a", "b", "a", "c"):
-        selector.in_turn(topic, 3, 1)
-    assert [selector.in_turn(topic, 3, 1) for topic in ("b", "c", "a")] == [1, 1, 0]
+        selector.take_turn(topic, 3, 1)
+    assert [selector.take_turn(topic, 3, 1) for topic in ("b", "c", "a")] == [1, 1, 0]
 
 
 @given(st.lists(st.tuples(st.integers(1, 8), st.integers(0, 20))))
 def test_a_turn_is_one_of_the_queues_however_their_number_changes(sends: list[tuple[int, int]]) -> None:
     selector = QueueSelector()
     for queue_count, row_count in sends:
-        assert 0 <= selector.in_turn("orders", queue_count, row_count) < queue_count
+        assert 0 <= selector.take_turn("orders", queue_count, row_count) < queue_count

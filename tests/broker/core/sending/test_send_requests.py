@@ -11,9 +11,9 @@ from rmqpull_broker.core.admin.topics import put_topic
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.model import PERM_READ, GroupConfig, Message, MessageQueue, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.sending.publishing import AutoCreation
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.send_requests import SendRequest, send_request
-from rmqpull_broker.core.sending.sender import AutoCreation
 from rmqpull_broker.core.sending.storing import Sent
 from tests.harness.core import CoreHarness
 

@@ -21,8 +21,8 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import PERM_READ, BodyEncoding, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import deliver_due
+from rmqpull_broker.core.sending.publishing import AutoCreation, Published
 from rmqpull_broker.core.sending.queue_selection import select_queue_of_group
-from rmqpull_broker.core.sending.sender import AutoCreation, Published
 from rmqpull_broker.core.state.draft import Draft
 from tests.harness.core import CoreHarness
 

@@ -17,7 +17,7 @@ from rmqpull_broker.core.errors import (
 )
 from rmqpull_broker.core.model import MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.sending.commits import Outcome
-from rmqpull_broker.core.sending.sender import Published
+from rmqpull_broker.core.sending.publishing import Published
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, drop, stage, store_next
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
@@ -161,9 +161,9 @@ def test_an_empty_batch_is_committed_too(core: CoreHarness) -> None:
 @pytest.mark.parametrize(
     ("named", "sentence"),
     [
-        ([("a", 1), ("gone", 1)], "stage gone is not there"),
-        ([("a", 2)], "stage a has 1 calls, and its writer made 2"),
-        ([("other", 1)], "stage other is not there"),
+        ([("a", 1), ("gone", 1)], "stage gone does not exist"),
+        ([("a", 2)], "stage a has 1 calls, but its writer made 2"),
+        ([("other", 1)], "stage other does not exist"),
     ],
 )
 def test_a_commit_of_what_is_not_whole_is_refused_and_changes_nothing(
@@ -187,7 +187,7 @@ def test_a_topic_that_is_gone_refuses_the_commit_and_after_it_loses_its_rows_alo
     draft = Draft(core.state)
     delete_topic(draft, "paid")
     draft.end_command()
-    with pytest.raises(PreconditionFailed, match="topic paid, for which stage a holds messages, is gone"):
+    with pytest.raises(PreconditionFailed, match="topic paid, for which stage a has messages, is deleted"):
         commit(draft, BATCH, [CommittedStage("a", 2)])
     core.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 2)]))
     core.run(lambda draft: delete_topic(draft, "paid"))
@@ -218,7 +218,7 @@ def test_what_is_dropped_cannot_be_committed_and_what_is_committed_cannot_be_dro
     hand_over(core, b"2")
     core.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 1)]))
     assert core.run(lambda draft: drop(draft, BATCH)) == 0
-    with pytest.raises(PreconditionFailed, match="of another batch or committed"):
+    with pytest.raises(PreconditionFailed, match="committed, or belongs to another transaction"):
         hand_over(core, b"late", sequence=1, batch=TransactionId("query", 8))
     finish(core)
     assert bodies(core) == [b"2"]
@@ -238,7 +238,7 @@ def test_messages_are_checked_when_they_are_staged(core: CoreHarness) -> None:
     for error, given in refused:
         with pytest.raises(error):
             hand_over(core, b"x", **given)  # type: ignore[arg-type]
-    with pytest.raises(BadRequest, match="named twice"):
+    with pytest.raises(BadRequest, match="names a stage twice"):
         finish(core, ("a", 1), ("a", 1))
     assert not core.state.stages.all()
 
@@ -339,7 +339,7 @@ def test_a_queue_that_producers_do_not_see_is_refused(core: CoreHarness, name: s
     core.topic(queue_count=3)
     columns = {"brokerName": pa.array([None, name], pa.string()), "queueId": pa.array([None, number], pa.int32())}
     rows = pa.record_batch({"body": [b"1", b"2"], **columns})
-    with pytest.raises(BadRequest, match=f"row 1 is meant for queue {number} of broker {name}"):
+    with pytest.raises(BadRequest, match=f"row 1 names queue {number} of broker {name}"):
         core.run(lambda draft: core.sender.publish(draft, Published("orders", rows, "c"), 1))
 
 

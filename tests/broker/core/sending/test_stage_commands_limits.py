@@ -51,7 +51,7 @@ def test_what_the_broker_notes_of_all_stages_is_limited_by_its_memory(
     hand_over(core, b"1")
     monkeypatch.setattr("rmqpull_broker.core.sending.stage_commands.STATE_BYTES_MAX", 3 * CALL_BYTES)
     hand_over(core, b"2", stage_id="b", batch=WRITE)
-    with pytest.raises(TooManyRequests, match=r"stage a of transaction query takes no more.*raise batchBytes"):
+    with pytest.raises(TooManyRequests, match=r"stage a of transaction query cannot grow.*raise batchBytes"):
         hand_over(core, b"3", sequence=1)
     finish(core, ("a", 1))
     assert hand_over(core, b"3", stage_id="b", sequence=1, batch=WRITE)

@@ -21,7 +21,7 @@ from rmqpull_broker.core.errors import (
     TopicNotFound,
 )
 from rmqpull_broker.core.model import PERM_READ, TopicConfig, TopicType
-from rmqpull_broker.core.sending.sender import Published, TopicPart
+from rmqpull_broker.core.sending.publishing import Published, TopicPart
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, stage
 from rmqpull_broker.core.state.draft import Draft
 from tests.broker.core.sending.test_stage_commands import BATCH, bodies, finish, hand_over, store_call
@@ -114,14 +114,14 @@ def test_a_call_of_several_topics_ends_up_like_one_call_for_each(calls: list[lis
             [("orders", [b"1"]), ("paid", [b"2"])],
             {"counts": [1, 2]},
             BadRequest,
-            "3 rows together, and the batch has 2",
+            "3 rows together, but the batch has 2",
         ),
         ([("orders", [b"1"]), ("paid", [])], {}, BadRequest, "part of topic paid has 0 rows"),
         (
             [("orders", [b"1"]), ("paid", [b"2"])],
             {"brokerName": ["broker-a", "broker-a"], "queueId": pa.array([0, 9], pa.int32())},
             BadRequest,
-            r"topic\[paid\]: row 0 is meant for queue 9",
+            r"topic\[paid\]: row 0 names queue 9",
         ),
     ],
 )
@@ -148,7 +148,7 @@ def test_a_topic_of_a_call_that_is_gone_loses_its_rows_alone(core: CoreHarness) 
     draft = Draft(core.state)
     delete_topic(draft, "paid")
     draft.end_command()
-    with pytest.raises(PreconditionFailed, match="topic paid, for which stage a holds messages, is gone"):
+    with pytest.raises(PreconditionFailed, match="topic paid, for which stage a has messages, is deleted"):
         commit(draft, BATCH, [CommittedStage("a", 1)])
     core.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 1)]))
     core.run(lambda draft: delete_topic(draft, "paid"))

@@ -13,9 +13,11 @@ from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.errors import ServiceNotAvailable
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
+from rmqpull_broker.core.sending.publishing import Published
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
-from rmqpull_broker.core.sending.sender import Published, Sender
+from rmqpull_broker.core.sending.sender import Sender
 from rmqpull_broker.core.sending.stage_commands import CommittedStage, commit, stage
+from rmqpull_broker.core.sending.storing import BatchToStore
 from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import CallStaged, Fact, QueuePart, StagesCommitted, TransactionId
@@ -51,12 +53,10 @@ class DamagedSender(Sender):
 
     damage: Exception | None = None
 
-    def store(
-        self, draft: Draft, queues: Sequence[tuple[MessageQueue, int]], batch: pa.RecordBatch, now_ms: int
-    ) -> tuple[QueuePart, ...]:
-        if self.damage is not None and b"damaged" in batch.column("body").to_pylist():
+    def store(self, draft: Draft, to_store: BatchToStore, now_ms: int) -> tuple[QueuePart, ...]:
+        if self.damage is not None and b"damaged" in to_store.batch.column("body").to_pylist():
             raise self.damage
-        return super().store(draft, queues, batch, now_ms)
+        return super().store(draft, to_store, now_ms)
 
 
 class Broker:

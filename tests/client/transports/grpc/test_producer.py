@@ -148,7 +148,7 @@ def test_dropped_stages_cannot_be_committed(broker: RunningBroker, producer: Pro
     producer.start_stage(BATCH, "s", 0, *of("orders", b"1"), False, 60_000)()
     producer.keep_stages(BATCH, 60_000)
     producer.drop_stages(BATCH)
-    with pytest.raises(RequestRefused, match="stage s is not there"):
+    with pytest.raises(RequestRefused, match="stage s does not exist"):
         producer.commit_stages(BATCH, [("s", 1)], 0)
     assert bodies(broker) == []
 
@@ -184,7 +184,7 @@ def test_the_outcome_of_a_commit_that_keeps_failing_is_unknown(broker: RunningBr
 def test_a_commit_is_compared_with_the_one_of_the_same_number(broker: RunningBroker, producer: Producer) -> None:
     assert producer.commit_stages(BATCH, [], record=RECORD) == (False, False)
     assert producer.commit_stages(BATCH, [], record=RECORD) == (True, True)
-    with pytest.raises(TransactionTaken, match="it was planned anew, and the rows differ"):
+    with pytest.raises(TransactionTaken, match="it was planned again, and the rows differ"):
         producer.commit_stages(BATCH, [], record=RECORD._replace(plan=b"another", digest=b"another"))
     older = BATCH._replace(batch_id=0)
     with pytest.raises(TransactionTaken, match="is older than batch"):

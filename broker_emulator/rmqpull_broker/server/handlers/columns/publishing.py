@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rmqpull_broker.core.sending.publishing import DEFAULT_TOPIC_QUEUE_NUMS, AutoCreation
 from rmqpull_broker.core.sending.send_back import SendBack
-from rmqpull_broker.core.sending.sender import DEFAULT_TOPIC_QUEUE_NUMS, AutoCreation
 from rmqpull_broker.core.state.names import check_group_name
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import column_queue_from, column_queue_to
