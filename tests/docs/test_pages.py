@@ -62,3 +62,11 @@ def test_what_is_broken_is_named() -> None:
     ]
     assert broken_links("README.md", "[a](docs/options.md#options-of-the-sink) [b](#read) [c](https://a.b/c)") == []
     assert missing_files("`store/none.py` and `store/vfs.py` and `tests/conftest.py::x`") == ["store/none.py"]
+
+
+def test_the_guide_to_errors_quotes_the_connector_s_own() -> None:
+    """The rows of docs/deploying.md about errors that Spark itself does not raise."""
+    quoted = re.findall(r"^\| `(No broker [\w ]+) …", text_of("docs/deploying.md"), re.MULTILINE)
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "connector").rglob("*.py"))
+    assert quoted
+    assert [text for text in quoted if text not in sources] == []
