@@ -75,13 +75,13 @@ def sends(results: Results, messages: int) -> None:
         results.add(BARE_SINGLE, "messages/s", one)
         results.add(BARE_BATCH, "messages/s", many)
     with tempfile.TemporaryDirectory() as folder:
-        for place, data_dir in (("in memory", None), ("synced to disk", Path(folder))):
+        for where, data_dir in (("in memory", None), ("synced to disk", Path(folder))):
             with broker(data_dir, {"t": 8}) as running:
                 one, many = _send_rates(running, messages)
                 pulled = run(standard_pull_rate(running.endpoints, "t", 8, 32))
-            results.add(f"single sends, {place}", "messages/s", one, BARE_SINGLE)
-            results.add(f"sends of 32, {place}", "messages/s", many, BARE_BATCH)
-            results.add(f"standard pulls of 32, {place}", "messages/s", pulled)
+            results.add(f"single sends, {where}", "messages/s", one, BARE_SINGLE)
+            results.add(f"sends of 32, {where}", "messages/s", many, BARE_BATCH)
+            results.add(f"standard pulls of 32, {where}", "messages/s", pulled)
 
 
 def _send_rates(running: Server, messages: int) -> tuple[float, float]:
@@ -152,13 +152,13 @@ def _wake_ups(results: Results, parked: str, took_ms: list[float]) -> None:
 def delays(results: Results, messages: int) -> None:
     """Measures the memory of delayed messages, compared with a broker that has served ordinary sends."""
     with tempfile.TemporaryDirectory() as folder:
-        for place, data_dir in (("in memory", None), ("on disk", Path(folder))):
+        for where, data_dir in (("in memory", None), ("on disk", Path(folder))):
             with broker(data_dir, {"t": 1, "later": (1, TopicType.DELAY)}) as running:
                 run(send_rate(running.endpoints, "t", max(messages // 10, 1), 32))
                 before_mb = running.resident_mb()
                 run(send_delayed(running.endpoints, "later", messages, 32))
                 took_mb = running.resident_mb() - before_mb
-                work = f"resident set of {messages:,} delayed messages, {place}"
+                work = f"resident set of {messages:,} delayed messages, {where}"
                 results.add(work, "MB", took_mb, aim=Aim(at_most=messages * DELAYED_BYTES_MAX / 1e6))
 
 

@@ -30,8 +30,8 @@ def draw(comparisons: Sequence[Comparison], file: Path) -> None:
         figure = Figure(figsize=(9, 3.4), layout="constrained")
         ratios = [len(chosen) for _, chosen in panels] or [1]
         axes = figure.subplots(1, max(1, len(panels)), squeeze=False, width_ratios=ratios)[0]
-        for place, (unit, chosen) in zip(axes, panels, strict=False):
-            _panel(place, unit, chosen, 1e6 if unit.startswith("million") else 1)
+        for index, (unit, chosen) in zip(axes, panels, strict=False):
+            _panel(index, unit, chosen, 1e6 if unit.startswith("million") else 1)
         figure.savefig(file, metadata={"Date": None})
 
 
@@ -40,10 +40,10 @@ def _panel(axes: Any, unit: str, comparisons: Sequence[Comparison], divisor: flo
     names = [name for name in COLOURS if any(name in comparison.figures for comparison in comparisons)]
     height = _HEIGHT / len(names)
     for number, name in enumerate(names):
-        measured = [(place, one) for place, one in enumerate(comparisons) if name in one.figures]
+        measured = [(index, one) for index, one in enumerate(comparisons) if name in one.figures]
         middles = [one.median(name) / divisor for _, one in measured]
-        places = [place + (number - (len(names) - 1) / 2) * height for place, _ in measured]
-        bars = axes.barh(places, middles, height * 0.92, color=COLOURS[name], label=name)
+        positions = [index + (number - (len(names) - 1) / 2) * height for index, _ in measured]
+        bars = axes.barh(positions, middles, height * 0.92, color=COLOURS[name], label=name)
         axes.bar_label(bars, fmt="%.2f" if divisor > 1 else "%.0f", padding=3)
     axes.set_yticks(range(len(comparisons)), [comparison.title.replace(", ", ",\n") for comparison in comparisons])
     axes.invert_yaxis()

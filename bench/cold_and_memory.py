@@ -20,17 +20,17 @@ GROWTH = "first half of the read"
 def cold(context: BenchContext) -> Iterator[Comparison]:
     """Measures the first query of a session, which starts Python workers and loads classes. The JVM runs already."""
     with context.topic(COLD_ROWS, context.sizes.queues, context.sizes.body_bytes) as topic:
-        contenders = {name: partial(ask, "cold", name, place, COLD_ROWS) for name, place in _places(topic).items()}
+        contenders = {name: partial(ask, "cold", name, target, COLD_ROWS) for name, target in _targets(topic).items()}
         comparison = Comparison("cold-first-query", "first query of a session", "s", {}, {"rows": COLD_ROWS})
         comparison.not_run, comparison.failed = dict(context.not_run), dict(topic.failed)
         yield measure(comparison, contenders, context.sizes.cold_runs, warm_ups=0)
 
 
-def _places(topic: Topic) -> dict[str, tuple[str, str]]:
-    places = {CEILING: ("-", "-"), OURS: (topic.endpoints, "-")}
+def _targets(topic: Topic) -> dict[str, tuple[str, str]]:
+    targets = {CEILING: ("-", "-"), OURS: (topic.endpoints, "-")}
     if topic.has_kafka and topic.kafka is not None:
-        places[KAFKA] = topic.kafka.endpoints, topic.kafka_name
-    return places
+        targets[KAFKA] = topic.kafka.endpoints, topic.kafka_name
+    return targets
 
 
 def memory(context: BenchContext) -> Iterator[Comparison]:
@@ -47,11 +47,11 @@ def memory(context: BenchContext) -> Iterator[Comparison]:
     in_jvm.not_run = dict(context.not_run)
     with context.topic(rows, context.sizes.queues, MEMORY_BODY_BYTES) as topic:
         in_jvm.failed = dict(topic.failed)
-        for name, place in _places(topic).items():
+        for name, target in _targets(topic).items():
             if name != CEILING:
                 measured = comparisons.values() if name == OURS else [in_jvm]
                 with contain_failure(name, *measured):
-                    _keep_peaks(comparisons, name, ask("memory", name, place, rows))
+                    _keep_peaks(comparisons, name, ask("memory", name, target, rows))
     yield from comparisons.values()
 
 

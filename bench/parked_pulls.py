@@ -19,14 +19,14 @@ _CHECKS_MAX = 100
 
 
 async def parked_wake_ups(
-    endpoints: str, topic: str, parked: int, wake_ups: int, settled: Callable[[], None]
+    endpoints: str, topic: str, parked: int, wake_ups: int, when_parked: Callable[[], None]
 ) -> list[float]:
     """Returns the milliseconds from the start of a send to the response of the one pull that it wakes, among ``parked``
     pulls.
 
     Each figure contains a send, its response and the response of the pull, with the client's share. All pulls wait for
-    one queue, each for a tag of its own, so the broker compares each message with all filters. ``settled`` is called
-    when they are parked, and may look at the server.
+    one queue, each for a tag of its own, so the broker compares each message with all filters. ``when_parked`` is
+    called when they are parked, and may look at the server.
 
     Every 5 s the broker checks parked pulls, and responds to those whose queue got other messages. They are parked
     again, and a figure from the time of a check does not count.
@@ -34,7 +34,7 @@ async def parked_wake_ups(
     async with calls(endpoints, _CONNECTIONS) as call:
         pulls = _ParkedPulls(call, topic, parked)
         await pulls.park_answered()
-        settled()
+        when_parked()
         took_ms: list[float] = []
         checks = 0
         gc.collect()
@@ -55,14 +55,14 @@ async def parked_wake_ups(
         return took_ms
 
 
-async def parked_pulls(endpoints: str, topic: str, parked: int, settled: Callable[[], None]) -> None:
-    """Parks pulls like :func:`parked_wake_ups` and calls ``settled`` on another thread when they are parked.
+async def parked_pulls(endpoints: str, topic: str, parked: int, when_parked: Callable[[], None]) -> None:
+    """Parks pulls like :func:`parked_wake_ups` and calls ``when_parked`` on another thread when they are parked.
     Meanwhile the client continues to receive responses.
     """
     async with calls(endpoints, _CONNECTIONS) as call:
         pulls = _ParkedPulls(call, topic, parked)
         await pulls.park_answered()
-        await asyncio.to_thread(settled)
+        await asyncio.to_thread(when_parked)
         await pulls.cancel()
 
 

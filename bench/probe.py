@@ -25,9 +25,9 @@ EVERY_S = 0.05
 _END_S = 60
 
 
-def ask(kind: str, contender: str, place: tuple[str, str], rows: int) -> Any:
-    """Runs a probe in a process of its own and returns its result. ``place`` is endpoints and topic."""
-    command = [sys.executable, "-m", "bench.probe", kind, contender, *place, str(rows)]
+def ask(kind: str, contender: str, target: tuple[str, str], rows: int) -> Any:
+    """Runs a probe in a process of its own and returns its result. ``target`` is endpoints and topic."""
+    command = [sys.executable, "-m", "bench.probe", kind, contender, *target, str(rows)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise Mismeasured(f"the probe failed: {' '.join(command[3:])}")

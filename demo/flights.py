@@ -37,7 +37,7 @@ RESULT_SECONDS_MAX = 120.0
 
 
 @dataclass(frozen=True)
-class Story:
+class Demo:
     """The steps of the demo, and what they share."""
 
     screen: Screen
@@ -45,7 +45,7 @@ class Story:
     folder: RunFolder
     flights: pa.Table
 
-    def tell(self) -> int:
+    def run(self) -> int:
         """Runs all steps and returns the number of failed checks."""
         broker = self.start_broker()
         self.publish(broker)
@@ -160,7 +160,7 @@ def main(rows: int | None, output: Path) -> None:
     try:
         with RunFolder.make_new(output) as folder, Children(folder.environment(), signals) as children:
             flights = flights_data.read_flights(rows)
-            failed = Story(screen, children, folder, flights).tell()
+            failed = Demo(screen, children, folder, flights).run()
     except KeyboardInterrupt:
         screen.error("Stopped. No process is left running.")
         sys.exit(128 + (signals.received or 0))

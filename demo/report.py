@@ -106,8 +106,8 @@ def _draw_arrival(axes: Axes, run: Run) -> None:
         )
     if run.job_outage:
         _draw_outage(axes, run.job_outage, RED)
-        place = (run.job_outage.killed, total)
-        axes.annotate("job killed,\nstarted again", place, (6, 0), color=RED, fontsize=9, **LABEL)
+        point = (run.job_outage.killed, total)
+        axes.annotate("job killed,\nstarted again", point, (6, 0), color=RED, fontsize=9, **LABEL)
     _title(axes, "Flights streamed into the result", "each dot is a micro-batch; shaded until the process is back")
     axes.set_xlabel("seconds since the stream began", color=MUTED)
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))

@@ -90,13 +90,13 @@ def main(
 def run_round(plan: Round, folder: Path, summary: Summary) -> None:
     """Runs a round and adds its result. All its processes have ended then."""
     say(next(plan.lines()))
-    place = folder / f"round-{plan.number}"
-    scratch = place / "scratch"
+    round_folder = folder / f"round-{plan.number}"
+    scratch = round_folder / "scratch"
     scratch.mkdir(parents=True)
     # Killed processes leave their temporary files.
     env = {**os.environ, "JDK_JAVA_OPTIONS": SHORT_LIVED_JAVA, "SPARK_LOCAL_DIRS": str(scratch)}
     with Children(env, Signals()) as children:
-        summary.add(RoundRun(plan, place, children, say).run())
+        summary.add(RoundRun(plan, round_folder, children, say).run())
     say(summary.line())
 
 

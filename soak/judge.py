@@ -28,7 +28,7 @@ def judge(
     return [
         *_told("acknowledged and not in the output", missing(attempts, wants, rows)),
         *_told("in the output more than once", repeated(attempts, rows)),
-        *_told("one place, more than one row", doubled_places(rows)),
+        *_told("several rows of one offset", repeated_offsets(rows)),
         *_told("not as it was sent", altered(attempts, wants, rows)),
         *_told("out of order", disordered(rows)),
         *_told("passed over", [] if _is_filtered(attempts, wants) else gaps(rows, ends)),
@@ -41,23 +41,23 @@ def missing(attempts: Mapping[str, Attempt], wants: Wants, rows: Iterable[Row]) 
     seen = {row.key for row in rows}
     for attempt in attempts.values():
         if attempt.acknowledged and wants(attempt.tag, attempt.price) and attempt.key not in seen:
-            yield f"{attempt.key} at {attempt.place}, sent in step {attempt.step}"
+            yield f"{attempt.key} at {attempt.known_offsets}, sent in step {attempt.step}"
 
 
 def repeated(attempts: Mapping[str, Attempt], rows: Iterable[Row]) -> Iterator[str]:
     """Yields messages with several rows, acknowledged or not."""
-    places: dict[str, list[Row]] = {}
+    by_key: dict[str, list[Row]] = {}
     for row in rows:
-        places.setdefault(row.key, []).append(row)
-    for key, found in places.items():
+        by_key.setdefault(row.key, []).append(row)
+    for key, found in by_key.items():
         if len(found) > 1:
             step = attempts[key].step if key in attempts else "?"
             yield f"{key}, sent in step {step}: " + " and ".join(
-                f"{_place(row)} by batch {row.batch_id}" for row in found
+                f"{_position(row)} by batch {row.batch_id}" for row in found
             )
 
 
-def doubled_places(rows: Iterable[Row]) -> Iterator[str]:
+def repeated_offsets(rows: Iterable[Row]) -> Iterator[str]:
     """Yields queue offsets with several rows."""
     counts = Counter((row.queue, row.offset) for row in rows)
     for ((topic, broker_name, queue_id), offset), count in counts.items():
@@ -70,15 +70,15 @@ def altered(attempts: Mapping[str, Attempt], wants: Wants, rows: Iterable[Row]) 
     for row in rows:
         attempt = attempts.get(row.key)
         if attempt is None:
-            yield f"{_place(row)} has the key {row.key!r}, which nobody sent"
+            yield f"{_position(row)} has the key {row.key!r}, which nobody sent"
             continue
         if not wants(attempt.tag, attempt.price):
-            yield f"{_place(row)} has {row.key}, which the filter does not want"
+            yield f"{_position(row)} has {row.key}, which the filter does not want"
         sent = (attempt.topic, attempt.msg_id, attempt.tag, attempt.digest)
         if sent != (row.topic, row.msg_id, row.tag, row.digest):
-            yield f"{_place(row)} has {row}, sent was {attempt}"
+            yield f"{_position(row)} has {row}, sent was {attempt}"
         if not attempt.may_be_at(row.broker_name, row.queue_id, row.offset):
-            yield f"{_place(row)} has {row.key}, which the broker acknowledged at {attempt.place}"
+            yield f"{_position(row)} has {row.key}, which the broker acknowledged at {attempt.known_offsets}"
 
 
 def disordered(rows: Iterable[Row]) -> Iterator[str]:
@@ -90,14 +90,14 @@ def disordered(rows: Iterable[Row]) -> Iterator[str]:
     last_of_batch: dict[Queue, tuple[int, int]] = {}
     for row in rows:
         if row.offset < last_in_file.get((row.file, row.queue), -1):
-            yield f"{_place(row)} in {row.file} behind offset {last_in_file[row.file, row.queue]}"
+            yield f"{_position(row)} in {row.file} behind offset {last_in_file[row.file, row.queue]}"
         last_in_file[row.file, row.queue] = row.offset
         batch_id, last = last_of_batch.get(row.queue, (row.batch_id, -1))
         if batch_id != row.batch_id:
             last_before[row.queue], last = last, -1
         last_of_batch[row.queue] = (row.batch_id, max(last, row.offset))
         if row.offset <= last_before.get(row.queue, -1):
-            yield f"{_place(row)} by batch {row.batch_id}, behind offset {last_before[row.queue]} of an earlier one"
+            yield f"{_position(row)} by batch {row.batch_id}, behind offset {last_before[row.queue]} of an earlier one"
 
 
 def gaps(rows: Iterable[Row], ends: Mapping[Queue, int]) -> Iterator[str]:
@@ -144,5 +144,5 @@ def _told(what: str, differences: Iterable[str]) -> list[str]:
     return told + [f"{what}: {len(found) - SHOWN_MAX} more"] * (len(found) > SHOWN_MAX)
 
 
-def _place(row: Row) -> str:
+def _position(row: Row) -> str:
     return f"{row.topic}/{row.broker_name}/{row.queue_id} offset {row.offset}"

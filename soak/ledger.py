@@ -30,7 +30,7 @@ class Attempt:
         return f"id-{self.key}"
 
     @property
-    def place(self) -> str:
+    def known_offsets(self) -> str:
         """Where the broker said that the message is. For a batch in columns these are all of its ranges."""
         queues = " or ".join(f"{broker_name}/{queue_id}" for broker_name, queue_id in sorted(self.queues)) or "?"
         if not self.offsets:

@@ -69,7 +69,7 @@ class Producers:
             topic = dice.choice(self._topics())
             sizes = [self._draw_size(dice) for _ in range(dice.randrange(1, count_max + 1))]
             for retry in range(RETRIES_MAX + 1):
-                keys = [f"{name}-{number + place}-{retry}" for place in range(len(sizes))]
+                keys = [f"{name}-{number + index}-{retry}" for index in range(len(sizes))]
                 messages = [self._message(topic, key, size, dice) for key, size in zip(keys, sizes, strict=True)]
                 self._ledger.begin([attempt for attempt, _ in messages])
                 try:

@@ -212,7 +212,7 @@ def _draw_setting(dice: random.Random, number: int) -> Setting:
     return Setting(
         extensions="columns,admin" if number % 2 == 0 else "admin",
         brokers=("broker-a",) if dice.random() < 0.6 else ("broker-a", "broker-b"),
-        topics=tuple((f"soak-{place}", dice.randrange(1, 5)) for place in range(dice.randrange(1, 4))),
+        topics=tuple((f"soak-{index}", dice.randrange(1, 5)) for index in range(dice.randrange(1, 4))),
         by_pattern=number // 2 % 2 == 0,
         filter_type=filter_type,
         filter_expression=expression,
@@ -265,10 +265,10 @@ def _draw_step(dice: random.Random, kind: Kind, setting: Setting) -> Step:
 
 
 def _draw_fault(dice: random.Random, setting: Setting) -> Fault:
-    asked: tuple[str, ...] = _COLUMN_CALLS if setting.has_columns else _STANDARD_CALLS
-    asked = asked + _SINK_CALLS if setting.delivery == EXACTLY_ONCE else asked
+    calls: tuple[str, ...] = _COLUMN_CALLS if setting.has_columns else _STANDARD_CALLS
+    calls = calls + _SINK_CALLS if setting.delivery == EXACTLY_ONCE else calls
     # Twice as often a call of the query as one of a producer.
-    rpc = dice.choice([*asked, *asked, "SendMessage", *["PublishColumns"] * setting.has_columns])
+    rpc = dice.choice([*calls, *calls, "SendMessage", *["PublishColumns"] * setting.has_columns])
     times, after = dice.randrange(1, 4), dice.random() < 0.4
     action = dice.choice(["FAIL", "DELAY", "HOLD", "DISCONNECT"])
     if action == "FAIL":

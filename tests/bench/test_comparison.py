@@ -37,11 +37,11 @@ def test_a_ratio_is_of_medians_and_not_of_means() -> None:
     ("ours", "verdict"),
     [([69.0], False), ([70.0], True), ([100.0], True)],
 )
-def test_an_aim_is_of_the_ratio_and_includes_its_bound(ours: list[float], verdict: bool) -> None:
+def test_an_aim_limits_the_ratio_and_includes_the_limit(ours: list[float], verdict: bool) -> None:
     assert compared(ours=ours, ceiling=[100]).verdict(CEILING) is verdict
 
 
-def test_an_aim_of_ours_is_of_the_figure_itself() -> None:
+def test_an_aim_for_rmqpull_limits_the_figure_itself() -> None:
     comparison = Comparison("m", "memory", "MB", {OURS: Aim(at_most=400)}, figures={OURS: [401, 399, 380]})
     assert comparison.verdict(OURS) is True
     assert comparison.ratio(OURS) is None
@@ -69,7 +69,7 @@ def test_contenders_take_turns_and_the_first_round_does_not_count() -> None:
     assert comparison.figures == {OURS: [3, 5], KAFKA: [4, 6]}
 
 
-def test_a_contender_that_fails_is_a_line_that_failed_and_the_others_go_on() -> None:
+def test_a_contender_that_fails_gets_a_failed_line_and_the_others_continue() -> None:
     ours = iter([1.0, 2.0, 3.0])
     kafka = iter([9.0, 8.0])  # its third run fails
 
@@ -109,6 +109,6 @@ def test_a_run_comes_back_from_its_json_as_it_was() -> None:
 @pytest.mark.parametrize(
     "kept", [{}, {"format": 2, "comparisons": []}, {"format": 1}, {"format": 1, "comparisons": [{}]}]
 )
-def test_what_is_no_run_is_refused_with_advice(kept: dict[str, object]) -> None:
+def test_json_that_is_no_run_is_refused_with_advice(kept: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="make bench"):
         comparisons_of(kept)

@@ -47,7 +47,9 @@ def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (measure_alone, measure_alone),
     ],
 )
-def test_who_comes_second_is_refused(lock: Path, first: Callable[[], None], second: Callable[[], None]) -> None:
+def test_the_second_of_two_programs_is_refused(
+    lock: Path, first: Callable[[], None], second: Callable[[], None]
+) -> None:
     first()
     with pytest.raises(click.ClickException, match=rf"is running on this machine.* `fuser {lock}` names the process"):
         second()

@@ -27,14 +27,14 @@ def test_each_contender_has_a_line_with_ours_first() -> None:
     ]
 
 
-def test_the_page_tells_conditions_and_why_somebody_is_missing() -> None:
+def test_the_page_shows_the_machine_and_why_contenders_are_missing() -> None:
     page = markdown(document([READ], {"cores": "2"}, {"rows": 1_600_000, "topic_sizes": [1, 2_000]}))
     assert "| stream read, body only | rows/s | rmqpull | 1,000,000 |" in page
     assert "cores 2, rows 1,600,000, topic_sizes 1 / 2,000." in page
     assert "Kafka was not run: Maven is not installed." in page
 
 
-def test_a_contender_that_failed_says_so_in_its_line_and_below() -> None:
+def test_a_failed_contender_has_a_line_and_a_reason_below_the_table() -> None:
     read = Comparison("q", "stream read, 64 queues", "rows/s", figures={OURS: [5.0]}, failed={KAFKA: "it timed out"})
     page = markdown(document([read], {}, {}))
     assert "|  |  | Kafka | failed |  |  |  |  |  |" in page
@@ -45,7 +45,7 @@ def test_a_page_without_a_run_says_so() -> None:
     assert markdown(None) == NOT_MEASURED
 
 
-def test_the_chart_is_the_same_for_the_same_run_and_leaves_out_who_was_not_run(tmp_path: Path) -> None:
+def test_the_chart_of_a_run_is_always_the_same_and_leaves_out_missing_contenders(tmp_path: Path) -> None:
     charts = [tmp_path / name for name in ("one.svg", "other.svg")]
     for chart in charts:
         draw([READ], chart)

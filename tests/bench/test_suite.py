@@ -42,7 +42,7 @@ def test_numbers_are_sorted_and_each_is_there_once() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "ten", "0,1", "1;2"])
-def test_what_is_no_list_of_numbers_is_refused(value: str) -> None:
+def test_a_text_that_is_no_list_of_numbers_is_refused(value: str) -> None:
     with pytest.raises(click.BadParameter):
         Numbers().convert(value, None, None)
 
@@ -90,7 +90,7 @@ def test_every_hundredth_message_has_the_rare_tag() -> None:
 
 
 @pytest.mark.parametrize("surplus", [-1, 1])
-def test_writes_that_kept_another_number_of_rows_have_no_figure(surplus: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_with_a_wrong_number_of_rows_have_no_figure(surplus: int, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = QUICK.written_rows * (QUICK.runs + 1)
     counts = {"exactly-once": wanted + surplus, "at-least-once": wanted}
     monkeypatch.setattr("bench.writing.broker", lambda *_: nullcontext(SimpleNamespace(endpoints="")))
@@ -119,7 +119,7 @@ def test_a_topic_that_kafka_cannot_fill_can_still_be_read_by_the_others(monkeypa
         assert topic.failed == {KAFKA: "its topic could not be filled: TimeoutError: Expiring 10 record(s)"}
 
 
-def test_a_work_that_fails_is_a_line_and_the_next_work_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_work_that_fails_gets_a_line_and_the_next_one_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: BenchContext) -> Iterator[Comparison]:
         yield Comparison("first", "first", "s", figures={OURS: [1.0]})
         raise OSError("no room")
@@ -141,7 +141,7 @@ def test_a_work_that_fails_is_a_line_and_the_next_work_is_measured(monkeypatch: 
 
 
 @pytest.mark.processes
-def test_processor_time_of_what_a_run_starts_is_its_own_also_when_it_has_ended() -> None:
+def test_the_processor_time_of_a_run_contains_that_of_ended_children() -> None:
     before_s = tree_cpu_s(os.getpid())
     subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass"], check=True, timeout=60)
     assert tree_cpu_s(os.getpid()) - before_s >= 0.2  # the system counts in ticks of 0.01 s
@@ -167,7 +167,7 @@ def test_a_run_that_is_kept_is_refused_on_a_busy_machine(
     assert said in output.getvalue()
 
 
-def test_an_artifact_brings_nothing_along_that_spark_has_already() -> None:
+def test_an_artifact_excludes_dependencies_that_spark_has_already() -> None:
     assert "<exclusion>" in Artifact("g", "n", "1").as_dependency()
     assert "<exclusion>" not in Artifact("g", "n", "1", is_alone=False).as_dependency()
 

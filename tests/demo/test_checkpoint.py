@@ -16,7 +16,7 @@ def write_offsets(checkpoint: Path, batch_id: int, queues: dict[int, int], broke
     (folder / f".{batch_id}.crc").touch()
 
 
-def test_a_micro_batch_begins_where_the_one_before_ends(tmp_path: Path) -> None:
+def test_a_micro_batch_starts_where_the_previous_one_ends(tmp_path: Path) -> None:
     for batch_id in range(11):
         write_offsets(tmp_path, batch_id, {0: 10 * batch_id, 1: 5 * batch_id})
     batches = micro_batches(tmp_path, "flights")

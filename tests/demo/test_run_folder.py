@@ -7,7 +7,7 @@ import pytest
 from demo.run_folder import RunFolder, Unusable
 
 
-def test_what_an_earlier_run_left_is_replaced_and_what_is_not_ours_stays(tmp_path: Path) -> None:
+def test_files_of_an_earlier_run_are_replaced_and_other_files_stay(tmp_path: Path) -> None:
     with RunFolder.make_new(tmp_path / "out") as folder:
         folder.broker_data.mkdir()
         folder.result.mkdir()
@@ -26,7 +26,7 @@ def test_two_demos_do_not_write_into_one_folder(tmp_path: Path) -> None:
         pass
 
 
-def test_a_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(Unusable, match=r"Cannot write into \S+/file/out: Not a directory"),
@@ -35,7 +35,7 @@ def test_a_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
         pass
 
 
-def test_what_the_user_has_set_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_the_user_have_priority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_CONF_DIR", "mine")
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Xmx2g")
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)

@@ -70,7 +70,7 @@ def test_a_missing_flight_is_named() -> None:
     ]
 
 
-def test_a_flight_that_is_there_twice_is_named() -> None:
+def test_a_repeated_flight_is_named() -> None:
     check = every_flight_once(FLIGHTS, ONE_TWICE)
     assert "flights there more than once: 1 (EV 5708 LGA-IAD on 1/1, row 7)" in check.mismatches
     assert every_offset_once(MAX_OFFSETS, ONE_TWICE).mismatches == [
@@ -78,13 +78,13 @@ def test_a_flight_that_is_there_twice_is_named() -> None:
     ]
 
 
-def test_one_missing_and_one_twice_do_not_make_up_for_each_other() -> None:
+def test_a_missing_and_a_repeated_flight_are_both_found() -> None:
     swapped = pa.concat_tables([ONE_MISSING, RIGHT.slice(7, 1)])
     assert swapped.num_rows == FLIGHTS.num_rows
     assert len(every_flight_once(FLIGHTS, swapped).mismatches) == 2
 
 
-def test_a_flight_of_nowhere_is_named() -> None:
+def test_an_unknown_flight_is_named() -> None:
     more = read_flights(1_601)
     stranger = with_column(RIGHT.slice(0, 1), "row", more["row"].slice(1_600, 1))
     check = every_flight_once(FLIGHTS, pa.concat_tables([RIGHT, stranger]))
@@ -106,7 +106,7 @@ def test_a_changed_value_is_named(name: str) -> None:
     ]
 
 
-def test_a_value_where_none_should_be_is_named() -> None:
+def test_a_value_instead_of_a_null_is_named() -> None:
     filled = with_column(RIGHT, "dep_delay", pc.fill_null(RIGHT["dep_delay"], 0))
     (mismatch,) = flights_unchanged(FLIGHTS, filled).mismatches
     assert mismatch.startswith("dep_delay differs in ")
@@ -124,7 +124,7 @@ def test_carriers_that_differ_are_named() -> None:
     assert count.startswith("carrier B6: flights ")
 
 
-def test_the_order_of_a_sum_is_no_difference() -> None:
+def test_means_may_differ_by_the_order_of_a_sum() -> None:
     wanted = carrier_summary(FLIGHTS)
     nearly = with_column(wanted, "dep_delay", pc.multiply(wanted["dep_delay"], 1 + 1e-13))
     assert carriers_agree(wanted, nearly).holds
@@ -145,7 +145,7 @@ def test_queues_in_the_wrong_partition_are_named() -> None:
     ]
 
 
-def test_a_queue_that_two_partitions_read_is_named() -> None:
+def test_a_queue_in_two_partitions_is_named() -> None:
     strays = pc.and_(pc.equal(RIGHT["queueId"], 6), pc.equal(RIGHT["queueOffset"], 120))
     moved = pc.if_else(strays, pa.scalar(0, pa.int32()), RIGHT["partitionId"])
     check = partitions_averaged(BATCHES, with_column(RIGHT, "partitionId", moved))

@@ -37,7 +37,7 @@ def health(container: RocketMQEmulatorContainer) -> str:
     return "undecided"
 
 
-def test_it_serves_topics_and_gives_back_what_was_sent(container: StartContainer, connect: Connect) -> None:
+def test_it_serves_topics_and_returns_sent_messages(container: StartContainer, connect: Connect) -> None:
     with container(topics={"orders": 8}).with_topic("trades", 2, "FIFO") as broker:
         client = connect(broker.endpoints)
         assert [len(client.queues(topic)) for topic in ("orders", "trades")] == [8, 2]
@@ -46,7 +46,7 @@ def test_it_serves_topics_and_gives_back_what_was_sent(container: StartContainer
         assert sorted(client.bodies("orders")) == [b"1", b"2", b"3"]
 
 
-def test_a_route_leads_to_where_the_client_reached_the_broker(container: StartContainer, connect: Connect) -> None:
+def test_a_route_has_the_address_that_the_client_used(container: StartContainer, connect: Connect) -> None:
     with container(topics={"orders": 1}) as broker:
         (queue,) = connect(broker.endpoints).queues("orders")
         (address,) = queue.broker.endpoints.addresses
@@ -82,7 +82,7 @@ def test_the_engine_finds_it_healthy(container: StartContainer) -> None:
         assert health(broker) == "healthy"
 
 
-def test_the_engine_finds_out_that_nothing_answers(container: StartContainer) -> None:
+def test_the_engine_notices_a_broker_that_does_not_respond(container: StartContainer) -> None:
     with container(healthcheck=BROKEN_CHECKS) as broker:
         broker.get_wrapped_container().kill("SIGSTOP")
         assert health(broker) == "unhealthy"
@@ -106,7 +106,7 @@ def test_a_restart_keeps_messages(container: StartContainer, connect: Connect, v
         assert connect(broker.endpoints).bodies("orders") == [b"kept"]
 
 
-def test_a_directory_of_the_host_stays_its_owners(container: StartContainer, connect: Connect, tmp_path: Path) -> None:
+def test_a_directory_of_the_host_keeps_its_owner(container: StartContainer, connect: Connect, tmp_path: Path) -> None:
     if os.geteuid() == 0:
         os.chown(tmp_path, SOMEBODY, SOMEBODY)
     with container(topics={"orders": 1}).with_data_dir(tmp_path) as broker:

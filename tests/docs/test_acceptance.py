@@ -8,7 +8,7 @@ from scripts.acceptance_tables import CASES, DOCUMENT, LIMITED, TABLES, cases_in
 from scripts.doc_tables import with_tables
 
 
-def test_every_case_is_told() -> None:
+def test_every_case_is_described() -> None:
     assert list(CASES) == list(range(1, 76))
 
 

@@ -11,8 +11,7 @@ import pytest
 from rmqpull_proto import rpc
 from scripts.doc_tables import with_tables
 from scripts.limit import PACKAGE, amount
-from scripts.support_limits import INTERNAL, LIMITS
-from scripts.support_tables import DOCUMENT, REASONS, REPOSITORY, TABLES, deviating_properties
+from scripts.support_tables import DOCUMENT, INTERNAL, LIMITS, REASONS, REPOSITORY, TABLES, deviating_properties
 
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 PROOFS = re.findall(r"^\| (.*?) \| .*`([\w/]+\.py)::(\w+)` \|$", TEXT, re.MULTILINE)
@@ -54,7 +53,7 @@ def test_every_limit_of_the_code_is_in_the_table_or_known_to_be_internal() -> No
     assert sorted(set(INTERNAL) - declared) == []
 
 
-def test_no_limit_is_told_twice() -> None:
+def test_no_limit_is_listed_twice() -> None:
     assert len({*NAMED, *INTERNAL}) == len(NAMED) + len(INTERNAL)
 
 

@@ -44,7 +44,7 @@ def test_every_option_of_kafka_s_source_has_its_place() -> None:
     assert sorted(set(OF_KAFKA.split()) - theirs) == []
 
 
-def test_the_table_and_the_source_name_the_same() -> None:
+def test_the_table_and_the_source_have_the_same_names() -> None:
     """An unknown option that Kafka's source has is refused with the name that the table gives it."""
     told = {
         theirs: words(mine)

@@ -77,7 +77,7 @@ def test_case_14_a_limit_is_shared_among_queues_also_after_a_restart_and_not_by_
     assert [places(batch) for batch in batches] == [all_places(101, 11, 1)]
 
 
-def test_case_15_a_batch_waits_until_enough_is_there(queries: Queries, served: RunningBroker, three: Topic) -> None:
+def test_case_15_a_batch_waits_for_enough_messages(queries: Queries, served: RunningBroker, three: Topic) -> None:
     limits = {"minOffsetsPerTrigger": "15", "idleWaitMs": "100"}
     send(served, 5, 3, 1)
     run = queries.start(queries.stream(three, maxTriggerDelay="1h", **limits))
@@ -132,7 +132,7 @@ def test_case_17_the_largest_limits_take_everything(
     assert taken(run) == [(101, 11, 1)]
 
 
-def test_case_18_of_two_limited_sources_the_one_without_news_does_not_disturb_the_other(
+def test_case_18_a_limited_source_without_messages_does_not_affect_the_other(
     queries: Queries, served: RunningBroker, three: Topic
 ) -> None:
     options = {"maxOffsetsPerTrigger": "1", "idleWaitMs": "0"}
@@ -175,7 +175,7 @@ def fits(held: Sequence[int], most: int) -> bool:
     return sum(held) <= most or len(held) == 1
 
 
-def test_batches_keep_within_bytes_and_a_message_above_goes_alone(
+def test_batches_stay_within_bytes_and_a_larger_message_gets_its_own(
     queries: Queries, uneven: RunningBroker, three: Topic
 ) -> None:
     """A message larger than maxBytesPerTrigger must still be read."""
@@ -186,7 +186,7 @@ def test_batches_keep_within_bytes_and_a_message_above_goes_alone(
     assert places(run.rows) == all_places(9, 20, 1)
 
 
-def test_available_now_keeps_every_limit_and_leaves_nothing(
+def test_available_now_keeps_every_limit_and_reads_everything(
     queries: Queries, uneven: RunningBroker, three: Topic
 ) -> None:
     limits = {"minOffsetsPerTrigger": "4", "maxOffsetsPerTrigger": "4", "maxBytesPerTrigger": "40b"}
@@ -197,7 +197,7 @@ def test_available_now_keeps_every_limit_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("limits", [{}, {"maxRecordsPerPartition": "3"}, {"minPartitions": "20", "numPartitions": "1"}])
-def test_tasks_of_a_batch_read_and_of_a_stream_keep_within_bytes(
+def test_tasks_of_batches_and_streams_stay_within_bytes(
     queries: Queries, uneven: RunningBroker, three: Topic, limits: dict[str, str]
 ) -> None:
     given = {"maxBytesPerPartition": "30"} | limits
@@ -211,7 +211,7 @@ def test_tasks_of_a_batch_read_and_of_a_stream_keep_within_bytes(
         assert places(rows) == all_places(9, 20, 1)
 
 
-def test_a_server_without_sizes_is_refused_with_advice(
+def test_a_server_that_does_not_tell_sizes_is_refused_with_advice(
     queries: Queries, served: RunningBroker, three: Topic, extensions: str
 ) -> None:
     if extensions == "columns":

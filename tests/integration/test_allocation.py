@@ -81,7 +81,7 @@ def queues_by_partition(rows: Sequence[Row]) -> list[str]:
     ],
     ids=lambda value: value.get("allocateStrategy", "AVG") if isinstance(value, dict) else "",
 )
-def test_queues_go_to_partitions_as_the_strategy_says(
+def test_the_strategy_allocates_queues_to_partitions(
     queries: Queries, eight: Topic, given: dict[str, str], expected: list[str]
 ) -> None:
     assert queues_by_partition(queries.run(placed(queries.stream(eight, **given))).rows) == expected
@@ -115,7 +115,7 @@ def test_rooms_are_those_of_brokers_and_consumers(
     assert [set(mine) for mine in offsets_by_partition(rows)] == expected
 
 
-def test_a_batch_that_is_planned_twice_is_planned_the_same(queries: Queries, eight: Topic) -> None:
+def test_planning_a_batch_again_gives_the_same_batch(queries: Queries, eight: Topic) -> None:
     """Each scan of a union plans the batch by itself (acceptance case 27)."""
     given = {"allocateStrategy": "BACKLOG", "numPartitions": "3", "maxRecordsPerPartition": "4"}
     stream = queries.stream(eight, **given)
@@ -125,7 +125,7 @@ def test_a_batch_that_is_planned_twice_is_planned_the_same(queries: Queries, eig
     assert sum(len(offsets) for mine in partitions[:half] for offsets in mine.values()) == 40
 
 
-def test_case_31_too_few_partitions_are_cut_and_nothing_else_changes(queries: Queries, eight: Topic) -> None:
+def test_case_31_queues_are_split_to_reach_the_number_of_partitions(queries: Queries, eight: Topic) -> None:
     stream = queries.stream(eight, numPartitions="4", minPartitions="12")
     rows = queries.run(placed(stream)).rows
     partitions = offsets_by_partition(rows)
@@ -156,7 +156,7 @@ def test_a_batch_read_is_cut_too(queries: Queries, eight: Topic) -> None:
     ],
     ids=lambda value: next(iter(value), "unset") + next(iter(value.values()), "") if isinstance(value, dict) else "",
 )
-def test_case_32_one_queue_is_read_by_so_many_tasks(
+def test_case_32_several_tasks_read_one_queue(
     queries: Queries, single: Topic, given: dict[str, str], sizes: list[int]
 ) -> None:
     rows = queries.run(placed(queries.stream(single, **given))).rows

@@ -112,7 +112,7 @@ def test_a_path_is_refused_when_the_stream_is_declared(spark: SparkSession) -> N
     ],
     ids=["topic", "queue", "schema", "option", "endpoints", "rooms", "mode", "time"],
 )
-def test_what_shows_only_later_ends_the_query(
+def test_an_error_that_load_cannot_see_ends_the_query(
     spark: SparkSession, extensions: str, schema: str | None, given: dict[str, str], sentence: str
 ) -> None:
     """Acceptance cases 10 and 35: Spark does not say in ``load()`` that it is a stream."""

@@ -34,7 +34,7 @@ def place(kept: Path, here: Path, creation_id: str) -> None:
         ("version-1-after-losses", {"failOnDataLoss": "false"}, {1: (2, 4), 2: (4, 5)}),
     ],
 )
-def test_a_query_goes_on_where_its_checkpoint_is(
+def test_a_query_continues_from_its_checkpoint(
     queries: Queries, extensions: str, name: str, options: dict[str, str], batches: dict[int, tuple[int, int]]
 ) -> None:
     """Acceptance cases 23 and 33."""

@@ -15,7 +15,7 @@ from tests.harness.spark_queries import Queries, Topic
 TEXT = b"hello " * 50
 
 
-def test_only_named_columns_come(queries: Queries, topic: Topic) -> None:
+def test_only_named_columns_are_read(queries: Queries, topic: Topic) -> None:
     topic.send(b"one")
     assert queries.run(queries.stream(topic, columns="body, queueOffset")).rows == [
         Row(body=bytearray(b"one"), queueOffset=0)
@@ -33,7 +33,7 @@ def test_compressed_bodies_are_unpacked(queries: Queries, topic: Topic) -> None:
     assert queries.run(queries.stream(topic, columns="body")).bodies == [TEXT] * 3
 
 
-def test_a_damaged_body_ends_the_query_or_is_given_raw(queries: Queries, topic: Topic) -> None:
+def test_a_damaged_body_ends_the_query_or_is_returned_compressed(queries: Queries, topic: Topic) -> None:
     topic.send(b"damaged", body_encoding=v2.Encoding.GZIP)
     with pytest.raises(StreamingQueryException, match=r"BodyDamaged: .* at offset 0 of queue topic-"):
         queries.run(queries.stream(topic))

@@ -15,7 +15,7 @@ from tests.harness.spark_queries import Queries, Topic
 from tests.harness.waiting import WAIT_S
 
 
-def test_a_query_outlasts_a_crash_of_the_broker(
+def test_a_query_survives_a_crash_of_the_broker(
     queries: Queries, topic: Topic, start_broker: StartBroker, extensions: str, tmp_path: Path
 ) -> None:
     broker = start_broker({"crashing": 2}, tmp_path / "data", extensions)

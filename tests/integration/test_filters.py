@@ -32,7 +32,9 @@ def send_numbered(topic: Topic, first: int, until: int) -> None:
     ],
     ids=lambda value: value.get("filterExpression", "") if isinstance(value, dict) else "",
 )
-def test_only_wanted_messages_come(queries: Queries, topic: Topic, options: dict[str, str], wanted: list[int]) -> None:
+def test_only_matching_messages_are_read(
+    queries: Queries, topic: Topic, options: dict[str, str], wanted: list[int]
+) -> None:
     send_numbered(topic, 0, 40)
     assert queries.run(queries.stream(topic, **options)).bodies == [b"%03d" % number for number in wanted]
 
@@ -43,7 +45,7 @@ def test_a_column_that_the_filter_needs_is_not_shown(queries: Queries, topic: To
     assert sorted(tuple(map(bytes, row)) for row in rows) == [(b"000",), (b"004",)]
 
 
-def test_the_limit_counts_what_is_passed_over_and_a_restart_goes_on(queries: Queries, topic: Topic) -> None:
+def test_the_limit_counts_filtered_messages_and_a_restart_continues(queries: Queries, topic: Topic) -> None:
     send_numbered(topic, 0, 12)
     options = {"filterExpression": "paid", "maxOffsetsPerTrigger": "6"}
     first = queries.run(queries.stream(topic, **options))
@@ -52,7 +54,7 @@ def test_the_limit_counts_what_is_passed_over_and_a_restart_goes_on(queries: Que
     assert queries.run(queries.stream(topic, **options)).bodies == [b"012", b"016"]
 
 
-def test_a_running_query_takes_wanted_messages_after_unwanted_ones(queries: Queries, topic: Topic) -> None:
+def test_a_running_query_reads_messages_that_match_after_others_that_do_not(queries: Queries, topic: Topic) -> None:
     run = queries.start(queries.stream(topic, filterExpression="paid", consumerGroup="filtering"))
     for first in (0, 4, 8):
         send_numbered(topic, first, first + 4)

@@ -53,7 +53,7 @@ def ends(broker: RunningBroker) -> dict[int, int]:
 # --- never ahead, and complete at the end -----------------------------------------------------------------------------
 
 
-def test_a_batch_that_fails_is_not_committed_until_it_is_done(
+def test_a_failed_batch_sets_no_consumer_offsets_until_it_succeeds(
     queries: Queries, spark: SparkSession, orders: RunningBroker
 ) -> None:
     orders.send("orders", *numbered(0, 12))
@@ -70,7 +70,7 @@ def test_a_batch_that_fails_is_not_committed_until_it_is_done(
     assert committed(orders) == ends(orders) == {0: 4, 1: 4, 2: 4}
 
 
-def test_a_refused_commit_is_tried_again_and_complete_at_the_end(
+def test_a_refused_offset_update_is_retried_and_complete_at_the_end(
     queries: Queries, spark: SparkSession, orders: RunningBroker, extensions: str
 ) -> None:
     """After AvailableNow the group's offsets are those of the last batch (rules 7.2)."""
@@ -81,7 +81,7 @@ def test_a_refused_commit_is_tried_again_and_complete_at_the_end(
     assert committed(orders) == ends(orders)
 
 
-def test_a_query_outlasts_commits_that_nobody_answers_and_its_group_catches_up(
+def test_a_query_survives_lost_offset_updates_and_its_group_catches_up(
     queries: Queries, spark: SparkSession, orders: RunningBroker, extensions: str
 ) -> None:
     rule = orders.faults.drop(COMMIT[extensions], times=None)
@@ -118,7 +118,7 @@ def groups(broker: RunningBroker) -> set[str]:
     return broker.look(lambda state: {GROUP, DERIVED_GROUP} & state.groups.keys())
 
 
-def test_a_group_that_is_not_to_follow_is_the_name_in_which_is_pulled_and_no_more(
+def test_with_commit_offsets_off_the_group_only_identifies_pulls(
     queries: Queries, spark: SparkSession, orders: RunningBroker
 ) -> None:
     """Acceptance case 26."""
@@ -129,7 +129,7 @@ def test_a_group_that_is_not_to_follow_is_the_name_in_which_is_pulled_and_no_mor
     assert committed(orders) == {}
 
 
-def test_without_a_group_a_derived_one_pulls_and_nothing_is_committed(
+def test_without_a_group_a_derived_group_pulls_and_no_offsets_are_set(
     queries: Queries, spark: SparkSession, orders: RunningBroker
 ) -> None:
     """Acceptance case 26."""
@@ -163,7 +163,7 @@ def test_a_reset_of_its_group_does_not_move_a_running_query(
     assert committed(orders) == ends(orders)
 
 
-def test_a_reset_stands_until_the_next_pull_has_been_told(
+def test_a_reset_lasts_until_the_next_pull_has_received_it(
     queries: Queries, spark: SparkSession, orders: RunningBroker
 ) -> None:
     """Commits are taken and ignored until then (rules 3.5.1, row 6)."""
@@ -178,7 +178,7 @@ def test_a_reset_stands_until_the_next_pull_has_been_told(
     assert committed(orders) == ends(orders)
 
 
-def test_an_idle_query_is_not_moved_by_a_reset(queries: Queries, spark: SparkSession, orders: RunningBroker) -> None:
+def test_a_reset_does_not_move_an_idle_query(queries: Queries, spark: SparkSession, orders: RunningBroker) -> None:
     orders.send("orders", *numbered(0, 6))
     run = queries.start(reading(spark, orders, idleWaitMs="50"))
     run.query.processAllAvailable()
@@ -195,7 +195,7 @@ def test_an_idle_query_is_not_moved_by_a_reset(queries: Queries, spark: SparkSes
 # --- broadcasting -----------------------------------------------------------------------------------------------------
 
 
-def test_a_broadcasting_group_is_found_in_its_file_by_the_next_query_and_by_batches(
+def test_the_file_of_a_broadcasting_group_serves_the_next_query_and_batches(
     queries: Queries, spark: SparkSession, orders: RunningBroker, tmp_path: Path
 ) -> None:
     options = {"messageModel": "BROADCASTING", "clientId": "me@DEFAULT", "localOffsetStoreDir": str(tmp_path)}
@@ -288,7 +288,7 @@ def test_assigned_queues_from_their_ends(
     assert run.bodies == [b"06", b"08", b"09", b"11"]
 
 
-def test_assigned_queues_from_their_begin_and_after_a_restart(
+def test_assigned_queues_from_their_start_and_after_a_restart(
     queries: Queries, spark: SparkSession, orders: RunningBroker
 ) -> None:
     """Acceptance case 3."""

@@ -25,7 +25,7 @@ def calls(broker: RunningBroker, *rpcs: str) -> int:
     return sum(count for (rpc, _), count in dict(broker._server.metrics.calls).items() if rpc in rpcs)
 
 
-def test_a_query_stops_while_its_pull_is_parked_and_asks_for_nothing_meanwhile(
+def test_a_query_stops_during_a_parked_pull_and_an_idle_query_sends_nothing_else(
     queries: Queries, topic: Topic, timeless: RunningBroker, extensions: str
 ) -> None:
     """Acceptance case 1, with a pull that would last longer than any test."""
@@ -43,7 +43,7 @@ def test_a_query_stops_while_its_pull_is_parked_and_asks_for_nothing_meanwhile(
         assert calls(timeless, looks) == before
 
 
-def test_an_idle_query_asks_once_for_each_wait(queries: Queries, topic: Topic, extensions: str) -> None:
+def test_an_idle_query_sends_one_request_per_wait(queries: Queries, topic: Topic, extensions: str) -> None:
     rpc = {"columns": "PullColumns", "none": "PullMessage"}[extensions]
     with running_broker({"idle": 1}, extensions=extensions) as broker:
         idle = replace(topic, name="idle", endpoints=broker.endpoints)

@@ -64,7 +64,7 @@ def test_a_python_worker_that_is_killed_in_mid_read_costs_no_row(
     assert set(served.consumer_offsets("g", "orders").values()) == {15}
 
 
-def test_a_batch_that_is_planned_is_read_as_planned(queries: Queries, served: RunningBroker, extensions: str) -> None:
+def test_a_planned_batch_is_read_as_planned(queries: Queries, served: RunningBroker, extensions: str) -> None:
     """Whatever came since, and whatever the options say now (docs/from-kafka.md, known complaints)."""
 
     def fail(_: int) -> None:

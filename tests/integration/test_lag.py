@@ -37,7 +37,9 @@ def reported(spark: SparkSession) -> Iterator[ReportedLags]:
     spark.streams.removeListener(reported.listener)
 
 
-def test_a_limited_query_is_behind_and_catches_up(queries: Queries, topic: Topic, reported: ReportedLags) -> None:
+def test_the_lag_of_a_limited_query_grows_and_returns_to_zero(
+    queries: Queries, topic: Topic, reported: ReportedLags
+) -> None:
     """Acceptance case 34: with limit 1 the lag is above 0."""
     topic.send(*[b"x"] * 9)
     run = queries.run(queries.stream(topic, maxOffsetsPerTrigger="3"))

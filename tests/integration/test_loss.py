@@ -44,7 +44,7 @@ def numbers(first: int, until: int) -> list[bytes]:
     return [b"%03d" % number for number in range(first, until)]
 
 
-def test_a_query_whose_messages_are_gone_ends_with_what_to_do(queries: Queries, aging: RunningBroker) -> None:
+def test_a_query_that_has_lost_messages_ends_with_advice(queries: Queries, aging: RunningBroker) -> None:
     send(aging, 0, 4)
     queries.run(orders(queries, aging))
     send(aging, 4, 9)
@@ -120,7 +120,7 @@ def test_a_topic_that_is_created_again_while_a_batch_is_read(
     assert sorted(first.bodies + second.bodies + third.bodies) == numbers(20, 29)
 
 
-def test_a_topic_that_is_deleted_while_another_comes(queries: Queries, aging: RunningBroker) -> None:
+def test_a_topic_is_deleted_while_another_is_created(queries: Queries, aging: RunningBroker) -> None:
     """Acceptance case 20."""
     send(aging, 0, 3)
     run = queries.start(orders(queries, aging, topicPattern="orders.*", failOnDataLoss="false"))
@@ -146,7 +146,7 @@ def test_a_topic_that_was_created_again_with_a_higher_end(
 
 
 @pytest.mark.parametrize("goes_on", [True, False])
-def test_a_batch_read_whose_messages_went_after_it_was_planned(
+def test_a_batch_read_whose_messages_are_lost_after_planning(
     queries: Queries, aging: RunningBroker, goes_on: bool
 ) -> None:
     """Acceptance cases 51 and 54: a DataFrame that was used keeps its start; one that is loaded now has the new one."""
@@ -181,7 +181,7 @@ def cut_between_batches(broker: RunningBroker) -> None:
         ),
     ],
 )
-def test_available_now_is_told_when_what_it_planned_is_gone(
+def test_available_now_fails_if_planned_messages_are_lost(
     queries: Queries, aging: RunningBroker, change: Callable[[RunningBroker], None], sentence: str
 ) -> None:
     """Acceptance cases 12 and 13."""

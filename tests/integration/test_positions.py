@@ -35,7 +35,7 @@ def by_queue(topic: Topic, **offsets: int) -> str:
     return json.dumps({topic.name: {"broker-a": {name.removeprefix("q"): offset for name, offset in offsets.items()}}})
 
 
-def test_a_batch_reads_everything_that_was_there_when_it_was_planned(queries: Queries, topic: Topic) -> None:
+def test_a_batch_reads_all_messages_from_before_its_planning(queries: Queries, topic: Topic) -> None:
     """Acceptance cases 41, 42 and 50. Spark plans a loaded DataFrame once, so that all its uses agree."""
     topic.send(*numbered(0, 9))
     loaded = queries.batch(topic)
@@ -77,7 +77,7 @@ def test_an_empty_topic_and_equal_start_and_end_are_no_rows(queries: Queries, to
     assert queries.batch(topic, startingOffsets=same, endingOffsets=same).count() == 0
 
 
-def test_a_batch_begins_where_its_group_is_and_leaves_it_there(queries: Queries, topic: Topic) -> None:
+def test_a_batch_starts_at_the_groups_offsets_and_does_not_change_them(queries: Queries, topic: Topic) -> None:
     topic.send(*numbered(0, 6))
     queries.run(queries.stream(topic, consumerGroup=GROUP))
     finished = topic.ends()
@@ -99,7 +99,7 @@ def test_a_view_in_sql_reads_as_a_batch(spark: SparkSession, topic: Topic) -> No
     spark.sql("DROP VIEW messages")
 
 
-def test_a_stream_begins_at_a_time(queries: Queries, topic: Topic) -> None:
+def test_a_stream_starts_at_a_time(queries: Queries, topic: Topic) -> None:
     """Acceptance cases 6 and 10."""
     topic.send(*numbered(0, 30))
     times = stored_ms(queries, topic)
@@ -111,7 +111,7 @@ def test_a_stream_begins_at_a_time(queries: Queries, topic: Topic) -> None:
     )
 
 
-def test_a_stream_begins_where_its_group_is(queries: Queries, topic: Topic) -> None:
+def test_a_stream_starts_at_the_groups_offsets(queries: Queries, topic: Topic) -> None:
     topic.send(*numbered(0, 6))
     queries.run(queries.stream(topic, consumerGroup=GROUP))
     topic.send(*numbered(6, 12))

@@ -16,7 +16,7 @@ def numbered(first: int, until: int) -> list[bytes]:
     return [b"%02d" % number for number in range(first, until)]
 
 
-def test_available_now_reads_in_limited_batches_and_leaves_what_comes_later_for_the_next_run(
+def test_available_now_reads_in_limited_batches_and_leaves_later_messages_to_the_next_run(
     queries: Queries, topic: Topic
 ) -> None:
     """Acceptance cases 11 and 19: the input rows that Spark counts are those that were read."""
@@ -39,7 +39,7 @@ def test_available_now_reads_in_limited_batches_and_leaves_what_comes_later_for_
     assert topic.committed(GROUP) == topic.ends()
 
 
-def test_a_running_query_takes_news_makes_no_empty_batches_and_leaves_its_group_at_its_end(
+def test_a_running_query_reads_new_messages_without_empty_batches_and_sets_the_groups_offsets(
     queries: Queries, topic: Topic
 ) -> None:
     topic.send(*numbered(0, 3))
@@ -56,7 +56,7 @@ def test_a_running_query_takes_news_makes_no_empty_batches_and_leaves_its_group_
     assert not run.query.isActive
 
 
-def test_a_query_begins_at_the_offsets_that_it_is_told(queries: Queries, topic: Topic) -> None:
+def test_a_query_starts_at_the_given_offsets(queries: Queries, topic: Topic) -> None:
     topic.send(*numbered(0, 9))
     starting = {topic.name: {"broker-a": {"0": 1, "1": "earliest"}}}
     rows = queries.run(queries.stream(topic, startingOffsets=json.dumps(starting))).rows
@@ -64,7 +64,7 @@ def test_a_query_begins_at_the_offsets_that_it_is_told(queries: Queries, topic: 
     assert sorted((row["queueId"], row["queueOffset"]) for row in rows) == [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
 
 
-def test_what_comes_after_a_failed_first_batch_is_not_lost_with_latest(queries: Queries, topic: Topic) -> None:
+def test_messages_after_a_failed_first_batch_are_not_lost_with_latest(queries: Queries, topic: Topic) -> None:
     """Acceptance case 23."""
     topic.send(*numbered(0, 3))
     stream = queries.stream(topic, startingOffsets="latest")

@@ -30,7 +30,7 @@ def forgetful(extensions: str, tmp_path: Path) -> Iterator[RunningBroker]:
         yield broker
 
 
-def test_a_query_goes_on_while_retention_runs(queries: Queries, forgetful: RunningBroker, extensions: str) -> None:
+def test_a_query_continues_while_messages_expire(queries: Queries, forgetful: RunningBroker, extensions: str) -> None:
     """Acceptance case 55. In every batch the ground is taken from under some of the ranges that were planned."""
     sent: dict[bytes, int] = {}
 

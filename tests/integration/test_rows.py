@@ -39,7 +39,7 @@ def full_message(topic: Topic) -> v2.Message:
     return message
 
 
-def test_a_row_has_all_that_its_message_has_and_nulls_for_the_rest(queries: Queries, topic: Topic) -> None:
+def test_a_row_has_all_fields_of_its_message_and_nulls_for_missing_ones(queries: Queries, topic: Topic) -> None:
     """Acceptance cases 30, 38 and 44: what is not there is null, but no property is an empty map."""
     topic.send_message(full_message(topic))
     topic.send(b"plain")
@@ -85,7 +85,7 @@ def test_an_empty_body_is_empty(queries: Queries, extensions: str) -> None:
     assert (row["body"], row["tags"], row["keys"], row["properties"]) == (b"", None, None, {})
 
 
-def test_system_properties_come_when_they_are_named(queries: Queries, topic: Topic) -> None:
+def test_system_properties_are_read_if_they_are_named(queries: Queries, topic: Topic) -> None:
     topic.send(b"traced", trace_context="00-4bf9-01")
     topic.send(b"plain")
     columns = "body BINARY, systemProperties MAP<STRING,STRING>"

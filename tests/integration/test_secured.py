@@ -57,7 +57,7 @@ def test_a_wrong_secret_ends_a_query_before_any_work(
     assert "wr0ngOfTheTests" not in str(refused_batch.value)
 
 
-def test_a_file_that_a_machine_lacks_ends_a_query_with_its_name(
+def test_a_file_that_is_missing_on_a_machine_ends_the_query_with_its_name(
     queries: Queries, secured: tuple[Topic, dict[str, str]]
 ) -> None:
     behind, options = secured
@@ -71,7 +71,7 @@ PROGRAM = Path(__file__).with_name("shown_everywhere.py")
 
 
 @pytest.mark.processes
-def test_the_secret_is_shown_nowhere(authority: CertificateAuthority, start_proxy: StartProxy, tmp_path: Path) -> None:
+def test_the_secret_appears_nowhere(authority: CertificateAuthority, start_proxy: StartProxy, tmp_path: Path) -> None:
     """Plans, descriptions, progress, checkpoint, event log, and all that is logged, also while a query fails.
 
     Runs once: both transports sign in one place, and a session of its own is dear.

@@ -61,7 +61,7 @@ def stored_from(broker: RunningBroker, start_ms: int = 0) -> list[Place]:
     return broker.look(look)
 
 
-def test_from_latest_and_on_with_queues_that_are_added(queries: Queries, growing: RunningBroker) -> None:
+def test_from_latest_and_with_added_queues(queries: Queries, growing: RunningBroker) -> None:
     """Acceptance case 7."""
     send(growing, 4)
     old = stored_from(growing)
@@ -87,7 +87,7 @@ def test_from_latest_and_on_with_queues_that_are_added(queries: Queries, growing
     [(BY_NAME, {0, 1, 2, 3}), (BY_PATTERN, {0, 1, 2, 3}), (ASSIGNED, {0, 1})],
     ids=["name", "pattern", "queues"],
 )
-def test_from_everywhere_else_and_on_with_queues_that_are_added(
+def test_from_every_other_start_and_with_added_queues(
     queries: Queries, growing: RunningBroker, chosen: dict[str, str], queues_read: set[int]
 ) -> None:
     """Acceptance cases 3 to 6, 8 and 9. One query has a source for each kind of start."""

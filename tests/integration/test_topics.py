@@ -49,7 +49,7 @@ def test_the_queues_of_several_brokers(queries: Queries, spark: SparkSession, li
     ]
 
 
-def test_a_matching_topic_that_comes_while_the_query_runs_is_read_from_its_begin(
+def test_a_new_topic_that_matches_is_read_from_its_start(
     queries: Queries, spark: SparkSession, listing: RunningBroker
 ) -> None:
     """Acceptance case 9, from latest; a restart goes on with the topics that were found."""
@@ -103,7 +103,7 @@ def assigned(queries: Queries, topic: Topic, *queue_ids: int, starting: str) -> 
     )
 
 
-def test_assigned_queues_from_earliest_and_on_after_a_restart(queries: Queries, topic: Topic) -> None:
+def test_assigned_queues_from_earliest_and_after_a_restart(queries: Queries, topic: Topic) -> None:
     """Acceptance case 3."""
     topic.send(*(b"%d" % number for number in range(6)))  # queue = number modulo 3, from some queue on
     first = queries.run(assigned(queries, topic, 0, 2, starting="earliest"))

@@ -43,7 +43,7 @@ def end(broker: RunningBroker, transaction: service.EndTransactionRequest, how: 
     call(broker, "EndTransaction", transaction)
 
 
-def test_only_what_was_committed_comes_and_what_was_not_leaves_no_gap(
+def test_only_committed_messages_are_read_and_others_leave_no_gap(
     queries: Queries, topic: Topic, extensions: str
 ) -> None:
     """Acceptance case 28. RocketMQ keeps half messages apart: unlike Kafka's, they take no offset of the topic."""

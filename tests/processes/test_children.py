@@ -92,14 +92,14 @@ def test_a_signal_waits_until_the_process_is_known(signals: Signals) -> None:
     assert reached
 
 
-def test_a_signal_is_more_telling_than_what_it_made_fail(signals: Signals) -> None:
+def test_a_signal_replaces_the_error_that_it_has_caused(signals: Signals) -> None:
     with pytest.raises(KeyboardInterrupt), signals.held():  # noqa: PT012
         signal.raise_signal(signal.SIGINT)
         raise ProcessFailed
 
 
 @pytest.mark.processes
-def test_a_broker_ends_with_the_block_and_comes_back_before(signals: Signals) -> None:
+def test_a_broker_can_be_restarted_and_ends_with_the_block(signals: Signals) -> None:
     broker = BrokerProcess()
     with Children(os.environ, signals) as children:
         children.start_broker(broker)

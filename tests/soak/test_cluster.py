@@ -15,7 +15,7 @@ def event(name: str, speculative: bool, reason: str = "") -> str:
     return json.dumps(told, separators=(",", ":"))
 
 
-def test_attempts_that_were_started_and_those_that_were_done_first(tmp_path: Path) -> None:
+def test_speculative_attempts_and_those_that_finished_first_are_counted(tmp_path: Path) -> None:
     killed_driver = [
         event("TaskStart", False),
         event("TaskStart", True),

@@ -21,7 +21,7 @@ def copy_of(offset: int, body: bytes, encoding: BodyEncoding, **more: str) -> Me
     return Message(body, "", "red", ("key",), {**place, **more}, body_encoding=encoding)
 
 
-def test_rows_are_as_they_were_read_whatever_the_sink_has_packed(tmp_path: Path) -> None:
+def test_rows_are_the_same_however_the_sink_has_compressed_them(tmp_path: Path) -> None:
     with running_broker({"copied": 1, "other": 1}, data_dir=str(tmp_path)) as broker:
         broker.send("other", b"x")
         broker.send("copied", copy_of(4, b"a", BodyEncoding.IDENTITY, rmqpullRowId="1"))

@@ -40,7 +40,7 @@ def findings(
     return judge(attempts, lambda _, price: price <= dearest, rows, {QUEUE: end}, {QUEUE: committed})
 
 
-def test_nothing_is_found_where_all_is_well() -> None:
+def test_a_correct_output_has_no_findings() -> None:
     assert findings(ALL) == []
     assert findings(ALL, unacknowledged=(1, 2)) == []  # stored, though nobody heard of it
     assert findings(ALL[:3], unacknowledged=(3,), end=3, committed=3) == []  # not stored
@@ -52,7 +52,7 @@ def test_nothing_is_found_where_all_is_well() -> None:
     [
         (ALL[:1] + ALL[2:], "acknowledged and not in the output: a-1 at orders/? offset 1, sent in step 4"),
         ([*ALL, row(3, 2, "three")], "in the output more than once: a-3, sent in step 4: orders/broker-a/0 offset 3"),
-        ([*ALL, row(3, 2, "three")], "one place, more than one row: orders/broker-a/0 offset 3: 2 rows"),
+        ([*ALL, row(3, 2, "three")], "several rows of one offset: orders/broker-a/0 offset 3: 2 rows"),
         ([*ALL[:3], ALL[3]._replace(key="b-9")], "not as it was sent: orders/broker-a/0 offset 3 has the key 'b-9'"),
         ([*ALL[:3], ALL[3]._replace(digest="0")], "not as it was sent: orders/broker-a/0 offset 3 has Row("),
         ([*ALL[:3], ALL[3]._replace(tag="blue")], "not as it was sent: orders/broker-a/0 offset 3 has Row("),
@@ -81,7 +81,7 @@ def test_a_message_that_the_filter_does_not_want() -> None:
     ]
 
 
-def test_two_parts_of_one_queue_in_one_batch_come_in_any_order() -> None:
+def test_parts_of_a_queue_in_a_batch_may_be_in_any_order() -> None:
     assert findings([ALL[0], row(2, 0, "two"), row(3, 0, "two"), row(1, 0, "three")]) == []
 
 
@@ -96,7 +96,7 @@ def test_a_group_that_is_ahead_of_spark() -> None:
     assert ahead({}, {QUEUE: 1}) == [told.format(1, 0)]
 
 
-def test_of_many_differences_a_few_are_told() -> None:
+def test_only_a_few_of_many_differences_are_described() -> None:
     strangers = [ALL[3]._replace(offset=offset, key=f"b-{offset}") for offset in range(4, 12)]
     told = findings([*ALL, *strangers], end=12, committed=12)
     assert len(told) == 6

@@ -52,7 +52,7 @@ def test_every_acknowledged_message_is_in_the_output_exactly_once(tmp_path: Path
 
 
 @pytest.mark.processes
-def test_the_sink_writes_what_its_delivery_promises(tmp_path: Path) -> None:
+def test_the_sink_keeps_the_promise_of_its_delivery(tmp_path: Path) -> None:
     """Exactly once; the other deliveries have their turn in `make soak`, and kills of their own in test_sink_kills."""
     kills = ("--kills", str(len(DECK)), "--kills-per-round", str(len(DECK)))
     result = soaked(tmp_path, "--what", "sink", "--seed", "20", *kills)
@@ -60,5 +60,5 @@ def test_the_sink_writes_what_its_delivery_promises(tmp_path: Path) -> None:
     assert result["kills"].keys() == {kind.value for kind in DECK}
 
 
-def test_the_page_in_the_docs_is_of_the_result_beside_it() -> None:
+def test_the_page_in_the_docs_shows_the_results_in_the_docs() -> None:
     assert (DOCS / "soak.md").read_text(encoding="utf-8") == page(read_runs(SOURCE), read_runs(SINK))

@@ -23,7 +23,7 @@ def result(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_compact_log_adds_what_the_logs_before_it_do_not_name(result: Path) -> None:
+def test_a_compact_log_adds_only_the_files_that_earlier_logs_do_not_list(result: Path) -> None:
     log(result, "0", "a", "b")
     log(result, "1")
     log(result, "2.compact", "a", "b", "c")

@@ -16,7 +16,7 @@ def send(broker: RunningBroker, first: int, until: int) -> None:
     broker.send("orders", *(b"%03d" % number for number in range(first, until)))
 
 
-def test_the_next_driver_reads_what_the_killed_one_planned(tmp_path: Path, children: Children) -> None:
+def test_the_next_driver_reads_the_batch_that_a_killed_one_planned(tmp_path: Path, children: Children) -> None:
     """Though messages came, and ``maxOffsetsPerTrigger`` has changed (docs/from-kafka.md, known complaints)."""
     with running_broker({"orders": 2}) as broker:
         send(broker, 0, 30)

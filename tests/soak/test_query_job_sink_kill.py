@@ -32,7 +32,7 @@ def open_stages(broker: RunningBroker) -> list[str]:
     return broker.look(lambda state: list(state.stages.all()))
 
 
-def test_a_micro_batch_that_the_broker_has_and_spark_does_not_know_of_is_not_written_again(
+def test_a_micro_batch_that_only_the_broker_has_committed_is_not_written_again(
     tmp_path: Path, children: Children
 ) -> None:
     """The driver is killed between the broker's commit and its own log of commits."""
@@ -54,7 +54,7 @@ def test_a_micro_batch_that_the_broker_has_and_spark_does_not_know_of_is_not_wri
         assert open_stages(broker) == []
 
 
-def test_at_least_once_repeats_what_a_killed_driver_had_sent_under_the_same_ids(
+def test_at_least_once_repeats_the_messages_of_a_killed_driver_with_the_same_ids(
     tmp_path: Path, children: Children
 ) -> None:
     setting = replace(ONCE, delivery=AT_LEAST_ONCE)
@@ -78,9 +78,7 @@ def test_at_least_once_repeats_what_a_killed_driver_had_sent_under_the_same_ids(
 
 
 @pytest.mark.parametrize("rpc", ["StageColumns", "CommitStages"])
-def test_of_a_batch_write_that_is_killed_nothing_is_seen_and_nothing_stays(
-    tmp_path: Path, children: Children, rpc: str
-) -> None:
+def test_a_killed_batch_write_leaves_neither_messages_nor_stages(tmp_path: Path, children: Children, rpc: str) -> None:
     """It waits for the answer to its first calls, which are kept; or all is kept, and only its commit is missing."""
     with running_broker({"orders": 2}, clock="manual") as broker:
         held = broker.faults.hold(rpc, times=None, after=rpc == "StageColumns")
@@ -98,9 +96,7 @@ def test_of_a_batch_write_that_is_killed_nothing_is_seen_and_nothing_stays(
         assert broker.messages("orders") == []
 
 
-def test_of_several_writes_in_one_foreach_batch_each_is_whole_or_absent_when_the_driver_is_killed(
-    tmp_path: Path, children: Children
-) -> None:
+def test_each_write_of_a_killed_foreach_batch_is_complete_or_absent(tmp_path: Path, children: Children) -> None:
     """Between the writes, so that the first is there and comes again with the micro-batch, and the second is not."""
     bodies = [b"%02d" % number for number in range(40)]
     with running_broker({"orders": 2, "copies": 3, "counts": 1}) as broker:

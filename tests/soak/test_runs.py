@@ -62,7 +62,7 @@ def test_a_run_with_a_finding_or_without_a_round_is_not_kept(docs: Path, not_kep
     assert read_runs(SOURCE, docs) == []
 
 
-def test_a_run_that_is_dropped_by_hand_is_gone_from_the_page() -> None:
+def test_a_run_that_is_deleted_by_hand_disappears_from_the_page() -> None:
     both, one = page([run(1, 3), run(2, 4)], []), page([run(2, 4)], [])
     assert "**7 kills**" in both
     assert "**4 kills**" in one

@@ -30,7 +30,7 @@ def some_rounds(seed: int, count: int = 6, kills: int = 24) -> list[Round]:
     return [draw_round(seed, number, kills) for number in range(count)]
 
 
-def test_a_seed_says_all() -> None:
+def test_the_same_seed_gives_the_same_rounds() -> None:
     assert some_rounds(7) == some_rounds(7)
     assert some_rounds(7) != some_rounds(8)
     assert [list(round_.lines()) for round_ in some_rounds(7)] == [list(round_.lines()) for round_ in some_rounds(7)]
@@ -51,7 +51,7 @@ def test_a_round_has_the_kills_that_were_asked_for_and_every_kind(decks: int) ->
 
 
 @pytest.mark.parametrize("what", [SOURCE, SINK])
-def test_a_third_of_the_rounds_is_on_a_cluster_and_meets_there_what_others_meet(what: str) -> None:
+def test_a_third_of_the_rounds_runs_on_a_cluster_with_all_alternatives(what: str) -> None:
     for seed in range(20):
         assert all(sum(is_on_cluster(seed, block + place) for place in range(3)) == 1 for block in (0, 3, 6))
     settings = [draw_round(1, number, 1, what).setting for number in range(60)]
@@ -71,7 +71,7 @@ def test_executors_and_workers_of_a_cluster_are_killed_only_where_there_is_one()
         assert ("on a cluster" in next(drawn.lines())) is drawn.setting.on_cluster
 
 
-def test_few_rounds_meet_everything() -> None:
+def test_a_few_rounds_cover_everything() -> None:
     rounds = some_rounds(1)
     steps = [step for drawn in rounds for step in drawn.steps]
     settings = [drawn.setting for drawn in rounds]
@@ -90,13 +90,13 @@ def test_topics_are_added_only_where_the_query_finds_them() -> None:
             assert all(step.kind is not Kind.ADD_TOPIC for step in drawn.steps)
 
 
-def test_faults_are_of_calls_that_the_transport_makes() -> None:
+def test_fault_rules_match_calls_of_the_transport() -> None:
     for drawn in some_rounds(2):
         rpcs = {step.fault.rpc for step in drawn.steps if step.fault}
         assert ("PullMessage" in rpcs or "QueryOffset" in rpcs) is not drawn.setting.has_columns
 
 
-def test_a_sink_meets_every_delivery_and_all_that_is_read_is_written() -> None:
+def test_rounds_of_the_sink_cover_every_delivery_and_write_everything() -> None:
     rounds = [draw_round(1, number, 24, SINK) for number in range(6)]
     settings = [drawn.setting for drawn in rounds]
     assert [(setting.delivery, "stages" in setting.extensions, setting.has_columns) for setting in settings[:3]] == [
@@ -136,6 +136,8 @@ def test_which_faults_may_end_a_query(fault: Fault, may_end: bool) -> None:
         ("SQL92", "price >= 58", "green", 57, False),
     ],
 )
-def test_what_a_filter_wants(filter_type: str, expression: str, tag: str, price: int, wanted: bool) -> None:
+def test_the_filter_accepts_by_tag_or_price(
+    filter_type: str, expression: str, tag: str, price: int, wanted: bool
+) -> None:
     setting = Setting("admin", ("broker-a",), (("soak-0", 1),), False, filter_type, expression, False, 0, 0, 1)
     assert setting.wants(tag, price) is wanted

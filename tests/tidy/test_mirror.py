@@ -1,7 +1,8 @@
 """The folders of the tests mirror those of the sources: who knows a module finds its tests, and the other way round.
 
-A test module below tests/{client,connector,broker,proto} lies in the folder that mirrors a source folder, and is named
-``test_<module>.py`` or ``test_<module>_<aspect>.py`` after a module or a folder there (``__main__`` is ``main``).
+A test module below tests/{client,connector,broker,proto} or tests/{bench,demo,processes,soak} lies in the folder that
+mirrors a source folder, and is named ``test_<module>.py`` or ``test_<module>_<aspect>.py`` after a module or a folder
+there (``__main__`` is ``main``). Each long module of the product has a test module of its name, or a row in COVERED.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ SOURCES = {
     "broker": "broker_emulator/rmqpull_broker",
     "proto": "proto/rmqpull_proto",
 }
+PROGRAMS = {name: name for name in ("bench", "demo", "processes", "soak")}
 UNTESTED_LINES_MAX = 100
 """A longer module has tests of its name, or a row in COVERED."""
 
@@ -91,7 +93,7 @@ COVERED = {
 
 
 def list_tests() -> Iterator[Path]:
-    for area in SOURCES:
+    for area in (*SOURCES, *PROGRAMS):
         yield from sorted((REPOSITORY / "tests" / area).rglob("test_*.py"))
 
 
@@ -114,7 +116,7 @@ def find_source_below(test: Path, tests: Path, sources: Path) -> Path | None:
 
 def find_source(test: Path) -> Path | None:
     area = test.relative_to(REPOSITORY / "tests").parts[0]
-    return find_source_below(test, REPOSITORY / "tests" / area, REPOSITORY / SOURCES[area])
+    return find_source_below(test, REPOSITORY / "tests" / area, REPOSITORY / {**SOURCES, **PROGRAMS}[area])
 
 
 def test_every_test_module_is_named_after_what_it_tests() -> None:

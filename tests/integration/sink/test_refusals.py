@@ -216,7 +216,7 @@ def test_without_a_commit_nothing_is_readable_and_the_stages_are_dropped(serve: 
 
 
 @EXACTLY_ONCE
-def test_a_commit_whose_response_is_lost_is_retried_and_done_once(serve: ServeSink) -> None:
+def test_a_commit_whose_response_is_lost_is_retried_and_takes_effect_once(serve: ServeSink) -> None:
     sink = serve({"orders": 1, "copies": 1})
     sink.broker.send("orders", b"1", b"2")
     sink.broker.faults.drop("CommitStages", times=1, after=True)

@@ -93,7 +93,7 @@ def with_random_rows(sink: SinkHarness) -> DataFrame:
     return sink.stream("orders").selectExpr("CONCAT(body, rand()) AS body")
 
 
-def test_a_micro_batch_that_the_broker_has_committed_and_spark_has_not_is_done(sink: SinkHarness) -> None:
+def test_a_micro_batch_that_the_broker_has_committed_counts_as_written(sink: SinkHarness) -> None:
     """The broker recognizes it by its plan, even if its rows differ each time."""
     sink.broker.send("orders", b"1", b"2")
     sink.broker.faults.fail("CommitStages", "FORBIDDEN", times=1, after=True)

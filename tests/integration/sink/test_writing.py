@@ -138,7 +138,7 @@ def test_large_bodies_are_compressed_and_read_back_unpacked(serve: ServeSink) ->
 
 
 @EXTENDED
-def test_the_queue_of_a_row_comes_before_its_group(serve: ServeSink) -> None:
+def test_the_queue_of_a_row_has_priority_over_its_group(serve: ServeSink) -> None:
     """Acceptance case 72: the queue columns decide, then the message group, then the queues in turn."""
     sink = serve({"orders": (3, TopicType.FIFO)}, brokers=["broker-a", "broker-b"])
     rows = [(f"{n}", f"g{n}", "broker-b", 2) for n in range(5)] + [("in group", "g", None, None)] * 5
