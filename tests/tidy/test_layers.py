@@ -144,6 +144,11 @@ LAYERS = (
     Layer("rmqpull_broker/server/*", of_server("grpc", "runtime", "clients", "observability"), "*_pb2"),
     Layer("rmqpull_broker/testcontainers.py", "rmqpull_broker.config_values testcontainers docker typing_extensions"),
     # What asks a running broker knows its wire, and what opens one is loaded only when it is called.
+    Layer(
+        "rmqpull_broker/cli/commands/*",
+        "rmqpull_broker rmqpull_proto click rich grpc pyarrow",
+        never="rmqpull_broker.cli.commands",
+    ),
     Layer("rmqpull_broker/cli/*", "rmqpull_broker rmqpull_proto click rich grpc pyarrow"),
     # The composition roots choose a store, a clock and a port; whoever embeds the broker comes in here.
     Layer("rmqpull_broker/*", "rmqpull_broker click rich grpc pyarrow tomli tomllib pytest", "*_pb2"),

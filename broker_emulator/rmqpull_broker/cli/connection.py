@@ -6,16 +6,11 @@ import os
 from types import TracebackType
 from typing import Any
 
-import click
 import grpc
 
 from rmqpull_broker.cli.output import Refused, Unreachable
-from rmqpull_broker.cli.values import ENDPOINTS_DEFAULT
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
-
-COMPLETION_TIMEOUT_S = 1
-"""Short, because the user waits at the prompt."""
 
 _OPTIONS = [("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", -1)]
 
@@ -81,13 +76,3 @@ class Connection:
 def _was_connected(details: str) -> bool:
     """Whether a call may have reached a broker. gRPC has one code for both cases; only the text differs."""
     return not details.startswith(("failed to connect", "DNS resolution failed", "errors resolving"))
-
-
-def call_to_complete(ctx: click.Context, name: str, request: Any) -> Any | None:
-    """Calls the broker that an unfinished command line names. Returns None without a quick response."""
-    endpoints = ctx.params.get("endpoints") or os.environ.get("RMQPULL_ENDPOINTS") or ENDPOINTS_DEFAULT
-    try:
-        with Connection(endpoints, COMPLETION_TIMEOUT_S) as connection:
-            return connection.admin(name, request)
-    except click.ClickException:
-        return None

@@ -27,7 +27,7 @@ from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock, ClockMover
 from rmqpull_broker.server.grpc.connections import CALLS_MAX, OPTIONS, PortUnavailable, listen
 from rmqpull_broker.server.grpc.grpc_services import HEALTH, Health, enable_reflection
-from rmqpull_broker.server.grpc.registry import generic_handlers
+from rmqpull_broker.server.grpc.registry import make_generic_handlers
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
@@ -113,7 +113,7 @@ class BrokerServer:
             self._stage_keeper,
             self._extensions,
         )
-        handlers = generic_handlers(service)
+        handlers = make_generic_handlers(service)
         self._server.add_generic_rpc_handlers(list(handlers.values()))
         self._timed_work = TimedWork(
             self.state, self.group_commit, self.clock, self.sender.store_host, self._send_check

@@ -123,7 +123,7 @@ class Clients:
         self._profiles[client_id] = profile, now_ms
         self._watch()
 
-    def profile(self, client_id: str) -> ClientProfile:
+    def find_profile(self, client_id: str) -> ClientProfile:
         """Finds the settings of a client.
 
         Raises UnrecognizedClientType for a client without settings, or of a type that is not served (rules 5.10).
@@ -135,7 +135,7 @@ class Clients:
             raise UnrecognizedClientType(profile.client_type)
         return profile
 
-    def profiles(self) -> list[ClientProfile]:
+    def list_profiles(self) -> list[ClientProfile]:
         """Lists the clients that sent their settings and have not expired, by client id."""
         return [self._profiles[client_id][0] for client_id in sorted(self._profiles)]
 

@@ -43,28 +43,28 @@ def clients(clock: ManualClock) -> Clients:
 
 def test_only_settings_register_a_client(clients: Clients) -> None:
     with pytest.raises(UnrecognizedClientType, match=r"^cannot find client settings for this client$"):
-        clients.profile("ann")
+        clients.find_profile("ann")
     clients.introduce(producer("ann"), [])
-    assert clients.profile("ann") == producer("ann")
-    assert clients.profiles() == [producer("ann")]
+    assert clients.find_profile("ann") == producer("ann")
+    assert clients.list_profiles() == [producer("ann")]
 
 
 def test_a_client_of_another_type_is_not_recognized(clients: Clients) -> None:
     clients.introduce(ClientProfile(ClientChannel("ann", "ann"), "LITE_PUSH_CONSUMER", ("orders",)), [])
     with pytest.raises(UnrecognizedClientType, match=r"^LITE_PUSH_CONSUMER$"):
-        clients.profile("ann")
+        clients.find_profile("ann")
 
 
 def test_newer_settings_replace_older_ones(clients: Clients) -> None:
     clients.introduce(producer("ann", "orders"), [])
     clients.introduce(producer("ann", "orders", "clicks"), [])
-    assert clients.profile("ann").topics == ("orders", "clicks")
+    assert clients.find_profile("ann").topics == ("orders", "clicks")
     assert clients.producers.groups() == ["clicks", "orders"]
 
 
 def test_a_consumer_of_a_missing_group_is_registered_without_membership(clients: Clients) -> None:
     clients.introduce(consumer("ann"), [])
-    clients.refresh(clients.profile("ann"), None)
+    clients.refresh(clients.find_profile("ann"), None)
     assert members(clients) == []
 
 
@@ -73,8 +73,8 @@ def test_heartbeats_keep_a_client_and_its_subscriptions(clients: Clients, clock:
     clients.introduce(producer("bob", "orders"), [])
     for _ in range(30):
         clock.advance(10_000)
-        clients.refresh(clients.profile("ann"), READERS)
-        clients.refresh(clients.profile("bob"), None)
+        clients.refresh(clients.find_profile("ann"), READERS)
+        clients.refresh(clients.find_profile("bob"), None)
     info = clients.consumers.consumer_group("readers")
     assert info is not None
     assert (members(clients), list(info.subscriptions)) == (["ann"], ["orders"])
@@ -83,7 +83,7 @@ def test_heartbeats_keep_a_client_and_its_subscriptions(clients: Clients, clock:
 
 def test_a_heartbeat_may_name_another_group(clients: Clients) -> None:
     clients.introduce(consumer("ann"), [READERS])
-    clients.refresh(clients.profile("ann"), GroupConfig("others"))
+    clients.refresh(clients.find_profile("ann"), GroupConfig("others"))
     assert members(clients) == members(clients, "others") == ["ann"]
 
 
@@ -92,10 +92,10 @@ def test_a_client_that_is_silent_for_two_minutes_expires_at_the_next_scan(client
     clients.introduce(producer("bob", "orders"), [])
     stream = clients.open_stream("ann")
     clock.advance(TWO_MINUTES_MS)
-    assert len(clients.profiles()) == 2
+    assert len(clients.list_profiles()) == 2
     assert stream.takes_commands
     clock.advance(10_000)
-    assert (clients.profiles(), members(clients), clients.producers.groups()) == ([], [], [])
+    assert (clients.list_profiles(), members(clients), clients.producers.groups()) == ([], [], [])
     assert not stream.takes_commands
 
 
@@ -109,13 +109,13 @@ def test_clients_are_not_scanned_after_the_end(clients: Clients, clock: ManualCl
 @pytest.mark.proves("NotifyClientTermination")
 def test_a_client_that_terminates_is_removed_everywhere(clients: Clients) -> None:
     clients.introduce(consumer("ann"), [READERS])
-    clients.refresh(clients.profile("ann"), GroupConfig("others"))
+    clients.refresh(clients.find_profile("ann"), GroupConfig("others"))
     clients.introduce(consumer("bob"), [READERS])
     clients.introduce(producer("eve", "orders", "clicks"), [])
     clients.terminate("ann", READERS)
     clients.terminate("eve", None)
     assert (members(clients), members(clients, "others"), clients.producers.groups()) == (["bob"], [], [])
-    assert [profile.channel.client_id for profile in clients.profiles()] == ["bob"]
+    assert [profile.channel.client_id for profile in clients.list_profiles()] == ["bob"]
 
 
 def test_clients_have_a_limit_and_leaving_makes_room(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_clients_have_a_limit_and_leaving_makes_room(clients: Clients, monkeypat
     clients.introduce(producer("ann"), [])
     clients.terminate("ann", None)
     clients.introduce(producer("bob"), [])
-    assert [profile.channel.client_id for profile in clients.profiles()] == ["bob"]
+    assert [profile.channel.client_id for profile in clients.list_profiles()] == ["bob"]
 
 
 def test_clients_are_not_scanned_when_there_are_none(clients: Clients, clock: ManualClock) -> None:

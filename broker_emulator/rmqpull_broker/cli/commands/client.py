@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from rmqpull_broker.cli.connection import Connection
 from rmqpull_broker.cli.frame import Group, as_json, connected
 from rmqpull_broker.cli.output import show
-from rmqpull_broker.cli.values import format_time
+from rmqpull_broker.cli.rows import make_client_row
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _COLUMNS = ("clientId", "type", "language", "version", "groups", "lastHeartbeat")
@@ -29,29 +27,3 @@ def list_clients(connection: Connection, group: str, as_json: bool) -> None:
     response = connection.admin("ListClients", rpc.ListClientsRequest(group=group))
     rows = [make_client_row(client) for client in response.clients]
     show(rows, _COLUMNS, as_json=as_json, nothing="no client is connected")
-
-
-def make_client_row(client: rpc.Client) -> dict[str, Any]:
-    """Makes the row of a client for tables and JSON."""
-    return {
-        "clientId": client.client_id,
-        "type": client.client_type,
-        "language": client.language,
-        "version": client.version,
-        "lastHeartbeat": format_time(client.last_heartbeat_timestamp_ms),
-        "groups": [membership.group for membership in client.memberships],
-        "memberships": [_membership(membership) for membership in client.memberships],
-    }
-
-
-def _membership(membership: rpc.ClientMembership) -> dict[str, Any]:
-    subscriptions = [
-        {"topic": entry.topic, "type": entry.expression_type, "expression": entry.expression}
-        for entry in membership.subscriptions
-    ]
-    return {
-        "group": membership.group,
-        "producer": membership.is_producer,
-        "model": membership.message_model or None,
-        "subscriptions": subscriptions,
-    }

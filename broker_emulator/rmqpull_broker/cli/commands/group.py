@@ -5,28 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from rmqpull_broker.cli.commands.client import make_client_row
-from rmqpull_broker.cli.commands.lag import QUEUE_COLUMNS, make_progress_row
-from rmqpull_broker.cli.connection import Connection, call_to_complete
+from rmqpull_broker.cli.arguments import group_argument
+from rmqpull_broker.cli.connection import Connection
 from rmqpull_broker.cli.frame import Group, as_json, connected, flags
 from rmqpull_broker.cli.output import show, show_fields, show_json, show_table
+from rmqpull_broker.cli.rows import PROGRESS_COLUMNS, make_client_row, make_progress_row
 from rmqpull_broker.cli.values import QUEUE, TIME, QueueName
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
 _COLUMNS = ("group", "clients", "lag", "consume", "broadcast", "orderly", "retryQueues", "retryMaxTimes")
 _RESET_COLUMNS = ("topic", "brokerName", "queueId", "from", "to")
-
-
-def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Completes the name of a group."""
-    response = call_to_complete(ctx, "ListGroups", rpc.ListGroupsRequest())
-    names = [] if response is None else [summary.group.name for summary in response.groups]
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-group_argument = click.argument("group", shell_complete=complete_groups)
 
 
 @click.group(
@@ -128,7 +117,7 @@ def describe(connection: Connection, group: str, as_json: bool) -> None:
         show_table(clients, ("clientId", "type", "language", "version", "lastHeartbeat"))
     if progress:
         click.echo()
-        show_table(progress, QUEUE_COLUMNS[1:])
+        show_table(progress, PROGRESS_COLUMNS[1:])
 
 
 @command.command(examples=["rmqpull-broker group delete readers --yes"])

@@ -13,10 +13,10 @@ import click
 from rmqpull_broker.cli.connection import Connection
 from rmqpull_broker.cli.frame import OnceCommand, as_json, connected
 from rmqpull_broker.cli.output import make_table, show, show_json, show_table
+from rmqpull_broker.cli.rows import PROGRESS_COLUMNS, make_progress_row
 from rmqpull_broker.cli.values import SECONDS
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 
-QUEUE_COLUMNS = ("group", "topic", "brokerName", "queueId", "consumerOffset", "minOffset", "maxOffset", "lag")
 _COLUMNS = ("group", "topic", "queues", "lag")
 
 
@@ -58,7 +58,7 @@ def command(
     With --watch --json, each output is one line.
     """
     request = rpc.QueryLagRequest(groups=groups, topics=topics)
-    columns = QUEUE_COLUMNS if queues else _COLUMNS
+    columns = PROGRESS_COLUMNS if queues else _COLUMNS
 
     def query() -> list[dict[str, Any]]:
         progress = connection.admin("QueryLag", request).progress
@@ -96,20 +96,6 @@ def _watch(outputs: Iterable[list[dict[str, Any]]], columns: Sequence[str]) -> N
     with Live(auto_refresh=False) as live:
         for rows in outputs:
             live.update(make_table(rows, columns), refresh=True)
-
-
-def make_progress_row(entry: rpc.QueueProgress) -> dict[str, Any]:
-    """Makes the row of a group's progress in a queue, for tables and JSON."""
-    return {
-        "group": entry.group,
-        "topic": entry.queue.topic,
-        "brokerName": entry.queue.broker_name,
-        "queueId": entry.queue.queue_id,
-        "consumerOffset": entry.consumer_offset if entry.HasField("consumer_offset") else None,
-        "minOffset": entry.min_offset,
-        "maxOffset": entry.max_offset,
-        "lag": entry.lag,
-    }
 
 
 def _totals(progress: Iterable[rpc.QueueProgress]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqpull_broker.cli.commands.topic import topic_argument
+from rmqpull_broker.cli.arguments import topic_argument
 from rmqpull_broker.cli.connection import Connection
 from rmqpull_broker.cli.frame import OnceCommand, as_json, connected
 from rmqpull_broker.cli.message_lines import make_json_rows

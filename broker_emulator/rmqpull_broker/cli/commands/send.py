@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 import click
 import pyarrow as pa
 
-from rmqpull_broker.cli.commands.topic import complete_topics
+from rmqpull_broker.cli.arguments import complete_topics
 from rmqpull_broker.cli.connection import Connection
 from rmqpull_broker.cli.frame import OnceCommand, as_json, connected
 from rmqpull_broker.cli.message_lines import BadLine, read_message

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from rmqpull_broker.cli.connection import Connection, call_to_complete
+from rmqpull_broker.cli.arguments import topic_argument
+from rmqpull_broker.cli.connection import Connection
 from rmqpull_broker.cli.frame import Group, as_json, connected, flags
 from rmqpull_broker.cli.output import Row, show, show_fields, show_json, show_table
 from rmqpull_broker.cli.values import format_time
@@ -16,16 +16,6 @@ from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
 _COLUMNS = ("topic", "type", "readQueues", "writeQueues", "perm", "messages")
 _QUEUE_COLUMNS = ("brokerName", "queueId", "access", "minOffset", "maxOffset", "messages", "newest")
-
-
-def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Completes the name of a topic."""
-    response = call_to_complete(ctx, "ListTopics", rpc.ListTopicsRequest())
-    names = [] if response is None else [summary.topic.name for summary in response.topics]
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-topic_argument = click.argument("topic", shell_complete=complete_topics)
 
 
 @click.group(cls=Group, examples=["rmqpull-broker topic list", "rmqpull-broker topic create orders --queues 8"])

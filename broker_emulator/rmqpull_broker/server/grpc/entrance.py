@@ -17,7 +17,7 @@ from rmqpull_broker.core.admin.fault_rules import NO_FAULTS
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.server.runtime.faults import Disconnected, find_targets
 from rmqpull_broker.server.runtime.service import Caller, Service
-from rmqpull_broker.server.wire.status import InjectedFailure, code_name, status_of, stream_error_of
+from rmqpull_broker.server.wire.status import InjectedFailure, find_code_name, make_status, make_stream_error
 from rmqpull_proto import rpc
 
 Handler = Callable[[Service, Any, Caller], Any]
@@ -29,7 +29,7 @@ _logger = logging.getLogger(__name__)
 _access = logging.getLogger(f"{__name__}.access")
 
 
-def method_handler(service: Service, method: rpc.Method, handler: Handler) -> grpc.RpcMethodHandler[Any, Any]:
+def make_method_handler(service: Service, method: rpc.Method, handler: Handler) -> grpc.RpcMethodHandler[Any, Any]:
     """Wraps the handler of one method for gRPC."""
 
     async def unary(request: Any, context: Context) -> Any:
@@ -93,7 +93,7 @@ class _Call:
         self._code: int | str | None = None
         self._faults = NO_FAULTS
         self._began_s = time.perf_counter()
-        self.caller = _caller(context)
+        self.caller = _read_caller(context)
 
     def __enter__(self) -> _Call:
         return self
@@ -103,7 +103,7 @@ class _Call:
         seconds = time.perf_counter() - self._began_s
         self._service.metrics.count_call(self._method.name, code, seconds)
         if _access.isEnabledFor(logging.DEBUG):
-            code = code if isinstance(code, str) else code_name(code)
+            code = code if isinstance(code, str) else find_code_name(code)
             fields = {**self._fields(), "code": code, "ms": round(seconds * 1000, 3)}
             _access.debug("%s %s", self._method.name, code, extra=fields)
 
@@ -112,7 +112,7 @@ class _Call:
         self._faults = self._service.faults.match(self._method.name, self.caller.client_id, self._request)
         if self._faults.before is not None:
             await self._service.faults.inject(self._faults.before)
-            self.caller = _caller(self._context)  # time has passed
+            self.caller = _read_caller(self._context)  # time has passed
 
     @property
     def has_fault_after(self) -> bool:
@@ -139,11 +139,11 @@ class _Call:
         if not isinstance(error, (BrokerError, InjectedFailure)):
             _logger.error("%s failed", self._method.name, exc_info=error, extra=self._fields())
         if self._method.client_streaming:
-            code, details = stream_error_of(error)
+            code, details = make_stream_error(error)
             self._code = code.name
             await self._context.abort(code, details)
         response: Any = self._method.response
-        return response(status=status_of(error))
+        return response(status=make_status(error))
 
     def _fields(self) -> dict[str, Any]:
         targets = () if self._request is None else find_targets(self._request)
@@ -156,17 +156,17 @@ class _Call:
         }
 
 
-def _caller(context: Context) -> Caller:
+def _read_caller(context: Context) -> Caller:
     metadata = dict(context.invocation_metadata() or ())
     client_id = metadata.get("x-mq-client-id", "")
     remaining_s: float | None = context.time_remaining()
     # A deadline may be decades away; a Python int cannot overflow (rules 6.3).
     remaining_ms = None if remaining_s is None else int(remaining_s * 1000)
     language, version = (str(metadata.get(f"x-mq-{name}", "")) for name in ("language", "client-version"))
-    return Caller(_peer_host(context.peer()), str(client_id), remaining_ms, language, version)
+    return Caller(_parse_peer(context.peer()), str(client_id), remaining_ms, language, version)
 
 
-def _peer_host(peer: str) -> str:
+def _parse_peer(peer: str) -> str:
     """Extracts the address from a peer as gRPC writes it: ``ipv4:127.0.0.1:5``, ``ipv6:%5B::1%5D:5``."""
     address = unquote(peer).partition(":")[2]
     return address.rpartition(":")[0].strip("[]")

@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from rmqpull_broker.server.grpc.entrance import Handler, method_handler
+from rmqpull_broker.server.grpc.entrance import Handler, make_method_handler
 from rmqpull_broker.server.handlers.admin import broker, fault_rules, groups, topics
 from rmqpull_broker.server.handlers.admin import clients as admin_clients
 from rmqpull_broker.server.handlers.admin import offsets as admin_offsets
@@ -88,14 +88,16 @@ EXTENSIONS: Mapping[str, tuple[rpc.Service, Mapping[str, Handler]]] = {
 """The services that can be added to the standard one, by the names that DescribeServer uses."""
 
 
-def generic_handlers(service: Service) -> dict[str, grpc.GenericRpcHandler[Any, Any]]:
+def make_generic_handlers(service: Service) -> dict[str, grpc.GenericRpcHandler[Any, Any]]:
     """The handlers of the standard service and of the enabled extensions, by full service name."""
     served = [(rpc.MESSAGING, MESSAGING_HANDLERS), *(EXTENSIONS[name] for name in sorted(service.extensions))]
-    return {described.name: _generic_handler(service, described, handlers) for described, handlers in served}
+    return {described.name: _make_generic_handler(service, described, handlers) for described, handlers in served}
 
 
-def _generic_handler(
+def _make_generic_handler(
     service: Service, described: rpc.Service, handlers: Mapping[str, Handler]
 ) -> grpc.GenericRpcHandler[Any, Any]:
-    methods = {name: method_handler(service, described.methods[name], handler) for name, handler in handlers.items()}
+    methods = {
+        name: make_method_handler(service, described.methods[name], handler) for name, handler in handlers.items()
+    }
     return grpc.method_handlers_generic_handler(described.name, methods)

@@ -17,7 +17,7 @@ from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.ports import Storage
 from rmqpull_broker.server.runtime.metrics import Histogram, Metrics
 from rmqpull_broker.server.runtime.parking import Parking
-from rmqpull_broker.server.wire.status import code_name
+from rmqpull_broker.server.wire.status import find_code_name
 
 CONNECTIONS_MAX = 32
 REQUEST_BYTES_MAX = 8_192
@@ -98,7 +98,7 @@ class Exposition:
         yield _by_label("pulls", "Reads of a queue by a pull, by their result.", "status", counted.pulls)
         calls = CounterMetricFamily(f"{_PREFIX}_calls", "Calls, by status code.", labels=("rpc", "code"))
         for (rpc, code), count in counted.calls.items():
-            calls.add_metric((rpc, code if isinstance(code, str) else code_name(code)), count)
+            calls.add_metric((rpc, code if isinstance(code, str) else find_code_name(code)), count)
         yield calls
         seconds = HistogramMetricFamily(
             f"{_PREFIX}_call_seconds",

@@ -22,7 +22,7 @@ from rmqpull_broker.core.admin.fault_rules import (
 )
 from rmqpull_broker.core.errors import BadRequest, TooManyRequests
 from rmqpull_broker.server.clock import Clock
-from rmqpull_broker.server.wire.codec import name_of
+from rmqpull_broker.server.wire.codec import name_from
 from rmqpull_broker.server.wire.status import CODE_NAMES, InjectedFailure
 from rmqpull_proto import rpc
 
@@ -144,14 +144,14 @@ def find_targets(message: Any) -> Iterator[Target]:
     """Finds the topics and queues in a request, at any depth, in the forms of both protocols."""
     kind = message.DESCRIPTOR.full_name
     if kind == "apache.rocketmq.v2.MessageQueue":
-        yield Target(name_of(message.topic), message.broker.name or None, message.id)
+        yield Target(name_from(message.topic), message.broker.name or None, message.id)
         return
     if kind == "rmqpull.v1.Queue":
         yield Target(message.topic, message.broker_name or None, message.queue_id)
         return
     for field, value in message.ListFields():
         if field.name == "topic":
-            yield Target(value if field.message_type is None else name_of(value))
+            yield Target(value if field.message_type is None else name_from(value))
         elif isinstance(value, Message):
             yield from find_targets(value)
         elif field.message_type is not None:

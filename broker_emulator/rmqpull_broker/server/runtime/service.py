@@ -68,9 +68,9 @@ class Service:
     stage_keeper: StageKeeper
     extensions: frozenset[str] = frozenset()
 
-    def creation_id(self) -> str:
+    def make_creation_id(self) -> str:
         """Creates an id for the creation of a topic."""
-        return str(self.sender.message_ids.take(1, self.clock_ms())[0])
+        return self.sender.message_ids.take_one(self.clock_ms())
 
     async def execute(self, command: Callable[[Draft], T]) -> T:
         """Runs a command that mostly changes nothing, without waiting for the disk then. The command may run twice.
@@ -86,12 +86,9 @@ class Service:
         """Milliseconds since the epoch."""
         return self.clock.wall_ms()
 
-    async def groups_with_retry_topic(self, groups: Iterable[str]) -> list[GroupConfig]:
+    async def ensure_groups(self, groups: Iterable[str]) -> list[GroupConfig]:
         """Finds or creates groups and their retry topics; leaves out those that must not be created (rules 3.7)."""
-        return await self.group_commit.execute(lambda draft: draft_groups(draft, groups, self._new_creation_id))
-
-    def _new_creation_id(self) -> str:
-        return self.sender.message_ids.take_one(self.clock_ms())
+        return await self.group_commit.execute(lambda draft: draft_groups(draft, groups, self.make_creation_id))
 
     @staticmethod
     def check_polling_time(timeout_ms: int) -> None:

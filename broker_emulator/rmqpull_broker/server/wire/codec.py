@@ -41,14 +41,14 @@ _ENCODINGS = {
 }
 
 
-def name_of(resource: v2.Resource) -> str:
+def name_from(resource: v2.Resource) -> str:
     """Reads the name of a topic or group, with its namespace as Apache's proxy adds it (rules 5.5)."""
     return add_namespace(resource.resource_namespace, resource.name)
 
 
 def queue_from(message_queue: v2.MessageQueue, broker_name: str) -> MessageQueue:
     """Reads a queue; without a broker it belongs to ``broker_name``."""
-    return MessageQueue(name_of(message_queue.topic), message_queue.broker.name or broker_name, message_queue.id)
+    return MessageQueue(name_from(message_queue.topic), message_queue.broker.name or broker_name, message_queue.id)
 
 
 def column_queue_from(queue: v1.Queue) -> MessageQueue:
@@ -134,7 +134,7 @@ def _system_properties(message: v2.Message) -> Mapping[str, str]:
     properties = {}
     if system.message_type == v2.MessageType.TRANSACTION:
         # The proxy has no producer groups, and uses the topic instead.
-        properties["PGROUP"] = name_of(message.topic)
+        properties["PGROUP"] = name_from(message.topic)
         if system.HasField("orphaned_transaction_recovery_duration"):
             properties[IMMUNITY] = str(system.orphaned_transaction_recovery_duration.seconds)
     if system.delivery_attempt:

@@ -21,20 +21,20 @@ class InjectedFailure(Exception):
         self.code = code
 
 
-def status_of(error: Exception) -> v2.Status:
+def make_status(error: Exception) -> v2.Status:
     """Makes the status of an error; an unexpected one is INTERNAL_SERVER_ERROR."""
     if isinstance(error, (BrokerError, InjectedFailure)):
         return v2.Status(code=error.code, message=str(error))
     return v2.Status(code=v2.Code.INTERNAL_SERVER_ERROR, message=f"{type(error).__name__}: {error}")
 
 
-def code_name(code: int) -> str:
+def find_code_name(code: int) -> str:
     """Finds the name of a code; for an unknown code, its number."""
     return v2.Code.Name(v2.Code.ValueType(code)) if code in v2.Code.values() else str(code)
 
 
-def stream_error_of(error: Exception) -> tuple[grpc.StatusCode, str]:
+def make_stream_error(error: Exception) -> tuple[grpc.StatusCode, str]:
     """Makes the gRPC error that ends a stream of requests: INVALID_ARGUMENT for the caller's errors, else INTERNAL."""
-    status = status_of(error)
+    status = make_status(error)
     is_callers = v2.Code.BAD_REQUEST <= status.code < v2.Code.INTERNAL_ERROR
     return grpc.StatusCode.INVALID_ARGUMENT if is_callers else grpc.StatusCode.INTERNAL, status.message

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqpull_broker.cli.commands.client import make_client_row
+from rmqpull_broker.cli.rows import make_client_row
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 from tests.harness.cli import RunCommand, RunJson, error_of, table_of
 

@@ -83,4 +83,4 @@ def test_an_unexpected_error_is_logged_with_its_call(
     ("peer", "host"), [("ipv4:127.0.0.1:50123", "127.0.0.1"), ("ipv6:%5B::1%5D:50123", "::1"), ("ipv6:[::1]:5", "::1")]
 )
 def test_the_address_of_a_peer_is_parsed(peer: str, host: str) -> None:
-    assert entrance._peer_host(peer) == host
+    assert entrance._parse_peer(peer) == host

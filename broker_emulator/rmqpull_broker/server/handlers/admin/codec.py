@@ -94,7 +94,7 @@ def clients_to(clients: Clients, group: str = "") -> list[rpc.Client]:
             last_heartbeat_timestamp_ms=clients.seen_ms(profile.channel.client_id),
             memberships=memberships.get(profile.channel.client_id, ()),
         )
-        for profile in clients.profiles()
+        for profile in clients.list_profiles()
         if not group or any(entry.group == group for entry in memberships.get(profile.channel.client_id, ()))
     ]
 

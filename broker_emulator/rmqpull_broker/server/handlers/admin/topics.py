@@ -23,7 +23,7 @@ async def put_topic(service: Service, request: rpc.PutTopicRequest, caller: Call
 
     A field that the request leaves out keeps its value; a new topic gets the default.
     """
-    creation_id = service.creation_id()
+    creation_id = service.make_creation_id()
 
     def put(draft: Draft) -> tuple[TopicConfig, bool]:
         existing = draft.require_topic(request.name) if request.mode == rpc.UPDATE else draft.find_topic(request.name)

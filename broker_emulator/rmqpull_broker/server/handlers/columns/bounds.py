@@ -11,7 +11,7 @@ from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.bounds import cut_by_bytes
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.codec import column_queue_from
-from rmqpull_broker.server.wire.status import OK, status_of
+from rmqpull_broker.server.wire.status import OK, make_status
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as rpc
 
 _INT64_MAX = (1 << 63) - 1
@@ -38,7 +38,7 @@ def _topic_bounds(
     try:
         topic = service.state.require_topic(wanted.topic)
     except TopicNotFound as error:
-        return rpc.TopicBounds(status=status_of(error), topic=wanted.topic)
+        return rpc.TopicBounds(status=make_status(error), topic=wanted.topic)
     queues = [_queue_bounds(service, queue, rows_lost.get(queue, 0)) for queue in service.state.readable_queues(topic)]
     return rpc.TopicBounds(status=OK, topic=topic.name, creation_id=topic.creation_id, queues=queues)
 

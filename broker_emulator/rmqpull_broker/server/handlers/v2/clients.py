@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqpull_broker.core.state.names import check_group_name
 from rmqpull_broker.server.runtime.service import Caller, Service
-from rmqpull_broker.server.wire.codec import name_of
+from rmqpull_broker.server.wire.codec import name_from
 from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 
@@ -16,12 +16,12 @@ async def heartbeat(service: Service, request: rpc.HeartbeatRequest, caller: Cal
     """
     caller.require_client_id()
     group = None
-    if service.clients.profile(caller.client_id).consumer is not None:
-        name = name_of(request.group)
+    if service.clients.find_profile(caller.client_id).consumer is not None:
+        name = name_from(request.group)
         check_group_name(name)
-        group = next(iter(await service.groups_with_retry_topic([name])), None)
+        group = next(iter(await service.ensure_groups([name])), None)
     # Look the profile up again: during the await the client may have left or sent other settings.
-    service.clients.refresh(service.clients.profile(caller.client_id), group)
+    service.clients.refresh(service.clients.find_profile(caller.client_id), group)
     return rpc.HeartbeatResponse(status=OK)
 
 
@@ -34,8 +34,8 @@ async def notify_client_termination(
     """
     caller.require_client_id()
     group = None
-    if service.clients.profile(caller.client_id).consumer is not None:
-        name = name_of(request.group)
+    if service.clients.find_profile(caller.client_id).consumer is not None:
+        name = name_from(request.group)
         check_group_name(name)
         group = service.state.groups.get(name)
     service.clients.terminate(caller.client_id, group)

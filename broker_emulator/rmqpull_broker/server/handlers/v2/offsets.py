@@ -6,7 +6,7 @@ from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.pulling import consumer_offsets
 from rmqpull_broker.core.pulling.bounds import find_offset_at_time
 from rmqpull_broker.server.runtime.service import Caller, Service
-from rmqpull_broker.server.wire.codec import milliseconds_from, name_of, queue_from
+from rmqpull_broker.server.wire.codec import milliseconds_from, name_from, queue_from
 from rmqpull_broker.server.wire.status import OK, PREVIOUSLY_RESET
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -18,7 +18,7 @@ async def update_offset(service: Service, request: rpc.UpdateOffsetRequest, call
     Answers when the offset is stored. While a reset is pending the offset is ignored, and the response says so.
     """
     caller.require_client_id()
-    group, queue = name_of(request.group), queue_from(request.message_queue, service.state.broker_names[0])
+    group, queue = name_from(request.group), queue_from(request.message_queue, service.state.broker_names[0])
     is_stored = await service.group_commit.execute(
         lambda draft: consumer_offsets.update_offset(draft, group, queue, request.offset)
     )
@@ -32,7 +32,7 @@ async def get_offset(service: Service, request: rpc.GetOffsetRequest, caller: Ca
     """
     caller.require_client_id()
     queue = queue_from(request.message_queue, service.state.broker_names[0])
-    return rpc.GetOffsetResponse(status=OK, offset=service.state.consumer_offset(name_of(request.group), queue))
+    return rpc.GetOffsetResponse(status=OK, offset=service.state.consumer_offset(name_from(request.group), queue))
 
 
 async def query_offset(service: Service, request: rpc.QueryOffsetRequest, caller: Caller) -> rpc.QueryOffsetResponse:

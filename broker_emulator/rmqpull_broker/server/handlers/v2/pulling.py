@@ -16,7 +16,7 @@ from rmqpull_broker.core.pulling.message_pull import Pulled, pull_messages
 from rmqpull_broker.core.pulling.request import PullContext, PullRequest, PullSysFlag
 from rmqpull_broker.core.state.names import check_group_name, check_topic_name
 from rmqpull_broker.server.runtime.service import Caller, Service
-from rmqpull_broker.server.wire.codec import expression_type_from, message_to, name_of, queue_from
+from rmqpull_broker.server.wire.codec import expression_type_from, message_to, name_from, queue_from
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 
@@ -47,7 +47,7 @@ def _pull_from(service: Service, request: rpc.PullMessageRequest, caller: Caller
     timeout_ms = request.long_polling_timeout.ToMilliseconds()
     service.check_polling_time(timeout_ms)
     queue = queue_from(request.message_queue, service.state.broker_names[0])
-    group = name_of(request.group)
+    group = name_from(request.group)
     check_group_name(group)
     check_topic_name(queue.topic)
     return PullRequest(

@@ -6,7 +6,7 @@ from rmqpull_broker.core.admin.topics import list_accepted_types, list_assigned_
 from rmqpull_broker.core.errors import Forbidden
 from rmqpull_broker.core.state.names import check_group_name, check_topic_name
 from rmqpull_broker.server.runtime.service import Caller, Service
-from rmqpull_broker.server.wire.codec import endpoints_to, name_of, permission_to
+from rmqpull_broker.server.wire.codec import endpoints_to, name_from, permission_to
 from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -18,7 +18,7 @@ async def query_route(service: Service, request: rpc.QueryRouteRequest, caller: 
     A route query never creates a topic.
     """
     caller.require_client_id()
-    name = name_of(request.topic)
+    name = name_from(request.topic)
     check_topic_name(name)
     topic = service.state.require_topic(name)
     endpoints = _endpoints(service, request)
@@ -45,7 +45,7 @@ async def query_assignment(
     Returns one assignment per broker, or one per queue when the group consumes in order. The group need not exist.
     """
     caller.require_client_id()
-    name, group_name = name_of(request.topic), name_of(request.group)
+    name, group_name = name_from(request.topic), name_from(request.group)
     check_topic_name(name)
     check_group_name(group_name)
     topic = service.state.require_topic(name)

@@ -17,7 +17,7 @@ from rmqpull_broker.core.sending import delays, transactions
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd
 from rmqpull_broker.core.state.names import check_topic_name
 from rmqpull_broker.server.runtime.service import Caller, Service
-from rmqpull_broker.server.wire.codec import message_from, name_of
+from rmqpull_broker.server.wire.codec import message_from, name_from
 from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
@@ -38,14 +38,14 @@ async def send_message(service: Service, request: rpc.SendMessageRequest, caller
     caller.require_client_id()
     if not request.messages:
         raise MessageCorrupted("no message to send")
-    topic = name_of(request.messages[0].topic)
+    topic = name_from(request.messages[0].topic)
     check_topic_name(topic)
     received_ms = service.clock_ms()
 
     def messages() -> Iterator[Message]:
         # One by one: each message passes all checks before the next one is looked at.
         for message in request.messages:
-            if name_of(message.topic) != topic:
+            if name_from(message.topic) != topic:
                 raise MessageCorrupted("topic in message is not same")
             yield message_from(message, caller.host, received_ms)
 
@@ -75,7 +75,7 @@ async def recall_message(
     Answers with the message's id when the recall is stored.
     """
     caller.require_client_id()
-    name = name_of(request.topic)
+    name = name_from(request.topic)
     check_topic_name(name)
     topic_type = service.state.require_topic(name).topic_type
     if topic_type not in (TopicType.DELAY, TopicType.MIXED):
@@ -98,7 +98,7 @@ async def end_transaction(
     log says why the end had no effect. Raises InvalidTransactionId, and WrongTransaction for an unknown transaction.
     """
     caller.require_client_id()
-    topic = name_of(request.topic)
+    topic = name_from(request.topic)
     check_topic_name(topic)
     if not request.transaction_id.strip():
         raise InvalidTransactionId("transaction id cannot be empty")

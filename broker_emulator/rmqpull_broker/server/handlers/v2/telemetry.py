@@ -33,9 +33,9 @@ from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.state.names import check_group_name, check_topic_name
 from rmqpull_broker.server.clients import TelemetryStream
 from rmqpull_broker.server.runtime.service import Caller, Service
-from rmqpull_broker.server.wire.codec import name_of
+from rmqpull_broker.server.wire.codec import name_from
 from rmqpull_broker.server.wire.limits import CLIENT_PROPERTIES_MAX, SETTINGS_BYTES_MAX, SUBSCRIPTIONS_MAX
-from rmqpull_broker.server.wire.status import OK, status_of
+from rmqpull_broker.server.wire.status import OK, make_status
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
 
@@ -47,7 +47,7 @@ async def telemetry(
     try:
         caller.require_client_id()
     except ClientIdRequired as error:
-        yield rpc.TelemetryCommand(status=status_of(error))
+        yield rpc.TelemetryCommand(status=make_status(error))
         return
     stream = service.clients.open_stream(caller.client_id)
     reader = asyncio.get_running_loop().create_task(_read(service, requests, caller, stream))
@@ -82,7 +82,7 @@ async def _take_settings(service: Service, settings: v2.Settings, caller: Caller
         profile = _profile_from(settings, caller, service.clock_ms())
         groups = []
         if profile.consumer is not None:
-            groups = await service.groups_with_retry_topic([profile.consumer.group])
+            groups = await service.ensure_groups([profile.consumer.group])
         service.clients.introduce(profile, groups)
     except BrokerError as error:
         raise type(error)(f"process client telemetryCommand failed. {error}") from error
@@ -99,11 +99,11 @@ def _profile_from(settings: v2.Settings, caller: Caller, now_ms: int) -> ClientP
     channel = ClientChannel(caller.client_id, caller.client_id, caller.language, caller.version)
     client_type = _client_type(settings)
     if settings.HasField("publishing"):
-        topics = tuple(dict.fromkeys(name_of(topic) for topic in settings.publishing.topics))
+        topics = tuple(dict.fromkeys(name_from(topic) for topic in settings.publishing.topics))
         for topic in topics:
             check_topic_name(topic)
         return ClientProfile(channel, client_type, topics)
-    group = name_of(settings.subscription.group)
+    group = name_from(settings.subscription.group)
     check_group_name(group)
     consume_type = find_consume_type(client_type)
     subscriptions = tuple(_subscription(entry, now_ms) for entry in settings.subscription.subscriptions)
@@ -132,7 +132,7 @@ def _client_type(settings: v2.Settings) -> str:
 def _subscription(entry: v2.SubscriptionEntry, now_ms: int) -> SubscriptionData:
     expression_type = SQL92 if entry.expression.type == v2.FilterType.SQL else TAG
     try:
-        return make_subscription_data(name_of(entry.topic), expression_type, entry.expression.expression, now_ms)
+        return make_subscription_data(name_from(entry.topic), expression_type, entry.expression.expression, now_ms)
     except IllegalFilterExpression:
         raise IllegalFilterExpression("expression format is not correct") from None
 
