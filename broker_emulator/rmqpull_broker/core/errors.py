@@ -44,13 +44,13 @@ class BadRequest(BrokerError):
 
 
 class IllegalTopic(BrokerError):
-    """No topic that clients may use can have this name."""
+    """Clients cannot use a topic with this name."""
 
     response_code = 29
 
 
 class IllegalConsumerGroup(BrokerError):
-    """No consumer group that clients may use can have this name."""
+    """Clients cannot use a consumer group with this name."""
 
     response_code = 29
 
@@ -96,7 +96,7 @@ class IllegalPollingTime(BrokerError):
 
 
 class IllegalOffset(BrokerError):
-    """No queue can have this offset."""
+    """An offset is negative, or a range of offsets is empty."""
 
     response_code = 29
 
@@ -128,7 +128,7 @@ class UnrecognizedClientType(BrokerError):
 
 
 class InvalidClientProperties(BrokerError):
-    """An application sends too many or too large client properties."""
+    """The settings of a client have too many client properties."""
 
 
 class MessagePropertyConflictWithType(BrokerError):
@@ -138,7 +138,7 @@ class MessagePropertyConflictWithType(BrokerError):
 
 
 class MessageCorrupted(BrokerError):
-    """The data of a send cannot be parsed as messages."""
+    """A send has no messages, mixes topics, or cannot be parsed."""
 
     response_code = 13
 
@@ -242,7 +242,7 @@ class FilterDataNotLatest(BrokerError):
 
 
 class TooManyRequests(BrokerError):
-    """A limit of waiting work is reached; the same call may succeed later."""
+    """A limit is reached; the same call may succeed later."""
 
     response_code = 2
 
@@ -254,14 +254,14 @@ class WrongTransaction(BrokerError):
 
 
 class IllegalOperation(BrokerError):
-    """The request comes at the wrong time."""
+    """A recall handle is invalid or too late, or a half message is ended too late."""
 
     code = "INTERNAL_SERVER_ERROR"
     response_code = 604
 
 
 class PreconditionFailed(BrokerError):
-    """The request needs something that no longer exists."""
+    """A stage is missing, incomplete or already committed, or its topic was deleted."""
 
 
 class ServiceNotAvailable(BrokerError):
