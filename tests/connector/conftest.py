@@ -7,9 +7,7 @@ import pytest
 from pyspark_rmqpull.reading import batch_reader, stream_reader
 from rmqpull_client.connection import Connection
 from rmqpull_client.flow import Flow
-from rmqpull_client.model import (
-    Bounds,
-)
+from rmqpull_client.model import Bounds
 from rmqpull_client.transports.port import BrokerClient
 from tests.harness.fake_broker_client import FakeBrokerClient, ManualClock
 

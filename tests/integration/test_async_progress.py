@@ -1,4 +1,4 @@
-"""Spark's asynchronous progress tracking, which keeps offsets in the checkpoint only now and then."""
+"""Spark's asynchronous progress tracking writes only some offsets into the checkpoint."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tests.harness.spark_queries import Queries, Topic
 
 
-def test_nothing_is_lost_over_a_restart_that_goes_back_to_an_older_offset(
-    queries: Queries, topic: Topic, tmp_path: Path
-) -> None:
-    """Acceptance case 40: with a sink of the JVM's, here the one of ``foreach``."""
+def test_a_restart_from_an_older_offset_loses_nothing(queries: Queries, topic: Topic, tmp_path: Path) -> None:
+    """Acceptance case 40, with a sink of the JVM: the one of ``foreach``."""
     given = tmp_path / "given"
     given.mkdir()
     sent = [f"{number:02d}" for number in range(12)]
@@ -26,7 +24,7 @@ def test_nothing_is_lost_over_a_restart_that_goes_back_to_an_older_offset(
     def start() -> StreamingQuery:
         stream = queries.stream(topic, maxOffsetsPerTrigger="3", consumerGroup="g")
         writer = stream.selectExpr("CAST(body AS STRING) AS body").writeStream.foreach(keep)
-        # Longer than the test: only the first batch comes into the checkpoint.
+        # Longer than the test, so the checkpoint gets only the first batch.
         writer = writer.option("asyncProgressTrackingEnabled", "true")
         writer = writer.option("asyncProgressTrackingCheckpointIntervalMs", "3600000")
         return writer.option("checkpointLocation", str(queries.checkpoint)).start()
@@ -36,7 +34,7 @@ def test_nothing_is_lost_over_a_restart_that_goes_back_to_an_older_offset(
     first.processAllAvailable()
     first.stop()
     assert sorted(file.name for file in (queries.checkpoint / "offsets").iterdir() if file.name.isdigit()) == ["0"]
-    # The group follows the batches that are done, and is ahead of the checkpoint, which has the first one alone.
+    # The group follows the finished batches, and is ahead of the checkpoint, which has only the first one.
     assert topic.committed("g") == topic.ends() == {0: 3, 1: 3, 2: 3}
     logged = json.loads((queries.checkpoint / "offsets" / "0").read_text().splitlines()[-1])
     assert logged["offsets"][topic.name]["broker-a"] == {"0": 1, "1": 1, "2": 1}
@@ -47,6 +45,6 @@ def test_nothing_is_lost_over_a_restart_that_goes_back_to_an_older_offset(
 
     times = {file.name: len(file.read_text()) for file in given.iterdir()}
     assert sorted(times) == sent
-    # The first batch, of the checkpoint, came once; the rest of the first run came again; what is new, once.
+    # The rows of the first batch and the new ones came once, the rest of the first run twice.
     assert sorted(times.values()) == [1] * 6 + [2] * 6
     assert topic.committed("g") == topic.ends()

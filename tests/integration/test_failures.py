@@ -1,4 +1,4 @@
-"""A broker that crashes, and one that comes back without its messages."""
+"""A broker crashes, or comes back without its messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_query_survives_a_crash_of_the_broker(
     def crash(batch_id: int) -> None:
         if batch_id == 1:
             broker.kill()
-            starting.start()  # it is away when the tasks of this batch ask it, and comes back meanwhile
+            starting.start()  # the tasks of this batch find it away, and it comes back while they retry
 
     stream = queries.stream(crashing, consumerGroup="g", maxOffsetsPerTrigger="10", requestTimeoutMs="60000")
     run = queries.run(stream, crash)

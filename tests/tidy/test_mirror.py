@@ -49,7 +49,6 @@ COVERED = {
     "connector/pyspark_rmqpull/options/sending.py": Covered(
         "connector/options/test_sink.py", "these are options of the sink"
     ),
-    "connector/pyspark_rmqpull/sink/targets.py": Covered("connector/sink/test_task.py", "a task checks its targets"),
     "broker_emulator/rmqpull_broker/config_values.py": Covered(
         "broker/test_config.py", "these are the values of the configuration"
     ),

@@ -16,7 +16,6 @@ from pyspark_rmqpull.sink.invalid_rows import LOGGED_ROWS_MAX, REASON
 from pyspark_rmqpull.sink.repeats import ROW_ID
 from pyspark_rmqpull.sink.targets import check_targets
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
-from rmqpull_client.errors import OptionError
 from rmqpull_client.transports.grpc.producer import Producer, TransactionId
 from tests.harness.fake_producer import FakeProducer
 
@@ -104,60 +103,3 @@ def test_a_dead_letter_that_is_refused_ends_the_write(producer: FakeProducer) ->
     producer.bad = {b"bad"}
     with pytest.raises(InvalidRowError, match="Invalid row for topic dead with a body of 3 bytes: A tag"):
         run(producer, {"body": [b"1", b"bad"]}, **DEAD)
-
-
-@pytest.mark.parametrize(
-    ("types", "given", "sentence"),
-    [
-        (
-            {},
-            {},
-            "No topic orders. The sink creates no topics. Create it first: rmqpull-broker topic create orders",
-        ),
-        ({"orders": {"TRANSACTION"}}, {}, "Topic orders takes only transactional messages"),
-        ({"orders": {"FIFO"}}, {}, "Topic orders takes only FIFO messages, which need a column messageGroup."),
-        ({"orders": {"DELAY"}}, {}, "Topic orders takes only DELAY messages, which need a column deliveryTimestamp."),
-        ({"orders": {"NORMAL"}, "dead": {"FIFO"}}, DEAD, "Topic dead takes no NORMAL messages"),
-    ],
-)
-def test_topics_are_checked_before_anything_is_sent(
-    producer: FakeProducer, types: dict[str, set[str]], given: dict[str, str], sentence: str
-) -> None:
-    producer.types = types
-    with pytest.raises(OptionError, match=sentence):
-        run(producer, {"body": [b"1"]}, **given)
-    assert producer.stored == []
-
-
-@pytest.mark.parametrize(
-    ("extensions", "given", "sentence"),
-    [
-        ({"columns"}, {"delivery": "exactly-once"}, "Use rmqpull-broker, or set delivery to at-least-once."),
-        (set(), {"queueSelector": "hash"}, "Option queueSelector is hash, .* Leave it at roundRobin"),
-        (set(), {"queueSelector": "explicit"}, "Option queueSelector is explicit, .* Leave it at roundRobin"),
-        (set(), {"compressType": "LZ4"}, "Option compressType is LZ4, .* Leave it at ZLIB."),
-    ],
-)
-def test_options_that_the_server_does_not_support_are_refused_with_advice(
-    producer: FakeProducer, extensions: set[str], given: dict[str, str], sentence: str
-) -> None:
-    producer.extensions = frozenset(extensions)
-    with pytest.raises(OptionError, match=sentence):
-        run(producer, {"body": [b"1"]}, **given)
-
-
-@pytest.mark.parametrize(
-    ("extensions", "given", "delivery"),
-    [
-        ({"columns", "stages"}, None, "exactly-once"),
-        ({"columns", "stages"}, "at-least-once", "at-least-once"),
-        ({"columns"}, None, "at-least-once"),
-        (set(), None, "at-least-once"),
-    ],
-)
-def test_the_delivery_is_chosen_before_tasks_start(
-    producer: FakeProducer, extensions: set[str], given: str | None, delivery: str
-) -> None:
-    producer.extensions = frozenset(extensions)
-    options = SinkOptions.from_options({"endpoints": "a:1"} | ({"delivery": given} if given else {}))
-    assert check_targets(cast("Producer", producer), options, ["body"]).delivery == delivery
