@@ -18,7 +18,7 @@ from tests.harness.waiting import WAIT_S
 def test_a_query_survives_a_crash_of_the_broker(
     queries: Queries, topic: Topic, start_broker: StartBroker, extensions: str, tmp_path: Path
 ) -> None:
-    broker = start_broker({"crashing": 2}, tmp_path / "data", extensions)
+    broker = start_broker({"crashing": 2}, data_dir=tmp_path / "data", extensions=extensions)
     crashing = replace(topic, name="crashing", endpoints=broker.endpoints)
     bodies = [b"%02d" % number for number in range(30)]
     crashing.send(*bodies)
@@ -41,7 +41,7 @@ def test_a_topic_that_lost_its_messages_stops_the_query(
     queries: Queries, topic: Topic, start_broker: StartBroker, extensions: str, tmp_path: Path
 ) -> None:
     """Acceptance case 22: a lower end."""
-    broker = start_broker({"emptied": 1}, tmp_path / "data", extensions)
+    broker = start_broker({"emptied": 1}, data_dir=tmp_path / "data", extensions=extensions)
     emptied = replace(topic, name="emptied", endpoints=broker.endpoints)
     emptied.send(b"one", b"two")
     stream = queries.stream(emptied)

@@ -224,7 +224,7 @@ def _find_row_refusal(topics: Sequence[str], error: RmqpullError) -> RequestRefu
         return error
     text = f"Cannot write rows to topic{'s' * (len(topics) > 1)} {_shorten(topics)}: {error}"
     if isinstance(error, RequestRefused):
-        raise RequestRefused(error.code, text) from None
+        raise type(error)(error.code, text) from None
     raise type(error)(text) from None
 
 

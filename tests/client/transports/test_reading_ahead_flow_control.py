@@ -135,7 +135,7 @@ def test_a_read_whose_filter_matches_nothing_ends(serve: ServeBroker, pull: str)
 def test_a_read_survives_a_restart_of_the_broker(
     start_broker: StartBroker, extensions: str, tmp_path: Path, stops_gracefully: bool
 ) -> None:
-    broker = start_broker({"orders": 2}, tmp_path)
+    broker = start_broker({"orders": 2}, data_dir=tmp_path)
     publisher = connect(Connection(broker.endpoints, 1000 * WAIT_S))
     for first in range(0, 8_000, 1_000):
         publisher.publish(
@@ -162,7 +162,7 @@ def test_every_call_waits_for_a_broker_that_restarts(
     start_broker: StartBroker, extensions: str, tmp_path: Path
 ) -> None:
     """Kafka's driver waits for ever (docs/from-kafka.md, known complaints)."""
-    broker = start_broker({"orders": 2}, tmp_path, extensions)
+    broker = start_broker({"orders": 2}, data_dir=tmp_path, extensions=extensions)
     client = connect(Connection(broker.endpoints, 1000 * WAIT_S))
     offsets = {queue(0): 0, queue(1): 0}
     asked: list[tuple[Callable[[], object], object]] = [

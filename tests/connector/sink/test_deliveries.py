@@ -15,7 +15,7 @@ from pyspark_rmqpull.sink.deliveries import ColumnDelivery, MessageDelivery
 from pyspark_rmqpull.sink.invalid_rows import InvalidRow
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.topic_parts import PartedRows
-from rmqpull_client.errors import BrokerUnavailable, RequestRefused, RmqpullError
+from rmqpull_client.errors import BrokerUnavailable, RequestRefused, RmqpullError, TransactionTaken
 from rmqpull_client.transports.grpc.producer import Producer, TransactionId
 from tests.harness.fake_producer import FakeProducer
 from tests.harness.waiting import wait_until
@@ -107,12 +107,18 @@ def test_a_refused_row_is_found_and_the_others_keep_their_order(kind: str, bad: 
 
 @pytest.mark.parametrize("kind", ["columns", "stage", "messages"])
 @pytest.mark.parametrize(
-    "failure", [RequestRefused("FORBIDDEN", "No writable queue."), BrokerUnavailable("Nobody answers.")]
+    "failure",
+    [
+        RequestRefused("FORBIDDEN", "No writable queue."),
+        TransactionTaken("INVALID_TRANSACTION_ID", "No, it is older."),
+        BrokerUnavailable("Nobody answers."),
+    ],
 )
 def test_any_other_error_is_raised_with_the_topic(producer: FakeProducer, kind: str, failure: RmqpullError) -> None:
     producer.failure = failure
     with pytest.raises(type(failure), match="Cannot write rows to topic orders: No") as raised:
         DeliveryRun(producer, kind).deliver(rows(BODIES))
+    assert type(raised.value) is type(failure)
     assert getattr(raised.value, "code", None) == getattr(failure, "code", None)
 
 

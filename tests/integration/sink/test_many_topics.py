@@ -52,7 +52,7 @@ def test_one_task_writes_a_hundred_topics_once_and_each_queue_in_order(serve: Se
 def test_a_broker_killed_within_a_commit_stores_the_rest_once(start_broker: StartBroker, tmp_path: Path) -> None:
     """Runs once: only a broker with stages commits."""
     names = [f"topic-{number:02}" for number in range(20)]
-    broker = start_broker(dict.fromkeys(names, 2), tmp_path, "columns,admin,stages")
+    broker = start_broker(dict.fromkeys(names, 2), data_dir=tmp_path, extensions="columns,admin,stages")
     connection = Connection(broker.endpoints, 60_000)
     producer, batch = get_producer(connection), TransactionId("query", 7)
     rows = pa.record_batch({"body": [b"x"] * 1_000})
@@ -90,7 +90,7 @@ def test_millions_of_rows_of_one_task_are_written_once_to_all_topics(
 ) -> None:
     """One task writes to a broker with a data directory. Reading all topics finds each row once, in its topic."""
     names = [f"topic-{number:03}" for number in range(topic_count)]
-    broker = start_broker(dict.fromkeys(names, 4), tmp_path, extensions)
+    broker = start_broker(dict.fromkeys(names, 4), data_dir=tmp_path, extensions=extensions)
     rows = spark.range(0, row_count, 1, 1).selectExpr(
         f"printf('topic-%03d', id % {topic_count}) AS topic", "printf('%0100d', id) AS body"
     )

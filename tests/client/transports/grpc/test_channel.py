@@ -101,7 +101,7 @@ def test_connect_raises_if_no_broker_responds() -> None:
 
 @pytest.mark.parametrize("ask", [by_call, by_start])
 def test_a_call_survives_a_restart_of_the_broker(start_broker: StartBroker, tmp_path: Path, ask: Ask) -> None:
-    broker = start_broker({"orders": 1}, tmp_path)
+    broker = start_broker({"orders": 1}, data_dir=tmp_path)
     channel = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S))
     assert ask(channel).message_queues
     broker.kill()
@@ -115,7 +115,7 @@ def test_a_call_survives_a_restart_of_the_broker(start_broker: StartBroker, tmp_
 
 
 def test_a_call_in_flight_survives_a_restart_of_the_broker(start_broker: StartBroker, tmp_path: Path) -> None:
-    broker = start_broker({"orders": 1}, tmp_path)
+    broker = start_broker({"orders": 1}, data_dir=tmp_path)
     channel = BrokerChannel(Connection(broker.endpoints, 1000 * WAIT_S))
     parked = v1.PullColumnsRequest(
         group="g",
