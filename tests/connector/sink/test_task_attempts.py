@@ -147,6 +147,6 @@ def test_a_stage_that_has_expired_is_never_reported_as_written() -> None:
         producer = get_producer(given.connection)
         done = attempt(producer, given, 0).run(iter([rows(b"1")]))
         late.clock.advance(seconds=10)
-        with pytest.raises(RequestRefused, match="it was dropped when its timeout was over"):
+        with pytest.raises(RequestRefused, match="it was dropped after its timeout"):
             commit(producer, done)
         assert (bodies(late), stages(late)) == ([], [])
