@@ -1,4 +1,4 @@
-"""A test that waits for what never comes fails, by name, and what it started ends with it."""
+"""A test that waits for ever fails by name, and the processes that it has started end with it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_that_passes():
 
 @pytest.mark.processes
 def test_a_test_that_hangs_is_ended_and_named(tmp_path: Path) -> None:
-    """In a process of pytest-xdist, as in ``make test``."""
+    """Runs in a process of pytest-xdist, as in ``make test``."""
     (tmp_path / "test_hanging.py").write_text(HANGING, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-c", str(SETTINGS), "--rootdir", str(tmp_path), "-o", "timeout=5"]
     command += ["-p", "no:cacheprovider", "--numprocesses", "1", str(tmp_path)]

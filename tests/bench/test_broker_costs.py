@@ -1,4 +1,4 @@
-"""The benchmark of the broker, end to end and tiny: what it measures by then means nothing, that it runs does."""
+"""A tiny run of the broker's benchmark: its figures mean nothing, but they are all there."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_every_figure_is_measured_with_its_aim(tmp_path: Path) -> None:
         "resident set of 320 delayed messages, on disk": "<= 0.06",
     }
     assert document["machine"].keys() >= {"cores", "memory", "python", "grpcio", "pyarrow"}
-    # From recoveries the start's own time is taken off, from delayed messages what ordinary ones took: it may be all.
+    # An empty start is subtracted from recoveries, and ordinary messages from delayed ones: nothing may be left.
     may_be_nothing = ("recovery", "time", "delayed")
     assert all(
         min(result["figures"]) > 0 for work, result in works.items() if not any(word in work for word in may_be_nothing)

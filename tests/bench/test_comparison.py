@@ -1,4 +1,4 @@
-"""Figures of several contenders: medians, ratios, aims, and the JSON that the docs are made from."""
+"""Figures of several contenders: medians, ratios, aims, and the JSON for the docs."""
 
 from __future__ import annotations
 

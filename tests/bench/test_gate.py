@@ -1,4 +1,4 @@
-"""The gate: noise passes, a slowdown of 15 % fails, and what is recorded is what the gate measures."""
+"""The gate: noise passes, a slowdown of 15 % fails, and the recorded reads are those that the gate measures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ CEILING_S, OURS_S = 2.0, 2.6
 
 
 def machine(seed: int, slowdown: float = 0.0) -> Callable[[], tuple[float, float]]:
-    """Rounds on a machine whose other work makes any run up to 30 % slower; ``slowdown`` is what a rate has lost."""
+    """Returns rounds on a machine whose other work makes runs up to 30 % slower. ``slowdown`` is what our rate has
+    lost.
+    """
     noise = random.Random(seed)
 
     def measure() -> tuple[float, float]:

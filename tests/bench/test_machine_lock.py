@@ -1,4 +1,6 @@
-"""A benchmark has the machine for itself: whoever would disturb it does not start, and it starts beside nobody."""
+"""A benchmark has the machine for itself: it does not start beside a soak or another benchmark, nor do they beside
+it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ PROGRAMS = ("suite", "gate", "read_costs", "broker_costs")
 
 @pytest.fixture(autouse=True)
 def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A lock of the test's own, and none of its locks stays."""
+    """A lock file of this test alone, which is unlocked at its end."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     locks: list[int] = []
     take = fcntl.flock

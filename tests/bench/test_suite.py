@@ -1,4 +1,4 @@
-"""The suite: what it is asked for, what its parts compute, and one tiny run on real Spark."""
+"""The suite: its options, what its parts compute, and a tiny run in a real Spark."""
 
 from __future__ import annotations
 

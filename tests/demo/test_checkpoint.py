@@ -1,4 +1,4 @@
-"""A streaming query's files, in the form in which Spark 4.3 writes them."""
+"""The files of a streaming query, in the form that Spark 4.3 writes."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The flights as they are published, and what is computed from the file."""
+"""The flights as messages, and their summary."""
 
 import json
 from itertools import islice

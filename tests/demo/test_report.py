@@ -1,4 +1,4 @@
-"""Bars of the terminal, and a picture that can be opened."""
+"""The bars in the terminal, and the picture."""
 
 from pathlib import Path
 

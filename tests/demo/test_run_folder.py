@@ -1,4 +1,4 @@
-"""The folder of a run: made new each time, and nothing removed that is not the demo's."""
+"""The folder of a run: the demo makes it new each time, and removes only its own files."""
 
 from pathlib import Path
 

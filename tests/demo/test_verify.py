@@ -1,4 +1,4 @@
-"""The verification holds for what is right, and names each thing that is wrong."""
+"""The checks pass for a correct result, and name each thing that is wrong."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +27,7 @@ BATCHES = [
 
 
 def right_result() -> pa.Table:
-    """Row by row over the eight queues, as three partitions read them."""
+    """A result over eight queues, as three partitions read them."""
     queues = [row % QUEUES for row in range(FLIGHTS.num_rows)]
     return (
         FLIGHTS.append_column("queueId", pa.array(queues, pa.int32()))

@@ -17,8 +17,8 @@ from tests.harness.containers import IMAGE, ContainerClient, StartContainer, mis
 
 @pytest.fixture(scope="session")
 def engine(processes_allowed: None) -> Any:
-    """The engine's client; without an engine, or without the image there, what asks for it is skipped."""
-    # What these tests start they also stop: the image that would clean up behind them need not be there.
+    """The client of the Docker engine. Without an engine or the image, its tests are skipped."""
+    # These tests stop what they start, so they do not need the image that would clean up after them.
     testcontainers_config.ryuk_disabled = True
     if reason := missing(lambda: DockerClient().client):
         pytest.skip(reason)
@@ -27,13 +27,13 @@ def engine(processes_allowed: None) -> Any:
 
 @pytest.fixture(scope="session")
 def host_network(engine: Any) -> bool:
-    """Whether the engine runs without its bridge."""
+    """Whether the engine has no bridge network."""
     return "bridge" not in {network.name for network in engine.networks.list()}
 
 
 @pytest.fixture
 def container(host_network: bool) -> StartContainer:
-    """Makes containers of the image, with the arguments of RocketMQEmulatorContainer; the test starts them."""
+    """Makes containers of the image, with the arguments of RocketMQEmulatorContainer. The test starts them."""
 
     def make(**arguments: Any) -> RocketMQEmulatorContainer:
         return RocketMQEmulatorContainer(IMAGE, host_network=host_network, **arguments)
@@ -43,7 +43,7 @@ def container(host_network: bool) -> StartContainer:
 
 @pytest.fixture
 def volume(engine: Any) -> Iterator[str]:
-    """The name of a volume that ends with the test."""
+    """The name of a volume that is removed after the test."""
     name = f"rmqpull-test-{uuid.uuid4().hex}"
     yield name
     engine.volumes.get(name).remove()
@@ -51,7 +51,7 @@ def volume(engine: Any) -> Iterator[str]:
 
 @pytest.fixture
 def connect() -> Iterator[Callable[[str], ContainerClient]]:
-    """Makes clients whose channels are closed in the end."""
+    """Makes clients. Their channels are closed after the test."""
     with ExitStack() as channels:
 
         def open_client(endpoints: str) -> ContainerClient:

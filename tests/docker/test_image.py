@@ -19,14 +19,14 @@ from tests.harness.containers import ContainerClient, StartContainer
 Connect = Callable[[str], "ContainerClient"]
 
 IMAGE = "rmqpull-broker:test"
-SOMEBODY = 23_456  # a user whom neither the image nor this machine knows
+SOMEBODY = 23_456  # a user that neither the image nor this machine knows
 HEALTH_TIMEOUT_S = 60
-QUICK_CHECKS = {"interval": 500_000_000}  # nanoseconds; the check itself stays the image's
+QUICK_CHECKS = {"interval": 500_000_000}  # nanoseconds; the check itself is the image's
 BROKEN_CHECKS = {**QUICK_CHECKS, "retries": 1, "start_period": 1_000_000}
 
 
 def health(container: RocketMQEmulatorContainer) -> str:
-    """What the engine found when it had made up its mind about a container."""
+    """Waits until the engine has judged a container, and returns its verdict."""
     give_up = time.monotonic() + HEALTH_TIMEOUT_S
     while time.monotonic() < give_up:
         container.reload()

@@ -26,19 +26,19 @@ def spark(processes_allowed: None) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session", params=["columns", "none"])
 def extensions(request: pytest.FixtureRequest) -> str:
-    """Every query is run against a broker with the columnar extension, and against one without."""
+    """Every test runs with a broker with the columnar extension, and with one without."""
     return str(request.param)
 
 
 @pytest.fixture(scope="session")
 def brokers() -> dict[str, BrokerProcess]:
-    """The broker of each kind that runs."""
+    """The running brokers, by extensions."""
     return {}
 
 
 @pytest.fixture
 def broker(extensions: str, brokers: dict[str, BrokerProcess], start_session_broker: StartBroker) -> BrokerProcess:
-    """One broker of each kind for all tests, with topics of three queues."""
+    """The broker of this kind, shared by all tests, with topics of three queues."""
     if extensions not in brokers:
         topics = {f"topic-{number}": 3 for number in range(TOPICS_MAX)}
         brokers[extensions] = start_session_broker(topics, extensions=extensions)

@@ -1,4 +1,4 @@
-"""Reads a topic in every way and prints whatever Spark shows of it: a program of its own, for its log and its events.
+"""Reads a topic in every way and prints all that Spark shows of it. It is a program, for its own log and events.
 
 usage: python shown_everywhere.py FOLDER OPTION=VALUE ...
 """
@@ -18,7 +18,7 @@ def show(*things: object) -> None:
 
 
 def main(folder: Path, options: dict[str, str]) -> None:
-    """Everything that shows a plan, an option or an error."""
+    """Yields all texts with a plan, an option or an error."""
     (folder / "events").mkdir()
     spark = (
         SparkSession.builder.master("local[2]")

@@ -1,4 +1,4 @@
-"""How much a micro-batch takes: limits of messages and of bytes, and waiting for enough."""
+"""How much a micro-batch reads: limits of messages and of bytes, and waiting for enough messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.harness.spark_queries import Queries, QueryRun, Topic
 
 INT64_MAX = str(2**63 - 1)
 QUEUES = ("big", "middle", "small")
-"""Three topics of one queue each: so it is plain what waits in which queue."""
+"""Three topics of one queue each, so that each queue has a name of its own."""
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def served(extensions: str) -> Iterator[RunningBroker]:
 
 @pytest.fixture
 def three(topic: Topic, served: RunningBroker) -> Topic:
-    """All three topics together."""
+    """Reads all three topics."""
     return replace(topic, name=",".join(QUEUES), endpoints=served.endpoints)
 
 
@@ -37,7 +37,7 @@ def send(broker: RunningBroker, big: int = 0, middle: int = 0, small: int = 0) -
 
 
 def taken(run: QueryRun) -> list[tuple[int, ...]]:
-    """How many messages of each queue each batch has."""
+    """Returns the number of messages of each queue in each batch."""
     counts = [Counter(row["topic"] for row in batch) for batch in run.batches.values()]
     return [tuple(count[name] for name in QUEUES) for count in counts]
 
@@ -81,7 +81,7 @@ def test_case_15_a_batch_waits_for_enough_messages(queries: Queries, served: Run
     limits = {"minOffsetsPerTrigger": "15", "idleWaitMs": "100"}
     send(served, 5, 3, 1)
     run = queries.start(queries.stream(three, maxTriggerDelay="1h", **limits))
-    run.wait_until(lambda: len(run.batches) == 1, "one batch")  # the first one runs in any case
+    run.wait_until(lambda: len(run.batches) == 1, "one batch")  # the first batch always runs
     send(served, 2, 2, 2)
     for _ in range(3):
         run.query.processAllAvailable()
@@ -93,7 +93,7 @@ def test_case_15_a_batch_waits_for_enough_messages(queries: Queries, served: Run
 
     run = queries.start(queries.stream(three, maxTriggerDelay="1s", **limits))
     send(served, 10)
-    run.wait_until(lambda: ("big", 20) in places(run.rows), "all taken")  # fewer than 15, by the delay
+    run.wait_until(lambda: ("big", 20) in places(run.rows), "all taken")  # fewer than 15, because of the delay
     run.query.stop()
 
 
@@ -104,7 +104,7 @@ def test_case_16_min_max_and_delay_together(queries: Queries, served: RunningBro
     run.wait_until(lambda: len(run.batches) == 1, "one batch")
     for _ in range(3):
         run.query.processAllAvailable()
-    assert taken(run) == [(8, 6, 6)]  # ten are left, which is not enough
+    assert taken(run) == [(8, 6, 6)]  # ten are left, too few
     send(served, 3, 3, 3)
     run.wait_until(lambda: len(run.batches) == 2, "two batches")
     run.query.stop()
@@ -113,7 +113,7 @@ def test_case_16_min_max_and_delay_together(queries: Queries, served: RunningBro
     rest = queries.start(queries.stream(three, maxTriggerDelay="1s", **limits))
 
     def all_rows() -> list[Row]:
-        """By batch: one that was stopped before Spark had noted its end comes again, as it was."""
+        """Returns the rows by batch. A batch that Spark had not logged as finished runs again unchanged."""
         return [row for batch in (run.batches | rest.batches).values() for row in batch]
 
     rest.wait_until(lambda: len(all_rows()) == 39, "all taken")
@@ -157,14 +157,14 @@ def test_case_18_a_limited_source_without_messages_does_not_affect_the_other(
 
 @pytest.fixture
 def with_columns(extensions: str) -> None:
-    """Limits of bytes need the extension."""
+    """Limits of bytes need the columnar extension."""
     if extensions != "columns":
         pytest.skip("a server without the extension tells no sizes")
 
 
 @pytest.fixture
 def uneven(served: RunningBroker, with_columns: None) -> RunningBroker:
-    """Bodies of many sizes, two of them above what the tests take as a limit."""
+    """Bodies of many sizes. Two are larger than the limit of the tests."""
     served.send("big", *[bytes(size) for size in (10, 10, 25, 1_000, 1, 1, 28, 30, 7)])
     served.send("middle", *[bytes(5)] * 20)
     served.send("small", bytes(2_000))

@@ -1,4 +1,4 @@
-"""Which Spark partition reads which queue, and how partitions are cut."""
+"""Which Spark partition reads which queue, and how ranges are split."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def placed(stream: DataFrame) -> DataFrame:
 
 
 def offsets_by_partition(rows: Sequence[Row]) -> list[dict[tuple[str, int], list[int]]]:
-    """The offsets of each queue, in the order of the rows, partition by partition."""
+    """Returns the offsets of each queue in the order of the rows, by partition."""
     found: dict[int, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         found[row["partition"]][row["brokerName"], row["queueId"]].append(row["queueOffset"])
@@ -50,7 +50,7 @@ def offsets_by_partition(rows: Sequence[Row]) -> list[dict[tuple[str, int], list
 
 
 def queues_by_partition(rows: Sequence[Row]) -> list[str]:
-    """``0 1 2`` for a partition that reads queues 0, 1 and 2."""
+    """Describes partitions: ``0 1 2`` reads queues 0, 1 and 2."""
     return [" ".join(str(queue_id) for _, queue_id in sorted(mine)) for mine in offsets_by_partition(rows)]
 
 
@@ -116,7 +116,7 @@ def test_rooms_are_those_of_brokers_and_consumers(
 
 
 def test_planning_a_batch_again_gives_the_same_batch(queries: Queries, eight: Topic) -> None:
-    """Each scan of a union plans the batch by itself (acceptance case 27)."""
+    """Each scan of a union plans its own batch (acceptance case 27)."""
     given = {"allocateStrategy": "BACKLOG", "numPartitions": "3", "maxRecordsPerPartition": "4"}
     stream = queries.stream(eight, **given)
     partitions = offsets_by_partition(queries.run(placed(stream.union(stream))).rows)

@@ -1,7 +1,7 @@
-"""Checkpoints that queries of version 1 left behind go on, also in later releases: their files are kept as written.
+"""Queries continue from checkpoints of version 1, in later releases too. The files are kept as they were written.
 
-Each was left by a query over "flights", ten messages in two queues, with ``maxOffsetsPerTrigger`` 4, which was killed
-within a batch.
+Each is of a query over "flights", ten messages in two queues, with ``maxOffsetsPerTrigger`` 4, which was killed within
+a batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CREATION_ID = "dd7603eda464e0f3"
 
 
 def place(kept: Path, here: Path, creation_id: str) -> None:
-    """Copies a kept checkpoint to where a query uses it; its topic is the one of this test's broker."""
+    """Copies a kept checkpoint for a query. Its topic becomes that of this test's broker."""
     shutil.copytree(kept, here)
     for log in (here / "offsets").iterdir():
         log.write_text(log.read_text().replace(CREATION_ID, creation_id))
@@ -28,7 +28,7 @@ def place(kept: Path, here: Path, creation_id: str) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "batches"),
     [
-        # The offset that Spark has logged says where the first batch began; options do not matter any more.
+        # The first batch starts at the offset that Spark has logged. Options no longer matter.
         ("version-1-within-its-first-batch", {"startingOffsets": "latest"}, {0: (0, 2), 1: (2, 4), 2: (4, 5)}),
         ("version-1-within-its-second-batch", {}, {1: (2, 4), 2: (4, 5)}),
         ("version-1-after-losses", {"failOnDataLoss": "false"}, {1: (2, 4), 2: (4, 5)}),

@@ -1,6 +1,6 @@
-"""A standalone cluster of a master and two workers, one of which dies with its executor in the middle of a batch.
+"""A standalone cluster of a master and two workers. One worker dies with its executor within a batch.
 
-Runs once: a cluster is dear, and what is tried, the way of package and tasks, is the same for both transports.
+Runs once: a cluster takes long, and the way of package and tasks is the same for both transports.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tests.harness.spark_processes import (
 
 PROGRAM = Path(__file__).parent / "programs" / "on_cluster.py"
 DEPLOY = "org.apache.spark.deploy"
-# Master and workers only administer.
+# Master and workers do no work themselves.
 DAEMONS = {"SPARK_DAEMON_MEMORY": "256m"}
 QUEUES = 4
 MESSAGES = 400
-# Small; and no task starts before both workers have an executor.
+# Small. No task starts before both workers have an executor.
 SETTINGS = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
@@ -45,14 +45,16 @@ SETTINGS = {
 
 @dataclass
 class Cluster:
-    """A master and its workers by name, with one core each."""
+    """A master, and its workers by name, with one core each."""
 
     processes: SparkProcesses
     master: str
     workers: dict[str, Child]
 
     def submit(self, python: str, *arguments: str) -> Child:
-        """As docs/deploying.md shows: the zip lies where this is called, and goes to the executors from there."""
+        """Submits an application as docs/deploying.md shows: the zip is in the folder of the call, and Spark
+        distributes it.
+        """
         settings = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
         command = [str(SPARK_BIN / "spark-submit"), "--master", self.master, "--py-files", "rmqpull.zip", *settings]
         environment = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "PYTHONPATH": "rmqpull.zip"}
@@ -85,7 +87,7 @@ def filled_topic(start_broker: StartBroker) -> str:
 
 
 def read_by(file: Path) -> tuple[list[dict[str, Any]], set[str]]:
-    """The rows that the application kept, in order, without the workers that read them; and these."""
+    """Returns the rows of the application in order, and the workers that have read them."""
     rows = json.loads(file.read_text())
     workers = {row.pop("worker") for row in rows}
     return sorted(rows, key=lambda row: (row["queueId"], row["queueOffset"])), workers

@@ -1,4 +1,4 @@
-"""Columns by name, and bodies that their producers compressed."""
+"""Columns by name, and bodies that producers have compressed."""
 
 from __future__ import annotations
 

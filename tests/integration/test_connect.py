@@ -1,6 +1,6 @@
-"""Over Spark Connect: the source is the server's, and its clients have none.
+"""Spark Connect: the server has the source, its clients do not.
 
-Runs once: what is tried, the way of a query to the server, is the same for both transports.
+Runs once: the way of a query to the server is the same for both transports.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def start_server(processes: SparkProcesses) -> str:
-    """A Spark Connect server in whose Python the package is. Returns the address for its clients."""
+    """Starts a Spark Connect server that can import the package. Returns the address for clients."""
     (port,) = find_free_ports()
     binding = {"spark.connect.grpc.binding.port": str(port), "spark.connect.grpc.binding.address": "127.0.0.1"}
     settings = [word for name, value in binding.items() for word in ("--conf", f"{name}={value}")]

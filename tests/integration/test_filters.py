@@ -1,4 +1,4 @@
-"""Filters: the broker evaluates them, offsets count what they pass over, and what they leave out is no loss."""
+"""Filters: the broker evaluates them, offsets count filtered messages, and these are not lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from tests.harness.spark_queries import Queries, Topic
 
 
 def send_numbered(topic: Topic, first: int, until: int) -> None:
-    """Bodies and property ``number`` say the number; every fourth message has the tag "paid", the others "sent"."""
+    """Sends messages whose body and property ``number`` are their number. One in four has the tag "paid", others
+    "sent".
+    """
     for number in range(first, until):
         message = v2.Message(topic=v2.Resource(name=topic.name), body=b"%03d" % number)
         message.user_properties["number"] = str(number)

@@ -1,4 +1,4 @@
-"""The query of docs/from-kafka.md is run as it stands, but for the address and the folders."""
+"""Runs the query of docs/from-kafka.md unchanged, except for the address and the folders."""
 
 from __future__ import annotations
 

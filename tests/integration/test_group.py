@@ -1,4 +1,6 @@
-"""The group follows the query: on the broker or in its file, never ahead, whatever commits and resets do."""
+"""The group follows the query, on the broker or in its file. It is never ahead, whatever offset updates and resets
+do.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from tests.harness.waiting import WAIT_S
 
 GROUP = "billing"
 COMMIT = {"columns": "CommitOffsets", "none": "UpdateOffset"}
-"""How a client of each kind sets offsets."""
+"""Which RPC sets the offsets in each transport."""
 
 
 @pytest.fixture
@@ -85,7 +87,7 @@ def test_a_query_survives_lost_offset_updates_and_its_group_catches_up(
     queries: Queries, spark: SparkSession, orders: RunningBroker, extensions: str
 ) -> None:
     rule = orders.faults.drop(COMMIT[extensions], times=None)
-    # A commit that took as long as any other request would end this test by its time limit.
+    # An offset update that waited as long as any other request would exceed the time limit of this test.
     run = queries.start(reading(spark, orders, requestTimeoutMs="3600000", idleWaitMs="50"))
     for first in (0, 3, 6):
         orders.send("orders", *numbered(first, first + 3))
@@ -100,7 +102,7 @@ def test_a_query_survives_lost_offset_updates_and_its_group_catches_up(
 def test_once_leaves_its_batch_to_the_next_run(
     queries: Queries, spark: SparkSession, orders: RunningBroker, tmp_path: Path
 ) -> None:
-    """Spark tells nothing of the last batch of ``Trigger.Once`` (rules 7.2)."""
+    """Spark does not report the last batch of ``Trigger.Once`` (rules 7.2)."""
     stream = reading(spark, orders)
     found = []
     for first in (0, 3):
@@ -154,7 +156,7 @@ def test_a_reset_of_its_group_does_not_move_a_running_query(
     orders.send("orders", *numbered(0, 12))
 
     def reset(batch_id: int) -> None:
-        if batch_id == 1:  # its tasks pull next, and are told
+        if batch_id == 1:  # its tasks pull next and receive the reset
             reset_to_the_begin(orders)
 
     run = queries.run(reading(spark, orders, maxOffsetsPerTrigger="6"), reset)
@@ -166,7 +168,7 @@ def test_a_reset_of_its_group_does_not_move_a_running_query(
 def test_a_reset_lasts_until_the_next_pull_has_received_it(
     queries: Queries, spark: SparkSession, orders: RunningBroker
 ) -> None:
-    """Commits are taken and ignored until then (rules 3.5.1, row 6)."""
+    """Until then the broker accepts updates and ignores them (rules 3.5.1, row 6)."""
     orders.send("orders", *numbered(0, 6))
     stream = reading(spark, orders)
     queries.run(stream)
@@ -223,7 +225,9 @@ def test_the_file_of_a_broadcasting_group_serves_the_next_query_and_batches(
 
 @pytest.fixture
 def has_been_missed(orders: RunningBroker, extensions: str) -> Callable[[], bool]:
-    """Whether a topic was looked for twice: who does not wait for it has given up after the first time."""
+    """Whether the query has looked for a topic twice. One that does not wait would have given up after the first
+    time.
+    """
     looks = orders.faults.delay({"columns": "QueryBounds", "none": "QueryRoute"}[extensions], 1, times=None)
     return lambda: next(report.injected for report in orders.faults.reports() if report.rule_id == looks) >= 2
 

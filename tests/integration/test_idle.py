@@ -1,4 +1,4 @@
-"""Queries with nothing to do: they wait on the broker, ask it for nothing meanwhile, and stop at once."""
+"""Queries with nothing to read: they wait on the broker, send it nothing else meanwhile, and stop at once."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ QUEUES = 3
 
 @pytest.fixture
 def timeless(extensions: str) -> Iterator[RunningBroker]:
-    """A broker whose time stands still: a pull that it has parked is never answered."""
+    """A broker whose time stands still: it never responds to a parked pull."""
     with running_broker({"idle": QUEUES}, extensions=extensions, clock="manual") as broker:
         yield broker
 
 
 def calls(broker: RunningBroker, *rpcs: str) -> int:
-    """How many of these calls the broker has had."""
+    """Returns how many of these calls the broker has received."""
     return sum(count for (rpc, _), count in dict(broker._server.metrics.calls).items() if rpc in rpcs)
 
 
@@ -51,5 +51,5 @@ def test_an_idle_query_sends_one_request_per_wait(queries: Queries, topic: Topic
         run.wait_until(lambda: calls(broker, rpc) >= 12, "waited")
         looks, waits = calls(broker, "QueryBounds", "QueryRoute"), calls(broker, rpc)
         run.query.stop()
-    # Three parked pulls make one wait, and each wait follows one look; the first two calls look without waiting.
+    # Three parked pulls are one wait, and each wait follows a look. The first two calls look without waiting.
     assert looks <= waits // 3 + 3

@@ -1,4 +1,4 @@
-"""Processes that are killed at a chosen moment: in mid-read, and between the plan of a batch and its end."""
+"""Processes that are killed at a chosen moment: during a read, and between the plan of a batch and its end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def options(broker: RunningBroker, **more: str) -> dict[str, str]:
 
 
 def hold_pulls(broker: RunningBroker, extensions: str) -> int:
-    """Keeps every pull of messages that comes from now on."""
+    """Holds every pull from now on."""
     return broker.faults.hold(PULLS[extensions], times=None)
 
 
@@ -53,7 +53,7 @@ def test_a_python_worker_that_is_killed_in_mid_read_costs_no_row(
     run.wait_until(lambda: bool(served.faults.kept(rule_id)), "pulled")
     for pid in pick_workers(list_descendants(os.getpid())):
         os.kill(pid, signal.SIGKILL)
-    with pytest.raises(StreamingQueryException):  # local[2] gives a task one try
+    with pytest.raises(StreamingQueryException):  # local[2] gives a task one attempt
         run.query.awaitTermination(WAIT_SECONDS_MAX)
     assert run.batches == {}
     served.faults.clear()
@@ -65,7 +65,7 @@ def test_a_python_worker_that_is_killed_in_mid_read_costs_no_row(
 
 
 def test_a_planned_batch_is_read_as_planned(queries: Queries, served: RunningBroker, extensions: str) -> None:
-    """Whatever came since, and whatever the options say now (docs/from-kafka.md, known complaints)."""
+    """Messages that arrived since, and changed options, do not matter (docs/from-kafka.md, known complaints)."""
 
     def fail(_: int) -> None:
         raise RuntimeError("the sink broke")

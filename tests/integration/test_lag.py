@@ -1,4 +1,4 @@
-"""The lag of real queries: asked for, reported by the listener, and scraped by Prometheus."""
+"""The lag of real queries: by a function, from the listener, and scraped by Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that are gone before they were read: an error by default, told and passed over with failOnDataLoss=false."""
+"""Messages that are lost before they are read: an error by default, reported and skipped with failOnDataLoss=false."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def send(broker: RunningBroker, first: int, until: int, topic: str = "orders") -
 
 
 def trim(broker: RunningBroker, min_offset: int) -> None:
-    """Takes away what lies before an offset, as retention does."""
+    """Deletes the messages below an offset, as retention does."""
     broker.change(lambda draft: draft.add(QueuesTrimmed(((ORDERS, min_offset),))))
 
 
@@ -101,7 +101,7 @@ def test_a_topic_that_is_deleted_while_a_batch_is_read(queries: Queries, aging: 
 def test_a_topic_that_is_created_again_while_a_batch_is_read(
     queries: Queries, aging: RunningBroker, extensions: str
 ) -> None:
-    """Acceptance case 25; the standard protocol alone cannot tell the new topic from the old one."""
+    """Acceptance case 25. The standard protocol alone cannot tell the new topic from the old one."""
     send(aging, 0, 9)
 
     def create_again(batch_id: int) -> None:
@@ -135,7 +135,7 @@ def test_a_topic_is_deleted_while_another_is_created(queries: Queries, aging: Ru
 def test_a_topic_that_was_created_again_with_a_higher_end(
     queries: Queries, aging: RunningBroker, extensions: str
 ) -> None:
-    """Acceptance case 22, and better: the standard protocol alone cannot tell it from the old one."""
+    """Acceptance case 22, and more. The standard protocol alone cannot tell the new topic from the old one."""
     send(aging, 0, 3)
     queries.run(orders(queries, aging, failOnDataLoss="false"))
     aging.delete_topic("orders")
@@ -165,7 +165,7 @@ def test_a_batch_read_whose_messages_are_lost_after_planning(
 
 
 def cut_between_batches(broker: RunningBroker) -> None:
-    """The topic is there again, with fewer messages than a run had planned to read."""
+    """The topic exists again, with fewer messages than a run had planned to read."""
     broker.delete_topic("orders")
     broker.create_topic("orders", 1)
     send(broker, 0, 5)

@@ -1,4 +1,6 @@
-"""Batch reads from where to where, and streams that begin at a time or where their group is, on both transports."""
+"""Batch reads between given positions, and streams that start at a time or at the group's offsets, on both
+transports.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ def numbered(first: int, until: int) -> list[bytes]:
 
 
 def places(rows: DataFrame) -> list[Place]:
-    """Queue id and offset of every row."""
+    """Returns queue id and offset of every row."""
     return sorted((row["queueId"], row["queueOffset"]) for row in rows.collect())
 
 
@@ -26,7 +28,7 @@ def all_places(topic: Topic) -> list[Place]:
 
 
 def stored_ms(queries: Queries, topic: Topic) -> dict[Place, int]:
-    """When the broker stored each message."""
+    """Returns when the broker stored each message."""
     times = queries.batch(topic).selectExpr("queueId", "queueOffset", "unix_millis(storeTimestamp) AS ms")
     return {(row["queueId"], row["queueOffset"]): row["ms"] for row in times.collect()}
 
@@ -36,7 +38,7 @@ def by_queue(topic: Topic, **offsets: int) -> str:
 
 
 def test_a_batch_reads_all_messages_from_before_its_planning(queries: Queries, topic: Topic) -> None:
-    """Acceptance cases 41, 42 and 50. Spark plans a loaded DataFrame once, so that all its uses agree."""
+    """Acceptance cases 41, 42 and 50. Spark plans a loaded DataFrame once, so all its uses agree."""
     topic.send(*numbered(0, 9))
     loaded = queries.batch(topic)
     assert places(loaded) == all_places(topic)
@@ -48,7 +50,7 @@ def test_a_batch_reads_all_messages_from_before_its_planning(queries: Queries, t
 
 
 def test_a_batch_reads_from_offsets_to_offsets(queries: Queries, topic: Topic) -> None:
-    """Acceptance case 43: what is not named is read from its begin to its end."""
+    """Acceptance case 43: queues that are not named are read from start to end."""
     topic.send(*numbered(0, 9))
     read = queries.batch(
         topic, startingOffsets=by_queue(topic, q0=1, q1=2), endingOffsets=by_queue(topic, q0=2, q1=2), numPartitions="1"
@@ -57,7 +59,7 @@ def test_a_batch_reads_from_offsets_to_offsets(queries: Queries, topic: Topic) -
 
 
 def test_a_batch_reads_from_a_time_to_a_time(queries: Queries, topic: Topic) -> None:
-    """Acceptance cases 45, 46 and 48: [start, end) by the broker's time, also mixed with offsets."""
+    """Acceptance cases 45, 46 and 48: [start, end) in the broker's time, also together with offsets."""
     topic.send(*numbered(0, 30))
     times = stored_ms(queries, topic)
     ordered = sorted(times.values())

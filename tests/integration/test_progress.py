@@ -1,4 +1,4 @@
-"""Where queries begin, how far their micro-batches go, and where they go on."""
+"""Where queries start, how far their micro-batches go, and where they continue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def numbered(first: int, until: int) -> list[bytes]:
 def test_available_now_reads_in_limited_batches_and_leaves_later_messages_to_the_next_run(
     queries: Queries, topic: Topic
 ) -> None:
-    """Acceptance cases 11 and 19: the input rows that Spark counts are those that were read."""
+    """Acceptance cases 11 and 19: Spark counts as input the rows that were read."""
     topic.send(*numbered(0, 12))
     ends = topic.ends()
 
@@ -60,7 +60,7 @@ def test_a_query_starts_at_the_given_offsets(queries: Queries, topic: Topic) -> 
     topic.send(*numbered(0, 9))
     starting = {topic.name: {"broker-a": {"0": 1, "1": "earliest"}}}
     rows = queries.run(queries.stream(topic, startingOffsets=json.dumps(starting))).rows
-    # What is not named follows "latest".
+    # Other queues start at "latest".
     assert sorted((row["queueId"], row["queueOffset"]) for row in rows) == [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
 
 

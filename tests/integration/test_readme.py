@@ -44,7 +44,7 @@ def test_what_is_sent_as_shown_is_read_as_shown(
     for block in (send, read):
         shown = block.replace("127.0.0.1:8081", broker.endpoints).replace("awaitTermination", "processAllAvailable")
         exec(shown, names)
-    names["REGISTRY"] = CollectorRegistry()  # the process's own would keep what is shown here
+    names["REGISTRY"] = CollectorRegistry()  # metrics in the registry of the process would stay
     exec(tell_lag.replace("from prometheus_client import REGISTRY", ""), names)
     spark.streams.removeListener(names["listener"])
     assert names["REGISTRY"].get_sample_value("rmqpull_queues_left_out") == 0

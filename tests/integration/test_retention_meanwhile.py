@@ -1,4 +1,4 @@
-"""Retention runs while a query reads, and the query goes on: nothing twice, nothing of what is left passed over."""
+"""Messages expire while a query reads. It continues without repeats and reads all that is left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PULLS = {"columns": "PullColumns", "none": "PullMessage"}
 
 @pytest.fixture
 def forgetful(extensions: str, tmp_path: Path) -> Iterator[RunningBroker]:
-    """A broker that keeps an hour in small segments, with time that passes when it is told."""
+    """A broker that keeps messages for an hour, in small segments, with a manual clock."""
     with running_broker(
         {"orders": 2},
         data_dir=str(tmp_path / "data"),
@@ -31,7 +31,7 @@ def forgetful(extensions: str, tmp_path: Path) -> Iterator[RunningBroker]:
 
 
 def test_a_query_continues_while_messages_expire(queries: Queries, forgetful: RunningBroker, extensions: str) -> None:
-    """Acceptance case 55. In every batch the ground is taken from under some of the ranges that were planned."""
+    """Acceptance case 55. In every batch some of the planned messages expire."""
     sent: dict[bytes, int] = {}
 
     def send(round_: int) -> None:
@@ -40,7 +40,7 @@ def test_a_query_continues_while_messages_expire(queries: Queries, forgetful: Ru
         forgetful.send("orders", *bodies)
 
     def age(batch_id: int) -> None:
-        """Before the rows of the batch are pulled: what is planned may be an hour old by then."""
+        """Before the rows of the batch are pulled: planned messages may be an hour old by then."""
         if batch_id < ROUNDS:
             send(batch_id + 1)
             forgetful.clock.advance(minutes=25)
@@ -50,7 +50,7 @@ def test_a_query_continues_while_messages_expire(queries: Queries, forgetful: Ru
         queries.session.readStream.format("rmqpull")
         .options(endpoints=forgetful.endpoints, topic="orders", startingOffsets="earliest", consumerGroup="g")
         .options(failOnDataLoss="false", maxOffsetsPerTrigger=str(PER_ROUND // 2))
-        .options(idleWaitMs="0")  # the broker would hold the pull until its clock is moved
+        .options(idleWaitMs="0")  # else the broker would park the pull until its clock moves
         .load()
     )
     run = queries.start(stream, age)
@@ -62,7 +62,7 @@ def test_a_query_continues_while_messages_expire(queries: Queries, forgetful: Ru
     bodies = [bytes(row["body"])[:7] for row in run.rows]
     assert len(set(bodies)) == len(bodies)
     assert set(bodies) <= sent.keys()
-    # Something was lost, or this proves nothing; what came last was not.
+    # Some messages must be lost, or this proves nothing. The last ones are not.
     assert len(bodies) < len(sent)
     assert {body for body, round_ in sent.items() if round_ == ROUNDS} <= set(bodies)
     bounds = forgetful.bounds("orders")

@@ -1,4 +1,4 @@
-"""What a stream gives for the messages of a topic."""
+"""The rows of a stream."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def full_message(topic: Topic) -> v2.Message:
 
 
 def test_a_row_has_all_fields_of_its_message_and_nulls_for_missing_ones(queries: Queries, topic: Topic) -> None:
-    """Acceptance cases 30, 38 and 44: what is not there is null, but no property is an empty map."""
+    """Acceptance cases 30, 38 and 44: missing fields are null, but no property is an empty map."""
     topic.send_message(full_message(topic))
     topic.send(b"plain")
     stream = queries.stream(topic)

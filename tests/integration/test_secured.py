@@ -1,4 +1,4 @@
-"""Reads through TLS and signatures, with files that tasks read for themselves; and keys that are found nowhere."""
+"""Reads through TLS and signatures, with files that tasks read themselves, and with keys that appear nowhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAIT_S = 300
 
 @pytest.fixture
 def secured(topic: Topic, authority: CertificateAuthority, start_proxy: StartProxy) -> tuple[Topic, dict[str, str]]:
-    """A topic behind a proxy that speaks TLS with both sides' certificates and checks signatures, and what opens it."""
+    """A topic behind a proxy with TLS, client certificates and signatures, and the options to read it."""
     proxy = start_proxy(topic.endpoints, KEYS, authority.issue("server", "127.0.0.1"), asks_certificate=True)
     cert_file, key_file = map(str, authority.issue("client"))
     options = {"accessKey": ACCESS_KEY, "secretKey": SECRET, "tlsEnabled": "true"}
@@ -72,9 +72,9 @@ PROGRAM = Path(__file__).with_name("shown_everywhere.py")
 
 @pytest.mark.processes
 def test_the_secret_appears_nowhere(authority: CertificateAuthority, start_proxy: StartProxy, tmp_path: Path) -> None:
-    """Plans, descriptions, progress, checkpoint, event log, and all that is logged, also while a query fails.
+    """Plans, descriptions, progress, checkpoint, event log, and all logs, also of a failing query.
 
-    Runs once: both transports sign in one place, and a session of its own is dear.
+    Runs once: both transports sign in one place, and its session takes long.
     """
     with running_broker({"orders": 1}) as broker:
         broker.send("orders", b"one", b"two")
@@ -94,7 +94,7 @@ def test_the_secret_appears_nowhere(authority: CertificateAuthority, start_proxy
     assert ran.returncode == 0, ran.stderr[-3000:]
     texts = {"stdout": ran.stdout, "stderr": ran.stderr}
     texts |= {path.name: path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()}
-    # The secret would be found if it were there: what stands beside it is.
+    # The search works: it finds the option beside the secret.
     assert "UNAUTHORIZED" in ran.stderr
     assert "/nowhere/ca.pem" in ran.stdout
     assert "secretKey -> *********(redacted)" in ran.stdout

@@ -1,4 +1,4 @@
-"""A topic by name, by pattern or by queue from each kind of start, while queues are added (rules 8.6, 8.7)."""
+"""A topic by name, by pattern or by queue, from each kind of start, while queues are added (rules 8.6, 8.7)."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def reading(queries: Queries, broker: RunningBroker, chosen: dict[str, str], **s
 
 
 def send(broker: RunningBroker, count: int) -> list[int]:
-    """Sends so many messages, to the queues in turn, and gives the times at which they were stored."""
+    """Sends so many messages, to the queues in turn. Returns the times at which they were stored."""
     return [sent.store_timestamp_ms for sent in broker.send("orders", *[b"x"] * count)]
 
 
 def places(rows: Sequence[Row]) -> list[Place]:
-    """Queue id and offset of every row."""
+    """Returns queue id and offset of every row."""
     return sorted((row["queueId"], row["queueOffset"]) for row in rows)
 
 
 def stored_from(broker: RunningBroker, start_ms: int = 0) -> list[Place]:
-    """Where the messages are that were stored at a time or later."""
+    """Returns the offsets of the messages that were stored at a time or later."""
 
     def look(state: BrokerState) -> list[Place]:
         return sorted(

@@ -1,4 +1,4 @@
-"""Several topics, patterns, single queues, several brokers, and several sources in one query."""
+"""Several topics, patterns, single queues, several brokers, and several sources in a query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.harness.spark_queries import Queries, Topic
 
 @pytest.fixture
 def listing(extensions: str) -> Iterator[RunningBroker]:
-    """Two logical brokers that list their topics: "orders-a" and "sales", with two queues on each of them."""
+    """Two logical brokers that list their topics: "orders-a" and "sales", with two queues on each broker."""
     offered = "columns,admin" if extensions == "columns" else "admin"
     with running_broker({"orders-a": 2, "sales": 2}, extensions=offered, brokers=("broker-a", "broker-b")) as broker:
         yield broker
@@ -52,7 +52,7 @@ def test_the_queues_of_several_brokers(queries: Queries, spark: SparkSession, li
 def test_a_new_topic_that_matches_is_read_from_its_start(
     queries: Queries, spark: SparkSession, listing: RunningBroker
 ) -> None:
-    """Acceptance case 9, from latest; a restart goes on with the topics that were found."""
+    """Acceptance case 9, from latest. After a restart the query continues with the topics that it has found."""
     listing.send("orders-a", b"old")
     run = queries.start(matching(spark, listing, topicPattern="orders-.*"))
     run.query.processAllAvailable()
@@ -105,7 +105,7 @@ def assigned(queries: Queries, topic: Topic, *queue_ids: int, starting: str) -> 
 
 def test_assigned_queues_from_earliest_and_after_a_restart(queries: Queries, topic: Topic) -> None:
     """Acceptance case 3."""
-    topic.send(*(b"%d" % number for number in range(6)))  # queue = number modulo 3, from some queue on
+    topic.send(*(b"%d" % number for number in range(6)))  # to the queues in turn
     first = queries.run(assigned(queries, topic, 0, 2, starting="earliest"))
     assert {(row["queueId"], row["queueOffset"]) for row in first.rows} == {(0, 0), (0, 1), (2, 0), (2, 1)}
     topic.send(b"a", b"b", b"c")
@@ -124,7 +124,7 @@ def test_assigned_queues_from_latest(queries: Queries, topic: Topic) -> None:
 
 
 def test_assigned_queues_from_offsets(queries: Queries, topic: Topic) -> None:
-    """Acceptance case 4: a mixture of an offset and words."""
+    """Acceptance case 4: offsets and names of starts together."""
     topic.send(*[b"x"] * 9)
     starting = json.dumps({topic.name: {"broker-a": {"0": 2, "1": "earliest", "2": "latest"}}})
     rows = queries.run(assigned(queries, topic, 0, 1, 2, starting=starting)).rows
@@ -139,7 +139,7 @@ def test_an_assigned_queue_that_does_not_exist_ends_the_query(queries: Queries, 
 
 
 def test_a_union_of_two_sources_at_two_brokers(queries: Queries, topic: Topic, extensions: str) -> None:
-    """Acceptance case 18: limited sources, of which one falls idle before the other, also after a restart."""
+    """Acceptance case 18: limited sources, one of which is idle before the other, also after a restart."""
     with running_broker({"elsewhere": 1}, extensions=extensions) as other_broker:
         elsewhere = replace(topic, name="elsewhere", endpoints=other_broker.endpoints)
 

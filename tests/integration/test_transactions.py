@@ -1,4 +1,4 @@
-"""Transactional messages: a query sees what was committed, and nothing else."""
+"""Transactional messages: a query reads committed messages only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def call(broker: RunningBroker, method: str, request: Message) -> service.SendMe
 
 
 def begin(broker: RunningBroker, body: bytes) -> service.EndTransactionRequest:
-    """Sends a half message, and gives what ends its transaction."""
+    """Sends a half message. Returns what ends its transaction."""
     system = v2.SystemProperties(message_id=body.decode(), message_type=v2.MessageType.TRANSACTION)
     half = v2.Message(topic=PAYMENTS, body=body, system_properties=system)
     sent = call(broker, "SendMessage", service.SendMessageRequest(messages=[half])).entries[0]

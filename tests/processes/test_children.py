@@ -1,4 +1,4 @@
-"""Processes are ended with everything they have started, also what has left their process group."""
+"""Child processes end with everything that they have started, even in other process groups."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from processes.children import Child, Children, ProcessFailed, Signals
 from processes.process_table import list_session
 from rmqpull_broker.testing import BrokerProcess
 
-# Like PySpark's worker daemon: a child in a process group of its own, which outlives a kill of its parent's group.
+# Like PySpark's worker daemon: a child in its own process group, which survives a kill of its parent's group.
 FAMILY = """
 import os, signal, sys, time
 if not os.fork():

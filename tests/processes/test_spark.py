@@ -1,4 +1,4 @@
-"""The Spark that processes run, and which of its processes does what."""
+"""The Spark home of processes, and the kinds of Spark's processes."""
 
 from __future__ import annotations
 

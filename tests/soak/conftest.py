@@ -1,4 +1,4 @@
-"""Processes that end with the test that started them."""
+"""Child processes for tests of the soak."""
 
 import os
 from collections.abc import Iterator

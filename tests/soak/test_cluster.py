@@ -1,4 +1,4 @@
-"""Speculative attempts are counted by what Spark's own event log says of them."""
+"""Speculative attempts are counted in Spark's event log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_speculative_attempts_and_those_that_finished_first_are_counted(tmp_path
         event("TaskEnd", False, "Success"),
         event("TaskEnd", True, "TaskKilled"),
         event("TaskStart", True),
-        event("TaskEnd", True, "Success")[:-20],  # its last line is cut
+        event("TaskEnd", True, "Success")[:-20],  # the last line is incomplete
     ]
     (tmp_path / "app-1.inprogress").write_text("\n".join(killed_driver))
     assert count_speculative(tmp_path) == (2, 0)

@@ -1,4 +1,4 @@
-"""What the sink wrote is read from the broker's log: in order, unpacked, and with what is still staged."""
+"""The copies of the sink are read from the broker's log: in order, uncompressed, and with open stages."""
 
 from __future__ import annotations
 

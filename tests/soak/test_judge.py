@@ -1,4 +1,4 @@
-"""The judge finds what was lost, doubled, altered or out of order, and says where; and nothing where nothing is."""
+"""The judge finds what was lost, repeated, altered or out of order, and says where."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def findings(
 
 def test_a_correct_output_has_no_findings() -> None:
     assert findings(ALL) == []
-    assert findings(ALL, unacknowledged=(1, 2)) == []  # stored, though nobody heard of it
+    assert findings(ALL, unacknowledged=(1, 2)) == []  # stored without a response
     assert findings(ALL[:3], unacknowledged=(3,), end=3, committed=3) == []  # not stored
     assert findings(ALL[:2], dearest=10) == []  # the others are filtered
 

@@ -1,4 +1,4 @@
-"""The soak, short: two rounds of the source, one of them on a cluster, one of the sink, and kills of every kind."""
+"""Short soaks: two rounds of the source, one of them on a cluster, and one of the sink, with kills of every kind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(2 * TIMEOUT_S)
 
 
 def soaked(tmp_path: Path, *arguments: str) -> dict[str, Any]:
-    """The result of a soak. Fails when it has findings."""
+    """Runs a soak and returns its result. Fails if it has findings."""
     file = tmp_path / "result.json"
     command = [sys.executable, "-m", "soak", *arguments, "--json", str(file), "--folder", str(tmp_path / "rounds")]
     env = {**os.environ, "TMPDIR": str(tmp_path)}  # the lock against benchmarks is a file there
@@ -32,7 +32,7 @@ def soaked(tmp_path: Path, *arguments: str) -> dict[str, Any]:
     try:
         said, _ = soak.communicate(timeout=TIMEOUT_S)
     finally:
-        soak.terminate()  # it ends its processes; a kill would leave them
+        soak.terminate()  # so that it ends its processes; after a kill they would stay
         soak.wait(END_S)
     assert soak.returncode == 0, said
     result: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -53,7 +53,7 @@ def test_every_acknowledged_message_is_in_the_output_exactly_once(tmp_path: Path
 
 @pytest.mark.processes
 def test_the_sink_keeps_the_promise_of_its_delivery(tmp_path: Path) -> None:
-    """Exactly once; the other deliveries have their turn in `make soak`, and kills of their own in test_sink_kills."""
+    """Exactly once. `make soak` covers the other deliveries, test_query_job_sink_kill.py their kills."""
     kills = ("--kills", str(len(DECK)), "--kills-per-round", str(len(DECK)))
     result = soaked(tmp_path, "--what", "sink", "--seed", "20", *kills)
     assert (result["rounds"], result["rounds_on_cluster"]) == (1, 0)

@@ -1,4 +1,4 @@
-"""The output is what Spark's file sink counts as written, batch by batch; what a killed batch left is none of it."""
+"""The output has the files that Spark's file sink lists, batch by batch, and none that a killed batch left."""
 
 from __future__ import annotations
 

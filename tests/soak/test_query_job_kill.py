@@ -1,4 +1,4 @@
-"""A driver that is killed between the plan of a batch and its end: the next one reads what was planned."""
+"""A driver is killed between the plan of a batch and its end: the next one reads the planned batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def send(broker: RunningBroker, first: int, until: int) -> None:
 
 
 def test_the_next_driver_reads_the_batch_that_a_killed_one_planned(tmp_path: Path, children: Children) -> None:
-    """Though messages came, and ``maxOffsetsPerTrigger`` has changed (docs/from-kafka.md, known complaints)."""
+    """Even with new messages and another ``maxOffsetsPerTrigger`` (docs/from-kafka.md, known complaints)."""
     with running_broker({"orders": 2}) as broker:
         send(broker, 0, 30)
         held = broker.faults.hold("PullColumns", times=None)

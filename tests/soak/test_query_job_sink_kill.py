@@ -1,4 +1,4 @@
-"""A driver that is killed after the commit of what it writes, before it, and in the middle of a batch write."""
+"""A driver is killed after the commit of a write, before it, and within a batch write."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONCE = replace(SETTING, delivery=EXACTLY_ONCE)
 
 
 def copied(broker: RunningBroker) -> list[tuple[str, int]]:
-    """Each message of the copy by the place that it was read from."""
+    """Returns queue and offset of the row that each message is a copy of."""
     messages = [row.message for row in broker.messages(COPIED)]
     return [(message.properties["queueId"], int(message.properties["queueOffset"])) for message in messages]
 
@@ -35,7 +35,7 @@ def open_stages(broker: RunningBroker) -> list[str]:
 def test_a_micro_batch_that_only_the_broker_has_committed_is_not_written_again(
     tmp_path: Path, children: Children
 ) -> None:
-    """The driver is killed between the broker's commit and its own log of commits."""
+    """The driver is killed after the broker's commit and before its own log entry."""
     with running_broker(TOPICS) as broker:
         broker.send("orders", *(b"%03d" % number for number in range(30)))
         held = broker.faults.hold("CommitStages", times=None, after=True)
@@ -79,7 +79,7 @@ def test_at_least_once_repeats_the_messages_of_a_killed_driver_with_the_same_ids
 
 @pytest.mark.parametrize("rpc", ["StageColumns", "CommitStages"])
 def test_a_killed_batch_write_leaves_neither_messages_nor_stages(tmp_path: Path, children: Children, rpc: str) -> None:
-    """It waits for the answer to its first calls, which are kept; or all is kept, and only its commit is missing."""
+    """It waits for held responses of its first calls; or everything is staged, and only the commit is missing."""
     with running_broker({"orders": 2}, clock="manual") as broker:
         held = broker.faults.hold(rpc, times=None, after=rpc == "StageColumns")
         options = {"endpoints": broker.endpoints, "topic": "orders", "transactionTimeoutMs": "10000"}
@@ -97,7 +97,9 @@ def test_a_killed_batch_write_leaves_neither_messages_nor_stages(tmp_path: Path,
 
 
 def test_each_write_of_a_killed_foreach_batch_is_complete_or_absent(tmp_path: Path, children: Children) -> None:
-    """Between the writes, so that the first is there and comes again with the micro-batch, and the second is not."""
+    """The kill is between the writes: the first one is stored, and again with the retried micro-batch. The second
+    one is not.
+    """
     bodies = [b"%02d" % number for number in range(40)]
     with running_broker({"orders": 2, "copies": 3, "counts": 1}) as broker:
         broker.send("orders", *bodies)

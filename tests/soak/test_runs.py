@@ -1,4 +1,4 @@
-"""Runs add up: each is kept with what it depends on, and the page sums them and shows each in a line."""
+"""Runs add up: the page sums them, and shows each in a line with its machine and code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A schedule comes from its seed and from nothing else, and meets every kind of harm."""
+"""A schedule depends on its seed alone, and covers every kind of failure."""
 
 from __future__ import annotations
 

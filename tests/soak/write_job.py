@@ -1,4 +1,4 @@
-"""A batch write, a process of its own that a test kills: ``rows`` messages in four tasks."""
+"""A batch write that a test kills, a process of its own: ``rows`` messages in four tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 
 def main(config: dict[str, Any]) -> None:
-    """Writes and ends."""
+    """Writes the rows."""
     spark = SparkSession.builder.master("local[2]").appName("write").getOrCreate()
     frame = spark.range(0, config["rows"], numPartitions=4).selectExpr("string(id) AS body")
     frame.write.format("rmqpull").options(**config["options"]).mode("append").save()

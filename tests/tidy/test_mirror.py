@@ -1,6 +1,6 @@
-"""The folders of the tests mirror those of the sources: who knows a module finds its tests, and the other way round.
+"""The folders of tests mirror those of sources: whoever knows a module finds its tests, and vice versa.
 
-A test module below tests/{client,connector,broker,proto} or tests/{bench,demo,processes,soak} lies in the folder that
+A test module below tests/{client,connector,broker,proto} or tests/{bench,demo,processes,soak} is in the folder that
 mirrors a source folder, and is named ``test_<module>.py`` or ``test_<module>_<aspect>.py`` after a module or a folder
 there (``__main__`` is ``main``). Each long module of the product has a test module of its name, or a row in COVERED.
 """

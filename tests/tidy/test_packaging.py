@@ -18,7 +18,7 @@ HEAVY = ("grpc", "google.protobuf", "numpy", "pandas", "pyarrow", "rmqpull_broke
 
 
 def in_fresh_interpreter(code: str, cwd: Path) -> list[str]:
-    """Run `code` elsewhere, so that nothing is found because of where the tests run; it prints a list in JSON."""
+    """Runs code in another folder, where only installed modules are found. The code prints a list in JSON."""
     answer = subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, timeout=60)
     assert answer.returncode == 0, answer.stderr
     found: list[str] = json.loads(answer.stdout)

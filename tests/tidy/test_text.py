@@ -1,4 +1,4 @@
-"""Limits that keep a module readable in one sitting, and names that say nothing."""
+"""Limits that keep modules readable, and names that say nothing."""
 
 import ast
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ REPOSITORY = Path(__file__).parents[2]
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 EMPTY_NAMES = {"utils", "util", "helpers", "common", "manager", "base", "misc"}
-# Spelled apart, so that this file does not find itself.
+# In two parts, so that this file does not find itself.
 LEFTOVERS = ("TO" + "DO", "FIX" + "ME")
 FOLDERS = (
     "connector",
@@ -33,7 +33,7 @@ def modules() -> Iterator[Path]:
 
 
 def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines from `def` to the end, without the docstring."""
+    """Returns the lines from `def` to the end, without the docstring."""
     lines = (function.end_lineno or function.lineno) - function.lineno + 1
     return lines - len((ast.get_docstring(function, clean=False) or "").splitlines())
 

@@ -1,7 +1,7 @@
-"""An application on a cluster: one batch read, one stream into Parquet, and each row tells which worker read it.
+"""An application on a cluster: a batch read, and a stream into Parquet. Each row tells which worker has read it.
 
-``on_cluster.py ENDPOINTS TOPIC FOLDER`` leaves what it read in ``FOLDER/batch.json`` and ``FOLDER/stream.json``. Every
-task says in ``FOLDER/batch/`` or ``FOLDER/stream/`` at which worker it is, and goes on when a file ``go`` is there.
+``on_cluster.py ENDPOINTS TOPIC FOLDER`` writes its rows to ``FOLDER/batch.json`` and ``FOLDER/stream.json``. Every task
+makes a file in ``FOLDER/batch/`` or ``FOLDER/stream/`` with the name of its worker, and waits for a file ``go`` there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _with_worker(messages: DataFrame, meeting: Path) -> DataFrame:
     def at_worker(_: int) -> str:
         import time
 
-        # An executor works in a folder of its own below that of its worker.
+        # An executor works in a folder below that of its worker.
         worker = next(part for part in Path.cwd().parts if part.startswith("worker-"))
         (meeting / worker).touch()
         give_up = time.monotonic() + wait_s

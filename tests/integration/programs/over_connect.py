@@ -1,6 +1,6 @@
 """A client of a Spark Connect server: a batch read, a view in SQL, a stream, and a wrong option.
 
-``over_connect.py REMOTE ENDPOINTS TOPIC FOLDER`` leaves what it saw in ``FOLDER/seen.json``.
+``over_connect.py REMOTE ENDPOINTS TOPIC FOLDER`` writes its results to ``FOLDER/seen.json``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main(remote: str, endpoints: str, topic: str, folder: Path) -> None:
         spark.read.format("rmqpull").options(endpoints=endpoints, topics=topic).load().schema  # noqa: B018  # asks the server
     except AnalysisException as refusal:
         seen["refusal"] = str(refusal)
-    # The server looks for the source: its client needs nothing but Spark's.
+    # The server looks up the source, so its client needs nothing but Spark.
     seen["client's own modules"] = sorted(name for name in sys.modules if "rmqpull" in name)
     (folder / "seen.json").write_text(json.dumps(seen))
 
