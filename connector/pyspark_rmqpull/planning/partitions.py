@@ -37,7 +37,7 @@ def assign_ranges(ranges: Iterable[QueueRange], allocation: Allocation) -> list[
     planned = {entry.queue: entry for entry in ranges}
     unread = {queue: entry for queue, entry in planned.items() if entry.size > 0}
     if allocation.strategy is None:
-        assigned = balance_backlog(unread.values(), len(allocation.consumers_of(_count_widest(planned))))
+        assigned = balance_backlog(unread.values(), len(allocation.list_consumers(_count_widest(planned))))
     else:
         shares = allocate_topics(planned, allocation)
         _refuse_unallocated(unread, shares, allocation)
@@ -52,7 +52,7 @@ def allocate_topics(queues: Iterable[MessageQueue], allocation: Allocation) -> l
     """
     assert allocation.strategy is not None
     ordered = sorted(queues)
-    consumers = allocation.consumers_of(_count_widest(ordered))
+    consumers = allocation.list_consumers(_count_widest(ordered))
     mine: dict[str, list[MessageQueue]] = {consumer: [] for consumer in consumers}
     for topic, topic_queues in groupby(ordered, key=attrgetter("topic")):
         try:

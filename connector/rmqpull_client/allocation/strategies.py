@@ -165,6 +165,6 @@ class Allocation:
     strategy: Strategy | None
     consumers: tuple[str, ...] | None = None
 
-    def consumers_of(self, widest: int) -> tuple[str, ...]:
+    def list_consumers(self, widest: int) -> tuple[str, ...]:
         """Return the ids of all consumers if the widest topic has ``widest`` queues."""
         return self.consumers if self.consumers is not None else make_consumer_ids(widest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import Unserved
@@ -56,7 +56,7 @@ class BrokerChannel:
         """
         retry = self._make_retry(method, message, cancellation, True, extra_ms)
         retry.start()
-        return lambda: list(self._wait(retry))
+        return lambda: cast("list[Any]", self._wait(retry))
 
     def close(self) -> None:
         """Close the connection. The next call opens a new one."""
