@@ -158,7 +158,7 @@ def test_a_topic_of_another_shape_is_refused_with_the_data_intact(
 ) -> None:
     before = files_of(filled)
     sentence = refusal_of("--topic", "another:1", "--topic", topic, data_dir=filled)
-    assert "topic single exists with 1 queues of type NORMAL, asked for were " in sentence
+    assert "topic single exists with 1 queues of type NORMAL, but the request has " in sentence
     assert files_of(filled) == before
     assert bodies_in(start_process, connect, filled) == BODIES
 

@@ -1,5 +1,5 @@
-"""What RocketMQ does, as pure state and functions: no socket, thread, disk, clock or randomness.
+"""The rules of RocketMQ as pure state and functions, without sockets, threads, disks, clocks or randomness.
 
-Commands are checked against a ``state.draft.Draft`` and turn into facts. Facts that the commit log keeps are applied to
-the ``state.state.BrokerState``; queries read it. Time comes in as an argument.
+A command checks its request against a ``state.draft.Draft`` and adds facts to it. Facts that the commit log keeps are
+applied to the ``state.broker_state.BrokerState``, which queries read. The time is an argument.
 """

@@ -1,4 +1,4 @@
-"""What a message may be: limits and reserved names (rules 5.5, 5.11). Imports nothing of the project."""
+"""Limits of messages, and reserved names (rules 5.5, 5.11). Imports nothing of the project."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ USER_PROPERTIES_MAX = 128
 PROPERTIES_BYTES_MAX = 16_384
 MESSAGE_GROUP_BYTES_MAX = 63
 DELAY_MS_MAX = 86_400_000
-"""How far away a delivery time may be for clients of the gRPC protocol; a broker takes more."""
+"""The maximum delay for clients of the gRPC protocol. A broker accepts more."""
 RECOVERY_S_MAX = 3_600
-"""How long a half message may be spared from checks."""
+"""The maximum immunity of a half message from checks."""
 STORED_PROPERTIES_BYTES_MAX = 32_767
-"""Everything that RocketMQ stores as a property, ids and traces included (rules 3.10.1)."""
+"""The size of all properties that RocketMQ stores, ids and traces included (rules 3.10.1)."""
 
 RECONSUME_TIMES_MAX = 2**31 - 2
-"""How often a message is counted as tried again: its next attempt still has a number in the protocol's 32 bits."""
+"""The maximum number of counted retries: the number of the next attempt still fits into 32 bits."""
 
 TIMES_MS = (-62_135_596_800_000, 253_402_300_799_999)
-"""What a protobuf Timestamp can say: the years 1 to 9999, in milliseconds since the epoch."""
+"""The range of a protobuf Timestamp: the years 1 to 9999, in milliseconds since the epoch."""
 
 CONTROL_CHARACTERS = r"[\x00-\x1f\x7f-\x9f]"
-"""What Java's ``Character.isISOControl`` accepts, as a regular expression."""
+"""A regular expression for the characters of Java's ``Character.isISOControl``."""
 
 RESERVED_PROPERTY_KEYS = frozenset(
     """

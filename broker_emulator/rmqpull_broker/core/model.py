@@ -1,4 +1,4 @@
-"""The nouns of the broker. Imports nothing of the project."""
+"""The data types of the broker: topics, groups, queues and messages. Imports nothing of the project."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class TopicType(enum.Enum):
-    """Which messages a topic takes (``message.type`` of a RocketMQ topic)."""
+    """Which messages a topic accepts (``message.type`` of a RocketMQ topic)."""
 
     NORMAL = "NORMAL"
     FIFO = "FIFO"
@@ -19,7 +19,7 @@ class TopicType(enum.Enum):
 
 
 class BodyEncoding(enum.IntEnum):
-    """How a body is packed. The broker never packs or unpacks one (rules 3.10.2).
+    """How a body is compressed. The broker never compresses or decompresses a body (rules 3.10.2).
 
     The first numbers are those of ``apache.rocketmq.v2.Encoding``, which has one word for every kind of packing. The
     numbers of 256 and more are the bits of RocketMQ's system flag (rules 4.7): bit 0, and the type in bits 8 to 10.
@@ -27,7 +27,7 @@ class BodyEncoding(enum.IntEnum):
 
     IDENTITY = 1
     GZIP = 2
-    """Packed, without saying how: a gzip or a zlib stream, as its first bytes tell."""
+    """A gzip or a zlib stream; its first bytes say which."""
     LZ4 = 0x101
     """An LZ4 frame."""
     ZSTD = 0x201
@@ -35,7 +35,7 @@ class BodyEncoding(enum.IntEnum):
 
 
 class MessageQueue(NamedTuple):
-    """One queue of a topic. Queue ids are counted per broker, so the broker's name is part of the identity."""
+    """One queue of a topic. Each broker counts its own queue ids, so the broker's name is part of the identity."""
 
     topic: str
     broker_name: str
@@ -53,7 +53,7 @@ class Bounds(NamedTuple):
 
 
 SHARDING_KEY = "__SHARDINGKEY"
-"""The property in which RocketMQ keeps a message group. Its name is not reserved: users may set it themselves."""
+"""The property in which RocketMQ stores a message group. The name is not reserved, so users may set it."""
 
 PERM_READ = 4
 PERM_WRITE = 2
@@ -65,8 +65,8 @@ PERM_INHERIT = 1
 class TopicConfig:
     """A topic, which has the same queues on every broker (rules 3.9.1).
 
-    Producers see the queues below ``write_queue_nums``, consumers those below ``read_queue_nums``. ``creation_id`` is
-    given anew at every creation, so a re-created topic is told from its predecessor.
+    Producers see the queues below ``write_queue_nums``, consumers those below ``read_queue_nums``. Every creation
+    has a new ``creation_id``, which distinguishes a topic from an earlier one of the same name.
     """
 
     name: str
@@ -79,12 +79,12 @@ class TopicConfig:
 
     @property
     def is_readable(self) -> bool:
-        """Whether consumers may pull from it."""
+        """Whether consumers may pull from the topic."""
         return bool(self.perm & PERM_READ)
 
     @property
     def is_writable(self) -> bool:
-        """Whether producers are told to send to it."""
+        """Whether producers may send to the topic."""
         return bool(self.perm & PERM_WRITE)
 
 
@@ -103,9 +103,9 @@ class GroupConfig:
 
 @dataclass(frozen=True)
 class Message:
-    """One message as a producer sends it. Times are milliseconds since the epoch.
+    """One message as a producer sends it. Times are in milliseconds since the epoch.
 
-    ``system_properties`` are RocketMQ's own properties that have no field here, such as RETRY_TOPIC or PGROUP.
+    ``system_properties`` has RocketMQ's own properties without a field here, such as RETRY_TOPIC or PGROUP.
     """
 
     body: bytes
@@ -124,7 +124,7 @@ class Message:
 
     @property
     def topic_type(self) -> TopicType:
-        """The topic type that this message needs, read from its properties (rules 5.11, check 15)."""
+        """The topic type that the message requires, by its properties (rules 5.11, check 15)."""
         if self.transactional:
             return TopicType.TRANSACTION
         if self.delivery_timestamp_ms is not None or "DELAY" in self.system_properties:
@@ -133,13 +133,13 @@ class Message:
 
     @property
     def sharding_key(self) -> str | None:
-        """The message group, or what the user has set in its place."""
+        """The message group, or the one that the user set as a property."""
         return self.properties.get(SHARDING_KEY) if self.message_group is None else self.message_group
 
 
 @dataclass(frozen=True)
 class StoredMessage:
-    """One message with what the broker gave it when it was stored."""
+    """One message with the fields that the broker sets when it stores the message."""
 
     message: Message
     queue_offset: int

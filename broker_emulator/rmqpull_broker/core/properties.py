@@ -25,7 +25,8 @@ NOT_SERVED = "Apache's remoting protocol, which is not served"
 
 
 def parse_level_delays(levels: str) -> list[int]:
-    """The delay of each level, from level 1 on. Raises ValueError for a text that is not like ``1s 5m 2h``."""
+    """Returns the delay of each level, starting with level 1. Raises ValueError for a text that is not like ``1s 5m
+    2h``."""
     delays = [_delay_ms(level) for level in levels.split()]
     if not 1 <= len(delays) <= QUEUES_MAX:
         raise ValueError(f"there are {len(delays)} delays: expected 1 to {QUEUES_MAX}")
@@ -38,7 +39,7 @@ def _delay_ms(level: str) -> int:
         raise ValueError(f"{level!r} is not a delay: expected a number and one of s, m, h, d, such as 30s")
     delay_ms = int(form[1]) * _UNITS_MS[form[2]]
     if delay_ms > _LEVEL_MS_MAX:
-        raise ValueError(f"{level!r} is too long a delay: expected ten years, 3650d, at most")
+        raise ValueError(f"the delay {level!r} is too long: the max is ten years, 3650d")
     return delay_ms
 
 
@@ -165,7 +166,7 @@ class BrokerProperties:
 
 
 class Declared(NamedTuple):
-    """One property as users see it."""
+    """The declaration of one property."""
 
     name: str
     field: str

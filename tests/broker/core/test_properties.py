@@ -24,7 +24,7 @@ def test_the_levels_are_durations() -> None:
         ({"message_delay_level": "5"}, "'5' is not a delay"),
         ({"message_delay_level": "1.5s"}, "'1.5s' is not a delay"),
         ({"message_delay_level": "-1s"}, "'-1s' is not a delay"),
-        ({"message_delay_level": "3651d"}, "'3651d' is too long a delay: expected ten years, 3650d, at most"),
+        ({"message_delay_level": "3651d"}, "the delay '3651d' is too long: the max is ten years, 3650d"),
         ({"message_delay_level": "1s " * 1025}, "there are 1025 delays"),
         ({"flush_disk_type": "NO_FLUSH"}, "property flushDiskType is 'NO_FLUSH': expected SYNC_FLUSH or ASYNC_FLUSH"),
         ({"broker_cluster_name": "a\tb"}, "property brokerClusterName is .*: expected 1 to 100 printable characters"),

@@ -12,7 +12,7 @@ RETRY_QUEUES_MAX = 1024
 
 
 def ensure_group(draft: Draft, name: str) -> GroupConfig:
-    """The group of that name, created with its defaults when that is allowed.
+    """Returns the group of that name, or creates it with its defaults if the broker allows it.
 
     Raises IllegalConsumerGroup for a bad name, ConsumerGroupNotFound when ``autoCreateSubscriptionGroup`` is off.
     """
@@ -24,9 +24,9 @@ def ensure_group(draft: Draft, name: str) -> GroupConfig:
 
 
 def find_or_create_group(draft: Draft, name: str) -> GroupConfig | None:
-    """The group of that name as a broker looks it up (findSubscriptionGroupConfig): one that is missing is created.
+    """Returns the group of that name, or creates it (findSubscriptionGroupConfig).
 
-    None when ``autoCreateSubscriptionGroup`` is off, or no group can have this name.
+    Returns None when ``autoCreateSubscriptionGroup`` is off, or when no group can have this name.
     """
     group = draft.find_group(name)
     if group is not None or not is_creatable_group(name):
@@ -39,9 +39,9 @@ def find_or_create_group(draft: Draft, name: str) -> GroupConfig | None:
 
 
 def put_group(draft: Draft, group: GroupConfig) -> None:
-    """Creates or changes a group, as UPDATE_AND_CREATE_SUBSCRIPTIONGROUP does: under any name (rules 6.1).
+    """Creates or changes a group of any name, like UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (rules 6.1).
 
-    Raises BadRequest for numbers that make no sense.
+    Raises BadRequest for numbers out of range.
     """
     if not 0 <= group.retry_queue_nums <= RETRY_QUEUES_MAX:
         raise BadRequest(f"group {group.name} needs 0 to {RETRY_QUEUES_MAX} retry queues, got {group.retry_queue_nums}")
@@ -53,6 +53,5 @@ def put_group(draft: Draft, group: GroupConfig) -> None:
 
 def delete_group(draft: Draft, name: str) -> None:
     """Deletes a group with its offsets. Raises ConsumerGroupNotFound."""
-    if draft.find_group(name) is None:
-        raise ConsumerGroupNotFound(f"Group {name} not exist!")
+    draft.require_group(name)
     draft.add(GroupDeleted(name))

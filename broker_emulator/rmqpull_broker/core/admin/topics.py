@@ -17,9 +17,10 @@ PERM_MAX = 7
 
 
 def create_topic(draft: Draft, topic: TopicConfig) -> None:
-    """Creates a topic; one that exists with the same queues and type is left as it is.
+    """Creates a topic. A topic with the same queues and type does not change.
 
-    Raises IllegalTopic for a bad name, BadRequest for a bad number of queues or another shape than the existing.
+    Raises IllegalTopic for a bad name, BadRequest for a bad number of queues, or when the topic exists with other
+    queues or another type.
     """
     check_topic_name(topic.name)
     _check(draft, topic)
@@ -28,15 +29,15 @@ def create_topic(draft: Draft, topic: TopicConfig) -> None:
         draft.add(TopicPut(topic))
     elif _shape(existing) != _shape(topic):
         raise BadRequest(
-            f"topic {topic.name} exists with {_described(existing)}, asked for were {_described(topic)}; "
-            "ask for the same, or change it with 'topic update'"
+            f"topic {topic.name} exists with {_describe(existing)}, but the request has {_describe(topic)}; "
+            "request the same, or change the topic with 'topic update'"
         )
 
 
 def put_topic(draft: Draft, topic: TopicConfig) -> TopicConfig:
-    """Creates or changes a topic, as UPDATE_AND_CREATE_TOPIC does, and gives it back as it is now.
+    """Creates or changes a topic, like UPDATE_AND_CREATE_TOPIC, and returns it.
 
-    A change keeps the topic's creation id and its messages, also those of queues that it no longer has. Raises
+    A change keeps the topic's creation id and its messages, even in queues that the topic no longer has. Raises
     IllegalTopic and BadRequest (rules 3.9.3).
     """
     check_topic_spelling(topic.name)
@@ -61,10 +62,11 @@ def delete_topic(draft: Draft, name: str) -> None:
 def create_on_send(
     draft: Draft, name: str, default_topic: str, queue_nums: int, new_id: Callable[[], str]
 ) -> TopicConfig | None:
-    """The topic that a send to an unknown topic creates, or None (rules 3.9.3, createTopicInSendMessage).
+    """Creates the topic of a send to an unknown topic; returns None if that is not allowed (rules 3.9.3,
+    createTopicInSendMessage).
 
-    ``default_topic`` is the topic whose permission is inherited, normally TBW102; ``queue_nums`` what the client asks;
-    ``new_id`` gives the creation id.
+    The new topic inherits the permission of ``default_topic``, normally TBW102. ``queue_nums`` is the number of queues
+    in the request. ``new_id`` returns the creation id.
     """
     default = draft.find_topic(default_topic)
     if default is None or not default.perm & PERM_INHERIT:
@@ -78,7 +80,7 @@ def create_on_send(
 
 
 def ensure_retry_topic(draft: Draft, name: str, queue_nums: int, new_id: Callable[[], str]) -> TopicConfig:
-    """A ``%RETRY%`` or ``%DLQ%`` topic, created when missing (createTopicInSendMessageBackMethod)."""
+    """Returns a ``%RETRY%`` or ``%DLQ%`` topic, or creates it (createTopicInSendMessageBackMethod)."""
     topic = draft.find_topic(name)
     if topic is None:
         topic = TopicConfig(name, queue_nums, queue_nums, TopicType.NORMAL, new_id(), PERM_READ | PERM_WRITE)
@@ -105,7 +107,7 @@ def _shape(topic: TopicConfig) -> tuple[int, int, TopicType]:
     return topic.read_queue_nums, topic.write_queue_nums, topic.topic_type
 
 
-def _described(topic: TopicConfig) -> str:
+def _describe(topic: TopicConfig) -> str:
     read, write, topic_type = _shape(topic)
     queues = f"{read}" if read == write else f"{read} read and {write} write"
     return f"{queues} queues of type {topic_type.value}"
@@ -117,23 +119,23 @@ _PLAIN_TYPES = (TopicType.NORMAL, TopicType.FIFO, TopicType.DELAY, TopicType.TRA
 
 
 class RouteQueue(NamedTuple):
-    """One queue on each broker. ``perm`` holds the bits for reading and writing, or none of them."""
+    """One queue on each broker. ``perm`` has the bits for reading and writing, or none of them."""
 
     queue_id: int
     perm: int
 
 
 def list_route_queues(topic: TopicConfig, broker_permission: int) -> list[RouteQueue]:
-    """The queues of a topic on one broker by their own ids, each with what may be done with it.
+    """Returns the queues of a topic on one broker, each with its own id and its permission.
 
-    Apache's proxy counts those for both last, so that its ids are not the queues' own when the numbers differ; it does
-    not look at them when it is asked for messages, and a puller's are looked at. A topic that may be neither read nor
-    written has queues all the same, at least one.
+    Apache's proxy counts the readable and writable queues last, so its ids are not the queues' own when the two numbers
+    differ. It ignores the ids in requests for messages; a puller's ids count. A topic without permissions has at least
+    one queue in its route, too.
     """
-    return [RouteQueue(queue_id, perm) for queue_id, perm in enumerate(_permissions(topic, broker_permission))]
+    return [RouteQueue(queue_id, perm) for queue_id, perm in enumerate(_list_permissions(topic, broker_permission))]
 
 
-def _permissions(topic: TopicConfig, broker_permission: int) -> Iterator[int]:
+def _list_permissions(topic: TopicConfig, broker_permission: int) -> Iterator[int]:
     perm = topic.perm & broker_permission & _READ_WRITE
     read, write = topic.read_queue_nums, topic.write_queue_nums
     if perm == _READ_WRITE:
@@ -148,9 +150,9 @@ def _permissions(topic: TopicConfig, broker_permission: int) -> Iterator[int]:
 
 
 def list_assigned_queue_ids(topic: TopicConfig, broker_permission: int, *, fifo: bool) -> list[int]:
-    """The queues of one broker that every member of a group is told to receive from (rules 5.9).
+    """Returns the queues of one broker that every member of a group receives from (rules 5.9).
 
-    Queue id -1 stands for all of them; a FIFO group gets each by its id. Empty when there is nothing to read.
+    Queue id -1 stands for all queues; a FIFO group gets the id of each queue. Empty when there is nothing to read.
     """
     if not topic.perm & broker_permission & PERM_READ or topic.read_queue_nums == 0:
         return []
@@ -158,5 +160,5 @@ def list_assigned_queue_ids(topic: TopicConfig, broker_permission: int, *, fifo:
 
 
 def list_accepted_types(topic: TopicConfig) -> tuple[TopicType, ...]:
-    """The types of messages that a topic takes; MIXED stands for all others."""
+    """Returns the message types that a topic accepts. MIXED stands for all others."""
     return _PLAIN_TYPES if topic.topic_type is TopicType.MIXED else (topic.topic_type,)

@@ -1,6 +1,6 @@
-"""HEART_BEAT: a client says which groups it is in (rules 3.7).
+"""HEART_BEAT: a client names its groups (rules 3.7).
 
-In two steps, because the groups and retry topics that it needs are kept in the commit log and its presence is not.
+It takes two steps: the commit log keeps groups and retry topics, but not who is connected.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import RETRY_PREFIX
 
 FINGERPRINTS_MAX = 10_000
-"""Groups whose last fingerprint is remembered; beyond it the oldest is forgotten."""
+"""Groups whose last fingerprint is kept. Above it, the oldest is forgotten."""
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """What a client sends. ``fingerprint`` other than 0 makes it version 2, which may leave subscriptions out."""
+    """A heartbeat. A ``fingerprint`` other than 0 makes it version 2, which may leave out subscriptions."""
 
     channel: ClientChannel
     consumers: tuple[ConsumerData, ...] = ()
@@ -34,16 +34,16 @@ class Heartbeat:
 
 @dataclass(frozen=True)
 class HeartbeatAnswer:
-    """``IS_SUB_CHANGE`` of the answer, and whom the broker has to notify."""
+    """``IS_SUB_CHANGE`` of the response, and the members to notify."""
 
     is_sub_change: bool
     changes: tuple[ConsumerIdsChanged, ...] = ()
 
 
 def draft_groups(draft: Draft, names: Iterable[str], new_creation_id: Callable[[], str]) -> list[GroupConfig]:
-    """Makes sure that groups and their ``%RETRY%`` topics exist, and gives the groups whose members are registered.
+    """Creates missing groups and their ``%RETRY%`` topics, and returns the groups.
 
-    A group that does not exist and may not be created is left out in silence, and so is one with an illegal name.
+    Leaves out groups that do not exist and may not be created, and groups with an illegal name.
     """
     found = []
     for name in names:
@@ -57,7 +57,7 @@ def draft_groups(draft: Draft, names: Iterable[str], new_creation_id: Callable[[
 
 
 class Heartbeats:
-    """Takes in heartbeats; remembers the fingerprint that each group's clients sent last."""
+    """Registers the clients of heartbeats, and keeps the last fingerprint of each group."""
 
     def __init__(self, consumers: ConsumerRegistry, producers: ProducerRegistry) -> None:
         self._consumers = consumers
@@ -65,12 +65,12 @@ class Heartbeats:
         self._fingerprints: dict[str, int] = {}
 
     def take(self, heartbeat: Heartbeat, groups: Iterable[GroupConfig], now_ms: int) -> HeartbeatAnswer:
-        """Registers the client in ``groups``, those that :func:`draft_groups` found, and in its producer groups.
+        """Registers the client in ``groups``, which :func:`draft_groups` returned, and in its producer groups.
 
         Raises TooManyRequests.
         """
         is_version_2 = heartbeat.fingerprint != 0
-        is_sub_change = self._remember_fingerprints(heartbeat)
+        is_sub_change = self._store_fingerprints(heartbeat)
         configs = {group.name: group for group in groups}
         changes = []
         for consumer in heartbeat.consumers:
@@ -87,8 +87,8 @@ class Heartbeats:
             self._producers.register(group_name, heartbeat.channel, now_ms)
         return HeartbeatAnswer(is_sub_change or not is_version_2, tuple(changes))
 
-    def _remember_fingerprints(self, heartbeat: Heartbeat) -> bool:
-        """Whether a group's last fingerprint was another one; a group's first one is no change."""
+    def _store_fingerprints(self, heartbeat: Heartbeat) -> bool:
+        """Stores the fingerprint. Returns whether the last one of a group was different; a first one is no change."""
         is_changed = False
         for consumer in heartbeat.consumers:
             is_changed |= self._fingerprints.get(consumer.group, heartbeat.fingerprint) != heartbeat.fingerprint

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from rmqpull_broker.core.clients.subscriptions import FilterData, FilterTable, SubscriptionData
 
 CHANNEL_EXPIRED_TIMEOUT_MS = 120_000
-"""``channelExpiredTimeout``: a channel without heartbeat for longer is closed and removed."""
+"""``channelExpiredTimeout``: a channel that sends no heartbeat for longer is closed and removed."""
 SCAN_INTERVAL_MS = 10_000
-"""How often channels are looked through; the first look comes after as long."""
+"""The time between two scans for expired channels, and before the first one."""
 
 
 @dataclass(frozen=True)
 class ClientChannel:
-    """A connection that a client made. ``channel_id`` is the connection's own, whoever speaks through it."""
+    """A connection of a client. ``channel_id`` identifies the connection, not the client."""
 
     channel_id: str
     client_id: str
@@ -37,17 +37,17 @@ class ChannelTable:
         return channel_id in self._channels
 
     def refresh(self, channel: ClientChannel, now_ms: int) -> bool:
-        """Takes in a heartbeat; whether something changed: a new channel, or another client on a known one."""
+        """Adds a heartbeat. Returns whether the channel is new, or has another client now."""
         known = self._channels.get(channel.channel_id)
         self._channels[channel.channel_id] = channel, now_ms
         return known is None or known[0].client_id != channel.client_id
 
     def remove(self, channel_id: str) -> bool:
-        """Forgets a channel; whether it was there."""
+        """Removes a channel. Returns whether it existed."""
         return self._channels.pop(channel_id, None) is not None
 
     def remove_expired(self, now_ms: int) -> list[ClientChannel]:
-        """Forgets the channels without heartbeat for longer than two minutes, and gives them."""
+        """Removes and returns the channels without a heartbeat for more than two minutes."""
         expired = [
             channel for channel, seen_ms in self._channels.values() if now_ms - seen_ms > CHANNEL_EXPIRED_TIMEOUT_MS
         ]
@@ -56,7 +56,7 @@ class ChannelTable:
         return expired
 
     def all(self) -> tuple[ClientChannel, ...]:
-        """The channels in the order of their registration."""
+        """Returns the channels in the order of their registration."""
         return tuple(channel for channel, _ in self._channels.values())
 
 
@@ -76,7 +76,7 @@ class MessageModel(enum.Enum):
 
 
 class ConsumeFromWhere(enum.Enum):
-    """Where a group without offsets begins; a broker only passes it on."""
+    """Where a group without offsets starts. A broker only passes it on."""
 
     LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
@@ -85,7 +85,7 @@ class ConsumeFromWhere(enum.Enum):
 
 @dataclass(frozen=True)
 class ConsumerData:
-    """What a client says of itself as a member of one group: an entry of ``consumerDataSet``."""
+    """A client as a member of one group: an entry of ``consumerDataSet``."""
 
     group: str
     subscriptions: tuple[SubscriptionData, ...] = ()
@@ -96,14 +96,14 @@ class ConsumerData:
 
 @dataclass(frozen=True)
 class ConsumerIdsChanged:
-    """The CHANGE event: each of these channels gets NOTIFY_CONSUMER_IDS_CHANGED, at once and one-way."""
+    """The CHANGE event: each of these channels gets NOTIFY_CONSUMER_IDS_CHANGED, one-way."""
 
     group: str
     channels: tuple[ClientChannel, ...]
 
 
 class ConsumerGroupInfo:
-    """One group as its members describe it. The newest heartbeat's word counts for all of them."""
+    """One group as its members describe it. The newest heartbeat counts for all members."""
 
     def __init__(self, group: str, filters: FilterTable) -> None:
         self.group = group
@@ -116,27 +116,27 @@ class ConsumerGroupInfo:
 
     @property
     def channels(self) -> tuple[ClientChannel, ...]:
-        """The members' channels in the order of their registration."""
+        """The channels of the members in the order of their registration."""
         return self.members.all()
 
     def subscription(self, topic: str) -> SubscriptionData | None:
-        """What the group wants of a topic; None when it does not subscribe to it (rules 3.1, row 12)."""
+        """Returns the group's subscription to a topic, or None (rules 3.1, row 12)."""
         return self.subscriptions.get(topic)
 
     def filter_data(self, topic: str) -> FilterData | None:
-        """The compiled filter of a subscription that is not TAG (rules 3.1, rows 14 and 15)."""
+        """Returns the compiled filter of a subscription of another type than TAG (rules 3.1, rows 14 and 15)."""
         return self._filters.get(self.group, topic)
 
     def describe(self, consumer: ConsumerData) -> None:
-        """Takes over what a member says of the group as a whole."""
+        """Sets the properties of the group that a member has sent."""
         self.consume_type = consumer.consume_type
         self.message_model = consumer.message_model
         self.consume_from_where = consumer.consume_from_where
 
     def update_subscriptions(self, subscriptions: Iterable[SubscriptionData]) -> bool:
-        """Makes these the group's subscriptions; whether a topic came or went.
+        """Replaces the group's subscriptions. Returns whether a topic was added or removed.
 
-        A topic that stays is replaced by a newer version in silence, and an older version changes nothing.
+        A newer version of a subscription replaces the old one without a change event. An older version is ignored.
         """
         wanted = {subscription.topic: subscription for subscription in subscriptions}
         is_changed = wanted.keys() != self.subscriptions.keys()

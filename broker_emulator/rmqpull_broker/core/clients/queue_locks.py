@@ -1,4 +1,4 @@
-"""Locks on message queues, by which one member of an ordered group keeps the others away (rules 3.8)."""
+"""Locks on message queues: only one member of an ordered group consumes a queue (rules 3.8)."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from rmqpull_broker.core.errors import TooManyRequests
 from rmqpull_broker.core.model import MessageQueue
 
 LOCK_MAX_LIVE_TIME_MS = 60_000
-"""``rocketmq.broker.rebalance.lockMaxLiveTime``: a lock that is not renewed lives as long as this."""
+"""``rocketmq.broker.rebalance.lockMaxLiveTime``: how long a lock is valid without renewal."""
 LOCKS_MAX = 100_000
-"""Locks over all groups, expired ones included until they are in the way."""
+"""Locks of all groups. Expired locks count until the limit is reached."""
 
 
 class QueueLock(NamedTuple):
-    """Who holds a queue, and when that was last said; milliseconds since the epoch."""
+    """The client that holds a queue, and the time of its last renewal (milliseconds since the epoch)."""
 
     client_id: str
     last_update_ms: int
 
     def is_expired(self, now_ms: int) -> bool:
-        """Whether anybody may take it. At exactly 60 s it still holds."""
+        """Whether another client may take the lock. At exactly 60 s it is still valid."""
         return now_ms - self.last_update_ms > LOCK_MAX_LIVE_TIME_MS
 
 
 class QueueLocks:
-    """The locks of all groups, as Apache's RebalanceLockManager keeps them. They live in memory alone.
+    """The locks of all groups, like Apache's RebalanceLockManager. They are only in memory.
 
-    A lock needs neither its group nor its queue to exist.
+    Neither the group nor the queue of a lock need to exist.
     """
 
     def __init__(self) -> None:
@@ -37,10 +37,9 @@ class QueueLocks:
     def lock_batch(
         self, group: str, client_id: str, queues: Iterable[MessageQueue], now_ms: int
     ) -> frozenset[MessageQueue]:
-        """Takes or renews what is free, expired or the client's own, and gives what it holds now of ``queues``.
+        """Locks those of ``queues`` that are free, expired or the client's own, and returns them.
 
-        The queues of another client that holds them are left out, which is no error. Raises TooManyRequests, and then
-        takes nothing, when there would be more than LOCKS_MAX locks.
+        Leaves out queues of other clients. Raises TooManyRequests, and then locks nothing, above LOCKS_MAX locks.
         """
         locks = self._groups.get(group, {})
         wanted = frozenset(queues)
@@ -53,7 +52,7 @@ class QueueLocks:
         return gained
 
     def unlock_batch(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
-        """Lets go of what the client holds of ``queues``; what others hold stays with them."""
+        """Unlocks those of ``queues`` that the client holds."""
         locks = self._groups.get(group, {})
         for queue in queues:
             lock = locks.get(queue)
@@ -63,16 +62,16 @@ class QueueLocks:
             self._groups.pop(group, None)
 
     def holds_any(self, group: str, now_ms: int) -> bool:
-        """Whether anybody holds a queue for the group, which then consumes in order (rules 3.10.3)."""
+        """Whether a client holds a queue of the group. Then the group consumes in order (rules 3.10.3)."""
         return any(not lock.is_expired(now_ms) for lock in self._groups.get(group, {}).values())
 
     def held(self, group: str, now_ms: int) -> dict[MessageQueue, QueueLock]:
-        """The group's locks that are in force."""
+        """Returns the valid locks of a group."""
         locks = self._groups.get(group, {})
         return {queue: lock for queue, lock in locks.items() if not lock.is_expired(now_ms)}
 
     def groups(self) -> list[str]:
-        """Groups that lock, or have locked, queues."""
+        """Returns the names of groups with locks, expired ones included, sorted."""
         return sorted(self._groups)
 
     def _make_room(self, count: int, now_ms: int) -> None:
@@ -83,7 +82,7 @@ class QueueLocks:
             if not self._groups[group]:
                 del self._groups[group]
         if self._count() + count > LOCKS_MAX:
-            raise TooManyRequests(f"{LOCKS_MAX} queues are locked already; unlock some or lock again later")
+            raise TooManyRequests(f"{LOCKS_MAX} queues are locked already, the max; unlock some or lock again later")
 
     def _count(self) -> int:
         return sum(map(len, self._groups.values()))

@@ -22,16 +22,16 @@ from rmqpull_broker.core.clients.subscriptions import FilterTable, SubscriptionD
 from rmqpull_broker.core.errors import InternalError, TooManyRequests
 
 REGISTRATIONS_MAX = 100_000
-"""Channels over all groups of one registry."""
+"""The maximum number of channels in all groups of one registry."""
 COMPENSATED_EXPIRED_TIMEOUT_MS = 600_000
-"""``subscriptionExpiredTimeout``: how long a subscription that only a pull told of is remembered."""
+"""``subscriptionExpiredTimeout``: how long a subscription of a pull is kept."""
 COMPENSATED_GROUPS_MAX = 10_000
 COMPENSATED_TOPICS_MAX = 1_000
-"""Groups that only pulled, and topics of one of them; beyond it the oldest are forgotten."""
+"""Groups that only pull, and topics of one such group. Above it, the oldest are forgotten."""
 
 
 class ConsumerRegistry:
-    """All groups that have members, and what pulls told of the others.
+    """All groups with members, and the subscriptions of pulls by other groups.
 
     Arguments: the broker's ``notifyConsumerIdsChangedEnable``, and the filters, which outlive their groups.
     """
@@ -43,45 +43,45 @@ class ConsumerRegistry:
         self._compensated: dict[str, ConsumerGroupInfo] = {}
         self._registrations = 0
 
-    # --- what others read ------------------------------------------------------------------------------------------
+    # --- look-ups --------------------------------------------------------------------------------------------------
 
     def consumer_group(self, group: str) -> ConsumerGroupInfo | None:
-        """The group as its heartbeats tell it; None without a member (rules 3.1, row 9b)."""
+        """Returns the group as its heartbeats describe it; None for a group without members (rules 3.1, row 9b)."""
         return self._groups.get(group)
 
     def consumer_groups(self) -> list[ConsumerGroupInfo]:
-        """Every group that has a member, by name."""
+        """Returns all groups with members, sorted by name."""
         return [self._groups[name] for name in sorted(self._groups)]
 
     def compensated_group(self, group: str) -> ConsumerGroupInfo | None:
-        """The group as its pulls tell it."""
+        """Returns the group as its pulls describe it, or None."""
         return self._compensated.get(group)
 
     def find_subscription(self, group: str, topic: str) -> SubscriptionData | None:
-        """What the group's heartbeats say of a topic or, when they say nothing, what its pulls said."""
+        """Returns the subscription of the group's heartbeats to a topic, or that of its pulls, or None."""
         infos = (self._groups.get(group), self._compensated.get(group))
         found = (info.subscription(topic) for info in infos if info is not None)
         return next((subscription for subscription in found if subscription is not None), None)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nobody and nothing that :meth:`expire` could ever forget."""
+        """Whether :meth:`expire` has nothing to remove, now and later."""
         pulled = any(info.subscriptions for info in self._compensated.values())
         return not self._groups and not pulled and len(self._filters) == 0
 
     def members(self, group: str) -> tuple[ClientChannel, ...]:
-        """The channels of a group's members, none of a group that nobody is in."""
+        """Returns the channels of a group's members."""
         info = self._groups.get(group)
         return () if info is None else info.channels
 
     def client_ids(self, group: str) -> list[str]:
-        """The answer of GET_CONSUMER_LIST_BY_GROUP. Raises InternalError for a group without members."""
+        """Returns the result of GET_CONSUMER_LIST_BY_GROUP. Raises InternalError for a group without members."""
         info = self._groups.get(group)
         if info is None:
             raise InternalError(f"no consumer for this group, {group}")
         return [channel.client_id for channel in info.channels]
 
-    # --- members come and go ---------------------------------------------------------------------------------------
+    # --- joining and leaving ---------------------------------------------------------------------------------------
 
     def register(
         self,
@@ -92,57 +92,57 @@ class ConsumerRegistry:
         notify: bool = True,
         without_sub: bool = False,
     ) -> ConsumerIdsChanged | None:
-        """Takes in one entry of a heartbeat and says who is to be told, if anybody.
+        """Adds one entry of a heartbeat. Returns the members to notify, or None.
 
-        ``notify`` is the group's ``notifyConsumerIdsChangedEnable``; with ``without_sub`` subscriptions and filters
-        stay as they are (rules 3.7). Raises TooManyRequests for a member too many.
+        ``notify`` is the group's ``notifyConsumerIdsChangedEnable``. With ``without_sub``, subscriptions and filters do
+        not change (rules 3.7). Raises TooManyRequests above the limit of members.
         """
         info = self._groups.get(consumer.group) or ConsumerGroupInfo(consumer.group, self._filters)
         if channel.channel_id not in info.members:
-            self._count_one_more()
+            self._add_registration()
         self._groups[consumer.group] = info
         info.describe(consumer)
         is_changed = info.members.refresh(channel, now_ms)
         if not without_sub:
             is_changed |= info.update_subscriptions(consumer.subscriptions)
             self._filters.register(consumer.group, consumer.subscriptions, now_ms)
-        return self._change(info) if is_changed and notify else None
+        return self._make_change(info) if is_changed and notify else None
 
     def unregister(self, group: str, channel_id: str, now_ms: int, *, notify: bool = True) -> ConsumerIdsChanged | None:
-        """A member says that it leaves; the others are told, even if it was none (rules 6.1)."""
+        """Removes a member that leaves. The others are notified, even if it was no member (rules 6.1)."""
         info = self._groups.get(group)
         if info is None:
             return None
         self._remove(info, channel_id, now_ms)
-        return self._change(info) if notify else None
+        return self._make_change(info) if notify else None
 
     def channel_closed(self, channel_id: str, now_ms: int) -> list[ConsumerIdsChanged]:
-        """A connection was closed, failed or stood idle; whoever is to be told, in every group that it was in.
+        """Removes a connection that was closed, failed or idle. Returns the members to notify, in all of its groups.
 
-        The groups' own switches are not asked.
+        The groups' ``notifyConsumerIdsChangedEnable`` does not count here.
         """
         left = [info for info in self._groups.values() if channel_id in info.members]
         for info in left:
             self._remove(info, channel_id, now_ms)
-        return [change for info in left if (change := self._change(info)) is not None]
+        return [change for info in left if (change := self._make_change(info)) is not None]
 
     def expire(self, now_ms: int) -> list[ClientChannel]:
-        """The scan: forgets who has sent no heartbeat for two minutes, and gives the channels that are to be closed.
+        """Removes members without a heartbeat for two minutes, and returns the channels to close.
 
-        It tells nobody by itself. Old compensated subscriptions and long dead filters go as well.
+        It notifies nobody. It removes old compensated subscriptions and unused filters, too.
         """
         expired: dict[str, ClientChannel] = {}
         for group, info in list(self._groups.items()):
-            gone = info.members.remove_expired(now_ms)
-            self._registrations -= len(gone)
-            expired.update({channel.channel_id: channel for channel in gone})
+            removed = info.members.remove_expired(now_ms)
+            self._registrations -= len(removed)
+            expired.update({channel.channel_id: channel for channel in removed})
             if not info.members:
                 del self._groups[group]
         self._expire_compensated(now_ms)
         self._filters.forget_dead(now_ms)
         return list(expired.values())
 
-    def _count_one_more(self) -> None:
+    def _add_registration(self) -> None:
         if self._registrations >= REGISTRATIONS_MAX:
             raise TooManyRequests(f"{REGISTRATIONS_MAX} consumers are registered already; register again later")
         self._registrations += 1
@@ -153,9 +153,9 @@ class ConsumerRegistry:
             del self._groups[info.group]
             self._filters.unregister(info.group, now_ms)
 
-    def _change(self, info: ConsumerGroupInfo) -> ConsumerIdsChanged | None:
-        is_told = self._notifies and info.message_model is not MessageModel.BROADCASTING and len(info.members) > 0
-        return ConsumerIdsChanged(info.group, info.channels) if is_told else None
+    def _make_change(self, info: ConsumerGroupInfo) -> ConsumerIdsChanged | None:
+        is_notified = self._notifies and info.message_model is not MessageModel.BROADCASTING and len(info.members) > 0
+        return ConsumerIdsChanged(info.group, info.channels) if is_notified else None
 
     # --- groups that only pull -------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class ConsumerRegistry:
         consume_type: ConsumeType = ConsumeType.PASSIVELY,
         message_model: MessageModel = MessageModel.CLUSTERING,
     ) -> None:
-        """A pull's side effect: remembers how a group consumes that may never send a heartbeat (rules 3.1)."""
+        """Stores how a group consumes that pulls and may never send a heartbeat (rules 3.1)."""
         info = self._compensated.get(group)
         if info is None:
             info = self._compensated[group] = ConsumerGroupInfo(group, self._filters)
@@ -174,24 +174,24 @@ class ConsumerRegistry:
         info.consume_type, info.message_model = consume_type, message_model
 
     def compensate_subscription(self, group: str, subscription: SubscriptionData) -> None:
-        """Remembers what a pull with the subscription bit wants of its topic."""
+        """Stores the subscription of a pull with the subscription bit."""
         if group not in self._compensated:
             self.compensate(group)
         info = self._compensated[group]
-        subscriptions = info.subscriptions = _younger(info.subscriptions, subscription.sub_version)
+        subscriptions = info.subscriptions = _drop_expired(info.subscriptions, subscription.sub_version)
         subscriptions[subscription.topic] = subscription
         if len(subscriptions) > COMPENSATED_TOPICS_MAX:
             del subscriptions[next(iter(subscriptions))]
 
     def _expire_compensated(self, now_ms: int) -> None:
         for group, info in list(self._compensated.items()):
-            living = _younger(info.subscriptions, now_ms)
+            living = _drop_expired(info.subscriptions, now_ms)
             if info.subscriptions and not living:
                 del self._compensated[group]
             info.subscriptions = living
 
 
-def _younger(subscriptions: dict[str, SubscriptionData], now_ms: int) -> dict[str, SubscriptionData]:
+def _drop_expired(subscriptions: dict[str, SubscriptionData], now_ms: int) -> dict[str, SubscriptionData]:
     return {
         topic: subscription
         for topic, subscription in subscriptions.items()
@@ -200,7 +200,7 @@ def _younger(subscriptions: dict[str, SubscriptionData], now_ms: int) -> dict[st
 
 
 class ProducerRegistry:
-    """All groups that have a producer."""
+    """All groups with producers."""
 
     def __init__(self) -> None:
         self._groups: dict[str, ChannelTable] = {}
@@ -208,7 +208,7 @@ class ProducerRegistry:
         self._turn = 0
 
     def register(self, group: str, channel: ClientChannel, now_ms: int) -> None:
-        """Takes in a heartbeat. Raises TooManyRequests for a producer too many."""
+        """Adds a heartbeat. Raises TooManyRequests above the limit of producers."""
         channels = self._groups.get(group) or ChannelTable()
         if channel.channel_id not in channels:
             if self._registrations >= REGISTRATIONS_MAX:
@@ -218,38 +218,38 @@ class ProducerRegistry:
         self._groups[group] = channels
 
     def unregister(self, group: str, channel_id: str) -> None:
-        """A producer leaves; one that is not there is no error."""
+        """Removes a producer that leaves. Ignores an unknown one."""
         channels = self._groups.get(group, ChannelTable())
         self._registrations -= channels.remove(channel_id)
         if not channels:
             self._groups.pop(group, None)
 
     def channel_closed(self, channel_id: str) -> None:
-        """A connection was closed: its producer leaves every group."""
+        """Removes the producer of a closed connection from all groups."""
         for group in [group for group, channels in self._groups.items() if channel_id in channels]:
             self.unregister(group, channel_id)
 
     def expire(self, now_ms: int) -> list[ClientChannel]:
-        """Forgets who has sent no heartbeat for two minutes, and gives the channels that are to be closed."""
+        """Removes producers without a heartbeat for two minutes, and returns the channels to close."""
         expired: dict[str, ClientChannel] = {}
         for group, channels in list(self._groups.items()):
-            gone = channels.remove_expired(now_ms)
-            self._registrations -= len(gone)
-            expired.update({channel.channel_id: channel for channel in gone})
+            removed = channels.remove_expired(now_ms)
+            self._registrations -= len(removed)
+            expired.update({channel.channel_id: channel for channel in removed})
             if not channels:
                 del self._groups[group]
         return list(expired.values())
 
     def channels(self, group: str) -> tuple[ClientChannel, ...]:
-        """The group's producers in the order of their registration."""
+        """Returns the group's producers in the order of their registration."""
         return self._groups.get(group, ChannelTable()).all()
 
     def groups(self) -> list[str]:
-        """Every group that has a producer, by name."""
+        """Returns the names of all groups with producers, sorted."""
         return sorted(self._groups)
 
     def next_producer(self, group: str, is_reachable: Callable[[ClientChannel], bool]) -> ClientChannel | None:
-        """One reachable producer of the group, each in its turn; None when there is none (``getAvailableChannel``)."""
+        """Returns a reachable producer of the group, in turn; None when there is none (``getAvailableChannel``)."""
         channels = self.channels(group)
         self._turn += 1
         in_turn = (channels[(self._turn + step) % len(channels)] for step in range(len(channels)))

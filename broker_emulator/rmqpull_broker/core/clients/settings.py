@@ -1,4 +1,4 @@
-"""What the server tells a client to do, as plain data (rules 5.7.1)."""
+"""The settings that the server sends to clients, as plain data (rules 5.7.1)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ PRODUCER_ATTEMPTS_MAX = 3
 RETRY_DELAYS_MS = tuple(
     1000 * seconds for seconds in (1, 5, 10, 30, *(60 * minutes for minutes in (*range(1, 11), 20, 30)), 3600, 7200)
 )
-"""Apache's CustomizedRetryPolicy: the delay before each further attempt, the last one for all that follow."""
+"""Apache's CustomizedRetryPolicy: the delay before each further attempt. The last delay counts for all attempts after
+it."""
 
 
 @dataclass(frozen=True)
 class ExponentialBackoff:
-    """Delays that grow by a factor, in milliseconds. The Java and Node producers insist on it (rules 5.7.2)."""
+    """Delays that grow by a factor, in milliseconds. The Java and Node producers require it (rules 5.7.2)."""
 
     initial_ms: int
     max_ms: int
@@ -36,7 +37,7 @@ class CustomizedBackoff:
 
 @dataclass(frozen=True)
 class PublishingSettings:
-    """What a producer is told. A body size of 0 would forbid every message."""
+    """The settings of a producer. A maximum body size of 0 would forbid every message."""
 
     max_body_size: int
     max_attempts: int = PRODUCER_ATTEMPTS_MAX
@@ -46,7 +47,7 @@ class PublishingSettings:
 
 @dataclass(frozen=True)
 class SubscriptionSettings:
-    """What a consumer is told."""
+    """The settings of a consumer."""
 
     max_attempts: int
     fifo: bool
@@ -56,7 +57,7 @@ class SubscriptionSettings:
 
 
 def make_subscription_settings(group: GroupConfig) -> SubscriptionSettings:
-    """What the members of a group are told. The first delivery counts as an attempt."""
+    """Returns the settings for the members of a group. The first delivery counts as an attempt."""
     attempts = min(group.retry_max_times, RECONSUME_TIMES_MAX) + 1
     return SubscriptionSettings(max_attempts=attempts, fifo=group.consume_message_orderly)
 
@@ -67,12 +68,12 @@ CONSUME_TYPES = {
     # Apache's proxy refuses this type: it serves no pull RPC (rules 5.1).
     "PULL_CONSUMER": ConsumeType.ACTIVELY,
 }
-"""How consumers of ``apache.rocketmq.v2`` consume, by client type; the lite types are not served."""
+"""How consumers of ``apache.rocketmq.v2`` consume, by client type. Lite types are not supported."""
 
 
 @dataclass(frozen=True)
 class ClientProfile:
-    """What a client of ``apache.rocketmq.v2`` said of itself: a producer of topics, or a consumer in one group."""
+    """A client of ``apache.rocketmq.v2``: a producer of topics, or a consumer in one group."""
 
     channel: ClientChannel
     client_type: str
@@ -81,12 +82,12 @@ class ClientProfile:
 
     @property
     def is_recognized(self) -> bool:
-        """Whether heartbeats of this type are taken (rules 5.10)."""
+        """Whether the broker accepts heartbeats of this type (rules 5.10)."""
         return self.client_type == "PRODUCER" or self.client_type in CONSUME_TYPES
 
 
 def find_consume_type(client_type: str) -> ConsumeType:
-    """How a consumer of this type consumes. Raises InternalError for any other (rules 5.7)."""
+    """Returns how a consumer of this type consumes. Raises InternalError for any other type (rules 5.7)."""
     try:
         return CONSUME_TYPES[client_type]
     except KeyError:

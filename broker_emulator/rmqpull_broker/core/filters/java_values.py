@@ -1,4 +1,4 @@
-"""Java's numbers and truth values, as filter expressions read them from property texts and compare them.
+"""Java's numbers and booleans: how filter expressions parse them from property texts and compare them.
 
 The rules are those of ``Integer.valueOf``, ``Long.valueOf``, ``Double.valueOf``, ``Boolean.valueOf`` and of
 ``ComparisonExpression`` over them (rules 3.13.3). A Java ``Integer`` is an ``int``, a ``Long`` is a
@@ -17,15 +17,15 @@ LONG_MAX = 2**63 - 1
 
 
 class Long(int):
-    """A 64-bit integer. It differs from an ``int`` in the texts that are converted to compare with it."""
+    """A 64-bit integer. Texts are parsed differently for comparisons with it."""
 
 
 Value: TypeAlias = "str | bool | int | float"
-"""What an expression yields, where it does not yield None (null)."""
+"""The value of an expression; None (null) is not included."""
 
 
 class NotComparable(Exception):
-    """Where Java throws: a text is no number, or a truth value stands left of a text."""
+    """Where Java throws: a text is not a number, or a boolean is compared with a text."""
 
 
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -35,34 +35,34 @@ _TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
 
 
 def trim(text: str) -> str:
-    """``String.trim``: without blanks and control characters around it, and with every other space."""
+    """``String.trim``: removes blanks and control characters around a text, but no other spaces."""
     return text.strip(_TRIMMED)
 
 
-def integer_from(text: str) -> int:
+def parse_integer(text: str) -> int:
     """``Integer.valueOf``: a sign and decimal digits of any script, no blanks. Raises NotComparable."""
-    return _whole(text, INTEGER_MAX)
+    return _parse_whole(text, INTEGER_MAX)
 
 
-def long_from(text: str) -> Long:
-    """``Long.valueOf``: as :func:`integer_from`, in 64 bits."""
-    return Long(_whole(text, LONG_MAX))
+def parse_long(text: str) -> Long:
+    """``Long.valueOf``: as :func:`parse_integer`, in 64 bits."""
+    return Long(_parse_whole(text, LONG_MAX))
 
 
-def _whole(text: str, largest: int) -> int:
-    # Java looks at UTF-16 units one by one, so digits beyond the basic plane are none.
+def _parse_whole(text: str, largest: int) -> int:
+    # Java reads UTF-16 units, so digits outside the basic plane do not count.
     if not _INTEGER.fullmatch(text) or not (text.isascii() or max(text) <= "\uffff"):
         raise NotComparable(text)
     try:
         number = int(text)
-    except ValueError:  # Python reads no number of thousands of digits, and none of them is in range
+    except ValueError:  # Python does not parse thousands of digits, and such a number is out of range anyway
         raise NotComparable(text) from None
     if not -largest - 1 <= number <= largest:
         raise NotComparable(text)
     return number
 
 
-def double_from(text: str) -> float:
+def parse_double(text: str) -> float:
     """``Double.valueOf``: ``1e3``, ``.5``, ``5.``, ``5d``, ``0x1p3``, ``NaN``, ``-Infinity``, blanks around them.
 
     Raises NotComparable.
@@ -80,23 +80,23 @@ def double_from(text: str) -> float:
         return -math.inf if trimmed.startswith("-") else math.inf
 
 
-def boolean_from(text: str) -> bool:
-    """``Boolean.valueOf``: ``true`` in any case, and everything else is false."""
+def parse_boolean(text: str) -> bool:
+    """``Boolean.valueOf``: ``true`` in any case is true, and every other text is false."""
     return text.lower() == "true"
 
 
 _READERS: dict[type, Callable[[str], Value]] = {
-    bool: boolean_from,
-    int: integer_from,
-    Long: long_from,
-    float: double_from,
+    bool: parse_boolean,
+    int: parse_integer,
+    Long: parse_long,
+    float: parse_double,
 }
 
 
 def compare(left: Value, right: Value) -> int:
-    """Below, at or above zero as ``left`` is less than, equal to or greater than ``right``.
+    """Returns a number below, at or above zero: ``left`` is less than, equal to or greater than ``right``.
 
-    A text is converted to the type of the other side; other types that do not go together count as less. Raises
+    A text is converted to the type of the other side. Other types that do not match count as less. Raises
     NotComparable.
     """
     kinds = type(left), type(right)
@@ -104,7 +104,7 @@ def compare(left: Value, right: Value) -> int:
         return _order(left, right)
     if isinstance(left, bool):
         if isinstance(right, str):
-            raise NotComparable(right)  # a slip of RocketMQ: it casts the left side to a text
+            raise NotComparable(right)  # an error of RocketMQ: it casts the left side to a text
         return -1
     if isinstance(left, str):
         return _order(_READERS[kinds[1]](left), right)
@@ -125,5 +125,5 @@ def _order(left: Value, right: Value) -> int:
 
 
 def _double_key(number: float) -> tuple[bool, float, float]:
-    """Doubles in Java's total order: -0.0 below 0.0, and NaN, equal to itself, above everything."""
+    """Returns a sort key with Java's order of doubles: -0.0 below 0.0, and NaN, equal to itself, above all."""
     return (True, 0.0, 0.0) if math.isnan(number) else (False, number, math.copysign(1.0, number))

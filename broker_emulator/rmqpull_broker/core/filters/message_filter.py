@@ -13,29 +13,30 @@ import pyarrow.compute as pc
 from rmqpull_broker.core.errors import FilterNotSupported, IllegalFilterExpression
 from rmqpull_broker.core.filters import sql92_grammar
 from rmqpull_broker.core.filters.java_values import NotComparable, trim
-from rmqpull_broker.core.filters.sql92 import Expression, property_names
+from rmqpull_broker.core.filters.sql92 import Expression, list_properties
 from rmqpull_broker.core.messages.message_properties import find_combinations, make_property_column
 
 TAG = "TAG"
 SQL92 = "SQL92"
 
 EXPRESSION_LENGTH_MAX = 32_768
-"""Characters of a SQL expression: reading one holds up every other caller."""
+"""Characters of a SQL expression. Parsing a longer one would block other calls for too long."""
 COMPILED_EXPRESSIONS_MAX = 100
 FEW_ROWS = 32
 
 
 class MessageFilter(abc.ABC):
-    """Which messages a pull wants. Filters of equal expressions are equal, so that parked pulls can share a verdict."""
+    """Decides which messages a pull gets. Filters of equal expressions are equal, so that parked pulls share
+    results."""
 
     @property
     @abc.abstractmethod
     def keeps_everything(self) -> bool:
-        """Whether no message is ever dropped."""
+        """Whether every message passes."""
 
     @abc.abstractmethod
     def mask(self, batch: pa.RecordBatch) -> pa.Array | None:
-        """A boolean per row of a batch of ``columns.STORED_SCHEMA``; None says that every row passes."""
+        """Returns a boolean for each row of a batch of ``columns.STORED_SCHEMA``; None when every row passes."""
 
     def matches_any(self, batch: pa.RecordBatch) -> bool:
         """Whether any row passes."""
@@ -45,11 +46,11 @@ class MessageFilter(abc.ABC):
 
 @dataclass(frozen=True)
 class TagFilter(MessageFilter):
-    """Keeps messages whose tag is one of ``tags``; ``None`` keeps every message.
+    """Passes messages whose tag is one of ``tags``; ``None`` passes every message.
 
-    Apache's broker compares 32-bit hashes of tags and its clients compare the strings again; comparing the strings here
-    gives what a client sees in the end, except that a pull of nothing but colliding tags is held or not matched instead
-    of found empty.
+    Apache's broker compares 32-bit hashes of tags, and its clients compare the texts again. Comparing the texts here
+    has the same result for clients, with one exception: a pull that finds only tags with the same hash parks or finds
+    no match, instead of an empty FOUND.
     """
 
     tags: frozenset[str] | None = None
@@ -64,7 +65,7 @@ class TagFilter(MessageFilter):
         return pc.is_in(batch.column("tags"), value_set=pa.array(sorted(self.tags), pa.string()))
 
     def matches_any(self, batch: pa.RecordBatch) -> bool:
-        # An arrival is held against the filter of every parked pull: the few tags of a send compare faster as a set.
+        # Every parked pull matches its filter with an arrival. A set is faster for the few tags of a send.
         if self.tags is None or batch.num_rows > FEW_ROWS:
             return super().matches_any(batch)
         return not self.tags.isdisjoint(batch.column("tags").to_pylist())
@@ -72,25 +73,24 @@ class TagFilter(MessageFilter):
 
 @dataclass(frozen=True)
 class SqlFilter(MessageFilter):
-    """Keeps messages for which a SQL92 expression over the properties is TRUE.
+    """Passes messages for which a SQL92 expression over the properties is TRUE.
 
-    It is evaluated once for each combination of values that the properties it names have in a batch: few distinct
-    values cost little, however many rows there are. ``constants`` are properties that every message has, by name.
-    Raises IllegalFilterExpression when it is made.
+    The expression is evaluated once for each distinct combination of its properties in a batch, not for each row.
+    ``constants`` are properties that every message has, by name. The constructor raises IllegalFilterExpression.
     """
 
     expression: str
     constants: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        _compiled(self.expression)
+        _compile(self.expression)
 
     @property
     def keeps_everything(self) -> bool:
         return False
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
-        tree, named = _compiled(self.expression)
+        tree, named = _compile(self.expression)
         constants = dict(self.constants)
         names = [name for name in named if name not in constants]
         if not names:
@@ -108,12 +108,13 @@ def _is_true(tree: Expression, properties: Mapping[str, str | None]) -> bool:
 
 
 @functools.lru_cache(maxsize=COMPILED_EXPRESSIONS_MAX)
-def _compiled(expression: str) -> tuple[Expression, list[str]]:
+def _compile(expression: str) -> tuple[Expression, list[str]]:
     if len(expression) > EXPRESSION_LENGTH_MAX:
-        seen = f"is {len(expression)} characters long, at most {EXPRESSION_LENGTH_MAX} are served"
-        raise IllegalFilterExpression(f"the filter expression {seen}")
+        raise IllegalFilterExpression(
+            f"the filter expression has {len(expression)} characters, more than the max of {EXPRESSION_LENGTH_MAX}"
+        )
     tree = sql92_grammar.parse(expression)
-    return tree, property_names(tree)
+    return tree, list_properties(tree)
 
 
 EVERYTHING = TagFilter()
@@ -121,10 +122,10 @@ NOTHING = TagFilter(frozenset())
 
 
 def parse_filter(expression_type: str, expression: str) -> MessageFilter:
-    """The filter of an expression of type ``TAG`` or ``SQL92``, as every edge but the remoting protocol has it.
+    """Returns the filter of an expression of type ``TAG`` or ``SQL92``, for all protocols except remoting.
 
-    Raises IllegalFilterExpression for an expression that cannot be read, and for other types. Stricter than Apache's
-    broker, which answers a malformed SQL expression with every message.
+    Raises IllegalFilterExpression for a malformed expression and for other types. Apache's broker is less strict: with
+    a malformed SQL expression it sends every message.
     """
     if expression_type == TAG:
         return parse_tags(expression)
@@ -134,7 +135,7 @@ def parse_filter(expression_type: str, expression: str) -> MessageFilter:
 
 
 def bind_constants(message_filter: MessageFilter, constants: Mapping[str, str]) -> MessageFilter:
-    """The filter, to which every message has these properties as well."""
+    """Returns a filter for which every message has these properties, too."""
     if isinstance(message_filter, SqlFilter):
         return replace(message_filter, constants=tuple(constants.items()))
     return message_filter
@@ -149,20 +150,20 @@ def check_filter_supported(expression_type: str, enable_property_filter: bool) -
 def make_pull_filter(
     expression_type: str | None, expression: str | None, enable_property_filter: bool, *, is_strict: bool = False
 ) -> MessageFilter:
-    """The filter of a pull that brings its subscription, as 5.3.3 has it.
+    """Returns the filter of a pull with its own subscription.
 
-    A malformed SQL expression and an unknown type filter nothing, or are refused when ``is_strict``; the type ``""``
-    has no tags and so keeps nothing, unless the expression is ``*`` (rules 6.1). A retry topic is no
-    exception: that its messages all come is because clients subscribe to it with ``*``. Raises IllegalFilterExpression
-    for ``||`` alone and for an empty expression of another type than TAG, and FilterNotSupported.
+    A malformed SQL expression and an unknown type pass every message, or are refused when ``is_strict``. The type
+    ``""`` has no tags and passes no message, unless the expression is ``*`` (rules 6.1). Retry topics are no exception:
+    all of their messages pass because clients subscribe to them with ``*``. Raises IllegalFilterExpression for ``||``
+    alone and for an empty expression of another type than TAG, and FilterNotSupported.
     """
     if expression_type is None or expression_type == TAG:
         try:
             return parse_tags(expression or "")
         except IllegalFilterExpression:
-            raise _subscription_parse_failed() from None
+            raise _make_parse_error() from None
     if not expression:
-        raise _subscription_parse_failed()
+        raise _make_parse_error()
     if expression_type == "":
         return EVERYTHING if expression == "*" else NOTHING
     check_filter_supported(expression_type, enable_property_filter)
@@ -174,14 +175,14 @@ def make_pull_filter(
         return EVERYTHING
 
 
-def _subscription_parse_failed() -> IllegalFilterExpression:
+def _make_parse_error() -> IllegalFilterExpression:
     return IllegalFilterExpression("parse the consumer's subscription failed")
 
 
 def parse_tags(expression: str) -> TagFilter:
-    """``""`` and ``*`` keep everything, ``a || b`` keeps two tags; there is no other operator.
+    """Returns the filter of a TAG expression: ``""`` and ``*`` pass every message, ``a || b`` passes two tags.
 
-    Blanks alone keep nothing. Raises IllegalFilterExpression for ``||`` alone (rules 3.12.1).
+    A blank expression passes no message. Raises IllegalFilterExpression for ``||`` alone (rules 3.12.1).
     """
     if expression in ("", "*"):
         return EVERYTHING

@@ -1,6 +1,6 @@
-"""SQL92 filter expressions as trees that evaluate themselves (rules 3.13.2, 3.13.3).
+"""SQL92 filter expressions as trees (rules 3.13.2, 3.13.3).
 
-Three-valued: None is null, "unknown". What Java would throw is ``java_values.NotComparable``.
+The logic has three values: None is null, "unknown". ``java_values.NotComparable`` stands for an exception in Java.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rmqpull_broker.core.errors import IllegalFilterExpression
-from rmqpull_broker.core.filters.java_values import Long, Value, compare, double_from
+from rmqpull_broker.core.filters.java_values import Long, Value, compare, parse_double
 
 NESTING_MAX = 100
-"""Levels of an expression. Java allows some thousands, as many as its stack takes."""
+"""Levels of an expression. Java allows some thousands, until its stack overflows."""
 
 Properties = Mapping[str, "str | None"]
 
 
 class Expression(abc.ABC):
-    """A node. ``is_boolean`` says whether it can stand where a truth value must.
+    """A node. ``is_boolean`` says whether it may be used as a condition.
 
-    ``str()`` is the text that RocketMQ's messages name it by.
+    ``str()`` returns the text of the node in RocketMQ's error messages.
     """
 
     is_boolean = False
@@ -29,20 +29,22 @@ class Expression(abc.ABC):
         self.operands = operands
         self._depth: int = 1 + max((operand._depth for operand in operands), default=0)
         if self._depth > NESTING_MAX:
-            raise refusal(f"The expression is nested deeper than {NESTING_MAX} levels; split it into several filters")
+            raise make_error(
+                f"The expression is nested deeper than {NESTING_MAX} levels; split it into several filters"
+            )
 
     @abc.abstractmethod
     def evaluate(self, properties: Properties) -> Value | None:
-        """The value for these properties; one that is missing is null. Raises NotComparable."""
+        """Returns the value for these properties; a missing property is null. Raises NotComparable."""
 
 
-def refusal(cause: str) -> IllegalFilterExpression:
-    """An expression that cannot be compiled: the words of ``MQFilterException``, then those of its cause."""
+def make_error(cause: str) -> IllegalFilterExpression:
+    """Returns the error of an expression that cannot be compiled: the text of ``MQFilterException``, and the cause."""
     return IllegalFilterExpression(f"Invalid MessageSelector. {cause}")
 
 
-def property_names(expression: Expression) -> list[str]:
-    """The properties that an expression looks at, each once, in their order."""
+def list_properties(expression: Expression) -> list[str]:
+    """Returns the names of the properties in an expression, each once, in order."""
 
     def names(node: Expression) -> Iterator[str]:
         if isinstance(node, Property):
@@ -54,7 +56,7 @@ def property_names(expression: Expression) -> list[str]:
 
 
 class Constant(Expression):
-    """A literal; ``NULL`` has the value None."""
+    """A literal. ``NULL`` has the value None."""
 
     def __init__(self, value: Value | None) -> None:
         super().__init__()
@@ -85,7 +87,7 @@ class Property(Expression):
 
 
 class Negate(Expression):
-    """Unary minus: null for everything but a number, and so for every property."""
+    """Unary minus: null for everything except a number, and so for every property."""
 
     def evaluate(self, properties: Properties) -> Value | None:
         value = self.operands[0].evaluate(properties)
@@ -98,7 +100,7 @@ class Negate(Expression):
 
 
 class Condition(Expression):
-    """A node that yields TRUE, FALSE or null."""
+    """A node with the value TRUE, FALSE or null."""
 
     is_boolean = True
 
@@ -107,7 +109,7 @@ class Condition(Expression):
 
 
 class BooleanCast(Condition):
-    """A property where a truth value must stand: it is a text, and so FALSE unless it is missing."""
+    """A property as a condition: it is a text, and so FALSE, unless it is missing."""
 
     def evaluate(self, properties: Properties) -> bool | None:
         return None if self.operands[0].evaluate(properties) is None else False
@@ -128,7 +130,8 @@ class Not(Condition):
 
 
 class Logic(Condition):
-    """A chain of AND (``decisive`` is False) or OR (True): one decisive operand ends it, null makes the rest null."""
+    """A chain of AND (``decisive`` is False) or OR (True): a decisive operand decides the result, otherwise one null
+    makes it null."""
 
     def __init__(self, decisive: bool, operands: Sequence[Expression]) -> None:
         super().__init__(*operands)
@@ -152,7 +155,7 @@ class Logic(Condition):
 
 
 class Equal(Condition):
-    """``=`` and IS NULL: null only when the left side alone is; with the right side alone null it is FALSE."""
+    """``=`` and IS NULL: null if only the left side is null, FALSE if only the right side is null."""
 
     def evaluate(self, properties: Properties) -> bool | None:
         left, right = (operand.evaluate(properties) for operand in self.operands)
@@ -165,7 +168,7 @@ class Equal(Condition):
 
 
 class Ordering(Condition):
-    """``>``, ``>=``, ``<`` or ``<=``. Two texts are compared as doubles."""
+    """``>``, ``>=``, ``<`` or ``<=``. Compares two texts as doubles."""
 
     def __init__(self, symbol: str, left: Expression, right: Expression) -> None:
         super().__init__(left, right)
@@ -180,7 +183,7 @@ class Ordering(Condition):
         if right is None:
             return None
         if isinstance(left, str) and isinstance(right, str):
-            left, right = double_from(left), double_from(right)
+            left, right = parse_double(left), parse_double(right)
         return self._accepts(compare(left, right))
 
     def __str__(self) -> str:
@@ -212,7 +215,8 @@ class In(Condition):
 
 
 class Search(Condition):
-    """CONTAINS, STARTSWITH, ENDSWITH and their NOT forms: FALSE, negated or not, where there is nothing to search."""
+    """CONTAINS, STARTSWITH, ENDSWITH and their NOT forms: FALSE, negated or not, when the text or the property is
+    missing."""
 
     def __init__(self, symbol: str, operand: Expression, text: str, negated: bool) -> None:
         super().__init__(operand)

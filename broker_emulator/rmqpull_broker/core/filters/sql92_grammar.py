@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from rmqpull_broker.core.filters.sql92 import Expression, refusal
+from rmqpull_broker.core.filters.sql92 import Expression, make_error
 from rmqpull_broker.core.filters.sql92_rules import Rules
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _KEYWORD_TERMINALS = "_AND _OR _NOT _BETWEEN _IN _TRUE _FALSE _IS _NULL CONTAINS STARTSWITH ENDSWITH"
 _KEYWORDS = {terminal.lstrip("_"): terminal for terminal in _KEYWORD_TERMINALS.split()}
 
-# Letters are spelled out, since a flag for any case would let the Kelvin sign pass for a k. A line comment without an
-# end of line is two minus signs, as in RocketMQ.
+# Letters are spelled out: with a flag for any case, the Kelvin sign would match a k. A line comment without an end of
+# line is two minus signs, like in RocketMQ.
 _GRAMMAR = r"""
 start: disjunction
 disjunction: conjunction (_OR conjunction)*
@@ -70,7 +70,7 @@ def _keyword_or_name(word: Token) -> Token:
 
 @functools.cache
 def _parser() -> Lark:
-    """Made for the first SQL expression, since reading the grammar would delay every start."""
+    """Returns the parser. It is made for the first SQL expression, because it would delay every start."""
     from lark import Lark, Transformer, v_args
 
     rules = {name: rule for name, rule in vars(Rules).items() if not name.startswith("_")}
@@ -86,7 +86,7 @@ def _parser() -> Lark:
 
 
 def parse(expression: str) -> Expression:
-    """Reads the longest condition that ``expression`` begins with; what follows it is ignored, as RocketMQ does.
+    """Parses the longest condition at the start of ``expression``. Ignores the rest, like RocketMQ.
 
     Raises IllegalFilterExpression where RocketMQ's parser does, and above ``sql92.NESTING_MAX`` levels.
     """
@@ -100,12 +100,12 @@ def parse(expression: str) -> Expression:
             encountered = f'"{token}" at line {token.line}, column {token.column}'
         encountered = end
     except UnexpectedCharacters as error:
-        place = f"line {error.line}, column {error.column}"
-        raise refusal(f'Lexical error at {place}.  Encountered: "{error.char}"') from None
+        where = f"line {error.line}, column {error.column}"
+        raise make_error(f'Lexical error at {where}.  Encountered: "{error.char}"') from None
     except UnexpectedToken:
-        pass  # harmless after a complete expression, which only the end can tell
+        pass  # not an error after a complete expression, which the end decides
     try:
         tree: Expression = parser.feed_token(Token("$END", ""))
     except UnexpectedToken:
-        raise refusal(f"Encountered {encountered}") from None
+        raise make_error(f"Encountered {encountered}") from None
     return tree

@@ -1,7 +1,7 @@
-"""What the rules of the SQL92 grammar make of their children, with RocketMQ's checks (rules 3.13.2).
+"""The rules of the SQL92 grammar, with RocketMQ's checks (rules 3.13.2).
 
-The checks are those of its ``SelectorParser``, ``ComparisonExpression`` and ``ConstantExpression``, and refuse in their
-words.
+The checks are those of ``SelectorParser``, ``ComparisonExpression`` and ``ConstantExpression``, with the same error
+texts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rmqpull_broker.core.filters.sql92 import (
     Ordering,
     Property,
     Search,
-    refusal,
+    make_error,
 )
 
 if TYPE_CHECKING:
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 
 
 class Rules:
-    """The rules under their names in the grammar. Every one of them may raise IllegalFilterExpression."""
+    """The rules by their names in the grammar. Each may raise IllegalFilterExpression."""
 
     def start(self, expression: Expression) -> Expression:
-        return _condition_from(expression)
+        return _make_condition(expression)
 
     def disjunction(self, *operands: Expression) -> Expression:
-        return _chain(True, operands)
+        return _make_chain(True, operands)
 
     def conjunction(self, *operands: Expression) -> Expression:
-        return _chain(False, operands)
+        return _make_chain(False, operands)
 
     def equal(self, left: Expression, right: Expression) -> Expression:
-        """Neither side is NULL, and no truth value stands before another constant."""
+        """Neither side may be NULL, and a boolean may not be compared with another constant."""
         for side in (left, right):
             if isinstance(side, Constant) and side.value is None:
-                raise refusal(f"'{side}' cannot be compared.")
+                raise make_error(f"'{side}' cannot be compared.")
         if isinstance(left, Constant) and isinstance(right, Constant) and left.is_boolean and not right.is_boolean:
-            raise refusal(f"'{left}' cannot be compared with '{right}'")
+            raise make_error(f"'{left}' cannot be compared with '{right}'")
         return Equal(left, right)
 
     def not_equal(self, left: Expression, right: Expression) -> Expression:
@@ -61,58 +61,58 @@ class Rules:
         return Not(self.is_null(operand))
 
     def ordering(self, left: Expression, symbol: str, right: Expression) -> Expression:
-        """Both sides can be numbers."""
+        """Both sides must be possible numbers."""
         for side in (left, right):
             if side.is_boolean or (isinstance(side, Constant) and isinstance(side.value, str)):
-                raise refusal(f"Value '{side}' cannot be compared.")
+                raise make_error(f"Value '{side}' cannot be compared.")
         return Ordering(symbol, left, right)
 
     def between(self, value: Expression, low: Expression, high: Expression) -> Expression:
-        """Constants are in their order."""
+        """Constant bounds must be in order."""
         if isinstance(low, Constant) and isinstance(high, Constant):
             _check_bounds(low, high)
         return Logic(False, [self.ordering(value, ">=", low), self.ordering(value, "<=", high)])
 
     def not_between(self, value: Expression, low: Expression, high: Expression) -> Expression:
-        """Bounds in the wrong order are fine."""
+        """Bounds may be in the wrong order."""
         return Logic(True, [self.ordering(value, "<", low), self.ordering(value, ">", high)])
 
     def is_in(self, operand: Expression, *literals: str) -> Expression:
-        return _in(operand, literals, negated=False)
+        return _make_in(operand, literals, negated=False)
 
     def is_not_in(self, operand: Expression, *literals: str) -> Expression:
-        return _in(operand, literals, negated=True)
+        return _make_in(operand, literals, negated=True)
 
     def search(self, operand: Expression, keyword: Token, literal: str) -> Expression:
-        return Search(keyword.type, operand, _text(literal), negated=False)
+        return Search(keyword.type, operand, _unquote(literal), negated=False)
 
     def search_not(self, operand: Expression, keyword: Token, literal: str) -> Expression:
-        return Search(keyword.type, operand, _text(literal), negated=True)
+        return Search(keyword.type, operand, _unquote(literal), negated=True)
 
     def negate(self, operand: Expression) -> Expression:
         return Negate(operand)
 
     def negation(self, operand: Expression) -> Expression:
-        return Not(_condition_from(operand))
+        return Not(_make_condition(operand))
 
     def string(self, literal: str) -> Expression:
-        return Constant(_text(literal))
+        return Constant(_unquote(literal))
 
     def decimal(self, literal: str) -> Expression:
-        """32 bits where that is enough, else 64. The ``L`` says nothing."""
+        """32 bits if they are enough, else 64. The ``L`` has no effect."""
         digits = literal.rstrip("lL")
         if len(digits) > len(str(LONG_MAX)) or int(digits) > LONG_MAX:
-            raise refusal(f'For input string: "{digits}"')
+            raise make_error(f'For input string: "{digits}"')
         number = int(digits)
         return Constant(number if number <= INTEGER_MAX else Long(number))
 
     def floating_point(self, literal: str) -> Expression:
-        """Zero is as little allowed as what is too large."""
+        """Zero is not allowed, nor is a number that is too large."""
         number = float(literal)
         if math.isinf(number):
-            raise refusal(f"{literal} is greater than 1.7976931348623157E308")
+            raise make_error(f"{literal} is greater than 1.7976931348623157E308")
         if number == 0.0:
-            raise refusal(f"{literal} is less than 4.9E-324")
+            raise make_error(f"{literal} is less than 4.9E-324")
         return Constant(number)
 
     def true(self) -> Expression:
@@ -128,39 +128,39 @@ class Rules:
         return Property(str(name))
 
 
-def _condition_from(expression: Expression) -> Expression:
-    """The expression where a truth value must stand."""
+def _make_condition(expression: Expression) -> Expression:
+    """Returns the expression as a condition."""
     if expression.is_boolean:
         return expression
     if isinstance(expression, Property):
         return BooleanCast(expression)
-    raise refusal(f"Expression will not result in a boolean value: {expression}")
+    raise make_error(f"Expression will not result in a boolean value: {expression}")
 
 
-def _chain(decisive: bool, operands: Sequence[Expression]) -> Expression:
+def _make_chain(decisive: bool, operands: Sequence[Expression]) -> Expression:
     if len(operands) == 1:
         return operands[0]
-    return Logic(decisive, list(map(_condition_from, operands)))
+    return Logic(decisive, list(map(_make_condition, operands)))
 
 
 def _check_bounds(low: Constant, high: Constant) -> None:
     if low.value is None or high.value is None:
-        raise refusal("Illegal values of between, values can not be null!")
+        raise make_error("Illegal values of between, values can not be null!")
     try:
         descends = compare(high.value, low.value) < 0
     except NotComparable as error:
-        raise refusal(f'For input string: "{error}"') from None
+        raise make_error(f'For input string: "{error}"') from None
     if descends:
-        raise refusal(
+        raise make_error(
             f"Illegal values of between, left value({low.value}) must less than or equal to right value({high.value})"
         )
 
 
-def _in(operand: Expression, literals: Sequence[str], negated: bool) -> Expression:
+def _make_in(operand: Expression, literals: Sequence[str], negated: bool) -> Expression:
     if not isinstance(operand, Property):
-        raise refusal(f"Expected a property for In expression, got: {operand}")
-    return In(operand, list(map(_text, literals)), negated)
+        raise make_error(f"Expected a property for In expression, got: {operand}")
+    return In(operand, list(map(_unquote, literals)), negated)
 
 
-def _text(literal: str) -> str:
+def _unquote(literal: str) -> str:
     return literal[1:-1].replace("''", "'")

@@ -1,7 +1,7 @@
-"""Messages as Arrow columns: the one form in which queues keep and filters, limits and time search read them.
+"""Messages as Arrow columns: the form in which queues store messages, and in which filters and limits read them.
 
-Names are those of the Spark row, so that a pull sends stored columns as they are. ``traceContext`` is kept for the
-standard protocol alone; ``systemProperties`` holds RocketMQ's own properties that have no column.
+The names are those of the Spark row, so that a pull sends stored columns without changes. ``traceContext`` is only for
+the standard protocol. ``systemProperties`` has RocketMQ's own properties that have no column.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ STORED_SCHEMA = pa.schema(
 
 
 def make_offset_column(first_offset: int, row_count: int) -> pa.Array:
-    """``row_count`` consecutive offsets as int64, made without a Python object per row."""
+    """Returns ``row_count`` consecutive offsets as int64, without a Python object for each."""
     return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), row_count), start=first_offset - 1)
 
 
 def make_constant_column(value: Any, data_type: pa.DataType, row_count: int) -> pa.Array:
-    """The same value (or null) in every row."""
+    """Returns the same value (or null) in every row."""
     return pa.nulls(row_count, data_type) if value is None else pa.repeat(pa.scalar(value, data_type), row_count)
 
 
 def set_offsets_and_time(batch: pa.RecordBatch, offsets: pa.Array, store_timestamp_ms: int) -> pa.RecordBatch:
-    """The rows of ``STORED_SCHEMA`` with these offsets and store time."""
+    """Returns the rows of ``STORED_SCHEMA`` with these offsets and this store time."""
     times = make_constant_column(store_timestamp_ms * 1000, TIMESTAMP, batch.num_rows)
     replaced = {"queueOffset": offsets, "storeTimestamp": times}
     arrays = [replaced.get(field.name, batch.column(field.name)) for field in STORED_SCHEMA]
@@ -58,13 +58,13 @@ def set_offsets_and_time(batch: pa.RecordBatch, offsets: pa.Array, store_timesta
 
 
 def from_rows(rows: Sequence[StoredMessage]) -> pa.RecordBatch:
-    """Turns stored messages into columns (``STORED_SCHEMA``)."""
-    columns = zip(*map(_values, rows), strict=True)
+    """Converts stored messages to columns (``STORED_SCHEMA``)."""
+    columns = zip(*map(_list_values, rows), strict=True)
     arrays = [pa.array(values, column.type) for values, column in zip(columns, STORED_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=STORED_SCHEMA)
 
 
-def _values(row: StoredMessage) -> tuple[Any, ...]:
+def _list_values(row: StoredMessage) -> tuple[Any, ...]:
     message = row.message
     delivery_ms = message.delivery_timestamp_ms
     return (
@@ -88,20 +88,20 @@ def _values(row: StoredMessage) -> tuple[Any, ...]:
 
 
 def to_rows(batches: Iterable[pa.RecordBatch]) -> list[StoredMessage]:
-    """Turns columns back into stored messages, for answers that carry one message per frame."""
+    """Converts columns to stored messages, for responses with one message per frame."""
     rows: list[StoredMessage] = []
     for batch in batches:
-        lists = [_plain(column).to_pylist() for column in batch.columns]
-        rows.extend(_stored(*values) for values in zip(*lists, strict=True))
+        lists = [_make_plain(column).to_pylist() for column in batch.columns]
+        rows.extend(_make_stored(*values) for values in zip(*lists, strict=True))
     return rows
 
 
-def _plain(column: pa.Array) -> pa.Array:
-    """Times as numbers: a datetime per value would cost more than the message."""
+def _make_plain(column: pa.Array) -> pa.Array:
+    """Returns times as numbers: a datetime object would cost more than the message."""
     return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
 
 
-def _stored(
+def _make_stored(
     queue_offset: int,
     msg_id: str,
     tags: str | None,
@@ -137,75 +137,76 @@ def _stored(
 
 
 def select_pulled_columns(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """Columns of a stored batch as a pull gives them: a trace context stands among RocketMQ's own properties."""
+    """Returns columns of a stored batch for a pull, with the trace context among RocketMQ's own properties."""
     pulled = batch.select(names)
     if "systemProperties" not in names or batch.column("traceContext").null_count == batch.num_rows:
         return pulled
     rows = zip(batch.column("systemProperties").to_pylist(), batch.column("traceContext").to_pylist(), strict=True)
     maps = [(own or []) + ([] if trace is None else [("TRACE_CONTEXT", trace)]) for own, trace in rows]
-    place = pulled.schema.get_field_index("systemProperties")
-    field = pulled.schema.field(place)
-    return pulled.set_column(place, field, pa.array(maps, field.type))
+    index = pulled.schema.get_field_index("systemProperties")
+    field = pulled.schema.field(index)
+    return pulled.set_column(index, field, pa.array(maps, field.type))
 
 
 def count_list_entries(lists: pa.Array) -> pa.Array:
-    """How many values each list or map holds; Arrow's own kernel does not take maps."""
+    """Returns the number of entries of each list or map. Arrow's own function does not accept maps."""
     offsets = lists.offsets
     return pc.subtract(offsets.slice(1), offsets.slice(0, len(lists)))
 
 
 def slice_live_values(lists: pa.Array, values: pa.Array) -> pa.Array:
-    """The part of ``values``, the child of lists or maps, that this slice of them refers to."""
+    """Returns the part of ``values``, the child of lists or maps, that belongs to this slice of them."""
     first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
     return values.slice(first, last - first)
 
 
 def count_row_bytes(batch: pa.RecordBatch) -> pa.Array:
-    """Bytes of body, tags, keys and user properties of each row: the size that the limits of ``rmqpull.v1`` count."""
+    """Returns the bytes of body, tags, keys and user properties of each row, which the limits of ``rmqpull.v1``
+    count."""
     keys = batch.column("keys")
     sizes = [
         count_text_bytes(batch, ["body", "tags"]),
-        _list_bytes(keys, keys.values),
+        _count_list_bytes(keys, keys.values),
         count_map_bytes(batch.column("properties")),
     ]
     return functools.reduce(pc.add, sizes)
 
 
 def count_map_bytes(maps: pa.Array, bytes_per_entry: int = 0) -> pa.Array:
-    """Bytes of the texts of each map, and ``bytes_per_entry`` more for each of its entries (int64)."""
-    texts = pc.add(_list_bytes(maps, maps.keys), _list_bytes(maps, maps.items))
+    """Returns the bytes of the texts of each map, plus ``bytes_per_entry`` for each entry (int64)."""
+    texts = pc.add(_count_list_bytes(maps, maps.keys), _count_list_bytes(maps, maps.items))
     entries = pc.if_else(pc.is_valid(maps), pc.cast(count_list_entries(maps), pa.int64()), pa.scalar(0, pa.int64()))
     return pc.add(texts, pc.multiply(entries, bytes_per_entry))
 
 
 def format_milliseconds(times: pa.Array) -> pa.Array:
-    """Times as RocketMQ writes them into properties: whole milliseconds since the epoch, in decimal digits."""
+    """Returns times in the form of RocketMQ's properties: whole milliseconds since the epoch, in decimal digits."""
     return pc.cast(pc.cast(times, pa.timestamp("ms", "UTC"), safe=False), pa.int64()).cast(pa.string())
 
 
 def count_bytes(batch: pa.RecordBatch) -> int:
-    """Bytes of all rows together, as :func:`count_row_bytes` counts them."""
+    """Returns the sum of :func:`count_row_bytes`."""
     return int(pc.sum(count_row_bytes(batch)).as_py() or 0)
 
 
 def count_text_bytes(batch: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
-    """Bytes of the named text or binary columns of each row together."""
-    return functools.reduce(pc.add, (_bytes_of(batch.column(name)) for name in names))
+    """Returns the bytes of the named text or binary columns of each row."""
+    return functools.reduce(pc.add, (_count_value_bytes(batch.column(name)) for name in names))
 
 
-def _bytes_of(column: pa.Array) -> pa.Array:
+def _count_value_bytes(column: pa.Array) -> pa.Array:
     return pc.cast(pc.fill_null(pc.binary_length(column), 0), pa.int64())
 
 
-def _list_bytes(lists: pa.Array, values: pa.Array) -> pa.Array:
-    """Bytes of the values of each list: differences of their running sum, taken where the lists begin and end."""
-    sums = pc.cumulative_sum(_bytes_of(slice_live_values(lists, values)))
+def _count_list_bytes(lists: pa.Array, values: pa.Array) -> pa.Array:
+    """Returns the bytes of the values of each list, as differences of their running sum."""
+    sums = pc.cumulative_sum(_count_value_bytes(slice_live_values(lists, values)))
     edges = pa.concat_arrays([pa.array([0], pa.int64()), sums]).take(pc.subtract(lists.offsets, lists.offsets[0]))
     sizes = pc.subtract(edges.slice(1), edges.slice(0, len(lists)))
     return pc.if_else(pc.is_valid(lists), sizes, pa.scalar(0, pa.int64()))
 
 
 def count_leading_rows_within(sizes: pa.Array, byte_budget: int) -> int:
-    """How many leading rows of these sizes keep within ``byte_budget`` bytes together."""
+    """Returns how many leading rows of these sizes fit into ``byte_budget`` bytes."""
     within = pc.less_equal(pc.cumulative_sum(sizes), byte_budget)
     return int(pc.sum(within).as_py() or 0)

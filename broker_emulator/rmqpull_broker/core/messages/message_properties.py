@@ -19,16 +19,16 @@ from rmqpull_broker.core.model import SHARDING_KEY, Message
 from rmqpull_broker.core.properties import BrokerProperties
 
 RECORD_BYTES = 91
-"""A stored record without body, topic and properties, both hosts being IPv4 and the topic's length one byte."""
+"""The size of a stored record without body, topic and properties, with IPv4 hosts and a topic length of one byte."""
 _IPV6_BYTES = 12
 _SHORT_TOPIC_BYTES = 127
 _SEPARATORS = 2
 _NOT_RESERVED = {SHARDING_KEY: "messageGroup", "TRACE_CONTEXT": "traceContext"}
-"""RocketMQ's own properties, with their columns, that a user may set as well; then the user's value is not stored."""
+"""RocketMQ's own properties, with their columns, that a user may set, too. Then the user's value is not stored."""
 
 
 def make_common_properties(broker: BrokerProperties) -> dict[str, str]:
-    """What every message of a broker has, so that it is not kept in each."""
+    """Returns the properties that every message of a broker has. They are not stored in each message."""
     return {
         "MSG_REGION": broker.region_id,
         "TRACE_ON": str(broker.trace_on).lower(),
@@ -37,7 +37,7 @@ def make_common_properties(broker: BrokerProperties) -> dict[str, str]:
 
 
 def make_stored_properties(message: Message, broker: BrokerProperties) -> dict[str, str]:
-    """Everything that a remoting consumer finds among the properties of a stored message."""
+    """Returns all properties of a stored message as a remoting consumer gets them."""
     fields = {
         "TAGS": message.tags,
         "KEYS": " ".join(message.keys) or None,
@@ -52,55 +52,55 @@ def make_stored_properties(message: Message, broker: BrokerProperties) -> dict[s
 
 
 def count_stored_properties_bytes(message: Message, broker: BrokerProperties) -> int:
-    """Length of the properties string: each name and value ends with one byte (rules 4.8)."""
-    return sum(_entry_bytes(name, value) for name, value in make_stored_properties(message, broker).items())
+    """Returns the length of the properties string: each name and value ends with one byte (rules 4.8)."""
+    return sum(_count_entry_bytes(name, value) for name, value in make_stored_properties(message, broker).items())
 
 
 def count_record_bytes(batch: pa.RecordBatch, topic: str, broker: BrokerProperties) -> pa.Array:
-    """Bytes that each message takes as a record in the commit log of Apache's broker (int64).
+    """Returns the size of each message as a record in the commit log of Apache's broker (int64).
 
-    ``batch`` has the columns of ``columns.STORED_SCHEMA``; its messages are stored in a queue of ``topic``. This is
-    what ``storeSize`` would be, not what a message takes in the commit log of this broker.
+    ``batch`` has the columns of ``columns.STORED_SCHEMA``; its messages are in a queue of ``topic``. This is
+    ``storeSize``, not the size in the commit log of this broker.
     """
     topic_bytes = len(topic.encode())
     fixed = RECORD_BYTES + topic_bytes + (1 if topic_bytes > _SHORT_TOPIC_BYTES else 0)
-    fixed += sum(_entry_bytes(name, value) for name, value in make_common_properties(broker).items())
+    fixed += sum(_count_entry_bytes(name, value) for name, value in make_common_properties(broker).items())
     parts = [
         columns.count_text_bytes(batch, ["body"]),
         *(pc.multiply(_is_ipv6(batch.column(name)), _IPV6_BYTES) for name in ("bornHost", "storeHost")),
         *(columns.count_map_bytes(batch.column(name), _SEPARATORS) for name in ("properties", "systemProperties")),
-        *(_own_bytes(name, batch.column(column)) for name, column in {"TAGS": "tags", **_NOT_RESERVED}.items()),
-        _own_bytes("UNIQ_KEY", _filled(batch.column("msgId"))),
-        _own_bytes("KEYS", _filled(pc.binary_join(batch.column("keys"), " "))),
-        _own_bytes("TIMER_DELIVER_MS", columns.format_milliseconds(batch.column("deliveryTimestamp"))),
+        *(_count_own_bytes(name, batch.column(column)) for name, column in {"TAGS": "tags", **_NOT_RESERVED}.items()),
+        _count_own_bytes("UNIQ_KEY", _drop_empty(batch.column("msgId"))),
+        _count_own_bytes("KEYS", _drop_empty(pc.binary_join(batch.column("keys"), " "))),
+        _count_own_bytes("TIMER_DELIVER_MS", columns.format_milliseconds(batch.column("deliveryTimestamp"))),
     ]
-    hidden = [_hidden_bytes(batch, name, column) for name, column in _NOT_RESERVED.items()]
+    hidden = [_count_hidden_bytes(batch, name, column) for name, column in _NOT_RESERVED.items()]
     return reduce(pc.subtract, hidden, pc.add(reduce(pc.add, parts), fixed))
 
 
-def _entry_bytes(name: str, value: str) -> int:
+def _count_entry_bytes(name: str, value: str) -> int:
     return len(name.encode()) + len(value.encode()) + _SEPARATORS
 
 
-def _own_bytes(name: str, texts: pa.Array) -> pa.Array:
-    """What a property takes in each row; nothing where it is missing."""
+def _count_own_bytes(name: str, texts: pa.Array) -> pa.Array:
+    """Returns the bytes of a property in each row; 0 where it is missing."""
     return pc.cast(pc.fill_null(pc.add(pc.binary_length(texts), len(name) + _SEPARATORS), 0), pa.int64())
 
 
 def _is_ipv6(hosts: pa.Array) -> pa.Array:
-    """1 for each address, with or without a port, that is IPv6; else 0."""
+    """Returns 1 for each IPv6 address, with or without a port, and 0 for any other."""
     return pc.cast(pc.greater(pc.fill_null(pc.count_substring(hosts, ":"), 0), 1), pa.int64())
 
 
-def _filled(texts: pa.Array) -> pa.Array:
+def _drop_empty(texts: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
-def _hidden_bytes(batch: pa.RecordBatch, name: str, column: str) -> pa.Array:
-    """What a user's property would take where RocketMQ's own of the same name, in ``column``, is stored instead."""
+def _count_hidden_bytes(batch: pa.RecordBatch, name: str, column: str) -> pa.Array:
+    """Returns the bytes of a user's property where RocketMQ's own of the same name, in ``column``, replaces it."""
     users = pc.map_lookup(batch.column("properties"), name, "first")
     is_hidden = pc.is_valid(batch.column(column))
-    return pc.if_else(is_hidden, _own_bytes(name, users), pa.scalar(0, pa.int64()))
+    return pc.if_else(is_hidden, _count_own_bytes(name, users), pa.scalar(0, pa.int64()))
 
 
 def _text(column: str) -> Callable[[pa.RecordBatch], pa.Array]:
@@ -125,11 +125,11 @@ _SYSTEM_COLUMNS: dict[str, Callable[[pa.RecordBatch], pa.Array]] = {
     "TIMER_DELIVER_MS": _milliseconds("deliveryTimestamp"),
     "TRACE_CONTEXT": _text("traceContext"),
 }
-"""RocketMQ's own properties that stored messages have as columns."""
+"""RocketMQ's own properties that are columns of stored messages."""
 
 
 def make_property_column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    """The texts of one property, user's or RocketMQ's own, in the rows of a stored batch; null where it is missing.
+    """Returns the texts of one property, a user's or RocketMQ's own, in the rows of a batch; null where it is missing.
 
     An empty text counts as missing (rules 4.8, 6.1).
     """
@@ -143,20 +143,20 @@ def make_property_column(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 class Combinations(NamedTuple):
-    """The distinct combinations of some columns' values, and which of them each row has."""
+    """The distinct combinations of values in some columns, and the combination of each row."""
 
     columns: Sequence[pa.Array]
-    """The columns, cut down to one row for each combination."""
+    """The columns, with one row for each combination."""
     row_combinations: pa.Array
-    """For each row, the index of its combination."""
+    """The index of each row's combination."""
 
     def rows(self) -> Iterable[tuple[str | None, ...]]:
-        """The combinations as tuples."""
+        """Returns the combinations as tuples."""
         return zip(*(column.to_pylist() for column in self.columns), strict=True)
 
 
 def find_combinations(columns: Sequence[pa.Array]) -> Combinations:
-    """Finds the distinct combinations in at least one column of texts, without a Python object per row."""
+    """Finds the distinct combinations in one or more columns of texts, without a Python object for each row."""
     first, *others = (column.dictionary_encode(null_encoding="encode") for column in columns)
     found = Combinations([first.dictionary], first.indices)
     for other in others:

@@ -1,1 +1,1 @@
-"""What a pull finds and answers, parked pulls, and consumer offsets."""
+"""Pulling: the checks and the results of a pull, parked pulls, and consumer offsets."""

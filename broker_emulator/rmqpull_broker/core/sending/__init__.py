@@ -1,1 +1,1 @@
-"""How messages become facts: sends, batches, delays, transactions and stages."""
+"""Sending: single messages, batches, delayed and transactional messages, and stages."""

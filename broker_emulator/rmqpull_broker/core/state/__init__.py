@@ -1,1 +1,1 @@
-"""What the broker knows: facts, the state that they add up to, and drafts of new ones."""
+"""The broker's state: facts, the state that they make, and drafts of new facts."""

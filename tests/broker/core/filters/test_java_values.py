@@ -11,11 +11,11 @@ from rmqpull_broker.core.filters.java_values import (
     Long,
     NotComparable,
     Value,
-    boolean_from,
     compare,
-    double_from,
-    integer_from,
-    long_from,
+    parse_boolean,
+    parse_double,
+    parse_integer,
+    parse_long,
     trim,
 )
 
@@ -25,13 +25,13 @@ from rmqpull_broker.core.filters.java_values import (
     [("5", 5), ("-7", -7), ("+5", 5), ("007", 7), ("-0", 0), ("2147483647", 2**31 - 1), ("-2147483648", -(2**31))],
 )
 def test_a_text_that_is_an_integer(text: str, number: int) -> None:
-    assert integer_from(text) == long_from(text) == number
-    assert type(long_from(text)) is Long
+    assert parse_integer(text) == parse_long(text) == number
+    assert type(parse_long(text)) is Long
 
 
 @pytest.mark.parametrize("text", ["\u0665", "5\u096b", "\uff15"])
 def test_digits_of_any_script_are_digits(text: str) -> None:
-    assert integer_from(text) in (5, 55)
+    assert parse_integer(text) in (5, 55)
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,13 @@ def test_digits_of_any_script_are_digits(text: str) -> None:
     ["", "+", "-", "--5", " 5", "5 ", "5\n", "1_000", "3.5", "1e3", "5L", "0x10", "\u00b2", "\u2167", "\U0001d7d3"],
 )
 def test_a_text_that_is_no_integer(text: str) -> None:
-    for read in (integer_from, long_from):
+    for read in (parse_integer, parse_long):
         with pytest.raises(NotComparable):
             read(text)
 
 
 @pytest.mark.parametrize(
-    ("read", "bits"), [(integer_from, 31), (long_from, 63)], ids=["Integer.valueOf", "Long.valueOf"]
+    ("read", "bits"), [(parse_integer, 31), (parse_long, 63)], ids=["Integer.valueOf", "Long.valueOf"]
 )
 def test_an_integer_has_its_range(read: Callable[[str], int], bits: int) -> None:
     assert (read(str(2**bits - 1)), read(str(-(2**bits)))) == (2**bits - 1, -(2**bits))
@@ -83,12 +83,12 @@ def test_an_integer_has_its_range(read: Callable[[str], int], bits: int) -> None
     ],
 )
 def test_a_text_that_is_a_double(text: str, number: float) -> None:
-    assert double_from(text) == number
+    assert parse_double(text) == number
 
 
 def test_not_a_number_is_a_double() -> None:
-    assert math.isnan(double_from("NaN"))
-    assert math.copysign(1, double_from("-0.0")) == -1
+    assert math.isnan(parse_double("NaN"))
+    assert math.copysign(1, parse_double("-0.0")) == -1
 
 
 @pytest.mark.parametrize(
@@ -115,14 +115,14 @@ def test_not_a_number_is_a_double() -> None:
 )
 def test_a_text_that_is_no_double(text: str) -> None:
     with pytest.raises(NotComparable):
-        double_from(text)
+        parse_double(text)
 
 
 @pytest.mark.parametrize(
     ("text", "truth"), [("true", True), ("TRUE", True), ("tRuE", True), ("yes", False), ("1", False), (" true", False)]
 )
 def test_only_true_is_true(text: str, truth: bool) -> None:
-    assert boolean_from(text) is truth
+    assert parse_boolean(text) is truth
 
 
 def test_blanks_and_control_characters_are_trimmed_and_other_spaces_are_not() -> None:
@@ -171,9 +171,9 @@ def test_what_java_throws_at(left: Value, right: Value) -> None:
 
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_the_text_of_a_long_is_that_long(number: int) -> None:
-    assert long_from(str(number)) == number
+    assert parse_long(str(number)) == number
 
 
 @given(st.floats(allow_nan=False))
 def test_the_text_of_a_double_is_that_double(number: float) -> None:
-    assert double_from(str(number).replace("inf", "Infinity")) == number
+    assert parse_double(str(number).replace("inf", "Infinity")) == number

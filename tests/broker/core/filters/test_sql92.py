@@ -339,7 +339,7 @@ def test_how_rocketmq_writes_an_expression(expression: str, text: str) -> None:
 
 
 def test_the_properties_that_an_expression_looks_at() -> None:
-    assert sql92.property_names(parse("b = 1 OR NOT (a > b AND TAGS IN ('x')) OR 5 = 5.0")) == ["b", "a", "TAGS"]
+    assert sql92.list_properties(parse("b = 1 OR NOT (a > b AND TAGS IN ('x')) OR 5 = 5.0")) == ["b", "a", "TAGS"]
 
 
 def test_an_integer_that_needs_64_bits_stays_a_long_when_it_is_negated() -> None:

@@ -120,7 +120,7 @@ def test_a_topic_is_created_once(core: CoreHarness, draft: Draft) -> None:
 def test_a_topic_that_exists_in_another_shape_is_refused(core: CoreHarness, shape: tuple[int, TopicType]) -> None:
     core.run(lambda draft: create_topic(draft, ORDERS))
     with pytest.raises(
-        BadRequest, match=r"orders exists with 2 queues of type NORMAL, asked for were \d queues of type"
+        BadRequest, match=r"orders exists with 2 queues of type NORMAL, but the request has \d queues of type"
     ):
         core.run(lambda draft: create_topic(draft, TopicConfig("orders", shape[0], *shape, "second")))
 

@@ -50,7 +50,7 @@ def test_creating_an_existing_topic_is_refused_unless_it_has_the_same_shape(clie
     assert (again.topic, again.created) == (first.topic, False)
     refused = put(client, "new", mode=rpc.CREATE, read_queue_nums=3)
     assert refused.status.code == v2.Code.BAD_REQUEST
-    assert "exists with 2 queues of type NORMAL, asked for were 3" in refused.status.message
+    assert "exists with 2 queues of type NORMAL, but the request has 3" in refused.status.message
 
 
 @pytest.mark.parametrize(
