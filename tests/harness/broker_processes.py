@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from rmqpull_broker.testing import BrokerProcess, Topics
 
-StartBroker = Callable[..., BrokerProcess]
-"""Takes topics, and the other arguments of BrokerProcess by name. Without ``extensions`` the broker has columns."""
+
+class StartBroker(Protocol):
+    """Takes topics, and other arguments of BrokerProcess by name. Without ``extensions`` the broker has columns."""
+
+    def __call__(
+        self,
+        topics: Topics | None = ...,
+        *,
+        data_dir: Path | None = ...,
+        extensions: str | None = ...,
+        arguments: Sequence[str] = ...,
+        listen: str = ...,
+    ) -> BrokerProcess: ...
 
 
 class StartProcess(Protocol):

@@ -67,7 +67,7 @@ def test_a_file_that_is_missing_on_a_machine_ends_the_query_with_its_name(
         queries.run(queries.stream(behind, **options | {"tlsCaFile": "/nowhere/ca.pem"}))
 
 
-PROGRAM = Path(__file__).with_name("shown_everywhere.py")
+PROGRAM = Path(__file__).parent / "programs" / "shown_everywhere.py"
 
 
 @pytest.mark.processes
