@@ -102,7 +102,7 @@ SETTINGS = (
         "clock",
         "CLOCK",
         "system",
-        "'system', or 'manual' or 'manual:TIME' (ISO 8601): time moves only by 'clock advance' or by a test.",
+        "The broker's clock. 'manual' or 'manual:TIME' (ISO 8601) moves only by 'clock advance', or by a test.",
         parse_clock,
     ),
     Setting(

@@ -37,7 +37,9 @@ def _match_options(function: Any) -> Any:
         click.option("--times", type=click.IntRange(min=1), metavar="N", help="Number of calls [default: 1]."),
         click.option("--always", is_flag=True, help="All calls, until the fault is cleared."),
         click.option(
-            "--after", is_flag=True, help="Inject the fault after the command is executed; only its response is lost."
+            "--after",
+            is_flag=True,
+            help="Inject the fault after the command; only the response is affected.",
         ),
     )
     for option in reversed(options):

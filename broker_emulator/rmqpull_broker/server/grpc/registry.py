@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from rmqpull_broker.server.grpc.entrance import Handler, make_method_handler
+from rmqpull_broker.server.grpc.calls import Handler, make_method_handler
 from rmqpull_broker.server.handlers.admin import broker, fault_rules, groups, topics
 from rmqpull_broker.server.handlers.admin import clients as admin_clients
 from rmqpull_broker.server.handlers.admin import offsets as admin_offsets

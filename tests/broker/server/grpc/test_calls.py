@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from rmqpull_broker.server.grpc import entrance
+from rmqpull_broker.server.grpc import calls
 from rmqpull_broker.server.observability.logs import JsonFormatter
 from rmqpull_proto import rpc
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -83,4 +83,4 @@ def test_an_unexpected_error_is_logged_with_its_call(
     ("peer", "host"), [("ipv4:127.0.0.1:50123", "127.0.0.1"), ("ipv6:%5B::1%5D:50123", "::1"), ("ipv6:[::1]:5", "::1")]
 )
 def test_the_address_of_a_peer_is_parsed(peer: str, host: str) -> None:
-    assert entrance._parse_peer(peer) == host
+    assert calls._parse_peer(peer) == host

@@ -22,7 +22,7 @@ from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.transactions import check_transactions
-from rmqpull_broker.server.grpc.entrance import Handler
+from rmqpull_broker.server.grpc.calls import Handler
 from rmqpull_broker.server.grpc.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS, STAGE_HANDLERS
 from rmqpull_broker.server.runtime.faults import find_targets
 from rmqpull_broker.server.wire.codec import message_to
