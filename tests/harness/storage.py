@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from hypothesis import strategies as st
 
 from rmqpull_broker.core.admin.topics import create_topic
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.ids import MessageIds
-from rmqpull_broker.core.model import Message, MessageQueue, TopicConfig
+from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage, TopicConfig
 from rmqpull_broker.core.sending.publishing import Published
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
 from rmqpull_broker.core.sending.sender import Sender
@@ -144,3 +145,29 @@ class StorageHarness:
             "staged": {name: columns.to_rows(state.store.read(queue, *state.bounds(queue))) for name, queue in staged},
             "newest": state.newest_store_ms,
         }
+
+
+TIMES_MS = st.integers(-(1 << 41), 1 << 47)
+
+
+def register_messages() -> None:
+    """Registers the strategies: then a test can draw messages by their types."""
+    st.register_type_strategy(
+        Message,
+        st.builds(
+            Message,
+            delivery_timestamp_ms=st.none() | TIMES_MS,
+            born_timestamp_ms=TIMES_MS,
+            transactional=st.just(False),
+        ),
+    )
+    st.register_type_strategy(
+        StoredMessage,
+        st.builds(
+            StoredMessage,
+            st.from_type(Message),
+            queue_offset=st.integers(0, (1 << 63) - 1),
+            store_timestamp_ms=TIMES_MS,
+            reconsume_times=st.integers(0, (1 << 31) - 1),
+        ),
+    )

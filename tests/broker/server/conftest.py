@@ -11,8 +11,7 @@ from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from tests.harness.parking_watch import ParkingWatch, watch_parking
-from tests.harness.rpc_client import Connect, RpcClient, RpcStream
-from tests.harness.telemetry import OpenTelemetryStream, make_settings
+from tests.harness.rpc_client import Connect, OpenTelemetryStream, RpcClient, RpcStream, make_settings
 
 
 @pytest.fixture

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.harness.message_strategies import register_messages
+from tests.harness.storage import register_messages
 
 register_messages()

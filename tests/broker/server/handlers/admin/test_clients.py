@@ -8,8 +8,7 @@ import pytest
 
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
-from tests.harness.rpc_client import Connect, RpcClient
-from tests.harness.telemetry import OpenTelemetryStream
+from tests.harness.rpc_client import Connect, OpenTelemetryStream, RpcClient
 
 if TYPE_CHECKING:
     from rmqpull_broker.testing import RunningBroker

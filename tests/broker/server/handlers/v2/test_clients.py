@@ -14,8 +14,7 @@ from rmqpull_broker.testing import RunningBroker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from tests.harness.handlers import HandlerHarness
-from tests.harness.rpc_client import Connect, RpcClient
-from tests.harness.telemetry import OpenTelemetryStream
+from tests.harness.rpc_client import Connect, OpenTelemetryStream, RpcClient
 
 # --- Heartbeat --------------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,7 @@ from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-from tests.harness.rpc_client import RpcClient
-from tests.harness.telemetry import OpenTelemetryStream
+from tests.harness.rpc_client import OpenTelemetryStream, RpcClient
 
 COMMIT, ROLLBACK = v2.TransactionResolution.COMMIT, v2.TransactionResolution.ROLLBACK
 UNSPECIFIED = v2.TransactionResolution.TRANSACTION_RESOLUTION_UNSPECIFIED

@@ -18,8 +18,7 @@ from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from tests.harness.handlers import HandlerHarness
-from tests.harness.rpc_client import Connect, RpcClient
-from tests.harness.telemetry import OpenTelemetryStream, make_settings
+from tests.harness.rpc_client import Connect, OpenTelemetryStream, RpcClient, make_settings
 
 FAILED = "process client telemetryCommand failed. "
 
