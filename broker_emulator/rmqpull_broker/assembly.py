@@ -47,7 +47,7 @@ def _open_storage(config: BrokerConfig) -> tuple[BrokerState, MemoryStorage | Di
         file_system.close()
         raise
     if state.topics:
-        _logger.info("recovered %d messages in %d topics", state.message_count(), len(state.topics))
+        _logger.info("recovered %d messages in %d topics", state.count_messages(), len(state.topics))
     return state, storage
 
 

@@ -28,10 +28,10 @@ class Lists:
         rows = self._rows.get(queue, [])[from_offset:until_offset]
         return iter([columns.from_rows(rows)] if rows else [])
 
-    def time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
+    def find_time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
         return self.bounds(queue)
 
-    def spans(self, queue: MessageQueue, from_offset: int, until_offset: int) -> list[Span]:
+    def list_spans(self, queue: MessageQueue, from_offset: int, until_offset: int) -> list[Span]:
         return [Span(offset + 1, None) for offset in range(from_offset, until_offset)]
 
     def apply(self, fact: Fact, written: LogRange) -> None:

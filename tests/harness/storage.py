@@ -129,7 +129,7 @@ class StorageHarness:
         """Returns the whole visible state: a restart must not change it."""
         state = self.state
         topics = [*state.topics.values(), *(state.require_topic(name) for name in (TIMER_TOPIC, HALF_TOPIC))]
-        queues = [queue for topic in topics for queue in state.readable_queues(topic)]
+        queues = [queue for topic in topics for queue in state.list_readable_queues(topic)]
         staged = [(name, MessageQueue(STAGE_PREFIX + name, "broker-a", 0)) for name in state.stages.all()]
         return {
             "topics": state.topics.copy(),
@@ -138,7 +138,7 @@ class StorageHarness:
             "rows": {queue: columns.to_rows(state.store.read(queue, *state.bounds(queue))) for queue in queues},
             "progress": state.consumer_offsets.copy(),
             "resets": state.resets.copy(),
-            "lost": [state.rows_lost(query_id) for query_id in ("q", "r", "")],
+            "lost": [state.count_lost_rows(query_id) for query_id in ("q", "r", "")],
             "delayed": sorted(state.delayed),
             "halves": sorted(state.halves),
             "stages": state.stages.to_facts(),

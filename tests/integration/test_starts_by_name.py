@@ -52,7 +52,7 @@ def stored_from(broker: RunningBroker, start_ms: int = 0) -> list[Place]:
     def look(state: BrokerState) -> list[Place]:
         return sorted(
             (queue.queue_id, row.queue_offset)
-            for queue in state.readable_queues(state.require_topic("orders"))
+            for queue in state.list_readable_queues(state.require_topic("orders"))
             if state.bounds(queue).max_offset
             for row in to_rows(state.store.read(queue, *state.bounds(queue)))
             if row.store_timestamp_ms >= start_ms

@@ -96,7 +96,7 @@ class BrokerServer:
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
         port = listen(self._server, host, port)
         await self.group_commit.execute(create_topics)
-        selector, in_order = QueueSelector(random.randrange), self.clients.locks.holds_any
+        selector, in_order = QueueSelector(random.randrange), self.clients.locks.has_locks
         self.sender = Sender(selector, self.message_ids, f"{host}:{port}", in_order)
         self._stage_keeper = StageKeeper(self.state, self.group_commit, self.clock, self.sender)
         service = Service(

@@ -195,7 +195,7 @@ class RunningBroker:
 
 
 def _queues(state: BrokerState, topic: str) -> list[MessageQueue]:
-    return state.readable_queues(state.require_topic(topic))
+    return state.list_readable_queues(state.require_topic(topic))
 
 
 def _rows(state: BrokerState, queue: MessageQueue) -> list[StoredMessage]:

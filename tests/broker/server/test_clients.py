@@ -27,7 +27,7 @@ def consumer(client_id: str, client_type: str = "PUSH_CONSUMER") -> ClientProfil
 
 
 def members(clients: Clients, group: str = "readers") -> list[str]:
-    info = clients.consumers.consumer_group(group)
+    info = clients.consumers.find_consumer_group(group)
     return [] if info is None else [channel.client_id for channel in info.channels]
 
 
@@ -75,7 +75,7 @@ def test_heartbeats_keep_a_client_and_its_subscriptions(clients: Clients, clock:
         clock.advance(10_000)
         clients.refresh(clients.find_profile("ann"), READERS)
         clients.refresh(clients.find_profile("bob"), None)
-    info = clients.consumers.consumer_group("readers")
+    info = clients.consumers.find_consumer_group("readers")
     assert info is not None
     assert (members(clients), list(info.subscriptions)) == (["ann"], ["orders"])
     assert clients.producers.groups() == ["orders"]

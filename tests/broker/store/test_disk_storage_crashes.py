@@ -104,7 +104,7 @@ def a_life_of_waiting(broker: StorageHarness) -> Steps:
     def check_what_is_left() -> None:
         for topic in ("later", "payments"):
             state = broker.state
-            (queue,) = state.readable_queues(state.require_topic(topic))
+            (queue,) = state.list_readable_queues(state.require_topic(topic))
             waiting = state.delayed if topic == "later" else state.halves
             assert len(waiting) + state.bounds(queue).max_offset == (3 if topic == "later" else 1)
 

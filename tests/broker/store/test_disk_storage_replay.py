@@ -345,7 +345,7 @@ def test_retention_passes_stages_by() -> None:
     assert story.broker.storage._log.begin > 0
     stored = [
         queue
-        for queue in story.model.readable_queues(story.model.require_topic("orders"))
+        for queue in story.model.list_readable_queues(story.model.require_topic("orders"))
         if any(story.broker.bodies(queue))
     ]
     assert [body for queue in stored for body in story.broker.bodies(queue)] == [b"saved", b"fresh"]

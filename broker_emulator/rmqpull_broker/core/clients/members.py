@@ -123,7 +123,7 @@ class ConsumerGroupInfo:
         """Returns the group's subscription to a topic, or None (rules 3.1, row 12)."""
         return self.subscriptions.get(topic)
 
-    def filter_data(self, topic: str) -> FilterData | None:
+    def find_filter(self, topic: str) -> FilterData | None:
         """Returns the compiled filter of a subscription of another type than TAG (rules 3.1, rows 14 and 15)."""
         return self._filters.get(self.group, topic)
 

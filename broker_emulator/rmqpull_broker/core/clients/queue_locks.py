@@ -61,7 +61,7 @@ class QueueLocks:
         if not locks:
             self._groups.pop(group, None)
 
-    def holds_any(self, group: str, now_ms: int) -> bool:
+    def has_locks(self, group: str, now_ms: int) -> bool:
         """Whether a client holds a queue of the group. Then the group consumes in order (rules 3.10.3)."""
         return any(not lock.is_expired(now_ms) for lock in self._groups.get(group, {}).values())
 

@@ -45,15 +45,15 @@ class ConsumerRegistry:
 
     # --- look-ups --------------------------------------------------------------------------------------------------
 
-    def consumer_group(self, group: str) -> ConsumerGroupInfo | None:
+    def find_consumer_group(self, group: str) -> ConsumerGroupInfo | None:
         """Returns the group as its heartbeats describe it; None for a group without members (rules 3.1, row 9b)."""
         return self._groups.get(group)
 
-    def consumer_groups(self) -> list[ConsumerGroupInfo]:
+    def list_consumer_groups(self) -> list[ConsumerGroupInfo]:
         """Returns all groups with members, sorted by name."""
         return [self._groups[name] for name in sorted(self._groups)]
 
-    def compensated_group(self, group: str) -> ConsumerGroupInfo | None:
+    def find_compensated_group(self, group: str) -> ConsumerGroupInfo | None:
         """Returns the group as its pulls describe it, or None."""
         return self._compensated.get(group)
 
@@ -74,7 +74,7 @@ class ConsumerRegistry:
         info = self._groups.get(group)
         return () if info is None else info.channels
 
-    def client_ids(self, group: str) -> list[str]:
+    def list_client_ids(self, group: str) -> list[str]:
         """Returns the result of GET_CONSUMER_LIST_BY_GROUP. Raises InternalError for a group without members."""
         info = self._groups.get(group)
         if info is None:

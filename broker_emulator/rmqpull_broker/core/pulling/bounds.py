@@ -35,7 +35,7 @@ def find_offset_at_time(
 
 
 def _find_first_since(state: BrokerState, queue: MessageQueue, timestamp_ms: int) -> int:
-    low, high = state.store.time_range(queue, timestamp_ms)
+    low, high = state.store.find_time_range(queue, timestamp_ms)
     wanted_us = timestamp_ms * 1000
     while low < high:
         middle = (low + high) // 2
@@ -74,7 +74,7 @@ def cut_by_bytes(
     bounds = state.bounds(queue)
     at = begin = max(from_offset, bounds.min_offset)
     taken = 0
-    for span in state.store.spans(queue, at, min(until_offset, bounds.max_offset)):
+    for span in state.store.list_spans(queue, at, min(until_offset, bounds.max_offset)):
         if span.byte_count is not None and taken + span.byte_count <= byte_max:
             taken += span.byte_count
             at = span.until_offset

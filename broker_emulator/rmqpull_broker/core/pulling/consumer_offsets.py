@@ -91,7 +91,7 @@ def invoke_reset(draft: Draft, request: ResetRequest, *, has_consumers: bool = T
         raise TopicNotFound(f"Topic {request.topic} does not exist")
     if draft.find_group(request.group) is None:
         raise ConsumerGroupNotFound(f"Group {request.group} does not exist")
-    queues = draft.state.readable_queues(topic) if request.queue is None else [request.queue]
+    queues = draft.state.list_readable_queues(topic) if request.queue is None else [request.queue]
     offset = None if request.queue is None or request.offset == -1 else request.offset
     targets = [
         (queue, _find_target(draft, queue, request.timestamp_ms) if offset is None else offset) for queue in queues
@@ -101,7 +101,7 @@ def invoke_reset(draft: Draft, request: ResetRequest, *, has_consumers: bool = T
 
 
 def _find_target(draft: Draft, queue: MessageQueue, timestamp_ms: int) -> int:
-    return draft.next_offset(queue) if timestamp_ms < 0 else find_offset_at_time(draft.state, queue, timestamp_ms)
+    return draft.find_next_offset(queue) if timestamp_ms < 0 else find_offset_at_time(draft.state, queue, timestamp_ms)
 
 
 def reset_offsets(
@@ -119,7 +119,7 @@ def reset_offsets(
         raise NothingToReset("No queues to reset.")
     for queue, offset in offsets:
         draft.require_topic(queue.topic)
-        first, last = draft.kept_bounds(queue).min_offset, draft.next_offset(queue)
+        first, last = draft.find_kept_bounds(queue).min_offset, draft.find_next_offset(queue)
         if not first <= offset <= last + 1:
             raise IllegalResetOffset(f"Target offset {offset} not in consume queue range [{first}-{last}]")
     if draft.properties.use_server_side_reset_offset:
@@ -177,7 +177,7 @@ def read_group_progress(state: BrokerState, groups: Collection[str], topics: Col
 
 def _list_readable(state: BrokerState, name: str) -> set[MessageQueue]:
     topic = state.find_topic(name)
-    return set() if topic is None else set(state.readable_queues(topic))
+    return set() if topic is None else set(state.list_readable_queues(topic))
 
 
 def read_queue_progress(state: BrokerState, group: str, queue: MessageQueue) -> QueueProgress:

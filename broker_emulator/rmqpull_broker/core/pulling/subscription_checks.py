@@ -58,7 +58,7 @@ def check_members(check: PullCheck) -> None:
     """Row 9b: the group has members that sent heartbeats."""
     if not check.uses_registry:
         return
-    consumers = check.registry.consumer_group(check.request.group)
+    consumers = check.registry.find_consumer_group(check.request.group)
     if consumers is None:
         raise SubscriptionNotExist(f"the consumer's group info not exist{FAQ}")
     check.consumers = consumers
@@ -106,7 +106,7 @@ def check_filter(check: PullCheck) -> None:
     if is_tag_type(check.subscription.expression_type):
         check.message_filter = parse_tags(check.subscription.expression)
         return
-    data = check.consumers.filter_data(check.topic.name)
+    data = check.consumers.find_filter(check.topic.name)
     if data is None:
         raise FilterDataNotExist("The broker's consumer filter data is not exist!Your expression may be wrong!")
     check.message_filter = bind_constants(data.compiled, make_common_properties(check.draft.properties))
@@ -116,7 +116,7 @@ def check_filter_version(check: PullCheck) -> None:
     """Row 15: the filter is not older than that of the pull."""
     if not check.uses_registry or is_tag_type(check.subscription.expression_type):
         return
-    data = check.consumers.filter_data(check.topic.name)
+    data = check.consumers.find_filter(check.topic.name)
     if data is not None and data.client_version < check.request.sub_version:
         raise FilterDataNotLatest("the consumer's consumer filter data not latest")
 
@@ -133,7 +133,7 @@ def check_registration(check: PullCheck) -> None:
     request = check.request
     if not check.draft.properties.reject_pull_consumer_enable or is_system_group(request.group):
         return
-    consumers = check.registry.consumer_group(request.group)
+    consumers = check.registry.find_consumer_group(request.group)
     is_pull_group = consumers is None or consumers.consume_type is ConsumeType.ACTIVELY
     if is_pull_group and (consumers is None or request.channel_id not in consumers.members):
         raise SubscriptionNotExist(

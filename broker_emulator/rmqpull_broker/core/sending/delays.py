@@ -114,7 +114,7 @@ def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
             dropped += 1
             continue
         of_queue = rows.setdefault(queue, [])
-        offset = draft.next_offset(queue) + len(of_queue)
+        offset = draft.find_next_offset(queue) + len(of_queue)
         message = _restore_message(stored.message)
         of_queue.append(StoredMessage(message, offset, now_ms, store_host, stored.reconsume_times))
         count += 1

@@ -132,7 +132,7 @@ def _find_dead_letter_queue(
 
 
 def _read_message(draft: Draft, queue: MessageQueue, queue_offset: int) -> StoredMessage:
-    bounds = draft.kept_bounds(queue)
+    bounds = draft.find_kept_bounds(queue)
     if not bounds.min_offset <= queue_offset < bounds.max_offset:
         raise InternalError(f"look message by offset failed, {queue_offset}")
     (original,) = columns.to_rows(draft.state.store.read(queue, queue_offset, queue_offset + 1))

@@ -136,7 +136,7 @@ class Sender:
                 topic = self._find_writable_topic(draft, part.topic, published.creation, types, its_rows, now_ms)
                 given = published.rows.slice(begin, part.row_count)
                 chosen = find_chosen_queues(given, draft.state.broker_names, topic.write_queue_nums)
-            own_queues = draft.state.writable_queues(topic)
+            own_queues = draft.state.list_writable_queues(topic)
             take_turn = partial(self.selector.take_turn, part.topic, len(own_queues))
             index = select_queue_ids(its_groups, chosen, len(own_queues), take_turn)
             indexes.append(pc.add(index, pa.scalar(len(queues), pa.int32())) if queues else index)

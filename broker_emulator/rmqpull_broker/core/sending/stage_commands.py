@@ -91,7 +91,7 @@ def stage(
     byte_count = columns.count_bytes(to_store.batch)
     _check_limits(draft, transaction, stage_id, to_store.batch.num_rows, byte_count)
     queue = _find_stage_queue(draft, stage_id)
-    first_offset = draft.next_offset(queue)
+    first_offset = draft.find_next_offset(queue)
     offsets = columns.make_offset_column(first_offset, to_store.batch.num_rows)
     rows = to_store.batch.set_column(0, columns.STORED_SCHEMA.field(0), offsets)
     draft.add(ColumnsStored((QueuePart(queue, first_offset, rows.num_rows),), rows))
@@ -221,7 +221,7 @@ class _CurrentQueues:
         """Returns the queue for rows of a target queue; None when its topic is deleted."""
         if queue.topic not in self._seen:
             topic = self._draft.find_topic(queue.topic)
-            self._seen[queue.topic] = None if topic is None else self._draft.state.writable_queues(topic)
+            self._seen[queue.topic] = None if topic is None else self._draft.state.list_writable_queues(topic)
         seen = self._seen[queue.topic]
         if seen is None:
             return None

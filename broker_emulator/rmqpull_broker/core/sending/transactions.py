@@ -108,7 +108,7 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
         queue = find_real_queue(stored_at.queue, stored.message)
         draft.require_topic(queue.topic)
         message = _restore_message(stored.message)
-        offset = draft.next_offset(queue)
+        offset = draft.find_next_offset(queue)
         committed = StoredMessage(message, offset, now_ms, store_host, stored.reconsume_times)
         draft.add(RowsStored(queue, (committed,)))
     draft.add(WaitingEnded(stored_at.queue, (stored_at.queue_offset,)))
@@ -147,7 +147,9 @@ def check_transactions(draft: Draft, now_ms: int, store_host: str) -> list[Trans
         message = replace(stored.message, system_properties=properties)
         rows = appended.setdefault(queue, [])
         rows.append(
-            StoredMessage(message, draft.next_offset(queue) + len(rows), now_ms, store_host, stored.reconsume_times)
+            StoredMessage(
+                message, draft.find_next_offset(queue) + len(rows), now_ms, store_host, stored.reconsume_times
+            )
         )
         draft.add(WaitingEnded(half_queue, (waiting.stored_at.queue_offset,)))
         if not given_up:

@@ -197,11 +197,11 @@ class BrokerState(TopicsAndGroups):
             MessageQueue(topic.name, broker, number) for broker in self.broker_names for number in range(queue_nums)
         ]
 
-    def readable_queues(self, topic: TopicConfig) -> list[MessageQueue]:
+    def list_readable_queues(self, topic: TopicConfig) -> list[MessageQueue]:
         """Returns the queues that consumers see."""
         return self.queues(topic, topic.read_queue_nums)
 
-    def writable_queues(self, topic: TopicConfig) -> list[MessageQueue]:
+    def list_writable_queues(self, topic: TopicConfig) -> list[MessageQueue]:
         """Returns the queues that producers see."""
         return self.queues(topic, topic.write_queue_nums)
 
@@ -209,9 +209,9 @@ class BrokerState(TopicsAndGroups):
         """Whether consumers see this queue of ``topic``."""
         return queue.broker_name in self.broker_names and 0 <= queue.queue_id < topic.read_queue_nums
 
-    def message_count(self) -> int:
+    def count_messages(self) -> int:
         """Returns the number of readable messages in all topics except system topics."""
-        queues = (queue for topic in self.topics.values() for queue in self.readable_queues(topic))
+        queues = (queue for topic in self.topics.values() for queue in self.list_readable_queues(topic))
         return sum(last - first for first, last in map(self.bounds, queues))
 
     def bounds(self, queue: MessageQueue) -> Bounds:
@@ -238,7 +238,7 @@ class BrokerState(TopicsAndGroups):
         """Returns the group of that name, or None."""
         return self.groups.get(name)
 
-    def consumer_offset(
+    def find_consumer_offset(
         self, group: str, queue: MessageQueue, *, set_zero_if_not_found: bool = True, first_in_memory: bool = True
     ) -> int:
         """Returns a group's offset, or 0 where the group has none and the queue still has its first message.
@@ -258,7 +258,7 @@ class BrokerState(TopicsAndGroups):
             return 0
         raise OffsetNotFound("Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first")
 
-    def rows_lost(self, query_id: str) -> dict[MessageQueue, int]:
+    def count_lost_rows(self, query_id: str) -> dict[MessageQueue, int]:
         """Returns the number of rows that a query has reported lost, by queue."""
         lost: dict[MessageQueue, int] = {}
         for reporter, _, (queue, from_offset, until_offset) in self._lost:

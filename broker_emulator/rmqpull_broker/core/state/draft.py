@@ -183,14 +183,14 @@ class Draft(TopicsAndGroups):
         """Returns the newest transaction that a query has committed, or None."""
         return self._newest_commits[query] if query in self._newest_commits else self.state.stages.find_newest(query)
 
-    def next_offset(self, queue: MessageQueue) -> int:
+    def find_next_offset(self, queue: MessageQueue) -> int:
         """Returns the queue offset of the next message in ``queue``."""
         drafted = self._next_offsets.get(queue)
         if drafted is not None:
             return drafted
-        return self.kept_bounds(queue).max_offset
+        return self.find_kept_bounds(queue).max_offset
 
-    def kept_bounds(self, queue: MessageQueue) -> Bounds:
+    def find_kept_bounds(self, queue: MessageQueue) -> Bounds:
         """Returns the range of a queue that is readable now. Messages of this draft are not in it."""
         return Bounds(0, 0) if queue.topic in self._emptied_topics else self.state.bounds(queue)
 

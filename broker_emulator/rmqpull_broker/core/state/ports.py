@@ -61,13 +61,13 @@ class MessageStore(Protocol):
         Each slice is loaded when the caller asks for it, so a caller that stops early loads no more than it needs.
         """
 
-    def time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
+    def find_time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
         """Returns offsets ``[low, high]`` between which the first message stored at or after a time lies.
 
         Reads no message.
         """
 
-    def spans(self, queue: MessageQueue, from_offset: int, until_offset: int) -> Sequence[Span]:
+    def list_spans(self, queue: MessageQueue, from_offset: int, until_offset: int) -> Sequence[Span]:
         """Returns the known sizes of ``[from_offset, until_offset)``, which must lie within the bounds.
 
         Reads no message.

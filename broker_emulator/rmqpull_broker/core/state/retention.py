@@ -110,7 +110,7 @@ class Trimming:
         pending = [entry for entry in self._next[:count] if draft.is_pending(entry)]
         stored = read_waiting(draft.state.store, [entry.stored_at for entry in pending], byte_budget)
         self._next = pending[len(stored) :] + self._next[count:]
-        first_offset = draft.next_offset(queue)
+        first_offset = draft.find_next_offset(queue)
         rows = [
             replace(row, queue_offset=offset, store_timestamp_ms=now_ms)
             for offset, row in enumerate(stored, first_offset)
@@ -136,6 +136,6 @@ def trim(draft: Draft, min_offsets: Sequence[tuple[MessageQueue, int]]) -> None:
     kept = [
         (queue, min_offset)
         for queue, min_offset in min_offsets
-        if draft.kept_bounds(queue).max_offset >= min_offset and not queue.topic.startswith(STAGE_PREFIX)
+        if draft.find_kept_bounds(queue).max_offset >= min_offset and not queue.topic.startswith(STAGE_PREFIX)
     ]
     draft.add(QueuesTrimmed(tuple(kept)))

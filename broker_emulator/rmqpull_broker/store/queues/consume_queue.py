@@ -215,7 +215,7 @@ class ConsumeQueue:
             self._unpacked = chunk, chunk.batch
         return self._unpacked[1]
 
-    def spans(self, from_offset: int, until_offset: int) -> list[Span]:
+    def list_spans(self, from_offset: int, until_offset: int) -> list[Span]:
         """Returns the known sizes in ``[from_offset, until_offset)``: those of saved chunks within it."""
         spans = []
         index = bisect.bisect_right(self._ends, from_offset)
@@ -229,7 +229,7 @@ class ConsumeQueue:
             from_offset, index = end, index + 1
         return spans
 
-    def time_range(self, timestamp_ms: int) -> Bounds:
+    def find_time_range(self, timestamp_ms: int) -> Bounds:
         """Returns offsets ``[low, high]`` between which the first message stored at or after a time lies.
 
         The range is at most one chunk.

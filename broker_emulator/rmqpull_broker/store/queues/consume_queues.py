@@ -81,15 +81,15 @@ class ConsumeQueues:
         self._change(consume_queue, lambda: consume_queue.seal(until_offset))
         return consume_queue.read(from_offset, until_offset)
 
-    def time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
+    def find_time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
         """Returns offsets ``[low, high]`` between which the first message stored at or after a time lies."""
         consume_queue = self._queues.get(queue)
-        return _EMPTY if consume_queue is None else consume_queue.time_range(timestamp_ms)
+        return _EMPTY if consume_queue is None else consume_queue.find_time_range(timestamp_ms)
 
-    def spans(self, queue: MessageQueue, from_offset: int, until_offset: int) -> list[Span]:
+    def list_spans(self, queue: MessageQueue, from_offset: int, until_offset: int) -> list[Span]:
         """Returns the known sizes of ``[from_offset, until_offset)``, which must lie within the bounds."""
         consume_queue = self._queues.get(queue)
-        return [] if consume_queue is None else consume_queue.spans(from_offset, until_offset)
+        return [] if consume_queue is None else consume_queue.list_spans(from_offset, until_offset)
 
     def apply(self, fact: Fact, written: LogRange) -> None:
         """Applies a fact that the log keeps at ``written``: stores, trims or deletes messages, or ignores the fact."""

@@ -87,4 +87,4 @@ def test_permissions_are_formatted_as_by_rocketmq(perm: int, text: str) -> None:
 
 def test_a_topic_of_another_shape_is_refused_with_what_to_do(run: RunCommand) -> None:
     complaint = error_of(run("topic", "create", "single", "--queues", "3"))
-    assert complaint.endswith("; request the same, or change it with 'topic update'")
+    assert complaint.endswith("; request the same, or change the topic with 'topic update'")

@@ -94,8 +94,8 @@ def test_a_deleted_group_loses_its_offsets_and_a_new_one_of_that_name_starts_ane
     core.run(lambda draft: delete_group(draft, "readers"))
     assert list(core.state.groups) == ["others"]
     core.run(lambda draft: ensure_group(draft, "readers"))
-    assert core.state.consumer_offset("readers", core.queue()) == 0
-    assert core.state.consumer_offset("others", core.queue()) == 1
+    assert core.state.find_consumer_offset("readers", core.queue()) == 0
+    assert core.state.find_consumer_offset("others", core.queue()) == 1
 
 
 def test_a_group_that_is_not_there_cannot_be_deleted(core: CoreHarness) -> None:

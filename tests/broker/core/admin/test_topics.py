@@ -154,7 +154,7 @@ def test_a_topic_that_is_created_again_starts_anew(core: CoreHarness) -> None:
     put(core, 1, 1)
     core.fill([b"c"])
     assert [(row.queue_offset, row.message.body) for row in core.rows(core.queue())] == [(0, b"c")]
-    assert core.state.consumer_offset("readers", core.queue()) == 0
+    assert core.state.find_consumer_offset("readers", core.queue()) == 0
 
 
 # --- several brokers -------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_a_message_group_has_one_queue_among_those_of_all_brokers(two_brokers: C
     topic = two_brokers.state.require_topic("orders")
     for group in ("order-1", "order-2", "hello"):
         two_brokers.send(Message(b"x", "1", message_group=group))
-        queue = two_brokers.state.writable_queues(topic)[select_queue_of_group(group, 4)]
+        queue = two_brokers.state.list_writable_queues(topic)[select_queue_of_group(group, 4)]
         assert two_brokers.rows(queue)[-1].message.message_group == group
 
 

@@ -66,7 +66,7 @@ class Office:
         return self.take(Heartbeat(channel, (readers,), fingerprint=fingerprint, without_sub=without_sub))
 
     def topics(self) -> list[str]:
-        info = self.consumers.consumer_group("readers")
+        info = self.consumers.find_consumer_group("readers")
         return [] if info is None else list(info.subscriptions)
 
 
@@ -87,7 +87,7 @@ def test_a_client_is_registered_as_all_that_it_says(office: Office) -> None:
 def test_a_group_that_was_not_found_is_not_registered(office: Office) -> None:
     heartbeat = Heartbeat(ANN, (ConsumerData("unknown"), ConsumerData("readers")))
     assert [change.group for change in office.take(heartbeat).changes] == ["readers"]
-    assert [info.group for info in office.consumers.consumer_groups()] == ["readers"]
+    assert [info.group for info in office.consumers.list_consumer_groups()] == ["readers"]
 
 
 def test_a_group_may_not_want_to_be_told(office: Office) -> None:

@@ -33,7 +33,7 @@ def test_groups_lock_apart_from_each_other_and_so_do_brokers() -> None:
 def test_a_lock_that_is_not_renewed_lives_for_a_minute(now_ms: int, is_free: bool) -> None:
     locks = QueueLocks()
     locks.lock_batch("readers", "ann", [FIRST], 0)
-    assert locks.holds_any("readers", now_ms) is not is_free
+    assert locks.has_locks("readers", now_ms) is not is_free
     assert (locks.lock_batch("readers", "bob", [FIRST], now_ms) == {FIRST}) is is_free
 
 
@@ -68,13 +68,13 @@ def test_unlocking_what_nobody_locked_is_no_error() -> None:
 
 def test_a_group_consumes_in_order_while_it_holds_any_lock() -> None:
     locks = QueueLocks()
-    assert not locks.holds_any("readers", 0)
+    assert not locks.has_locks("readers", 0)
     locks.lock_batch("readers", "ann", [FIRST], 0)
     locks.lock_batch("readers", "bob", [SECOND], 30_000)
-    assert locks.holds_any("readers", 90_000)
-    assert not locks.holds_any("others", 0)
+    assert locks.has_locks("readers", 90_000)
+    assert not locks.has_locks("others", 0)
     locks.unlock_batch("readers", "bob", [SECOND])
-    assert not locks.holds_any("readers", 90_000)
+    assert not locks.has_locks("readers", 90_000)
 
 
 def test_locks_have_a_limit_that_expired_ones_do_not_count_against(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,14 +47,14 @@ def test_every_member_is_told_of_a_new_one_and_of_nothing_else(registry: Consume
     assert registry.register(consumer("orders"), ANN, 0) == changed(ANN)
     assert registry.register(consumer("orders"), BOB, 1) == changed(ANN, BOB)
     assert registry.register(consumer("orders"), ANN, 2) is None
-    assert registry.client_ids("readers") == ["ann", "bob"]
+    assert registry.list_client_ids("readers") == ["ann", "bob"]
 
 
 def test_another_client_on_the_same_connection_is_a_change(registry: ConsumerRegistry) -> None:
     registry.register(consumer("orders"), ANN, 0)
     successor = ClientChannel(ANN.channel_id, "eve")
     assert registry.register(consumer("orders"), successor, 1) == changed(successor)
-    assert registry.client_ids("readers") == ["eve"]
+    assert registry.list_client_ids("readers") == ["eve"]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_topics_that_come_or_go_are_told_and_newer_versions_are_not(
     registry.register(consumer(*before), ANN, 0)
     change = registry.register(consumer(*after, version=version), ANN, 1)
     assert change == (changed(ANN) if is_told else None)
-    info = registry.consumer_group("readers")
+    info = registry.find_consumer_group("readers")
     assert info is not None
     assert sorted(info.subscriptions) == sorted(after)
 
@@ -111,7 +111,7 @@ def test_the_newest_heartbeat_describes_the_whole_group(registry: ConsumerRegist
     registry.register(consumer("orders"), ANN, 0)
     newest = ConsumerData("readers", (), ConsumeType.ACTIVELY, BROADCASTING, ConsumeFromWhere.TIMESTAMP)
     registry.register(newest, BOB, 1)
-    info = registry.consumer_group("readers")
+    info = registry.find_consumer_group("readers")
     assert info is not None
     described = info.consume_type, info.message_model, info.consume_from_where
     assert described == (ConsumeType.ACTIVELY, BROADCASTING, ConsumeFromWhere.TIMESTAMP)
@@ -131,21 +131,21 @@ def test_a_pull_finds_the_groups_subscription_and_filter() -> None:
     registry = ConsumerRegistry(filters=FilterTable(lambda *_: NOTHING))
     wanted = SubscriptionData("orders", "a = 1", 5, SQL92)
     registry.register(ConsumerData("readers", (wanted,)), ANN, 0)
-    info = registry.consumer_group("readers")
+    info = registry.find_consumer_group("readers")
     assert info is not None
     assert info.subscription("orders") == wanted
     assert info.subscription("clicks") is None
-    data = info.filter_data("orders")
+    data = info.find_filter("orders")
     assert data is not None
     assert (data.compiled, data.expression, data.client_version) == (NOTHING, "a = 1", 5)
-    assert info.filter_data("clicks") is None
+    assert info.find_filter("clicks") is None
 
 
 def test_a_group_that_nobody_is_in_is_not_there(registry: ConsumerRegistry) -> None:
-    assert registry.consumer_group("readers") is None
-    assert registry.consumer_groups() == []
+    assert registry.find_consumer_group("readers") is None
+    assert registry.list_consumer_groups() == []
     with pytest.raises(InternalError, match=r"^no consumer for this group, readers$"):
-        registry.client_ids("readers")
+        registry.list_client_ids("readers")
 
 
 # --- leaving ----------------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_those_who_stay_are_told_who_left(registry: ConsumerRegistry) -> None:
     assert registry.unregister("readers", ANN.channel_id, 3) == changed(EVE)
     assert registry.unregister("readers", EVE.channel_id, 4) is None  # nobody is left to be told
     assert registry.unregister("readers", EVE.channel_id, 5) is None
-    assert registry.consumer_group("readers") is None
+    assert registry.find_consumer_group("readers") is None
 
 
 def test_a_closed_connection_leaves_all_of_its_groups(registry: ConsumerRegistry) -> None:
@@ -168,7 +168,7 @@ def test_a_closed_connection_leaves_all_of_its_groups(registry: ConsumerRegistry
     for group in ("readers", "others", "foreign"):
         registry.register(consumer("orders", group=group), BOB, 0)
     assert registry.channel_closed(ANN.channel_id, 1) == [changed(BOB), changed(BOB, group="others")]
-    assert [info.group for info in registry.consumer_groups()] == ["foreign", "others", "readers"]
+    assert [info.group for info in registry.list_consumer_groups()] == ["foreign", "others", "readers"]
     assert registry.channel_closed(ANN.channel_id, 2) == []
 
 
@@ -193,7 +193,7 @@ def test_who_is_silent_for_two_minutes_is_removed(
         registry.register(consumer("orders", group=group), ANN, 0)
     registry.register(consumer("orders"), BOB, 5_000)
     assert [channel.client_id for channel in registry.expire(now_ms)] == expired
-    info = registry.consumer_group("readers")
+    info = registry.find_consumer_group("readers")
     assert (None if info is None else [channel.client_id for channel in info.channels]) == left
 
 
@@ -214,7 +214,7 @@ def test_a_registry_has_a_limit_and_leaving_makes_room(
     registry.register(consumer("orders", group="others"), ANN, 0)
     with pytest.raises(TooManyRequests, match="2 consumers"):
         registry.register(consumer("orders", group="third"), BOB, 0)
-    assert registry.consumer_group("third") is None
+    assert registry.find_consumer_group("third") is None
     assert registry.register(consumer("orders"), ANN, 1) is None
     registry.expire(members.CHANNEL_EXPIRED_TIMEOUT_MS + 1)
     assert registry.register(consumer("orders", group="third"), BOB, 130_000) == changed(BOB, group="third")
@@ -230,10 +230,10 @@ def topics_of(registry: ConsumerRegistry, topics: Iterable[str]) -> list[str]:
 def test_a_pull_is_no_heartbeat(registry: ConsumerRegistry) -> None:
     registry.compensate("readers")
     registry.compensate_subscription("readers", SubscriptionData("orders", "red", 5))
-    assert registry.consumer_group("readers") is None
+    assert registry.find_consumer_group("readers") is None
     with pytest.raises(InternalError):
-        registry.client_ids("readers")
-    info = registry.compensated_group("readers")
+        registry.list_client_ids("readers")
+    info = registry.find_compensated_group("readers")
     assert info is not None
     assert (info.consume_type, info.message_model) == (ConsumeType.PASSIVELY, CLUSTERING)
 
@@ -254,7 +254,7 @@ def test_what_pulls_told_is_remembered_for_ten_minutes(registry: ConsumerRegistr
     registry.expire(601_001)
     assert topics_of(registry, ["orders", "clicks"]) == ["clicks"]
     registry.expire(602_001)
-    assert registry.compensated_group("readers") is None
+    assert registry.find_compensated_group("readers") is None
 
 
 def test_a_pull_makes_its_group_forget_what_is_old(registry: ConsumerRegistry) -> None:
@@ -283,11 +283,11 @@ def test_a_registry_is_empty_when_nothing_is_left_to_expire() -> None:
 def test_a_pull_says_anew_how_its_group_consumes(registry: ConsumerRegistry) -> None:
     registry.compensate("readers")
     registry.compensate("readers", ConsumeType.ACTIVELY, BROADCASTING)
-    info = registry.compensated_group("readers")
+    info = registry.find_compensated_group("readers")
     assert info is not None
     assert (info.consume_type, info.message_model) == (ConsumeType.ACTIVELY, BROADCASTING)
     registry.expire(10**9)
-    assert registry.compensated_group("readers") is info
+    assert registry.find_compensated_group("readers") is info
 
 
 def test_what_pulls_told_has_limits(registry: ConsumerRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,5 +296,5 @@ def test_what_pulls_told_has_limits(registry: ConsumerRegistry, monkeypatch: pyt
     registry.compensate("others")
     for topic in ("a", "b", "c"):
         registry.compensate_subscription("readers", SubscriptionData(topic, "*", 0))
-    assert registry.compensated_group("others") is None
+    assert registry.find_compensated_group("others") is None
     assert topics_of(registry, ["a", "b", "c"]) == ["b", "c"]

@@ -155,7 +155,7 @@ def test_how_the_group_consumes_is_remembered_by_who_pulls(
     verdict, _ = broker.pull(broker.request(request_source=source))
     assert verdict.compensation is not None
     verdict.compensation.apply(broker.registry)
-    info = broker.registry.compensated_group("readers")
+    info = broker.registry.find_compensated_group("readers")
     assert info is not None
     assert (info.consume_type, info.message_model) == (consume_type, message_model)
     subscription = broker.registry.find_subscription("readers", "orders")
@@ -200,4 +200,4 @@ def test_a_pull_that_is_told_of_a_reset_commits_its_own_offset_after_that() -> N
     broker.state.apply(draft.fact_batches[0])
     verdict, _ = broker.pull(broker.request(sys_flag=PullSysFlag.COMMIT_OFFSET, commit_offset=9))
     assert verdict.reset_offset == 1
-    assert broker.state.consumer_offset("readers", broker.queue) == 9
+    assert broker.state.find_consumer_offset("readers", broker.queue) == 9

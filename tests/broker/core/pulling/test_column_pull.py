@@ -140,7 +140,7 @@ def test_an_answer_with_enough_rows_ends_with_a_stored_batch(
 
 
 def test_batches_that_fit_without_being_measured_count_like_others(core: CoreHarness) -> None:
-    pulls = [ColumnPull(queue, 0) for queue in core.state.readable_queues(core.topic(queue_count=3))]
+    pulls = [ColumnPull(queue, 0) for queue in core.state.list_readable_queues(core.topic(queue_count=3))]
     core.fill([bytes(400)] * 12)
     in_memory = sum(batch.nbytes for pull in pulls for batch in core.state.store.read(pull.queue, 0, 4))
     for bytes_max in range(400, in_memory + 400, 80):
@@ -163,7 +163,7 @@ def test_following_next_offset_reads_every_matching_row_once_within_the_limits(
     enough: int,
 ) -> None:
     core = CoreHarness()
-    queues = core.state.readable_queues(core.topic(queue_count=2))
+    queues = core.state.list_readable_queues(core.topic(queue_count=2))
     for tags in batches:
         core.fill([bytes(6 + len(tags))] * len(tags), tags)
     wanted = {

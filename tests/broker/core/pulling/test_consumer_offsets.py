@@ -49,7 +49,7 @@ def orders(core: CoreHarness) -> CoreHarness:
 
 def offset_of(core: CoreHarness, queue: MessageQueue = QUEUE, group: str = "readers") -> int | None:
     try:
-        return core.state.consumer_offset(group, queue)
+        return core.state.find_consumer_offset(group, queue)
     except OffsetNotFound:
         return None
 
@@ -92,7 +92,7 @@ def test_a_new_group_begins_at_0_where_that_is_allowed(
     orders: CoreHarness, set_zero: bool, in_memory: bool, answer: int | str
 ) -> None:
     def ask() -> int:
-        return orders.state.consumer_offset(
+        return orders.state.find_consumer_offset(
             "strangers", QUEUE, set_zero_if_not_found=set_zero, first_in_memory=in_memory
         )
 
@@ -105,7 +105,7 @@ def test_a_new_group_begins_at_0_where_that_is_allowed(
 
 def test_a_stored_offset_is_found_whatever_the_first_time_rule_says(orders: CoreHarness) -> None:
     update(orders, 2)
-    found = orders.state.consumer_offset("readers", QUEUE, set_zero_if_not_found=False, first_in_memory=False)
+    found = orders.state.find_consumer_offset("readers", QUEUE, set_zero_if_not_found=False, first_in_memory=False)
     assert found == 2
 
 

@@ -40,7 +40,7 @@ def of_level(level: str) -> Message:
 def store(core: CoreHarness, message: Message, now_ms: int = NOW) -> StoredMessage:
     def command(draft: Draft) -> StoredMessage:
         queue, waiting = make_delayed_message(draft, core.queue(), message, now_ms)
-        stored = StoredMessage(waiting, draft.next_offset(queue), now_ms, "store")
+        stored = StoredMessage(waiting, draft.find_next_offset(queue), now_ms, "store")
         draft.add(RowsStored(queue, (stored,)))
         return stored
 

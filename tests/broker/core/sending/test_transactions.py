@@ -40,7 +40,7 @@ def send_half(core: CoreHarness, msg_id: str = "ID", **properties: str) -> Store
 
     def command(draft: Draft) -> StoredMessage:
         queue, waiting = make_half_message(draft, core.queue(), message)
-        stored = StoredMessage(waiting, draft.next_offset(queue), BORN, "store")
+        stored = StoredMessage(waiting, draft.find_next_offset(queue), BORN, "store")
         draft.add(RowsStored(queue, (stored,)))
         return stored
 

@@ -31,7 +31,7 @@ from tests.harness.core import CoreHarness
 def test_a_topic_is_found_by_its_name(core: CoreHarness) -> None:
     topic = core.topic(queue_count=2)
     assert core.state.require_topic("orders") == topic == TopicConfig("orders", 2, 2, TopicType.NORMAL, "id of orders")
-    assert core.state.readable_queues(topic) == [core.queue(0), core.queue(1)]
+    assert core.state.list_readable_queues(topic) == [core.queue(0), core.queue(1)]
     with pytest.raises(TopicNotFound, match=r"topic\[Orders\] not exist, apply first please!"):
         core.state.require_topic("Orders")
 
@@ -96,23 +96,23 @@ def test_the_offset_of_a_group_that_may_be_new_to_a_queue(
         state.apply([OffsetsCommitted("readers", ((core.queue(), stored),))])
     if answer is None:
         with pytest.raises(OffsetNotFound, match="Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"):
-            state.consumer_offset("readers", core.queue())
+            state.find_consumer_offset("readers", core.queue())
     else:
-        assert state.consumer_offset("readers", core.queue()) == answer
+        assert state.find_consumer_offset("readers", core.queue()) == answer
 
 
 def test_progress_is_overwritten_whatever_it_was(core: CoreHarness) -> None:
     for offset in (7, 3, 1_000, 0):
         core.state.apply([OffsetsCommitted("readers", ((core.queue(), offset),))])
-        assert core.state.consumer_offset("readers", core.queue()) == offset
+        assert core.state.find_consumer_offset("readers", core.queue()) == offset
 
 
 def test_progress_belongs_to_one_group_and_one_queue(core: CoreHarness) -> None:
     core.state.apply([OffsetsCommitted("readers", ((core.queue(0), 7), (core.queue(1), 8)))])
-    assert core.state.consumer_offset("readers", core.queue(1)) == 8
+    assert core.state.find_consumer_offset("readers", core.queue(1)) == 8
     for group, queue in (("others", core.queue(0)), ("readers", core.queue(0, "invoices"))):
         with pytest.raises(OffsetNotFound):
-            core.state.consumer_offset(group, queue)
+            core.state.find_consumer_offset(group, queue)
 
 
 def lost(batch_id: int, *ranges: LostRange, query_id: str = "q") -> RowsLost:
@@ -123,7 +123,7 @@ def test_a_repeated_report_of_lost_rows_counts_once(core: CoreHarness) -> None:
     first, second = LostRange(core.queue(0), 0, 5), LostRange(core.queue(1), 2, 3)
     for report in (lost(1, first, second), lost(1, first), lost(1, second, first)):
         core.state.apply([report])
-    assert core.state.rows_lost("q") == {core.queue(0): 5, core.queue(1): 1}
+    assert core.state.count_lost_rows("q") == {core.queue(0): 5, core.queue(1): 1}
 
 
 def test_lost_rows_of_other_batches_add_up_and_those_of_other_queries_do_not(core: CoreHarness) -> None:
@@ -131,16 +131,16 @@ def test_lost_rows_of_other_batches_add_up_and_those_of_other_queries_do_not(cor
     core.state.apply(
         [lost(1, gone), lost(2, gone), lost(2, LostRange(core.queue(), 8, 9)), lost(1, gone, query_id="r")]
     )
-    assert core.state.rows_lost("q") == {core.queue(): 11}
-    assert core.state.rows_lost("r") == {core.queue(): 5}
-    assert core.state.rows_lost("unknown") == {}
+    assert core.state.count_lost_rows("q") == {core.queue(): 11}
+    assert core.state.count_lost_rows("r") == {core.queue(): 5}
+    assert core.state.count_lost_rows("unknown") == {}
 
 
 def test_the_oldest_reports_are_forgotten_first(core: CoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_state, "LOST_RANGES_MAX", 2)
     for batch_id, until_offset in enumerate((1, 10, 100)):
         core.state.apply([lost(batch_id, LostRange(core.queue(), 0, until_offset))])
-    assert core.state.rows_lost("q") == {core.queue(): 110}
+    assert core.state.count_lost_rows("q") == {core.queue(): 110}
 
 
 @pytest.mark.proves("A reset that no pull has received yet")
@@ -170,7 +170,7 @@ def test_the_facts_of_a_state_give_the_same_state(core: CoreHarness) -> None:
 
     for known in ("topics", "groups", "consumer_offsets", "resets"):
         assert getattr(again, known) == getattr(core.state, known)
-    assert again.rows_lost("q") == core.state.rows_lost("q")
+    assert again.count_lost_rows("q") == core.state.count_lost_rows("q")
     for waiting, expected in ((again.delayed, core.state.delayed), (again.halves, core.state.halves)):
         assert list(waiting) == list(expected) != []
     assert again.delayed.find(timer, 5_000, "later") == core.state.delayed.find(timer, 5_000, "later") != []

@@ -54,7 +54,7 @@ def test_a_command_sees_what_earlier_commands_drafted(draft: Draft) -> None:
     update_offset(draft, "readers", QUEUE, 3)
     draft.add(rows(0, 2))
     draft.end_command()
-    assert draft.next_offset(QUEUE) == 2
+    assert draft.find_next_offset(QUEUE) == 2
     assert [len(facts) for facts in draft.fact_batches] == [2, 2]
 
 
@@ -73,7 +73,7 @@ def test_a_dropped_command_leaves_nothing(draft: Draft) -> None:
     draft.drop_command()
     draft.end_command()
     assert draft.fact_batches == []
-    assert draft.next_offset(QUEUE) == 0
+    assert draft.find_next_offset(QUEUE) == 0
     with pytest.raises(TopicNotFound):
         draft.require_topic("orders")
     with pytest.raises(ConsumerGroupNotFound):
@@ -85,14 +85,14 @@ def test_a_dropped_command_leaves_its_predecessors_alone(draft: Draft) -> None:
     draft.end_command()
     draft.add(rows(2, 5))
     draft.drop_command()
-    assert draft.next_offset(QUEUE) == 2
+    assert draft.find_next_offset(QUEUE) == 2
     assert draft.fact_batches == [[rows(0, 2)]]
 
 
 def test_offsets_go_on_where_the_state_ends(core: CoreHarness) -> None:
     core.topic()
     core.send(Message(b"x", "1"), Message(b"x", "2"))
-    assert Draft(core.state).next_offset(QUEUE) == 2
+    assert Draft(core.state).find_next_offset(QUEUE) == 2
 
 
 def test_a_command_that_changes_nothing_is_no_group(orders: Draft) -> None:
@@ -152,7 +152,7 @@ def test_minus_1_reads_as_not_found(core: CoreHarness) -> None:
     core.run(lambda draft: ensure_group(draft, "readers"))
     core.run(lambda draft: update_offset(draft, "readers", QUEUE, -1))
     with pytest.raises(OffsetNotFound):
-        core.state.consumer_offset("readers", QUEUE)
+        core.state.find_consumer_offset("readers", QUEUE)
 
 
 def test_many_consumer_offsets_create_their_group(orders: Draft) -> None:

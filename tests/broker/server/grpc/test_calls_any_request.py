@@ -218,7 +218,7 @@ async def look_around(handlers: HandlerHarness) -> None:
         await handlers.group_commit.execute(partial(work, now_ms=now_ms, store_host="127.0.0.1:8081"))
     state = handlers.state
     for topic in (*state.topics.values(), *state.system_topics.values()):
-        for queue in state.writable_queues(topic) if topic.write_queue_nums < 9 else ():
+        for queue in state.list_writable_queues(topic) if topic.write_queue_nums < 9 else ():
             for stored in stored_columns.to_rows(state.store.read(queue, *state.bounds(queue))):
                 message_to(stored, queue)
 

@@ -67,7 +67,7 @@ class Harness:
         """Starts to store one message. Returns a task with its offset."""
 
         def command(draft: Draft) -> int:
-            offset = draft.next_offset(QUEUE)
+            offset = draft.find_next_offset(QUEUE)
             draft.add(RowsStored(QUEUE, (StoredMessage(Message(body, "m"), offset, 0, "here"),)))
             return offset
 

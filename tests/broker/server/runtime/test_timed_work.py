@@ -60,7 +60,9 @@ class Broker:
                 if message.transactional
                 else make_delayed_message(draft, QUEUE, message, now_ms)
             )
-            draft.add(RowsStored(place[0], (StoredMessage(place[1], draft.next_offset(place[0]), now_ms, "store"),)))
+            draft.add(
+                RowsStored(place[0], (StoredMessage(place[1], draft.find_next_offset(place[0]), now_ms, "store"),))
+            )
 
         await self.group_commit.execute(command)
         self.work.set_delivery()

@@ -110,7 +110,7 @@ class Harness:
 
     async def send(self) -> int:
         def command(draft: Draft) -> int:
-            offset = draft.next_offset(QUEUE)
+            offset = draft.find_next_offset(QUEUE)
             draft.add(RowsStored(QUEUE, (StoredMessage(Message(b"x", "m"), offset, 0, "here"),)))
             return offset
 

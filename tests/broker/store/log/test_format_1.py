@@ -54,8 +54,8 @@ def test_everything_in_it_is_recovered(disk: MemoryFileSystem) -> None:
     assert state.topics == {"orders": TopicConfig("orders", 2, 2, TopicType.FIFO, "made once")}
     assert state.groups == {"readers": GroupConfig("readers")}
     assert columns.to_rows(state.store.read(QUEUE, *state.bounds(QUEUE))) == [stored(number) for number in range(4)]
-    assert state.consumer_offset("readers", QUEUE) == 3
-    assert state.rows_lost("query") == {QUEUE: 1}
+    assert state.find_consumer_offset("readers", QUEUE) == 3
+    assert state.count_lost_rows("query") == {QUEUE: 1}
 
 
 def test_the_log_goes_on_in_a_segment_of_the_present_format(disk: MemoryFileSystem) -> None:

@@ -65,5 +65,5 @@ def test_everything_in_it_is_recovered(lost: tuple[str, ...]) -> None:
     assert state.topics == {"orders": TopicConfig("orders", 1, 1, creation_id="made once")}
     assert state.groups == {"readers": GroupConfig("readers")}
     assert state.resets == {("readers", QUEUE): 1}
-    assert state.consumer_offset("others", QUEUE) == 3
+    assert state.find_consumer_offset("others", QUEUE) == 3
     assert broker.reports == []

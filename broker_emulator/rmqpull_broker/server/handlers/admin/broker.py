@@ -61,5 +61,5 @@ async def expire_now(service: Service, request: rpc.ExpireNowRequest, caller: Ca
 def _sum_of_min_offsets(service: Service) -> int:
     state = service.state
     return sum(
-        state.bounds(queue).min_offset for topic in state.topics.values() for queue in state.readable_queues(topic)
+        state.bounds(queue).min_offset for topic in state.topics.values() for queue in state.list_readable_queues(topic)
     )

@@ -102,7 +102,7 @@ def clients_to(clients: Clients, group: str = "") -> list[rpc.Client]:
 def _memberships(clients: Clients) -> dict[str, list[rpc.ClientMembership]]:
     """The groups of each client, as a consumer and as a producer."""
     found: dict[str, list[rpc.ClientMembership]] = {}
-    for info in clients.consumers.consumer_groups():
+    for info in clients.consumers.list_consumer_groups():
         membership = rpc.ClientMembership(
             group=info.group,
             message_model=info.message_model.value,

@@ -81,7 +81,7 @@ async def describe_group(
     """
     group = service.state.require_group(request.name)
     progress = read_group_progress(service.state, (group.name,), ())
-    info = service.clients.consumers.consumer_group(group.name)
+    info = service.clients.consumers.find_consumer_group(group.name)
     return rpc.DescribeGroupResponse(
         status=OK,
         group=group_to(group),

@@ -64,7 +64,7 @@ async def list_topics(service: Service, request: rpc.ListTopicsRequest, caller: 
 
 
 def _summary(service: Service, topic: TopicConfig) -> rpc.TopicSummary:
-    bounds = map(service.state.bounds, service.state.readable_queues(topic))
+    bounds = map(service.state.bounds, service.state.list_readable_queues(topic))
     return rpc.TopicSummary(
         topic=topic_to(topic, is_system=topic.name in service.state.system_topics),
         message_count=sum(last - first for first, last in bounds),

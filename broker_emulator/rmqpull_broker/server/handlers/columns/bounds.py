@@ -27,7 +27,7 @@ async def query_bounds(service: Service, request: rpc.QueryBoundsRequest, caller
 
     The entry of a topic that does not exist says so; the other topics are answered all the same.
     """
-    rows_lost = service.state.rows_lost(request.query_id) if request.query_id else {}
+    rows_lost = service.state.count_lost_rows(request.query_id) if request.query_id else {}
     topics = [_topic_bounds(service, wanted, rows_lost) for wanted in request.topics]
     return rpc.QueryBoundsResponse(status=OK, topics=topics)
 
@@ -39,7 +39,9 @@ def _topic_bounds(
         topic = service.state.require_topic(wanted.topic)
     except TopicNotFound as error:
         return rpc.TopicBounds(status=make_status(error), topic=wanted.topic)
-    queues = [_queue_bounds(service, queue, rows_lost.get(queue, 0)) for queue in service.state.readable_queues(topic)]
+    queues = [
+        _queue_bounds(service, queue, rows_lost.get(queue, 0)) for queue in service.state.list_readable_queues(topic)
+    ]
     return rpc.TopicBounds(status=OK, topic=topic.name, creation_id=topic.creation_id, queues=queues)
 
 

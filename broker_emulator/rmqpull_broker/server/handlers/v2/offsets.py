@@ -32,7 +32,7 @@ async def get_offset(service: Service, request: rpc.GetOffsetRequest, caller: Ca
     """
     caller.require_client_id()
     queue = queue_from(request.message_queue, service.state.broker_names[0])
-    return rpc.GetOffsetResponse(status=OK, offset=service.state.consumer_offset(name_from(request.group), queue))
+    return rpc.GetOffsetResponse(status=OK, offset=service.state.find_consumer_offset(name_from(request.group), queue))
 
 
 async def query_offset(service: Service, request: rpc.QueryOffsetRequest, caller: Caller) -> rpc.QueryOffsetResponse:

@@ -248,7 +248,7 @@ def test_the_settings_of_a_client_are_registered() -> None:
     handlers = HandlerHarness()
     reds = v2.FilterExpression(type=v2.FilterType.TAG, expression="red || blue")
     answers(handlers, make_settings("PULL_CONSUMER", "orders", group="readers", expression=reds))
-    info = handlers.clients.consumers.consumer_group("readers")
+    info = handlers.clients.consumers.find_consumer_group("readers")
     assert info is not None
     assert [(c.client_id, c.language, c.version) for c in info.channels] == [("tester", "PYTHON", "5.1.2")]
     subscription = info.subscription("orders")
@@ -273,7 +273,7 @@ def test_a_client_of_a_group_that_must_not_be_created_keeps_its_settings() -> No
     filled, kept = answers(handlers, settings, own)
     assert (filled.subscription.long_polling_timeout.seconds, filled.subscription.receive_batch_size) == (5, 32)
     assert (filled.backoff_policy.max_attempts, kept.backoff_policy.max_attempts) == (17, 2)
-    assert handlers.clients.consumers.consumer_group("readers") is None
+    assert handlers.clients.consumers.find_consumer_group("readers") is None
 
 
 def test_a_client_that_does_not_read_its_responses_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
