@@ -80,6 +80,6 @@ class RmqpullDataSource(DataSource):
         options = sink.SinkOptions.from_options(self.options)
         check_sink_schema(schema, options)
         from pyspark_rmqpull.sink.targets import check_targets
-        from rmqpull_client.transports.grpc.producer import get_producer
+        from rmqpull_client.transports.choice import get_producer
 
         return check_targets(get_producer(options.connection), options, schema.names)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 from dataclasses import dataclass, field
 
 _PREFIXES = ("%RETRY%", "%DLQ%")
@@ -88,3 +90,9 @@ def unwrap_name(namespace: str, name: str) -> str | None:
 def _split_prefix(name: str) -> tuple[str, str]:
     prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
     return prefix, name.removeprefix(prefix)
+
+
+def make_client_id(connection: Connection) -> str:
+    """Return the client id that servers require. No two processes have the same one."""
+    client = "" if connection.client_id is None else f"{connection.client_id}@"
+    return f"{client}{socket.gethostname()}@{os.getpid()}@rmqpull"

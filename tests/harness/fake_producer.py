@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rmqpull_client.errors import RequestRefused, RmqpullError
-from rmqpull_client.transports.grpc.producer import CommitRecord, CommitResponse, TopicParts, TransactionId
+from rmqpull_client.transports.port import CommitRecord, CommitResponse, TopicParts, TransactionId
 
 
 class FakeStageResponse(NamedTuple):

@@ -56,7 +56,8 @@ VFS = "rmqpull_broker.store.vfs"
 FOR_STORE = of_core("state", "messages.columns")
 # The client without a connection. Spark loads no more on its look-up of data sources.
 CLIENT = "rmqpull_client"
-CONNECTIONS = " ".join(f"rmqpull_client.transports.{part}" for part in ("grpc", "columnar", "standard", "choice"))
+TRANSPORTS = " ".join(f"rmqpull_client.transports.{part}" for part in ("grpc", "columnar", "standard"))
+CONNECTIONS = f"{TRANSPORTS} rmqpull_client.transports.choice"
 SPARK_PURE = "pyspark_rmqpull.options pyspark_rmqpull.planning pyspark_rmqpull.errors"
 IN_TASKS = "pyspark pyarrow rmqpull_proto.columns"
 LOOK_UP = (
@@ -94,13 +95,13 @@ LAYERS = (
     ),
     Layer(
         "pyspark_rmqpull/reading/*",
-        f"{CLIENT} pyspark_rmqpull pyspark pyarrow rmqpull_proto.columns",
-        "pyspark_rmqpull.sink",
+        f"{CLIENT} pyspark_rmqpull {IN_TASKS}",
+        f"pyspark_rmqpull.sink {TRANSPORTS}",
     ),
     Layer(
         "pyspark_rmqpull/sink/*",
-        f"{CLIENT} pyspark_rmqpull pyspark pyarrow numpy rmqpull_proto.columns",
-        "pyspark_rmqpull.reading",
+        f"{CLIENT} pyspark_rmqpull {IN_TASKS} numpy",
+        f"pyspark_rmqpull.reading {TRANSPORTS}",
     ),
     Layer("pyspark_rmqpull/lag/query_lag.py", f"{CLIENT} {SPARK_PURE}", CONNECTIONS),
     Layer("pyspark_rmqpull/lag/*", f"{CLIENT} pyspark_rmqpull.lag pyspark prometheus_client", CONNECTIONS),
@@ -294,6 +295,7 @@ READER, OFFSETS, SOURCE, CHANNEL, FILTERS = (
         ("from pyspark_rmqpull.options import source", OFFSETS, READER),
         ("from rmqpull_client.transports.choice import connect", OFFSETS, READER),
         ("import rmqpull_proto", READER, CHANNEL),
+        ("from rmqpull_client.transports.grpc.producer import GrpcProducer", READER, CHANNEL),
         ("from pyspark_rmqpull.reading.stream_reader import Reader", SOURCE, READER),
         ("def f() -> None:\n    import pyarrow", SOURCE, READER),
     ],

@@ -20,10 +20,10 @@ from pyspark_rmqpull.progress.group_progress import GroupProgress
 from pyspark_rmqpull.reading.backlog import Backlog, TopicWatch
 from pyspark_rmqpull.reading.message_wait import MessageWait
 from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition, make_partitions, read_partition
+from rmqpull_client.connection import make_client_id
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.offsets.stores import make_offset_store
 from rmqpull_client.transports.choice import connect
-from rmqpull_client.transports.grpc.security import make_client_id
 from rmqpull_client.transports.port import BrokerClient
 
 

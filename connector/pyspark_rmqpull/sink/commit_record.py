@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rmqpull_client.transports.grpc.producer import CommitRecord
+from rmqpull_client.transports.port import CommitRecord
 
 PLAN_BYTES = 16
 DESTINATION_LENGTH_MAX = 600

@@ -19,7 +19,7 @@ from pyspark_rmqpull.sink.invalid_rows import InvalidRow
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.topic_parts import CallLimits, PartedRows, RowBuffer, cut_calls, read_rows
 from rmqpull_client.errors import RequestRefused, RmqpullError
-from rmqpull_client.transports.grpc.producer import Producer, TransactionId
+from rmqpull_client.transports.port import Producer, TransactionId
 
 ROWS_PER_CALL_MAX = 10_000
 BUFFERED_BYTES_MAX = 32 << 20

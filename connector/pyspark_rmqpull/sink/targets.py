@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark_rmqpull.options.sending import AT_LEAST_ONCE, EXACTLY_ONCE, ROUND_ROBIN
 from pyspark_rmqpull.options.sink import SinkOptions
 from rmqpull_client.errors import OptionError, RequestRefused
-from rmqpull_client.transports.grpc.producer import Producer
+from rmqpull_client.transports.port import Producer
 
 STAGES, COLUMNS = "stages", "columns"
 """Extensions of a server: exactly-once needs the first; sending in columns needs the second."""

@@ -18,7 +18,7 @@ from pyspark_rmqpull.sink.invalid_rows import InvalidRows
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.targets import COLUMNS, Targets, choose_delivery, refuse_unsupported
 from pyspark_rmqpull.sink.topic_parts import PartedRows
-from rmqpull_client.transports.grpc.producer import Producer, TransactionId
+from rmqpull_client.transports.port import Producer, TransactionId
 
 if TYPE_CHECKING:
     from pyspark_rmqpull.sink.row_digest import RowDigest

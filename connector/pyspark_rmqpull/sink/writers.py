@@ -24,12 +24,8 @@ from pyspark_rmqpull.sink.targets import STAGES
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 from pyspark_rmqpull.worker import prepare_worker
 from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused, RmqpullError, TransactionTaken
-from rmqpull_client.transports.grpc.producer import (
-    CommitRecord,
-    CommitResponse,
-    TransactionId,
-    get_producer,
-)
+from rmqpull_client.transports.choice import get_producer
+from rmqpull_client.transports.port import CommitRecord, CommitResponse, TransactionId
 
 _logger = logging.getLogger(__name__)
 

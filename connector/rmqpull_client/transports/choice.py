@@ -7,7 +7,8 @@ from rmqpull_client.errors import Unserved
 from rmqpull_client.flow import DEFAULT_FLOW, Flow
 from rmqpull_client.transports.columnar.client import ColumnarClient
 from rmqpull_client.transports.grpc.channel import BrokerChannel, get_channel
-from rmqpull_client.transports.port import BrokerClient
+from rmqpull_client.transports.grpc.producer import GrpcProducer
+from rmqpull_client.transports.port import BrokerClient, Producer
 from rmqpull_client.transports.standard.client import StandardClient
 
 
@@ -25,6 +26,11 @@ def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerCl
     """
     channel = get_channel(Connection(connection) if isinstance(connection, str) else connection)
     return ColumnarClient(channel, flow) if _has_columns(channel) else StandardClient(channel, flow)
+
+
+def get_producer(connection: Connection) -> Producer:
+    """Return a producer for Spark's sink, over this process's connection to the server."""
+    return GrpcProducer(get_channel(connection))
 
 
 def _has_columns(channel: BrokerChannel) -> bool:

@@ -1,11 +1,14 @@
-"""The port between RocketMQ's operations and the transports that perform them: see :class:`BrokerClient`."""
+"""The port between RocketMQ's operations and the transports that perform them.
+
+:class:`BrokerClient` is for everyone, :class:`Producer` for Spark's sink.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rmqpull_client.loss import Loss, OnLoss, refuse_loss
 from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue, Part, QueueRange, RangeToCut, TopicBounds
@@ -148,3 +151,103 @@ def log_reset(group: str, queue: MessageQueue, offset: int) -> None:
         offset,
         queue,
     )
+
+
+TopicParts = Sequence[tuple[str, int]]
+"""The topics of the rows of a batch, in order, each with its number of rows."""
+
+
+class TransactionId(NamedTuple):
+    """The id of a transaction: one micro-batch of a query, or one batch write, which has no ``batch_id``."""
+
+    writer_id: str
+    batch_id: int | None
+
+
+class CommitRecord(NamedTuple):
+    """Identifies the rows of a micro-batch, so that the broker can tell it from another one with the same number.
+
+    See ``stages.proto``. An empty plan is unknown.
+    """
+
+    plan: bytes
+    destination: str
+    row_count: int
+    digest: bytes
+
+
+class CommitResponse(NamedTuple):
+    """Whether the transaction was committed before, and whether the server has checked that it was the same one."""
+
+    was_committed: bool
+    was_compared: bool
+
+
+class Producer(Protocol):
+    """What Spark's sink asks of a server, whatever the transport. It is not public API.
+
+    Every call raises BrokerUnavailable if no server responds in time, and RequestRefused.
+    """
+
+    @property
+    def endpoints(self) -> str:
+        """The endpoints of the connection."""
+
+    @property
+    def extensions(self) -> frozenset[str]:
+        """The server's extensions of the standard protocol. They are requested once."""
+
+    @property
+    def topics_per_call_max(self) -> int:
+        """How many topics one call in columns may be for. An older server takes one."""
+
+    def query_message_types(self, topic: str) -> frozenset[str]:
+        """Return the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION."""
+
+    def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
+        """Send a batch in columns. The returned function waits until the broker has stored it."""
+
+    def start_stage(
+        self,
+        transaction: TransactionId,
+        stage_id: str,
+        sequence: int,
+        parts: TopicParts,
+        rows: pa.RecordBatch,
+        by_keys: bool,
+        timeout_ms: int,
+    ) -> Callable[[], Any]:
+        """Stage a batch as call number ``sequence`` of a stage. The returned function waits for the response.
+
+        The response tells whether the transaction was committed before. The server drops the stage after ``timeout_ms``
+        without a further call.
+        """
+
+    def keep_stages(self, transaction: TransactionId, timeout_ms: int) -> None:
+        """Restart the timeout of the stages of a transaction."""
+
+    def commit_stages(
+        self,
+        transaction: TransactionId,
+        staged: Sequence[tuple[str, int]],
+        patience_ms: int = 0,
+        record: CommitRecord | None = None,
+    ) -> CommitResponse:
+        """Commit stages, each with its number of calls, and return when all rows are readable.
+
+        If the transaction was committed before, perhaps by a call whose response was lost, the server compares it with
+        ``record``. A large commit takes longer than one request may, and a server whose disk is full finishes it later.
+        So the call is repeated for ``patience_ms`` while the server responds to other requests.
+
+        Raises BrokerUnavailable if it is not known whether the rows were committed. Raises RequestRefused if they were
+        not: TransactionTaken if another transaction was committed under this id.
+        """
+
+    def drop_stages(self, transaction: TransactionId) -> None:
+        """Delete the stages of a transaction."""
+
+    def start_send(self, topic: str, row: dict[str, Any]) -> Callable[[], Any]:
+        """Send one message with the standard protocol. ``row`` has columns of the publish schema.
+
+        The returned function waits for the response.
+        """

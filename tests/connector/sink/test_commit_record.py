@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyspark_rmqpull.sink.commit_record import WrittenRows, make_record, name_destination
-from rmqpull_client.transports.grpc.producer import CommitRecord
+from rmqpull_client.transports.port import CommitRecord
 
 ORDERS = WrittenRows(frozenset({"orders"}), 2, (5, (1 << 64) - 1))
 PAYMENTS = WrittenRows(frozenset({"payments", "orders"}), 3, (7, 2))

@@ -16,7 +16,7 @@ from pyspark_rmqpull.sink.invalid_rows import InvalidRow
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.topic_parts import PartedRows
 from rmqpull_client.errors import BrokerUnavailable, RequestRefused, RmqpullError, TransactionTaken
-from rmqpull_client.transports.grpc.producer import Producer, TransactionId
+from rmqpull_client.transports.port import Producer, TransactionId
 from tests.harness.fake_producer import FakeProducer
 from tests.harness.waiting import wait_until
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.targets import check_targets
 from rmqpull_client.errors import OptionError
-from rmqpull_client.transports.grpc.producer import Producer
+from rmqpull_client.transports.port import Producer
 from tests.harness.fake_producer import FakeProducer
 
 DEAD = {"onInvalidRow": "deadLetter", "deadLetterTopic": "dead"}

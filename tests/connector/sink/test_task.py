@@ -16,7 +16,7 @@ from pyspark_rmqpull.sink.invalid_rows import LOGGED_ROWS_MAX, REASON
 from pyspark_rmqpull.sink.repeats import ROW_ID
 from pyspark_rmqpull.sink.targets import check_targets
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
-from rmqpull_client.transports.grpc.producer import Producer, TransactionId
+from rmqpull_client.transports.port import Producer, TransactionId
 from tests.harness.fake_producer import FakeProducer
 
 BATCH = TransactionId("query", 7)

@@ -13,7 +13,8 @@ from pyspark_rmqpull.sink.commit_record import make_record
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.errors import RequestRefused
-from rmqpull_client.transports.grpc.producer import Producer, TransactionId, get_producer
+from rmqpull_client.transports.choice import get_producer
+from rmqpull_client.transports.port import Producer, TransactionId
 
 WAIT_S = 60
 BATCH, NEXT = TransactionId("sink/query", 7), TransactionId("sink/query", 8)

@@ -17,7 +17,7 @@ from rmqpull_broker.core.state.facts import CallStaged
 from rmqpull_broker.core.state.facts import TransactionId as StagedTransaction
 from rmqpull_broker.core.state.stages import Stages
 from rmqpull_client.errors import RequestRefused
-from rmqpull_client.transports.grpc.producer import Producer, TransactionId
+from rmqpull_client.transports.port import Producer, TransactionId
 from tests.harness.fake_producer import FakeProducer
 
 BATCH = TransactionId("query", 7)

@@ -15,7 +15,7 @@ from pyspark_rmqpull.sink.commit_record import PLAN_BYTES, WrittenRows
 from pyspark_rmqpull.sink.task import TaskCommit
 from pyspark_rmqpull.sink.writers import RmqpullBatchWriter, RmqpullStreamWriter
 from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused, TransactionTaken
-from rmqpull_client.transports.grpc.producer import CommitRecord, CommitResponse, TransactionId
+from rmqpull_client.transports.port import CommitRecord, CommitResponse, TransactionId
 from tests.harness.fake_producer import FakeProducer
 
 OPTIONS = SinkOptions.from_options({"endpoints": "a:1"})

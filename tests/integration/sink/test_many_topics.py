@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from processes.process_table import Process, list_descendants, read_command_line
 from processes.spark import WORKER, kind_of
 from rmqpull_client.connection import Connection
-from rmqpull_client.transports.choice import connect
-from rmqpull_client.transports.grpc.producer import TransactionId, get_producer
+from rmqpull_client.transports.choice import connect, get_producer
+from rmqpull_client.transports.port import TransactionId
 from tests.harness.broker_processes import StartBroker
 from tests.harness.spark_sink import ServeSink
 

@@ -15,7 +15,8 @@ from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink import without_repeats
 from pyspark_rmqpull.sink.task import SinkTask
 from rmqpull_client.errors import OptionError
-from rmqpull_client.transports.grpc.producer import TransactionId, get_producer
+from rmqpull_client.transports.choice import get_producer
+from rmqpull_client.transports.port import TransactionId
 from tests.harness.spark_sink import ServeSink, SinkHarness
 
 GUIDE = Path(__file__).parents[3] / "docs" / "writing.md"

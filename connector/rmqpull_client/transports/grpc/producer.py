@@ -1,17 +1,17 @@
-"""Sends rows to a server, in transactions if the server has them. Spark's sink uses it; it is not public API."""
+"""Sends rows over gRPC, in transactions if the server has them."""
 
 from __future__ import annotations
 
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
-from rmqpull_client.connection import Connection
 from rmqpull_client.errors import BrokerBusy, BrokerFailed, BrokerUnavailable, RequestRefused, Unserved
-from rmqpull_client.transports.grpc.channel import BrokerChannel, get_channel
+from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.port import CommitRecord, CommitResponse, TopicParts, TransactionId
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
@@ -19,38 +19,9 @@ from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rmqpull.v1 import stages_pb2 as stages
 from rmqpull_proto.rpc import COLUMNS, MESSAGING, STAGES
 
-TopicParts = Sequence[tuple[str, int]]
-"""The topics of the rows of a batch, in order, each with its number of rows."""
 
-
-class TransactionId(NamedTuple):
-    """The id of a transaction: one micro-batch of a query, or one batch write, which has no ``batch_id``."""
-
-    writer_id: str
-    batch_id: int | None
-
-
-class CommitRecord(NamedTuple):
-    """Identifies the rows of a micro-batch, so that the broker can tell it from another one with the same number.
-
-    See ``stages.proto``. An empty plan is unknown.
-    """
-
-    plan: bytes
-    destination: str
-    row_count: int
-    digest: bytes
-
-
-class CommitResponse(NamedTuple):
-    """Whether the transaction was committed before, and whether the server has checked that it was the same one."""
-
-    was_committed: bool
-    was_compared: bool
-
-
-class Producer:
-    """Sends to one server. Every call raises BrokerUnavailable if no server responds in time, and RequestRefused."""
+class GrpcProducer:
+    """See :class:`rmqpull_client.transports.port.Producer`."""
 
     def __init__(self, channel: BrokerChannel) -> None:
         self._channel = channel
@@ -175,11 +146,6 @@ class Producer:
         """
         request = messaging.SendMessageRequest(messages=[_make_message(topic, row)])
         return self._channel.start(MESSAGING.methods["SendMessage"], request)
-
-
-def get_producer(connection: Connection) -> Producer:
-    """Return a producer on this process's channel for ``connection``."""
-    return Producer(get_channel(connection))
 
 
 def _encode_transaction(transaction: TransactionId) -> stages.Transaction:

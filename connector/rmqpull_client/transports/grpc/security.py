@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import hmac
-import os
 import socket
 import ssl
 import uuid
@@ -12,15 +11,9 @@ from pathlib import Path
 
 import grpc
 
-from rmqpull_client.connection import Connection, Credentials, Tls
+from rmqpull_client.connection import Connection, Credentials, Tls, make_client_id
 from rmqpull_client.errors import OptionError
 from rmqpull_proto import __version__
-
-
-def make_client_id(connection: Connection) -> str:
-    """Return the client id that servers require. No two processes have the same one."""
-    client = "" if connection.client_id is None else f"{connection.client_id}@"
-    return f"{client}{socket.gethostname()}@{os.getpid()}@rmqpull"
 
 
 def make_headers(connection: Connection) -> tuple[tuple[str, str], ...]:

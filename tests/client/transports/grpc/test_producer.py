@@ -12,14 +12,9 @@ from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import BrokerUnavailable, RequestRefused, TransactionTaken
+from rmqpull_client.transports.choice import get_producer
 from rmqpull_client.transports.grpc.channel import get_channel
-from rmqpull_client.transports.grpc.producer import (
-    CommitRecord,
-    Producer,
-    TopicParts,
-    TransactionId,
-    get_producer,
-)
+from rmqpull_client.transports.port import CommitRecord, Producer, TopicParts, TransactionId
 
 BATCH = TransactionId("query", 7)
 RECORD = CommitRecord(b"plan", "orders", 1, b"digest")
