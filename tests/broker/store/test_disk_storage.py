@@ -243,9 +243,7 @@ def test_chunks_that_cannot_be_saved_stay_in_memory_and_are_saved_later(
     assert broker.bodies() == [*TWELVE, b"12"]
 
 
-def test_queue_files_that_nobody_refers_to_are_removed_at_a_start(
-    broker: StorageHarness, disk: MemoryFileSystem
-) -> None:
+def test_unused_queue_files_are_removed_at_a_start(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     broker = StorageHarness(disk, EAGER)  # no snapshot: all is replayed and saved anew
     assert broker.bodies() == TWELVE
     assert len(files(disk, ".chunks")) == 1
@@ -254,9 +252,7 @@ def test_queue_files_that_nobody_refers_to_are_removed_at_a_start(
 # --- snapshots ---------------------------------------------------------------------------------------------------
 
 
-def test_a_start_replays_only_what_lies_behind_the_newest_snapshot(
-    broker: StorageHarness, disk: MemoryFileSystem
-) -> None:
+def test_a_start_replays_only_what_follows_the_newest_snapshot(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     broker.snapshot()
     broker.send(b"12")
     broker = StorageHarness(disk.crashed(), EAGER)

@@ -315,7 +315,9 @@ OPTIONS = st.builds(
 
 
 @given(st.lists(ACTIONS, max_size=20), OPTIONS)
-def test_a_broker_knows_what_it_was_told_whatever_happens_to_it(actions: list[Any], options: StorageOptions) -> None:
+def test_a_broker_keeps_its_state_through_restarts_crashes_and_retention(
+    actions: list[Any], options: StorageOptions
+) -> None:
     story = Story(options)
     story.act(SEEDS)
     for action in actions:

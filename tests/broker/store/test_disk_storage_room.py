@@ -99,7 +99,7 @@ def test_queue_files_of_old_messages_go_with_the_snapshots_that_know_them(
     assert len(files(disk, ".snapshot")) <= 2
 
 
-def test_a_topic_that_begins_anew_is_not_cut_where_its_predecessor_was(
+def test_a_topic_that_is_created_again_is_not_trimmed_like_the_earlier_one(
     broker: StorageHarness, disk: MemoryFileSystem
 ) -> None:
     for number in range(12, 60):
@@ -139,7 +139,7 @@ def test_a_damaged_chunk_that_retention_cut_in_two_is_read_from_what_the_log_has
 # --- memory ------------------------------------------------------------------------------------------------------
 
 
-def test_messages_that_are_read_as_they_come_leave_nothing_to_save_behind(disk: MemoryFileSystem) -> None:
+def test_messages_that_are_read_at_once_leave_nothing_to_save(disk: MemoryFileSystem) -> None:
     broker = StorageHarness(disk, EAGER)
     broker.topic()
     for number in range(20):

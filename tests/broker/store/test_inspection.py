@@ -45,7 +45,7 @@ def test_a_dump_tells_every_record_with_its_place(disk: MemoryFileSystem) -> Non
     assert all(0 <= later.position - end <= 16 for end, later in zip(ends, records[1:], strict=False))
 
 
-def test_a_dump_begins_where_it_is_told(disk: MemoryFileSystem) -> None:
+def test_a_dump_begins_at_a_given_position(disk: MemoryFileSystem) -> None:
     records = list(dump(disk))
     for number, logged in enumerate(records):
         assert list(dump(disk, logged.position)) == records[number:]
@@ -84,7 +84,7 @@ def test_every_flipped_bit_is_found(disk: MemoryFileSystem, suffix: str) -> None
             data[place] ^= 1 << place % 8
 
 
-def test_a_torn_tail_is_told_from_damage(disk: MemoryFileSystem) -> None:
+def test_an_interrupted_write_is_not_reported_as_damage(disk: MemoryFileSystem) -> None:
     (last,) = named(disk, ".log")[-1:]
     size = len(disk.files[last])
     disk.files[last].extend(b"torn")

@@ -33,7 +33,7 @@ def test_a_cut_is_synced() -> None:
 
 
 @pytest.mark.parametrize("operation", ["write", "sync", "truncate"])
-def test_an_operation_that_is_told_to_fail_fails_once(operation: str) -> None:
+def test_a_fault_of_an_operation_happens_once(operation: str) -> None:
     disk = MemoryFileSystem({"a": b"one"})
     disk.fail_next = {operation}
     file = disk.append("a")
@@ -48,7 +48,7 @@ def test_an_operation_that_is_told_to_fail_fails_once(operation: str) -> None:
     operations[operation]()
 
 
-def test_people_are_told_that_it_is_memory() -> None:
+def test_messages_name_the_memory() -> None:
     disk = MemoryFileSystem()
     assert disk.describe("a") == "memory:a"
     disk.close()

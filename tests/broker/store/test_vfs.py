@@ -66,7 +66,7 @@ def test_a_view_stays_as_it_was_while_the_file_grows(file_system: FileSystem) ->
 # --- the disk alone ----------------------------------------------------------------------------------------------
 
 
-def test_people_are_told_the_path(tmp_path: Path) -> None:
+def test_messages_name_the_path(tmp_path: Path) -> None:
     assert OsFileSystem(str(tmp_path)).describe("a") == f"{tmp_path}/a"
 
 

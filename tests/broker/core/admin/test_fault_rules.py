@@ -48,7 +48,7 @@ def struck_by(rules: FaultRules, call: Call) -> int | None:
         (fail("PullColumns", topic="orders"), Call("PullColumns", "tester"), False),
     ],
 )
-def test_a_rule_strikes_the_calls_that_it_describes(rule: FaultRule, call: Call, fits: bool) -> None:
+def test_a_rule_matches_the_calls_that_it_describes(rule: FaultRule, call: Call, fits: bool) -> None:
     rules = FaultRules()
     rule_id = rules.add(rule)
     assert struck_by(rules, call) == (rule_id if fits else None)
@@ -61,7 +61,7 @@ def test_the_next_calls_are_counted_down_and_then_let_through() -> None:
     assert [(report.injected, report.left) for report in rules.reports()] == [(2, 0)]
 
 
-def test_a_rule_without_a_number_strikes_for_ever() -> None:
+def test_a_rule_without_a_number_matches_for_ever() -> None:
     rules = FaultRules()
     rule_id = rules.add(fail(times=None))
     assert {struck_by(rules, PULL) for _ in range(100)} == {rule_id}
@@ -92,7 +92,7 @@ def test_a_call_without_end_has_no_answer_to_lose() -> None:
     assert rules.match(PULL).after is not None
 
 
-def test_rules_are_armed_while_one_can_strike() -> None:
+def test_rules_are_armed_while_one_has_calls_left() -> None:
     rules = FaultRules()
     armed = [rules.is_armed]
     used, removed = rules.add(fail()), rules.add(fail("SendMessage"))

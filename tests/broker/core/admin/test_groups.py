@@ -86,7 +86,7 @@ def test_a_group_with_senseless_numbers_is_refused(core: CoreHarness, group: Gro
         core.run(lambda draft: put_group(draft, group))
 
 
-def test_a_deleted_group_loses_its_offsets_and_a_new_one_of_that_name_starts_anew(core: CoreHarness) -> None:
+def test_a_deleted_group_loses_its_offsets_also_for_a_new_group_of_that_name(core: CoreHarness) -> None:
     core.topic()
     core.fill([b"a", b"b"])
     core.run(lambda draft: commit_offsets(draft, "readers", [(core.queue(), 2)]))

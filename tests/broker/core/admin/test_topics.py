@@ -146,7 +146,7 @@ def test_only_a_topic_that_is_there_and_the_users_own_is_deleted(core: CoreHarne
         core.run(lambda draft: delete_topic(draft, "SCHEDULE_TOPIC_XXXX"))
 
 
-def test_a_topic_that_is_created_again_starts_anew(core: CoreHarness) -> None:
+def test_a_topic_that_is_created_again_starts_empty(core: CoreHarness) -> None:
     put(core, 1, 1)
     core.fill([b"a", b"b"])
     core.run(lambda draft: commit_offsets(draft, "readers", [(core.queue(), 2)]))
@@ -290,7 +290,7 @@ def keep(core: CoreHarness, draft: Draft) -> None:
         core.state.apply(facts)
 
 
-def test_a_topic_that_comes_and_goes_and_comes_in_one_draft_starts_anew_each_time(core: CoreHarness) -> None:
+def test_a_topic_that_one_draft_deletes_and_creates_again_starts_empty(core: CoreHarness) -> None:
     draft = Draft(core.state)
     create, send = _put("orders", 1, 1, 6, TopicType.NORMAL), _publish("orders", 2)
     delete: Step = lambda _, draft: delete_topic(draft, "orders")  # noqa: E731 (a step like the others)

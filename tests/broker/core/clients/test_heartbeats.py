@@ -90,7 +90,7 @@ def test_a_group_that_was_not_found_is_not_registered(office: Office) -> None:
     assert [info.group for info in office.consumers.list_consumer_groups()] == ["readers"]
 
 
-def test_a_group_may_not_want_to_be_told(office: Office) -> None:
+def test_a_group_may_turn_notifications_off(office: Office) -> None:
     quiet = GroupConfig("readers", notify_consumer_ids_changed_enable=False)
     assert office.take(Heartbeat(ANN, (ConsumerData("readers"),)), quiet).changes == ()
 

@@ -60,7 +60,7 @@ def test_only_the_owner_unlocks() -> None:
     assert locks.held("readers", 1) == {FIRST: QueueLock("ann", 0)}
 
 
-def test_unlocking_what_nobody_locked_is_no_error() -> None:
+def test_unlocking_a_free_queue_is_no_error() -> None:
     locks = QueueLocks()
     locks.unlock_batch("readers", "ann", [FIRST])
     assert locks.groups() == []

@@ -43,7 +43,7 @@ def registry() -> ConsumerRegistry:
 # --- registration and who is told -----------------------------------------------------------------------------------
 
 
-def test_every_member_is_told_of_a_new_one_and_of_nothing_else(registry: ConsumerRegistry) -> None:
+def test_every_member_is_notified_of_a_new_one_and_of_nothing_else(registry: ConsumerRegistry) -> None:
     assert registry.register(consumer("orders"), ANN, 0) == changed(ANN)
     assert registry.register(consumer("orders"), BOB, 1) == changed(ANN, BOB)
     assert registry.register(consumer("orders"), ANN, 2) is None
@@ -68,7 +68,7 @@ def test_another_client_on_the_same_connection_is_a_change(registry: ConsumerReg
         ([], [], 2, False),
     ],
 )
-def test_topics_that_come_or_go_are_told_and_newer_versions_are_not(
+def test_added_and_removed_topics_notify_members_and_newer_versions_do_not(
     registry: ConsumerRegistry, before: list[str], after: list[str], version: int, is_told: bool
 ) -> None:
     registry.register(consumer(*before), ANN, 0)
@@ -141,7 +141,7 @@ def test_a_pull_finds_the_groups_subscription_and_filter() -> None:
     assert info.find_filter("clicks") is None
 
 
-def test_a_group_that_nobody_is_in_is_not_there(registry: ConsumerRegistry) -> None:
+def test_a_group_without_members_is_not_found(registry: ConsumerRegistry) -> None:
     assert registry.find_consumer_group("readers") is None
     assert registry.list_consumer_groups() == []
     with pytest.raises(InternalError, match=r"^no consumer for this group, readers$"):
@@ -151,7 +151,7 @@ def test_a_group_that_nobody_is_in_is_not_there(registry: ConsumerRegistry) -> N
 # --- leaving ----------------------------------------------------------------------------------------------------------
 
 
-def test_those_who_stay_are_told_who_left(registry: ConsumerRegistry) -> None:
+def test_the_remaining_members_are_notified_of_one_that_leaves(registry: ConsumerRegistry) -> None:
     for member in (ANN, BOB, EVE):
         registry.register(consumer("orders"), member, 0)
     assert registry.unregister("readers", BOB.channel_id, 1) == changed(ANN, EVE)
@@ -246,7 +246,7 @@ def test_a_heartbeats_word_counts_more_than_a_pulls(registry: ConsumerRegistry) 
     assert [subscription and subscription.expression for subscription in found] == ["*", "red", None]
 
 
-def test_what_pulls_told_is_remembered_for_ten_minutes(registry: ConsumerRegistry) -> None:
+def test_subscriptions_of_pulls_are_kept_for_ten_minutes(registry: ConsumerRegistry) -> None:
     registry.compensate_subscription("readers", SubscriptionData("orders", "*", 1_000))
     registry.compensate_subscription("readers", SubscriptionData("clicks", "*", 2_000))
     registry.expire(601_000)
@@ -280,7 +280,7 @@ def test_a_registry_is_empty_when_nothing_is_left_to_expire() -> None:
         assert registry.is_empty is is_empty
 
 
-def test_a_pull_says_anew_how_its_group_consumes(registry: ConsumerRegistry) -> None:
+def test_a_newer_pull_changes_how_its_group_consumes(registry: ConsumerRegistry) -> None:
     registry.compensate("readers")
     registry.compensate("readers", ConsumeType.ACTIVELY, BROADCASTING)
     info = registry.find_compensated_group("readers")
@@ -290,7 +290,7 @@ def test_a_pull_says_anew_how_its_group_consumes(registry: ConsumerRegistry) -> 
     assert registry.find_compensated_group("readers") is info
 
 
-def test_what_pulls_told_has_limits(registry: ConsumerRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subscriptions_of_pulls_have_limits(registry: ConsumerRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registries, "COMPENSATED_GROUPS_MAX", 1)
     monkeypatch.setattr(registries, "COMPENSATED_TOPICS_MAX", 2)
     registry.compensate("others")

@@ -36,7 +36,7 @@ def test_one_that_cannot_be_reached_is_passed_over(registry: ProducerRegistry) -
     assert asked(registry, 2, ANN, BOB, EVE) == [None, None]
 
 
-def test_nobody_produces_to_another_topic(registry: ProducerRegistry) -> None:
+def test_another_topic_has_no_producers(registry: ProducerRegistry) -> None:
     assert registry.next_producer("clicks", lambda _: True) is None
     assert registry.channels("clicks") == ()
     assert registry.groups() == ["orders"]

@@ -35,7 +35,7 @@ def test_a_group_that_consumes_in_order_is_fifo(orderly: bool) -> None:
 
 
 @pytest.mark.proves("Retry policy in the settings of consumers")
-def test_a_consumer_is_told_what_makes_it_go() -> None:
+def test_the_settings_of_a_consumer() -> None:
     told = make_subscription_settings(GroupConfig("g"))
     assert (told.receive_batch_size, told.long_polling_timeout_ms) == (32, 20_000)
     assert told.backoff == CustomizedBackoff(RETRY_DELAYS_MS)

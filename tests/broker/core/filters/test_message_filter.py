@@ -67,7 +67,7 @@ def test_a_tag_expression_keeps(expression: str, tags: list[str | None]) -> None
 
 
 @pytest.mark.proves("Tags")
-def test_tags_of_one_hash_are_told_apart() -> None:
+def test_tags_with_the_same_hash_are_distinguished() -> None:
     assert hash_like_java("Aa") == hash_like_java("BB")
     batch = pa.record_batch({"tags": ["Aa", "BB"]})
     assert kept(parse_tags("Aa"), batch) == ["Aa"]

@@ -173,7 +173,7 @@ def test_a_reset_is_answered_once() -> None:
     assert broker.pull()[0] == replace(verdict, reset_offset=None)
 
 
-def test_with_client_side_resets_none_is_told() -> None:
+def test_with_client_side_resets_no_pull_gets_one() -> None:
     verdict, facts = PullCheckHarness(reset_to=3, server_side_reset=False).pull()
     assert (verdict.reset_offset, facts) == (None, [])
 
@@ -192,7 +192,7 @@ def test_a_pull_commits_in_its_first_run_when_it_says_so(bit: PullSysFlag, is_fi
     assert facts == ([OffsetsCommitted("readers", ((broker.queue, 9),))] if commits else [])
 
 
-def test_a_pull_that_is_told_of_a_reset_commits_its_own_offset_after_that() -> None:
+def test_a_pull_that_gets_a_reset_sets_its_own_offset_after_it() -> None:
     broker = PullCheckHarness()
     draft = Draft(broker.state)
     reset_offsets(draft, "readers", [(broker.queue, 1)])

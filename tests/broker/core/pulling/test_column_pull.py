@@ -233,7 +233,7 @@ def test_a_queue_that_came_after_the_checks_is_not_read_without_them(core: CoreH
     assert (result.status, offsets(result)) == (PullStatus.NO_MATCHED_LOGIC_QUEUE, [])
 
 
-def test_a_queue_that_was_reset_is_told_so_once_and_the_others_are_read(three_queues: CoreHarness) -> None:
+def test_a_queue_with_a_reset_reports_it_once_and_the_others_are_read(three_queues: CoreHarness) -> None:
     queue, other = three_queues.queue(0), three_queues.queue(1)
     three_queues.run(lambda draft: ensure_group(draft, "readers"))
     three_queues.run(lambda draft: reset_offsets(draft, "readers", [(queue, 2)]))

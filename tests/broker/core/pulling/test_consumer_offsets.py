@@ -170,7 +170,7 @@ def test_a_reset_that_cannot_be_done_says_why_with_apaches_code(
     assert orders.state.resets == {}
 
 
-def test_a_reset_does_not_go_behind_the_min_offset(orders: CoreHarness) -> None:
+def test_a_reset_does_not_go_below_the_min_offset(orders: CoreHarness) -> None:
     orders.state.apply([QueuesTrimmed(((QUEUE, 2),))])
     with pytest.raises(IllegalResetOffset, match=r"^Target offset 1 not in consume queue range \[2-5\]$"):
         reset(orders, queue=QUEUE, offset=1)

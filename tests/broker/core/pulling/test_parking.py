@@ -34,7 +34,7 @@ def test_an_arrival_wakes_those_that_wait_for_its_queue_and_tag() -> None:
     assert parked.find_woken(FIRST, arrivals("green", "red", None), NOW_MS) == [everything, reds]
 
 
-def test_an_arrival_that_matches_nothing_wakes_nobody() -> None:
+def test_an_arrival_that_matches_no_filter_wakes_no_pull() -> None:
     parked = ParkedPulls()
     parked.park(ParkedPull([FIRST], tagged("red"), 100), NOW_MS)
     assert parked.find_woken(FIRST, arrivals("green", None), NOW_MS) == []
@@ -173,7 +173,7 @@ def test_an_arrival_at_the_time_of_a_check_waits_for_the_next_one() -> None:
     assert parked.next_due_ms() == 10_300
 
 
-def test_a_pull_that_left_while_it_was_behind_is_not_looked_for() -> None:
+def test_a_pull_that_left_while_it_was_behind_is_not_woken() -> None:
     parked = ParkedPulls(BEGIN_MS)
     gone = parked.park(ParkedPull([FIRST], tagged("red"), FAR_MS), 400)
     stays = parked.park(ParkedPull([SECOND], tagged("red"), FAR_MS), 400)
@@ -294,7 +294,7 @@ steps = st.one_of(
 
 
 @given(st.lists(steps, max_size=40))
-def test_holding_does_what_a_simple_model_does(story: list[Any]) -> None:
+def test_parked_pulls_wake_like_those_of_a_simple_model(story: list[Any]) -> None:
     parked, model, now_ms = ParkedPulls(), Model(), 0
     for name, *details in story:
         woken: set[int] = set()

@@ -239,7 +239,7 @@ def retry(times: int, **fields: object) -> Message:
 @pytest.mark.parametrize(
     ("times", "in_order", "queue"), [(0, False, RETRY), (16, False, RETRY), (17, False, DEAD), (0, True, DEAD)]
 )
-def test_a_message_sent_to_a_retry_topic_is_a_dead_letter_behind_the_limit_or_in_an_ordered_group(
+def test_a_message_sent_to_a_retry_topic_is_a_dead_letter_above_the_limit_or_in_an_ordered_group(
     core: CoreHarness, times: int, in_order: bool, queue: MessageQueue
 ) -> None:
     core.topic(name="%RETRY%readers")

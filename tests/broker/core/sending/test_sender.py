@@ -309,7 +309,7 @@ def test_a_batch_of_any_types_ends_up_like_the_same_messages_sent_one_by_one(bat
         assert ids[0] == ids[1]
 
 
-def test_published_rows_that_wait_are_said_to_be_where_they_wait(core: CoreHarness) -> None:
+def test_publishing_returns_the_system_queues_of_delayed_rows(core: CoreHarness) -> None:
     core.topic(2, TopicType.DELAY)
     later, passed = 5_500_000, 500_000
     batch = published(body=[b"a", b"b", b"c"], deliveryTimestamp=[later, passed, later])

@@ -65,7 +65,7 @@ def bodies(core: CoreHarness, queue: MessageQueue | None = None) -> list[bytes]:
     return [row.message.body for row in core.rows(queue or core.queue())]
 
 
-def test_what_is_staged_is_seen_by_nobody_until_it_is_committed(core: CoreHarness) -> None:
+def test_staged_messages_are_not_readable_before_the_commit(core: CoreHarness) -> None:
     core.topic()
     assert hand_over(core, b"1", b"2")
     assert bodies(core) == []

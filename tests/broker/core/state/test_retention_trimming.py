@@ -154,7 +154,7 @@ def test_many_messages_take_several_commands(
     assert [row.message.body for row in deliver(later, 9 * HOUR_MS)] == [b"1", b"2", b"3", b"4", b"5"]
 
 
-def test_what_is_settled_between_two_commands_is_not_stored_again(
+def test_a_message_delivered_between_two_commands_is_not_stored_again(
     later: CoreHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 1)
@@ -181,14 +181,14 @@ def test_store_times_never_fall(later: CoreHarness) -> None:
     assert [row.store_timestamp_ms for row in later.rows(TIMER)] == [1_000]
 
 
-def test_a_queue_that_began_anew_is_not_cut(core: CoreHarness) -> None:
+def test_a_queue_that_was_created_again_is_not_trimmed(core: CoreHarness) -> None:
     core.topic()
     core.send(Message(b"x", "ID"))
     core.run(lambda draft: trim(draft, [(core.queue(), 2)]))
     assert core.state.bounds(core.queue()) == Bounds(0, 1)
 
 
-def test_a_queue_that_begins_anew_between_two_commands_is_not_cut(
+def test_a_queue_that_is_created_again_between_two_commands_is_not_trimmed(
     later: CoreHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "PUT_AGAIN_MAX", 1)

@@ -45,7 +45,7 @@ def test_a_message_is_found_by_its_time_and_id() -> None:
     assert (delayed.find(QUEUE, 10, "id 0"), delayed.find(LEVEL, 30, "id 0")) == ([], [])
 
 
-def test_one_that_is_told_twice_waits_once() -> None:
+def test_a_message_that_is_added_twice_waits_once() -> None:
     assert list(filled(entry(0, 30), entry(1, 30), entry(0, 30))) == [entry(0, 30), entry(1, 30)]
 
 

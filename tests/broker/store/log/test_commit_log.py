@@ -52,7 +52,7 @@ def test_what_was_appended_is_recovered_in_order(disk: MemoryFileSystem) -> None
     assert (groups, recovery) == (GROUPS[:4], Recovery(4))
 
 
-def test_a_reopened_log_goes_on(disk: MemoryFileSystem) -> None:
+def test_a_reopened_log_continues(disk: MemoryFileSystem) -> None:
     for number, group in enumerate(GROUPS):
         opened = open_log(disk.crashed() if number else disk)
         assert opened.groups == GROUPS[:number]

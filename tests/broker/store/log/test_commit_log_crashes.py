@@ -155,7 +155,7 @@ def test_a_failed_write_keeps_the_log_usable_without_its_groups(kind: type[Memor
 
 
 @pytest.mark.parametrize("failing", [{"write", "truncate"}, {"sync"}, {"sync", "truncate"}])
-def test_what_cannot_be_taken_back_is_left_behind_in_a_segment_that_ends_before_it(failing: set[str]) -> None:
+def test_a_failed_write_that_cannot_be_cut_off_stays_after_the_end_of_its_segment(failing: set[str]) -> None:
     disk = FullDisk()
     log = open_log(disk).log
     log.append(GROUPS[:1])
@@ -171,7 +171,7 @@ def test_what_cannot_be_taken_back_is_left_behind_in_a_segment_that_ends_before_
         assert open_log(after.crashed()).groups == [GROUPS[0], GROUPS[2], GROUPS[3]]
 
 
-def test_an_orderly_stop_leaves_behind_what_could_not_be_taken_back() -> None:
+def test_an_orderly_stop_leaves_out_a_failed_write_that_could_not_be_cut_off() -> None:
     disk = MemoryFileSystem()
     open_log(disk).log.append(GROUPS[:1])
     log = open_log(disk).log
@@ -195,7 +195,7 @@ def test_a_failed_sync_is_no_end_while_the_disk_stays_out_of_order() -> None:
     assert open_log(disk.crashed()).groups == [GROUPS[0], GROUPS[2]]
 
 
-def test_damage_to_the_last_write_is_told_from_a_torn_one_when_a_mark_follows(disk: MemoryFileSystem) -> None:
+def test_with_a_mark_damage_to_the_last_write_is_not_taken_for_an_interrupted_one(disk: MemoryFileSystem) -> None:
     open_log(disk)  # a start leaves a mark
     for place in range(begin(3), begin(4)):
         disk.files[NAME][place] ^= 1
@@ -279,7 +279,7 @@ def test_a_crash_before_or_after_any_step_loses_nothing_acknowledged() -> None:
     assert operations > 3 * len(WRITES)
 
 
-def test_a_last_segment_is_begun_anew_only_when_it_has_no_content(disk: MemoryFileSystem) -> None:
+def test_a_last_segment_is_replaced_only_when_it_has_no_content(disk: MemoryFileSystem) -> None:
     sized = MemoryFileSystem({NAME: bytes(len(disk.files[NAME]))})
     assert open_log(sized).recovery.dropped_bytes == len(disk.files[NAME])
     disk.files[NAME][: HEADER_BYTES + 1] = bytes(HEADER_BYTES + 1)

@@ -58,7 +58,7 @@ def test_everything_in_it_is_recovered(disk: MemoryFileSystem) -> None:
     assert state.count_lost_rows("query") == {QUEUE: 1}
 
 
-def test_the_log_goes_on_in_a_segment_of_the_present_format(disk: MemoryFileSystem) -> None:
+def test_the_log_continues_in_a_segment_of_the_present_format(disk: MemoryFileSystem) -> None:
     before = bytes(disk.files[NAME])
     broker = StorageHarness(disk)
     broker.topic("others")

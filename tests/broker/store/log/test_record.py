@@ -154,7 +154,7 @@ def test_columns_are_aligned_and_do_not_keep_what_they_were_read_from() -> None:
 
 
 @given(st.lists(FACTS, max_size=2))
-def test_a_record_of_one_send_is_told_from_all_others(facts: list[Fact]) -> None:
+def test_a_record_of_one_send_differs_from_all_others(facts: list[Fact]) -> None:
     frame = record.read_frame(memoryview(record.encode_record(facts, 0)), 0)
     assert frame is not None
     lone = record.decode_lone_rows(frame.payload)

@@ -74,6 +74,6 @@ def test_the_layout_is_as_drawn() -> None:
 
 
 @pytest.mark.parametrize("text", ["", None])
-def test_an_empty_text_is_told_from_none(text: str | None) -> None:
+def test_an_empty_text_differs_from_none(text: str | None) -> None:
     row = StoredMessage(Message(b"x", "ID", tags=text, message_group=text, trace_context=text), 0, 0, "")
     assert decode_rows(encode_rows([row])) == [row]

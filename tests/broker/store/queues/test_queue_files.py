@@ -86,7 +86,7 @@ def test_another_chunk_in_the_place_of_the_right_one_is_noticed(disk: MemoryFile
         QueueFiles(disk).load(location)
 
 
-def test_files_that_nobody_refers_to_are_removed(disk: MemoryFileSystem) -> None:
+def test_unused_files_are_removed(disk: MemoryFileSystem) -> None:
     files = QueueFiles(disk, file_bytes=1)
     locations = [files.save(chunk(number)) for number in range(4)]
     assert [files.load(location) for location in locations]
