@@ -75,7 +75,7 @@ def test_faults_are_injected_on_demand(connect: Connect) -> None:
         wait_until(lambda: bool(broker.faults.kept(held)), "held")
         broker.faults.release(held)
         assert call.result().status.code == v2.Code.OK
-        assert [report.injected for report in broker.faults.reports()] == [2, 1, 1]
+        assert [(report.injected, report.struck) for report in broker.faults.reports()] == [(2, 2), (1, 1), (1, 1)]
         broker.faults.clear()
         assert broker.faults.reports() == []
         with pytest.raises(BadRequest, match="unknown RPC 'QueryRoutes'"):

@@ -129,6 +129,11 @@ class FaultReport(NamedTuple):
     injected: int
     left: int | None
 
+    @property
+    def struck(self) -> int:
+        """The old name of ``injected``, which works in this release."""
+        return self.injected
+
 
 class FaultRules:
     """The rules in the order of their creation. Ids count from 1 and are never reused."""
