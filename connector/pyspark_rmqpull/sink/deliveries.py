@@ -130,14 +130,14 @@ class ColumnDelivery:
 
     def _send_buffer(self) -> None:
         for rows in cut_calls(self._buffer.take(), self._limits):
-            while len(self._in_flight) >= self._in_flight_max(rows.rows):
+            while len(self._in_flight) >= self._choose_in_flight(rows.rows):
                 self._finish_call(self._in_flight.popleft(), _SEQUENCE_STRIDE)
             if self._is_committed:  # by an earlier attempt, so nothing of this one is needed
                 return
             self._in_flight.append(self._start_call(rows, next(self._sequences)))
 
-    def _in_flight_max(self, rows: pa.RecordBatch) -> int:
-        """One where rows have to arrive in their order. In a stage the broker restores the order of the calls."""
+    def _choose_in_flight(self, rows: pa.RecordBatch) -> int:
+        """Returns 1 if rows have to arrive in their order. In a stage the broker restores the order of the calls."""
         has_groups = "messageGroup" in rows.schema.names and rows.column("messageGroup").null_count < rows.num_rows
         is_ordered = has_groups or self._options.queue_selector != ROUND_ROBIN
         return 1 if is_ordered and self._stage is None else self._options.in_flight
