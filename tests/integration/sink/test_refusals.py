@@ -188,7 +188,7 @@ def test_a_full_disk_ends_the_write_with_the_topic_in_the_error(serve: ServeSink
     sink = serve()
     sink.broker.faults.fail(SENDS[extensions], "INTERNAL_SERVER_ERROR", "the broker's disk is full", times=None)
     text = refusal(sink, "body STRING", "x", topic="orders")
-    assert re.search(r"RequestRefused: Cannot write rows to topic orders: .* the broker.s disk is full", text)
+    assert re.search(r"BrokerFailed: Cannot write rows to topic orders: .* the broker.s disk is full", text)
 
 
 def test_a_broker_that_stays_away_ends_the_write_with_the_topic_in_the_error(serve: ServeSink, extensions: str) -> None:
