@@ -139,7 +139,7 @@ class BrokerProperties:
     region_id: str = _property(
         "DefaultRegion", "name", "Region in the properties of stored messages.", check=_check_name
     )
-    trace_on: bool = _property(True, "", "Whether the properties of stored messages ask for traces.")
+    trace_on: bool = _property(True, "", "Whether the properties of stored messages request message traces.")
     flush_disk_type: str = _property(
         "SYNC_FLUSH",
         "",

@@ -82,8 +82,8 @@ class ConnectionOptions:
     request_retry_interval_ms: int = option(
         integer(1, 60_000),
         unit="ms",
-        doc="Pause before the first retry. It doubles with every retry up to one second; a longer pause stays as it "
-        "is. Each pause is shortened at random by up to half.",
+        doc="Pause before the first retry. It doubles with every retry up to one second; a first pause above one "
+        "second does not grow. Each pause is shortened at random by up to half.",
         default="50",
         kafka_name="fetchOffset.retryIntervalMs",
     )

@@ -104,8 +104,8 @@ class SendingOptions:
     transaction_timeout_ms: int = option(
         integer(10_000, 86_400_000),
         unit="ms",
-        doc="For exactly-once: how long the broker keeps the uncommitted rows of a job that died. Running tasks renew "
-        "this time, but nothing renews it between the last task and the commit. It is also the time limit of a commit "
-        "while the broker responds.",
+        doc="For exactly-once: how long the broker keeps the uncommitted rows of a job that was killed. Running tasks "
+        "renew this time, but nothing renews it between the last task and the commit. It is also the time limit of a "
+        "commit while the broker responds.",
         default="600000",
     )

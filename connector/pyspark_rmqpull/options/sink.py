@@ -14,7 +14,7 @@ from rmqpull_client.connection import Connection
 
 @dataclass(frozen=True, kw_only=True)
 class SinkOptions(ConnectionOptions, SendingOptions):
-    """The checked options of one write. To find where an option takes effect, search for uses of its field."""
+    """The checked options of one write. docs/architecture.md lists where each option takes effect."""
 
     checkpoint_location: str | None = None
     """Spark's own option, which only a stream has."""

@@ -19,7 +19,7 @@ from rmqpull_client.connection import Connection
 class SourceOptions(
     ConnectionOptions, SelectionOptions, ProgressOptions, MicroBatchOptions, AllocationOptions, FlowOptions
 ):
-    """The checked options of one query. To find where an option takes effect, search for uses of its field."""
+    """The checked options of one query. docs/architecture.md lists where each option takes effect."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, str], mode: Mode | None = None) -> SourceOptions:

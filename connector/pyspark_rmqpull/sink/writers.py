@@ -190,7 +190,7 @@ def _explain_refusal(transaction: TransactionId, error: RequestRefused) -> Rmqpu
         "as with rand().\n"
         "Use the first of these ways that fits:\n"
         "1. If the newest micro-batch went to other topics than this query's: keep this checkpoint and set a new "
-        "producerGroup. Nothing is lost. Nothing comes twice, unless something beyond this checkpoint also went to "
+        "producerGroup. Nothing is lost. Nothing comes twice, unless a run with a later state also wrote to "
         "this query's topics.\n"
         "2. If another checkpoint wrote the newest micro-batch and you still have it: continue with that checkpoint. "
         "Nothing is lost or written twice.\n"
