@@ -38,7 +38,7 @@ test-large: set-up ## run the large tests, which need gigabytes of disk: 10 mill
 test-docker: wheel ## test the image in a Docker engine, and install and start an engine if possible
 	@scripts/test-docker $(ARGS)
 
-check: set-up ## check style, types, generated files and dependency rules
+check: set-up ## check style, types, generated files, dependency rules and pages
 	@echo "check: ruff check"
 	@"$(PYTHON)" -m ruff check --quiet
 	@echo "check: ruff format"
@@ -52,8 +52,8 @@ check: set-up ## check style, types, generated files and dependency rules
 	@"$(PYTHON)" -m scripts.support_tables --check
 	@"$(PYTHON)" -m scripts.acceptance_tables --check
 	@"$(PYTHON)" -m scripts.performance_page --check
-	@echo "check: dependency rules"
-	@"$(PYTHON)" -m pytest --quiet tests/tidy
+	@echo "check: dependency rules, pages"
+	@"$(PYTHON)" -m pytest --quiet -m "not processes and not large" tests/tidy tests/docs
 
 bench: set-up ## compare rmqpull with Kafka, the engine's ceiling and Arrow Flight, and update docs/performance.md (about half an hour)
 	@$(SPARK_ENV) "$(PYTHON)" -m bench.suite $(ARGS)
