@@ -1,4 +1,4 @@
-"""The storage of a broker: what it keeps in memory, what on disk, and what it does when some of that is gone."""
+"""The storage of a broker: what it keeps in memory and on disk, and what it does when files are lost."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_chunks_that_cannot_be_saved_stay_in_memory_and_are_saved_later(
 
 
 def test_unused_queue_files_are_removed_at_a_start(broker: StorageHarness, disk: MemoryFileSystem) -> None:
-    broker = StorageHarness(disk, EAGER)  # no snapshot: all is replayed and saved anew
+    broker = StorageHarness(disk, EAGER)  # no snapshot: everything is replayed and saved again
     assert broker.bodies() == TWELVE
     assert len(files(disk, ".chunks")) == 1
 

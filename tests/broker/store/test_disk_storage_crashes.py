@@ -28,11 +28,11 @@ Known = dict[str, Any]
 
 
 class PowerCut(Exception):
-    """The process is gone."""
+    """The process was killed."""
 
 
 class DoomedDisk(MemoryFileSystem):
-    """Cuts the power before the operation whose turn it is when ``operations_left`` are done."""
+    """Cuts the power after ``operations_left`` operations."""
 
     def __init__(self, operations_left: int) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class DoomedDisk(MemoryFileSystem):
 
 
 def torn(seed: int) -> Callable[[bytes], bytes]:
-    """Keeps a first part of what was not synced, perhaps with a hole in it."""
+    """Keeps a first part of the unsynced bytes, perhaps with a gap in it."""
     dice = random.Random(seed)
 
     def kept(unsynced: bytes) -> bytes:
@@ -152,7 +152,7 @@ def test_a_power_cut_before_any_operation_loses_nothing_acknowledged(
         for after in (disk.crashed(), disk.crashed(bytes), *(disk.crashed(torn(seed)) for seed in range(4))):
             broker = StorageHarness(after, options)
             reached = undisturbed.index(broker.observed()) + 1
-            # What was under way may have been kept, without anybody having been told.
+            # A write in flight may have been kept without a response.
             assert reached <= max(len(acknowledged), 1) + 1
             assert reached >= len(acknowledged) or not syncs_appends
             broker.topic("afterwards")

@@ -31,7 +31,7 @@ DAY_MS = 86_400_000
 
 
 class Story:
-    """A broker whose clock moves by what is done, and what was sent to it: (body, delivery time, time of the send)."""
+    """A broker whose clock moves with each action, and its sends: (body, delivery time, time of the send)."""
 
     def __init__(self) -> None:
         self.disk = MemoryFileSystem()
@@ -147,7 +147,7 @@ def test_one_message_for_three_days_does_not_pin_the_log() -> None:
 
 
 def test_what_an_older_release_wrote_of_delayed_messages_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its snapshots had the ids themselves, and its records did not say when settled messages had been due."""
+    """Its snapshots had the ids, and its records did not have the due times of delivered messages."""
     story = Story()
     for delay_ms in (9_000, 5_000, 7_000):
         story.send(delay_ms)

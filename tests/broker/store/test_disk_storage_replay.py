@@ -154,7 +154,7 @@ def commit_batch(batch: TransactionId, named: dict[str, int]) -> Command:
 
 
 def store_staged(sender: Sender, draft: Draft, now_ms: int) -> object:
-    """As the broker does by itself: only what is kept already, and not what an earlier command of the draft did."""
+    """Like the broker: uses only facts that are kept, not those of earlier commands of the draft."""
     kept = draft.state.stages
     for stage_id in kept.list_committing():
         now, before = draft.find_stage(stage_id), kept.find(stage_id)
@@ -213,7 +213,7 @@ class Story:
         self.now_ms = 1_000
 
     def act(self, action: Any) -> None:
-        """A list of commands is one write; the rest is what a broker does beside, or what is done to it."""
+        """Runs an action. A list of commands is one write; other actions are jobs, restarts and crashes."""
         match action:
             case list():
                 self.now_ms += 10
@@ -271,7 +271,7 @@ class Story:
 
 
 def torn(unsynced: bytes, dice: random.Random) -> bytes:
-    """A first part of what was not synced, perhaps with a hole in it."""
+    """Keeps a first part of the unsynced bytes, perhaps with a gap in it."""
     kept = bytearray(unsynced[: dice.randint(0, len(unsynced))])
     hole = dice.randint(0, len(kept))
     if dice.random() < 0.5:

@@ -75,7 +75,7 @@ def test_a_sound_directory_is_verified(disk: MemoryFileSystem) -> None:
 def test_every_flipped_bit_is_found(disk: MemoryFileSystem, suffix: str) -> None:
     for name in named(disk, suffix):
         data = disk.files[name]
-        # The last four bytes of a segment's header are free, and nobody reads what pads a chunk.
+        # The last four bytes of a segment's header are unused, and the padding of a chunk is never read.
         for place in [*range(12), *range(16, len(data) - 8, 5)]:
             data[place] ^= 1 << place % 8
             report = verify(disk)

@@ -1,4 +1,4 @@
-"""Fault rules: which calls they strike, how often, and in which order."""
+"""Fault rules: which calls they match, how often, and in which order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def fail(rpc: str = "PullMessage", **options: Any) -> FaultRule:
 
 
 def struck_by(rules: FaultRules, call: Call) -> int | None:
-    """The id of the rule that strikes a call before its command."""
+    """Returns the id of the rule that acts before the command of a call."""
     strike = rules.match(call).before
     return None if strike is None else strike.rule_id
 

@@ -33,7 +33,7 @@ def put(core: CoreHarness, read: int, write: int, **fields: Any) -> TopicConfig:
 
 
 def queues_of(core: CoreHarness, count: int, message_group: str | None = None) -> list[int]:
-    """Sends messages one by one; gives the queue of each."""
+    """Sends messages one by one, and returns the queue of each."""
     message = Message(b"x", "ID", message_group=message_group)
     sends = [core.run(lambda draft: core.sender.send(draft, "orders", [message], 1_000)) for _ in range(count)]
     return [queue.queue_id for ((queue, _),) in sends]

@@ -102,7 +102,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_a_queue_never_has_two_holders(steps: list[tuple[str, str, set[MessageQueue], int]]) -> None:
-    """Held against the plainest model: who said last, and when, that a queue is his."""
+    """Compares the locks with a simple model: the last client of each queue, and its time."""
     locks = QueueLocks()
     model: dict[MessageQueue, tuple[str, int]] = {}
     now_ms = 0

@@ -40,7 +40,7 @@ def registry() -> ConsumerRegistry:
     return ConsumerRegistry()
 
 
-# --- registration and who is told -----------------------------------------------------------------------------------
+# --- registration and notifications ---------------------------------------------------------------------------------
 
 
 def test_every_member_is_notified_of_a_new_one_and_of_nothing_else(registry: ConsumerRegistry) -> None:
@@ -157,7 +157,7 @@ def test_the_remaining_members_are_notified_of_one_that_leaves(registry: Consume
     assert registry.unregister("readers", BOB.channel_id, 1) == changed(ANN, EVE)
     assert registry.unregister("readers", BOB.channel_id, 2) == changed(ANN, EVE)  # it was not there any more
     assert registry.unregister("readers", ANN.channel_id, 3) == changed(EVE)
-    assert registry.unregister("readers", EVE.channel_id, 4) is None  # nobody is left to be told
+    assert registry.unregister("readers", EVE.channel_id, 4) is None  # no member is left to notify
     assert registry.unregister("readers", EVE.channel_id, 5) is None
     assert registry.find_consumer_group("readers") is None
 

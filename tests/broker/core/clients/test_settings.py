@@ -1,4 +1,4 @@
-"""What clients are told (rules 5.7.1)."""
+"""The settings of clients (rules 5.7.1)."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_the_empty_type_is_tag(expression_type: str, is_tag: bool) -> None:
     assert is_tag_type(expression_type) is is_tag
 
 
-# What a group's heartbeats said one after the other, and what a pull finds then: expression, version, is it dead.
+# The heartbeats of a group in order, and the filter that a pull finds then: expression, version, is it unused.
 HEARTBEATS: dict[str, tuple[list[list[SubscriptionData]], tuple[str, int, bool] | None]] = {
     "a filter": ([[sql("a", 1)]], ("a", 1, False)),
     "a newer filter": ([[sql("a", 1)], [sql("b", 2)]], ("b", 2, False)),

@@ -205,7 +205,7 @@ T  NOT a AND NOT t
 T  NOT NOT (a = 5)
 F  NOT(a)=5
 T  a IS NULL IS NOT NULL
-# what is evaluated, and so what can fail
+# which operands are evaluated, and so which can fail
 EE b = 5 OR a = 5
 T  a = 5 OR b = 5
 F  a = 4 AND b = 5

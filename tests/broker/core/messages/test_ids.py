@@ -1,4 +1,4 @@
-"""Ids that the broker gives (rules 5.17)."""
+"""Ids of messages without one (rules 5.17)."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Offsets by time (rules 3.11), and where so many bytes end (rmqpull.v1 CutRanges)."""
+"""Offsets by time (rules 3.11), and ranges cut by size (rmqpull.v1 CutRanges)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ QUEUE = MessageQueue("orders", "broker-a", 0)
         (0, (0, 5), 5),
         (5, (0, 5), 0),
         (6, (0, 5), 0),  # a reset may go one beyond the end
-        (2, (4, 9), 7),  # two of them are gone, and were not consumed
+        (2, (4, 9), 7),  # two of them were deleted before they were consumed
         (None, (4, 9), 5),
         (None, (0, 0), 0),
     ],

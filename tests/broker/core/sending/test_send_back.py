@@ -33,7 +33,7 @@ DEAD = MessageQueue("%DLQ%readers", "broker-a", 0)
 def send_back(
     core: CoreHarness, queue: MessageQueue = ORDERS, offset: int = 0, level: int = 0, **options: int
 ) -> str | None:
-    """Returns a message; gives the topic that it is stored in."""
+    """Sends a message back, and returns the topic in which it is stored."""
     request = SendBack("readers", queue, offset, level, options.get("times_max"))
     sent = core.run(lambda draft: core.sender.send_back(draft, request, core.now_ms))
     return None if sent is None else sent.queue.topic

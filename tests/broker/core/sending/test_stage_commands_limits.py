@@ -1,4 +1,4 @@
-"""What writers may stage: so many rows and bytes for each stage, and for all of them so much memory of the broker."""
+"""Limits of stages: rows and bytes of each stage, and the memory of the broker for all of them."""
 
 from __future__ import annotations
 

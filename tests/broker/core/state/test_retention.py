@@ -20,7 +20,7 @@ LOG_END = 350
         (500, None, 1_501, 100),
         (500, None, 2_500, 100),
         (500, None, 2_501, 200),
-        (500, None, 99_999, 300),  # what is being written stays
+        (500, None, 99_999, 300),  # the segment that is being written stays
         (0, None, 1_001, 100),
         (1 << 40, 350, 0, None),
         (1 << 40, 349, 0, 100),

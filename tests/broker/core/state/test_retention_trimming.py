@@ -1,4 +1,4 @@
-"""What retention lets go, and what it must not lose: delayed and half messages are stored again behind it."""
+"""Retention deletes old messages, but stores delayed and half messages again at the end of their queues."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def later(core: CoreHarness) -> CoreHarness:
     return core
 
 
-def let_go(core: CoreHarness, now_ms: int, *queues: MessageQueue) -> int:
-    """Lets everything go that these queues hold, and says in how many commands."""
+def trim_all(core: CoreHarness, now_ms: int, *queues: MessageQueue) -> int:
+    """Trims these queues to their ends, and returns the number of commands."""
     passing, steps = Trimming(core.state, Cut(0, [(queue, core.state.bounds(queue).max_offset) for queue in queues])), 0
     while not passing.is_done:
         core.run(lambda draft: passing.step(draft, now_ms))
@@ -71,7 +71,7 @@ def test_a_delayed_message_comes_at_its_time_although_its_segment_has_gone(
 ) -> None:
     (sent,) = later.send(message, topic="later")
     (before,) = waiting(later)
-    assert let_go(later, 61 * 60_000, queue) == 1
+    assert trim_all(later, 61 * 60_000, queue) == 1
     assert later.state.bounds(queue) == Bounds(1, 2)
     (after,) = waiting(later)
     assert after == before._replace(stored_at=before.stored_at._replace(queue_offset=1))
@@ -86,7 +86,7 @@ def test_a_delayed_message_comes_at_its_time_although_its_segment_has_gone(
 def test_it_is_stored_again_as_often_as_it_takes(later: CoreHarness) -> None:
     later.send(due_in(24 * HOUR_MS), topic="later")
     for hour in range(1, 24):
-        let_go(later, hour * HOUR_MS, TIMER)
+        trim_all(later, hour * HOUR_MS, TIMER)
         assert later.state.bounds(TIMER) == Bounds(hour, hour + 1)
     assert len(deliver(later, 25 * HOUR_MS)) == 1
 
@@ -97,14 +97,14 @@ def test_only_what_waits_is_stored_again(later: CoreHarness) -> None:
     handle = make_recall_handle("later", TIMER, later.rows(TIMER)[3].message)
     assert handle is not None
     later.run(lambda draft: recall(draft, "later", handle, 2_500))
-    let_go(later, HOUR_MS, TIMER)
+    trim_all(later, HOUR_MS, TIMER)
     assert [row.message.body for row in later.rows(TIMER)] == [b"3", b"5"]
     assert [row.message.body for row in deliver(later, HOUR_MS)] == [b"1", b"2", b"3", b"5"]
 
 
 def test_a_message_that_was_stored_again_can_be_recalled(later: CoreHarness) -> None:
     (sent,) = later.send(due_in(2 * HOUR_MS), topic="later")
-    let_go(later, HOUR_MS, TIMER)
+    trim_all(later, HOUR_MS, TIMER)
     handle = make_recall_handle("later", TIMER, sent.message)
     assert handle is not None
     assert later.run(lambda draft: recall(draft, "later", handle, HOUR_MS)) == "ID"
@@ -115,7 +115,7 @@ def test_a_half_message_can_be_ended_although_its_segment_has_gone(later: CoreHa
     later.state.properties = BrokerProperties(file_reserved_time=1, transaction_time_out=2 * HOUR_MS)
     later.send(HALF_MESSAGE, topic="payments")
     (before,) = waiting(later)
-    let_go(later, 61 * 60_000, HALF)
+    trim_all(later, 61 * 60_000, HALF)
     assert waiting(later) == [before._replace(stored_at=before.stored_at._replace(queue_offset=1))]
     end = TransactionEnd("ID", "payments", Resolution.COMMIT)
     assert later.run(lambda draft: end_transaction(draft, end, 62 * 60_000, "store")) is not None
@@ -129,7 +129,7 @@ def test_a_half_message_ends_by_its_checks_however_often_it_was_stored_again(lat
     later.send(HALF_MESSAGE, topic="payments")
     checks = []
     for now_ms in range(12_000, 200_000, 5_000):
-        let_go(later, now_ms, HALF)
+        trim_all(later, now_ms, HALF)
         checks += later.run(partial(check_transactions, now_ms=now_ms, store_host="store"))
     assert [check.stored.store_timestamp_ms for check in checks] == [12_000, 42_000]
     assert [row.message.system_properties["TRANSACTION_CHECK_TIMES"] for row in later.rows(GIVEN_UP)] == ["2"]
@@ -139,7 +139,7 @@ def test_a_half_message_ends_by_its_checks_however_often_it_was_stored_again(lat
 def test_a_half_message_older_than_the_reserved_time_is_given_up_at_its_check(later: CoreHarness) -> None:
     later.state.properties = BrokerProperties(file_reserved_time=1, transaction_time_out=2 * HOUR_MS)
     later.send(HALF_MESSAGE, topic="payments")
-    let_go(later, 61 * 60_000, HALF)
+    trim_all(later, 61 * 60_000, HALF)
     assert later.run(lambda draft: check_transactions(draft, 2 * HOUR_MS + 1_000, "store")) == []
     assert [row.message.body for row in later.rows(GIVEN_UP)] == [b"paid"]
 
@@ -150,7 +150,7 @@ def test_many_messages_take_several_commands(
 ) -> None:
     monkeypatch.setattr(retention, *limit)
     later.send(*(due_in(HOUR_MS * n, b"%d" % n) for n in range(1, 6)), topic="later")
-    assert let_go(later, 2_000, TIMER, LEVEL_18) == steps
+    assert trim_all(later, 2_000, TIMER, LEVEL_18) == steps
     assert [row.message.body for row in deliver(later, 9 * HOUR_MS)] == [b"1", b"2", b"3", b"4", b"5"]
 
 
@@ -177,7 +177,7 @@ def test_a_message_delivered_between_two_commands_is_not_stored_again(
 
 def test_store_times_never_fall(later: CoreHarness) -> None:
     later.send(due_in(HOUR_MS), topic="later")
-    let_go(later, 500, TIMER)
+    trim_all(later, 500, TIMER)
     assert [row.store_timestamp_ms for row in later.rows(TIMER)] == [1_000]
 
 

@@ -119,7 +119,7 @@ def test_damage_is_found_in_any_segment() -> None:
 
 
 class FullDisk(MemoryFileSystem):
-    """Takes half of a write that is told to fail."""
+    """Writes half of the data when a write must fail."""
 
     def create(self, name: str) -> AppendFile:
         super().create(name)
@@ -226,11 +226,11 @@ def test_a_segment_that_cannot_be_begun_is_begun_by_the_next_append(operation: s
 
 
 class PowerCut(Exception):
-    """The process is gone."""
+    """The process was killed."""
 
 
 class DoomedDisk(MemoryFileSystem):
-    """Stops the process before the operation whose turn it is when ``operations_left`` are done."""
+    """Kills the process after ``operations_left`` operations."""
 
     def __init__(self, operations_left: int) -> None:
         super().__init__()
@@ -246,7 +246,7 @@ class DoomedDisk(MemoryFileSystem):
         return super().create(name)
 
     def remains(self) -> list[MemoryFileSystem]:
-        """Every disk that the crash may leave: of what was not synced, any first part."""
+        """Returns every disk that the crash may leave: with any first part of the unsynced bytes."""
         name = max(self.files, default=NAME)
         lengths = range(self.synced.get(name, 0), len(self.files.get(name, b"")) + 1)
         files = {other: bytes(data) for other, data in self.files.items()}
