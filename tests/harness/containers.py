@@ -18,7 +18,7 @@ from rmqpull_proto.rpc import MESSAGING
 IMAGE = "rmqpull-broker:test"
 
 
-ANSWER_TIMEOUT_S = 30
+RESPONSE_TIMEOUT_S = 30
 
 
 class ContainerClient:
@@ -35,7 +35,7 @@ class ContainerClient:
         stub = self.channel.unary_stream if method.server_streaming else self.channel.unary_unary
         call: Any = stub(method.path, method.request.SerializeToString, method.response.FromString)
         # After a restart the engine takes connections before the broker does.
-        options = {"timeout": ANSWER_TIMEOUT_S, "wait_for_ready": True}
+        options = {"timeout": RESPONSE_TIMEOUT_S, "wait_for_ready": True}
         answer = call(request, metadata=(("x-mq-client-id", "tester"),), **options)
         return list(answer) if method.server_streaming else answer
 

@@ -147,7 +147,7 @@ class FakeBrokerClient:
 
 
 class ManualClock(Clock):
-    """A clock that moves when somebody sleeps. ``on_sleep`` is called meanwhile."""
+    """A clock that moves when the code sleeps. Each sleep calls ``on_sleep``."""
 
     def __init__(self) -> None:
         self.passed_ms = 0
