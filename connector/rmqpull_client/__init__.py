@@ -117,7 +117,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name of ``_LOADED_ON_USE``."""
+    """Loads a name of ``_LOADED_ON_USE``."""
     if name not in _LOADED_ON_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LOADED_ON_USE[name]), name)

@@ -70,7 +70,7 @@ class Connection:
 
 
 def wrap_name(namespace: str, name: str) -> str:
-    """Return the broker's name of a topic or group in a namespace, as RocketMQ's NamespaceUtil does.
+    """Returns the broker's name of a topic or group in a namespace, as RocketMQ's NamespaceUtil does.
 
     In namespace ``shop``, ``orders`` becomes ``shop%orders`` and ``%RETRY%g`` becomes ``%RETRY%shop%g``.
     """
@@ -81,7 +81,7 @@ def wrap_name(namespace: str, name: str) -> str:
 
 
 def unwrap_name(namespace: str, name: str) -> str | None:
-    """Return the name within the namespace for a name of the broker, or None if it is not in the namespace."""
+    """Returns the name within the namespace for a name of the broker, or None if it is not in the namespace."""
     prefix, rest = _split_prefix(name)
     inner = rest.removeprefix(f"{namespace}%") if namespace else rest
     return None if namespace and inner == rest else prefix + inner
@@ -93,6 +93,6 @@ def _split_prefix(name: str) -> tuple[str, str]:
 
 
 def make_client_id(connection: Connection) -> str:
-    """Return the client id that servers require. No two processes have the same one."""
+    """Returns the client id that servers require. No two processes have the same one."""
     client = "" if connection.client_id is None else f"{connection.client_id}@"
     return f"{client}{socket.gethostname()}@{os.getpid()}@rmqpull"

@@ -30,7 +30,7 @@ class Flow:
     long_polling_timeout_ms: int = 20_000
 
     def split_wait(self, wait_ms: int) -> list[int]:
-        """Split a wait into the times of parked pulls, none of them longer than ``long_polling_timeout_ms``."""
+        """Splits a wait into the times of parked pulls, none of them longer than ``long_polling_timeout_ms``."""
         whole, rest = divmod(wait_ms, self.long_polling_timeout_ms)
         return [self.long_polling_timeout_ms] * whole + ([rest] if rest else [])
 
@@ -78,16 +78,16 @@ class InFlight:
         return self.byte_count == 0 or self.byte_count + limits.bytes_per_pull <= limits.bytes_max
 
     def start_pull(self) -> None:
-        """Count a pull as in flight."""
+        """Counts a pull as in flight."""
         self._pulls += 1
 
     def finish_pull(self, lane: int, messages: int, byte_count: int) -> None:
-        """Replace a pull in flight by the messages of its response."""
+        """Replaces a pull in flight by the messages of its response."""
         self._pulls -= 1
         self._add(lane, messages, byte_count)
 
     def take(self, lane: int, messages: int, byte_count: int) -> None:
-        """Stop counting messages that the consumer has taken."""
+        """Stops counting messages that the consumer has taken."""
         self._add(lane, -messages, -byte_count)
 
     def _add(self, lane: int, messages: int, byte_count: int) -> None:

@@ -28,12 +28,12 @@ OnLoss = Callable[[Loss], None]
 
 
 def refuse_loss(loss: Loss) -> None:
-    """Raise DataLoss with the text of the loss and advice."""
+    """Raises DataLoss with the text of the loss and advice."""
     raise DataLoss(f"{loss.text} {_ADVICE}")
 
 
 def make_range_loss(entry: QueueRange) -> Loss:
-    """Return the loss of a whole range, whose queue no longer exists."""
+    """Returns the loss of a whole range, whose queue no longer exists."""
     queue, from_offset, until_offset = entry
     text = (
         f"Queue {queue} no longer exists, or its topic was created again. "
@@ -43,7 +43,7 @@ def make_range_loss(entry: QueueRange) -> Loss:
 
 
 def find_loss(queue: MessageQueue, offset: int, bounds: Bounds) -> Loss | None:
-    """Return what is lost if ``offset`` is the next one to read: nothing if it is within the bounds or at their end."""
+    """Returns what is lost if ``offset`` is the next one to read: None if it is within the bounds or at their end."""
     if offset < bounds.min_offset:
         text = (
             f"{bounds.min_offset - offset} messages of queue {queue} are lost: the query needs offset {offset}, "

@@ -31,7 +31,7 @@ class Bounds(NamedTuple):
     max_offset: int
 
     def clamp(self, offset: int) -> int:
-        """Return the offset if it is within the bounds or at their end, and else the nearer bound."""
+        """Returns the offset if it is within the bounds or at their end, and else the nearer bound."""
         return min(max(offset, self.min_offset), self.max_offset)
 
 

@@ -14,7 +14,7 @@ _ISO_8601 = re.compile(
 
 
 def parse_timestamp(text: str) -> int:
-    """Return milliseconds since the epoch, rounded up.
+    """Returns milliseconds since the epoch, rounded up.
 
     Without a time zone the time is UTC, and a date stands for its midnight. Raises ValueError.
     """
@@ -36,7 +36,7 @@ def parse_timestamp(text: str) -> int:
 
 
 def parse_consume_timestamp(text: str) -> int:
-    """Return milliseconds since the epoch for RocketMQ's ``yyyyMMddHHmmss`` in the local time zone (rules 1.2.1).
+    """Returns milliseconds since the epoch for RocketMQ's ``yyyyMMddHHmmss`` in the local time zone (rules 1.2.1).
 
     Other text is parsed by :func:`parse_timestamp`. Raises ValueError.
     """
@@ -51,7 +51,7 @@ def parse_consume_timestamp(text: str) -> int:
 
 
 def format_timestamp(timestamp_ms: int) -> str:
-    """Return a time as ISO 8601 text, in UTC."""
+    """Returns a time as ISO 8601 text, in UTC."""
     time = _EPOCH + datetime.timedelta(milliseconds=timestamp_ms)
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

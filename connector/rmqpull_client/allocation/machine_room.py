@@ -46,11 +46,11 @@ class MachineRoomResolver:
     consumer_deploy_in: Mapping[str, str] = field(default_factory=dict)
 
     def find_queue_room(self, queue: MessageQueue) -> str | None:
-        """Return the room of the queue's broker, or None."""
+        """Returns the room of the queue's broker, or None."""
         return _find_room(queue.broker_name, self.broker_deploy_in)
 
     def find_consumer_room(self, consumer_id: str) -> str | None:
-        """Return the room of a consumer, or None."""
+        """Returns the room of a consumer, or None."""
         return _find_room(consumer_id, self.consumer_deploy_in)
 
 

@@ -24,12 +24,12 @@ class Strategy(ABC):
 
     @abstractmethod
     def allocate_all(self, queues: Sequence[MessageQueue], consumers: Sequence[str]) -> Shares:
-        """Return the queues of all consumers. Raises ValueError with RocketMQ's text for arguments that it refuses."""
+        """Returns the queues of all consumers. Raises ValueError with RocketMQ's text for arguments that it refuses."""
 
     def allocate(
         self, consumer_id: str, queues: Sequence[MessageQueue], consumers: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the queues of one consumer. A consumer that is not among ``consumers`` gets none.
+        """Returns the queues of one consumer. A consumer that is not among ``consumers`` gets none.
 
         Raises ValueError for the empty arguments that RocketMQ refuses, with its texts and in its order (rules 2.1).
         """
@@ -81,7 +81,7 @@ class ByConfig(Strategy):
     def allocate(
         self, consumer_id: str, queues: Sequence[MessageQueue], consumers: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the configured list. The arguments are not checked, as in RocketMQ."""
+        """Returns the configured list. The arguments are not checked, as in RocketMQ."""
         return list(self.message_queue_list.get(consumer_id, ()))
 
 
@@ -110,19 +110,19 @@ class ConsistentHash(Strategy):
 
 
 def hash_text(text: str) -> int:
-    """Return the first four bytes of the MD5 digest as an unsigned big-endian integer."""
+    """Returns the first four bytes of the MD5 digest as an unsigned big-endian integer."""
     return int.from_bytes(md5(text.encode(), usedforsecurity=False).digest()[:4], "big")
 
 
 def format_queue(queue: MessageQueue) -> str:
-    """Return what Java's ``MessageQueue.toString()`` returns."""
+    """Returns what Java's ``MessageQueue.toString()`` returns."""
     topic, broker_name, queue_id = queue
     return f"MessageQueue [topic={topic}, brokerName={broker_name}, queueId={queue_id}]"
 
 
 @lru_cache(maxsize=8)  # every micro-batch asks for the same ring while the consumers stay the same
 def _make_ring(consumers: tuple[str, ...], virtual_node_cnt: int) -> tuple[list[int], list[str]]:
-    """Return the hashes of the virtual nodes, sorted, and the consumer of each.
+    """Returns the hashes of the virtual nodes, sorted, and the consumer of each.
 
     Of two equal hashes the later node wins.
     """
@@ -132,7 +132,7 @@ def _make_ring(consumers: tuple[str, ...], virtual_node_cnt: int) -> tuple[list[
 
 
 def balance_backlog(ranges: Iterable[QueueRange], consumer_count: int) -> list[list[QueueRange]]:
-    """Divide ranges of any topics among consumers so that each has about the same number of messages to read (BACKLOG).
+    """Divides ranges of any topics among consumers so that each has about the same number of messages (BACKLOG).
 
     The longest range goes first, always to the consumer with the least messages so far. The busiest consumer has at
     most 4/3 of the optimum (Graham's bound). Equal ranges are sorted by queue and equal consumers by number, so equal
@@ -149,7 +149,7 @@ def balance_backlog(ranges: Iterable[QueueRange], consumer_count: int) -> list[l
 
 
 def make_consumer_ids(count: int) -> tuple[str, ...]:
-    """Return ids for ``count`` consumers. They sort by number as strings, which is how RocketMQ sorts consumer ids."""
+    """Returns ids for ``count`` consumers. They sort by number as strings, which is how RocketMQ sorts consumer ids."""
     width = len(str(count - 1))
     return tuple(f"{number:0{width}d}" for number in range(count))
 
@@ -166,5 +166,5 @@ class Allocation:
     consumers: tuple[str, ...] | None = None
 
     def list_consumers(self, widest: int) -> tuple[str, ...]:
-        """Return the ids of all consumers if the widest topic has ``widest`` queues."""
+        """Returns the ids of all consumers if the widest topic has ``widest`` queues."""
         return self.consumers if self.consumers is not None else make_consumer_ids(widest)

@@ -57,12 +57,12 @@ class LocalFileOffsetStore:
         return Path(os.path.expanduser(self._directory)) / client_id / self._group / "offsets.json"
 
     def get_offsets(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Return the offset of each queue, or None if the file has none. Raises OptionError if it cannot be read."""
+        """Returns the offset of each queue, or None if the file has none. Raises OptionError if it cannot be read."""
         offsets = self._load()
         return {queue: offsets.get(queue) for queue in queues}
 
     def set_offsets(self, offsets: Mapping[MessageQueue, int], timeout_ms: int = 0) -> dict[MessageQueue, int]:
-        """Set the offsets of these queues. The offsets of other queues stay the same. ``timeout_ms`` is not used.
+        """Sets the offsets of these queues. The offsets of other queues stay the same. ``timeout_ms`` is not used.
 
         Returns an empty dict: clients that share a file do so on purpose. Raises OptionError if the file cannot be
         written.
@@ -82,7 +82,7 @@ class LocalFileOffsetStore:
         return {}
 
     def _load(self) -> dict[MessageQueue, int]:
-        """Read the file, or its backup if the file is missing or damaged. Without both the group has no offsets."""
+        """Reads the file, or its backup if the file is missing or damaged. Without both the group has no offsets."""
         path = self.path
         damages = []
         for candidate in (path, _backup(path)):
@@ -109,7 +109,7 @@ def _backup(path: Path) -> Path:
 
 
 def _read(path: Path) -> dict[MessageQueue, int]:
-    """Return the offsets in a file.
+    """Returns the offsets in a file.
 
     Raises FileNotFoundError if it is missing or empty, which RocketMQ treats alike (rules 1.11). Raises OSError, and
     ValueError for another format.
@@ -124,7 +124,7 @@ def _read(path: Path) -> dict[MessageQueue, int]:
 
 
 def _replace(path: Path, content: str) -> None:
-    """Replace a file atomically: readers, and a restart after a crash, see either the old content or the new one."""
+    """Replaces a file atomically: readers, and a restart after a crash, see either the old content or the new one."""
     with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=path.name, suffix=".tmp", delete=False) as file:
         try:
             file.write(content.encode())
@@ -138,7 +138,7 @@ def _replace(path: Path, content: str) -> None:
 
 
 def format_offset_table(offsets: Mapping[MessageQueue, int]) -> str:
-    """Return the text that RocketMQ 5.3.3 writes, byte by byte, except that the queues are sorted."""
+    """Returns the text that RocketMQ 5.3.3 writes, byte by byte, except that the queues are sorted."""
     entries = [
         f'{{\n\t\t\t"brokerName":{_format_name(broker_name)},\n\t\t\t"queueId":{queue_id},'
         f'\n\t\t\t"topic":{_format_name(topic)}\n\t\t}}:{offset}'
@@ -153,7 +153,7 @@ def _format_name(name: str) -> str:
 
 
 def parse_offset_table(text: str) -> dict[MessageQueue, int]:
-    """Parse the text of an offset file, with any blanks and any order.
+    """Parses the text of an offset file, with any blanks and any order.
 
     Raises ValueError with the place of the error.
     """
@@ -179,7 +179,7 @@ def _parse_entry(queue: Any, offset: Any) -> tuple[MessageQueue, int]:
 
 
 def _parse_object(text: str, at: int, parser_of: Callable[[Any], _Parse]) -> tuple[list[tuple[Any, Any]], int]:
-    """Parse an object whose keys may be objects. ``parser_of`` returns the parser for the value of a key."""
+    """Parses an object whose keys may be objects. ``parser_of`` returns the parser for the value of a key."""
     entries: list[tuple[Any, Any]] = []
     at = _expect(text, at, "{")
     while text[at : at + 1] != "}":

@@ -37,7 +37,7 @@ class OffsetStore(Protocol):
     """Stores the offsets of one group."""
 
     def set_offsets(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> Mapping[MessageQueue, int]:
-        """Set the offsets of these queues. The offsets of other queues stay the same.
+        """Sets the offsets of these queues. The offsets of other queues stay the same.
 
         Returns the previous offsets if they can show that another client sets them too. Raises RmqpullError.
         """
@@ -72,14 +72,14 @@ class _BroadcastingLookUp:
 
 
 def make_offset_store(group: ConsumerGroup, client: Callable[[int], BrokerClient]) -> OffsetStore:
-    """Return the store of the group's offsets. For ``client`` see :class:`RemoteBrokerOffsetStore`."""
+    """Returns the store of the group's offsets. For ``client`` see :class:`RemoteBrokerOffsetStore`."""
     if group.message_model == BROADCASTING:
         return _make_local_store(group)
     return RemoteBrokerOffsetStore(client, group.name)
 
 
 def make_offset_look_up(group: ConsumerGroup | None, client: BrokerClient) -> OffsetLookUp:
-    """Return what finds the offsets at which a reader of the group starts."""
+    """Returns what finds the offsets at which a reader of the group starts."""
     if group is None or group.message_model != BROADCASTING:
         return client
     return _BroadcastingLookUp(client, _make_local_store(group))

@@ -13,7 +13,7 @@ from rmqpull_client.transports.standard.client import StandardClient
 
 
 def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerClient:
-    """Return a client for a broker, over the fastest transport that the server has.
+    """Returns a client for a broker, over the fastest transport that the server has.
 
     All clients of a process with equal connections share one gRPC connection.
 
@@ -29,7 +29,7 @@ def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerCl
 
 
 def get_producer(connection: Connection) -> Producer:
-    """Return a producer for Spark's sink, over this process's connection to the server."""
+    """Returns a producer for Spark's sink, over this process's connection to the server."""
     return GrpcProducer(get_channel(connection))
 
 

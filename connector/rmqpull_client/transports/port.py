@@ -34,7 +34,7 @@ class RangeCutter(Protocol):
     """Cuts ranges of queues by bytes."""
 
     def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
-        """Return the parts of each range, each as long as its limit permits.
+        """Returns the parts of each range, each as long as its limit permits.
 
         A message that is larger than the limit is a part of its own. Lost messages are in no part, so a range without
         messages has no parts. Raises OptionError if the server does not tell sizes, even if ``wanted`` is empty.
@@ -45,13 +45,13 @@ class OffsetLookUp(Protocol):
     """Finds offsets at which a reader starts."""
 
     def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Return, for each queue, the offset of its first message stored at or after a time.
+        """Returns, for each queue, the offset of its first message stored at or after a time.
 
         Times are milliseconds since the epoch. If a queue has no such message, its max offset is returned.
         """
 
     def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Return the group's consumer offset of each queue, or None for a queue without one."""
+        """Returns the group's consumer offset of each queue, or None for a queue without one."""
 
 
 class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
@@ -67,23 +67,23 @@ class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
         """The endpoints of the connection, for messages to people."""
 
     def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
-        """Return the queues of each topic with their bounds. Topics that do not exist are left out.
+        """Returns the queues of each topic with their bounds. Topics that do not exist are left out.
 
         With ``query_id``, the result also counts the rows that :meth:`report_lost` was told of under this id, if the
         server counts them.
         """
 
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
-        """Let the server count lost rows under ``query_id``. A repeated report counts once.
+        """Lets the server count lost rows under ``query_id``. A repeated report counts once.
 
         Does nothing if the server cannot count them.
         """
 
     def list_topics(self) -> list[str]:
-        """Return the names of all topics except the broker's own. Raises OptionError if the server cannot list them."""
+        """Returns all topics except the broker's own. Raises OptionError if the server cannot list them."""
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
-        """Raise OptionError if the broker does not evaluate this filter. Nothing is read."""
+        """Raises OptionError if the broker does not evaluate this filter. Nothing is read."""
 
     def wait_for_messages(
         self,
@@ -92,7 +92,7 @@ class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
         timeout_ms: int,
         message_filter: MessageFilter = EVERYTHING,
     ) -> bool:
-        """Wait until a queue has a message at or after its offset that the filter keeps, or for ``timeout_ms``.
+        """Waits until a queue has a message at or after its offset that the filter keeps, or for ``timeout_ms``.
 
         Returns False if there is none. Returns True if the bounds may have changed.
         """
@@ -106,7 +106,7 @@ class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
         message_filter: MessageFilter = EVERYTHING,
         on_loss: OnLoss = refuse_loss,
     ) -> Iterator[Sequence[QueueRows]]:
-        """Read all messages of the ranges that the filter keeps, a few thousand per step.
+        """Reads all messages of the ranges that the filter keeps, a few thousand per step.
 
         The client pulls ahead within the limits of :class:`~rmqpull_client.flow.Flow`. Rows of one queue come in order;
         a slow queue does not delay the others. Closing the iterator stops the pulls.
@@ -124,24 +124,24 @@ class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
         """
 
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Set the group's consumer offsets. Return the previous ones as far as the server tells them.
+        """Sets the group's consumer offsets. Return the previous ones as far as the server tells them.
 
         Over the standard protocol, the returned offsets may already be the new ones.
         """
 
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Send one message per row and return when all are stored.
+        """Sends one message per row and returns when all are stored.
 
         The batch has all or some columns of ``rmqpull_client.PUBLISH_SCHEMA``; ``body`` is required. Delivery is at
         least once: a retry may store the batch twice. Raises RequestRefused if the server lacks the columnar extension.
         """
 
     def close(self) -> None:
-        """Close this process's connection. A later call opens a new one."""
+        """Closes this process's connection. A later call opens a new one."""
 
 
 def log_reset(group: str, queue: MessageQueue, offset: int) -> None:
-    """Log that the broker has reset a consumer offset. It reports a reset once, as the response to a pull.
+    """Logs that the broker has reset a consumer offset. It reports a reset once, as the response to a pull.
 
     Readers continue at their own offsets, so transports log a reset and repeat the pull.
     """
@@ -202,10 +202,10 @@ class Producer(Protocol):
         """How many topics one call in columns may be for. An older server takes one."""
 
     def query_message_types(self, topic: str) -> frozenset[str]:
-        """Return the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION."""
+        """Returns the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION."""
 
     def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
-        """Send a batch in columns. The returned function waits until the broker has stored it."""
+        """Sends a batch in columns. The returned function waits until the broker has stored it."""
 
     def start_stage(
         self,
@@ -217,14 +217,14 @@ class Producer(Protocol):
         by_keys: bool,
         timeout_ms: int,
     ) -> Callable[[], Any]:
-        """Stage a batch as call number ``sequence`` of a stage. The returned function waits for the response.
+        """Stages a batch as call number ``sequence`` of a stage. The returned function waits for the response.
 
         The response tells whether the transaction was committed before. The server drops the stage after ``timeout_ms``
         without a further call.
         """
 
     def keep_stages(self, transaction: TransactionId, timeout_ms: int) -> None:
-        """Restart the timeout of the stages of a transaction."""
+        """Restarts the timeout of the stages of a transaction."""
 
     def commit_stages(
         self,
@@ -233,7 +233,7 @@ class Producer(Protocol):
         patience_ms: int = 0,
         record: CommitRecord | None = None,
     ) -> CommitResponse:
-        """Commit stages, each with its number of calls, and return when all rows are readable.
+        """Commits stages, each with its number of calls, and returns when all rows are readable.
 
         If the transaction was committed before, perhaps by a call whose response was lost, the server compares it with
         ``record``. A large commit takes longer than one request may, and a server whose disk is full finishes it later.
@@ -244,10 +244,10 @@ class Producer(Protocol):
         """
 
     def drop_stages(self, transaction: TransactionId) -> None:
-        """Delete the stages of a transaction."""
+        """Deletes the stages of a transaction."""
 
     def start_send(self, topic: str, row: dict[str, Any]) -> Callable[[], Any]:
-        """Send one message with the standard protocol. ``row`` has columns of the publish schema.
+        """Sends one message with the standard protocol. ``row`` has columns of the publish schema.
 
         The returned function waits for the response.
         """

@@ -46,10 +46,10 @@ class Lane(Protocol[T_co]):
         """Whether everything has been pulled."""
 
     def pull(self) -> Piece[T_co]:
-        """Pull once and advance. After an error, the lane has not advanced."""
+        """Pulls once and advance. After an error, the lane has not advanced."""
 
     def cancel(self) -> None:
-        """End the pull in flight, and any later one, with an error. Called from another thread."""
+        """Ends the pull in flight, and any later one, with an error. Called from another thread."""
 
 
 class ReadAhead(Generic[T]):
@@ -71,7 +71,7 @@ class ReadAhead(Generic[T]):
         self._room = threading.Condition(lock)  # the pulling threads wait for it
 
     def __iter__(self) -> Iterator[list[Piece[T]]]:
-        """Yield until all lanes are done. Raises the error of a lane. Closing the iterator ends the pulls."""
+        """Yields until all lanes are done. Raises the error of a lane. Closing the iterator ends the pulls."""
         threads = [
             threading.Thread(target=self._work, name=f"rmqpull-pull-{number}", daemon=True)
             for number in range(self._threads_left)
@@ -90,7 +90,7 @@ class ReadAhead(Generic[T]):
     # --- the consumer -------------------------------------------------------------------------------------------------
 
     def _take(self) -> list[Piece[T]]:
-        """Return the pieces that have arrived, up to a batch; none if all lanes are done."""
+        """Returns the pieces that have arrived, up to a batch; none if all lanes are done."""
         pieces: list[Piece[T]] = []
         rows = byte_count = 0
         until_s: float | None = None
@@ -113,7 +113,7 @@ class ReadAhead(Generic[T]):
         return pieces
 
     def _await_piece(self, until_s: float | None) -> bool:
-        """Wait for the next piece if more may come, at most until ``until_s``. Return whether there is one."""
+        """Waits for the next piece if more may come, at most until ``until_s``. Return whether there is one."""
         if not self._ready and self._threads_left:
             self._consumer_waits = True
             self._room.notify_all()
@@ -134,7 +134,7 @@ class ReadAhead(Generic[T]):
     # --- the pulling threads ------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Pull lanes to their end, one after the other."""
+        """Pulls lanes to their end, one after the other."""
         number = -1
         try:
             while (numbered := self._next_lane()) is not None:
@@ -154,7 +154,7 @@ class ReadAhead(Generic[T]):
             return self._unstarted.popleft() if self._unstarted else None
 
     def _begin(self, lane: int) -> bool:
-        """Wait until a pull is within the limits. Return False if the iterator is closed."""
+        """Waits until a pull is within the limits. Return False if the iterator is closed."""
         with self._room:
             self._room.wait_for(lambda: self._is_closed or self._in_flight.may_pull(lane))
             self._in_flight.start_pull()
@@ -172,7 +172,7 @@ class ReadAhead(Generic[T]):
                 self._room.notify_all()
 
     def _pull(self, lane: Lane[T]) -> Piece[T]:
-        """Pull once, and once more if the broker was unavailable while the consumer was busy.
+        """Pulls once, and once more if the broker was unavailable while the consumer was busy.
 
         The second pull starts when the consumer waits, since it may be busy for longer than a request may take.
         """

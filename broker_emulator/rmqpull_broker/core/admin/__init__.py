@@ -1,1 +1,1 @@
-"""Topics, groups, routes, names and fault rules: what an administrator changes."""
+"""Topics, groups, routes and fault rules: what an administrator changes."""

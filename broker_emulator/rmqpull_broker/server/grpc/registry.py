@@ -17,7 +17,7 @@ from rmqpull_broker.server.handlers.admin import offsets as admin_offsets
 from rmqpull_broker.server.handlers.columns import bounds, publishing, server
 from rmqpull_broker.server.handlers.columns import offsets as column_offsets
 from rmqpull_broker.server.handlers.columns import pulling as column_pulling
-from rmqpull_broker.server.handlers.stages import stages
+from rmqpull_broker.server.handlers.stages import transactions
 from rmqpull_broker.server.handlers.v2 import clients, offsets, pulling, routes, sending, telemetry
 from rmqpull_broker.server.runtime.service import Service
 from rmqpull_proto import rpc
@@ -49,10 +49,10 @@ COLUMN_HANDLERS: Mapping[str, Handler] = {
 }
 
 STAGE_HANDLERS: Mapping[str, Handler] = {
-    "StageColumns": stages.stage_columns,
-    "KeepStages": stages.keep_stages,
-    "CommitStages": stages.commit_stages,
-    "DropStages": stages.drop_stages,
+    "StageColumns": transactions.stage_columns,
+    "KeepStages": transactions.keep_stages,
+    "CommitStages": transactions.commit_stages,
+    "DropStages": transactions.drop_stages,
 }
 
 ADMIN_HANDLERS: Mapping[str, Handler] = {

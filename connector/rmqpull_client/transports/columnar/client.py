@@ -45,7 +45,7 @@ class ColumnarClient:
         self._flow = flow
 
     def list_extensions(self) -> Sequence[str]:
-        """List the extensions of the server. Raises Unserved if it has none."""
+        """Lists the extensions of the server. Raises Unserved if it has none."""
         response = self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
         return list(response.extensions)
 
@@ -55,7 +55,7 @@ class ColumnarClient:
         return self._channel.endpoints
 
     def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
-        """Query all topics with one call."""
+        """Querys all topics with one call."""
         request = v1.QueryBoundsRequest(
             topics=[v1.TopicBoundsRequest(topic=topic) for topic in topics], query_id=query_id or ""
         )
@@ -63,11 +63,11 @@ class ColumnarClient:
         return {entry.topic: _decode_bounds(entry) for entry in response.topics if entry.status.code == v2.Code.OK}
 
     def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
-        """Cut all ranges. One call returns about a thousand parts."""
+        """Cuts all ranges. One call returns about a thousand parts."""
         return calls.cut_ranges(self._channel, wanted)
 
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
-        """Report all losses with one call."""
+        """Reports all losses with one call."""
         ranges = [
             v1.LostRange(queue=encode_queue(loss.queue), from_offset=loss.from_offset, until_offset=loss.until_offset)
             for loss in losses
@@ -76,11 +76,11 @@ class ColumnarClient:
         self._channel.call(COLUMNS.methods["ReportRowsLost"], request)
 
     def list_topics(self) -> list[str]:
-        """List all topics with one call."""
+        """Lists all topics with one call."""
         return calls.list_topics(self._channel)
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
-        """Pull an empty range."""
+        """Pulls an empty range."""
         request = make_pull_request(group, [QueueRange(queue, offset, offset)], ["queueOffset"], {}, message_filter)
         try:
             response = self._channel.call(COLUMNS.methods["PullColumns"], request)
@@ -96,7 +96,7 @@ class ColumnarClient:
         timeout_ms: int,
         message_filter: MessageFilter = EVERYTHING,
     ) -> bool:
-        """Park one pull of all queues."""
+        """Parks one pull of all queues."""
         request = v1.PullColumnsRequest(
             group=group,
             queues=[v1.QueuePull(queue=encode_queue(queue), offset=offset) for queue, offset in offsets.items()],
@@ -126,7 +126,7 @@ class ColumnarClient:
         message_filter: MessageFilter = EVERYTHING,
         on_loss: OnLoss = refuse_loss,
     ) -> Iterator[Sequence[QueueRows]]:
-        """Pull several queues at once. Each response fills about two batches."""
+        """Pulls several queues at once. Each response fills about two batches."""
         size_max = self._flow.pull_threshold_size_for_topic * MIB
         bytes_max = min(PULL_BYTES, size_max)
         lanes = [
@@ -141,7 +141,7 @@ class ColumnarClient:
                 yield rows
 
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Set all offsets or none with one call, which also returns the previous ones."""
+        """Sets all offsets or none with one call, which also returns the previous ones."""
         entries = [v1.QueueOffset(queue=encode_queue(queue), offset=offset) for queue, offset in offsets.items()]
         request = v1.CommitOffsetsRequest(group=group, offsets=entries)
         previous = self._channel.call(COLUMNS.methods["CommitOffsets"], request).previous_offsets
@@ -149,20 +149,20 @@ class ColumnarClient:
         return {queue: offset for queue, offset in zip(offsets, previous, strict=False) if offset >= 0}
 
     def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Get the offsets with one call per queue."""
+        """Gets the offsets with one call per queue."""
         return calls.get_consumer_offsets(self._channel, group, queues)
 
     def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Find the offsets with one call per queue."""
+        """Finds the offsets with one call per queue."""
         return calls.find_offsets_at(self._channel, timestamps_ms)
 
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Send the batch with one call. The broker stores all of it or nothing."""
+        """Sends the batch with one call. The broker stores all of it or nothing."""
         request = v1.PublishColumnsRequest(topic=topic, arrow_ipc=wire.write_stream(batch.schema, [batch]))
         self._channel.call(COLUMNS.methods["PublishColumns"], request)
 
     def close(self) -> None:
-        """Close this process's connection."""
+        """Closes this process's connection."""
         self._channel.close()
 
 

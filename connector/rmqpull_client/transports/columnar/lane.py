@@ -30,7 +30,7 @@ _COMPLETE = (v1.PullStatus.FOUND, v1.PullStatus.NOT_REACHED, v1.PullStatus.NO_MA
 
 
 def make_lanes(ranges: Sequence[QueueRange]) -> Iterator[list[QueueRange]]:
-    """Yield the ranges of each lane. If there are many queues, small ranges share a lane, since one pull can read them.
+    """Yields the ranges of each lane. If there are many queues, small ranges share a lane: one pull can read them.
 
     A slow queue then delays at most an eighth of the others.
     """
@@ -65,7 +65,7 @@ class ColumnarLane:
         return not self.ranges
 
     def pull(self) -> Piece[list[QueueRows]]:
-        """Pull once from all ranges that are left."""
+        """Pulls once from all ranges that are left."""
         columns = columns_to_pull(self.columns, self.message_filter)
         request = make_pull_request(
             self.group, self.ranges, columns, self.creation_ids, self.message_filter, self.bytes_max
@@ -83,12 +83,12 @@ class ColumnarLane:
         return Piece(rows, row_count, len(response.arrow_ipc), losses)
 
     def cancel(self) -> None:
-        """End the pull in flight."""
+        """Ends the pull in flight."""
         self._cancellation.cancel()
 
 
 def encode_queue(queue: MessageQueue) -> v1.Queue:
-    """Return a queue in the form of ``rmqpull.v1``."""
+    """Returns a queue in the form of ``rmqpull.v1``."""
     return v1.Queue(topic=queue.topic, broker_name=queue.broker_name, queue_id=queue.queue_id)
 
 
@@ -105,7 +105,7 @@ def make_pull_request(
     message_filter: MessageFilter,
     bytes_max: int = 0,
 ) -> v1.PullColumnsRequest:
-    """Return one pull of all ranges. For the arguments see :meth:`rmqpull_client.transports.port.BrokerClient.read`."""
+    """Returns one pull of all ranges. Arguments: see :meth:`rmqpull_client.transports.port.BrokerClient.read`."""
     queues = [
         v1.QueuePull(
             queue=encode_queue(queue),
@@ -126,7 +126,7 @@ def make_pull_request(
 
 
 def _find_next_offset(group: str, entry: QueueRange, result: v1.QueuePulled, is_filtered: bool, on_loss: OnLoss) -> int:
-    """Return the offset at which a range continues after a pull, and report what the pull shows to be lost."""
+    """Returns the offset at which a range continues after a pull, and reports what the pull shows to be lost."""
     queue, from_offset, until_offset = entry
     if is_reset(result):
         log_reset(group, queue, result.next_offset)
@@ -148,7 +148,7 @@ def _find_next_offset(group: str, entry: QueueRange, result: v1.QueuePulled, is_
 
 
 def _find_loss_in_range(entry: QueueRange, bounds: Bounds) -> Loss | None:
-    """Return the part of a range that is outside the bounds. All its messages existed when the range was planned."""
+    """Returns the part of a range that is outside the bounds. All its messages existed when the range was planned."""
     queue, from_offset, until_offset = entry
     if from_offset < bounds.min_offset:
         loss = find_loss(queue, from_offset, bounds)
@@ -158,7 +158,7 @@ def _find_loss_in_range(entry: QueueRange, bounds: Bounds) -> Loss | None:
 
 
 def _decode_rows(asked: Sequence[QueueRange], response: ReceivedColumns) -> list[QueueRows]:
-    """Return the rows of a response by queue. The stream has the queues in the order of the request."""
+    """Returns the rows of a response by queue. The stream has the queues in the order of the request."""
     batches = wire.read_stream(response.arrow_ipc)
     if not batches:
         return []
@@ -172,12 +172,12 @@ def _decode_rows(asked: Sequence[QueueRange], response: ReceivedColumns) -> list
 
 
 def columns_to_pull(columns: Sequence[str], message_filter: MessageFilter) -> Sequence[str]:
-    """Return the requested columns, plus ``tags`` if the client checks tags. No columns stands for all columns."""
+    """Returns the requested columns, plus ``tags`` if the client checks tags. No columns stands for all columns."""
     return [*columns, "tags"] if columns and message_filter.tags and "tags" not in columns else columns
 
 
 def keep_matching_tags(rows: Sequence[QueueRows], message_filter: MessageFilter) -> list[QueueRows]:
-    """Return the rows whose tag is in the filter, without queues that have no such rows.
+    """Returns the rows whose tag is in the filter, without queues that have no such rows.
 
     The broker compares only hashes of tags (rules 1.7.2).
     """

@@ -16,13 +16,13 @@ from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING
 
 
 def encode_queue(queue: MessageQueue) -> v2.MessageQueue:
-    """Return a queue in the form of the standard protocol."""
+    """Returns a queue in the form of the standard protocol."""
     topic, broker_name, queue_id = queue
     return v2.MessageQueue(topic=v2.Resource(name=topic), id=queue_id, broker=v2.Broker(name=broker_name))
 
 
 def encode_filter(message_filter: MessageFilter) -> v2.FilterExpression:
-    """Return a filter in the form of both protocols."""
+    """Returns a filter in the form of both protocols."""
     is_sql = message_filter.expression_type == SQL92
     return v2.FilterExpression(
         type=v2.FilterType.SQL if is_sql else v2.FilterType.TAG, expression=message_filter.expression
@@ -30,7 +30,7 @@ def encode_filter(message_filter: MessageFilter) -> v2.FilterExpression:
 
 
 def make_filter_error(message_filter: MessageFilter, refusal: FilterRefused) -> OptionError:
-    """Return the error for a filter that the broker does not evaluate."""
+    """Returns the error for a filter that the broker does not evaluate."""
     return OptionError(
         f"The broker does not evaluate the filter expression {message_filter.expression!r} of type "
         f"{message_filter.expression_type} (options filterExpression and filterType). {refusal}"
@@ -38,7 +38,7 @@ def make_filter_error(message_filter: MessageFilter, refusal: FilterRefused) -> 
 
 
 def list_topics(channel: BrokerChannel) -> list[str]:
-    """List the topics of the namespace. Raises OptionError if the server lacks the admin service."""
+    """Lists the topics of the namespace. Raises OptionError if the server lacks the admin service."""
     try:
         response = channel.call(ADMIN.methods["ListTopics"], admin.ListTopicsRequest())
     except Unserved:
@@ -57,14 +57,14 @@ def list_topics(channel: BrokerChannel) -> list[str]:
 def get_consumer_offsets(
     channel: BrokerChannel, group: str, queues: Sequence[MessageQueue]
 ) -> dict[MessageQueue, int | None]:
-    """Get consumer offsets with the standard GetOffset, for all queues at once."""
+    """Gets consumer offsets with the standard GetOffset, for all queues at once."""
     return start_get_consumer_offsets(channel, group, queues)()
 
 
 def start_get_consumer_offsets(
     channel: BrokerChannel, group: str, queues: Sequence[MessageQueue]
 ) -> Callable[[], dict[MessageQueue, int | None]]:
-    """Send the requests for consumer offsets. The returned function waits for the responses."""
+    """Sends the requests for consumer offsets. The returned function waits for the responses."""
     method = MESSAGING.methods["GetOffset"]
     responses = {
         queue: channel.start(
@@ -86,7 +86,7 @@ def start_get_consumer_offsets(
 
 
 def find_offsets_at(channel: BrokerChannel, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-    """Find offsets by store time with the standard QueryOffset, for all queues at once."""
+    """Finds offsets by store time with the standard QueryOffset, for all queues at once."""
     responses = {}
     for queue, timestamp_ms in timestamps_ms.items():
         request = messaging.QueryOffsetRequest(
@@ -98,7 +98,7 @@ def find_offsets_at(channel: BrokerChannel, timestamps_ms: Mapping[MessageQueue,
 
 
 def cut_ranges(channel: BrokerChannel, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
-    """Cut ranges with CutRanges of the columnar extension.
+    """Cuts ranges with CutRanges of the columnar extension.
 
     It is called again for ranges that a response left unfinished. Raises OptionError if the server lacks it.
     """
@@ -119,7 +119,7 @@ def cut_ranges(channel: BrokerChannel, wanted: Sequence[RangeToCut]) -> list[lis
 
 
 def _encode_rest(wanted: RangeToCut, found: Sequence[Part]) -> v1.RangeToCut:
-    """Return a request for the part of a range after those that were found."""
+    """Returns a request for the part of a range after those that were found."""
     queue = v1.Queue(topic=wanted.queue.topic, broker_name=wanted.queue.broker_name, queue_id=wanted.queue.queue_id)
     return v1.RangeToCut(
         queue=queue,
@@ -131,7 +131,7 @@ def _encode_rest(wanted: RangeToCut, found: Sequence[Part]) -> v1.RangeToCut:
 
 
 def make_no_sizes_error(endpoints: str) -> OptionError:
-    """Return the error for a server that does not tell the sizes of messages."""
+    """Returns the error for a server that does not tell the sizes of messages."""
     return OptionError(
         f"The server at {endpoints} does not tell the sizes of messages, as options maxBytesPerTrigger and "
         "maxBytesPerPartition require: it lacks CutRanges of rmqpull.v1 (extension columns). "

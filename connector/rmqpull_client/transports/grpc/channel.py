@@ -35,14 +35,14 @@ class BrokerChannel:
         return self.connection.endpoints_and_namespace
 
     def call(self, method: Method, message: Any, extra_ms: int = 0) -> Any:
-        """Return the response of a unary method. ``extra_ms`` is the time that the broker may park the request.
+        """Returns the response of a unary method. ``extra_ms`` is the time that the broker may park the request.
 
         Raises BrokerUnavailable, HandshakeFailed or RequestRefused.
         """
         return self._wait(self._make_retry(method, message, extra_ms=extra_ms))
 
     def start(self, method: Method, message: Any, cancellation: Cancellation | None = None) -> Callable[[], Any]:
-        """Send a unary request now. The returned function waits for the response, like :meth:`call`."""
+        """Sends a unary request now. The returned function waits for the response, like :meth:`call`."""
         retry = self._make_retry(method, message, cancellation)
         retry.start()
         return lambda: self._wait(retry)
@@ -50,7 +50,7 @@ class BrokerChannel:
     def start_stream(
         self, method: Method, message: Any, cancellation: Cancellation | None = None, extra_ms: int = 0
     ) -> Callable[[], list[Any]]:
-        """Send a request now that has a stream of responses. The returned function waits for all of them.
+        """Sends a request now that has a stream of responses. The returned function waits for all of them.
 
         It does not check their statuses. ``extra_ms`` is the time that the broker may park the request.
         """
@@ -59,7 +59,7 @@ class BrokerChannel:
         return lambda: cast("list[Any]", self._wait(retry))
 
     def close(self) -> None:
-        """Close the connection. The next call opens a new one."""
+        """Closes the connection. The next call opens a new one."""
         self._endpoints.close()
         self.has_columns = None
 
@@ -88,7 +88,7 @@ _channels: dict[tuple[int, Connection], BrokerChannel] = {}
 
 
 def get_channel(connection: Connection) -> BrokerChannel:
-    """Return this process's channel for ``connection``. It is created on first use."""
+    """Returns this process's channel for ``connection``. It is created on first use."""
     key = (os.getpid(), connection)
     if key not in _channels:
         _channels[key] = BrokerChannel(connection)

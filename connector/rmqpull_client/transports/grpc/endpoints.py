@@ -44,7 +44,7 @@ class Endpoints:
         return len(self._addresses)
 
     def choose(self, failed: Collection[str] = ()) -> str:
-        """Return the address for the next attempt: the last one chosen, or the next one if it has failed."""
+        """Returns the address for the next attempt: the last one chosen, or the next one if it has failed."""
         if self._current in failed:
             index = self._addresses.index(self._current)
             order = self._addresses[index + 1 :] + self._addresses[:index]
@@ -55,7 +55,7 @@ class Endpoints:
     # A unary call, too, is sent as a call with a stream of responses. On the wire this is the same, and gRPC needs no
     # thread for it, as it does for other calls that can be cancelled.
     def send(self, address: str, method: Method, message: Any, timeout_s: float) -> Stream:
-        """Send a request and return its responses. Raises OptionError if a certificate or key file cannot be used."""
+        """Sends a request and returns its responses. Raises OptionError if a certificate or key file cannot be used."""
         call = self._channel(address).unary_stream(
             method.path,
             request_serializer=method.request.SerializeToString,
@@ -77,12 +77,12 @@ class Endpoints:
         return grpc.secure_channel(address, load_credentials(self._connection.tls), options=options)
 
     def drop(self, address: str) -> None:
-        """Close the channel to an address. The next one reads the certificate files again."""
+        """Closes the channel to an address. The next one reads the certificate files again."""
         channel = self._channels.pop(address, None)  # another thread may have been faster
         if channel is not None:
             channel.close()
 
     def close(self) -> None:
-        """Close all channels."""
+        """Closes all channels."""
         for address in list(self._channels):
             self.drop(address)

@@ -80,7 +80,7 @@ _PULL_FAMILY = ("PullMessage", "QueryOffset", "GetOffset", "UpdateOffset")
 
 
 def refuse_status(endpoints: str, method: Method, status: v2.Status) -> None:
-    """Raise RequestRefused unless a status is OK."""
+    """Raises RequestRefused unless a status is OK."""
     if status.code != v2.Code.OK:
         code = v2.Code.Name(status.code) if status.code in v2.Code.values() else str(status.code)
         text = f"The broker at {endpoints} responded to {method.name} with {code}: {status.message}"
@@ -88,7 +88,7 @@ def refuse_status(endpoints: str, method: Method, status: v2.Status) -> None:
 
 
 def make_call_refusal(connection: Connection, method: Method, error: grpc.RpcError) -> RequestRefused:
-    """Return the exception for a gRPC status that a retry would meet again."""
+    """Returns the exception for a gRPC status that a retry would meet again."""
     code = error.code()
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return make_unserved_error(connection.endpoints_and_namespace, method)
@@ -104,7 +104,7 @@ def _make_refusal(code: str, message: str, text: str) -> RequestRefused:
 
 
 def make_unserved_error(endpoints: str, method: Method) -> Unserved:
-    """Return the exception for a method that the server does not have, which names the missing service."""
+    """Returns the exception for a method that the server does not have, which names the missing service."""
     return Unserved(
         "UNIMPLEMENTED",
         f"The server at {endpoints} does not serve {method.name}. If it was restarted with other extensions, connect "
@@ -139,7 +139,7 @@ class FailedAttempts:
         self._tries = 0
 
     def add(self, address: str, error: grpc.RpcError) -> None:
-        """Record a failed attempt. A deadline that has passed does not replace a more telling text."""
+        """Records a failed attempt. A deadline that has passed does not replace a more telling text."""
         if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED or address not in self._texts:
             self._texts[address] = error.details() or error.code().name
 
@@ -148,7 +148,7 @@ class FailedAttempts:
         return any(words in self._texts[address].lower() for words in _HANDSHAKE_TEXTS)
 
     def make_error(self) -> RmqpullError:
-        """Count one more try of all addresses, and return its exception.
+        """Counts one more try of all addresses, and returns its exception.
 
         It is HandshakeFailed if the handshake failed at every address, because a retry would not help.
         """
@@ -174,7 +174,7 @@ class FailedAttempts:
         )
 
     def _advise_on_closed_socket(self, texts: str) -> str:
-        """Return why a server may have closed the connection without a response."""
+        """Returns why a server may have closed the connection without a response."""
         if "Socket closed" not in texts:
             return ""
         if self._connection.tls is None:

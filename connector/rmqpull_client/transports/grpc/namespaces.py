@@ -24,7 +24,7 @@ _Request = TypeVar("_Request", bound=Message)
 
 
 def wrap_request(namespace: str, request: _Request) -> _Request:
-    """Return a copy of the request whose names are in the namespace. Without a namespace, return the request itself."""
+    """Returns a copy of the request whose names are in the namespace. Without a namespace it is the request itself."""
     if not namespace:
         return request
     wrapped = type(request)()
@@ -37,7 +37,7 @@ def wrap_request(namespace: str, request: _Request) -> _Request:
 
 
 def unwrap_response(namespace: str, response: Any) -> Any:
-    """Return the response with names without the namespace. Responses in columns are not messages and have no names."""
+    """Returns the response with names without the namespace. Responses in columns have no names."""
     if namespace and isinstance(response, Message):
         _rename(response, lambda name: unwrap_name(namespace, name) or name)
     return response
@@ -51,7 +51,7 @@ def _rename(message: Message, rename: Callable[[str], str]) -> None:
 
 
 def _messages_in(message: Message) -> Iterator[Message]:
-    """Yield a message and all messages within it."""
+    """Yields a message and all messages within it."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is not None and not field.message_type.GetOptions().map_entry:

@@ -52,7 +52,7 @@ class GrpcProducer:
         return self._described
 
     def query_message_types(self, topic: str) -> frozenset[str]:
-        """Return the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION."""
+        """Returns the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION."""
         request = messaging.QueryRouteRequest(topic=v2.Resource(name=topic))
         route = self._channel.call(MESSAGING.methods["QueryRoute"], request)
         writable = (v2.Permission.WRITE, v2.Permission.READ_WRITE)
@@ -62,7 +62,7 @@ class GrpcProducer:
         return frozenset(v2.MessageType.Name(kind) for queue in queues for kind in queue.accept_message_types)
 
     def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
-        """Send a batch in columns. The returned function waits until the broker has stored it."""
+        """Sends a batch in columns. The returned function waits until the broker has stored it."""
         request = v1.PublishColumnsRequest(
             arrow_ipc=wire.write_stream(rows.schema, [rows]),
             queue_selector=_encode_selector(by_keys),
@@ -80,7 +80,7 @@ class GrpcProducer:
         by_keys: bool,
         timeout_ms: int,
     ) -> Callable[[], Any]:
-        """Stage a batch as call number ``sequence`` of a stage. The returned function waits for the response.
+        """Stages a batch as call number ``sequence`` of a stage. The returned function waits for the response.
 
         The response tells whether the transaction was committed before. The server drops the stage after ``timeout_ms``
         without a further call.
@@ -97,7 +97,7 @@ class GrpcProducer:
         return self._channel.start(STAGES.methods["StageColumns"], request)
 
     def keep_stages(self, transaction: TransactionId, timeout_ms: int) -> None:
-        """Restart the timeout of the stages of a transaction."""
+        """Restarts the timeout of the stages of a transaction."""
         request = stages.KeepStagesRequest(transaction=_encode_transaction(transaction), timeout_ms=timeout_ms)
         self._channel.call(STAGES.methods["KeepStages"], request)
 
@@ -108,7 +108,7 @@ class GrpcProducer:
         patience_ms: int = 0,
         record: CommitRecord | None = None,
     ) -> CommitResponse:
-        """Commit stages, each with its number of calls, and return when all rows are readable.
+        """Commits stages, each with its number of calls, and returns when all rows are readable.
 
         If the transaction was committed before, perhaps by a call whose response was lost, the server compares it with
         ``record``. A large commit takes longer than one request may, and a server whose disk is full finishes it later.
@@ -134,13 +134,13 @@ class GrpcProducer:
                 time.sleep(self._channel.connection.request_retry_interval_ms / 1000)
 
     def drop_stages(self, transaction: TransactionId) -> None:
-        """Delete the stages of a transaction."""
+        """Deletes the stages of a transaction."""
         self._channel.call(
             STAGES.methods["DropStages"], stages.DropStagesRequest(transaction=_encode_transaction(transaction))
         )
 
     def start_send(self, topic: str, row: dict[str, Any]) -> Callable[[], Any]:
-        """Send one message with the standard protocol. ``row`` has columns of the publish schema.
+        """Sends one message with the standard protocol. ``row`` has columns of the publish schema.
 
         The returned function waits for the response.
         """
@@ -153,7 +153,7 @@ def _encode_transaction(transaction: TransactionId) -> stages.Transaction:
 
 
 def _encode_topics(parts: TopicParts) -> dict[str, Any]:
-    """Return the fields of a request that name its topics. Servers without ``parts`` understand a single topic."""
+    """Returns the fields of a request that name its topics. Servers without ``parts`` understand a single topic."""
     if len(parts) == 1:
         return {"topic": parts[0][0]}
     return {"parts": [v1.TopicPart(topic=topic, row_count=count) for topic, count in parts]}

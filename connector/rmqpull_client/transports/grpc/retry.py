@@ -37,7 +37,7 @@ class Cancellation:
         self._stream: Callable[[], Stream | None] = lambda: None
 
     def watch(self, send: Callable[[], Stream]) -> Stream:
-        """Send a request so that it can be cancelled. Raises Cancelled after :meth:`cancel`."""
+        """Sends a request so that it can be cancelled. Raises Cancelled after :meth:`cancel`."""
         with self._lock:
             if self._is_cancelled.is_set():
                 raise Cancelled("The call was cancelled.")
@@ -46,11 +46,11 @@ class Cancellation:
             return stream
 
     def pause(self, seconds: float) -> None:
-        """Sleep between two tries, until cancelled."""
+        """Sleeps between two tries, until cancelled."""
         self._is_cancelled.wait(seconds)
 
     def cancel(self) -> None:
-        """End the request in flight, and let no other follow."""
+        """Ends the request in flight, and lets no other follow."""
         with self._lock:
             self._is_cancelled.set()
             if (stream := self._stream()) is not None:
@@ -74,7 +74,7 @@ class Attempt(NamedTuple):
     stream: Stream
 
     def receive(self, connection: Connection) -> Any:
-        """Wait for the response: one message, or for a stream the list of all.
+        """Waits for the response: one message, or for a stream the list of all.
 
         The statuses within a stream are left to the caller, except for TOO_MANY_REQUESTS. Raises RequestRefused and
         grpc.RpcError.
@@ -108,11 +108,11 @@ class Retry:
         self._first: Attempt | None = None
 
     def start(self) -> None:
-        """Send the first attempt. :meth:`wait` receives its response."""
+        """Sends the first attempt. :meth:`wait` receives its response."""
         self._first = self._send(self._limit_s, ())
 
     def wait(self) -> Any:
-        """Return the response: see :meth:`Attempt.receive`.
+        """Returns the response: see :meth:`Attempt.receive`.
 
         Raises BrokerUnavailable, HandshakeFailed, RequestRefused and, with a cancellation, Cancelled.
         """
@@ -131,7 +131,7 @@ class Retry:
         raise AssertionError("the last pause is None")
 
     def _try_addresses(self, deadline_s: float, failures: FailedAttempts) -> Any:
-        """Return the first response, and send to each address at most once."""
+        """Returns the first response, and sends to each address at most once."""
         failed: set[str] = set()
         while True:
             attempt, self._first = self._first or self._send(deadline_s - time.monotonic(), failed), None
@@ -148,7 +148,7 @@ class Retry:
                 raise failures.make_error() from None
 
     def _send(self, left_s: float, failed: Collection[str]) -> Attempt:
-        """Send to an address that has not failed in this try. It gets its share of the time that is left."""
+        """Sends to an address that has not failed in this try. It gets its share of the time that is left."""
         method, message, _, extra_ms = self._request
         extra_s = min(extra_ms / 1000, left_s)
         timeout_s = max(extra_s + (left_s - extra_s) / (len(self._endpoints) - len(failed)), 0.001)

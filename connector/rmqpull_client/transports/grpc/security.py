@@ -17,7 +17,7 @@ from rmqpull_proto import __version__
 
 
 def make_headers(connection: Connection) -> tuple[tuple[str, str], ...]:
-    """Return the headers of one request. They include a signature if the connection has credentials."""
+    """Returns the headers of one request. They include a signature if the connection has credentials."""
     date_time = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     entries = [
         ("x-mq-client-id", make_client_id(connection)),
@@ -35,13 +35,13 @@ def make_headers(connection: Connection) -> tuple[tuple[str, str], ...]:
 
 
 def make_authorization(credentials: Credentials, date_time: str) -> str:
-    """Return the header ``authorization`` for a request with this ``x-mq-date-time``."""
+    """Returns the header ``authorization`` for a request with this ``x-mq-date-time``."""
     signature = hmac.digest(credentials.secret_key.encode(), date_time.encode(), "sha1").hex().upper()
     return f"MQv2-HMAC-SHA1 Credential={credentials.access_key}, SignedHeaders=x-mq-date-time, Signature={signature}"
 
 
 def load_credentials(tls: Tls) -> grpc.ChannelCredentials:
-    """Read the files of ``tls`` and return the credentials of a channel. Raises OptionError for an unusable file.
+    """Reads the files of ``tls`` and returns the credentials of a channel. Raises OptionError for an unusable file.
 
     The files are checked first, because gRPC does not say what is wrong with them.
     """
@@ -81,7 +81,7 @@ def _check_roots(path: str, content: bytes) -> None:
 
 
 def _check_pair(cert_file: str, key_file: str) -> None:
-    """Load certificate and key with Python's ssl, whose errors say which file is wrong."""
+    """Loads certificate and key with Python's ssl, whose errors say which file is wrong."""
 
     def refuse_password() -> str:
         raise _make_file_error("tlsKeyFile", key_file, "is encrypted; passwords are not supported")

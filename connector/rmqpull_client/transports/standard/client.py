@@ -66,7 +66,7 @@ class StandardClient:
         return self._channel.endpoints
 
     def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
-        """Ask for the route of each topic, and for two offsets of each queue."""
+        """Asks for the route of each topic, and for two offsets of each queue."""
         found = {}
         for topic in topics:
             try:
@@ -98,18 +98,18 @@ class StandardClient:
         return [response().offset for response in responses]
 
     def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
-        """Raise OptionError: the standard protocol does not tell sizes."""
+        """Raises OptionError: the standard protocol does not tell sizes."""
         raise calls.make_no_sizes_error(self.endpoints)
 
     def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
-        """Do nothing: the standard protocol has no such call."""
+        """Does nothing: the standard protocol has no such call."""
 
     def list_topics(self) -> list[str]:
-        """List the topics. A server without the columnar extension may still have the admin service."""
+        """Lists the topics. A server without the columnar extension may still have the admin service."""
         return calls.list_topics(self._channel)
 
     def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
-        """Pull one message, which is the smallest request."""
+        """Pulls one message, which is the smallest request."""
         try:
             response = self._pull_one(group, queue, offset, message_filter)
         except FilterRefused as refusal:
@@ -123,7 +123,7 @@ class StandardClient:
         timeout_ms: int,
         message_filter: MessageFilter = EVERYTHING,
     ) -> bool:
-        """Park one pull per queue until the first response: the standard protocol has no pull of many queues."""
+        """Parks one pull per queue until the first response: the standard protocol has no pull of many queues."""
         parked = list(offsets.items())[:WAITING_QUEUES_MAX]
         cancellations = [Cancellation() for _ in parked]
         pulls = [
@@ -164,7 +164,7 @@ class StandardClient:
         message_filter: MessageFilter = EVERYTHING,
         on_loss: OnLoss = refuse_loss,
     ) -> Iterator[Sequence[QueueRows]]:
-        """Pull several queues at once, each with ``Flow.pull_batch_size`` messages per pull."""
+        """Pulls several queues at once, each with ``Flow.pull_batch_size`` messages per pull."""
         flow = self._flow
         limits = FlowLimits(
             flow.pull_threshold_size_for_topic * MIB,
@@ -196,7 +196,7 @@ class StandardClient:
         return parse_pull_response(self.endpoints, self._channel.start_stream(PULL, request)())
 
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Set the offsets with one call per queue. Other calls get the previous ones at the same time."""
+        """Sets the offsets with one call per queue. Other calls get the previous ones at the same time."""
         try:
             return self._update_offsets(group, offsets)
         except GroupNotFound:
@@ -223,15 +223,15 @@ class StandardClient:
             return {}
 
     def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
-        """Get the offsets with one call per queue."""
+        """Gets the offsets with one call per queue."""
         return calls.get_consumer_offsets(self._channel, group, queues)
 
     def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Find the offsets with one call per queue."""
+        """Finds the offsets with one call per queue."""
         return calls.find_offsets_at(self._channel, timestamps_ms)
 
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Raise RequestRefused: the standard protocol has no batches in columns."""
+        """Raises RequestRefused: the standard protocol has no batches in columns."""
         raise RequestRefused(
             "UNSUPPORTED",
             f"The server at {self._channel.endpoints} does not accept batches in columns: it lacks ColumnService of "
@@ -239,11 +239,11 @@ class StandardClient:
         )
 
     def close(self) -> None:
-        """Close this process's connection."""
+        """Closes this process's connection."""
         self._channel.close()
 
 
 def _log_reset(group: str, queue: MessageQueue, response: PullResponse) -> None:
-    """Log the reset that a response reports. The broker does not report it again."""
+    """Logs the reset that a response reports. The broker does not report it again."""
     if response.is_reset and response.next_offset is not None:
         log_reset(group, queue, response.next_offset)

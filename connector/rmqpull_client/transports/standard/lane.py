@@ -52,7 +52,7 @@ def make_pull_request(
     message_filter: MessageFilter,
     long_polling_timeout_ms: int = 0,
 ) -> rpc.PullMessageRequest:
-    """Return a pull of at most ``batch_size`` messages, parked for at most ``long_polling_timeout_ms``."""
+    """Returns a pull of at most ``batch_size`` messages, parked for at most ``long_polling_timeout_ms``."""
     request = rpc.PullMessageRequest(
         group=v2.Resource(name=group),
         message_queue=encode_queue(queue),
@@ -65,7 +65,7 @@ def make_pull_request(
 
 
 def parse_pull_response(endpoints: str, parts: Sequence[rpc.PullMessageResponse]) -> PullResponse:
-    """Return the response to a pull. Raises RequestRefused, also TopicNotFound and QueueNotFound."""
+    """Returns the response to a pull. Raises RequestRefused, also TopicNotFound and QueueNotFound."""
     status = next((part.status for part in parts if part.WhichOneof("content") == "status"), v2.Status())
     if status.code not in (v2.Code.ILLEGAL_OFFSET, v2.Code.MESSAGE_NOT_FOUND):
         refuse_status(endpoints, PULL, status)
@@ -93,7 +93,7 @@ class QueueLane:
         return self._offset >= self._until_offset
 
     def pull(self) -> Piece[tuple[MessageQueue, list[v2.Message]]]:
-        """Pull once. The piece has the messages whose tags match the filter."""
+        """Pulls once. The piece has the messages whose tags match the filter."""
         count = min(self._until_offset - self._offset, self._batch_size)
         request = make_pull_request(self._group, self._queue, self._offset, count, self._filter)
         parts = self._channel.start_stream(PULL, request, self._cancellation)()
@@ -111,7 +111,7 @@ class QueueLane:
         return Piece((self._queue, wanted), len(wanted), sum(len(message.body) for message in wanted), losses)
 
     def cancel(self) -> None:
-        """End the pull in flight."""
+        """Ends the pull in flight."""
         self._cancellation.cancel()
 
     def _is_wanted(self, system: v2.SystemProperties) -> bool:
@@ -119,7 +119,7 @@ class QueueLane:
         return system.queue_offset < self._until_offset and (not tags or system.tag in tags)
 
     def _advance(self, response: PullResponse, losses: list[Loss]) -> None:
-        """Move to the offset of the next pull, and add what this one shows to be lost."""
+        """Moves to the offset of the next pull, and adds what this one shows to be lost."""
         if response.next_offset is None:
             raise BrokerUnavailable(
                 f"The response to a pull from queue {self._queue} at offset {self._offset} ended early."
@@ -133,7 +133,7 @@ class QueueLane:
             self._offset = losses[-1].until_offset
 
     def _find_loss(self, response: PullResponse, next_offset: int) -> Loss:
-        """Return what an incomplete pull shows to be lost. If it makes no progress, the rest of the range is lost."""
+        """Returns what an incomplete pull shows to be lost. If it makes no progress, the rest of the range is lost."""
         text = (
             f"Messages of queue {self._queue} in [{self._offset}, {self._until_offset}) are lost: a pull at "
             f"{self._offset} returned {len(response.messages)} messages, the next offset {next_offset} and the status "

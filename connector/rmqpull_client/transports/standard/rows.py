@@ -17,7 +17,7 @@ _ROCKETMQS_OWN = frozenset(
 
 
 def make_batch(messages: Sequence[v2.Message], columns: Sequence[str]) -> pa.RecordBatch:
-    """Return one row per message, with the named columns, or those of the pull schema if none is named."""
+    """Returns one row per message, with the named columns, or those of the pull schema if none is named."""
     schema = wire.select_pulled(columns)
     arrays = [pa.array([_READERS[field.name](message) for message in messages], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -50,7 +50,7 @@ def _read_properties(message: v2.Message) -> list[tuple[str, str]]:
 
 
 def _read_system_properties(message: v2.Message) -> list[tuple[str, str]]:
-    """Return the system properties that the protocol has. Other reserved ones do not travel (rules 5.12.1)."""
+    """Returns the system properties that the protocol has. Other reserved ones do not travel (rules 5.12.1)."""
     system = message.system_properties
     own = {name: value for name, value in message.user_properties.items() if name in _ROCKETMQS_OWN}
     if system.HasField("trace_context"):

@@ -1,1 +1,1 @@
-"""rmqpull.v1: columns_pb2 is generated from the .proto file beside it."""
+"""rmqpull.v1: the modules are generated from the .proto files beside them."""
