@@ -1,4 +1,4 @@
-"""Who may import whom: the architecture as one table of folders, held against every import of the four packages."""
+"""Who may import whom: the architecture as one table of folders, compared with every import of the four packages."""
 
 import ast
 import sys

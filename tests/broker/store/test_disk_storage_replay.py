@@ -1,4 +1,4 @@
-"""A broker that starts again knows what it knew: held against lists, through restarts, crashes and retention."""
+"""A restarted broker has the same state: compared with lists, through restarts, crashes and retention."""
 
 from __future__ import annotations
 

@@ -83,11 +83,11 @@ def test_a_micro_batch_without_tasks_is_committed_if_the_checkpoint_names_the_qu
 
 
 def test_another_micro_batch_with_the_same_number_ends_the_query_with_advice(producer: FakeProducer) -> None:
-    producer.failure = TransactionTaken("INVALID_TRANSACTION_ID", "it was planned anew, and the rows differ")
+    producer.failure = TransactionTaken("INVALID_TRANSACTION_ID", "it was planned again, and the rows differ")
     with pytest.raises(CheckpointConflict) as raised:
         RmqpullStreamWriter(OPTIONS).commit([staged("a")], 7)
     for part in (
-        "The broker refused micro-batch 7 of rmqpull-spark-sink/query: it was planned anew, and the rows differ.",
+        "The broker refused micro-batch 7 of rmqpull-spark-sink/query: it was planned again, and the rows differ.",
         "\n1. If the newest micro-batch went to other topics than this query's: keep this checkpoint and set a new",
         "\n2. If another checkpoint wrote the newest micro-batch and you still have it",
         "\n3. If you know what was written: start with a new checkpoint, and set startingOffsets",

@@ -65,7 +65,7 @@ class QueueLocks:
         """Whether a client holds a queue of the group. Then the group consumes in order (rules 3.10.3)."""
         return any(not lock.is_expired(now_ms) for lock in self._groups.get(group, {}).values())
 
-    def held(self, group: str, now_ms: int) -> dict[MessageQueue, QueueLock]:
+    def list_locks(self, group: str, now_ms: int) -> dict[MessageQueue, QueueLock]:
         """Returns the valid locks of a group."""
         locks = self._groups.get(group, {})
         return {queue: lock for queue, lock in locks.items() if not lock.is_expired(now_ms)}
@@ -78,7 +78,7 @@ class QueueLocks:
         if count == 0 or self._count() + count <= LOCKS_MAX:
             return
         for group in self.groups():
-            self._groups[group] = self.held(group, now_ms)
+            self._groups[group] = self.list_locks(group, now_ms)
             if not self._groups[group]:
                 del self._groups[group]
         if self._count() + count > LOCKS_MAX:

@@ -42,7 +42,7 @@ def test_locking_again_renews() -> None:
     locks.lock_batch("readers", "ann", [FIRST], 0)
     assert locks.lock_batch("readers", "ann", [FIRST], 50_000) == {FIRST}
     assert locks.lock_batch("readers", "bob", [FIRST], 110_000) == frozenset()
-    assert locks.held("readers", 110_000) == {FIRST: QueueLock("ann", 50_000)}
+    assert locks.list_locks("readers", 110_000) == {FIRST: QueueLock("ann", 50_000)}
 
 
 def test_an_expired_lock_is_its_owners_again_unless_somebody_was_faster() -> None:
@@ -57,7 +57,7 @@ def test_only_the_owner_unlocks() -> None:
     locks.lock_batch("readers", "ann", [FIRST, SECOND], 0)
     locks.unlock_batch("readers", "bob", [FIRST, SECOND])
     locks.unlock_batch("readers", "ann", [SECOND, THIRD])
-    assert locks.held("readers", 1) == {FIRST: QueueLock("ann", 0)}
+    assert locks.list_locks("readers", 1) == {FIRST: QueueLock("ann", 0)}
 
 
 def test_unlocking_a_free_queue_is_no_error() -> None:
@@ -116,5 +116,5 @@ def test_a_queue_never_has_two_holders(steps: list[tuple[str, str, set[MessageQu
         else:
             locks.unlock_batch("readers", client_id, queues)
             model = {queue: holder for queue, holder in model.items() if queue not in mine}
-        held = {queue: lock.client_id for queue, lock in locks.held("readers", now_ms).items()}
+        held = {queue: lock.client_id for queue, lock in locks.list_locks("readers", now_ms).items()}
         assert held == {queue: holder for queue, (holder, at_ms) in model.items() if now_ms - at_ms <= 60_000}

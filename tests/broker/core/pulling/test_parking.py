@@ -188,7 +188,7 @@ def test_a_pull_that_left_while_it_was_behind_is_not_woken() -> None:
         (300, 15_000, 15_300),  # the check that finds the time just passed
         (301, 15_000, 20_300),
         (5_299, 15_000, 20_300),
-        (400, 0, 5_300),  # held all the same (rules 6.1)
+        (400, 0, 5_300),  # parked in any case (rules 6.1)
         (5_300, 0, 10_300),
     ],
 )
@@ -219,7 +219,7 @@ def test_a_pull_is_held_as_long_as_it_asks() -> None:
 # --- changes other than arrivals --------------------------------------------------------------------------------------
 
 
-def test_whoever_waits_for_a_changed_queue_is_woken() -> None:
+def test_a_changed_queue_wakes_its_parked_pulls() -> None:
     parked = ParkedPulls()
     tickets = [
         parked.park(ParkedPull([FIRST], message_filter, 100), NOW_MS) for message_filter in (EVERYTHING, tagged("red"))

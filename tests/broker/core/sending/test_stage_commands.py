@@ -196,12 +196,12 @@ def test_a_topic_that_is_gone_refuses_the_commit_and_after_it_loses_its_rows_alo
     assert not core.state.stages.all()
 
 
-@pytest.mark.parametrize("anew", [False, True], ids=["changed", "made anew"])
-def test_rows_for_queues_that_a_topic_no_longer_has_go_to_those_that_it_has(core: CoreHarness, anew: bool) -> None:
+@pytest.mark.parametrize("is_recreated", [False, True], ids=["changed", "created again"])
+def test_rows_for_queues_that_no_longer_exist_go_to_the_other_queues(core: CoreHarness, is_recreated: bool) -> None:
     core.topic(queue_count=4)
     hand_over(core, *(b"%d" % number for number in range(8)))
     core.run(lambda draft: commit(draft, BATCH, [CommittedStage("a", 1)]))
-    if anew:
+    if is_recreated:
         core.run(lambda draft: delete_topic(draft, "orders"))
     core.run(lambda draft: put_topic(draft, TopicConfig("orders", 3, 3)))
     assert store_call(core) == 0

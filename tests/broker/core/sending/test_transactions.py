@@ -1,4 +1,4 @@
-"""A half message and what becomes of it."""
+"""Half messages, their checks and their ends."""
 
 from __future__ import annotations
 

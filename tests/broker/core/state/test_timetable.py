@@ -53,7 +53,7 @@ def test_ids_have_the_same_hash_in_every_process() -> None:
     assert (hash_id("ID"), hash_id("")) == (-5758904128658856361, -5426141060434712860)
 
 
-STEPS = st.lists(st.tuples(st.sampled_from(["add", "settle", "settle by time", "trim"]), st.integers(0, 30)))
+STEPS = st.lists(st.tuples(st.sampled_from(["add", "end", "end by time", "trim"]), st.integers(0, 30)))
 
 
 @given(STEPS, st.integers(2, 5), st.randoms(use_true_random=False))
@@ -72,10 +72,10 @@ def test_it_is_a_sorted_list_that_forgets(steps: list[tuple[str, int]], block: i
                             PendingMessage(StoredAt(QUEUE, next_offset), model[next_offset], f"id {next_offset}")
                         )
                         next_offset += 1
-                case "settle":
+                case "end":
                     delayed.remove(QUEUE, [*known, 1_000])
                     model = {offset: due_ms for offset, due_ms in model.items() if offset not in known}
-                case "settle by time":
+                case "end by time":
                     delayed.remove(QUEUE, known, [model.pop(offset) for offset in known])
                 case "trim":
                     assert [one for some in delayed.list_before(QUEUE, number) for one in some] == [

@@ -111,7 +111,7 @@ def test_an_unexpected_error_is_an_internal_error_and_logged_once(
         status = (answer[0] if isinstance(answer, list) else answer).status
         assert status.code == v2.Code.INTERNAL_SERVER_ERROR
         assert "a mistake of ours" in status.message
-        client.send_bodies("single", b"the broker goes on")
+        client.send_bodies("single", b"the broker continues")
     (record,) = caplog.records
     assert name in record.getMessage()
     assert record.exc_info

@@ -25,7 +25,7 @@ from rmqpull_broker.store.memory_storage import MemoryStorage
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
 
-async def settle() -> None:
+async def run_pending_tasks() -> None:
     """Runs everything that can run now."""
     for _ in range(10):
         await asyncio.sleep(0)
@@ -77,9 +77,9 @@ class Harness:
         """The first send waits in the log, and the others wait for it."""
         self.log.gate.clear()
         first = self.send(bodies[0])
-        await settle()
+        await run_pending_tasks()
         others = [self.send(body) for body in bodies[1:]]
-        await settle()
+        await run_pending_tasks()
         return [first, *others]
 
     @property
@@ -221,7 +221,7 @@ def test_commands_above_the_limit_are_refused_until_others_are_stored(
     async def story(harness: Harness) -> None:
         sends: list[asyncio.Task[Any]] = list(await harness.send_while_the_log_is_busy(b"1"))
         sends += [asyncio.ensure_future(harness.group_commit.execute(command, 51)) for _ in range(2)]
-        await settle()
+        await run_pending_tasks()
         with pytest.raises(TooManyRequests):
             await harness.group_commit.execute(command, 51)
         harness.log.gate.set()

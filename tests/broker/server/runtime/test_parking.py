@@ -71,7 +71,7 @@ class Lot:
         self.parking._parked.park = park_and_tell  # type: ignore[method-assign]
         return pulls
 
-    async def settle(self) -> None:
+    async def run_pending_tasks(self) -> None:
         """Runs everything that can run now."""
         for _ in range(10):
             await asyncio.sleep(0)
@@ -96,7 +96,7 @@ def test_an_arrival_wakes_only_matching_pulls() -> None:
     async def story(lot: Lot) -> None:
         concerned = [lot.park(), lot.park(OTHER, QUEUE), lot.park(message_filter=WANTED)]
         others = [lot.park(OTHER), lot.park(message_filter=TagFilter(frozenset({"foreign"})))]
-        await lot.settle()
+        await lot.run_pending_tasks()
         lot.arrive(tag="wanted")
         await asyncio.gather(*concerned)
         assert not any(other.done() for other in others)
@@ -110,7 +110,7 @@ def test_an_arrival_wakes_only_matching_pulls() -> None:
 def test_a_pull_ends_with_its_timeout() -> None:
     async def story(lot: Lot) -> None:
         late, early = lot.park(until_ms=5_000), lot.park(until_ms=2_000)
-        await lot.settle()
+        await lot.run_pending_tasks()
         lot.clock.advance(1_000)
         await early
         assert (late.done(), len(lot.parking)) == (False, 1)
@@ -124,9 +124,9 @@ def test_a_pull_ends_with_its_timeout() -> None:
 def test_an_earlier_deadline_resets_the_timer() -> None:
     async def story(lot: Lot) -> None:
         late = lot.park(until_ms=9_000)
-        await lot.settle()
+        await lot.run_pending_tasks()
         early = lot.park(until_ms=2_000)
-        await lot.settle()
+        await lot.run_pending_tasks()
         lot.clock.advance(1_000)
         await early
         assert not late.done()
@@ -139,10 +139,10 @@ def test_an_earlier_deadline_resets_the_timer() -> None:
 def test_a_pull_that_skips_arrivals_runs_again_after_five_seconds_at_most() -> None:
     async def story(lot: Lot) -> None:
         pull = lot.park(message_filter=WANTED)
-        await lot.settle()
+        await lot.run_pending_tasks()
         lot.arrive(tag="foreign")
         lot.clock.advance(3_999)
-        await lot.settle()
+        await lot.run_pending_tasks()
         assert not pull.done()
         lot.clock.advance(1)
         await pull
@@ -153,7 +153,7 @@ def test_a_pull_that_skips_arrivals_runs_again_after_five_seconds_at_most() -> N
 def test_changed_bounds_wake_the_pulls_of_the_queue() -> None:
     async def story(lot: Lot) -> None:
         concerned, other = lot.park(message_filter=WANTED), lot.park(OTHER)
-        await lot.settle()
+        await lot.run_pending_tasks()
         lot.parking.wake_queues([QUEUE])
         await concerned
         assert not other.done()
@@ -180,9 +180,9 @@ def test_changed_bounds_wake_the_pulls_of_the_queue() -> None:
 def test_a_change_of_a_queue_wakes_its_pulls(fact: Fact, wakes: bool) -> None:
     async def story(lot: Lot) -> None:
         pull = lot.park(message_filter=WANTED)
-        await lot.settle()
+        await lot.run_pending_tasks()
         lot.parking.wake_for([fact])
-        await lot.settle()
+        await lot.run_pending_tasks()
         assert pull.done() is wakes
         lot.parking.close()
         await pull
@@ -193,7 +193,7 @@ def test_a_change_of_a_queue_wakes_its_pulls(fact: Fact, wakes: bool) -> None:
 def test_a_cancelled_pull_is_removed() -> None:
     async def story(lot: Lot) -> None:
         pull = lot.park()
-        await lot.settle()
+        await lot.run_pending_tasks()
         assert len(lot.parking) == 1
         pull.cancel()
         await asyncio.wait([pull])
@@ -206,7 +206,7 @@ def test_a_cancelled_pull_is_removed() -> None:
 def test_an_arrival_and_a_cancellation_at_once_do_no_harm() -> None:
     async def story(lot: Lot) -> None:
         pull = lot.park()
-        await lot.settle()
+        await lot.run_pending_tasks()
         lot.arrive()
         pull.cancel()
         lot.arrive()
@@ -219,7 +219,7 @@ def test_an_arrival_and_a_cancellation_at_once_do_no_harm() -> None:
 def test_closing_the_parking_ends_all_pulls_and_parks_no_more() -> None:
     async def story(lot: Lot) -> None:
         pulls = [lot.park(), lot.park(OTHER, until_ms=2000)]
-        await lot.settle()
+        await lot.run_pending_tasks()
         lot.parking.close()
         assert await asyncio.gather(*pulls, lot.park()) == [False] * 3  # none runs again
         assert len(lot.parking) == 0
@@ -232,7 +232,7 @@ def test_closing_the_parking_does_not_block_the_event_loop() -> None:
 
     async def story(lot: Lot) -> None:
         pulls = [lot.park() for _ in range(5 * ENDED_IN_A_TURN)]
-        await lot.settle()
+        await lot.run_pending_tasks()
         lot.parking.close()
         answered = [0]
         while answered[-1] < len(pulls) and len(answered) < 100:
@@ -265,7 +265,7 @@ def test_a_parked_pull_ends_with_its_timeout_or_shortly_before_its_callers_deadl
         parked = lot.parked()
         caller = Caller("here", "tester", remaining_ms)
         parking = asyncio.ensure_future(service_of(lot).park([QUEUE], EVERYTHING, timeout_ms, caller))
-        await lot.settle()
+        await lot.run_pending_tasks()
         lot.parking.close()
         await parking
         assert [pull.deadline_ms for pull in parked] == ([] if deadline_ms is None else [deadline_ms])
@@ -278,9 +278,9 @@ def test_a_pull_parked_on_apaches_grid_ends_with_a_check(timeout_ms: int, answer
     async def story(lot: Lot) -> None:
         caller = Caller("here", "tester", remaining_ms=30_000)
         parking = asyncio.ensure_future(service_of(lot).park([QUEUE], EVERYTHING, timeout_ms, caller, on_grid=True))
-        await lot.settle()
+        await lot.run_pending_tasks()
         lot.clock.advance(answered_ms - 1_001)
-        await lot.settle()
+        await lot.run_pending_tasks()
         assert not parking.done()
         lot.clock.advance(1)
         await parking
@@ -293,9 +293,9 @@ def test_without_long_polling_the_broker_sets_the_time_of_parking() -> None:
         lot = Lot(PollingRules(long_polling_enable=False))
         caller = Caller("here", "tester", None)
         parking = asyncio.ensure_future(service_of(lot).park([QUEUE], EVERYTHING, 20_000, caller))
-        await lot.settle()
+        await lot.run_pending_tasks()
         lot.clock.advance(999)
-        await lot.settle()
+        await lot.run_pending_tasks()
         assert not parking.done()
         lot.clock.advance(1)
         await parking

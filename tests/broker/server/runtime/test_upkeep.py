@@ -117,7 +117,7 @@ class Harness:
         return await self.group_commit.execute(command)
 
 
-async def settle() -> None:
+async def run_pending_tasks() -> None:
     """Runs everything that can run now."""
     for _ in range(20):
         await asyncio.sleep(0)
@@ -154,7 +154,7 @@ def test_writes_continue_during_a_job_and_the_next_job_waits_for_it() -> None:
         first.gate.set()
         await until(lambda: first.is_finished())
         await harness.send()
-        await settle()
+        await run_pending_tasks()
         assert harness.storage.jobs == []
         second.gate.set()
 
@@ -167,7 +167,7 @@ def test_writes_wait_for_the_job_when_the_storage_is_behind() -> None:
         harness.storage.jobs, harness.storage.is_behind = [job], True
         await harness.send()
         waiting = asyncio.ensure_future(harness.send())
-        await settle()
+        await run_pending_tasks()
         assert harness.storage.events == ["append"]
         job.gate.set()
         assert await waiting == 1
@@ -252,7 +252,7 @@ def test_closing_waits_for_the_job_writes_a_mark_and_takes_a_last_snapshot() -> 
         harness.storage.jobs = [job]
         await harness.send()
         closing = asyncio.ensure_future(harness.group_commit.close())
-        await settle()
+        await run_pending_tasks()
         assert harness.storage.events == ["append"]
         job.gate.set()
         await closing
@@ -271,7 +271,7 @@ def test_min_offsets_are_stored_before_segments_are_deleted() -> None:
         removal = GatedJob()
         harness.storage.removals, harness.storage.min_offsets = [removal], [(QUEUE, 2)]
         expiring = asyncio.ensure_future(harness.group_commit.expire(7))
-        await settle()
+        await run_pending_tasks()
         await until(lambda: harness.state.bounds(QUEUE).min_offset > 0)
         assert harness.kept[-1] == QueuesTrimmed(((QUEUE, 2),))
         assert not removal.is_finished()
@@ -317,10 +317,10 @@ def test_retention_runs_every_ten_seconds() -> None:
         for number in range(1, 4):
             clock.advance(CLEANING_INTERVAL_MS)
             await until(lambda number=number: len(harness.storage.limits) == number)  # type: ignore[misc]
-            await settle()
+            await run_pending_tasks()
         await cleaning.stop()
         clock.advance(CLEANING_INTERVAL_MS)
-        await settle()
+        await run_pending_tasks()
         assert [now_ms for _, now_ms in harness.storage.limits] == [11_000, 21_000, 31_000]
 
     run_story(story)

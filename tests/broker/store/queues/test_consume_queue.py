@@ -1,4 +1,4 @@
-"""One consume queue, held against a list."""
+"""One consume queue, compared with a list."""
 
 from collections.abc import Iterator
 

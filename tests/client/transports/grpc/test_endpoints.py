@@ -1,4 +1,4 @@
-"""Several endpoints of one cluster: a request goes on to the next one if the first does not respond."""
+"""Several endpoints of one cluster: a request is sent to the next one if the first does not respond."""
 
 from __future__ import annotations
 

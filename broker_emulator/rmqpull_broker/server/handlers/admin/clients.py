@@ -29,7 +29,7 @@ async def list_locks(service: Service, request: rpc.ListLocksRequest, caller: Ca
             last_update_timestamp_ms=lock.last_update_ms,
         )
         for group in ([request.group] if request.group else locks.groups())
-        for queue, lock in sorted(locks.held(group, now_ms).items())
+        for queue, lock in sorted(locks.list_locks(group, now_ms).items())
     ]
     return rpc.ListLocksResponse(status=OK, locks=listed)
 

@@ -67,20 +67,20 @@ def test_a_pull_whose_filter_matches_nothing_uses_a_reset_up_and_a_bad_filter_do
 @pytest.mark.proves("A parked pull whose group is reset")
 def test_a_parked_pull_of_the_group_gets_the_reset_at_once() -> None:
     async def story(broker: PullHandlerHarness) -> None:
-        held = await broker.park(broker.pull_messages(0, LONG_MS))
+        parked = await broker.park(broker.pull_messages(0, LONG_MS))
         await broker.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
-        assert await held == ("ILLEGAL_OFFSET", "OFFSET_RESET", 1, [])
+        assert await parked == ("ILLEGAL_OFFSET", "OFFSET_RESET", 1, [])
 
     run_on_handlers(story)
 
 
 def test_a_parked_pull_of_another_group_gets_no_reset() -> None:
     async def story(broker: PullHandlerHarness) -> None:
-        held = await broker.park(broker.pull_messages(0, LONG_MS, group="others"))
+        parked = await broker.park(broker.pull_messages(0, LONG_MS, group="others"))
         await broker.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
-        assert await broker.is_parked(held)
+        assert await broker.is_parked(parked)
         await broker.send("a")
-        assert await held == ("OK", "FOUND", 1, [0])
+        assert await parked == ("OK", "FOUND", 1, [0])
 
     run_on_handlers(story)
 

@@ -91,11 +91,11 @@ def test_a_queue_can_be_read_up_to_its_last_message_and_not_beyond() -> None:
 
 def test_a_parked_pull_commits_before_it_parks_and_only_once() -> None:
     async def story(broker: PullHandlerHarness) -> None:
-        held = await broker.park(broker.pull_columns(0, LONG_MS, commit_offset=7))
+        parked = await broker.park(broker.pull_columns(0, LONG_MS, commit_offset=7))
         assert broker.offsets == {("readers", QUEUE): 7}
         broker.state.consumer_offsets.clear()
         await broker.send("a")
-        assert await held == [("FOUND", 1, 1)]
+        assert await parked == [("FOUND", 1, 1)]
         assert broker.offsets == {}
 
     run_on_handlers(story)
@@ -126,22 +126,22 @@ def test_a_columnar_pull_that_must_not_park_is_answered_at_once() -> None:
 
 def test_a_columnar_pull_with_the_suspend_bit_and_no_timeout_parks_until_the_next_check() -> None:
     async def story(broker: PullHandlerHarness) -> None:
-        held = await broker.park(broker.pull_columns(0, 0, suspend=True))
+        parked = await broker.park(broker.pull_columns(0, 0, suspend=True))
         broker.handlers.clock.advance(4_999)
-        assert await broker.is_parked(held)
+        assert await broker.is_parked(parked)
         broker.handlers.clock.advance(1)
-        assert await held == [("NO_MESSAGE_IN_QUEUE", 0, 0)]
+        assert await parked == [("NO_MESSAGE_IN_QUEUE", 0, 0)]
 
     run_on_handlers(story)
 
 
 def test_another_tag_is_skipped_at_the_next_check() -> None:
     async def story(broker: PullHandlerHarness) -> None:
-        held = await broker.park(broker.pull_messages(0, LONG_MS, tags="wanted"))
+        parked = await broker.park(broker.pull_messages(0, LONG_MS, tags="wanted"))
         await broker.send("foreign")
-        assert await broker.is_parked(held)
+        assert await broker.is_parked(parked)
         broker.handlers.clock.advance(5_000)
-        assert await held == ("MESSAGE_NOT_FOUND", "NO_MATCHED_MESSAGE", 1, [])
+        assert await parked == ("MESSAGE_NOT_FOUND", "NO_MATCHED_MESSAGE", 1, [])
 
     run_on_handlers(story)
 
@@ -162,9 +162,9 @@ CHANGES: list[tuple[Callable[[Draft], object], Any]] = [
 @pytest.mark.parametrize(("change", "expected"), CHANGES)
 def test_a_parked_pull_is_checked_again(change: Callable[[Draft], object], expected: Any) -> None:
     async def story(broker: PullHandlerHarness) -> None:
-        held = await broker.park(broker.pull_messages(0, LONG_MS, queue=QUEUE._replace(queue_id=1)))
+        parked = await broker.park(broker.pull_messages(0, LONG_MS, queue=QUEUE._replace(queue_id=1)))
         await broker.run(change)
-        code, message = await refusal(held)
+        code, message = await refusal(parked)
         assert (code, message.split(" \n")[0]) == expected
 
     run_on_handlers(story)
@@ -172,19 +172,19 @@ def test_a_parked_pull_is_checked_again(change: Callable[[Draft], object], expec
 
 def test_a_parked_columnar_pull_reports_that_its_queue_was_deleted() -> None:
     async def story(broker: PullHandlerHarness) -> None:
-        held = await broker.park(broker.pull_columns(0, LONG_MS))
+        parked = await broker.park(broker.pull_columns(0, LONG_MS))
         await broker.run(lambda draft: delete_topic(draft, "orders"))
-        assert await held == [("NO_MATCHED_LOGIC_QUEUE", 0, 0)]
+        assert await parked == [("NO_MATCHED_LOGIC_QUEUE", 0, 0)]
 
     run_on_handlers(story)
 
 
 def test_a_group_that_was_deleted_meanwhile_is_created_again() -> None:
     async def story(broker: PullHandlerHarness) -> None:
-        held = await broker.park(broker.pull_messages(0, LONG_MS))
+        parked = await broker.park(broker.pull_messages(0, LONG_MS))
         await broker.run(lambda draft: delete_group(draft, "readers"))
         await broker.send("a")
-        assert (await held)[1] == "FOUND"
+        assert (await parked)[1] == "FOUND"
         assert "readers" in broker.state.groups
 
     run_on_handlers(story)
