@@ -1,5 +1,6 @@
 """What Spark sees of the installed distribution: it lists top-level modules, and imports every `pyspark_*`."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -53,3 +54,29 @@ def test_importing_the_data_source_loads_pyspark_and_nothing_heavy(tmp_path: Pat
 def test_all_packages_name_the_version_that_is_installed() -> None:
     packages = (rmqpull_proto, rmqpull_client, pyspark_rmqpull, rmqpull_broker)
     assert {package.__version__ for package in packages} == {version("rmqpull")}
+
+
+def test_the_old_path_of_the_client_works_for_one_release() -> None:
+    old_path = importlib.import_module("pyspark_rmqpull.client")
+    assert {name: getattr(old_path, name) is getattr(rmqpull_client, name) for name in old_path.__all__} == {
+        "BrokerClient": True,
+        "Connection": True,
+        "QueueRows": True,
+        "connect": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("pyspark_rmqpull.lag", "RmqpullLagListener"),
+        ("pyspark_rmqpull.lag.prometheus", "LagCollector"),
+        ("pyspark_rmqpull.sink", "without_repeats"),
+        ("pyspark_rmqpull.errors", "DataLoss"),
+        ("rmqpull_broker.core.model", "TopicType"),
+        ("rmqpull_broker.testing", "running_broker"),
+        ("rmqpull_broker.testcontainers", "RocketMQEmulatorContainer"),
+    ],
+)
+def test_documented_imports_stay(module: str, name: str) -> None:
+    assert hasattr(importlib.import_module(module), name)

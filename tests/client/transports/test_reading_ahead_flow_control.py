@@ -207,7 +207,7 @@ def test_large_bodies_are_pulled_ahead_up_to_the_limit(
 
 READ_AND_MEASURE = """
 import hashlib, resource, sys
-from pyspark_rmqpull.client import connect
+from rmqpull_client import connect
 from rmqpull_client.connection import Connection
 from rmqpull_client.flow import Flow
 from rmqpull_client.model import QueueRange

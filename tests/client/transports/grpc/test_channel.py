@@ -139,7 +139,7 @@ def test_a_process_has_one_channel_per_connection() -> None:
 
 FORK = """
 import os, sys
-from pyspark_rmqpull.client import connect
+from rmqpull_client import connect
 from rmqpull_client.transports.grpc.channel import get_channel
 from rmqpull_client.connection import Connection
 
