@@ -80,11 +80,7 @@ class GrpcProducer:
         by_keys: bool,
         timeout_ms: int,
     ) -> Callable[[], Any]:
-        """Stages a batch as call number ``sequence`` of a stage. The returned function waits for the response.
-
-        The response tells whether the transaction was committed before. The server drops the stage after ``timeout_ms``
-        without a further call.
-        """
+        """See :meth:`rmqpull_client.transports.port.Producer.start_stage`."""
         request = stages.StageColumnsRequest(
             transaction=_encode_transaction(transaction),
             stage_id=stage_id,
@@ -108,15 +104,7 @@ class GrpcProducer:
         patience_ms: int = 0,
         record: CommitRecord | None = None,
     ) -> CommitResponse:
-        """Commits stages, each with its number of calls, and returns when all rows are readable.
-
-        If the transaction was committed before, perhaps by a call whose response was lost, the server compares it with
-        ``record``. A large commit takes longer than one request may, and a server whose disk is full finishes it later.
-        So the call is repeated for ``patience_ms`` while the server responds to other requests.
-
-        Raises BrokerUnavailable if it is not known whether the rows were committed. Raises RequestRefused if they were
-        not: TransactionTaken if another transaction was committed under this id.
-        """
+        """See :meth:`rmqpull_client.transports.port.Producer.commit_stages`."""
         request = stages.CommitStagesRequest(
             transaction=_encode_transaction(transaction),
             stages=[stages.CommittedStage(stage_id=stage_id, call_count=count) for stage_id, count in staged],
@@ -140,10 +128,7 @@ class GrpcProducer:
         )
 
     def start_send(self, topic: str, row: dict[str, Any]) -> Callable[[], Any]:
-        """Sends one message with the standard protocol. ``row`` has columns of the publish schema.
-
-        The returned function waits for the response.
-        """
+        """See :meth:`rmqpull_client.transports.port.Producer.start_send`."""
         request = messaging.SendMessageRequest(messages=[_make_message(topic, row)])
         return self._channel.start(MESSAGING.methods["SendMessage"], request)
 
