@@ -13,7 +13,7 @@ from soak.rounds import Result
 from soak.schedule import SINK, SOURCE
 
 REPOSITORY = Path(__file__).parents[1]
-CODE = ("connector", "broker_emulator", "proto", "soak")
+CODE = ("connector", "broker_emulator", "proto", "processes", "soak")
 """The folders that a result depends on. The pages with results are not among them."""
 
 

@@ -32,8 +32,8 @@ class MessageWait:
         A pull may return early without a message: after a reset of the group, or at a server that is too busy to park
         it. The wait continues then, because Spark would ask again at once.
         """
-        while backlog.is_empty and self._left_ms > 0:
-            if not self._may_have_messages(backlog.next_offsets):
+        while backlog.is_empty and (left_ms := self._left_ms) > 0:
+            if not self._may_have_messages(backlog.next_offsets, left_ms):
                 break
             backlog = self._look()
             if backlog.is_empty:
@@ -57,9 +57,8 @@ class MessageWait:
     def _left_ms(self) -> int:
         return self._deadline_ms - self._clock.now_ms()
 
-    def _may_have_messages(self, offsets: Mapping[MessageQueue, int]) -> bool:
+    def _may_have_messages(self, offsets: Mapping[MessageQueue, int], left_ms: int) -> bool:
         """Waits for a message at these offsets. False when the time is over and none has come."""
-        left_ms = self._left_ms
         if not offsets:  # a pattern that matches no topic yet
             self._clock.sleep(left_ms)
             return True

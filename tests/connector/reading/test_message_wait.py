@@ -7,7 +7,11 @@ import json
 
 import pytest
 
-from rmqpull_client.model import Bounds
+from pyspark_rmqpull.options.source import SourceOptions
+from pyspark_rmqpull.planning.offsets import QueueOffsets
+from pyspark_rmqpull.reading.backlog import Backlog
+from pyspark_rmqpull.reading.message_wait import MessageWait
+from rmqpull_client.model import Bounds, MessageQueue
 from tests.harness.fake_broker_client import FakeBrokerClient, ManualClock
 from tests.harness.stream_query import CAUGHT_UP, EVERYTHING, Json, StartQuery, StreamQuery, named, offset
 
@@ -76,6 +80,43 @@ def test_a_pull_that_returns_early_without_a_message_does_not_end_the_wait(
     assert idle_query.is_idle
     assert clock.slept_ms == [200] * 5
     assert broker.calls == ["bounds"] * 6
+
+
+class TickingClock(ManualClock):
+    """A clock that moves each time it is read, as on a slow machine."""
+
+    tick_ms = 0
+
+    def now_ms(self) -> int:
+        self.passed_ms += self.tick_ms
+        return self.passed_ms
+
+
+@pytest.mark.parametrize("offsets", [{MessageQueue("orders", "broker-a", 0): 14}, {}], ids=["a queue", "no queues"])
+@pytest.mark.parametrize(("tick_ms", "early_ms"), list(itertools.product((3, 7), range(265, 300))))
+def test_time_that_passes_during_the_wait_never_prolongs_it(
+    broker: FakeBrokerClient,
+    monkeypatch: pytest.MonkeyPatch,
+    tick_ms: int,
+    early_ms: int,
+    offsets: dict[MessageQueue, int],
+) -> None:
+    clock = TickingClock()
+    ends_ms: list[int] = []
+
+    def return_early(group: str, queues: object, timeout_ms: int, message_filter: object) -> bool:
+        ends_ms.append(clock.passed_ms + timeout_ms)
+        clock.passed_ms += early_ms
+        return True
+
+    monkeypatch.setattr(broker, "wait_for_messages", return_early)
+    given = {"endpoints": "a:1", "topicPattern": "or.*", "idleWaitMs": "1000", "longPollingTimeoutMs": "400"}
+    empty = Backlog(QueueOffsets(offsets), QueueOffsets(offsets), offsets, {})
+    wait = MessageWait(SourceOptions.from_options(given), lambda *_: broker, clock, lambda: empty)
+    clock.tick_ms = tick_ms
+    assert wait.wait_for_any(empty) is empty
+    assert all(end_ms <= 1_000 for end_ms in ends_ms)
+    assert all(0 < ms <= 1_000 for ms in clock.slept_ms)
 
 
 # --- for enough messages ----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import grpc
@@ -58,10 +59,10 @@ _REFUSALS = {
 }
 """By the code of RocketMQ or gRPC. Other codes become a plain RequestRefused."""
 _REFUSALS_BY_TEXT = (
-    ("INTERNAL_SERVER_ERROR", "does not support consumer to filter", _Refusal(FilterRefused)),
-    ("BAD_REQUEST", "queueId[", _Refusal(QueueNotFound)),
+    (None, re.compile("does not support consumer to filter"), _Refusal(FilterRefused)),
+    ("BAD_REQUEST", re.compile(r"^queueId\["), _Refusal(QueueNotFound)),
 )
-"""Refusals that share their code with others, so that only the server's text tells them apart (rules 3.1)."""
+"""Refusals that only the server's text tells apart (rules 3.1), with their code, or None for any code."""
 
 # A broker that shuts down cancels the calls in flight. A call that a Cancellation ended is not retried all the same.
 _UNAVAILABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
@@ -98,7 +99,9 @@ def make_call_refusal(connection: Connection, method: Method, error: grpc.RpcErr
 
 
 def _make_refusal(code: str, message: str, text: str) -> RequestRefused:
-    by_text = (refusal for of_code, words, refusal in _REFUSALS_BY_TEXT if of_code == code and words in message)
+    by_text = (
+        refusal for of_code, words, refusal in _REFUSALS_BY_TEXT if of_code in (None, code) and words.search(message)
+    )
     kind, advice = next(by_text, None) or _REFUSALS.get(code, _Refusal())
     return kind(code, f"{text.rstrip(' .:')}. {advice}" if advice else text)
 
