@@ -1,5 +1,6 @@
 """Packaging of rmqpull: one distribution with four import packages in three source roots."""
 
+import shutil
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -8,6 +9,9 @@ from setuptools import find_packages, setup
 SOURCE_ROOTS = ["connector", "broker_emulator", "proto"]
 
 README = Path(__file__).parent / "README.md"
+
+# pip builds here too. Without this, modules of an earlier build that no longer exist would be installed.
+shutil.rmtree(Path(__file__).parent / "build" / "lib", ignore_errors=True)
 
 setup(
     name="rmqpull",

@@ -42,7 +42,9 @@ def test_what_is_sent_as_shown_is_read_as_shown(
     broker = start_broker({"flights": 8}, extensions="columns,admin,stages")
     names: dict[str, Any] = {}
     for block in (send, read):
-        shown = block.replace("127.0.0.1:8081", broker.endpoints).replace("awaitTermination", "processAllAvailable")
+        shown = block.replace("127.0.0.1:8081", broker.endpoints).replace(
+            "awaitTermination(30)", "processAllAvailable()"
+        )
         exec(shown, names)
     names["REGISTRY"] = CollectorRegistry()  # metrics in the registry of the process would stay
     exec(tell_lag.replace("from prometheus_client import REGISTRY", ""), names)
