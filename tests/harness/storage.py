@@ -33,13 +33,13 @@ class OpenedLog(NamedTuple):
     """A recovered log that is ready for appends, the fact batches that it held, and how the recovery went."""
 
     log: CommitLog
-    groups: list[list[Fact]]
+    fact_batches: list[list[Fact]]
     recovery: Recovery
 
 
 def open_log(file_system: FileSystem, segment_bytes: int = SEGMENT_BYTES) -> OpenedLog:
-    log, groups = CommitLog(file_system, segment_bytes), list[list[Fact]]()
-    return OpenedLog(log, groups, log.recover(lambda facts, _: groups.append(facts)))
+    log, fact_batches = CommitLog(file_system, segment_bytes), list[list[Fact]]()
+    return OpenedLog(log, fact_batches, log.recover(lambda facts, _: fact_batches.append(facts)))
 
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -47,6 +47,18 @@ SMALL = StorageOptions(
     segment_bytes=3_000, save_bytes=2_000, snapshot_bytes=2_000, free_bytes_min=0, queue_file_bytes=2_000, cache_bytes=1
 )
 """Limits so small that a few messages reach them."""
+
+
+EAGER = StorageOptions(segment_bytes=3_000, save_bytes=0, snapshot_bytes=1 << 30, free_bytes_min=0, cache_bytes=1)
+"""Every chunk is saved as soon as it can be, and read from its file."""
+ALL = RetentionLimits(0)
+"""Everything has expired."""
+TWELVE = [b"%d" % number for number in range(12)]
+"""The bodies of the messages of fixture ``broker``."""
+
+
+def list_files(disk: FileSystem, suffix: str) -> list[str]:
+    return [name for name in disk.names() if name.endswith(suffix)]
 
 
 class StorageHarness:
@@ -70,10 +82,10 @@ class StorageHarness:
         self.write(draft.fact_batches)
         return draft.fact_batches
 
-    def write(self, groups: list[list[Fact]]) -> None:
-        if groups:
-            written = self.storage.append(groups)
-            for facts in groups:
+    def write(self, fact_batches: list[list[Fact]]) -> None:
+        if fact_batches:
+            written = self.storage.append(fact_batches)
+            for facts in fact_batches:
                 self.state.apply(facts, written)
 
     def topic(self, name: str = "orders", queue_nums: int = 1) -> None:

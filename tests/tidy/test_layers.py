@@ -52,7 +52,6 @@ def of_server(*folders: str) -> str:
     )
 
 
-VFS = "rmqpull_broker.store.vfs"
 FOR_STORE = of_core("state", "messages.columns")
 # The client without a connection. Spark loads no more on its look-up of data sources.
 CLIENT = "rmqpull_client"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
@@ -16,6 +17,8 @@ from typing import Protocol
 from rmqpull_broker.core.errors import BadRequest
 
 ADVANCE_MS_MAX = 10 * 365 * 86_400_000
+
+_logger = logging.getLogger(__name__)
 
 
 class Timer(Protocol):
@@ -120,10 +123,6 @@ class ManualClock:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
-    def advance_to(self, wall_ms: int) -> None:
-        """Advances the clock to a time since the epoch. Does nothing when that time has passed."""
-        self.advance(max(0, wall_ms - self.wall_ms()))
-
 
 class ClockMover:
     """Advances the broker's clock from timer to timer, so that the broker does everything at the right time.
@@ -203,6 +202,8 @@ class Alarm:
     async def _run(self) -> None:
         try:
             await self._work()
+        except Exception:
+            _logger.exception("work that the clock started has failed")
         finally:
             self._running = None
 

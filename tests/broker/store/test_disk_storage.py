@@ -13,41 +13,13 @@ from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.bounds import cut_by_bytes
 from rmqpull_broker.core.state.facts import QueuesTrimmed
-from rmqpull_broker.core.state.ports import RetentionLimits
-from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.queues.chunks import SavedChunk
-from tests.harness.storage import StorageHarness
+from tests.harness.storage import EAGER, TWELVE, StorageHarness, list_files
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
-EAGER = StorageOptions(segment_bytes=3_000, save_bytes=0, snapshot_bytes=1 << 30, free_bytes_min=0, cache_bytes=1)
-"""Every chunk is saved as soon as it can be, and read from its file."""
-ALL = RetentionLimits(0)
-
-
-@pytest.fixture
-def disk() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
-@pytest.fixture
-def broker(disk: MemoryFileSystem) -> StorageHarness:
-    """Twelve messages in three chunks, all of them saved."""
-    broker = StorageHarness(disk, EAGER)
-    broker.topic()
-    for first in range(0, 12, 4):
-        broker.send(*(b"%d" % number for number in range(first, first + 4)))
-        broker.keep_up()
-    return broker
-
-
-TWELVE = [b"%d" % number for number in range(12)]
-
-
-def files(disk: MemoryFileSystem, suffix: str) -> list[str]:
-    return [name for name in disk.names() if name.endswith(suffix)]
 
 
 # --- queue files -------------------------------------------------------------------------------------------------
@@ -131,7 +103,7 @@ def test_a_snapshot_without_sizes_is_read_and_its_chunks_are_counted_by_reading_
 ) -> None:
     """Version 2 was written before snapshots had them."""
     broker.snapshot()
-    name = files(disk, ".snapshot")[-1]
+    name = list_files(disk, ".snapshot")[-1]
     disk.files[name][:] = as_version_2(bytes(disk.files[name]))
     broker = StorageHarness(disk, EAGER)
     assert broker.reports == []
@@ -157,7 +129,7 @@ def as_version_2(snapshot: bytes) -> bytes:
 
 def test_a_snapshot_of_an_unknown_version_is_passed_over(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     broker.snapshot()
-    name = files(disk, ".snapshot")[-1]
+    name = list_files(disk, ".snapshot")[-1]
     disk.files[name][8] = 9
     broker = StorageHarness(disk, EAGER)
     assert broker.bodies() == TWELVE
@@ -167,7 +139,7 @@ def test_a_snapshot_of_an_unknown_version_is_passed_over(broker: StorageHarness,
 def test_every_flipped_bit_of_a_queue_file_costs_a_report_and_no_message(
     broker: StorageHarness, disk: MemoryFileSystem
 ) -> None:
-    (name,) = files(disk, ".chunks")
+    (name,) = list_files(disk, ".chunks")
     broker.snapshot()
     for place in range(0, len(disk.files[name]), 7):
         disk.files[name][place] ^= 1 << place % 8
@@ -180,7 +152,7 @@ def test_every_flipped_bit_of_a_queue_file_costs_a_report_and_no_message(
 @pytest.mark.parametrize("loss", ["gone", "empty", "cut"])
 def test_a_lost_queue_file_costs_no_message(broker: StorageHarness, disk: MemoryFileSystem, loss: str) -> None:
     broker.snapshot()
-    (name,) = files(disk, ".chunks")
+    (name,) = list_files(disk, ".chunks")
     del disk.files[name][{"gone": 0, "empty": 0, "cut": -9}[loss] :]
     if loss == "gone":
         disk.remove(name)
@@ -197,7 +169,7 @@ def test_messages_that_a_snapshot_carried_can_be_read_from_the_log_as_well(disk:
     broker.send(b"c")
     broker.keep_up()
     broker.snapshot()
-    disk.remove(files(disk, ".chunks")[0])
+    disk.remove(list_files(disk, ".chunks")[0])
     assert StorageHarness(disk, EAGER).bodies() == [b"a", b"b", b"c"]
 
 
@@ -215,14 +187,14 @@ def test_messages_of_a_deleted_topic_are_not_taken_for_those_of_its_successor(di
     broker.send(b"newest")
     broker.keep_up()
     broker.snapshot()
-    disk.remove(files(disk, ".chunks")[0])
+    disk.remove(list_files(disk, ".chunks")[0])
     assert StorageHarness(disk, EAGER).bodies() == [b"new", b"newer", b"newest"]
 
 
 def test_damage_to_queue_file_and_log_is_refused_by_naming_the_log(
     broker: StorageHarness, disk: MemoryFileSystem
 ) -> None:
-    (chunks,), (log, *_) = files(disk, ".chunks"), files(disk, ".log")
+    (chunks,), (log, *_) = list_files(disk, ".chunks"), list_files(disk, ".log")
     del disk.files[chunks][:]
     disk.files[log][-1] ^= 1
     with pytest.raises(CorruptLog, match=f"memory:{log} is damaged at offset"):
@@ -246,7 +218,7 @@ def test_chunks_that_cannot_be_saved_stay_in_memory_and_are_saved_later(
 def test_unused_queue_files_are_removed_at_a_start(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     broker = StorageHarness(disk, EAGER)  # no snapshot: everything is replayed and saved again
     assert broker.bodies() == TWELVE
-    assert len(files(disk, ".chunks")) == 1
+    assert len(list_files(disk, ".chunks")) == 1
 
 
 # --- snapshots ---------------------------------------------------------------------------------------------------
@@ -272,7 +244,7 @@ def test_the_two_newest_snapshots_are_kept_and_the_older_serves_when_the_newer_i
     for number in range(12, 15):
         broker.send(b"%d" % number)
         broker.snapshot()
-    older, newer = files(disk, ".snapshot")
+    older, newer = list_files(disk, ".snapshot")
     for place in range(0, len(disk.files[newer]), 3):
         disk.files[newer][place] ^= 1 << place % 8
         after = StorageHarness(MemoryFileSystem({name: bytes(data) for name, data in disk.files.items()}), EAGER)
@@ -286,14 +258,14 @@ def test_the_two_newest_snapshots_are_kept_and_the_older_serves_when_the_newer_i
     assert after.bodies() == [*TWELVE, b"12", b"13", b"14"]
     after.send(b"15")
     after.snapshot()
-    assert len(files(disk, ".snapshot")) == 1
+    assert len(list_files(disk, ".snapshot")) == 1
 
 
 def test_a_log_that_ends_before_a_snapshot_lost_what_was_acknowledged(
     broker: StorageHarness, disk: MemoryFileSystem
 ) -> None:
     broker.snapshot()
-    log = files(disk, ".log")[-1]
+    log = list_files(disk, ".log")[-1]
     disk.truncate(log, len(disk.files[log]) - 1)
     with pytest.raises(
         CorruptLog, match=rf"memory:{log} ends at offset \d+, but a snapshot says .* synced up to offset"

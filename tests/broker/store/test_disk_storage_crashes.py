@@ -66,8 +66,8 @@ def live(steps_of: Callable[[StorageHarness], Steps], broker: StorageHarness, kn
     """A life in these steps; ``known`` gets what the broker knows after each write that changes it."""
     write = broker.write
 
-    def write_and_note(groups: Any) -> None:
-        write(groups)
+    def write_and_note(fact_batches: Any) -> None:
+        write(fact_batches)
         if (observed := broker.observed()) != known[-1]:
             known.append(observed)
 

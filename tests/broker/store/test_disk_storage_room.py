@@ -10,38 +10,11 @@ import pytest
 from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.state.ports import RetentionLimits
-from rmqpull_broker.store.disk_storage import StorageOptions
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
-from tests.harness.storage import StorageHarness
+from tests.harness.storage import ALL, EAGER, TWELVE, StorageHarness, list_files
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
-EAGER = StorageOptions(segment_bytes=3_000, save_bytes=0, snapshot_bytes=1 << 30, free_bytes_min=0, cache_bytes=1)
-"""Every chunk is saved as soon as it can be, and read from its file."""
-ALL = RetentionLimits(0)
-
-
-@pytest.fixture
-def disk() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
-@pytest.fixture
-def broker(disk: MemoryFileSystem) -> StorageHarness:
-    """Twelve messages in three chunks, all of them saved."""
-    broker = StorageHarness(disk, EAGER)
-    broker.topic()
-    for first in range(0, 12, 4):
-        broker.send(*(b"%d" % number for number in range(first, first + 4)))
-        broker.keep_up()
-    return broker
-
-
-TWELVE = [b"%d" % number for number in range(12)]
-
-
-def files(disk: MemoryFileSystem, suffix: str) -> list[str]:
-    return [name for name in disk.names() if name.endswith(suffix)]
 
 
 # --- retention ---------------------------------------------------------------------------------------------------
@@ -52,11 +25,11 @@ def test_old_segments_go_and_min_offsets_advance(broker: StorageHarness, disk: M
     broker.snapshot()
     for number in range(12, 40):
         broker.send(b"%d" % number * 50, now_ms=1_000 + number)
-    logs = files(disk, ".log")
+    logs = list_files(disk, ".log")
     broker.expire(1_039, RetentionLimits(10))
-    kept = files(disk, ".log")
+    kept = list_files(disk, ".log")
     assert kept == logs[-len(kept) :] != logs
-    assert min(files(disk, ".snapshot")) > kept[0]
+    assert min(list_files(disk, ".snapshot")) > kept[0]
     (low, high), bodies = broker.state.bounds(QUEUE), broker.bodies()
     assert 12 < low <= 29
     assert high == 40
@@ -69,16 +42,16 @@ def test_the_size_of_the_log_is_bounded(broker: StorageHarness, disk: MemoryFile
     for number in range(12, 60):
         broker.send(b"%d" % number)
         broker.expire(0, RetentionLimits(1 << 40, 9_000))
-        assert sum(len(disk.files[name]) for name in files(disk, ".log")) <= 9_000 + EAGER.segment_bytes
+        assert sum(len(disk.files[name]) for name in list_files(disk, ".log")) <= 9_000 + EAGER.segment_bytes
     assert broker.bodies()[-1] == b"59"
 
 
 def test_when_all_is_old_all_goes_and_offsets_go_on(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     broker.expire(9_000, ALL)
     assert broker.state.bounds(QUEUE) == Bounds(12, 12)
-    assert len(files(disk, ".log")) == 1
+    assert len(list_files(disk, ".log")) == 1
     broker.expire(19_000, ALL)  # there is nothing more to do
-    assert len(files(disk, ".log")) == 1
+    assert len(list_files(disk, ".log")) == 1
     for after in (broker, StorageHarness(disk.crashed(), EAGER)):
         assert after.bodies() == []
         after.send(b"12", now_ms=10_000)
@@ -95,8 +68,8 @@ def test_queue_files_of_old_messages_go_with_the_snapshots_that_know_them(
     broker.keep_up()
     broker.snapshot()
     assert broker.bodies() == [b"12"]
-    assert sum(len(disk.files[name]) for name in files(disk, ".chunks")) < 20_000
-    assert len(files(disk, ".snapshot")) <= 2
+    assert sum(len(disk.files[name]) for name in list_files(disk, ".chunks")) < 20_000
+    assert len(list_files(disk, ".snapshot")) <= 2
 
 
 def test_a_topic_that_is_created_again_is_not_trimmed_like_the_earlier_one(
@@ -108,15 +81,15 @@ def test_a_topic_that_is_created_again_is_not_trimmed_like_the_earlier_one(
     broker.topic()
     for number in range(60):
         broker.send(b"new %d" % number)
-    logs = files(disk, ".log")
+    logs = list_files(disk, ".log")
     broker.expire(0, RetentionLimits(1 << 40, sum(len(disk.files[name]) for name in logs[1:])))
-    assert files(disk, ".log") == logs[1:]
+    assert list_files(disk, ".log") == logs[1:]
     assert broker.bodies() == [b"new %d" % number for number in range(60)]
 
 
 def test_a_log_without_its_beginning_needs_a_snapshot(broker: StorageHarness, disk: MemoryFileSystem) -> None:
     broker.expire(9_000, ALL)
-    for name in files(disk, ".snapshot"):
+    for name in list_files(disk, ".snapshot"):
         disk.remove(name)
     with pytest.raises(CorruptLog, match=r"begins at position \d+, and there is no snapshot of what was before"):
         StorageHarness(disk, EAGER)
@@ -132,7 +105,7 @@ def test_a_damaged_chunk_that_retention_cut_in_two_is_read_from_what_the_log_has
     broker.expire(0, RetentionLimits(1 << 40, 4_000))
     low, _ = broker.state.bounds(QUEUE)
     assert 0 < low < 30
-    del disk.files[files(disk, ".chunks")[0]][:]
+    del disk.files[list_files(disk, ".chunks")[0]][:]
     assert broker.bodies() == [b"%d" % number for number in range(low, 30)]
 
 

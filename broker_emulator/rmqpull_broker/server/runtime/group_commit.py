@@ -137,8 +137,8 @@ class GroupCommit:
         self._on_write(count, seconds, error)
         _logger.error("the commit log cannot store %d writes: %s", count, error)
 
-    async def _append(self, groups: list[list[Fact]]) -> LogRange:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.append, groups)
+    async def _append(self, fact_batches: list[list[Fact]]) -> LogRange:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.append, fact_batches)
 
     async def expire(self, now_ms: int) -> None:
         """Deletes the oldest messages that are too old or too many (fileReservedTime, retentionBytes).

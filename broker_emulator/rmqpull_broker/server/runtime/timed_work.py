@@ -117,12 +117,15 @@ class Cleaning:
         self._alarm.set(self._clock.passing_ms() + CLEANING_INTERVAL_MS)
 
     async def _clean(self) -> None:
+        begun_ms = self._clock.passing_ms()
         try:
             await self._group_commit.expire(self._clock.wall_ms())
         except BrokerError as error:
             _logger.warning("cannot delete old messages: %s", error)
         finally:
-            self.start()
+            # A pass that takes longer than an interval skips the passes that it has missed.
+            missed = (self._clock.passing_ms() - begun_ms) // CLEANING_INTERVAL_MS
+            self._alarm.set(begun_ms + (missed + 1) * CLEANING_INTERVAL_MS)
 
     @property
     def is_busy(self) -> bool:

@@ -52,11 +52,6 @@ class QueueFiles:
         self._open: OrderedDict[int, ReadFile] = OrderedDict()
         self._chunk_cache = ChunkCache(cache_bytes)
 
-    @property
-    def active_number(self) -> int:
-        """The number of the newest file, which is still being written."""
-        return self._number
-
     def save(self, batch: pa.RecordBatch) -> Location:
         """Appends a chunk, which is safe from a power cut after :meth:`sync`. Raises OSError."""
         parts, checksum = encode_chunk(batch)

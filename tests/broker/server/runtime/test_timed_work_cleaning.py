@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -238,3 +238,31 @@ def test_a_stopping_broker_does_not_wait_for_a_whole_pass(monkeypatch: pytest.Mo
         await full.group_commit.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("lasts_ms", "passes_s"),
+    [(0, [10, 20, 30, 40]), (9_999, [10, 20, 30, 40]), (10_000, [10, 30]), (25_000, [10, 40])],
+)
+def test_a_pass_runs_every_ten_seconds_and_skips_those_that_a_longer_one_missed(
+    lasts_ms: int, passes_s: list[int]
+) -> None:
+    async def story() -> list[int]:
+        clock, begun_s = ManualClock(), list[int]()
+
+        class SlowCommit:
+            async def expire(self, now_ms: int) -> None:
+                begun_s.append(clock.passing_ms() // 1_000)
+                ended = asyncio.Event()
+                clock.call_at(clock.passing_ms() + lasts_ms, ended.set)
+                await ended.wait()
+
+        cleaning = Cleaning(cast(GroupCommit, SlowCommit()), clock)
+        cleaning.start()
+        while clock.passing_ms() < 45_000:
+            clock.advance(1)
+            for _ in range(3):
+                await asyncio.sleep(0)
+        return begun_s
+
+    assert asyncio.run(story()) == passes_s

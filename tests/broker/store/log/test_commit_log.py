@@ -16,8 +16,8 @@ from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.vfs import OsFileSystem
 from tests.harness.storage import open_log
 
-GROUPS: list[list[Fact]] = [[GroupPut(GroupConfig(f"g{number}"))] for number in range(6)]
-RECORD_BYTES = len(record.encode_record(GROUPS[0], 0))
+FACT_BATCHES: list[list[Fact]] = [[GroupPut(GroupConfig(f"g{number}"))] for number in range(6)]
+RECORD_BYTES = len(record.encode_record(FACT_BATCHES[0], 0))
 MARK_BYTES = len(record.encode_record([], 0))
 HEADER_BYTES = record.SEGMENT_HEADER_BYTES
 TWO_RECORDS = HEADER_BYTES + 2 * RECORD_BYTES
@@ -25,46 +25,41 @@ TWO_RECORDS = HEADER_BYTES + 2 * RECORD_BYTES
 
 
 @pytest.fixture
-def disk() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
-@pytest.fixture
 def three_segments(disk: MemoryFileSystem) -> MemoryFileSystem:
-    """Six groups, two in each segment."""
+    """Six fact batches, two in each segment."""
     log = open_log(disk, TWO_RECORDS).log
-    for group in GROUPS:
+    for group in FACT_BATCHES:
         log.append([group])
     return disk
 
 
 def test_a_new_log_is_empty(disk: MemoryFileSystem) -> None:
-    _, groups, recovery = open_log(disk)
-    assert (groups, recovery, disk.files) == ([], Recovery(0), {})
+    _, fact_batches, recovery = open_log(disk)
+    assert (fact_batches, recovery, disk.files) == ([], Recovery(0), {})
 
 
 def test_what_was_appended_is_recovered_in_order(disk: MemoryFileSystem) -> None:
     log = open_log(disk).log
-    log.append(GROUPS[:1])
-    log.append(GROUPS[1:4])
+    log.append(FACT_BATCHES[:1])
+    log.append(FACT_BATCHES[1:4])
     log.close()
-    _, groups, recovery = open_log(disk.crashed())
-    assert (groups, recovery) == (GROUPS[:4], Recovery(4))
+    _, fact_batches, recovery = open_log(disk.crashed())
+    assert (fact_batches, recovery) == (FACT_BATCHES[:4], Recovery(4))
 
 
 def test_a_reopened_log_continues(disk: MemoryFileSystem) -> None:
-    for number, group in enumerate(GROUPS):
+    for number, group in enumerate(FACT_BATCHES):
         opened = open_log(disk.crashed() if number else disk)
-        assert opened.groups == GROUPS[:number]
+        assert opened.fact_batches == FACT_BATCHES[:number]
         opened.log.append([group])
         disk = opened.log._file_system  # type: ignore[assignment]
-    assert open_log(disk).groups == GROUPS
+    assert open_log(disk).fact_batches == FACT_BATCHES
 
 
 def test_a_group_of_many_facts_is_one_group(disk: MemoryFileSystem) -> None:
-    facts = [fact for group in GROUPS for fact in group]
+    facts = [fact for group in FACT_BATCHES for fact in group]
     open_log(disk).log.append([facts])
-    assert open_log(disk).groups == [facts]
+    assert open_log(disk).fact_batches == [facts]
 
 
 def test_a_full_segment_is_followed_by_one_that_is_named_after_its_position(three_segments: MemoryFileSystem) -> None:
@@ -73,16 +68,16 @@ def test_a_full_segment_is_followed_by_one_that_is_named_after_its_position(thre
 
 
 def test_segments_are_recovered_in_order(three_segments: MemoryFileSystem) -> None:
-    log, groups, recovery = open_log(three_segments.crashed(), TWO_RECORDS)
-    assert (groups, recovery) == (GROUPS, Recovery(6))
-    log.append(GROUPS[:1])
-    assert open_log(log._file_system, TWO_RECORDS).groups == [*GROUPS, GROUPS[0]]
+    log, fact_batches, recovery = open_log(three_segments.crashed(), TWO_RECORDS)
+    assert (fact_batches, recovery) == (FACT_BATCHES, Recovery(6))
+    log.append(FACT_BATCHES[:1])
+    assert open_log(log._file_system, TWO_RECORDS).fact_batches == [*FACT_BATCHES, FACT_BATCHES[0]]
 
 
 def test_each_write_says_where_it_began(disk: MemoryFileSystem) -> None:
     log = open_log(disk, 3 * RECORD_BYTES).log
-    for groups in (GROUPS[:1], GROUPS[1:4], GROUPS[4:]):
-        log.append(groups)
+    for fact_batches in (FACT_BATCHES[:1], FACT_BATCHES[1:4], FACT_BATCHES[4:]):
+        log.append(fact_batches)
     first, second = (memoryview(disk.view(name)) for name in disk.names())
     frames = [record.read_frame(first, HEADER_BYTES + number * RECORD_BYTES) for number in range(4)]
     frames.append(record.read_frame(second, HEADER_BYTES))
@@ -91,19 +86,19 @@ def test_each_write_says_where_it_began(disk: MemoryFileSystem) -> None:
 
 
 def test_what_recovery_read_is_synced_before_anything_follows_it(disk: MemoryFileSystem) -> None:
-    open_log(disk).log.append(GROUPS[:1])
+    open_log(disk).log.append(FACT_BATCHES[:1])
     name = disk.names()[0]
     # The broker was killed after a write and before its sync: the system still has it, the disk may not.
-    disk.append(name).write(record.encode_record(GROUPS[1], HEADER_BYTES + RECORD_BYTES))
-    assert open_log(disk).groups == GROUPS[:2]
-    assert open_log(disk.crashed()).groups == GROUPS[:2]
+    disk.append(name).write(record.encode_record(FACT_BATCHES[1], HEADER_BYTES + RECORD_BYTES))
+    assert open_log(disk).fact_batches == FACT_BATCHES[:2]
+    assert open_log(disk.crashed()).fact_batches == FACT_BATCHES[:2]
 
 
 def test_files_of_other_names_are_left_alone(disk: MemoryFileSystem) -> None:
     strangers = {"app.log": b"hello", "00000000000000000000.log.bak": b"", "12.log": b"", "notes": b"x"}
     disk = MemoryFileSystem(strangers)
-    open_log(disk).log.append(GROUPS[:1])
-    assert open_log(disk).groups == GROUPS[:1]
+    open_log(disk).log.append(FACT_BATCHES[:1])
+    assert open_log(disk).fact_batches == FACT_BATCHES[:1]
     assert strangers.items() <= {name: bytes(data) for name, data in disk.files.items()}.items()
 
 
@@ -149,17 +144,17 @@ def test_a_new_segment_of_a_later_release_is_refused_and_not_thrown_away() -> No
 )
 def test_a_last_segment_without_a_record_holds_nothing(three_segments: MemoryFileSystem, rest: bytes) -> None:
     three_segments.create(f"{3 * TWO_RECORDS:020d}.log").write(rest)
-    log, groups, _ = open_log(three_segments, TWO_RECORDS)
-    assert groups == GROUPS
-    log.append(GROUPS[:1])
-    assert open_log(three_segments, TWO_RECORDS).groups == [*GROUPS, GROUPS[0]]
+    log, fact_batches, _ = open_log(three_segments, TWO_RECORDS)
+    assert fact_batches == FACT_BATCHES
+    log.append(FACT_BATCHES[:1])
+    assert open_log(three_segments, TWO_RECORDS).fact_batches == [*FACT_BATCHES, FACT_BATCHES[0]]
 
 
 def test_a_log_on_a_real_disk(tmp_path: Path) -> None:
-    for number, group in enumerate(GROUPS):
+    for number, group in enumerate(FACT_BATCHES):
         disk = OsFileSystem(str(tmp_path))
-        log, groups, recovery = open_log(disk, TWO_RECORDS)
-        assert (groups, recovery) == (GROUPS[:number], Recovery(number))
+        log, fact_batches, recovery = open_log(disk, TWO_RECORDS)
+        assert (fact_batches, recovery) == (FACT_BATCHES[:number], Recovery(number))
         log.append([group])
         log.close()
         disk.close()
@@ -168,12 +163,12 @@ def test_a_log_on_a_real_disk(tmp_path: Path) -> None:
 
 def test_a_mark_is_left_at_a_start_and_an_orderly_stop_and_never_twice(disk: MemoryFileSystem) -> None:
     log = open_log(disk).log
-    log.append(GROUPS[:2])
+    log.append(FACT_BATCHES[:2])
     for _ in range(3):
         log.leave_mark()
         log.close()
-        log, groups, recovery = open_log(disk)
-        assert (groups, recovery) == (GROUPS[:2], Recovery(2))
+        log, fact_batches, recovery = open_log(disk)
+        assert (fact_batches, recovery) == (FACT_BATCHES[:2], Recovery(2))
         assert len(disk.files[disk.names()[0]]) == HEADER_BYTES + 2 * RECORD_BYTES + MARK_BYTES
 
 

@@ -13,10 +13,10 @@ from rmqpull_broker.store.memory_vfs import MemoryFileSystem
 from rmqpull_broker.store.vfs import AppendFile
 from tests.harness.storage import open_log
 
-GROUPS: list[list[Fact]] = [
+FACT_BATCHES: list[list[Fact]] = [
     [GroupPut(GroupConfig(f"g{number}")), GroupPut(GroupConfig("of two facts"))] for number in range(6)
 ]
-SIZE = len(record.encode_record(GROUPS[0], 0))
+SIZE = len(record.encode_record(FACT_BATCHES[0], 0))
 MARK = len(record.encode_record([], 0))
 HEADER_BYTES = record.SEGMENT_HEADER_BYTES
 NAME = f"{0:020d}.log"
@@ -29,10 +29,10 @@ def begin(number: int) -> int:
 
 @pytest.fixture
 def disk() -> MemoryFileSystem:
-    """Group 0 in a write of its own, then groups 1 and 2 in one write, then 3 alone."""
+    """Batch 0 in a write of its own, then batches 1 and 2 in one write, then 3 alone."""
     disk = MemoryFileSystem()
     log = open_log(disk).log
-    for groups in (GROUPS[:1], GROUPS[1:3], GROUPS[3:4]):
+    for groups in (FACT_BATCHES[:1], FACT_BATCHES[1:3], FACT_BATCHES[3:4]):
         log.append(groups)
     return disk
 
@@ -44,11 +44,11 @@ def test_a_log_cut_at_any_byte_keeps_every_whole_group_and_tells_the_rest(disk: 
         log, groups, recovery = open_log(cut)
         whole = max(0, size - HEADER_BYTES) // SIZE
         rest = size - begin(whole) if size >= HEADER_BYTES else size
-        assert groups == GROUPS[:whole]
+        assert groups == FACT_BATCHES[:whole]
         assert (recovery.fact_batches, recovery.dropped_bytes) == (whole, rest)
         assert recovery.dropped_from == f"memory:{NAME}" or not rest
-        log.append(GROUPS[5:])
-        assert open_log(cut.crashed()).groups == [*GROUPS[:whole], GROUPS[5]]
+        log.append(FACT_BATCHES[5:])
+        assert open_log(cut.crashed()).fact_batches == [*FACT_BATCHES[:whole], FACT_BATCHES[5]]
 
 
 @pytest.mark.proves("Damage before the last write")
@@ -60,7 +60,7 @@ def test_every_flipped_bit_before_the_last_write_is_refused_with_file_and_offset
         with pytest.raises(CorruptLog, match=f"memory:{NAME} is damaged at offset {damaged}, and acknowledged"):
             open_log(disk)
         data[bit // 8] ^= 1 << bit % 8
-    assert open_log(disk).groups == GROUPS[:4]
+    assert open_log(disk).fact_batches == FACT_BATCHES[:4]
 
 
 def test_a_refused_log_is_left_as_it_is(disk: MemoryFileSystem) -> None:
@@ -75,22 +75,22 @@ def test_a_refused_log_is_left_as_it_is(disk: MemoryFileSystem) -> None:
 def test_a_torn_write_is_cut_whole_although_later_records_of_it_are_intact(damaged: int) -> None:
     disk = MemoryFileSystem()
     log = open_log(disk).log
-    log.append(GROUPS[:1])
-    log.append(GROUPS[1:4])
+    log.append(FACT_BATCHES[:1])
+    log.append(FACT_BATCHES[1:4])
     start = begin(1 + damaged)
     disk.files[NAME][start : start + 40] = bytes(40)
     _, groups, recovery = open_log(disk)
-    assert groups == GROUPS[: 1 + damaged]
+    assert groups == FACT_BATCHES[: 1 + damaged]
     assert recovery == Recovery(1 + damaged, (3 - damaged) * SIZE, f"memory:{NAME}")
     assert len(disk.files[NAME]) == start + MARK
 
 
 def test_a_torn_write_is_cut_also_when_it_holds_a_record_of_another_log(disk: MemoryFileSystem) -> None:
     end = len(disk.files[NAME])
-    message = record.encode_record(GROUPS[0], synced_until=1 << 40)
+    message = record.encode_record(FACT_BATCHES[0], synced_until=1 << 40)
     disk.files[NAME] += record.RECORD_MAGIC + bytes(20) + message + b"more"
     _, groups, recovery = open_log(disk)
-    assert (groups, recovery.dropped_bytes) == (GROUPS[:4], 24 + len(message) + 4)
+    assert (groups, recovery.dropped_bytes) == (FACT_BATCHES[:4], 24 + len(message) + 4)
     assert len(disk.files[NAME]) == end + MARK
 
 
@@ -102,7 +102,7 @@ def test_a_hole_at_the_end_is_cut(disk: MemoryFileSystem) -> None:
 def test_damage_is_found_in_any_segment() -> None:
     disk = MemoryFileSystem()
     log = open_log(disk, HEADER_BYTES + SIZE).log
-    for group in GROUPS[:3]:
+    for group in FACT_BATCHES[:3]:
         log.append([group])
     names = disk.names()
     for number, refused in enumerate((True, True, False)):
@@ -146,53 +146,53 @@ class _HalfFile:
 def test_a_failed_write_keeps_the_log_usable_without_its_groups(kind: type[MemoryFileSystem]) -> None:
     disk = kind()
     log = open_log(disk).log
-    log.append(GROUPS[:1])
+    log.append(FACT_BATCHES[:1])
     disk.fail_next = {"write"}
     with pytest.raises(OSError, match="write failed"):
-        log.append(GROUPS[1:4])
-    log.append(GROUPS[4:])
-    assert open_log(disk.crashed()).groups == [GROUPS[0], *GROUPS[4:]]
+        log.append(FACT_BATCHES[1:4])
+    log.append(FACT_BATCHES[4:])
+    assert open_log(disk.crashed()).fact_batches == [FACT_BATCHES[0], *FACT_BATCHES[4:]]
 
 
 @pytest.mark.parametrize("failing", [{"write", "truncate"}, {"sync"}, {"sync", "truncate"}])
 def test_a_failed_write_that_cannot_be_cut_off_stays_after_the_end_of_its_segment(failing: set[str]) -> None:
     disk = FullDisk()
     log = open_log(disk).log
-    log.append(GROUPS[:1])
+    log.append(FACT_BATCHES[:1])
     disk.fail_next = set(failing)
     with pytest.raises(OSError, match="failed"):
-        log.append(GROUPS[1:2])
-    log.append(GROUPS[2:3])
+        log.append(FACT_BATCHES[1:2])
+    log.append(FACT_BATCHES[2:3])
     assert disk.names() == [NAME, f"{begin(1):020d}.log"]
     for after in (disk, disk.crashed()):
         log, groups, _ = open_log(after)
-        assert groups == [GROUPS[0], GROUPS[2]]
-        log.append(GROUPS[3:4])
-        assert open_log(after.crashed()).groups == [GROUPS[0], GROUPS[2], GROUPS[3]]
+        assert groups == [FACT_BATCHES[0], FACT_BATCHES[2]]
+        log.append(FACT_BATCHES[3:4])
+        assert open_log(after.crashed()).fact_batches == [FACT_BATCHES[0], FACT_BATCHES[2], FACT_BATCHES[3]]
 
 
 def test_an_orderly_stop_leaves_out_a_failed_write_that_could_not_be_cut_off() -> None:
     disk = MemoryFileSystem()
-    open_log(disk).log.append(GROUPS[:1])
+    open_log(disk).log.append(FACT_BATCHES[:1])
     log = open_log(disk).log
     disk.fail_next |= {"sync", "truncate"}
     with pytest.raises(OSError, match="sync failed"):
-        log.append(GROUPS[1:2])
+        log.append(FACT_BATCHES[1:2])
     log.leave_mark()
     log.close()
-    assert open_log(disk).groups == GROUPS[:1]
+    assert open_log(disk).fact_batches == FACT_BATCHES[:1]
 
 
 def test_a_failed_sync_is_no_end_while_the_disk_stays_out_of_order() -> None:
     disk = MemoryFileSystem()
     log = open_log(disk).log
-    log.append(GROUPS[:1])
+    log.append(FACT_BATCHES[:1])
     for failing in ({"sync"}, {"create"}, {"sync"}, {"write"}, {"write", "remove"}):
         disk.fail_next = failing
         with pytest.raises(OSError, match="failed"):
-            log.append(GROUPS[1:2])
-    log.append(GROUPS[2:3])
-    assert open_log(disk.crashed()).groups == [GROUPS[0], GROUPS[2]]
+            log.append(FACT_BATCHES[1:2])
+    log.append(FACT_BATCHES[2:3])
+    assert open_log(disk.crashed()).fact_batches == [FACT_BATCHES[0], FACT_BATCHES[2]]
 
 
 def test_with_a_mark_damage_to_the_last_write_is_not_taken_for_an_interrupted_one(disk: MemoryFileSystem) -> None:
@@ -211,15 +211,15 @@ def test_with_a_mark_damage_to_the_last_write_is_not_taken_for_an_interrupted_on
 def test_a_segment_that_cannot_be_begun_is_begun_by_the_next_append(operation: str, kept: int) -> None:
     disk = FullDisk()
     log = open_log(disk, HEADER_BYTES + SIZE).log
-    for group in GROUPS[:kept]:
+    for group in FACT_BATCHES[:kept]:
         log.append([group])
     before = disk.names()
     disk.fail_next = {operation}
     with pytest.raises(OSError, match=f"{operation} failed"):
-        log.append(GROUPS[4:5])
+        log.append(FACT_BATCHES[4:5])
     assert disk.names() == before
-    log.append(GROUPS[5:])
-    assert open_log(disk.crashed(), HEADER_BYTES + SIZE).groups == [*GROUPS[:kept], GROUPS[5]]
+    log.append(FACT_BATCHES[5:])
+    assert open_log(disk.crashed(), HEADER_BYTES + SIZE).fact_batches == [*FACT_BATCHES[:kept], FACT_BATCHES[5]]
 
 
 # --- crashes -----------------------------------------------------------------------------------------------------
@@ -253,13 +253,13 @@ class DoomedDisk(MemoryFileSystem):
         return [MemoryFileSystem({**files, name: files[name][:length]} if files else {}) for length in lengths]
 
 
-WRITES = [GROUPS[:1], GROUPS[1:3], GROUPS[3:4], GROUPS[4:6]]
+WRITES = [FACT_BATCHES[:1], FACT_BATCHES[1:3], FACT_BATCHES[3:4], FACT_BATCHES[4:6]]
 
 
 @pytest.mark.proves("Topics, groups and offsets")
 def test_a_crash_before_or_after_any_step_loses_nothing_acknowledged() -> None:
     operations, acknowledged = 0, list[list[Fact]]()
-    while acknowledged != GROUPS:
+    while acknowledged != FACT_BATCHES:
         disk, acknowledged, attempted = DoomedDisk(operations), [], list[list[Fact]]()
         try:
             log = open_log(disk, HEADER_BYTES + 2 * SIZE).log
@@ -273,8 +273,8 @@ def test_a_crash_before_or_after_any_step_loses_nothing_acknowledged() -> None:
             log, groups, _ = open_log(after, HEADER_BYTES + 2 * SIZE)
             assert acknowledged == groups[: len(acknowledged)]
             assert groups == attempted[: len(groups)]
-            log.append(GROUPS[:1])
-            assert open_log(after.crashed(), HEADER_BYTES + 2 * SIZE).groups == [*groups, GROUPS[0]]
+            log.append(FACT_BATCHES[:1])
+            assert open_log(after.crashed(), HEADER_BYTES + 2 * SIZE).fact_batches == [*groups, FACT_BATCHES[0]]
         operations += 1
     assert operations > 3 * len(WRITES)
 

@@ -20,11 +20,6 @@ def chunk(number: int, row_count: int = 3) -> pa.RecordBatch:
 BYTES = sum(map(len, encode_chunk(chunk(0))[0]))
 
 
-@pytest.fixture
-def disk() -> MemoryFileSystem:
-    return MemoryFileSystem()
-
-
 def test_chunks_come_back_from_where_they_were_saved(disk: MemoryFileSystem) -> None:
     files = QueueFiles(disk)
     locations = [files.save(chunk(number)) for number in range(3)]
