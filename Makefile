@@ -84,9 +84,7 @@ readme: set-up ## generate the tables of README and docs from the code
 	@"$(PYTHON)" -m scripts.acceptance_tables
 	@"$(PYTHON)" -m scripts.performance_page
 
-# Not `rm -rf build`: it also holds the links of the editable install. A stale build/lib would ship modules that were deleted.
 wheel: set-up ## build a wheel in dist/
-	@rm -rf build/lib build/bdist*
 	@"$(PYTHON)" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@echo "wheel: $$(ls -t dist/*.whl | head -n 1)"
 
