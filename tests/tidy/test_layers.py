@@ -66,7 +66,8 @@ LOOK_UP = (
 
 # The first row that names a module's place holds for it.
 LAYERS = (
-    # The wire: all that client and broker share.
+    # The wire: all that client and broker share. That of remoting is bytes in, values out.
+    Layer("rmqpull_proto/remoting/*", "rmqpull_proto.remoting", EFFECTS),
     Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc grpc_tools pyarrow"),
     # RocketMQ without Spark.
     Layer(
