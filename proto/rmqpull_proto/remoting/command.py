@@ -20,9 +20,8 @@ _FRAME_START = struct.Struct(">II")
 _FIXED = struct.Struct(">hBhiiI")  # code, language, version, opaque, flag, length of the remark
 _INT = struct.Struct(">I")
 _KEY_LENGTH = struct.Struct(">H")
-_KEY_BYTES_MAX = 0x7FFF
-_SHORT = range(-0x8000, 0x8000)
-_INTS = range(-0x80000000, 0x80000000)
+_SHORT_MAX = 0x7FFF
+_INT_MAX = 0x7FFFFFFF
 _LANGUAGES = LanguageCode.__members__
 
 
@@ -82,10 +81,10 @@ def encode_command(command: RemotingCommand) -> bytes:
     ``FrameTooLarge``, and ``WireError`` for a number or a text that the header cannot hold.
     """
     serialization = command.serialization
-    if command.code not in _SHORT:
+    if not _fits(command.code, _SHORT_MAX):
         serialization = Serialization.JSON
     for name, number in (("opaque", command.opaque), ("flag", command.flag), ("code", command.code)):
-        if number not in _INTS:
+        if not _fits(number, _INT_MAX):
             raise WireError(f"{name} is {number}, expected a number of 32 bits")
     try:
         header = _encode_binary(command) if serialization is Serialization.BINARY else _encode_json(command)
@@ -102,8 +101,13 @@ def encode_command(command: RemotingCommand) -> bytes:
     return b"".join((start, header, command.body))
 
 
+def _fits(number: int, highest: int) -> bool:
+    # ``number in range(...)`` would try each number of the range if this one is a member of an enum.
+    return -highest - 1 <= number <= highest
+
+
 def _encode_binary(command: RemotingCommand) -> bytes:
-    if command.version not in _SHORT or command.language not in range(256):
+    if not _fits(command.version, _SHORT_MAX) or not 0 <= command.language < 256:
         raise WireError(
             f"version is {command.version} and language is {command.language}, "
             "expected numbers that fit 16 and 8 bits of the binary header"
@@ -112,8 +116,8 @@ def _encode_binary(command: RemotingCommand) -> bytes:
     pairs: list[bytes] = []
     for name, value in command.fields.items():
         key, text = name.encode(), value.encode()
-        if len(key) > _KEY_BYTES_MAX:
-            raise WireError(f"the name of a field has {len(key)} bytes, expected at most {_KEY_BYTES_MAX}")
+        if len(key) > _SHORT_MAX:
+            raise WireError(f"the name of a field has {len(key)} bytes, expected at most {_SHORT_MAX}")
         if key and text:
             pairs += (_KEY_LENGTH.pack(len(key)), key, _INT.pack(len(text)), text)
     entries = b"".join(pairs)
@@ -231,7 +235,7 @@ def _decode_json(header: bytes, body: memoryview) -> RemotingCommand:
 
 def _read_number(header: Mapping[str, Any], name: str) -> int:
     value = header.get(name, 0)
-    if isinstance(value, bool) or not isinstance(value, int) or value not in _INTS:
+    if isinstance(value, bool) or not isinstance(value, int) or not _fits(value, _INT_MAX):
         raise WireError(f"{name} is {str(value)[:40]!r} in a JSON header, expected a number of 32 bits")
     return value
 
