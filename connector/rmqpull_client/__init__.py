@@ -33,6 +33,7 @@ from rmqpull_client.errors import (
     QueueNotFound,
     RequestRefused,
     RmqpullError,
+    RowsRefused,
     TopicNotFound,
     Unserved,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "RangeToCut",
     "RequestRefused",
     "RmqpullError",
+    "RowsRefused",
     "Strategy",
     "Tls",
     "TopicBounds",

@@ -10,12 +10,14 @@ RmqpullError
 │   ├── BrokerFailed     the server failed; it may or may not have executed the request
 │   ├── FilterRefused    the broker does not evaluate this message filter
 │   ├── TransactionTaken  another transaction was committed under this id
+│   ├── RowsRefused      the server refused some rows of a batch and stored the others
 │   └── TopicNotFound, QueueNotFound, GroupNotFound, OffsetNotFound
 └── DataLoss             messages that should be read are lost
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -76,6 +78,20 @@ class FilterRefused(RequestRefused):
 
 class TransactionTaken(RequestRefused):
     """Another transaction was committed under this id."""
+
+
+class RowsRefused(RequestRefused):
+    """The server refused some rows of a batch, and has stored the others.
+
+    ``reasons`` has the reason of each refused row by its number in the batch, from 0.
+    """
+
+    def __init__(self, code: str, text: str, reasons: Mapping[int, str]) -> None:
+        super().__init__(code, text)
+        self.reasons = dict(reasons)
+
+    def __reduce__(self) -> tuple[type[RowsRefused], tuple[str, str, dict[int, str]]]:  # type: ignore[override]
+        return type(self), (self.code, str(self), self.reasons)
 
 
 class TopicNotFound(RequestRefused):

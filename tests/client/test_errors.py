@@ -13,6 +13,7 @@ from rmqpull_client.errors import (
     OptionError,
     RequestRefused,
     RmqpullError,
+    RowsRefused,
     TopicNotFound,
     Unserved,
 )
@@ -28,6 +29,11 @@ def test_an_error_can_be_pickled(kind: type[RmqpullError]) -> None:
 def test_a_pickled_refusal_keeps_its_class_and_code(kind: type[RequestRefused]) -> None:
     error = pickle.loads(pickle.dumps(kind("TOPIC_NOT_FOUND", "no such topic")))
     assert (type(error), error.code, str(error)) == (kind, "TOPIC_NOT_FOUND", "no such topic")
+
+
+def test_pickled_refused_rows_keep_their_reasons() -> None:
+    error = pickle.loads(pickle.dumps(RowsRefused("MESSAGE_ILLEGAL", "two rows are illegal", {3: "a", 7: "b"})))
+    assert (type(error), error.code, error.reasons) == (RowsRefused, "MESSAGE_ILLEGAL", {3: "a", 7: "b"})
 
 
 def test_only_an_unavailable_broker_is_retriable() -> None:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rmqpull_client.errors import RequestRefused, RmqpullError
-from rmqpull_client.transports.port import CommitRecord, CommitResponse, TopicParts, TransactionId
+from rmqpull_client.errors import RequestRefused, RmqpullError, RowsRefused
+from rmqpull_client.transports.port import Abilities, CommitRecord, CommitResponse, TopicParts, TransactionId
 
 
 class FakeStageResponse(NamedTuple):
@@ -18,9 +18,13 @@ class FakeStageResponse(NamedTuple):
 
 @dataclass
 class FakeProducer:
-    """Stores every body except ``bad`` ones: ``stored`` has the bodies of each call, in the order in which they end."""
+    """Stores every body except ``bad`` ones: ``stored`` has the bodies of each call, in the order in which they end.
+
+    A call with a bad body is refused as a whole, or only its bad rows if ``stores_the_others``.
+    """
 
     bad: set[bytes] = field(default_factory=set)
+    stores_the_others: bool = False
     failure: RmqpullError | None = None
     is_committed: bool = False
     extensions: frozenset[str] = frozenset({"columns", "stages"})
@@ -37,7 +41,20 @@ class FakeProducer:
     keeps: int = 0
     in_flight: int = 0
     most_in_flight: int = 0
-    endpoints: str = "a:1"
+    keeps_order: bool = False
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(
+            server="the server at a:1",
+            no_columns=None if "columns" in self.extensions else "it has no columns",
+            no_stages=None if "stages" in self.extensions else "it has no stages",
+            create_topic="create {topic}",
+            allow_writes="allow {topic}",
+            compress_types=frozenset({"ZLIB", "LZ4", "ZSTD"} if "columns" in self.extensions else {"ZLIB"}),
+            topics_per_call_max=self.topics_per_call_max,
+            keeps_order=self.keeps_order,
+        )
 
     def query_message_types(self, topic: str) -> frozenset[str]:
         if topic not in self.types:
@@ -72,11 +89,14 @@ class FakeProducer:
             self.in_flight -= 1
             if self.failure is not None:
                 raise self.failure
-            if self.bad.intersection(bodies):
+            refused = {index: "A tag is illegal." for index, body in enumerate(bodies) if body in self.bad}
+            if refused and not self.stores_the_others:
                 raise RequestRefused("ILLEGAL_MESSAGE_TAG", "A tag is illegal.")
             if self.is_committed:
                 return FakeStageResponse(True)
-            self.stored.append(bodies)
+            self.stored.append([body for index, body in enumerate(bodies) if index not in refused])
+            if refused:
+                raise RowsRefused("MESSAGE_ILLEGAL", "A tag is illegal.", refused)
             self.parts.append(parts)
             self.sequences += [] if sequence is None else [sequence]
             if "properties" in rows.schema.names:

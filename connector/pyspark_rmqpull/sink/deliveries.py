@@ -18,7 +18,7 @@ from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.invalid_rows import InvalidRow
 from pyspark_rmqpull.sink.row_ids import RowIds
 from pyspark_rmqpull.sink.topic_parts import CallLimits, PartedRows, RowBuffer, cut_calls, read_rows
-from rmqpull_client.errors import RequestRefused, RmqpullError
+from rmqpull_client.errors import RequestRefused, RmqpullError, RowsRefused
 from rmqpull_client.transports.port import Producer, TransactionId
 
 ROWS_PER_CALL_MAX = 10_000
@@ -100,7 +100,7 @@ class ColumnDelivery:
         self._on_invalid = on_invalid
         self._row_ids = row_ids
         self._stage = stage
-        self._limits = CallLimits(ROWS_PER_CALL_MAX, options.batch_bytes, producer.topics_per_call_max)
+        self._limits = CallLimits(ROWS_PER_CALL_MAX, options.batch_bytes, producer.abilities.topics_per_call_max)
         self._buffer = RowBuffer(self._limits, min(options.in_flight * options.batch_bytes, BUFFERED_BYTES_MAX))
         self._sequences = itertools.count(0, _SEQUENCE_STRIDE)
         self._in_flight: deque[_Call] = deque()
@@ -137,10 +137,15 @@ class ColumnDelivery:
             self._in_flight.append(self._start_call(rows, next(self._sequences)))
 
     def _choose_in_flight(self, rows: pa.RecordBatch) -> int:
-        """Returns 1 if rows have to arrive in their order. In a stage the broker restores the order of the calls."""
+        """Returns 1 if rows have to arrive in their order, and nothing else keeps it.
+
+        In a stage the broker restores the order of the calls.
+        """
+        if self._stage is not None or self._producer.abilities.keeps_order:
+            return self._options.in_flight
         has_groups = "messageGroup" in rows.schema.names and rows.column("messageGroup").null_count < rows.num_rows
         is_ordered = has_groups or self._options.queue_selector != ROUND_ROBIN
-        return 1 if is_ordered and self._stage is None else self._options.in_flight
+        return 1 if is_ordered else self._options.in_flight
 
     def _start_call(self, rows: PartedRows, sequence: int) -> _Call:
         by_keys = self._options.queue_selector == HASH
@@ -152,9 +157,16 @@ class ColumnDelivery:
         return _Call(rows, sequence, wait)
 
     def _finish_call(self, call: _Call, room: int) -> None:
-        """Waits for a call. If a row is refused, it sends the two halves, with sequence numbers within ``room``."""
+        """Waits for a call.
+
+        If a batch is refused because of a row, it sends the two halves, with sequence numbers within ``room``.
+        """
         try:
             response = call.wait()
+        except RowsRefused as refused:
+            for index, reason in refused.reasons.items():
+                self._on_invalid(InvalidRow(next(call.rows.slice(index, 1).by_topic()), reason))
+            return
         except RmqpullError as error:
             refusal = _find_row_refusal([topic for topic, _ in call.rows.parts], error)
             count = call.rows.rows.num_rows

@@ -10,16 +10,6 @@ from pyspark_rmqpull.options.sink import SinkOptions
 from rmqpull_client.errors import OptionError, RequestRefused
 from rmqpull_client.transports.port import Producer
 
-STAGES, COLUMNS = "stages", "columns"
-"""Extensions of a server: exactly-once needs the first; sending in columns needs the second."""
-
-_ADVICE = {
-    "TOPIC_NOT_FOUND": "The sink creates no topics. Create it first: rmqpull-broker topic create {topic}",
-    "FORBIDDEN": "Give it write permission: rmqpull-broker topic update {topic} --perm 6",
-    "ILLEGAL_TOPIC": "No topic can have this name. Choose another one.",
-}
-"""What to do about a topic that cannot be written, by the code of the refusal."""
-
 
 class Targets:
     """The topics of a task. It asks the server once about each."""
@@ -37,9 +27,9 @@ class Targets:
             try:
                 self._types[topic] = self._producer.query_message_types(topic)
             except RequestRefused as refusal:
-                if refusal.code not in _ADVICE:
+                advice = self._advise(refusal.code, topic)
+                if advice is None:
                     raise
-                advice = _ADVICE[refusal.code].format(topic=topic)
                 raise OptionError(f"Cannot write to topic {topic}: {refusal.args[0].rstrip('.')}. {advice}") from None
             if self._types[topic] == {"TRANSACTION"}:
                 raise OptionError(
@@ -47,6 +37,18 @@ class Targets:
                     "another type. (delivery=exactly-once works with all other types.)"
                 )
         return self._types[topic]
+
+    def _advise(self, code: str, topic: str) -> str | None:
+        """What to do about a topic that cannot be written, by the code of the refusal."""
+        abilities = self._producer.abilities
+        match code:
+            case "TOPIC_NOT_FOUND":
+                return f"The sink creates no topics. Create it first: {abilities.create_topic.format(topic=topic)}"
+            case "FORBIDDEN":
+                return f"Give it write permission: {abilities.allow_writes.format(topic=topic)}"
+            case "ILLEGAL_TOPIC":
+                return "No topic can have this name. Choose another one."
+        return None
 
     def takes_delivery_times(self, topic: str) -> bool:
         """Whether a topic takes delayed messages."""
@@ -77,24 +79,24 @@ def check_targets(producer: Producer, options: SinkOptions, columns: Collection[
 
 def choose_delivery(producer: Producer, options: SinkOptions) -> str:
     """Returns the option ``delivery``; without it the best guarantee that the server supports."""
-    return options.delivery or (EXACTLY_ONCE if STAGES in producer.extensions else AT_LEAST_ONCE)
+    return options.delivery or (EXACTLY_ONCE if producer.abilities.no_stages is None else AT_LEAST_ONCE)
 
 
 def refuse_unsupported(producer: Producer, options: SinkOptions) -> None:
     """Raises OptionError for options that the server does not support."""
-    extensions, server = producer.extensions, f"the server at {producer.endpoints}"
-    if options.delivery == EXACTLY_ONCE and STAGES not in extensions:
+    abilities = producer.abilities
+    server, no_columns, no_stages = abilities.server, abilities.no_columns, abilities.no_stages
+    if options.delivery == EXACTLY_ONCE and no_stages is not None:
         raise OptionError(
-            f"Option delivery is {EXACTLY_ONCE}, but {server} cannot commit a whole batch: it has no extension "
-            f"{STAGES} of rmqpull.v1. Use rmqpull-broker, or set delivery to {AT_LEAST_ONCE}."
+            f"Option delivery is {EXACTLY_ONCE}, but {server} cannot commit a whole batch: {no_stages}. Use "
+            f"rmqpull-broker, or set delivery to {AT_LEAST_ONCE}."
         )
-    if COLUMNS not in extensions and options.queue_selector != ROUND_ROBIN:
+    if no_columns is not None and options.queue_selector != ROUND_ROBIN:
         raise OptionError(
-            f"Option queueSelector is {options.queue_selector}, but {server} chooses queues itself: it has no "
-            f"extension {COLUMNS} of rmqpull.v1. Leave it at {ROUND_ROBIN}. Rows with a messageGroup go to the queue "
-            "of their group."
+            f"Option queueSelector is {options.queue_selector}, but {server} chooses queues itself: {no_columns}. "
+            f"Leave it at {ROUND_ROBIN}. Rows with a messageGroup go to the queue of their group."
         )
-    if COLUMNS not in extensions and options.compress_type != "ZLIB":
+    if options.compress_type not in abilities.compress_types:
         raise OptionError(
             f"Option compressType is {options.compress_type}, but {server} speaks only the standard protocol, which "
             "has only ZLIB. Leave it at ZLIB."

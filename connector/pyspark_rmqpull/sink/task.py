@@ -16,7 +16,7 @@ from pyspark_rmqpull.sink.deliveries import ColumnDelivery, Delivery, MessageDel
 from pyspark_rmqpull.sink.encoding import RowEncoder
 from pyspark_rmqpull.sink.invalid_rows import InvalidRows
 from pyspark_rmqpull.sink.row_ids import RowIds
-from pyspark_rmqpull.sink.targets import COLUMNS, Targets, choose_delivery, refuse_unsupported
+from pyspark_rmqpull.sink.targets import Targets, choose_delivery, refuse_unsupported
 from pyspark_rmqpull.sink.topic_parts import PartedRows
 from rmqpull_client.transports.port import Producer, TransactionId
 
@@ -63,7 +63,7 @@ class SinkTask:
                 self._digest = RowDigest(options)
             return ColumnDelivery(producer, options, on_invalid, stage=(transaction, stage_id))
         row_ids = RowIds(transaction.writer_id, transaction.batch_id, partition_id)
-        if COLUMNS in producer.extensions:
+        if producer.abilities.no_columns is None:
             return ColumnDelivery(producer, options, on_invalid, row_ids=row_ids)
         return MessageDelivery(producer, options, on_invalid, row_ids)
 

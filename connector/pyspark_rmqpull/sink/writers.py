@@ -20,7 +20,6 @@ from pyspark_rmqpull.errors import CheckpointConflict
 from pyspark_rmqpull.options.sending import EXACTLY_ONCE
 from pyspark_rmqpull.options.sink import SinkOptions
 from pyspark_rmqpull.sink.commit_record import make_record, read_plan, read_query_id
-from pyspark_rmqpull.sink.targets import STAGES
 from pyspark_rmqpull.sink.task import SinkTask, TaskCommit
 from pyspark_rmqpull.worker import prepare_worker
 from rmqpull_client.errors import BrokerUnavailable, OptionError, RequestRefused, RmqpullError, TransactionTaken
@@ -171,7 +170,7 @@ def _commit_stages(
 def _drop_stages(options: SinkOptions, transaction: TransactionId) -> None:
     producer = get_producer(options.connection)
     try:
-        if STAGES in producer.extensions:
+        if producer.abilities.no_stages is None:
             producer.drop_stages(transaction)
     except RmqpullError as error:
         _logger.warning("Staged rows of a failed write stay on the broker until they expire: %s", error)

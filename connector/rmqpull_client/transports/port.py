@@ -183,6 +183,27 @@ class CommitResponse(NamedTuple):
     was_compared: bool
 
 
+class Abilities(NamedTuple):
+    """What a producer can do. The sink delivers accordingly, and refuses options that need more.
+
+    The texts become parts of errors: ``server`` names who lacks something, and ``no_columns`` and ``no_stages`` say
+    why. ``create_topic`` and ``allow_writes`` are commands for ``{topic}``.
+    """
+
+    server: str
+    no_columns: str | None
+    """Why the producer cannot send in columns; the server then chooses the queues. None: it can."""
+    no_stages: str | None
+    """Why the server cannot commit many rows together. None: it can."""
+    create_topic: str
+    allow_writes: str
+    compress_types: frozenset[str]
+    topics_per_call_max: int = 1
+    """How many topics one call in columns may be for."""
+    keeps_order: bool = False
+    """Whether calls that are in flight at the same time keep the order of their rows, also when some are refused."""
+
+
 class Producer(Protocol):
     """What Spark's sink asks of a server, whatever the transport. It is not public API.
 
@@ -190,22 +211,18 @@ class Producer(Protocol):
     """
 
     @property
-    def endpoints(self) -> str:
-        """The endpoints of the connection."""
-
-    @property
-    def extensions(self) -> frozenset[str]:
-        """The server's extensions of the standard protocol. They are requested once."""
-
-    @property
-    def topics_per_call_max(self) -> int:
-        """How many topics one call in columns may be for. An older server takes one."""
+    def abilities(self) -> Abilities:
+        """What the server and the transport can do. A server is asked once."""
 
     def query_message_types(self, topic: str) -> frozenset[str]:
         """Returns the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION."""
 
     def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
-        """Sends a batch in columns. The returned function waits until the broker has stored it."""
+        """Sends a batch in columns. The returned function waits until the broker has stored it.
+
+        It raises RowsRefused if the broker has refused some rows and stored the others. After any other RequestRefused
+        no row was stored.
+        """
 
     def start_stage(
         self,

@@ -86,6 +86,15 @@ def test_messages_with_an_order_have_one_call_in_flight(
     assert producer.most_in_flight == in_flight
 
 
+@pytest.mark.parametrize(("columns", "options"), [(GROUPS, {}), ({}, {"queueSelector": "hash"})])
+def test_a_producer_that_keeps_the_order_itself_has_as_many_calls_in_flight_as_allowed(
+    producer: FakeProducer, columns: dict[str, Any], options: dict[str, str]
+) -> None:
+    producer.keeps_order = True
+    DeliveryRun(producer, **options).deliver(rows(BODIES, **columns))
+    assert producer.most_in_flight == 4
+
+
 def test_messages_of_different_groups_do_not_wait_for_each_other(producer: FakeProducer) -> None:
     DeliveryRun(producer, "messages").deliver(rows(BODIES[:4], messageGroup=pa.array(["a", "b", "a", "c"])))
     assert producer.most_in_flight == 3  # the second of "a" waits for the first of "a", and "c" for nothing
@@ -103,6 +112,15 @@ def test_a_refused_row_is_found_and_the_others_keep_their_order(kind: str, bad: 
     if kind == "stage":
         assert delivered.call_count == len(producer.stored)
         assert len(set(producer.sequences)) == len(producer.sequences)
+
+
+def test_refused_rows_that_the_producer_names_are_invalid_and_nothing_is_sent_again(producer: FakeProducer) -> None:
+    producer.bad, producer.stores_the_others = {BODIES[3], BODIES[4], BODIES[41]}, True
+    run = DeliveryRun(producer)
+    run.deliver(rows(BODIES))
+    assert [entry.row.rows.column("body")[0].as_py() for entry in run.invalid] == [BODIES[3], BODIES[4], BODIES[41]]
+    assert {entry.reason for entry in run.invalid} == {"A tag is illegal."}
+    assert producer.in_order == [body for body in BODIES if body not in producer.bad]
 
 
 @pytest.mark.parametrize("kind", ["columns", "stage", "messages"])

@@ -25,7 +25,7 @@ def check(producer: FakeProducer, given: Mapping[str, str]) -> SinkOptions:
 @pytest.mark.parametrize(
     ("types", "given", "sentence"),
     [
-        ({}, {}, "No topic orders. The sink creates no topics. Create it first: rmqpull-broker topic create orders"),
+        ({}, {}, "No topic orders. The sink creates no topics. Create it first: create orders"),
         ({"orders": {"TRANSACTION"}}, {}, "Topic orders takes only transactional messages"),
         ({"orders": {"FIFO"}}, {}, "Topic orders takes only FIFO messages, which need a column messageGroup."),
         ({"orders": {"DELAY"}}, {}, "Topic orders takes only DELAY messages, which need a column deliveryTimestamp."),

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rmqpull_client.errors import BrokerBusy, BrokerFailed, BrokerUnavailable, RequestRefused, Unserved
 from rmqpull_client.transports.grpc.channel import BrokerChannel
-from rmqpull_client.transports.port import CommitRecord, CommitResponse, TopicParts, TransactionId
+from rmqpull_client.transports.port import Abilities, CommitRecord, CommitResponse, TopicParts, TransactionId
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
@@ -25,31 +25,18 @@ class GrpcProducer:
 
     def __init__(self, channel: BrokerChannel) -> None:
         self._channel = channel
-        self._described: v1.DescribeServerResponse | None = None
+        self._abilities: Abilities | None = None
 
     @property
-    def endpoints(self) -> str:
-        """The endpoints of the connection."""
-        return self._channel.endpoints
-
-    @property
-    def extensions(self) -> frozenset[str]:
-        """The server's extensions of the standard protocol. They are requested once."""
-        return frozenset(self._description.extensions)
-
-    @property
-    def topics_per_call_max(self) -> int:
-        """How many topics one call in columns may be for. An older server takes one."""
-        return int(self._description.publish_topics_max) or 1
-
-    @property
-    def _description(self) -> v1.DescribeServerResponse:
-        if self._described is None:
+    def abilities(self) -> Abilities:
+        """What the server can do, by its extensions of the standard protocol. It is asked once."""
+        if self._abilities is None:
             try:
-                self._described = self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
+                described = self._channel.call(COLUMNS.methods["DescribeServer"], v1.DescribeServerRequest())
             except Unserved:
-                self._described = v1.DescribeServerResponse()
-        return self._described
+                described = v1.DescribeServerResponse()
+            self._abilities = _make_abilities(self._channel.endpoints, described)
+        return self._abilities
 
     def query_message_types(self, topic: str) -> frozenset[str]:
         """Returns the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION."""
@@ -58,7 +45,7 @@ class GrpcProducer:
         writable = (v2.Permission.WRITE, v2.Permission.READ_WRITE)
         queues = [queue for queue in route.message_queues if queue.permission in writable]
         if not queues:
-            raise RequestRefused("FORBIDDEN", f"Topic {topic} at {self.endpoints} has no writable queue.")
+            raise RequestRefused("FORBIDDEN", f"Topic {topic} at {self._channel.endpoints} has no writable queue.")
         return frozenset(v2.MessageType.Name(kind) for queue in queues for kind in queue.accept_message_types)
 
     def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
@@ -131,6 +118,22 @@ class GrpcProducer:
         """See :meth:`rmqpull_client.transports.port.Producer.start_send`."""
         request = messaging.SendMessageRequest(messages=[_make_message(topic, row)])
         return self._channel.start(MESSAGING.methods["SendMessage"], request)
+
+
+def _make_abilities(endpoints: str, described: v1.DescribeServerResponse) -> Abilities:
+    lacks = {
+        name: None if name in described.extensions else f"it has no extension {name} of rmqpull.v1"
+        for name in ("columns", "stages")
+    }
+    return Abilities(
+        server=f"the server at {endpoints}",
+        no_columns=lacks["columns"],
+        no_stages=lacks["stages"],
+        create_topic="rmqpull-broker topic create {topic}",
+        allow_writes="rmqpull-broker topic update {topic} --perm 6",
+        compress_types=frozenset({"ZLIB"} if lacks["columns"] else {"ZLIB", "LZ4", "ZSTD"}),
+        topics_per_call_max=int(described.publish_topics_max) or 1,  # an older server takes one
+    )
 
 
 def _encode_transaction(transaction: TransactionId) -> stages.Transaction:

@@ -58,8 +58,13 @@ with_stages = pytest.mark.parametrize("extensions", [EVERYTHING])
 
 
 @every_kind
-def test_a_server_describes_its_extensions(producer: Producer, extensions: str) -> None:
-    assert producer.extensions == (frozenset() if extensions == "none" else frozenset(extensions.split(",")))
+def test_the_extensions_of_a_server_are_its_abilities(producer: Producer, extensions: str) -> None:
+    abilities = producer.abilities
+    assert (abilities.no_columns is None) == ("columns" in extensions)
+    assert (abilities.no_stages is None) == ("stages" in extensions)
+    assert abilities.compress_types == ({"ZLIB"} if extensions == "none" else {"ZLIB", "LZ4", "ZSTD"})
+    if extensions == "none":
+        assert abilities.no_stages == "it has no extension stages of rmqpull.v1"
 
 
 @every_kind
@@ -106,7 +111,7 @@ def test_a_batch_in_columns_is_readable_after_the_response(broker: RunningBroker
 def test_a_call_may_be_for_several_topics(broker: RunningBroker, producer: Producer) -> None:
     broker.create_topic("paid")
     parts = [("orders", 2), ("paid", 1)]
-    assert producer.topics_per_call_max == 1_000
+    assert producer.abilities.topics_per_call_max == 1_000
     producer.start_publish(parts, rows(b"1", b"2", b"3"), by_keys=False)()
     producer.start_stage(BATCH, "s", 0, parts, rows(b"4", b"5", b"6"), False, 60_000)()
     producer.commit_stages(BATCH, [("s", 1)], 0)
@@ -116,7 +121,7 @@ def test_a_call_may_be_for_several_topics(broker: RunningBroker, producer: Produ
 
 @pytest.mark.parametrize("extensions", ["none"])
 def test_a_server_without_a_topic_limit_gets_one_topic_per_call(producer: Producer) -> None:
-    assert producer.topics_per_call_max == 1
+    assert producer.abilities.topics_per_call_max == 1
 
 
 @with_stages
