@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -15,8 +14,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from bench.artifacts import SERVER, PeerMissing, jars
+from bench.artifacts import SERVER
 from processes.children import Children, ProcessFailed, find_free_ports
+from processes.java import find_java
+from processes.maven import SoftwareMissing, fetch_jars
 from processes.process_table import Process
 
 READY_WITHIN_S = 60
@@ -129,9 +130,9 @@ def _properties(spark: SparkSession, endpoints: str) -> Any:
 
 @contextmanager
 def kafka() -> Iterator[Kafka]:
-    """Runs Kafka in a temporary folder until the block ends. Raises PeerMissing."""
-    java = _java()
-    class_path = os.pathsep.join(map(str, jars(SERVER)))
+    """Runs Kafka in a temporary folder until the block ends. Raises SoftwareMissing."""
+    java = find_java()
+    class_path = os.pathsep.join(map(str, fetch_jars(SERVER)))
     with tempfile.TemporaryDirectory(prefix="rmqpull-bench-") as folder:
         data = Path(folder)
         broker, controller = find_free_ports(2)
@@ -145,19 +146,11 @@ def kafka() -> Iterator[Kafka]:
             try:
                 server.wait_for_port(broker, READY_WITHIN_S)
             except ProcessFailed as failure:
-                raise PeerMissing(f"Kafka did not start: {failure}") from None
+                raise SoftwareMissing(f"Kafka did not start: {failure}") from None
             yield Kafka(f"127.0.0.1:{broker}", Process(server.pid))
-
-
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None:
-        raise PeerMissing("Java is not installed")
-    return java
 
 
 def _format(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=READY_WITHIN_S, check=False)
     if done.returncode:
-        raise PeerMissing(f"Kafka could not format its storage: {(done.stderr or done.stdout).strip()[-300:]}")
+        raise SoftwareMissing(f"Kafka could not format its storage: {(done.stderr or done.stdout).strip()[-300:]}")

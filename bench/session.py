@@ -10,8 +10,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from bench.artifacts import PeerMissing, source_jars
+from bench.artifacts import source_jars
 from bench.ceiling import CeilingSource
+from processes.maven import SoftwareMissing
 
 THREADS = 2
 
@@ -52,6 +53,6 @@ def session(with_kafka: bool = True) -> Iterator[Session]:
 def _kafka_source() -> KafkaSource:
     try:
         version, jars = source_jars()
-    except PeerMissing as missing:
+    except SoftwareMissing as missing:
         return KafkaSource(missing=str(missing))
     return KafkaSource(version, jars=tuple(jars))

@@ -20,7 +20,7 @@ import click
 from pyspark import __version__ as SPARK_VERSION
 from rich.console import Console
 
-from bench.artifacts import KAFKA_VERSION, PeerMissing
+from bench.artifacts import KAFKA_VERSION
 from bench.chart import draw
 from bench.cold_and_memory import cold, memory
 from bench.comparison import KAFKA, OURS, Comparison, comparisons_of, document, reason_of
@@ -36,6 +36,7 @@ from bench.sizes import QUICK, Sizes, chosen, size_options
 from bench.topics import BenchContext
 from bench.transport import transport
 from bench.writing import writes
+from processes.maven import SoftwareMissing
 
 RESULTS = Path(__file__).with_name("results")
 CHART = Path(__file__).parents[1] / "docs" / "images" / "performance.svg"
@@ -160,7 +161,7 @@ def _kafka(running: ExitStack) -> tuple[Kafka | None, str]:
     """Yields Kafka, or the reason why it is missing."""
     try:
         return running.enter_context(kafka()), ""
-    except PeerMissing as missing:
+    except SoftwareMissing as missing:
         return None, str(missing)
 
 

@@ -70,7 +70,8 @@ class Signals:
 class Child:
     """A process with everything that it starts. Its standard error goes to a log file.
 
-    Its standard output is read line by line, or goes to the log too (``logs_output``).
+    Its standard output is read line by line, or goes to the log too (``logs_output``). Its standard input is empty, or
+    a pipe that :meth:`write_line` writes to (``has_input``); it ends with this process.
     """
 
     def __init__(
@@ -81,13 +82,14 @@ class Child:
         env: Mapping[str, str],
         folder: Path | None = None,
         logs_output: bool = False,
+        has_input: bool = False,
     ) -> None:
         self.name = name
         self.log = log
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
                 stdout=errors if logs_output else subprocess.PIPE,
                 stderr=errors,
                 env=env,
@@ -109,6 +111,22 @@ class Child:
     @property
     def is_running(self) -> bool:
         return self._process.poll() is None
+
+    def write_line(self, line: str) -> None:
+        """Writes a line to the input, and flushes it. Raises BrokenPipeError when the process has ended."""
+        assert self._process.stdin is not None, "started without has_input"
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def end_input(self) -> None:
+        """Closes the input: the process reads its end."""
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
+
+    def terminate(self) -> None:
+        """Sends SIGTERM to the process. Does nothing when it has ended."""
+        self._process.terminate()
 
     def read_line(self, timeout_seconds: float) -> str | None:
         """Returns the next line of the output, or None when none comes in time. Raises EOFError after the last line."""
@@ -172,6 +190,7 @@ class Child:
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.01)
         self._process.wait(KILL_SECONDS_MAX)
+        self.end_input()
         return sorted(names)
 
     def log_end(self) -> str:

@@ -17,7 +17,6 @@ import click
 import pytest
 from rich.console import Console
 
-from bench.artifacts import Artifact
 from bench.comparison import CEILING, KAFKA, OURS, Comparison, comparisons_of
 from bench.latency import percentile
 from bench.machine_load import BUSY_CORES_MAX, tree_cpu_s
@@ -27,6 +26,7 @@ from bench.sizes import QUICK, Numbers, chosen
 from bench.suite import measured, refuse_a_busy_machine
 from bench.topics import BenchContext, evenly, newest
 from bench.writing import AT_LEAST_ONCE, writes
+from processes.maven import Artifact
 from pyspark_rmqpull.schema import ROW_SCHEMA
 
 ROOT = Path(__file__).parents[2]

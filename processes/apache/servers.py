@@ -1,0 +1,296 @@
+"""Apache's name server and broker, each as a process with a folder and ports of its own."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from processes.apache.administration import Administration, Credentials
+from processes.apache.releases import Release
+from processes.children import LOOPBACK, Child, ProcessFailed
+from processes.java import compile_java, find_java, make_class_path
+from processes.ports import ReservedPorts
+
+READY_WITHIN_S = 90.0
+STOPPED_WITHIN_S = 60.0
+JAVA = Path(__file__).parent / "java"
+GUARDED = JAVA / "rmqpull" / "Guarded.java"
+
+FOR_TESTS = (
+    *("-Xms64m", "-Xmx256m", "-XX:MaxDirectMemorySize=512m"),
+    *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+)
+"""Options of the JVM for servers that live for seconds or minutes."""
+FOR_BENCHMARKS = ("-server", "-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=2g", "-XX:+UseG1GC", "-XX:-UsePerfData")
+"""Options of the JVM for servers that are measured."""
+_FOR_JAVA_17 = (
+    *("--add-exports=java.base/sun.nio.ch=ALL-UNNAMED", "--add-exports=java.base/sun.security.ssl=ALL-UNNAMED"),
+    *(
+        f"--add-opens=java.base/{package}=ALL-UNNAMED"
+        for package in ("java.nio", "sun.nio.ch", "jdk.internal.misc", "java.lang", "java.util")
+    ),
+)
+# A broker refuses messages and deletes files when the disk is fuller than this. The disks of developers are full.
+_DISK_LIMITS = (
+    "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
+    "-Drocketmq.broker.diskSpaceCleanForciblyRatio=0.98",
+)
+_LOGGING = """<configuration>
+<appender name="output" class="ch.qos.logback.core.ConsoleAppender">
+<encoder><pattern>%d %p %t %c{0} - %m%n</pattern></encoder>
+</appender>
+<root level="INFO"><appender-ref ref="output"/></root>
+</configuration>
+"""
+_LOG_FILES = ("logback_namesrv.xml", "logback_broker.xml")
+_REGISTER_EVERY_S = 0.5
+
+
+class Role(Enum):
+    """What a broker is in its group of master and slaves. The value is RocketMQ's name."""
+
+    ASYNC_MASTER = "ASYNC_MASTER"
+    SYNC_MASTER = "SYNC_MASTER"
+    SLAVE = "SLAVE"
+
+
+@dataclass(frozen=True)
+class Tls:
+    """The certificate of a server. With ``is_enforced`` the server refuses plain text.
+
+    With ``client_ca_file`` clients must show a certificate of that authority.
+    """
+
+    cert_file: Path
+    key_file: Path
+    is_enforced: bool = True
+    client_ca_file: Path | None = None
+
+    def as_properties(self) -> dict[str, str]:
+        """Returns RocketMQ's properties of TLS."""
+        properties = {
+            "tls.server.mode": "enforcing" if self.is_enforced else "permissive",
+            "tls.test.mode.enable": "false",
+            "tls.server.certPath": str(self.cert_file),
+            "tls.server.keyPath": str(self.key_file),
+        }
+        if self.client_ca_file is not None:
+            properties["tls.server.need.client.auth"] = "require"
+            properties["tls.server.authClient"] = "true"
+            properties["tls.server.trustCertPath"] = str(self.client_ca_file)
+        return properties
+
+
+@dataclass(kw_only=True)
+class Server:
+    """A server process. A restart uses the same folder and ports.
+
+    ``properties`` are added to its configuration file, and ``java_options`` are those of its JVM. Both can change
+    between two starts. The process ends when this Python process ends.
+    """
+
+    release: Release
+    folder: Path
+    java_options: Sequence[str] = FOR_TESTS
+    properties: Mapping[str, str] = field(default_factory=dict)
+    tls: Tls | None = None
+
+    def __post_init__(self) -> None:
+        self._ports = ReservedPorts()
+        self._process: Child | None = None
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def port(self) -> int:
+        return self._ports.first + 2  # a broker uses the port two below for fewer kinds of requests
+
+    @property
+    def address(self) -> str:
+        """``host:port`` of the server."""
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """The file with what the server has printed. That is the log of 4.x; 5.x has it in ``logs`` beside it."""
+        return self.folder / "log"
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.is_running
+
+    @property
+    def pid(self) -> int:
+        """The process id of the last start. Raises ProcessFailed before the first start."""
+        return self._started().pid
+
+    def begin_start(self) -> None:
+        """Starts the process and returns at once. Raises ProcessFailed if it runs, and SoftwareMissing."""
+        if self.is_running:
+            raise ProcessFailed(f"The {self._name} already runs, as process {self.pid}: stop or kill it first.")
+        jars = self.release.fetch_server_jars()
+        classes = compile_java([GUARDED], ())
+        command = [find_java(), *self.java_options, *_FOR_JAVA_17, *_DISK_LIMITS, f"-Duser.home={self.folder}"]
+        command += [f"-Drocketmq.home.dir={self.folder}", *self._write_tls()]
+        command += ["-cp", make_class_path(*jars, classes), "rmqpull.Guarded", self._main_class]
+        command += ["-c", str(self._write_configuration())]
+        self._process = Child(
+            self._name, command, self.log, os.environ, folder=self.folder, logs_output=True, has_input=True
+        )
+
+    def finish_start(self) -> None:
+        """Returns when the server that was started is ready. Raises ProcessFailed, and kills it then."""
+        try:
+            self._started().wait_for_port(self.port, READY_WITHIN_S)
+            self._wait_until_ready()
+        except BaseException:
+            self.kill()
+            raise
+
+    def start(self) -> None:
+        """Starts the server and returns when it is ready. Raises ProcessFailed and SoftwareMissing."""
+        self.begin_start()
+        self.finish_start()
+
+    def stop(self) -> None:
+        """Stops the server with SIGTERM. Does nothing when it does not run. Raises ProcessFailed."""
+        if self.is_running:
+            process = self._started()
+            process.terminate()
+            process.wait(STOPPED_WITHIN_S)
+            process.kill()
+
+    def kill(self) -> None:
+        """Kills the server with SIGKILL, like a crash. Does nothing when it does not run."""
+        if self._process is not None:
+            self._process.kill()
+
+    def restart(self) -> None:
+        """Kills the server and starts it again."""
+        self.kill()
+        self.start()
+
+    def release_ports(self) -> None:
+        """Kills the server. It cannot be started again."""
+        self.kill()
+        self._ports.release()
+
+    @property
+    def _name(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def _main_class(self) -> str:
+        raise NotImplementedError
+
+    def _configuration(self) -> dict[str, str]:
+        raise NotImplementedError
+
+    def _wait_until_ready(self) -> None:
+        """Returns when the server that listens is of use."""
+
+    def _started(self) -> Child:
+        if self._process is None:
+            raise ProcessFailed(f"The {self._name} was never started.")
+        return self._process
+
+    def _write_configuration(self) -> Path:
+        (self.folder / "conf").mkdir(exist_ok=True)
+        for name in _LOG_FILES:  # 4.x does not start without them
+            (self.folder / "conf" / name).write_text(_LOGGING, encoding="utf-8")
+        return write_properties(
+            self.folder / "server.conf",
+            {"listenPort": str(self.port), "bindAddress": LOOPBACK, **self._configuration(), **self.properties},
+        )
+
+    def _write_tls(self) -> list[str]:
+        properties = {} if self.tls is None else self.tls.as_properties()
+        return [f"-Dtls.config.file={write_properties(self.folder / 'tls.properties', properties)}"]
+
+
+@dataclass(kw_only=True)
+class NameServer(Server):
+    """Apache's name server."""
+
+    @property
+    def _name(self) -> str:
+        return "name server"
+
+    @property
+    def _main_class(self) -> str:
+        return "org.apache.rocketmq.namesrv.NamesrvStartup"
+
+    def _configuration(self) -> dict[str, str]:
+        return {"kvConfigPath": str(self.folder / "kvConfig.json")}
+
+
+@dataclass(kw_only=True)
+class Broker(Server):
+    """Apache's broker. It registers at name servers, ``host:port`` with semicolons between them.
+
+    ``credentials`` are those of an administrator, when the broker checks access keys. A restart forgets what
+    ``Administration.update_broker`` has changed: change ``properties`` for that.
+    """
+
+    name_servers: str
+    name: str = "broker-a"
+    cluster: str = "DefaultCluster"
+    role: Role = Role.ASYNC_MASTER
+    broker_id: int = 0
+    credentials: Credentials | None = None
+
+    @property
+    def administration(self) -> Administration:
+        """Creates topics and the like on this broker."""
+        return Administration(self.name_servers, self.credentials)
+
+    @property
+    def _name(self) -> str:
+        return f"broker {self.name} ({self.role.value})"
+
+    @property
+    def _main_class(self) -> str:
+        return "org.apache.rocketmq.broker.BrokerStartup"
+
+    def _configuration(self) -> dict[str, str]:
+        store = self.folder / "store"
+        return {
+            "brokerName": self.name,
+            "brokerClusterName": self.cluster,
+            "brokerId": str(self.broker_id),
+            "brokerRole": self.role.value,
+            "namesrvAddr": self.name_servers,
+            "brokerIP1": LOOPBACK,
+            "brokerIP2": LOOPBACK,
+            "storePathRootDir": str(store),
+            "storePathCommitLog": str(store / "commitlog"),
+            "enablePropertyFilter": "true",
+            "diskMaxUsedSpaceRatio": "95",
+        }
+
+    def _wait_until_ready(self) -> None:
+        # After its start, 5.x registers for the first time when 10 s have passed. A change of its permission makes it
+        # register at once.
+        administration = self.administration
+        permission = self.properties.get("brokerPermission", "6")
+        asked = time.monotonic()
+
+        def is_registered() -> bool:
+            nonlocal asked
+            if administration.find_brokers().get(self.name, {}).get(self.broker_id) == self.address:
+                return True
+            if time.monotonic() > asked + _REGISTER_EVERY_S:
+                administration.update_broker(self.address, brokerPermission=permission)
+                asked = time.monotonic()
+            return False
+
+        self._started().wait_until(is_registered, "registered at the name servers", READY_WITHIN_S)
+
+
+def write_properties(file: Path, properties: Mapping[str, str]) -> Path:
+    """Writes a file of Java properties. Returns the file."""
+    file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), encoding="utf-8")
+    return file
