@@ -47,7 +47,7 @@ def options_table(options: Iterable[Option]) -> str:
     rows = [
         (
             f"`{option.name}`",
-            "required" if option.is_required else option.default or "-",
+            option.default or "-",
             option.unit,
             f"{option.doc} Only in a {option.only.value}." if option.only else option.doc,
         )

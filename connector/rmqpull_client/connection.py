@@ -1,4 +1,4 @@
-"""The settings of a connection, and the names of topics and groups within its namespace."""
+"""The settings of a connection, the addresses in them, and the names of topics and groups within its namespace."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import socket
 from dataclasses import dataclass, field
 
 _PREFIXES = ("%RETRY%", "%DLQ%")
+MASTER_ID = 0
+"""The broker id of a master. Slaves have greater ids."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,11 @@ class Tls:
 class Connection:
     """How to reach a broker. A process keeps one connection for each distinct value.
 
+    Give either ``endpoints`` or ``name_servers``.
+
     Args:
-        endpoints: Addresses ``HOST:PORT`` of one cluster, separated by semicolons or commas. Requests go to one of
-            them, and to the next when it does not respond.
+        endpoints: Addresses ``HOST:PORT`` of one cluster, separated by semicolons or commas, that serve the gRPC
+            protocol. Requests go to one of them, and to the next when it does not respond.
         request_timeout_ms: The time limit of one request in milliseconds, all retries included.
         request_retries: How often a request is retried at most while the broker is unavailable or busy. None: until the
             time limit.
@@ -47,9 +51,14 @@ class Connection:
         credentials: The keys that sign requests. None: requests are not signed.
         tls: How to encrypt the connection. None: not encrypted.
         client_id: The beginning of the id by which the server knows this client. Host name and process id follow.
+        name_servers: Addresses ``HOST:PORT`` of the name servers of one RocketMQ cluster, separated as above.
+        broker_addresses: Addresses to use instead of those that the name servers tell, as
+            :func:`parse_broker_addresses` takes them.
+        poll_name_server_interval_ms: How long a route from a name server is used before it is asked for again, in
+            milliseconds.
     """
 
-    endpoints: str
+    endpoints: str = ""
     request_timeout_ms: int = 10_000
     request_retries: int | None = None
     request_retry_interval_ms: int = 50
@@ -57,16 +66,56 @@ class Connection:
     credentials: Credentials | None = None
     tls: Tls | None = None
     client_id: str | None = None
+    name_servers: str = ""
+    broker_addresses: str = ""
+    poll_name_server_interval_ms: int = 30_000
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The addresses of ``endpoints``, in their order, each once."""
-        return tuple(dict.fromkeys(part.strip() for part in re.split("[;,]", self.endpoints)))
+        """The addresses of ``endpoints`` or of ``name_servers``, in their order, each once."""
+        return tuple(dict.fromkeys(_split(self.endpoints or self.name_servers)))
 
     @property
     def endpoints_and_namespace(self) -> str:
-        """The endpoints, followed by the namespace if there is one. For error messages."""
-        return f"{self.endpoints} (namespace {self.namespace})" if self.namespace else self.endpoints
+        """The endpoints or name servers, followed by the namespace if there is one. For error messages."""
+        servers = self.endpoints or self.name_servers
+        return f"{servers} (namespace {self.namespace})" if self.namespace else servers
+
+
+def parse_addresses(text: str) -> tuple[str, ...]:
+    """Returns the addresses ``HOST:PORT`` in a text, which semicolons or commas separate, each once.
+
+    Raises ValueError if there is anything else in it.
+    """
+    addresses = _split(text)
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        is_port = port.isascii() and port.isdecimal() and 0 < int(port) <= 65_535
+        if not host or not is_port or re.search(r"[\s/]", address):
+            raise ValueError(f"{address!r} is not HOST:PORT.")
+    return tuple(dict.fromkeys(addresses))
+
+
+def parse_broker_addresses(text: str) -> dict[tuple[str, int], str]:
+    """Returns addresses ``HOST:PORT`` by broker name and broker id.
+
+    ``broker-a=localhost:10911;broker-a:1=localhost:10921`` names the master of ``broker-a``, whose id is 0, and its
+    slave with id 1. Raises ValueError if the text has another form, or names a broker twice.
+    """
+    found: dict[tuple[str, int], str] = {}
+    for part in _split(text):
+        match = re.fullmatch(r"([^=:\s]+)(?::([0-9]{1,10}))?\s*=\s*(\S+)", part)
+        if match is None:
+            raise ValueError(f"{part!r} is not BROKER=HOST:PORT or BROKER:ID=HOST:PORT.")
+        broker = match[1], int(match[2] or MASTER_ID)
+        if broker in found:
+            raise ValueError(f"It names broker {broker[0]} with id {broker[1]} twice.")
+        (found[broker],) = parse_addresses(match[3])
+    return found
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in re.split("[;,]", text)]
 
 
 def wrap_name(namespace: str, name: str) -> str:

@@ -20,7 +20,8 @@ NOBODY = "127.0.0.1:1"  # a port that no broker gets
             {"endpoints": NOBODY, "topic": "t", "startingOffset": "earliest"},
             "OptionError: Unknown option startingoffset. Did you mean startingOffsets?",
         ),
-        ({"topic": "t"}, "OptionError: Option endpoints is missing. "),
+        ({"topic": "t"}, "OptionError: Option endpoints or nameServers is missing. "),
+        ({"endpoints": NOBODY, "namesrvAddr": NOBODY, "topic": "t"}, "RocketMQ's clients is called nameServers here."),
         ({"endpoints": NOBODY}, "OptionError: Option topic is missing. "),
         (
             {"endpoints": NOBODY, "topic": "t", "topicPattern": "t.*"},

@@ -100,7 +100,7 @@ class AllocationOptions:
         unit="bytes",
         doc="Maximum size of what a task reads, in bytes of bodies, tags, keys and properties, such as `64m`. A larger "
         "partition is split, also within a queue; a message above the limit becomes a task of its own. Needs a server "
-        "with the columnar extension. Default: no limit.",
+        "with the columnar extension, so it cannot be used with `nameServers`. Default: no limit.",
     )
 
     @property

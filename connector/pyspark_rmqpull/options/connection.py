@@ -1,11 +1,18 @@
-"""Options of the connection, shared by source and sink: where the broker is, and how to reach it."""
+"""Options of the connection, shared by source and sink: where the servers are, and how to reach them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from pyspark_rmqpull.options.declaration import option
-from pyspark_rmqpull.options.parsers import integer, matching, parse_boolean, parse_endpoints, parse_path
+from pyspark_rmqpull.options.parsers import (
+    addresses,
+    integer,
+    matching,
+    parse_addresses_of_brokers,
+    parse_boolean,
+    parse_path,
+)
 from rmqpull_client.connection import Connection, Credentials, Tls
 
 
@@ -13,13 +20,34 @@ from rmqpull_client.connection import Connection, Credentials, Tls
 class ConnectionOptions:
     """Together they make one :class:`Connection`."""
 
-    endpoints: str = option(
-        parse_endpoints,
+    endpoints: str | None = option(
+        addresses("127.0.0.1:8081"),
         unit="host:port",
-        doc="Address of the broker, or of several proxies of one cluster, separated by semicolons. When one does not "
-        "answer, the connector tries the next, and then stays with the one that works.",
-        is_required=True,
+        doc="Address of `rmqpull-broker`, or of several servers of one cluster, separated by semicolons. When one does "
+        "not answer, the connector tries the next, and then stays with the one that works. Set exactly one of "
+        "`endpoints` and `nameServers`.",
         kafka_name="kafka.bootstrap.servers",
+    )
+    name_servers: str | None = option(
+        addresses("127.0.0.1:9876"),
+        unit="host:port",
+        doc="Name servers of an Apache RocketMQ cluster, separated by semicolons: RocketMQ's `namesrvAddr`. The "
+        "connector asks them for the brokers of each topic, and talks to these brokers directly.",
+        rocketmq_names=("namesrvAddr", "nameserver.address", "namesrv.addr", "rocketmq.namesrv.addr"),
+    )
+    broker_addresses: str | None = option(
+        parse_addresses_of_brokers,
+        unit="broker=host:port",
+        doc="With `nameServers`: addresses to use instead of those that the brokers have registered, for example when "
+        "brokers run in containers. `broker-a=localhost:10911;broker-a:1=localhost:10921` is for the master of "
+        "`broker-a` and its slave with id 1. Default: the registered addresses.",
+    )
+    poll_name_server_interval: int = option(
+        integer(10, 3_600_000),
+        unit="ms",
+        doc="With `nameServers`: how long the connector uses the brokers of a topic before it asks a name server "
+        "again.",
+        default="30000",
     )
     access_key: str | None = option(
         matching(  # "," and "/" would end it in the header that carries it
@@ -68,14 +96,14 @@ class ConnectionOptions:
         integer(1, 3_600_000),
         unit="ms",
         doc="Time limit of one request to the broker, including retries. A broker that restarts within this time goes "
-        "unnoticed. With several endpoints, each attempt gets a share of the remaining time.",
+        "unnoticed. With several `endpoints`, each attempt gets a share of the remaining time.",
         default="10000",
         kafka_name="kafkaConsumer.pollTimeoutMs",
     )
     request_retries: int | None = option(
         integer(0, 1_000_000),
         unit="retries",
-        doc="Maximum number of retries of a request while the broker is unavailable or busy. With several endpoints, "
+        doc="Maximum number of retries of a request while the broker is unavailable or busy. With several `endpoints`, "
         "trying each of them once counts as one retry. Default: as many as fit into `requestTimeoutMs`.",
         kafka_name="fetchOffset.numRetries",
     )
@@ -93,11 +121,14 @@ class ConnectionOptions:
         """How to reach the broker."""
         keys, files = (self.access_key, self.secret_key), (self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
         return Connection(
-            self.endpoints,
+            self.endpoints or "",
             self.request_timeout_ms,
             self.request_retries,
             self.request_retry_interval_ms,
             self.namespace or "",
             None if keys[0] is None or keys[1] is None else Credentials(keys[0], keys[1]),
             Tls(*files) if self.tls_enabled else None,
+            name_servers=self.name_servers or "",
+            broker_addresses=self.broker_addresses or "",
+            poll_name_server_interval_ms=self.poll_name_server_interval,
         )

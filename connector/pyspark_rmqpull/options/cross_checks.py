@@ -22,7 +22,7 @@ from pyspark_rmqpull.options.declaration import Given, Mode, list_options
 from pyspark_rmqpull.options.micro_batch import MicroBatchOptions
 from pyspark_rmqpull.options.progress import ProgressOptions
 from pyspark_rmqpull.options.selection import SelectionOptions
-from pyspark_rmqpull.options.sending import DEAD_LETTER, SendingOptions
+from pyspark_rmqpull.options.sending import AT_LEAST_ONCE, DEAD_LETTER, EXACTLY_ONCE, SendingOptions
 from pyspark_rmqpull.planning.offset_specs import GROUP, LATEST, describe_scope
 from pyspark_rmqpull.planning.starts_and_ends import refuse_start_after_end
 from rmqpull_client.errors import OptionError
@@ -32,6 +32,12 @@ from rmqpull_client.offsets.stores import BROADCASTING, CLUSTERING
 _TOPIC_CHOICES = ("topic", "topicPattern", "assign")
 _PAIRS = (("accessKey", "secretKey"), ("tlsCertFile", "tlsKeyFile"))
 _TLS_FILES = ("tlsCaFile", "tlsCertFile", "tlsKeyFile")
+_WITH_NAME_SERVERS = ("brokerAddresses", "pollNameServerInterval")
+_INSTEAD_OF_BYTES = {
+    "maxBytesPerTrigger": "maxOffsetsPerTrigger",
+    "maxBytesPerPartition": "maxRecordsPerPartition",
+}
+"""The limits of bytes, and the limits of messages that come nearest."""
 _STRATEGIES_OF = {
     "messageQueueList": (CONFIG,),
     "consumeridcs": (MACHINE_ROOM,),
@@ -58,6 +64,39 @@ def refuse_topic_choice(given: Given) -> None:
         raise OptionError(
             "Option waitForTopic has no effect with topicPattern: a pattern may match no topic, and the query finds "
             "new topics later. Remove it, or name the topics with option topic."
+        )
+
+
+def refuse_server_choice(given: Given) -> None:
+    """Exactly one option names the servers. Checked before any value is parsed."""
+    if "endpoints" in given and "nameServers" in given:
+        raise OptionError(
+            "Options endpoints and nameServers exclude each other. Set only endpoints for rmqpull-broker, and only "
+            "nameServers for an Apache RocketMQ cluster."
+        )
+    if "endpoints" not in given and "nameServers" not in given:
+        raise OptionError(
+            "Option endpoints or nameServers is missing. Set endpoints to the address of rmqpull-broker, such as "
+            "127.0.0.1:8081, or nameServers to the name servers of an Apache RocketMQ cluster, such as 127.0.0.1:9876."
+        )
+
+
+def refuse_stray_name_server_options(given: Given, options: object) -> None:
+    """Addresses of brokers and the interval of routes need name servers."""
+    stray = [name for name in _WITH_NAME_SERVERS if name in given and "nameServers" not in given]
+    if stray:
+        raise OptionError(
+            f"Option {stray[0]} has no effect without nameServers. Remove it, or set nameServers instead of endpoints."
+        )
+
+
+def refuse_byte_limits_of_clusters(given: Given, options: object) -> None:
+    """A limit of bytes is planned with sizes that RocketMQ's brokers do not tell."""
+    limits = [name for name in _INSTEAD_OF_BYTES if name in given and "nameServers" in given]
+    if limits:
+        raise OptionError(
+            f"Option {limits[0]} cannot be used with nameServers: Apache's brokers do not tell the sizes of messages "
+            f"that are not read yet. Remove it, or set {_INSTEAD_OF_BYTES[limits[0]]} instead."
         )
 
 
@@ -186,10 +225,28 @@ def refuse_dead_letters_without_topic(given: Given, options: SendingOptions) -> 
         )
 
 
+def refuse_exactly_once_of_clusters(given: Given, options: SendingOptions) -> None:
+    """RocketMQ's brokers cannot commit the rows of several tasks together."""
+    if "nameServers" not in given:
+        return
+    if options.delivery == EXACTLY_ONCE:
+        raise OptionError(
+            f"Option delivery is {EXACTLY_ONCE}, which cannot be used with nameServers: Apache's brokers cannot commit "
+            f"a whole batch. Set delivery to {AT_LEAST_ONCE}, or write to rmqpull-broker."
+        )
+    if "transactionTimeoutMs" in given:
+        raise OptionError(
+            f"Option transactionTimeoutMs is for delivery {EXACTLY_ONCE}, which cannot be used with nameServers. "
+            "Remove it."
+        )
+
+
 CrossCheck = Callable[[Given, Any], None]
 
 SOURCE_CHECKS: tuple[CrossCheck, ...] = (
+    refuse_stray_name_server_options,
     refuse_half_connection,
+    refuse_byte_limits_of_clusters,
     refuse_stray_parameters,
     refuse_stray_progress,
     refuse_impossible_allocation,
@@ -199,6 +256,8 @@ SOURCE_CHECKS: tuple[CrossCheck, ...] = (
     refuse_missing_expression,
 )
 SINK_CHECKS: tuple[CrossCheck, ...] = (
+    refuse_stray_name_server_options,
     refuse_half_connection,
+    refuse_exactly_once_of_clusters,
     refuse_dead_letters_without_topic,
 )

@@ -15,7 +15,7 @@ import enum
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from rmqpull_client.errors import OptionError
 
@@ -41,10 +41,10 @@ class Option:
     default: str | None
     unit: str
     doc: str
-    is_required: bool
     only: Mode | None
     is_secret: bool
     kafka_name: str | None
+    rocketmq_names: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -61,16 +61,7 @@ def option(
     default: str,
     only: Mode | None = None,
     kafka_name: str | None = None,
-) -> _T: ...
-@overload
-def option(
-    parse: Callable[[str], _T],
-    *,
-    unit: str,
-    doc: str,
-    is_required: Literal[True],
-    only: Mode | None = None,
-    kafka_name: str | None = None,
+    rocketmq_names: tuple[str, ...] = (),
 ) -> _T: ...
 @overload
 def option(
@@ -81,6 +72,7 @@ def option(
     only: Mode | None = None,
     is_secret: bool = False,
     kafka_name: str | None = None,
+    rocketmq_names: tuple[str, ...] = (),
 ) -> _T | None: ...
 def option(
     parse: Callable[[str], Any],
@@ -88,30 +80,28 @@ def option(
     unit: str,
     doc: str,
     default: str | None = None,
-    is_required: bool = False,
     only: Mode | None = None,
     is_secret: bool = False,
     kafka_name: str | None = None,
+    rocketmq_names: tuple[str, ...] = (),
 ) -> Any:
     """Declares an option as a field of a keyword-only dataclass.
 
     ``parse`` turns the user's text into the value and raises ValueError for bad text. ``unit`` and ``doc`` go into
     the tables. ``default`` is a text, as a user would write it; without it the value is None. ``only`` is the mode
     that knows the option, None for both. The value of a secret is never shown. ``kafka_name`` is the name of the same
-    option in Spark's Kafka source, where it differs.
+    option in Spark's Kafka source, where it differs. ``rocketmq_names`` are its names in RocketMQ's clients.
     """
     declared = {
         "parse": parse,
         "default": default,
         "unit": unit,
         "doc": doc,
-        "is_required": is_required,
         "only": only,
         "is_secret": is_secret,
         "kafka_name": kafka_name,
+        "rocketmq_names": rocketmq_names,
     }
-    if is_required:
-        return field(metadata={_DECLARED: declared})
     value = None if default is None else parse(default)
     return field(default=value, repr=not is_secret, metadata={_DECLARED: declared})
 
@@ -157,6 +147,8 @@ def _make_hint(name: str, known: Mapping[str, Option]) -> str:
     for entry in known.values():
         if entry.kafka_name is not None and entry.kafka_name.lower() == name.lower():
             return f"This option of Spark's Kafka source is called {entry.name} here."
+        if name.lower() in (known_as.lower() for known_as in entry.rocketmq_names):
+            return f"This setting of RocketMQ's clients is called {entry.name} here."
     nearest = difflib.get_close_matches(name.lower(), known, n=1)
     if nearest:
         return f"Did you mean {known[nearest[0]].name}?"
@@ -164,7 +156,7 @@ def _make_hint(name: str, known: Mapping[str, Option]) -> str:
 
 
 def read_values(declared: Iterable[Option], options: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the values of all declared options by attribute. Raises OptionError if one is missing or unreadable."""
+    """Returns the values of all declared options by attribute. Raises OptionError if one is unreadable."""
     given = {name.lower(): value for name, value in options.items()}
     return {entry.attribute: _read_value(entry, given) for entry in declared}
 
@@ -172,8 +164,6 @@ def read_values(declared: Iterable[Option], options: Mapping[str, str]) -> dict[
 def _read_value(entry: Option, given: Mapping[str, str]) -> Any:
     text = given.get(entry.name.lower(), entry.default)
     if text is None:
-        if entry.is_required:
-            raise OptionError(f"Option {entry.name} is missing. {entry.doc} Set it with .option({entry.name!r}, …).")
         return None
     try:
         return entry.parse(text)

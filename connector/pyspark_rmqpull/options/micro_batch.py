@@ -43,7 +43,7 @@ class MicroBatchOptions:
         unit="bytes",
         doc="Maximum size of a micro-batch in bytes of bodies, tags, keys and properties, such as `64m`. Queues share "
         "the limit in proportion to their backlog in bytes. A message above the limit is read alone. Needs a server "
-        "with the columnar extension. Default: no limit.",
+        "with the columnar extension, so it cannot be used with `nameServers`. Default: no limit.",
         only=Mode.STREAM,
     )
 
@@ -82,16 +82,17 @@ class FlowOptions:
     pull_batch_size: int = option(
         integer(1, 1024),
         unit="messages",
-        doc="Messages per pull from a server without the columnar extension. Servers with it return up to 16,384 "
-        "messages or 8 MiB per pull.",
+        doc="Messages per pull from an Apache broker (with `nameServers`) or another server without the columnar "
+        "extension. An Apache broker returns at most its `maxTransferCountOnMessageInMemory`, 32 by default, so raise "
+        "both. Servers with the extension return up to 16,384 messages or 8 MiB per pull.",
         default="32",
     )
     pull_threshold_for_queue: int = option(
         integer(1, 65_535),
         unit="messages",
         doc="Maximum number of messages of a queue that a task has pulled and Spark has not taken yet. At this limit, "
-        "the task stops pulling from the queue until Spark takes more. Only for servers without the columnar "
-        "extension.",
+        "the task stops pulling from the queue until Spark takes more. For Apache's brokers, with `nameServers`, and "
+        "for other servers without the columnar extension.",
         default="1000",
     )
     pull_threshold_size_for_queue: int = option(

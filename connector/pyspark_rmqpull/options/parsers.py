@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from pyspark_rmqpull.options.json_parsers import CONSUMERS_MAX, find_repeated
+from rmqpull_client.connection import parse_addresses, parse_broker_addresses
 
 _UNITS_US = {
     "us": 1,
@@ -20,6 +21,10 @@ _UNITS_US = {
     "h": 3_600_000_000,
     "d": 86_400_000_000,
 }
+_BROKER_ADDRESSES_EXPECTED = (
+    "Expected the addresses of brokers by name, such as broker-a=localhost:10911, or by name and id for slaves, such "
+    "as broker-a:1=localhost:10921, separated by semicolons."
+)
 _UNIT_BITS = {"b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
 
 
@@ -99,15 +104,26 @@ def parse_boolean(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
-def parse_endpoints(text: str) -> str:
-    """Parses addresses HOST:PORT. Returns them separated by semicolons, each once."""
-    addresses = [part.strip() for part in re.split("[;,]", text)]
-    for address in addresses:
-        host, _, port = address.rpartition(":")
-        is_port = port.isascii() and port.isdecimal() and 0 < int(port) <= 65_535
-        if not host or not is_port or re.search(r"[\s/]", address):
-            raise ValueError("Expected HOST:PORT, such as 127.0.0.1:8081, or several of them separated by semicolons.")
-    return ";".join(dict.fromkeys(addresses))
+def addresses(example: str) -> Callable[[str], str]:
+    """Accepts addresses HOST:PORT separated by semicolons. Returns each once."""
+
+    def parse(text: str) -> str:
+        try:
+            return ";".join(parse_addresses(text))
+        except ValueError:
+            expected = f"Expected HOST:PORT, such as {example}, or several of them separated by semicolons."
+            raise ValueError(expected) from None
+
+    return parse
+
+
+def parse_addresses_of_brokers(text: str) -> str:
+    """Parses addresses of brokers by name and id. Returns the text."""
+    try:
+        parse_broker_addresses(text)
+    except ValueError as error:
+        raise ValueError(f"{error} {_BROKER_ADDRESSES_EXPECTED}") from None
+    return text
 
 
 def parse_path(text: str) -> str:

@@ -28,8 +28,9 @@ class SendingOptions:
         one_of(AT_LEAST_ONCE, EXACTLY_ONCE),
         unit="word",
         doc="`exactly-once` writes a micro-batch, or a batch write, as one transaction: all rows once, or none. It "
-        "needs a server with the extension `stages`. `at-least-once` sends messages immediately, and again when Spark "
-        "retries a task. Default: `exactly-once` if the server supports it, else `at-least-once`.",
+        "needs a server with the extension `stages`, so it cannot be used with `nameServers`. `at-least-once` sends "
+        "messages immediately, and again when Spark retries a task. Default: `exactly-once` if the server supports it, "
+        "else `at-least-once`.",
     )
     producer_group: str = option(
         resource_name(120),
@@ -43,8 +44,8 @@ class SendingOptions:
         unit="word",
         doc="Queue of a row. `roundRobin` takes turns, `hash` sends equal `keys` to the same queue, `explicit` uses "
         "the columns `brokerName` and `queueId` where they are not null. A row with a `messageGroup` goes to the queue "
-        "of its group, unless it names a queue. `hash` and `explicit` need a server with the columnar extension; over "
-        "the standard protocol the server selects the queue.",
+        "of its group, unless it names a queue. `hash` and `explicit` need `nameServers`, or a server with the "
+        "columnar extension; over the standard protocol the server selects the queue.",
         default=ROUND_ROBIN,
     )
     on_invalid_row: str = option(
@@ -75,7 +76,7 @@ class SendingOptions:
     compress_type: str = option(
         one_of("ZLIB", "LZ4", "ZSTD"),
         unit="name",
-        doc="Compression of bodies: `ZLIB`, `LZ4` or `ZSTD`. The standard protocol supports only `ZLIB`.",
+        doc="Compression of bodies: `ZLIB`, `LZ4` or `ZSTD`. Over the standard gRPC protocol only `ZLIB`.",
         default="ZLIB",
     )
     send_msg_timeout: int | None = option(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pyspark_rmqpull.options.connection import ConnectionOptions
-from pyspark_rmqpull.options.cross_checks import SINK_CHECKS
+from pyspark_rmqpull.options.cross_checks import SINK_CHECKS, refuse_server_choice
 from pyspark_rmqpull.options.declaration import find_given, list_options, read_values
 from pyspark_rmqpull.options.sending import SendingOptions
 from rmqpull_client.connection import Connection
@@ -23,6 +23,7 @@ class SinkOptions(ConnectionOptions, SendingOptions):
     def from_options(cls, options: Mapping[str, str]) -> SinkOptions:
         """Reads and checks an option map from Spark; its names are case-insensitive. Raises OptionError."""
         given = find_given(OPTIONS, options)
+        refuse_server_choice(given)
         location = next((value for name, value in options.items() if name.lower() == "checkpointlocation"), None)
         checked = cls(**read_values(OPTIONS, options), checkpoint_location=location)
         for refuse in SINK_CHECKS:

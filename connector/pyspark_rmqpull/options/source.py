@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pyspark_rmqpull.options.allocation import AllocationOptions
 from pyspark_rmqpull.options.connection import ConnectionOptions
-from pyspark_rmqpull.options.cross_checks import SOURCE_CHECKS, refuse_topic_choice
+from pyspark_rmqpull.options.cross_checks import SOURCE_CHECKS, refuse_server_choice, refuse_topic_choice
 from pyspark_rmqpull.options.declaration import Mode, find_given, list_options, read_values
 from pyspark_rmqpull.options.micro_batch import FlowOptions, MicroBatchOptions
 from pyspark_rmqpull.options.progress import ProgressOptions
@@ -29,6 +29,7 @@ class SourceOptions(
         options of the other mode only when ``mode`` is known.
         """
         given = find_given(OPTIONS, options, mode)
+        refuse_server_choice(given)
         refuse_topic_choice(given)
         checked = cls(**read_values(OPTIONS, options))
         for refuse in SOURCE_CHECKS:

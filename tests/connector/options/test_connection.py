@@ -69,11 +69,49 @@ def test_one_bad_address_is_refused(endpoints: str) -> None:
     assert "separated by semicolons" in refusal(endpoints=endpoints)
 
 
+def test_a_cluster_is_reached_by_its_name_servers() -> None:
+    made = SourceOptions.from_options(
+        {
+            "nameServers": "n1:9876;n2:9876",
+            "brokerAddresses": "broker-a=localhost:10911",
+            "pollNameServerInterval": "500",
+            "topic": "flights",
+        }
+    ).connection
+    assert made == Connection(
+        name_servers="n1:9876;n2:9876",
+        broker_addresses="broker-a=localhost:10911",
+        poll_name_server_interval_ms=500,
+    )
+    assert made.addresses == ("n1:9876", "n2:9876")
+    assert made.endpoints_and_namespace == "n1:9876;n2:9876"
+
+
+def test_a_bad_name_server_is_refused_with_the_port_that_it_usually_has() -> None:
+    with pytest.raises(OptionError) as refused:
+        SourceOptions.from_options({"nameServers": "n1", "topic": "flights"})
+    assert str(refused.value) == (
+        "Option nameServers is 'n1'. Expected HOST:PORT, such as 127.0.0.1:9876, or several of them separated by "
+        "semicolons."
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
         ({"tlsCaFile": " ", "tlsEnabled": "true"}, "Option tlsCaFile is ' '. Expected a path."),
         ({"tlsEnabled": "yes"}, "Option tlsEnabled is 'yes'. Expected true or false."),
+        *[
+            ({"brokerAddresses": bad}, f"Option brokerAddresses is {bad!r}. {reason} Expected the addresses of brokers")
+            for bad, reason in (
+                ("", "'' is not BROKER=HOST:PORT or BROKER:ID=HOST:PORT."),
+                ("a=h:1;b", "'b' is not BROKER=HOST:PORT or BROKER:ID=HOST:PORT."),
+                ("a:x=h:1", "'a:x=h:1' is not BROKER=HOST:PORT or BROKER:ID=HOST:PORT."),
+                ("a=h", "'h' is not HOST:PORT."),
+                ("a=h:1;a:0=h:2", "It names broker a with id 0 twice."),
+            )
+        ],
+        ({"pollNameServerInterval": "9"}, "Option pollNameServerInterval is '9'. Expected an integer from 10 to"),
         ({"namespace": "a%b"}, "Option namespace is 'a%b'. Expected 1 to 120 of the characters"),
         ({"namespace": ""}, "Option namespace is ''. Expected 1 to 120 of the characters"),
         ({"requestRetries": "-1"}, "Option requestRetries is '-1'. Expected an integer from 0 to 1000000."),

@@ -14,6 +14,7 @@ from pyspark_rmqpull.options.source import SourceOptions
 from rmqpull_client.errors import OptionError
 
 NEEDED = {"endpoints": "127.0.0.1:8081", "topic": "orders"}
+CLUSTER = {"nameServers": "127.0.0.1:9876", "topic": "orders"}
 LISTS = '[{"orders":{"a":[0,1]}},{"orders":{"a":[2]}}]'
 SECRET = "s3cr3t-of-the-tests"
 
@@ -25,7 +26,16 @@ def queue_0(offset: int) -> str:
     return f'{{"orders":{{"a":{{"0":{offset}}}}}}}'
 
 
+STRAY: list[tuple[Rule, Given, str]] = [
+    (
+        rules.refuse_stray_name_server_options,
+        {name: value},
+        f"Option {name} has no effect without nameServers. Remove it, or set nameServers instead of endpoints.",
+    )
+    for name, value in (("brokerAddresses", "broker-a=localhost:1"), ("pollNameServerInterval", "30000"))
+]
 SOURCE: list[tuple[Rule, Given, str]] = [
+    *STRAY,
     (
         rules.refuse_half_connection,
         {"accessKey": "a"},
@@ -172,6 +182,7 @@ SOURCE: list[tuple[Rule, Given, str]] = [
     ),
 ]
 SINK: list[tuple[Rule, Given, str]] = [
+    *STRAY,
     (
         rules.refuse_half_connection,
         {"accessKey": "key"},
@@ -190,6 +201,37 @@ SINK: list[tuple[Rule, Given, str]] = [
         "Set deadLetterTopic with onInvalidRow=deadLetter, and only then.",
     ),
 ]
+
+
+OF_CLUSTERS: list[tuple[Rule, type[SourceOptions | SinkOptions], Given, str]] = [
+    *[
+        (
+            rules.refuse_byte_limits_of_clusters,
+            SourceOptions,
+            {name: "64m"},
+            f"Option {name} cannot be used with nameServers: Apache's brokers do not tell the sizes of messages that "
+            f"are not read yet. Remove it, or set {instead} instead.",
+        )
+        for name, instead in (
+            ("maxBytesPerTrigger", "maxOffsetsPerTrigger"),
+            ("maxBytesPerPartition", "maxRecordsPerPartition"),
+        )
+    ],
+    (
+        rules.refuse_exactly_once_of_clusters,
+        SinkOptions,
+        {"delivery": "exactly-once"},
+        "Option delivery is exactly-once, which cannot be used with nameServers: Apache's brokers cannot commit a "
+        "whole batch. Set delivery to at-least-once, or write to rmqpull-broker.",
+    ),
+    (
+        rules.refuse_exactly_once_of_clusters,
+        SinkOptions,
+        {"transactionTimeoutMs": "60000"},
+        "Option transactionTimeoutMs is for delivery exactly-once, which cannot be used with nameServers. Remove it.",
+    ),
+]
+"""What only a cluster of RocketMQ refuses, because its brokers cannot do it."""
 
 
 def name_of(value: object) -> str | None:
@@ -213,10 +255,47 @@ def test_contradictions_of_the_sink_are_refused(rule: Rule, given: Given, refusa
     assert str(refused.value) == refusal
 
 
+@pytest.mark.parametrize(("rule", "side", "given", "refusal"), OF_CLUSTERS, ids=name_of)
+def test_what_no_cluster_can_do_is_refused_from_the_options_alone(
+    rule: Rule, side: type[SourceOptions | SinkOptions], given: Given, refusal: str
+) -> None:
+    assert rule in (*rules.SOURCE_CHECKS, *rules.SINK_CHECKS)
+    side.from_options(NEEDED | given)
+    with pytest.raises(OptionError) as refused:
+        side.from_options(CLUSTER | given)
+    assert str(refused.value) == refusal
+
+
 def test_every_rule_has_its_row() -> None:
     by_mode = {rules.refuse_other_mode}
-    assert set(rules.SOURCE_CHECKS) - by_mode == {rule for rule, *_ in SOURCE}
-    assert set(rules.SINK_CHECKS) == {rule for rule, *_ in SINK}
+    of_clusters = {rule for rule, *_ in OF_CLUSTERS}
+    assert set(rules.SOURCE_CHECKS) - by_mode - of_clusters == {rule for rule, *_ in SOURCE}
+    assert set(rules.SINK_CHECKS) - of_clusters == {rule for rule, *_ in SINK}
+
+
+@pytest.mark.parametrize("side", [SourceOptions, SinkOptions])
+@pytest.mark.parametrize(
+    ("servers", "sentence"),
+    [
+        (
+            {},
+            "Option endpoints or nameServers is missing. Set endpoints to the address of rmqpull-broker, such as "
+            "127.0.0.1:8081, or nameServers to the name servers of an Apache RocketMQ cluster, such as 127.0.0.1:9876.",
+        ),
+        (
+            {"ENDPOINTS": "a:1", "nameServers": "no address"},
+            "Options endpoints and nameServers exclude each other. Set only endpoints for rmqpull-broker, and only "
+            "nameServers for an Apache RocketMQ cluster.",
+        ),
+    ],
+)
+def test_exactly_one_option_names_the_servers(
+    side: type[SourceOptions | SinkOptions], servers: Given, sentence: str
+) -> None:
+    """Checked before any value is parsed."""
+    with pytest.raises(OptionError) as refused:
+        side.from_options({"topic": "orders", **servers})
+    assert str(refused.value) == sentence
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ CONNECTOR = Path(__file__).parents[3] / "connector"
 
 @dataclass(frozen=True, kw_only=True)
 class Shared:
-    address: str = option(str, unit="text", doc="Where it is.", is_required=True)
+    address: str | None = option(str, unit="text", doc="Where it is.", rocketmq_names=("addr", "the.addr"))
     api_key: str | None = option(str, unit="text", doc="The key.", is_secret=True)
 
 
@@ -57,13 +57,13 @@ def test_values_are_parsed_and_defaults_too() -> None:
 @pytest.mark.parametrize(
     ("given", "refusal"),
     [
-        ({}, "Option address is missing. Where it is. Set it with .option('address', …)."),
         ({"address": "a", "maxSizeOfIt": "x"}, "Option maxSizeOfIt is 'x'. Expected an integer from 1 to 9."),
         ({"address": "a", "maxsizeofti": "1"}, "Unknown option maxsizeofti. Did you mean maxSizeOfIt?"),
         (
             {"address": "a", "K.Size": "1"},
             "Unknown option K.Size. This option of Spark's Kafka source is called maxSizeOfIt here.",
         ),
+        ({"The.Addr": "a"}, "Unknown option The.Addr. This setting of RocketMQ's clients is called address here."),
         ({"zzz": "1"}, "Unknown option zzz. Known options: address, apiKey, maxSizeOfIt, isFast."),
     ],
 )
@@ -102,6 +102,14 @@ def test_an_option_of_kafka_s_source_is_refused_with_its_name_here(theirs: str, 
     with pytest.raises(OptionError) as refused:
         SourceOptions.from_options(NEEDED | {theirs: "1"})
     assert str(refused.value) == f"Unknown option {theirs}. This option of Spark's Kafka source is called {ours} here."
+
+
+@pytest.mark.parametrize("theirs", ["namesrvAddr", "NAMESRVADDR", "nameserver.address", "namesrv.addr"])
+def test_a_setting_of_rocketmq_s_clients_is_refused_with_its_name_here(theirs: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        SourceOptions.from_options(NEEDED | {theirs: "127.0.0.1:9876"})
+    named = "This setting of RocketMQ's clients is called nameServers here."
+    assert str(refused.value) == f"Unknown option {theirs}. {named}"
 
 
 def test_no_option_has_the_kafka_name_of_another() -> None:

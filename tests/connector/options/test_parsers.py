@@ -10,12 +10,13 @@ import pytest
 
 from pyspark_rmqpull.options.allocation import STRATEGIES
 from pyspark_rmqpull.options.parsers import (
+    addresses,
     duration_ms,
     integer,
     one_of,
+    parse_addresses_of_brokers,
     parse_boolean,
     parse_consumers,
-    parse_endpoints,
     parse_names,
     parse_topic_pattern,
     parse_topics,
@@ -27,6 +28,7 @@ strategy = one_of(*STRATEGIES)
 delay = duration_ms(1, 365 * 24 * 3_600_000)
 size = size_in_bytes(1, 2**63 - 1)
 digit = integer(1, 9)
+parse_endpoints = addresses("127.0.0.1:8081")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,7 @@ digit = integer(1, 9)
         (parse_endpoints, "127.0.0.1:8081", "127.0.0.1:8081"),
         (parse_endpoints, "broker.example.com:65535", "broker.example.com:65535"),
         (parse_endpoints, "[::1]:8081, localhost:1 ;[::1]:8081", "[::1]:8081;localhost:1"),
+        (parse_addresses_of_brokers, "broker-a=[::1]:10911", "broker-a=[::1]:10911"),
     ],
 )
 def test_values_are_parsed(parse: Callable[[str], Any], text: str, value: Any) -> None:

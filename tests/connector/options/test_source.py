@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,22 @@ from rmqpull_client.errors import OptionError
 from rmqpull_client.model import MessageQueue
 
 NEEDED = {"endpoints": "127.0.0.1:8081", "topic": "flights"}
+UNSET_CONNECTION: dict[str, Any] = {
+    "endpoints": "127.0.0.1:8081",
+    "name_servers": None,
+    "broker_addresses": None,
+    "poll_name_server_interval": 30_000,
+    "access_key": None,
+    "secret_key": None,
+    "namespace": None,
+    "tls_enabled": False,
+    "tls_ca_file": None,
+    "tls_cert_file": None,
+    "tls_key_file": None,
+    "request_timeout_ms": 10_000,
+    "request_retries": None,
+    "request_retry_interval_ms": 50,
+}
 
 
 def refusal(**given: str) -> str:
@@ -26,17 +43,7 @@ def refusal(**given: str) -> str:
 
 def test_unset_options_have_defaults() -> None:
     assert SourceOptions.from_options(NEEDED) == SourceOptions(
-        endpoints="127.0.0.1:8081",
-        access_key=None,
-        secret_key=None,
-        namespace=None,
-        tls_enabled=False,
-        tls_ca_file=None,
-        tls_cert_file=None,
-        tls_key_file=None,
-        request_timeout_ms=10_000,
-        request_retries=None,
-        request_retry_interval_ms=50,
+        **UNSET_CONNECTION,
         topic=("flights",),
         topic_pattern=None,
         assign=None,
@@ -191,15 +198,15 @@ def test_an_unknown_option_is_refused_with_the_nearest_known_one(name: str, near
 
 def test_an_unknown_option_near_to_none_is_refused_with_all_known_ones() -> None:
     assert refusal(**NEEDED, **{"kafka.xyz": "1"}).startswith(
-        "Unknown option kafka.xyz. Known options: endpoints, accessKey, "
+        "Unknown option kafka.xyz. Known options: endpoints, nameServers, "
     )
 
 
-@pytest.mark.parametrize("name", ["endpoints", "topic"])
-def test_a_missing_option_is_named(name: str) -> None:
+@pytest.mark.parametrize(("name", "named"), [("endpoints", "endpoints or nameServers"), ("topic", "topic")])
+def test_a_missing_option_is_named(name: str, named: str) -> None:
     """Acceptance cases 35 and 52."""
     rest = {other: value for other, value in NEEDED.items() if other != name}
-    assert refusal(**rest).startswith(f"Option {name} is missing. ")
+    assert refusal(**rest).startswith(f"Option {named} is missing. ")
 
 
 HOST_PORT = "Expected HOST:PORT, such as 127.0.0.1:8081, or several of them separated by semicolons."
