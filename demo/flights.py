@@ -1,4 +1,4 @@
-"""Streams real flights through the broker into Spark: `make demo`, or `python -m demo.flights`.
+"""Streams real flights through a broker into Spark: `make demo`, or `python -m demo.flights`.
 
 The steps, from top to bottom: start a broker, publish a year of flights, stream them into Parquet while the broker and
 the job are killed, verify the result, show it. The exit code is 0 if all checks pass, else 1. Needs
@@ -19,20 +19,16 @@ import pyarrow.feather
 from demo import checkpoint, flights_data, report, verify
 from demo.run_folder import RunFolder, Unusable
 from demo.screen import Screen
+from demo.servers import QUEUES, TOPIC, RmqpullServer, Server
 from demo.streaming import Job, Run, Supervisor
 from processes.children import Children, ProcessFailed, Signals
 from processes.spark import SparkMissing
-from rmqpull_broker.testing import BrokerProcess, BrokerProcessError
-from rmqpull_client.connection import Connection
+from rmqpull_broker.testing import BrokerProcessError
 from rmqpull_client.errors import RmqpullError
-from rmqpull_client.transports.choice import connect
 
-TOPIC = "flights"
-QUEUES = 8
 GROUP = "demo"
 ROWS_PER_BATCH = 24_000
 BATCHES_MIN = 14
-REQUEST_TIMEOUT_MS = 30_000
 RESULT_SECONDS_MAX = 120.0
 
 
@@ -43,46 +39,42 @@ class Demo:
     screen: Screen
     children: Children
     folder: RunFolder
+    server: Server
     flights: pa.Table
 
     def run(self) -> int:
         """Runs all steps and returns the number of failed checks."""
-        broker = self.start_broker()
-        self.publish(broker)
-        run = self.stream(broker)
+        self.start_server()
+        self.publish()
+        run = self.stream()
         rows, summary = self.read_result()
-        checks = self.verify(broker, run, rows, summary)
+        checks = self.verify(run, rows, summary)
         self.show(run, summary)
-        broker.stop()
+        self.server.stop()
         return sum(not check.holds for check in checks)
 
-    def start_broker(self) -> BrokerProcess:
-        self.screen.step(1, f"Start a broker with the topic {TOPIC} and {QUEUES} queues")
-        broker = BrokerProcess({TOPIC: QUEUES}, data_dir=self.folder.broker_data, log_file=self.folder.broker_log)
-        self.children.start_broker(broker)
-        self.screen.line(f"serving at {broker.endpoints}, process {broker.pid}")
-        return broker
+    def start_server(self) -> None:
+        self.screen.step(1, f"Start {self.server.name} with the topic {TOPIC} and {QUEUES} queues")
+        self.children.start_broker(self.server)
+        where = ", ".join(f"{name} {value}" for name, value in self.server.options.items())
+        self.screen.line(f"serving at {where}, process {self.server.pid}")
 
-    def publish(self, broker: BrokerProcess) -> None:
+    def publish(self) -> None:
         total = self.flights.num_rows
         self.screen.step(2, f"Publish {total:,} flights of 2013 from New York, one message each")
-        client = connect(Connection(broker.endpoints, REQUEST_TIMEOUT_MS))
         begin = time.monotonic()
         with self.screen.bar("published", total) as bar:
-            for batch in flights_data.messages(self.flights):
-                client.publish(TOPIC, batch)
-                bar.advance(batch.num_rows)
+            self.server.publish(self.flights, bar.advance)
         seconds = time.monotonic() - begin
-        client.close()
-        self.screen.line(f"published in {seconds:.1f} s, {total / seconds:,.0f} messages/s, all stored on disk")
+        self.screen.line(f"published in {seconds:.1f} s, {total / seconds:,.0f} messages/s, all stored")
 
-    def stream(self, broker: BrokerProcess) -> Run:
+    def stream(self) -> Run:
         total = self.flights.num_rows
         self.screen.step(3, "Stream them into Parquet with a Spark job, and kill the job half-way")
         self.screen.line("starting Spark")
         rows_per_batch = min(ROWS_PER_BATCH, -(-total // BATCHES_MIN))
         folder = self.folder
-        job = Job(self.children, broker, GROUP, rows_per_batch, folder.result, folder.checkpoint, folder.job_log)
+        job = Job(self.children, self.server, GROUP, rows_per_batch, folder.result, folder.checkpoint, folder.job_log)
         with self.screen.bar("streamed", total, quiet=True) as bar:
             run = Supervisor(job, total, self.screen, bar).supervise()
         rate = total / run.streaming_seconds
@@ -102,15 +94,15 @@ class Demo:
             raise ProcessFailed(f"The reader of the result ended with exit code {code}.{child.log_end()}")
         return pa.feather.read_table(str(rows)), pa.feather.read_table(str(summary))
 
-    def verify(self, broker: BrokerProcess, run: Run, rows: pa.Table, summary: pa.Table) -> list[verify.Check]:
-        max_offsets, committed = _broker_offsets(broker)
+    def verify(self, run: Run, rows: pa.Table, summary: pa.Table) -> list[verify.Check]:
+        offsets = self.server.read_offsets(GROUP)
         folder = self.folder
         checks = [
             verify.every_flight_once(self.flights, rows),
             verify.flights_unchanged(self.flights, rows),
             verify.carriers_agree(flights_data.carrier_summary(self.flights), summary),
-            verify.every_offset_once(max_offsets, rows),
-            verify.group_offsets_at_end(GROUP, max_offsets, committed),
+            verify.every_offset_once(offsets.max_offsets, rows),
+            verify.group_offsets_at_end(GROUP, offsets.max_offsets, offsets.consumer_offsets),
             verify.partitions_averaged(checkpoint.micro_batches(folder.checkpoint, TOPIC), rows),
         ]
         if run.killed_batch is not None:
@@ -131,18 +123,6 @@ class Demo:
         self.screen.line(f"result:  {self.folder.result}")
 
 
-def _broker_offsets(broker: BrokerProcess) -> tuple[dict[int, int], dict[int, int | None]]:
-    """Returns the max offset and the group's consumer offset of each queue."""
-    client = connect(Connection(broker.endpoints, REQUEST_TIMEOUT_MS))
-    queues = client.query_bounds([TOPIC])[TOPIC].queues
-    committed = client.get_consumer_offsets(GROUP, list(queues))
-    client.close()
-    return (
-        {queue.queue_id: bounds.max_offset for queue, bounds in queues.items()},
-        {queue.queue_id: offset for queue, offset in committed.items()},
-    )
-
-
 @click.command()
 @click.option("--rows", type=click.IntRange(1_000, flights_data.FLIGHT_COUNT), help="Use only this many flights.")
 @click.option(
@@ -160,7 +140,7 @@ def main(rows: int | None, output: Path) -> None:
     try:
         with RunFolder.make_new(output) as folder, Children(folder.environment(), signals) as children:
             flights = flights_data.read_flights(rows)
-            failed = Demo(screen, children, folder, flights).run()
+            failed = Demo(screen, children, folder, RmqpullServer(folder), flights).run()
     except KeyboardInterrupt:
         screen.error("Stopped. No process is left running.")
         sys.exit(128 + (signals.received or 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 
 import click
 from pyspark.sql import DataFrame, SparkSession
@@ -27,11 +28,11 @@ def say(event: str, **facts: int) -> None:
     print(json.dumps({"event": event, **facts}), flush=True)
 
 
-def flights(spark: SparkSession, endpoints: str, group: str, rows_per_batch: int) -> DataFrame:
+def flights(spark: SparkSession, server: Mapping[str, str], group: str, rows_per_batch: int) -> DataFrame:
     """Returns the topic as a stream of flights, each with its queue and offset."""
     messages = (
         spark.readStream.format("rmqpull")
-        .option("endpoints", endpoints)
+        .options(**server)
         .option("topic", "flights")
         .option("consumerGroup", group)
         .option("startingOffsets", "earliest")
@@ -63,15 +64,15 @@ def report_progress(query: StreamingQuery) -> None:
 
 
 @click.command()
-@click.option("--endpoints", required=True)
+@click.option("--server", type=(str, str), multiple=True, required=True, help="An option that leads to the server.")
 @click.option("--group", required=True)
 @click.option("--rows-per-batch", required=True, type=int)
 @click.option("--result", required=True)
 @click.option("--checkpoint", required=True)
-def main(endpoints: str, group: str, rows_per_batch: int, result: str, checkpoint: str) -> None:
+def main(server: tuple[tuple[str, str], ...], group: str, rows_per_batch: int, result: str, checkpoint: str) -> None:
     """Stream everything that the topic had at the start into the result."""
     spark = SparkSession.builder.master("local[2]").appName("flights").getOrCreate()
-    stream = flights(spark, endpoints, group, rows_per_batch)
+    stream = flights(spark, dict(server), group, rows_per_batch)
     say("started")
     query = (
         stream.writeStream.format("parquet")

@@ -13,8 +13,8 @@ from typing import Any
 
 from demo import checkpoint
 from demo.screen import Bar, Screen
+from demo.servers import Server
 from processes.children import Child, Children, ProcessFailed
-from rmqpull_broker.testing import BrokerProcess
 
 # A job that is silent for so long is stuck: a JVM starts in ten seconds, and the broker may be away for thirty.
 SILENCE_SECONDS_MAX = 120.0
@@ -28,7 +28,7 @@ class Job:
     """Starts the Spark job. Every start is the same: only the checkpoint differs."""
 
     children: Children
-    broker: BrokerProcess
+    server: Server
     group: str
     rows_per_batch: int
     result: Path
@@ -36,14 +36,15 @@ class Job:
     log: Path
 
     def start(self) -> Child:
-        options = {
-            "--endpoints": self.broker.endpoints,
+        arguments = {
             "--group": self.group,
             "--rows-per-batch": str(self.rows_per_batch),
             "--result": str(self.result),
             "--checkpoint": str(self.checkpoint),
         }
-        command = [sys.executable, "-m", "demo.stream_job", *(word for option in options.items() for word in option)]
+        command = [sys.executable, "-m", "demo.stream_job", *(word for pair in arguments.items() for word in pair)]
+        for option in self.server.options.items():
+            command += ["--server", *option]
         return self.children.start("Spark job", command, self.log)
 
     def is_writing(self) -> bool:
@@ -121,10 +122,10 @@ class Supervisor:
 
     def _kill_broker(self) -> None:
         killed = self._now()
-        self._job.broker.kill()
-        self._screen.alarm(f"SIGKILL to the broker (process {self._job.broker.pid}), while the job runs")
+        self._job.server.kill()
+        self._screen.alarm(f"SIGKILL to the broker (process {self._job.server.pid}), while the job runs")
         time.sleep(BROKER_DOWN_SECONDS)
-        self._job.children.start_broker(self._job.broker)
+        self._job.children.start_broker(self._job.server)
         self.run.broker_outage = Outage(killed, self._now())
         self._screen.recovered(
             f"the broker is back after {self._now() - killed:.1f} s, at the same address and with its messages"

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
+from typing import Protocol
 
 from processes.process_table import list_session, read_name
-from rmqpull_broker.testing import BrokerProcess
 
 KILL_SECONDS_MAX = 10.0
 LOOPBACK = "127.0.0.1"
@@ -207,13 +207,23 @@ class Child:
         self._lines.put(None)
 
 
+class Startable(Protocol):
+    """A server that starts again after a kill. To kill it before its first start does nothing."""
+
+    def start(self) -> None:
+        """Starts the server, and returns when it serves."""
+
+    def kill(self) -> object:
+        """Kills the server with SIGKILL."""
+
+
 class Children:
     """The processes of one run. All of them are killed at the end of the ``with`` block, the newest first."""
 
     def __init__(self, env: Mapping[str, str], signals: Signals | None = None) -> None:
         self._env = env
         self._signals = signals
-        self._started: list[Child | BrokerProcess] = []
+        self._started: list[Child | Startable] = []
 
     def start(
         self,
@@ -230,8 +240,8 @@ class Children:
             self._started.append(child)
         return child
 
-    def start_broker(self, broker: BrokerProcess) -> None:
-        """Starts a broker, for the first time or again. A signal waits until it is ready. Raises BrokerProcessError."""
+    def start_broker(self, broker: Startable) -> None:
+        """Starts a broker, for the first time or again. A signal waits until it serves."""
         with self._hold_signals():
             if broker not in self._started:
                 self._started.append(broker)

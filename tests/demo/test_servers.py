@@ -1,0 +1,36 @@
+"""The servers of the demo: what was published is there after a kill, at the same address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from demo.flights_data import read_flights
+from demo.run_folder import RunFolder
+from demo.servers import QUEUES, RmqpullServer, Server
+
+
+@pytest.mark.processes
+def test_a_killed_server_comes_back_with_its_messages_at_the_same_address(tmp_path: Path) -> None:
+    with RunFolder.make_new(tmp_path) as folder:
+        check_server(RmqpullServer(folder))
+
+
+def check_server(server: Server) -> None:
+    flights = read_flights(1_000)
+    published: list[int] = []
+    server.start()
+    try:
+        options, pid = dict(server.options), server.pid
+        server.publish(flights, published.append)
+        assert sum(published) == flights.num_rows
+        server.kill()
+        server.start()
+        offsets = server.read_offsets("nobody")
+        assert sum(offsets.max_offsets.values()) == flights.num_rows
+        assert offsets.max_offsets.keys() == offsets.consumer_offsets.keys() == set(range(QUEUES))
+        assert set(offsets.consumer_offsets.values()) == {None}
+        assert (dict(server.options), server.pid != pid) == (options, True)
+    finally:
+        server.stop()
