@@ -30,7 +30,7 @@ def check_server(server: Server) -> None:
         offsets = server.read_offsets("nobody")
         assert sum(offsets.max_offsets.values()) == flights.num_rows
         assert offsets.max_offsets.keys() == offsets.consumer_offsets.keys() == set(range(QUEUES))
-        assert set(offsets.consumer_offsets.values()) == {None}
+        assert not any(offsets.consumer_offsets.values())  # an unknown group is at 0 where no message was deleted
         assert (dict(server.options), server.pid != pid) == (options, True)
     finally:
         server.stop()
