@@ -11,6 +11,13 @@
     broker.restart()                                 # SIGKILL, and the same ports and messages
     broker.release_ports()                           # the end; so do it with the name server
 
+What Apache's classes say about bytes:
+
+    from processes.apache.oracle import JavaOracle, to_text
+
+    with JavaOracle(RELEASE_5) as oracle:
+        oracle.decode_messages(response_body)        # 0.1 ms; see processes/apache/oracle.py
+
 Maven fetches the jars once into the user's cache. ``SoftwareMissing`` says why if it cannot. The process of a server
 ends when the Python process that has started it ends.
 """
