@@ -6,6 +6,8 @@ from enum import IntEnum
 
 VERSION = 479
 """The version that a command of ours names: 5.3.3. From 401 on, name servers answer with standard JSON (rules 4.3)."""
+V4_9_3 = 399
+"""Up to this version, clients leave a field out of their signatures (rules 4.11)."""
 
 
 class RequestCode(IntEnum):
@@ -71,7 +73,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How a request ended (rules 4.2.5). Those of controllers are not listed."""
+    """How a request ended (rules 4.2.4, 4.2.5). Those of controllers are not listed."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1

@@ -12,6 +12,7 @@ from typing import Any
 from rmqpull_proto.remoting.codes import VERSION, LanguageCode
 from rmqpull_proto.remoting.frames import FRAME_BYTES_MAX, HEADER_BYTES_MAX, PREFIX_BYTES, FrameTooLarge
 from rmqpull_proto.remoting.frames import WireError as WireError
+from rmqpull_proto.remoting.json_dialect import read_json
 
 _RESPONSE = 1
 _ONEWAY = 2
@@ -210,10 +211,7 @@ def _decode_entries(header: bytes, at: int, end: int) -> dict[str, str]:
 
 
 def _decode_json(header: bytes, body: memoryview) -> RemotingCommand:
-    try:
-        read = json.loads(header.decode(errors="replace"))
-    except (ValueError, RecursionError) as error:
-        raise WireError(f"a header is no JSON: {error}; it begins with {header[:40]!r}") from None
+    read = read_json(header)
     if not isinstance(read, dict):
         raise WireError(f"a JSON header is no object; it begins with {header[:40]!r}")
     fields = read.get("extFields") or {}

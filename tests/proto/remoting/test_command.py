@@ -148,7 +148,7 @@ def test_a_frame_has_at_most_16_mib(serialization: Serialization) -> None:
         (b"\0\0\0\x05{}", "names a header of 5 bytes, but only 2 follow"),
         (b"\2\0\0\x02{}", "serialization 2, expected 0"),
         (b"\0\0\0\x02[]", "no object"),
-        (b"\0\0\0\x02{]", "no JSON"),
+        (b"\0\0\0\x02{]", "JSON has ']' at character 1 of 2, expected a value"),
         (b"\1\0\0\x02{}", "ends before its fields begin"),
     ],
 )
@@ -166,8 +166,8 @@ def test_a_broken_frame_is_explained(frame: bytes, error: str) -> None:
         ('{"code":4294967296}', "expected a number of 32 bits"),
         ('{"extFields":[1]}', "extFields is no object"),
         ('{"remark":1}', "remark no text"),
-        ("[" * 100_000, "no JSON"),
-        ('{"code":' + "1" * 10_000 + "}", "JSON"),
+        ("[" * 100_000, "JSON has more than 64 objects and arrays inside each other"),
+        ('{"code":' + "1" * 10_000 + "}", "a number of at most 400 digits"),
     ],
 )
 def test_a_broken_json_header_is_explained(header: str, error: str) -> None:

@@ -1,0 +1,86 @@
+"""Properties of messages as one text, and the names that are RocketMQ's own (rules 4.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rmqpull_proto.remoting.frames import WireError
+
+NAME_END = "\x01"
+"""Ends the name of a property in the text of all properties."""
+VALUE_END = "\x02"
+"""Ends its value."""
+KEY_SEPARATOR = " "
+"""Between the keys of a message, in property KEYS."""
+
+BORN_HOST = "__BORNHOST"
+BORN_TIMESTAMP = "BORN_TIMESTAMP"
+CHECK_IMMUNITY_TIME = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+CLUSTER = "CLUSTER"
+DELAY = "DELAY"
+DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_MESSAGE_ID"
+DLQ_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
+INNER_NUM = "INNER_NUM"
+KEYS = "KEYS"
+MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
+MSG_REGION = "MSG_REGION"
+ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+PRODUCER_GROUP = "PGROUP"
+REAL_QUEUE_ID = "REAL_QID"
+REAL_TOPIC = "REAL_TOPIC"
+RETRY_TOPIC = "RETRY_TOPIC"
+SHARDING_KEY = "__SHARDINGKEY"
+"""The message group. The name is not reserved, so users may set it."""
+TAGS = "TAGS"
+TIMER_DELAY_MS = "TIMER_DELAY_MS"
+TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+TIMER_OUT_MS = "TIMER_OUT_MS"
+TRACE_CONTEXT = "TRACE_CONTEXT"
+TRACE_ON = "TRACE_ON"
+TRANSACTION_CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+TRANSACTION_ID = "__transactionId__"
+TRANSACTION_PREPARED = "TRAN_MSG"
+UNIQ_KEY = "UNIQ_KEY"
+WAIT_STORE_MSG_OK = "WAIT"
+
+RESERVED = frozenset(
+    """
+    TRACE_ON MSG_REGION KEYS TAGS WAIT DELAY RETRY_TOPIC REAL_TOPIC REAL_QID TRAN_MSG PGROUP MIN_OFFSET MAX_OFFSET
+    BUYER_ID ORIGIN_MESSAGE_ID TRANSFER_FLAG CORRECTION_FLAG MQ2_FLAG RECONSUME_TIME UNIQ_KEY MAX_RECONSUME_TIMES
+    CONSUME_START_TIME POP_CK POP_CK_OFFSET 1ST_POP_TIME TRAN_PREPARED_QUEUE_OFFSET DUP_INFO EXTEND_UNIQ_INFO
+    INSTANCE_ID CORRELATION_ID REPLY_TO_CLIENT TTL ARRIVE_TIME PUSH_REPLY_TIME CLUSTER MSG_TYPE
+    INNER_MULTI_QUEUE_OFFSET TIMER_DELAY_MS TIMER_DELAY_SEC TIMER_DELIVER_MS TIMER_ENQUEUE_MS TIMER_DEQUEUE_MS
+    TIMER_ROLL_TIMES TIMER_OUT_MS TIMER_DEL_UNIQKEY TIMER_DELAY_LEVEL __BORNHOST BORN_TIMESTAMP DLQ_ORIGIN_TOPIC
+    DLQ_ORIGIN_MESSAGE_ID __CRC32#
+    """.split()  # noqa: SIM905 (a list literal would be sixty lines)
+)
+"""The names that a client refuses for a user's property."""
+
+OWN_BUT_NOT_RESERVED = frozenset(
+    (CHECK_IMMUNITY_TIME, TRANSACTION_CHECK_TIMES, TRANSACTION_ID, TRACE_CONTEXT, SHARDING_KEY)
+)
+"""Names that RocketMQ writes but does not reserve. gRPC clients get them among the user's (rules 5.11, 5.12.1, 6.2)."""
+
+OWN = RESERVED | OWN_BUT_NOT_RESERVED
+"""All names that are not the user's."""
+
+
+def encode_properties(properties: Mapping[str, str]) -> str:
+    """Returns all properties as one text.
+
+    Properties with an empty name or value are left out, as a reader would not see them. Raises ``WireError`` if a name
+    or a value contains one of the two separators.
+    """
+    found = [(name, value) for name, value in properties.items() if name and value]
+    text = "".join([f"{name}{NAME_END}{value}{VALUE_END}" for name, value in found])
+    if text.count(NAME_END) != len(found) or text.count(VALUE_END) != len(found):
+        name = next(n for n, value in found if any(end in n + value for end in (NAME_END, VALUE_END)))
+        raise WireError(f"property {name!r} contains character 1 or 2, which RocketMQ uses as separators")
+    return text
+
+
+def decode_properties(text: str) -> dict[str, str]:
+    """Reads properties from one text. Entries without a name, a value or a separator are ignored (rules 4.8)."""
+    entries = (entry.partition(NAME_END) for entry in text.split(VALUE_END))
+    return {name: value for name, _, value in entries if name and value}
