@@ -16,13 +16,17 @@ TEST_ENV = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1
 TEST_PROCESSES = $$(cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 2 : cores > 4 ? 4 : cores)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-large test-docker check bench bench-quick bench-gate bench-costs bench-broker soak proto readme wheel set-up clean
+.PHONY: help demo demo-apache test test-fast test-large test-docker check bench bench-quick bench-gate bench-costs bench-broker soak proto readme wheel set-up clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: set-up ## stream real flights through the broker into Spark and verify the result (under 90 seconds)
 	@$(SPARK_ENV) "$(PYTHON)" -m demo.flights $(ARGS)
+
+# The first run fetches Apache RocketMQ with Maven into the user's cache.
+demo-apache: set-up ## do the same with a real Apache RocketMQ: its broker, its Java producer (needs Maven)
+	@$(SPARK_ENV) "$(PYTHON)" -m demo.flights --server apache --output build/demo-apache $(ARGS)
 
 # The processes take one file after the other, in the order of tests/conftest.py. ARGS="--numprocesses 0" uses one process, for a debugger.
 test: set-up ## run all tests except the large ones (about 10 minutes on two cores)

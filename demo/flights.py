@@ -1,4 +1,4 @@
-"""Streams real flights through a broker into Spark: `make demo`, or `python -m demo.flights`.
+"""Streams real flights through a broker into Spark: `make demo`, `make demo-apache`, or `python -m demo.flights`.
 
 The steps, from top to bottom: start a broker, publish a year of flights, stream them into Parquet while the broker and
 the job are killed, verify the result, show it. The exit code is 0 if all checks pass, else 1. Needs
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +18,14 @@ import pyarrow as pa
 import pyarrow.feather
 
 from demo import checkpoint, flights_data, report, verify
+from demo.apache import ApacheServer
 from demo.run_folder import RunFolder, Unusable
 from demo.screen import Screen
 from demo.servers import QUEUES, TOPIC, RmqpullServer, Server
 from demo.streaming import Job, Run, Supervisor
+from processes.apache.administration import CallRefused
 from processes.children import Children, ProcessFailed, Signals
+from processes.maven import SoftwareMissing
 from processes.spark import SparkMissing
 from rmqpull_broker.testing import BrokerProcessError
 from rmqpull_client.errors import RmqpullError
@@ -29,6 +33,7 @@ from rmqpull_client.errors import RmqpullError
 GROUP = "demo"
 ROWS_PER_BATCH = 24_000
 BATCHES_MIN = 14
+SERVERS: dict[str, Callable[[RunFolder], Server]] = {"rmqpull": RmqpullServer, "apache": ApacheServer}
 RESULT_SECONDS_MAX = 120.0
 
 
@@ -126,26 +131,33 @@ class Demo:
 @click.command()
 @click.option("--rows", type=click.IntRange(1_000, flights_data.FLIGHT_COUNT), help="Use only this many flights.")
 @click.option(
+    "--server", type=click.Choice(list(SERVERS)), default="rmqpull", show_default=True, help="The broker to use."
+)
+@click.option(
     "--output",
     type=click.Path(path_type=Path),
     default=Path("build/demo"),
     show_default=True,
     help="Folder for all files.",
 )
-def main(rows: int | None, output: Path) -> None:
-    """Stream a year of real flights through the broker into Spark, kill both on the way, and verify the result."""
+def main(rows: int | None, server: str, output: Path) -> None:
+    """Stream a year of real flights through a broker into Spark, kill both on the way, and verify the result."""
     begin = time.monotonic()
     screen = Screen()
     signals = Signals()
     try:
         with RunFolder.make_new(output) as folder, Children(folder.environment(), signals) as children:
             flights = flights_data.read_flights(rows)
-            failed = Demo(screen, children, folder, RmqpullServer(folder), flights).run()
+            failed = Demo(screen, children, folder, SERVERS[server](folder), flights).run()
     except KeyboardInterrupt:
         screen.error("Stopped. No process is left running.")
         sys.exit(128 + (signals.received or 0))
+    except SoftwareMissing as missing:
+        screen.error(f"Apache RocketMQ cannot run here: {missing}. `make demo` does the same with rmqpull-broker.")
+        sys.exit(1)
     except (
         ProcessFailed,
+        CallRefused,
         BrokerProcessError,
         RmqpullError,
         flights_data.DataMissing,
