@@ -16,7 +16,7 @@ TEST_ENV = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1
 TEST_PROCESSES = $$(cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 2 : cores > 4 ? 4 : cores)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-apache test test-fast test-large test-docker check bench bench-quick bench-gate bench-costs bench-broker soak proto readme wheel set-up clean
+.PHONY: help demo demo-apache test test-fast test-apache test-large test-docker check bench bench-quick bench-gate bench-costs bench-broker soak proto readme wheel set-up clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,13 @@ test: set-up ## run all tests except the large ones (about 10 minutes on two cor
 # Hypothesis tries fewer examples than in `make test`. The processes share single tests, not whole files.
 test-fast: set-up ## run the tests that start no Spark and no other process (about a minute)
 	@$(TEST_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m "not processes and not large" --hypothesis-profile fast $(ARGS)
+
+# Each test process starts the servers that its tests need: about 0.5 GB.
+test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Maven fetches: 5.x, then 4.x
+	@scripts/set-up maven
+	@for version in 5.3 4.9; do echo "test-apache: RocketMQ $$version"; \
+		$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
+		-m "apache and not large" --apache-version $$version $(ARGS) || exit 1; done
 
 test-large: set-up ## run the large tests, which need gigabytes of disk: 10 million rows to 1,000 topics, exactly once (5 to 10 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m pytest -m large $(ARGS)

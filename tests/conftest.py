@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from processes.apache.cluster import ApacheCluster
+from processes.apache.oracle import JavaOracle
+from processes.apache.releases import Release
+from tests.harness.apache import ApachePlugin, StartApache, add_option, choose_release, run_apache
 from tests.harness.broker_processes import StartBroker, run_brokers
 from tests.harness.process_guard import ProcessGuard
 from tests.harness.secured_proxy import CertificateAuthority, StartProxy, run_proxies
@@ -23,8 +27,13 @@ settings.load_profile("rmqpull")
 TESTS = Path(__file__).parent
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_option(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(ProcessGuard(), "process_guard")
+    config.pluginmanager.register(ApachePlugin(), "apache")
 
 
 @pytest.fixture(scope="session")
@@ -98,3 +107,30 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
 def start_proxy(authority: CertificateAuthority) -> Iterator[StartProxy]:
     with run_proxies(authority) as start:
         yield start
+
+
+@pytest.fixture(scope="session")
+def apache_release(processes_allowed: None, pytestconfig: pytest.Config) -> Release:
+    """The release of Apache RocketMQ to test against. Tests that use it get the marker ``apache``."""
+    return choose_release(pytestconfig)
+
+
+@pytest.fixture
+def start_apache(apache_release: Release, tmp_path: Path) -> Iterator[StartApache]:
+    """Starts clusters of Apache RocketMQ that end with the test."""
+    with run_apache(apache_release, tmp_path) as start:
+        yield start
+
+
+@pytest.fixture(scope="session")
+def apache(apache_release: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheCluster]:
+    """An Apache RocketMQ of one broker that many tests share. Each test has topics and groups of its own."""
+    with run_apache(apache_release, tmp_path_factory.mktemp("apache")) as start:
+        yield start()
+
+
+@pytest.fixture(scope="session")
+def oracle(apache_release: Release) -> Iterator[JavaOracle]:
+    """What Apache's own classes say about bytes."""
+    with JavaOracle(apache_release) as process:
+        yield process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,11 +28,12 @@ FOR_TESTS = (
 """Options of the JVM for servers that live for seconds or minutes."""
 FOR_BENCHMARKS = ("-server", "-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=2g", "-XX:+UseG1GC", "-XX:-UsePerfData")
 """Options of the JVM for servers that are measured."""
+# 4.x needs jdk.internal.ref to unmap its files: without it, a stop loses consumer offsets.
 _FOR_JAVA_17 = (
     *("--add-exports=java.base/sun.nio.ch=ALL-UNNAMED", "--add-exports=java.base/sun.security.ssl=ALL-UNNAMED"),
     *(
         f"--add-opens=java.base/{package}=ALL-UNNAMED"
-        for package in ("java.nio", "sun.nio.ch", "jdk.internal.misc", "java.lang", "java.util")
+        for package in ("java.nio", "sun.nio.ch", "jdk.internal.misc", "jdk.internal.ref", "java.lang", "java.util")
     ),
 )
 # A broker refuses messages and deletes files when the disk is fuller than this. The disks of developers are full.
@@ -62,7 +64,7 @@ class Role(Enum):
 class Tls:
     """The certificate of a server. With ``is_enforced`` the server refuses plain text.
 
-    With ``client_ca_file`` clients must show a certificate of that authority.
+    With ``client_ca_file`` clients must show a certificate of that authority. Brokers show their own to name servers.
     """
 
     cert_file: Path
@@ -71,12 +73,14 @@ class Tls:
     client_ca_file: Path | None = None
 
     def as_properties(self) -> dict[str, str]:
-        """Returns RocketMQ's properties of TLS."""
+        """Returns RocketMQ's properties of TLS that are read from a file."""
         properties = {
-            "tls.server.mode": "enforcing" if self.is_enforced else "permissive",
             "tls.test.mode.enable": "false",
             "tls.server.certPath": str(self.cert_file),
             "tls.server.keyPath": str(self.key_file),
+            "tls.client.certPath": str(self.cert_file),
+            "tls.client.keyPath": str(self.key_file),
+            "tls.client.authServer": "false",
         }
         if self.client_ca_file is not None:
             properties["tls.server.need.client.auth"] = "require"
@@ -207,8 +211,11 @@ class Server:
         )
 
     def _write_tls(self) -> list[str]:
-        properties = {} if self.tls is None else self.tls.as_properties()
-        return [f"-Dtls.config.file={write_properties(self.folder / 'tls.properties', properties)}"]
+        if self.tls is None:
+            return []
+        file = write_properties(self.folder / "tls.properties", self.tls.as_properties())
+        mode, enabled = ("enforcing", "true") if self.tls.is_enforced else ("permissive", "false")
+        return [f"-Dtls.config.file={file}", f"-Dtls.server.mode={mode}", f"-Dtls.enable={enabled}"]
 
 
 @dataclass(kw_only=True)
@@ -231,8 +238,8 @@ class NameServer(Server):
 class Broker(Server):
     """Apache's broker. It registers at name servers, ``host:port`` with semicolons between them.
 
-    ``credentials`` are those of an administrator, when the broker checks access keys. A restart forgets what
-    ``Administration.update_broker`` has changed: change ``properties`` for that.
+    ``credentials`` are those of an administrator, when the broker checks access keys; ``client_tls`` is for
+    administration. A restart forgets what ``Administration.update_broker`` has changed: change ``properties`` for that.
     """
 
     name_servers: str
@@ -241,11 +248,12 @@ class Broker(Server):
     role: Role = Role.ASYNC_MASTER
     broker_id: int = 0
     credentials: Credentials | None = None
+    client_tls: ssl.SSLContext | None = None
 
     @property
     def administration(self) -> Administration:
         """Creates topics and the like on this broker."""
-        return Administration(self.name_servers, self.credentials)
+        return Administration(self.name_servers, self.credentials, self.client_tls)
 
     @property
     def _name(self) -> str:

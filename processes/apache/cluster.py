@@ -1,0 +1,144 @@
+"""Clusters of Apache's servers, as tests and programs need them."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from processes.apache.access import Account, write_acl_file, write_acl_properties
+from processes.apache.administration import Administration
+from processes.apache.releases import RELEASE_5, Release
+from processes.apache.servers import Broker, NameServer, Role, Server, Tls
+
+ADMIN = Account("tests-admin", "secret-of-admin", is_admin=True)
+"""The administrator of clusters that check access keys."""
+
+
+class ApacheCluster:
+    """A name server and brokers, on free loopback ports. The ``with`` block starts and kills them.
+
+    The servers are attributes, so that a test can kill, stop and restart each.
+    """
+
+    def __init__(self, name_servers: Sequence[NameServer], brokers: Sequence[Broker]) -> None:
+        self.name_servers = list(name_servers)
+        self.brokers = list(brokers)
+        self._accounts: tuple[Account, ...] = ()
+
+    @property
+    def addresses(self) -> str:
+        """The addresses of the name servers: the value of option ``nameServers``."""
+        return ";".join(server.address for server in self.name_servers)
+
+    @property
+    def administration(self) -> Administration:
+        """Creates topics and the like."""
+        return self.brokers[0].administration
+
+    def find_broker(self, name: str, broker_id: int = 0) -> Broker:
+        """Returns a broker by its name. A slave has an id greater than 0."""
+        return next(one for one in self.brokers if (one.name, one.broker_id) == (name, broker_id))
+
+    def start(self) -> None:
+        """Starts all servers, and returns when all brokers are registered. Raises ProcessFailed, SoftwareMissing."""
+        for servers in (self.name_servers, self.brokers):
+            for server in servers:
+                server.begin_start()
+            for server in servers:
+                server.finish_start()
+
+    def close(self) -> None:
+        """Kills all servers and gives their ports back."""
+        servers: list[Server] = [*self.brokers, *self.name_servers]
+        for server in servers:
+            server.release_ports()
+
+    def __enter__(self) -> ApacheCluster:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def make_cluster(
+    folder: Path, masters: Sequence[str] = ("broker-a",), release: Release = RELEASE_5, **options: Any
+) -> ApacheCluster:
+    """Returns a cluster of masters that are not started yet. ``options`` are those of each broker."""
+    name_server = _make_name_server(folder, release, options)
+    return ApacheCluster([name_server], [_make_broker(folder, name_server, one, **options) for one in masters])
+
+
+def make_replicated_cluster(folder: Path, release: Release = RELEASE_5, **options: Any) -> ApacheCluster:
+    """Returns a cluster of a SYNC_MASTER and its slave, both named `broker-a`.
+
+    A consumer may read from the slave (`slaveReadEnable`).
+    """
+    name_server = _make_name_server(folder, release, options)
+    options["properties"] = {"slaveReadEnable": "true", **options.get("properties", {})}
+    master = _make_broker(folder, name_server, "broker-a", role=Role.SYNC_MASTER, **options)
+    slave = _make_broker(folder, name_server, "broker-a", role=Role.SLAVE, broker_id=1, **options)
+    return ApacheCluster([name_server], [master, slave])
+
+
+def make_guarded_cluster(
+    folder: Path, accounts: Sequence[Account] = (), release: Release = RELEASE_5, **options: Any
+) -> ApacheCluster:
+    """Returns a cluster of one broker that checks access keys: by `plain_acl.yml` (4.x) or `authenticationEnabled`.
+
+    The accounts are added to :data:`ADMIN`. Those of 5.x exist when the cluster has started.
+    """
+    name_server = _make_name_server(folder, release, options)
+    options["properties"] = {**write_acl_properties(release, ADMIN), **options.get("properties", {})}
+    broker = _make_broker(folder, name_server, "broker-a", credentials=ADMIN.credentials, **options)
+    if release.server.startswith("4."):
+        write_acl_file(broker.folder / "conf" / "plain_acl.yml", [ADMIN, *accounts])
+        return ApacheCluster([name_server], [broker])
+    return _ClusterWithAccounts([name_server], [broker], accounts)
+
+
+def make_secured_cluster(
+    folder: Path, tls: Tls, client_tls: ssl.SSLContext, release: Release = RELEASE_5, **options: Any
+) -> ApacheCluster:
+    """Returns a cluster of one broker whose name server and broker speak TLS. ``client_tls`` is for administration."""
+    return make_cluster(folder, release=release, tls=tls, client_tls=client_tls, **options)
+
+
+class _ClusterWithAccounts(ApacheCluster):
+    """A cluster of 5.x that creates its accounts when it starts."""
+
+    def __init__(
+        self, name_servers: Sequence[NameServer], brokers: Sequence[Broker], accounts: Sequence[Account]
+    ) -> None:
+        super().__init__(name_servers, brokers)
+        self._accounts = tuple(accounts)
+
+    def start(self) -> None:
+        super().start()
+        for account in self._accounts:
+            account.create(self.administration, self.brokers[0].address)
+
+
+def _make_name_server(folder: Path, release: Release, options: Mapping[str, Any]) -> NameServer:
+    of_all = {name: options[name] for name in ("java_options", "tls") if name in options}
+    return NameServer(release=release, folder=folder / "name-server", **of_all)
+
+
+def _make_broker(folder: Path, name_server: NameServer, name: str, broker_id: int = 0, **options: Any) -> Broker:
+    return Broker(
+        release=name_server.release,
+        folder=folder / (f"{name}-{broker_id}" if broker_id else name),
+        name_servers=name_server.address,
+        name=name,
+        broker_id=broker_id,
+        **options,
+    )
