@@ -1,0 +1,1 @@
+"""The transport for RocketMQ's remoting protocol, which Apache's brokers serve."""
