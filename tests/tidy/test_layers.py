@@ -76,6 +76,7 @@ LAYERS = (
         CONNECTIONS,
         f"{CLIENT} pyarrow rmqpull_proto.columns",
     ),
+    Layer("rmqpull_client/transports/remoting/*", f"{CLIENT} rmqpull_proto pyarrow numpy", never=TRANSPORTS),
     Layer("rmqpull_client/transports/*", f"{CLIENT} rmqpull_proto grpc google.protobuf pyarrow"),
     Layer("rmqpull_client/*", CLIENT, never=CONNECTIONS),
     # Spark. What it imports on its first look-up comes first: a failure there hides every Python data source.

@@ -23,7 +23,7 @@ def choose(by_keys: bool = False, **columns: Any) -> list[int]:
     """Chooses among eight queues, and expects that no row names an unknown one."""
     indexes, reasons = choose_queues(pa.record_batch(columns), QUEUES, by_keys)
     assert not reasons
-    return indexes.tolist()
+    return [int(index) for index in indexes]
 
 
 @pytest.mark.parametrize(
