@@ -85,6 +85,14 @@ class JavaOracle:
         """Writes a body from standard JSON values: as `RemotingSerializable.encode`, or as standard JSON."""
         return self._bytes("encodeBody", type=type_name, value=value, standard=is_standard)
 
+    def parse_json(self, text: str) -> Any:
+        """`JSON.parse` of fastjson. Keys that are no texts become JSON."""
+        return self._call("parseJson", text=text)
+
+    def print_json(self, value: Any) -> str:
+        """`JSON.toJSONString` of fastjson."""
+        return self._text("printJson", value=value)
+
     # ---- messages: {topic, flag, body, properties, queueId, queueOffset, ...}, by the names of Java's MessageExt
 
     def decode_messages(self, data: bytes, unwrap: bool = False) -> list[dict[str, Any]]:
@@ -136,7 +144,11 @@ class JavaOracle:
         """`MessageClientIDSetter.getIPStrFromID`."""
         return self._text("hostOfUniqueId", id=unique_id)
 
-    # ---- bytes and hashes
+    # ---- constants, bytes and hashes
+
+    def read_constants(self, type_name: str) -> dict[str, Any]:
+        """Returns the public constants of a class, such as `RequestCode`; of an enum, the ordinals."""
+        return self._dict("constants", type=type_name)
 
     def compress(self, compression_type: str, data: bytes, level: int = 5) -> bytes:
         """`CompressorFactory`: ZLIB, LZ4 or ZSTD."""

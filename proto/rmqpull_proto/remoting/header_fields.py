@@ -19,7 +19,7 @@ _H = TypeVar("_H", bound="Header")
 _NUMBER = re.compile(r"[+-]?0*\d{1,19}")
 
 
-class _Column(NamedTuple):
+class Column(NamedTuple):
     """How one field is read."""
 
     attribute: str
@@ -44,7 +44,7 @@ class Header:
 
     def to_fields(self) -> dict[str, str]:
         """Returns the fields of a command. Fields that are None are left out."""
-        values = [(name, getattr(self, attribute)) for attribute, name, *_ in _list_columns(type(self))]
+        values = [(name, getattr(self, attribute)) for attribute, name, *_ in list_columns(type(self))]
         return {name: _format(value) for name, value in values if value is not None}
 
     @classmethod
@@ -54,7 +54,7 @@ class Header:
         Raises ``WireError`` if a required field is missing or no number.
         """
         values: dict[str, Any] = {}
-        for attribute, name, parse, kind, is_required in _list_columns(cls):
+        for attribute, name, parse, kind, is_required in list_columns(cls):
             text = received.get(name)
             if text is None:
                 if is_required:
@@ -102,11 +102,11 @@ _PARSERS: Mapping[object, tuple[Callable[[str], Any], str]] = {
 }
 
 
-_COLUMNS: dict[type[Header], tuple[_Column, ...]] = {}
-"""What ``_list_columns`` has found: an entry for each class."""
+_COLUMNS: dict[type[Header], tuple[Column, ...]] = {}
+"""What ``list_columns`` has found: an entry for each class."""
 
 
-def _list_columns(header: type[Header]) -> tuple[_Column, ...]:
+def list_columns(header: type[Header]) -> tuple[Column, ...]:
     """Returns how to read each field of a header, from its declaration."""
     known = _COLUMNS.get(header)
     if known is not None:
@@ -120,5 +120,5 @@ def _list_columns(header: type[Header]) -> tuple[_Column, ...]:
         first, *others = declared.name.split("_")
         name = header.names.get(declared.name, first + "".join(other.capitalize() for other in others))
         is_required = declared.default is MISSING
-        found.append(_Column(declared.name, name, *_PARSERS[kind], is_required))
+        found.append(Column(declared.name, name, *_PARSERS[kind], is_required))
     return _COLUMNS.setdefault(header, tuple(found))

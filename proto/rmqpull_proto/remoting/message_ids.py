@@ -73,7 +73,9 @@ def _pack_address(host: str) -> bytes:
         address: IPv4Address | IPv6Address = ip_address(host)
     except ValueError:
         raise WireError(f"{host!r} is no IPv4 or IPv6 address, which a message id needs") from None
-    return address.packed
+    # Java knows an IPv4 address also in its IPv6 form.
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).packed
 
 
 def _read_hex(text: str, numbers_bytes: int) -> bytes | None:

@@ -16,13 +16,17 @@ from rmqpull_proto.remoting.message_ids import (
     parse_uniq_key,
 )
 
-HOSTS = st.ip_addresses().map(str)
+HOSTS = st.ip_addresses().filter(lambda address: not getattr(address, "ipv4_mapped", None)).map(str)
 SHORTS, INTS = st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1)
 
 
 def test_known_ids_of_brokers() -> None:
     assert make_offset_msg_id("127.0.0.1", 10911, 0) == "7F00000100002A9F0000000000000000"
     assert make_offset_msg_id("::1", 10911, 258) == "0" * 31 + "1" + "00002A9F" + "0000000000000102"
+
+
+def test_an_ipv4_address_in_the_form_of_ipv6_is_the_former() -> None:
+    assert make_offset_msg_id("::ffff:127.0.0.1", 10911, 0) == make_offset_msg_id("127.0.0.1", 10911, 0)
 
 
 def test_known_ids_of_clients() -> None:

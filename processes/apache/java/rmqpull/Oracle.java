@@ -45,6 +45,7 @@ public final class Oracle {
         "org.apache.rocketmq.common.protocol.heartbeat.", "org.apache.rocketmq.remoting.protocol.heartbeat.",
         "org.apache.rocketmq.common.subscription.", "org.apache.rocketmq.remoting.protocol.subscription.",
         "org.apache.rocketmq.common.", "org.apache.rocketmq.remoting.protocol.",
+        "org.apache.rocketmq.common.protocol.", "org.apache.rocketmq.common.message.",
     };
 
     interface Call {
@@ -81,6 +82,9 @@ public final class Oracle {
         calls.put("signature", request -> AclUtils.calSignature(bytes(request, "data"), request.getString("secretKey")));
         calls.put("decodeBody", Oracle::decodeBody);
         calls.put("encodeBody", Oracle::encodeBody);
+        calls.put("parseJson", request -> JSON.parse(request.getString("text")));
+        calls.put("printJson", request -> JSON.toJSONString(request.get("value")));
+        calls.put("constants", request -> constants(find(request.getString("type"))));
         calls.put("decodeMessages", request -> Records.decode(bytes(request, "data"), request.getBooleanValue("unwrap")));
         calls.put("encodeMessage", request -> base64(Records.encode(request.getJSONObject("message"))));
         calls.put("encodeBatch", request -> base64(MessageDecoder.encodeMessages(Records.messages(request.getJSONArray("messages")))));
@@ -203,6 +207,17 @@ public final class Oracle {
     private static byte[] standard(Object body) {
         return JSON.toJSONBytes(body, SerializerFeature.BrowserCompatible, SerializerFeature.QuoteFieldNames,
             SerializerFeature.SkipTransientField, SerializerFeature.MapSortField);
+    }
+
+    private static Object constants(Class<?> type) throws Exception {
+        JSONObject values = new JSONObject(true);
+        for (Field field : type.getFields()) {
+            if (Modifier.isStatic(field.getModifiers())) {
+                Object value = field.get(null);
+                values.put(field.getName(), value instanceof Enum ? ((Enum<?>) value).ordinal() : value);
+            }
+        }
+        return values;
     }
 
     private static Object decodeMessageId(JSONObject request) throws Exception {
