@@ -151,7 +151,9 @@ def test_headers(oracle: JavaOracle, data: st.DataObject, pair: tuple[str, type[
     name, header = pair
     if name in NEW and oracle.release.client.startswith("4."):
         return
-    known = read_in_java(oracle, name, {})
+    known = set(read_in_java(oracle, name, {}))
+    if name == "SendMessageRequestHeaderV2":
+        known = set("abcdefghijklmn")  # Java has more fields, but reads only these
     values: dict[str, Any] = {}
     for column in list_columns(header):
         value = st.sampled_from(VALID[column.name]) if column.name in VALID else VALUES[column.kind]
