@@ -64,9 +64,17 @@ LOOK_UP = (
     "pyspark_rmqpull.sink.repeats pyspark"
 )
 
+COLUMNAR = ["record_layout", "byte_ranges", "stored_messages", "stored_columns", "property_columns"]
+
 # The first row that names a module's place holds for it.
 LAYERS = (
     # The wire: all that client and broker share. That of remoting is bytes in, values out.
+    # Stored messages and batches are columns. The broker does without these modules, and so without NumPy.
+    Layer(
+        " ".join(f"rmqpull_proto/remoting/{module}.py" for module in COLUMNAR),
+        "rmqpull_proto.remoting rmqpull_proto.columns numpy pyarrow",
+        EFFECTS,
+    ),
     Layer("rmqpull_proto/remoting/*", "rmqpull_proto.remoting", EFFECTS),
     Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc grpc_tools pyarrow"),
     # RocketMQ without Spark.

@@ -1,0 +1,104 @@
+"""Ranges of bytes of one buffer, gathered into Arrow arrays without a Python object for each (rules 4.7, 4.8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqpull_proto.remoting.record_layout import Bytes, Ints, Mask
+
+POOL = pa.system_memory_pool()
+"""The default pool of pyarrow gives pages back after each batch, which costs more than the decoding."""
+DATA_BYTES_MAX = (1 << 31) - 1
+_INLINE_BYTES = 12
+"""A view of so few bytes holds them itself."""
+
+
+def gather(data: Bytes, starts: Ints, ends: Ints) -> pa.Array:
+    """Returns the bytes of each range as a binary array. Ranges do not overlap and come in order of their positions."""
+    count = len(starts)
+    if not count:
+        return pa.Array.from_buffers(pa.binary(), 0, [None, pa.py_buffer(bytes(4)), pa.py_buffer(b"")])
+    lengths = ends - starts
+    if lengths.min() > _INLINE_BYTES:
+        views = np.zeros((count, 4), np.int32)
+        views[:, 0] = lengths
+        views[:, 3] = starts
+        return _wrap(pa.binary_view(), count, views, data).cast(pa.binary(), memory_pool=POOL)
+    # Every other value of this array is a range; the values between them are what is between the ranges.
+    edges = np.empty(2 * count + 1, np.int32)
+    edges[0:-1:2] = starts
+    edges[1::2] = ends
+    edges[-1] = edges[-2]
+    wanted = _wrap_numbers(pa.int32(), np.arange(0, 2 * count, 2, dtype=np.int32))
+    return pc.take(_wrap(pa.binary(), 2 * count, edges, data), wanted, boundscheck=False, memory_pool=POOL)
+
+
+def gather_any_order(data: Bytes, starts: Ints, ends: Ints) -> pa.Array:
+    """Does the same as ``gather`` for ranges in any order."""
+    if bool((starts[1:] >= ends[:-1]).all()):
+        return gather(data, starts, ends)
+    order = np.argsort(starts, kind="stable")
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return pc.take(gather(data, starts[order], ends[order]), _wrap_numbers(pa.int32(), place), memory_pool=POOL)
+
+
+def as_text(values: pa.Array) -> pa.Array:
+    """Returns binary values, which must be valid UTF-8, as strings over the same memory."""
+    return pa.Array.from_buffers(pa.string(), len(values), values.buffers(), values.null_count)
+
+
+def get_offsets(values: pa.Array) -> npt.NDArray[np.int32]:
+    """Returns where each value of a binary or string array, which is no slice, begins in its bytes; and the end."""
+    return np.frombuffer(values.buffers()[1], np.int32, len(values) + 1)
+
+
+def get_bytes(values: pa.Array) -> Bytes:
+    """Returns the bytes of a binary or string array that is no slice."""
+    content = values.buffers()[2]
+    size = int(get_offsets(values)[-1])
+    return np.frombuffer(content, np.uint8, size) if size else np.zeros(0, np.uint8)
+
+
+def make_numbers(data_type: pa.DataType, numbers: npt.NDArray[Any]) -> pa.Array:
+    """Returns numbers without nulls as an array of this type, without a copy if they have its width."""
+    return _wrap_numbers(data_type, np.ascontiguousarray(numbers))
+
+
+def make_bitmap(is_valid: Mask) -> pa.Buffer:
+    """Returns the bitmap of an array's valid rows."""
+    return pa.py_buffer(np.packbits(is_valid, bitorder="little"))
+
+
+def place_texts(values: pa.Array, rows: Ints | None, row_count: int) -> pa.Array:
+    """Returns a string array with ``values`` in these ascending rows, and nulls in the others. None: in all rows."""
+    if rows is None or len(rows) == row_count:
+        return as_text(values)
+    if not len(rows):
+        return pa.nulls(row_count, pa.string())
+    lengths = np.zeros(row_count + 1, np.int32)
+    lengths[rows + 1] = np.diff(get_offsets(values))
+    is_valid = np.zeros(row_count, np.bool_)
+    is_valid[rows] = True
+    offsets = pa.py_buffer(np.cumsum(lengths, dtype=np.int32))
+    return pa.Array.from_buffers(pa.string(), row_count, [make_bitmap(is_valid), offsets, values.buffers()[2]])
+
+
+def repeat_text(text: str, row_count: int) -> pa.Array:
+    """Returns the same text in each row."""
+    encoded = np.frombuffer(text.encode(), np.uint8)
+    offsets = np.arange(row_count + 1, dtype=np.int32) * len(encoded)
+    return _wrap(pa.string(), row_count, offsets, np.tile(encoded, row_count))
+
+
+def _wrap(data_type: pa.DataType, count: int, layout: npt.NDArray[Any], data: Bytes) -> pa.Array:
+    return pa.Array.from_buffers(data_type, count, [None, pa.py_buffer(layout), pa.py_buffer(data)])
+
+
+def _wrap_numbers(data_type: pa.DataType, numbers: npt.NDArray[Any]) -> pa.Array:
+    return pa.Array.from_buffers(data_type, len(numbers), [None, pa.py_buffer(numbers)])
