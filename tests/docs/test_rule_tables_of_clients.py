@@ -10,7 +10,7 @@ import pytest
 from pyspark_rmqpull.planning.splitting import split_partitions
 from pyspark_rmqpull.schema import ROW_SCHEMA
 from pyspark_rmqpull.sink.schema import ACCEPTED
-from rmqpull_broker.core import errors, limits
+from rmqpull_broker.core import errors
 from rmqpull_broker.core.clients.settings import RETRY_DELAYS_MS
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.properties import BrokerProperties
@@ -18,6 +18,7 @@ from rmqpull_broker.core.sending import refusals
 from rmqpull_client.allocation.strategies import Averagely, AveragelyByCircle, Strategy, hash_text
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.remoting.properties import RESERVED
 from tests.docs.test_from_kafka import OF_KAFKA
 from tests.docs.test_rule_tables import table
 from tests.docs.test_rules import SECTIONS
@@ -66,7 +67,7 @@ def test_the_codes_that_are_answered() -> None:
 def test_the_reserved_names_of_properties() -> None:
     reserved = re.search(r"\*\*Reserved names\*\*(.*?)RocketMQ also uses", SECTIONS[5, 11], re.DOTALL)
     assert reserved is not None
-    assert sorted(quoted(reserved[1])) == sorted(limits.RESERVED_PROPERTY_KEYS)
+    assert sorted(quoted(reserved[1])) == sorted(RESERVED)
 
 
 @pytest.mark.parametrize(

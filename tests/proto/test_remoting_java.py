@@ -65,12 +65,14 @@ def in_java(command: RemotingCommand) -> dict[str, Any]:
     }
 
 
+@pytest.mark.apache_small
 @given(command=COMMANDS)
 def test_java_reads_our_commands(oracle: JavaOracle, command: RemotingCommand) -> None:
     read = oracle.decode_command(encode_command(command))
     assert {**read, "extFields": read["extFields"] or None} == in_java(command)
 
 
+@pytest.mark.apache_small
 @given(command=COMMANDS)
 def test_we_read_javas_commands(oracle: JavaOracle, command: RemotingCommand) -> None:
     assert decode_command(memoryview(oracle.encode_command(in_java(command)))[4:]) == command
@@ -146,6 +148,7 @@ def read_in_java(oracle: JavaOracle, name: str, received: dict[str, str]) -> dic
     }
 
 
+@pytest.mark.apache_small
 @given(data=st.data(), pair=st.sampled_from(JAVA_HEADERS))
 def test_headers(oracle: JavaOracle, data: st.DataObject, pair: tuple[str, type[Header]]) -> None:
     name, header = pair
@@ -252,6 +255,7 @@ ROUTES = st.builds(
 )
 
 
+@pytest.mark.apache_small
 @given(route=ROUTES, is_standard=st.booleans())
 def test_routes(oracle: JavaOracle, route: TopicRoute, is_standard: bool) -> None:
     value = json.loads(route.encode())
@@ -282,6 +286,7 @@ def test_lists_of_topics(oracle: JavaOracle, topics: list[str]) -> None:
 WITHOUT_SEPARATORS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x01\x02"), min_size=1)
 
 
+@pytest.mark.apache_small
 @given(properties=st.dictionaries(WITHOUT_SEPARATORS, WITHOUT_SEPARATORS, max_size=4))
 def test_properties(oracle: JavaOracle, properties: dict[str, str]) -> None:
     assert oracle.decode_properties(encode_properties(properties)) == properties

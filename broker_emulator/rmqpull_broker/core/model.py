@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from rmqpull_proto.remoting.properties import SHARDING_KEY
+
 
 class TopicType(enum.Enum):
     """Which messages a topic accepts (``message.type`` of a RocketMQ topic)."""
@@ -51,9 +53,6 @@ class Bounds(NamedTuple):
     min_offset: int
     max_offset: int
 
-
-SHARDING_KEY = "__SHARDINGKEY"
-"""The property in which RocketMQ stores a message group. The name is not reserved, so users may set it."""
 
 PERM_READ = 4
 PERM_WRITE = 2

@@ -15,36 +15,37 @@ import pyarrow.compute as pc
 
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.columns import format_milliseconds
-from rmqpull_broker.core.model import SHARDING_KEY, Message
+from rmqpull_broker.core.model import Message
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_proto.remoting import properties as names
 
 RECORD_BYTES = 91
 """The size of a stored record without body, topic and properties, with IPv4 hosts and a topic length of one byte."""
 _IPV6_BYTES = 12
 _SHORT_TOPIC_BYTES = 127
 _SEPARATORS = 2
-_NOT_RESERVED = {SHARDING_KEY: "messageGroup", "TRACE_CONTEXT": "traceContext"}
+_NOT_RESERVED = {names.SHARDING_KEY: "messageGroup", names.TRACE_CONTEXT: "traceContext"}
 """RocketMQ's own properties, with their columns, that a user may set, too. Then the user's value is not stored."""
 
 
 def make_common_properties(broker: BrokerProperties) -> dict[str, str]:
     """Returns the properties that every message of a broker has. They are not stored in each message."""
     return {
-        "MSG_REGION": broker.region_id,
-        "TRACE_ON": str(broker.trace_on).lower(),
-        "CLUSTER": broker.broker_cluster_name,
+        names.MSG_REGION: broker.region_id,
+        names.TRACE_ON: str(broker.trace_on).lower(),
+        names.CLUSTER: broker.broker_cluster_name,
     }
 
 
 def make_stored_properties(message: Message, broker: BrokerProperties) -> dict[str, str]:
     """Returns all properties of a stored message as a remoting consumer gets them."""
     fields = {
-        "TAGS": message.tags,
-        "KEYS": " ".join(message.keys) or None,
-        "UNIQ_KEY": message.msg_id or None,
-        SHARDING_KEY: message.message_group,
-        "TRACE_CONTEXT": message.trace_context,
-        "TIMER_DELIVER_MS": None if message.delivery_timestamp_ms is None else str(message.delivery_timestamp_ms),
+        names.TAGS: message.tags,
+        names.KEYS: " ".join(message.keys) or None,
+        names.UNIQ_KEY: message.msg_id or None,
+        names.SHARDING_KEY: message.message_group,
+        names.TRACE_CONTEXT: message.trace_context,
+        names.TIMER_DELIVER_MS: None if message.delivery_timestamp_ms is None else str(message.delivery_timestamp_ms),
         **make_common_properties(broker),
     }
     own = {name: value for name, value in fields.items() if value is not None}
@@ -69,10 +70,13 @@ def count_record_bytes(batch: pa.RecordBatch, topic: str, broker: BrokerProperti
         columns.count_text_bytes(batch, ["body"]),
         *(pc.multiply(_is_ipv6(batch.column(name)), _IPV6_BYTES) for name in ("bornHost", "storeHost")),
         *(columns.count_map_bytes(batch.column(name), _SEPARATORS) for name in ("properties", "systemProperties")),
-        *(_count_own_bytes(name, batch.column(column)) for name, column in {"TAGS": "tags", **_NOT_RESERVED}.items()),
-        _count_own_bytes("UNIQ_KEY", _drop_empty(batch.column("msgId"))),
-        _count_own_bytes("KEYS", _drop_empty(pc.binary_join(batch.column("keys"), " "))),
-        _count_own_bytes("TIMER_DELIVER_MS", columns.format_milliseconds(batch.column("deliveryTimestamp"))),
+        *(
+            _count_own_bytes(name, batch.column(column))
+            for name, column in {names.TAGS: "tags", **_NOT_RESERVED}.items()
+        ),
+        _count_own_bytes(names.UNIQ_KEY, _drop_empty(batch.column("msgId"))),
+        _count_own_bytes(names.KEYS, _drop_empty(pc.binary_join(batch.column("keys"), " "))),
+        _count_own_bytes(names.TIMER_DELIVER_MS, columns.format_milliseconds(batch.column("deliveryTimestamp"))),
     ]
     hidden = [_count_hidden_bytes(batch, name, column) for name, column in _NOT_RESERVED.items()]
     return reduce(pc.subtract, hidden, pc.add(reduce(pc.add, parts), fixed))
@@ -116,14 +120,14 @@ def _milliseconds(column: str) -> Callable[[pa.RecordBatch], pa.Array]:
 
 
 _SYSTEM_COLUMNS: dict[str, Callable[[pa.RecordBatch], pa.Array]] = {
-    "TAGS": _text("tags"),
-    "KEYS": _joined("keys"),
-    "UNIQ_KEY": _text("msgId"),
-    SHARDING_KEY: _text("messageGroup"),
-    "__BORNHOST": _text("bornHost"),
-    "BORN_TIMESTAMP": _milliseconds("bornTimestamp"),
-    "TIMER_DELIVER_MS": _milliseconds("deliveryTimestamp"),
-    "TRACE_CONTEXT": _text("traceContext"),
+    names.TAGS: _text("tags"),
+    names.KEYS: _joined("keys"),
+    names.UNIQ_KEY: _text("msgId"),
+    names.SHARDING_KEY: _text("messageGroup"),
+    names.BORN_HOST: _text("bornHost"),
+    names.BORN_TIMESTAMP: _milliseconds("bornTimestamp"),
+    names.TIMER_DELIVER_MS: _milliseconds("deliveryTimestamp"),
+    names.TRACE_CONTEXT: _text("traceContext"),
 }
 """RocketMQ's own properties that are columns of stored messages."""
 

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.messages.ids import MessageIds
-from rmqpull_broker.core.model import SHARDING_KEY, BodyEncoding
+from rmqpull_broker.core.model import BodyEncoding
 from rmqpull_broker.core.sending.queue_selection import select_by_message_group
+from rmqpull_proto.remoting.properties import SHARDING_KEY
 
 
 def complete_batch(

@@ -20,9 +20,10 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import BodyEncoding, TopicType
 from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.sending.column_batches import find_message_groups
+from rmqpull_proto.remoting.properties import RESERVED
 
 _BODY_ENCODINGS = pa.array([encoding.value for encoding in BodyEncoding], pa.int32())
-_RESERVED = pa.array(sorted(limits.RESERVED_PROPERTY_KEYS), pa.string())
+_RESERVED = pa.array(sorted(RESERVED), pa.string())
 _CONTROL_CHARACTERS = r"[\x00-\x1f\x7f-\x{9f}]"  # as RE2 spells limits.CONTROL_CHARACTERS
 
 

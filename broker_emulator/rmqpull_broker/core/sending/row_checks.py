@@ -12,7 +12,7 @@ from rmqpull_broker.core import limits
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.model import Message, TopicType
 from rmqpull_broker.core.sending import refusals
-from rmqpull_broker.core.state.pending import IMMUNITY
+from rmqpull_proto.remoting.properties import CHECK_IMMUNITY_TIME, RESERVED
 
 Rule = Callable[[Message, int], BrokerError | None]
 """Returns the error of a message, or None. The number is the time in milliseconds since the epoch."""
@@ -43,8 +43,7 @@ def check_row_types(messages: Sequence[Message], topic_type: TopicType) -> None:
 
 
 def _reserved_property(message: Message, _: int) -> BrokerError | None:
-    reserved = limits.RESERVED_PROPERTY_KEYS
-    return next((refusals.reserved_property(key) for key in message.properties if key in reserved), None)
+    return next((refusals.reserved_property(key) for key in message.properties if key in RESERVED), None)
 
 
 def _control_in_property_key(message: Message, _: int) -> BrokerError | None:
@@ -74,7 +73,7 @@ def _stored_size(message: Message, _: int) -> BrokerError | None:
 
 
 def _recovery_time(message: Message, _: int) -> BrokerError | None:
-    seconds = message.system_properties.get(IMMUNITY) if message.transactional else None
+    seconds = message.system_properties.get(CHECK_IMMUNITY_TIME) if message.transactional else None
     return None if seconds is None or int(seconds) <= limits.RECOVERY_S_MAX else refusals.long_recovery()
 
 

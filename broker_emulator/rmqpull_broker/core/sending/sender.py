@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from rmqpull_broker.core.admin.topics import create_on_send, ensure_retry_topic
 from rmqpull_broker.core.errors import Forbidden, InternalError, MessageCorrupted
 from rmqpull_broker.core.messages.ids import MessageIds
-from rmqpull_broker.core.model import PERM_WRITE, SHARDING_KEY, Message, MessageQueue, TopicConfig, TopicType
+from rmqpull_broker.core.model import PERM_WRITE, Message, MessageQueue, TopicConfig, TopicType
 from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.sending.column_batches import (
     complete_batch,
@@ -36,6 +36,7 @@ from rmqpull_broker.core.sending.storing import BatchToStore, MessageToStore, Se
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import QueuePart
 from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX, check_topic_name
+from rmqpull_proto.remoting.properties import SHARDING_KEY
 
 
 @dataclass(frozen=True)

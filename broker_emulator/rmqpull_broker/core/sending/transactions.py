@@ -27,13 +27,12 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored, WaitingEnded
 from rmqpull_broker.core.state.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 from rmqpull_broker.core.state.pending import (
-    CHECK_TIMES,
-    IMMUNITY,
     PENDING_MAX,
     StoredAt,
     parse_immunity_seconds,
     read_waiting,
 )
+from rmqpull_proto.remoting.properties import CHECK_IMMUNITY_TIME, TRANSACTION_CHECK_TIMES
 
 CHECKS_MAX = 1_000
 """Half messages that one command checks. The next command checks the others."""
@@ -94,7 +93,7 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
         return None
     stored_at, stored = _find_half_message(draft, end)
     properties = stored.message.system_properties
-    immunity = properties.get(IMMUNITY)
+    immunity = properties.get(CHECK_IMMUNITY_TIME)
     if not end.from_check and immunity is not None:
         age_ms = now_ms - stored.message.born_timestamp_ms
         if age_ms > parse_immunity_seconds(immunity) * 1000:
@@ -143,7 +142,10 @@ def check_transactions(draft: Draft, now_ms: int, store_host: str) -> list[Trans
         times = _read_check_times(stored.message)
         given_up = times >= draft.properties.transaction_check_max or _is_past_retention(draft, stored, now_ms)
         queue = half_queue._replace(topic=CHECK_MAX_TIME_TOPIC) if given_up else half_queue
-        properties = {**stored.message.system_properties, CHECK_TIMES: str(times if given_up else times + 1)}
+        properties = {
+            **stored.message.system_properties,
+            TRANSACTION_CHECK_TIMES: str(times if given_up else times + 1),
+        }
         message = replace(stored.message, system_properties=properties)
         rows = appended.setdefault(queue, [])
         rows.append(
@@ -161,7 +163,7 @@ def check_transactions(draft: Draft, now_ms: int, store_host: str) -> list[Trans
 
 
 def _read_check_times(message: Message) -> int:
-    text = message.system_properties.get(CHECK_TIMES, "0")
+    text = message.system_properties.get(TRANSACTION_CHECK_TIMES, "0")
     return int(text) if text.isdecimal() else 0
 
 

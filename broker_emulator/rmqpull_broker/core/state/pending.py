@@ -15,11 +15,10 @@ from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.state.facts import StillWaiting
 from rmqpull_broker.core.state.ports import MessageStore
+from rmqpull_proto.remoting import properties as names
 
-DUE_MS = "TIMER_OUT_MS"
+DUE_MS = names.TIMER_OUT_MS
 """The system property of a delayed message that holds its due time."""
-CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
-IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 PENDING_MAX = 1_000_000
 """Delayed messages that may wait at a time, and the same for half messages. Further ones are refused."""
 
@@ -35,9 +34,9 @@ def find_next_check_ms(properties: BrokerProperties, stored: StoredMessage) -> i
     The first check comes when the immunity is over, further checks after ``transactionCheckInterval``.
     """
     message = stored.message
-    if CHECK_TIMES in message.system_properties:
+    if names.TRANSACTION_CHECK_TIMES in message.system_properties:
         return stored.store_timestamp_ms + properties.transaction_check_interval
-    seconds = message.system_properties.get(IMMUNITY)
+    seconds = message.system_properties.get(names.CHECK_IMMUNITY_TIME)
     immunity_ms = properties.transaction_time_out if seconds is None else parse_immunity_seconds(seconds) * 1000
     return message.born_timestamp_ms + immunity_ms
 

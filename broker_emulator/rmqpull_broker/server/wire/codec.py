@@ -13,11 +13,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filters.message_filter import SQL92, TAG
-from rmqpull_broker.core.limits import RESERVED_PROPERTY_KEYS
 from rmqpull_broker.core.model import (
     PERM_READ,
     PERM_WRITE,
-    SHARDING_KEY,
     BodyEncoding,
     Message,
     MessageQueue,
@@ -28,9 +26,9 @@ from rmqpull_broker.core.sending.send_back import RECONSUME_TIME
 from rmqpull_broker.core.sending.transactions import TransactionCheck
 from rmqpull_broker.core.state.facts import TransactionId
 from rmqpull_broker.core.state.names import add_namespace
-from rmqpull_broker.core.state.pending import IMMUNITY
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as rpc
+from rmqpull_proto.remoting.properties import CHECK_IMMUNITY_TIME, RESERVED, SHARDING_KEY, TRACE_CONTEXT
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rmqpull.v1 import stages_pb2
 
@@ -136,7 +134,7 @@ def _system_properties(message: v2.Message) -> Mapping[str, str]:
         # The proxy has no producer groups, and uses the topic instead.
         properties["PGROUP"] = name_from(message.topic)
         if system.HasField("orphaned_transaction_recovery_duration"):
-            properties[IMMUNITY] = str(system.orphaned_transaction_recovery_duration.seconds)
+            properties[CHECK_IMMUNITY_TIME] = str(system.orphaned_transaction_recovery_duration.seconds)
     if system.delivery_attempt:
         properties[RECONSUME_TIME] = str(system.delivery_attempt)
     return properties
@@ -182,6 +180,6 @@ def orphaned_transaction_to(check: TransactionCheck) -> rpc.TelemetryCommand:
 
 def _user_properties(message: Message) -> Mapping[str, str]:
     """All properties that are not reserved, including RocketMQ's message group (rules 5.12.1, 6.2)."""
-    own = {name: value for name, value in message.system_properties.items() if name not in RESERVED_PROPERTY_KEYS}
-    fields = {SHARDING_KEY: message.message_group, "TRACE_CONTEXT": message.trace_context}
+    own = {name: value for name, value in message.system_properties.items() if name not in RESERVED}
+    fields = {SHARDING_KEY: message.message_group, TRACE_CONTEXT: message.trace_context}
     return {**message.properties, **own, **{name: value for name, value in fields.items() if value is not None}}

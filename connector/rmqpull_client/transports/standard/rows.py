@@ -9,11 +9,10 @@ import pyarrow as pa
 
 from rmqpull_proto import columns as wire
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_proto.remoting import properties as names
 
-_ROCKETMQS_OWN = frozenset(
-    ("CHECK_IMMUNITY_TIME_IN_SECONDS", "TRANSACTION_CHECK_TIMES", "__transactionId__", "TRACE_CONTEXT")
-)
-"""Properties that RocketMQ writes but does not reserve. They come among the user's properties (rules 5.11, 5.12.1)."""
+_OWN_AMONG_USERS = names.OWN_BUT_NOT_RESERVED - {names.SHARDING_KEY}
+"""Own properties of RocketMQ that come among the user's (rules 5.11, 5.12.1). The message group has a column."""
 
 
 def make_batch(messages: Sequence[v2.Message], columns: Sequence[str]) -> pa.RecordBatch:
@@ -44,20 +43,20 @@ def _read_keys(message: v2.Message) -> list[str] | None:
 
 
 def _read_properties(message: v2.Message) -> list[tuple[str, str]]:
-    # The message group, too, comes among the user's properties (rules 6.2). It has its own column.
-    not_of_user = _ROCKETMQS_OWN | {"__SHARDINGKEY"}
-    return [(name, value) for name, value in message.user_properties.items() if name not in not_of_user]
+    # The message group, too, comes among the user's properties (rules 6.2).
+    own = names.OWN_BUT_NOT_RESERVED
+    return [(name, value) for name, value in message.user_properties.items() if name not in own]
 
 
 def _read_system_properties(message: v2.Message) -> list[tuple[str, str]]:
     """Returns the system properties that the protocol has. Other reserved ones do not travel (rules 5.12.1)."""
     system = message.system_properties
-    own = {name: value for name, value in message.user_properties.items() if name in _ROCKETMQS_OWN}
+    own = {name: value for name, value in message.user_properties.items() if name in _OWN_AMONG_USERS}
     if system.HasField("trace_context"):
-        own["TRACE_CONTEXT"] = system.trace_context
+        own[names.TRACE_CONTEXT] = system.trace_context
     if system.HasField("dead_letter_queue"):
-        own["DLQ_ORIGIN_TOPIC"] = system.dead_letter_queue.topic
-        own["DLQ_ORIGIN_MESSAGE_ID"] = system.dead_letter_queue.message_id
+        own[names.DLQ_ORIGIN_TOPIC] = system.dead_letter_queue.topic
+        own[names.DLQ_ORIGIN_MESSAGE_ID] = system.dead_letter_queue.message_id
     return list(own.items())
 
 

@@ -17,6 +17,7 @@ from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Message, StoredMessage, TopicType
 from rmqpull_broker.core.sending.column_checks import check_columns, check_types, find_row_types
 from rmqpull_broker.core.sending.row_checks import check_row_types, check_rows
+from rmqpull_proto.remoting.properties import RESERVED
 
 NOW_MS = 1_000
 DAY_MS = 86_400_000
@@ -145,10 +146,10 @@ def test_a_message_group_of_less_than_64_bytes_passes(group: str) -> None:
 
 
 def test_51_property_names_are_reserved() -> None:
-    assert len(limits.RESERVED_PROPERTY_KEYS) == 51
+    assert len(RESERVED) == 51
 
 
-@pytest.mark.parametrize("key", sorted(limits.RESERVED_PROPERTY_KEYS))
+@pytest.mark.parametrize("key", sorted(RESERVED))
 def test_a_reserved_property_is_refused_by_its_name(key: str) -> None:
     with pytest.raises(BrokerError, match=f"^property is used by system: {key}$"):
         check_columns(batch_of({"properties": {key: "x"}}), NOW_MS)
