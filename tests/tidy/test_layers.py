@@ -65,7 +65,15 @@ LOOK_UP = (
     "pyspark_rmqpull.sink.repeats pyspark"
 )
 
-COLUMNAR = ["record_layout", "byte_ranges", "stored_messages", "stored_columns", "property_columns"]
+COLUMNAR = (
+    "record_layout",
+    "byte_ranges",
+    "stored_messages",
+    "stored_columns",
+    "property_columns",
+    "property_texts",
+    "batch_messages",
+)
 
 # The first row that names a module's place holds for it.
 LAYERS = (

@@ -14,6 +14,7 @@ from rmqpull_proto.remoting.record_layout import Bytes, Ints, Mask
 POOL = pa.system_memory_pool()
 """The default pool of pyarrow gives pages back after each batch, which costs more than the decoding."""
 DATA_BYTES_MAX = (1 << 31) - 1
+_HEX = np.frombuffer(bytes(range(256)).hex().upper().encode(), np.uint16)
 _INLINE_BYTES = 12
 """A view of so few bytes holds them itself."""
 
@@ -68,6 +69,18 @@ def get_bytes(values: pa.Array) -> Bytes:
 def make_numbers(data_type: pa.DataType, numbers: npt.NDArray[Any]) -> pa.Array:
     """Returns numbers without nulls as an array of this type, without a copy if they have its width."""
     return _wrap_numbers(data_type, np.ascontiguousarray(numbers))
+
+
+def make_fixed(values: npt.NDArray[Any]) -> pa.Array:
+    """Returns the bytes of each value as a binary array."""
+    ends = np.arange(len(values) + 1, dtype=np.int32) * values.itemsize
+    return _wrap(pa.binary(), len(values), ends, np.ascontiguousarray(values).view(np.uint8))
+
+
+def make_hex(raw: Bytes) -> pa.Array:
+    """Returns each row of bytes as hexadecimal digits with capital letters."""
+    ends = np.arange(len(raw) + 1, dtype=np.int32) * (2 * raw.shape[1])
+    return _wrap(pa.string(), len(raw), ends, _HEX[raw].view(np.uint8))
 
 
 def make_bitmap(is_valid: Mask) -> pa.Buffer:

@@ -21,6 +21,7 @@ from rmqpull_proto.remoting.byte_ranges import (
     get_bytes,
     get_offsets,
     make_bitmap,
+    make_hex,
     make_numbers,
     place_texts,
     repeat_text,
@@ -30,7 +31,6 @@ from rmqpull_proto.remoting.record_layout import Ints, Mask, read_fixed, read_nu
 from rmqpull_proto.remoting.stored_messages import RecordTable
 
 _BLANK = ord(names.KEY_SEPARATOR)
-_HEX = np.frombuffer(bytes(range(256)).hex().upper().encode(), "S2")
 _US_PER_MS = 1000
 _MS_MAX = (1 << 63) // _US_PER_MS - 1
 _NUMBER = r"^[+-]?[0-9]{1,15}$"
@@ -86,10 +86,7 @@ class _Decoder:
         for width, wanted in ((layout.IPV4_HOST_BYTES, ~is_ipv6), (layout.IPV6_HOST_BYTES, is_ipv6)):
             host = read_fixed(table.data, host_at[wanted], width).view(np.uint8).reshape(-1, width)
             offset = read_fixed(table.data, offset_at[wanted], 8).view(np.uint8).reshape(-1, 8)
-            digits = _HEX[np.concatenate([host, offset], axis=1)].view(np.uint8)
-            ends = np.arange(len(host) + 1, dtype=np.int32) * (2 * (width + 8))
-            buffers = [None, pa.py_buffer(ends), pa.py_buffer(digits)]
-            parts.append(pa.Array.from_buffers(pa.string(), len(host), buffers))
+            parts.append(make_hex(np.concatenate([host, offset], axis=1)))
             order.append(np.flatnonzero(wanted))
         places = np.argsort(np.concatenate(order))
         return pa.concat_arrays(parts).take(make_numbers(pa.int64(), places))
