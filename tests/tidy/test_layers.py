@@ -56,7 +56,8 @@ def of_server(*folders: str) -> str:
 FOR_STORE = of_core("state", "messages.columns")
 # The client without a connection. Spark loads no more on its look-up of data sources.
 CLIENT = "rmqpull_client"
-TRANSPORTS = " ".join(f"rmqpull_client.transports.{part}" for part in ("grpc", "columnar", "standard"))
+GRPC_TRANSPORTS = " ".join(f"rmqpull_client.transports.{part}" for part in ("grpc", "columnar", "standard"))
+TRANSPORTS = f"{GRPC_TRANSPORTS} rmqpull_client.transports.remoting"
 CONNECTIONS = f"{TRANSPORTS} rmqpull_client.transports.choice"
 SPARK_PURE = "pyspark_rmqpull.options pyspark_rmqpull.planning pyspark_rmqpull.errors"
 IN_TASKS = "pyspark pyarrow rmqpull_proto.columns"
@@ -93,8 +94,18 @@ LAYERS = (
         CONNECTIONS,
         f"{CLIENT} pyarrow rmqpull_proto.columns",
     ),
-    Layer("rmqpull_client/transports/remoting/*", f"{CLIENT} rmqpull_proto pyarrow numpy", never=TRANSPORTS),
-    Layer("rmqpull_client/transports/*", f"{CLIENT} rmqpull_proto grpc google.protobuf pyarrow"),
+    Layer(
+        "rmqpull_client/transports/remoting/*",
+        f"{CLIENT} rmqpull_proto pyarrow numpy",
+        f"{GRPC_TRANSPORTS} rmqpull_client.transports.choice threading concurrent multiprocessing asyncio",
+    ),
+    Layer("rmqpull_client/transports/pauses.py rmqpull_client/transports/tls_files.py", CLIENT, CONNECTIONS),
+    Layer(
+        "rmqpull_client/transports/*",
+        f"{CLIENT} rmqpull_proto grpc google.protobuf pyarrow",
+        "rmqpull_client.transports.remoting",
+        lazily="rmqpull_client.transports.remoting",
+    ),
     Layer("rmqpull_client/*", CLIENT, never=CONNECTIONS),
     # Spark. What it imports on its first look-up comes first: a failure there hides every Python data source.
     Layer(
@@ -269,11 +280,12 @@ def test_a_circle_is_found() -> None:
 
 
 CORE, STORE, SERVER, ROOT = (f"rmqpull_broker/{p}.py" for p in ("core/state/a", "store/a", "server/a", "assembly"))
-READER, OFFSETS, SOURCE, CHANNEL, FILTERS = (
+READER, OFFSETS, SOURCE, CHANNEL, REMOTING, FILTERS = (
     "pyspark_rmqpull/reading/stream_reader.py",
     "pyspark_rmqpull/planning/offsets.py",
     "pyspark_rmqpull/source.py",
     "rmqpull_client/transports/grpc/channel.py",
+    "rmqpull_client/transports/remoting/exchange.py",
     "rmqpull_client/filters.py",
 )
 
@@ -309,6 +321,10 @@ READER, OFFSETS, SOURCE, CHANNEL, FILTERS = (
         ),
         ("import grpc.aio", READER, CHANNEL),
         ("import pyspark", OFFSETS, SOURCE),
+        ("import threading", REMOTING, CHANNEL),
+        ("import grpc", REMOTING, CHANNEL),
+        ("import numpy", CHANNEL, REMOTING),
+        ("from rmqpull_client.transports.remoting.channel import RemotingChannel", CHANNEL, REMOTING),
         ("import pyarrow as pa", OFFSETS, READER),
         ("from pyspark_rmqpull.options import source", OFFSETS, READER),
         ("from rmqpull_client.transports.choice import connect", OFFSETS, READER),

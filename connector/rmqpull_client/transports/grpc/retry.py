@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterator
-from itertools import count
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import grpc
@@ -17,10 +15,9 @@ from rmqpull_client.errors import BrokerBusy, BrokerUnavailable, RmqpullError
 from rmqpull_client.transports.grpc.endpoints import Endpoints, Stream
 from rmqpull_client.transports.grpc.failures import FailedAttempts, is_unavailable, make_call_refusal, refuse_status
 from rmqpull_client.transports.grpc.namespaces import unwrap_response
+from rmqpull_client.transports.pauses import make_pauses_s
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import Method
-
-_PAUSE_MOST_S = 1.0
 
 
 class Cancelled(RmqpullError):
@@ -120,7 +117,7 @@ class Retry:
         # take, and the broker may have been unavailable in the meantime.
         deadline_s = time.monotonic() + self._limit_s
         failures = FailedAttempts(self._connection, self._request.method)
-        for pause_s in self._pauses_s():
+        for pause_s in make_pauses_s(self._connection):
             try:
                 return self._try_addresses(deadline_s, failures)
             except (BrokerUnavailable, BrokerBusy) as error:
@@ -158,16 +155,6 @@ class Retry:
         else:
             stream = self._cancellation.watch(lambda: self._endpoints.send(address, method, message, timeout_s))
         return Attempt(address, self._request, stream)
-
-    def _pauses_s(self) -> Iterator[float | None]:
-        """The pause after each try, and None after the last permitted one."""
-        retries = self._connection.request_retries
-        pause_s = self._connection.request_retry_interval_ms / 1000
-        most_s = max(pause_s, _PAUSE_MOST_S)
-        for _ in count() if retries is None else range(retries):
-            yield pause_s * random.uniform(0.5, 1.0)
-            pause_s = min(2 * pause_s, most_s)
-        yield None
 
     def _pause(self, seconds: float) -> None:
         if self._cancellation is None:

@@ -1,0 +1,256 @@
+"""What a process knows of a cluster: its name servers, the routes of topics, and the addresses of brokers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from rmqpull_client.connection import MASTER_ID, Connection, parse_addresses, parse_broker_addresses
+from rmqpull_client.errors import OptionError
+from rmqpull_client.model import MessageQueue
+from rmqpull_proto.remoting.routes import BrokerData, QueueData, TopicRoute
+
+READ, WRITE = 4, 2
+"""Bits of a permission (rules 3.9.1)."""
+SUSPECT_AGAIN_S = 0.2
+"""How long a route is used after it was asked for, also when its broker cannot be reached."""
+_SYSTEM_TOPICS = frozenset(
+    (
+        "SELF_TEST_TOPIC",
+        "TBW102",
+        "BenchmarkTest",
+        "OFFSET_MOVED_EVENT",
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+    )
+)
+_SYSTEM_PREFIX = "rmq_sys_"
+_REPLY_SUFFIX = "_REPLY_TOPIC"
+
+
+class Target(NamedTuple):
+    """Whom a request is for: a broker that has a topic, by the names in the connection's namespace.
+
+    ``broker_id`` is 0 for the master. With ``may_use_slave`` the request goes to another broker of the same name when
+    that one is away.
+    """
+
+    topic: str
+    broker_name: str
+    broker_id: int = MASTER_ID
+    may_use_slave: bool = False
+
+    @classmethod
+    def of(cls, queue: MessageQueue, broker_id: int = MASTER_ID, may_use_slave: bool = False) -> Target:
+        """Returns the target for requests about a queue."""
+        return cls(queue.topic, queue.broker_name, broker_id, may_use_slave)
+
+
+NAME_SERVER = Target("", "", may_use_slave=True)
+"""The target for requests to a name server, whichever responds."""
+
+
+class Place(NamedTuple):
+    """A server: its address, and for a broker its name and id. ``is_given``: ``brokerAddresses`` names the address."""
+
+    address: str
+    broker_name: str = ""
+    broker_id: int = MASTER_ID
+    is_given: bool = False
+
+    @property
+    def is_name_server(self) -> bool:
+        """Whether this is a name server."""
+        return not self.broker_name
+
+    def __str__(self) -> str:
+        if self.is_name_server:
+            return f"name server {self.address}"
+        slave = f" (slave with id {self.broker_id})" if self.broker_id != MASTER_ID else ""
+        return f"broker {self.broker_name}{slave} at {self.address}"
+
+
+class BrokerNotListed(Exception):
+    """The route of a topic does not name the broker, or not the one that is needed. The text says which."""
+
+
+@dataclass(frozen=True)
+class KnownRoute:
+    """The route of a topic, in the words of the name server.
+
+    ``absent`` are brokers that an earlier route named. A name server drops a broker as soon as it disconnects, so they
+    may come back.
+    """
+
+    route: TopicRoute
+    absent: frozenset[str] = frozenset()
+    asked_s: float = 0.0
+    is_suspect: bool = False
+
+    def list_readable(self, topic: str) -> list[MessageQueue]:
+        """Returns the queues that can be read, also those of absent brokers (rules 1.3)."""
+        return [
+            MessageQueue(topic, data.broker_name, queue_id)
+            for data in self.route.queue_datas
+            if data.perm & READ
+            for queue_id in range(data.read_queue_nums)
+        ]
+
+    def list_writable(self, topic: str) -> list[MessageQueue]:
+        """Returns the queues that can be written: their brokers have a master, and are listed as long as one is."""
+        masters = {data.broker_name for data in self.route.broker_datas if MASTER_ID in data.broker_addrs}
+        listed = masters - self.absent or masters
+        return [
+            MessageQueue(topic, data.broker_name, queue_id)
+            for data in self.route.queue_datas
+            if data.perm & WRITE and data.broker_name in listed
+            for queue_id in range(data.write_queue_nums)
+        ]
+
+    def get_addresses(self, broker_name: str) -> dict[int, str]:
+        """Returns the registered addresses of a broker by broker id."""
+        return {
+            broker_id: address
+            for data in self.route.broker_datas
+            if data.broker_name == broker_name
+            for broker_id, address in data.broker_addrs.items()
+        }
+
+
+class ClusterView:
+    """Name servers, routes and addresses. Topics have their names on the broker. Times are of a monotonic clock.
+
+    Raises OptionError for bad addresses in the connection.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        try:
+            self._name_servers = parse_addresses(connection.name_servers)
+        except ValueError as error:
+            raise OptionError(
+                f"The name servers of a connection (option nameServers) are {connection.name_servers!r}: {error} "
+                "Expected HOST:PORT, such as 127.0.0.1:9876, or several of them separated by semicolons."
+            ) from None
+        try:
+            self._given = parse_broker_addresses(connection.broker_addresses) if connection.broker_addresses else {}
+        except ValueError as error:
+            raise OptionError(
+                f"The broker addresses of a connection (option brokerAddresses) are {connection.broker_addresses!r}: "
+                f"{error} Expected addresses by broker name, such as broker-a=localhost:10911, or by name and id."
+            ) from None
+        self._interval_s = connection.poll_name_server_interval_ms / 1000
+        self._known: dict[str, KnownRoute] = {}
+
+    # --- name servers -------------------------------------------------------------------------------------------------
+
+    def list_name_servers(self) -> list[Place]:
+        """Returns the name servers in turn, from the one that worked last."""
+        return [Place(address) for address in self._name_servers]
+
+    def leave_name_server(self, address: str) -> None:
+        """Notes that a name server did not respond: the next one is the first."""
+        first, *others = self._name_servers
+        if first == address:
+            self._name_servers = (*others, first)
+
+    # --- routes -------------------------------------------------------------------------------------------------------
+
+    def get_known(self, topic: str) -> KnownRoute | None:
+        """Returns the last known route of a topic, fresh or not."""
+        return self._known.get(topic)
+
+    def is_fresh(self, topic: str, now_s: float) -> bool:
+        """Whether the route of a topic need not be asked for."""
+        known = self._known.get(topic)
+        if known is None:
+            return False
+        return now_s - known.asked_s < (
+            min(SUSPECT_AGAIN_S, self._interval_s) if known.is_suspect else self._interval_s
+        )
+
+    def learn(self, topic: str, route: TopicRoute, now_s: float) -> KnownRoute:
+        """Takes in a route from a name server. Brokers that are no longer in it become absent."""
+        listed = {data.broker_name for data in route.queue_datas}
+        known = self._known.get(topic)
+        queues: list[QueueData] = list(route.queue_datas)
+        brokers: list[BrokerData] = list(route.broker_datas)
+        absent: set[str] = set()
+        if known is not None:
+            absent = {data.broker_name for data in known.route.queue_datas} - listed
+            queues += (data for data in known.route.queue_datas if data.broker_name in absent)
+            brokers += (data for data in known.route.broker_datas if data.broker_name in absent)
+        merged = replace(route, queue_datas=tuple(queues), broker_datas=tuple(brokers))
+        self._known[topic] = found = KnownRoute(merged, frozenset(absent), now_s)
+        return found
+
+    def learn_missing(self, topic: str, now_s: float) -> KnownRoute | None:
+        """Takes in that name servers do not have the topic. All brokers that were known become absent."""
+        return self.learn(topic, TopicRoute(), now_s) if topic in self._known else None
+
+    def keep(self, topic: str, now_s: float) -> None:
+        """Uses the known route for another interval, because no name server responds."""
+        if (known := self._known.get(topic)) is not None:
+            self._known[topic] = replace(known, asked_s=now_s, is_suspect=False)
+
+    def suspect(self, topic: str) -> None:
+        """Notes that a broker of a topic cannot be reached: its route is asked for again soon."""
+        if (known := self._known.get(topic)) is not None:
+            self._known[topic] = replace(known, is_suspect=True)
+
+    def list_absent(self, topic: str) -> list[str]:
+        """Returns the brokers of a topic that the name server no longer names."""
+        known = self._known.get(topic)
+        return [] if known is None else sorted(known.absent)
+
+    def drop_broker(self, topic: str, broker_name: str) -> None:
+        """Forgets a broker that says that it does not have the topic, and the route if no broker is left."""
+        if (known := self._known.get(topic)) is None:
+            return
+        queues = tuple(data for data in known.route.queue_datas if data.broker_name != broker_name)
+        brokers = tuple(data for data in known.route.broker_datas if data.broker_name != broker_name)
+        if queues:
+            route = replace(known.route, queue_datas=queues, broker_datas=brokers)
+            self._known[topic] = replace(known, route=route, absent=known.absent - {broker_name})
+        else:
+            del self._known[topic]
+
+    # --- addresses ----------------------------------------------------------------------------------------------------
+
+    def find_places(self, topic: str, target: Target) -> list[Place]:
+        """Returns where a request for a broker may go, the best place first. Raises BrokerNotListed.
+
+        ``topic`` is the broker's name of the topic, whose route is known.
+        """
+        known = self._known.get(topic)
+        registered = {} if known is None else known.get_addresses(target.broker_name)
+        if not registered:
+            raise BrokerNotListed(f"the route of topic {target.topic} does not name broker {target.broker_name}")
+        wanted: Sequence[int] = [target.broker_id]
+        if target.may_use_slave:
+            wanted = [target.broker_id, *sorted(registered.keys() - {target.broker_id})]
+        found = [self._make_place(target.broker_name, each, registered[each]) for each in wanted if each in registered]
+        if not found:
+            which = "master" if target.broker_id == MASTER_ID else f"slave with id {target.broker_id}"
+            raise BrokerNotListed(f"broker {target.broker_name} has no {which} now")
+        return found
+
+    def _make_place(self, broker_name: str, broker_id: int, registered: str) -> Place:
+        given = self._given.get((broker_name, broker_id))
+        return Place(given or registered, broker_name, broker_id, given is not None)
+
+
+def is_system_topic(name: str, clusters_and_brokers: Collection[str] = ()) -> bool:
+    """Whether a topic, by its name on the broker, is RocketMQ's own (rules 3.9.2).
+
+    Each cluster and each broker has a topic of its name, and each cluster one for replies.
+    """
+    return (
+        name in _SYSTEM_TOPICS
+        or name.startswith(_SYSTEM_PREFIX)
+        or name in clusters_and_brokers
+        or (name.endswith(_REPLY_SUFFIX) and name.removesuffix(_REPLY_SUFFIX) in clusters_and_brokers)
+    )
