@@ -68,7 +68,7 @@ class RemotingCommand:
         body: bytes | memoryview = b"",
         remark: str | None = None,
     ) -> RemotingCommand:
-        """Returns a response to this request, in the request's serialization (rules 4.1)."""
+        """Returns a response to this request, in the request's serialization."""
         return RemotingCommand(
             code, fields or {}, body, self.opaque, _RESPONSE, remark, serialization=self.serialization
         )

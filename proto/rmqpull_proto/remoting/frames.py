@@ -19,7 +19,10 @@ _LENGTH = struct.Struct(">I")
 _LENGTHS = struct.Struct(">II")
 _SERIALIZATIONS = 2
 _OTHER_PROTOCOLS = (
-    ("HTTP", (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"CONN", b"PATC")),
+    (
+        "HTTP",
+        (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"CONN", b"PATC", b"<!DO", b"<htm", b"<HTM"),
+    ),
     ("gRPC (HTTP/2)", (b"PRI ",)),
     ("TLS", tuple(bytes((record, 3, minor)) for record in (0x14, 0x15, 0x16, 0x17) for minor in range(5))),
     ("the proxy protocol", (b"PROX", b"\r\n\r\n")),

@@ -49,6 +49,7 @@ def test_the_size_of_a_frame_is_known_after_four_bytes() -> None:
     [
         (b"HTTP/1.1 400 Bad Request\r\n", "HTTP"),
         (b"GET / HTTP/1.1\r\n", "HTTP"),
+        (b"<!DOCTYPE HTML>", "HTTP"),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "gRPC (HTTP/2)"),
         (bytes.fromhex("00000c04000000000000030000006400040000ffff"), "gRPC (HTTP/2)"),
         (bytes.fromhex("000000040000000000"), "gRPC (HTTP/2)"),
