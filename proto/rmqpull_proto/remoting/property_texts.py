@@ -65,7 +65,8 @@ def _list_own_texts(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
 def _encode_own(name: str, texts: pa.Array) -> pa.Array:
     """Returns a property of each row with its two ends; null without a value."""
     if texts.null_count < len(texts) and pc.any(pc.equal(pc.binary_length(texts), 0)).as_py():
-        texts = pc.if_else(pc.equal(pc.binary_length(texts), 0), pa.scalar(None, texts.type), texts)
+        # In pyarrow 18, ``if_else`` reads a slice of texts wrongly.
+        texts = pc.replace_with_mask(texts, pc.equal(pc.binary_length(texts), 0), pa.scalar(None, texts.type))
     return pc.binary_join_element_wise(f"{name}{names.NAME_END}", texts, names.VALUE_END, "")
 
 
