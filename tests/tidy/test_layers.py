@@ -74,6 +74,7 @@ COLUMNAR = (
     "property_columns",
     "property_texts",
     "batch_messages",
+    "inner_batches",
 )
 
 # The first row that names a module's place holds for it.

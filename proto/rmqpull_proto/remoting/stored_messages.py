@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from rmqpull_proto.remoting import record_layout as layout
 from rmqpull_proto.remoting.byte_ranges import DATA_BYTES_MAX
+from rmqpull_proto.remoting.frames import WireError
+from rmqpull_proto.remoting.inner_batches import INNER, unwrap
 from rmqpull_proto.remoting.record_layout import Bytes, Ints, read_numbers
 
 _FEW_BODIES = 48
@@ -28,7 +30,7 @@ class DamagedRecord(NamedTuple):
 
     body_index: int
     position: int
-    """Where it begins in the data."""
+    """Where it begins in the data that was given."""
     queue_offset: int | None
     """What it names as its queue offset, if it has got so far."""
     reason: str
@@ -39,6 +41,7 @@ class RecordTable:
     """Stored messages in a buffer, in order of their bodies. Each array has one number per record."""
 
     data: Bytes
+    """What was given, or, if it had inner batches, a copy in which they are unwrapped."""
     positions: Ints
     """Where the record begins in ``data``."""
     sizes: Ints
@@ -69,24 +72,57 @@ _PER_RECORD = (
 )  # fmt: skip
 
 
-def locate_records(data: Bytes | bytes | bytearray | memoryview, starts: Ints, ends: Ints) -> RecordTable:
+def locate_records(
+    data: Bytes | bytes | bytearray | memoryview, starts: Ints, ends: Ints, first_offsets: Ints | None = None
+) -> RecordTable:
     """Finds all records in ``data[start:end]`` of each start and end.
 
     The table refers to ``data``, which must not change while the table is in use. Damaged records are reported in the
-    table. Raises ValueError for bounds outside the data, and for 2 GiB of data or more.
+    table. An inner batch is unwrapped into its messages; those before ``first_offsets``, the queue offset that each
+    body was pulled for, are left out. Raises ValueError for bounds outside the data, and for 2 GiB of data or more.
     """
     content: Bytes = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
     starts, ends = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
-    if len(content) > DATA_BYTES_MAX:
-        raise ValueError(f"{len(content)} bytes are too many to decode at once, expected at most {DATA_BYTES_MAX}.")
     if len(starts) and (starts.min() < 0 or ends.max() > len(content) or (starts > ends).any()):
-        raise ValueError(
-            f"A start or an end is outside the {len(content)} bytes of the data, or a start after its end."
-        )
-    positions, counts, stops = _walk(content, starts, ends)
-    table, problems = _check(content, positions, np.repeat(np.arange(len(starts)), counts))
-    problems |= {body: each for body, each in _explain_stops(content, stops, ends) if body not in problems}
+        raise ValueError(f"A start or an end is outside the {len(content)} bytes of data, or a start after its end.")
+    table = _locate(content, starts, ends)
+    if ((table.sys_flags & INNER) == INNER).any():
+        return _unwrap(table, starts, ends, np.zeros_like(starts) if first_offsets is None else first_offsets)
+    return table
+
+
+def _locate(data: Bytes, starts: Ints, ends: Ints) -> RecordTable:
+    if len(data) > DATA_BYTES_MAX:
+        raise ValueError(f"{len(data)} bytes are too many to decode at once, expected at most {DATA_BYTES_MAX}.")
+    positions, counts, stops = _walk(data, starts, ends)
+    table, problems = _check(data, positions, np.repeat(np.arange(len(starts)), counts))
+    problems |= {body: each for body, each in _explain_stops(data, stops, ends) if body not in problems}
     return replace(table, damaged=tuple(problems[body] for body in sorted(problems)))
+
+
+def _unwrap(table: RecordTable, starts: Ints, ends: Ints, first_offsets: Ints) -> RecordTable:
+    """Writes all bodies anew, with the messages of inner batches as records of their own, and finds those."""
+    problems = {each.body_index: each for each in table.damaged}
+    bodies = [table.data[start:end].tobytes() for start, end in zip(starts, ends, strict=True)]
+    for body in np.unique(table.body_indexes[(table.sys_flags & INNER) == INNER]).tolist():
+        rows = table.select(table.body_indexes == body)
+        records: list[bytes] = []
+        columns = (rows.positions.tolist(), rows.sizes.tolist(), rows.queue_offsets.tolist(), rows.sys_flags.tolist())
+        for position, size, offset, flags in zip(*columns, strict=True):
+            record = table.data[position : position + size].tobytes()
+            if flags & INNER != INNER:
+                records.append(record)
+                continue
+            try:
+                records.extend(unwrap(record, int(first_offsets[body])))
+            except WireError as error:
+                problems[body] = DamagedRecord(body, position, offset, str(error))
+                break
+        bodies[body] = b"".join(records)
+    new_ends = np.cumsum([len(body) for body in bodies])
+    new_starts = np.concatenate([np.zeros(1, np.int64), new_ends[:-1]])
+    found = _locate(np.frombuffer(b"".join(bodies), np.uint8), new_starts, new_ends)
+    return replace(found, damaged=tuple(problems[body] for body in sorted(problems)))
 
 
 def _walk(data: Bytes, starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqpull_proto.remoting.byte_ranges import gather, gather_any_order, place_texts, repeat_text
+from rmqpull_proto.remoting.byte_ranges import gather, place_texts, repeat_text
 from rmqpull_proto.remoting.record_layout import Bytes, Ints
 
 DATA = bytes(range(97, 123)) * 4
@@ -36,9 +36,9 @@ def test_ranges_are_gathered_in_order(gaps: list[tuple[int, int]]) -> None:
 
 
 @pytest.mark.parametrize("length", [2, 20])
-def test_ranges_are_gathered_in_any_order(length: int) -> None:
-    starts = [40, 0, 80, 20]
-    found = gather_any_order(as_data(DATA), as_ints(*starts), as_ints(*starts) + length)
+@pytest.mark.parametrize("starts", [[40, 0, 80, 20], [0, 0], [0, 1, 3]])
+def test_ranges_in_any_order_and_overlapping_ones(starts: list[int], length: int) -> None:
+    found = gather(as_data(DATA), as_ints(*starts), as_ints(*starts) + length)
     assert found.to_pylist() == [DATA[start : start + length] for start in starts]
 
 
