@@ -25,8 +25,8 @@ class Tls:
     """Encrypts a connection and checks the server's certificate, including its host name.
 
     All fields are paths of PEM files on the machine that opens the connection. ``ca_file`` holds the authorities to
-    trust; the default is gRPC's own list. ``cert_file`` and ``key_file`` belong together: they identify the client if
-    the server asks for a certificate (mutual TLS).
+    trust; the default is gRPC's own list, and with name servers that of the operating system. ``cert_file`` and
+    ``key_file`` belong together: they identify the client if the server asks for a certificate (mutual TLS).
     """
 
     ca_file: str | None = None

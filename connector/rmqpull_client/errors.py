@@ -3,7 +3,7 @@
 RmqpullError
 ├── OptionError          a setting must be changed
 ├── BrokerUnavailable    no server responded in time, retries included
-├── HandshakeFailed      the TLS handshake failed
+├── HandshakeFailed      the TLS handshake failed, or the server speaks another protocol
 ├── RequestRefused       the server refused the request; ``code`` is the status code
 │   ├── Unserved         the server does not have this method
 │   ├── BrokerBusy       the server asks to retry later, and retries did not help
@@ -38,7 +38,7 @@ class BrokerUnavailable(RmqpullError):
 
 
 class HandshakeFailed(RmqpullError):
-    """The server's certificate is not trusted, or the server does not speak TLS. Retries would not help."""
+    """The server's certificate is not trusted, or it speaks another protocol than expected. Retries would not help."""
 
 
 class DataLoss(RmqpullError):
@@ -48,7 +48,9 @@ class DataLoss(RmqpullError):
 class RequestRefused(RmqpullError):
     """The server responded with a status other than OK.
 
-    ``code`` is the name of a code of ``apache.rocketmq.v2``, such as ``FORBIDDEN``, or of gRPC, such as ``INTERNAL``.
+    ``code`` is a name. With ``endpoints`` it is a code of ``apache.rocketmq.v2``, such as ``FORBIDDEN``, or of gRPC,
+    such as ``INTERNAL``. With ``name_servers`` it is a response code of the remoting protocol, such as
+    ``SUBSCRIPTION_GROUP_NOT_EXIST``, or its number if it has no known name.
     """
 
     def __init__(self, code: str, text: str) -> None:

@@ -13,6 +13,7 @@ from typing import TypeVar
 from rmqpull_client.connection import Connection, unwrap_name, wrap_name
 from rmqpull_client.errors import (
     BrokerBusy,
+    BrokerFailed,
     BrokerUnavailable,
     HandshakeFailed,
     OptionError,
@@ -30,7 +31,7 @@ from rmqpull_client.transports.remoting.cluster import (
 )
 from rmqpull_client.transports.remoting.connections import BrokerConnection, Cause, ConnectionLost
 from rmqpull_client.transports.remoting.exchange import SUCCESS, Call, Exchange, NotLocatedYet
-from rmqpull_client.transports.remoting.failures import make_bad_body_error
+from rmqpull_client.transports.remoting.failures import make_bad_body_error, make_unlisted_error
 from rmqpull_client.transports.remoting.pool import ConnectionPool
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, WireError, encode_command
@@ -89,9 +90,14 @@ class RemotingChannel:
     ) -> list[RemotingCommand]:
         """Sends requests at the same time, and returns their responses in order. They must be repeatable."""
         requests = list(requests)
-        self._refresh({target.topic for target, _ in requests if target.topic})
+        deadline_s = time.monotonic() + self.connection.request_timeout_ms / 1000
         with Exchange(self) as exchange:
-            return exchange.wait([exchange.start(target, command, accepted=accepted) for target, command in requests])
+            calls = [
+                exchange.start(target, command, accepted=accepted, deadline_s=deadline_s)
+                for target, command in requests
+            ]
+            self._refresh((target.topic for target, _ in requests if target != NAME_SERVER), deadline_s)
+            return exchange.wait(calls)
 
     # --- topics -------------------------------------------------------------------------------------------------------
 
@@ -124,11 +130,18 @@ class RemotingChannel:
         return found
 
     def list_topics(self) -> list[str]:
-        """Returns the topics in the connection's namespace, except RocketMQ's own (rules 3.9.2, 4.4)."""
+        """Returns the topics in the connection's namespace, except RocketMQ's own (rules 3.9.2, 4.4).
+
+        Raises OptionError if the name server does not list topics.
+        """
         with Exchange(self) as exchange:
-            topics = exchange.start(NAME_SERVER, RemotingCommand(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
+            listing = RemotingCommand(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+            topics = exchange.start(NAME_SERVER, listing)
             brokers = exchange.start(NAME_SERVER, RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO))
-            exchange.wait([topics, brokers])
+            try:
+                exchange.wait([topics, brokers])
+            except BrokerFailed as error:
+                raise make_unlisted_error(self.endpoints, error) from None
         names, info = _decode(topics, TopicList.decode).topics, _decode(brokers, ClusterInfo.decode)
         own = {*info.brokers, *info.clusters}
         inner = (unwrap_name(self.connection.namespace, name) for name in names if not is_system_topic(name, own))

@@ -14,6 +14,7 @@ from rmqpull_client.errors import (
     GroupNotFound,
     HandshakeFailed,
     OffsetNotFound,
+    OptionError,
     QueueNotFound,
     RequestRefused,
     RmqpullError,
@@ -140,6 +141,16 @@ def make_bad_body_error(place: Place, request: RemotingCommand, error: WireError
     )
 
 
+def make_unlisted_error(endpoints: str, error: BrokerFailed) -> RmqpullError:
+    """Returns the exception for name servers that failed to list topics: some are configured so (rules 4.4)."""
+    if not str(error).partition(". ")[0].endswith(": disable"):
+        return error
+    return OptionError(
+        f"The name server at {endpoints} does not list topics, as option topicPattern requires: its "
+        "enableAllTopicList is false. Name the topics instead, with option topic."
+    )
+
+
 def _advise_on_wrong_server(place: Place) -> str:
     if place.is_name_server:
         return (
@@ -234,6 +245,8 @@ class Attempts:
                 "Check option nameServers, and that a name server is running there and can be reached from this "
                 f"machine.{tls}"
             )
+        if wrong := {place.address for place in self._seen}.intersection(self._connection.addresses):
+            return f"{min(wrong)} is the address of a name server: give that of the broker (option brokerAddresses)."
         if any(place.is_given for place in self._seen):
             return (
                 "Option brokerAddresses names this address: check that it leads to the broker from this machine, and "

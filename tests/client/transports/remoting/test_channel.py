@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.routes import TopicRoute
 from rmqpull_proto.remoting.signing import verify_signature
-from tests.harness.scripted_remoting import RouteScript, ScriptedServer, make_route
+from tests.harness.scripted_remoting import Act, RouteScript, ScriptedServer, make_route
 
 ASK = RemotingCommand(RequestCode.GET_MAX_OFFSET, {"topic": "orders", "queueId": "0"})
 MASTER = Target("orders", "broker-a")
@@ -206,3 +207,36 @@ def test_a_process_has_one_channel_for_equal_connections() -> None:
     one, other = (Connection(name_servers="localhost:1", request_timeout_ms=ms) for ms in (1, 2))
     assert get_remoting_channel(one) is get_remoting_channel(one)
     assert get_remoting_channel(one) is not get_remoting_channel(other)
+
+
+def test_a_name_server_that_does_not_list_topics_is_told(connect: Open, name_server: ScriptedServer) -> None:
+    name_server.script = lambda request: request.make_response(1, remark="disable")
+    with pytest.raises(OptionError, match=r"does not list topics.*Name the topics instead, with option topic"):
+        connect().list_topics()
+    name_server.script = lambda request: request.make_response(1, remark="java.lang.NullPointerException")
+    with pytest.raises(BrokerFailed, match="NullPointerException"):
+        connect().list_topics()
+
+
+def test_a_name_server_at_the_address_of_a_broker_is_told(connect: Open, name_server: ScriptedServer) -> None:
+    connect().get_route("orders")
+    routes = name_server.script
+    # Before 5.0, a name server is silent when it does not know a request.
+    name_server.script = lambda request: Act.STALL if request.code == RequestCode.GET_MAX_OFFSET else routes(request)
+    with pytest.raises(BrokerUnavailable, match=rf"{name_server.address} is the address of a name server: give"):
+        connect(broker_addresses=f"broker-a={name_server.address}", request_timeout_ms=300).call(MASTER, ASK)
+
+
+def test_a_forked_process_opens_connections_of_its_own(
+    name_server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = Connection(name_servers=name_server.address)
+    channels = []
+    for process_id in (1, 2, 1):  # a child has the memory of its parent, but another id
+        monkeypatch.setattr(os, "getpid", lambda process_id=process_id: process_id)
+        channels.append(get_remoting_channel(connection))
+        channels[-1].list_topics()
+    assert channels[0] is channels[2] is not channels[1]
+    assert name_server.connections == 2
+    for channel in channels:
+        channel.close()
