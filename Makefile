@@ -25,7 +25,8 @@ demo: set-up ## stream real flights through the broker into Spark and verify the
 	@$(SPARK_ENV) "$(PYTHON)" -m demo.flights $(ARGS)
 
 # The first run fetches Apache RocketMQ with Maven into the user's cache.
-demo-apache: set-up ## do the same with a real Apache RocketMQ: its broker, its Java producer (needs Maven)
+demo-apache: set-up ## do the same with Apache's own broker and producer, which Maven fetches (under 2 minutes)
+	@scripts/set-up maven
 	@$(SPARK_ENV) "$(PYTHON)" -m demo.flights --server apache --output build/demo-apache $(ARGS)
 
 # The processes take one file after the other, in the order of tests/conftest.py. ARGS="--numprocesses 0" uses one process, for a debugger.

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from demo import flights_data
 from demo.run_folder import RunFolder
 from demo.servers import QUEUES, TOPIC, QueueOffsets
+from processes.apache.cluster import make_cluster
 from processes.apache.java_programs import start_java
-from processes.apache.releases import RELEASE_5
-from processes.apache.servers import Broker, NameServer
+from processes.apache.releases import RELEASE_5, Release
 from processes.children import ProcessFailed
 
 MESSAGES_PER_BATCH = 500
@@ -26,14 +26,16 @@ class ApacheServer:
     All calls raise ProcessFailed, SoftwareMissing, CallRefused and OSError.
     """
 
-    name = f"Apache RocketMQ {RELEASE_5.server}, a name server and a broker,"
-
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: RunFolder, release: Release = RELEASE_5) -> None:
+        self._release = release
         self._folder = folder.work.resolve() / "apache"
-        self._name_server = NameServer(release=RELEASE_5, folder=self._folder / "name-server")
-        name_servers = self._name_server.address
-        self._broker = Broker(release=RELEASE_5, folder=self._folder / "broker", name_servers=name_servers)
+        self._cluster = make_cluster(self._folder, release=release)
+        (self._broker,) = self._cluster.brokers
         self._broker.log.symlink_to(folder.broker_log.resolve())  # it stays when the work folder is removed
+
+    @property
+    def name(self) -> str:
+        return f"Apache RocketMQ {self._release.server}, a name server and a broker,"
 
     @property
     def pid(self) -> int:
@@ -41,30 +43,28 @@ class ApacheServer:
 
     @property
     def options(self) -> Mapping[str, str]:
-        return {"nameServers": self._name_server.address}
+        return {"nameServers": self._cluster.addresses}
 
     def start(self) -> None:
-        is_first = not self._name_server.is_running
-        if is_first:
-            self._name_server.start()
-        self._broker.start()
-        if is_first:
-            self._broker.administration.create_topic(TOPIC, QUEUES)
+        if self._cluster.name_servers[0].is_running:
+            self._broker.start()
+            return
+        self._cluster.start()
+        self._cluster.administration.create_topic(TOPIC, QUEUES)
 
     def kill(self) -> None:
         self._broker.kill()
 
     def stop(self) -> None:
-        self._broker.release_ports()  # by a kill: their orderly end takes 20 s, and nobody starts them again
-        self._name_server.release_ports()
+        self._cluster.close()  # by a kill: their orderly end takes 20 s, and nobody starts them again
 
     def publish(self, flights: pa.Table, advance: Callable[[int], None]) -> None:
         file = self._folder / "flights.txt"
         with file.open("wb") as lines:
             for batch in flights_data.messages(flights):
                 lines.write(to_lines(batch))
-        arguments = [self._name_server.address, TOPIC, str(file), str(MESSAGES_PER_BATCH)]
-        producer = start_java(RELEASE_5, "PublishLines", self._folder / "producer.log", arguments=arguments)
+        arguments = [self._cluster.addresses, TOPIC, str(file), str(MESSAGES_PER_BATCH)]
+        producer = start_java(self._release, "PublishLines", self._folder / "producer.log", arguments=arguments)
         try:
             while True:
                 count = producer.read_line(SILENCE_SECONDS_MAX)
@@ -78,7 +78,7 @@ class ApacheServer:
             producer.kill()
 
     def read_offsets(self, group: str) -> QueueOffsets:
-        administration = self._broker.administration
+        administration = self._cluster.administration
         return QueueOffsets(
             {queue: administration.query_bounds(TOPIC, queue)[1] for queue in range(QUEUES)},
             {queue: administration.query_offset(group, TOPIC, queue) for queue in range(QUEUES)},

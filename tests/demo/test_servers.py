@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from demo.flights import SERVERS
+from demo.apache import ApacheServer
 from demo.flights_data import read_flights
 from demo.run_folder import RunFolder
-from demo.servers import QUEUES
-from processes.maven import SoftwareMissing
+from demo.servers import QUEUES, RmqpullServer, Server
+from processes.apache.releases import Release
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("name", SERVERS)
-def test_a_killed_server_comes_back_with_its_messages_at_the_same_address(tmp_path: Path, name: str) -> None:
+def test_a_killed_server_comes_back_with_its_messages_at_the_same_address(tmp_path: Path) -> None:
+    check_server(tmp_path, RmqpullServer)
+
+
+@pytest.mark.apache_small
+def test_apaches_server_does_the_same(tmp_path: Path, apache_release: Release) -> None:
+    check_server(tmp_path, lambda folder: ApacheServer(folder, apache_release))
+
+
+def check_server(tmp_path: Path, make_server: Callable[[RunFolder], Server]) -> None:
     flights = read_flights(1_000)
     published: list[int] = []
     with ExitStack() as running:
-        server = SERVERS[name](running.enter_context(RunFolder.make_new(tmp_path)))
+        server = make_server(running.enter_context(RunFolder.make_new(tmp_path)))
         running.callback(server.stop)
-        try:
-            server.start()
-        except SoftwareMissing as missing:
-            pytest.skip(f"Apache RocketMQ cannot run here: {missing}")
+        server.start()
         options, pid = dict(server.options), server.pid
         server.publish(flights, published.append)
         assert sum(published) == flights.num_rows
