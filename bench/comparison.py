@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -111,23 +111,38 @@ def contain_failure(contender: str, *comparisons: Comparison) -> Iterator[None]:
             comparison.fail(contender, reason_of(error))
 
 
+@dataclass(frozen=True)
+class Contender:
+    """Does a work, and returns its figure. It may count for several comparisons."""
+
+    name: str
+    work: Callable[[], float]
+    comparisons: Sequence[Comparison]
+
+
 def measure(
     comparison: Comparison, contenders: Mapping[str, Callable[[], float]], runs: int, warm_ups: int = 1
 ) -> Comparison:
+    """Measures the contenders of one comparison, as ``measure_all`` does."""
+    measure_all([Contender(name, work, [comparison]) for name, work in contenders.items()], runs, warm_ups)
+    return comparison
+
+
+def measure_all(contenders: Sequence[Contender], runs: int, warm_ups: int = 1) -> None:
     """Measures the contenders in turn, so that a machine that slows down slows all of them. The first rounds only warm
     up.
 
     A contender that fails is not measured again, and has no figure.
     """
     for number in range(warm_ups + runs):
-        for name, work in contenders.items():
-            if name in comparison.failed:
+        for contender in contenders:
+            name, comparisons = contender.name, contender.comparisons
+            if any(name in comparison.failed for comparison in comparisons):
                 continue
-            with contain_failure(name, comparison):
-                figure = work()
-                if number >= warm_ups:
+            with contain_failure(name, *comparisons):
+                figure = contender.work()
+                for comparison in comparisons if number >= warm_ups else ():
                     comparison.add(name, figure)
-    return comparison
 
 
 def document(comparisons: list[Comparison], machine: Mapping[str, str], asked: Mapping[str, Any]) -> dict[str, Any]:

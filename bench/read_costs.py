@@ -6,7 +6,6 @@ source; the suite measures what users see.
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
@@ -18,33 +17,14 @@ from rich.table import Table
 
 from bench.comparison import CEILING, OURS
 from bench.machine_lock import measure_alone
+from bench.processor_time import KINDS, spent
 from bench.reading import BODY_ONLY, DEFAULT_ROW
 from bench.session import session
 from bench.sizes import QUICK
 from bench.timing import stream_seconds
 from bench.topics import BenchContext, evenly
-from processes.process_table import Process, list_descendants, read_command_line
-from processes.spark import JVM, SOURCE, WORKER, kind_of
 
-BROKER = "broker"
-KINDS = (BROKER, WORKER, JVM, SOURCE)
 READS = {"default row": DEFAULT_ROW, "body only": BODY_ONLY}
-
-
-def spent() -> dict[str, float]:
-    """Returns the processor time so far of each kind of process below this one."""
-    taken = dict.fromkeys(KINDS, 0.0)
-    for pid in list_descendants(os.getpid()):
-        process = Process(pid)
-        try:
-            command_line = read_command_line(pid)
-            own_s, ended_s = process.cpu_s(), process.ended_children_cpu_s()
-        except OSError:  # it has ended
-            continue
-        kind = BROKER if any("rmqpull_broker" in word for word in command_line) else kind_of(command_line) or SOURCE
-        taken[kind] += own_s
-        taken[SOURCE if kind == JVM else kind] += ended_s  # each query has a driver-side process of its own
-    return taken
 
 
 def cost(reader: Callable[[], DataFrame], rows: int) -> dict[str, float]:
