@@ -16,7 +16,7 @@ TEST_ENV = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1
 TEST_PROCESSES = $$(cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 2 : cores > 4 ? 4 : cores)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-apache test test-fast test-apache test-large test-docker check bench bench-quick bench-gate bench-costs bench-broker soak proto readme wheel set-up clean
+.PHONY: help demo demo-apache test test-fast test-apache test-large test-docker check bench bench-apache bench-quick bench-gate bench-costs bench-broker soak proto readme wheel set-up clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,8 +67,14 @@ check: set-up ## check style, types, generated files, dependency rules and pages
 	@echo "check: dependency rules, pages"
 	@"$(PYTHON)" -m pytest --quiet -m "not processes and not large" tests/tidy tests/docs
 
-bench: set-up ## compare rmqpull with Kafka, the engine's ceiling and Arrow Flight, and update docs/performance.md (about half an hour)
+bench: set-up ## run all comparisons, those of bench-apache too, and update docs/performance.md (45 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m bench.suite $(ARGS)
+	@"$(PYTHON)" -m scripts.performance_page
+	@$(if $(ARGS),,$(MAKE) --no-print-directory bench-apache)
+
+bench-apache: set-up ## compare rmqpull on a real Apache RocketMQ with Apache's Java clients, and update docs/performance.md (15 minutes)
+	@scripts/set-up maven
+	@$(SPARK_ENV) "$(PYTHON)" -m bench.suite --apache $(ARGS)
 	@"$(PYTHON)" -m scripts.performance_page
 
 bench-quick: set-up ## run the most important benchmarks with smaller sizes (under 5 minutes)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.costs import Costs
 from bench.results import Aim
 
 OURS = "rmqpull"
@@ -145,13 +146,16 @@ def measure_all(contenders: Sequence[Contender], runs: int, warm_ups: int = 1) -
                     comparison.add(name, figure)
 
 
-def document(comparisons: list[Comparison], machine: Mapping[str, str], asked: Mapping[str, Any]) -> dict[str, Any]:
+def document(
+    comparisons: list[Comparison], machine: Mapping[str, str], asked: Mapping[str, Any], costs: Sequence[Costs] = ()
+) -> dict[str, Any]:
     """Returns a whole run as JSON."""
     return {
         "format": FORMAT,
         "machine": dict(machine),
         "asked": dict(asked),
         "comparisons": [comparison.as_json() for comparison in comparisons],
+        **({"costs": [one.as_json() for one in costs]} if costs else {}),
     }
 
 

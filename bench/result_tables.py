@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Column, Table
 
 from bench.comparison import OURS, Comparison, comparisons_of
+from bench.costs import Costs, cost_rows, costs_of
 from bench.results import Aim, shown
 
 HEAD = ("work", "unit", "contender", "median", "lowest", "highest", "rmqpull / contender", "aim", "")
@@ -47,6 +48,15 @@ def table(comparisons: Sequence[Comparison]) -> Table:
     return made
 
 
+def cost_table(costs: Sequence[Costs]) -> Table:
+    """Returns the table of processor time for the terminal."""
+    head, *lines = cost_rows(costs)
+    made = Table(*(Column(name, no_wrap=number < 2) for number, name in enumerate(head)))
+    for line in lines:
+        made.add_row(*line)
+    return made
+
+
 def reasons(comparisons: Sequence[Comparison]) -> list[str]:
     """Returns why contenders have no figure, each sentence once."""
     told = {f"{name} was not run: {why}." for one in comparisons for name, why in one.not_run.items()}
@@ -71,6 +81,12 @@ def markdown(kept: Mapping[str, Any] | None) -> str:
     if kept is None:
         return NOT_MEASURED
     comparisons = comparisons_of(kept)
-    lines = [HEAD, ("---",) * len(HEAD), *rows(comparisons)]
-    made = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]
-    return "\n".join([*made, "", conditions(kept), *reasons(comparisons)])
+    made = _as_markdown([HEAD, *rows(comparisons)])
+    costs = _as_markdown(list(cost_rows(costs_of(kept))))
+    return "\n".join([*made, "", conditions(kept), *reasons(comparisons), *([""] * bool(costs)), *costs])
+
+
+def _as_markdown(lines: Sequence[tuple[str, ...]]) -> list[str]:
+    """Returns a table. Its first line is the head."""
+    ruled = [*lines[:1], *(("---",) * len(head) for head in lines[:1]), *lines[1:]]
+    return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in ruled]

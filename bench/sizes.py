@@ -52,6 +52,10 @@ QUICK = Sizes(
     cold_runs=1,
 )
 
+APACHE = Sizes(rows=6_000_000, written_rows=6_000_000)
+APACHE_QUICK = Sizes(runs=1, rows=400_000, written_rows=200_000)
+"""The sizes of the works on a real Apache RocketMQ."""
+
 
 class Numbers(click.ParamType[tuple[int, ...]]):
     """One or several numbers, separated by commas."""

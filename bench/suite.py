@@ -1,5 +1,7 @@
 """Compares rmqpull with Spark's Kafka source, the engine's own ceiling and Arrow Flight, in one run on one machine.
 
+With ``--apache``, it compares rmqpull on a real Apache RocketMQ with Apache's Java clients and with Kafka.
+
 Absolute figures depend on the machine, so compare ratios. A contender that cannot run is listed with the reason.
 """
 
@@ -11,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -20,19 +22,23 @@ import click
 from pyspark import __version__ as SPARK_VERSION
 from rich.console import Console
 
+from bench.apache import VERSION as ROCKETMQ_VERSION
+from bench.apache_reading import apache_reads
+from bench.apache_writing import apache_writes
 from bench.artifacts import KAFKA_VERSION
 from bench.chart import draw
 from bench.cold_and_memory import cold, memory
 from bench.comparison import KAFKA, OURS, Comparison, comparisons_of, document, reason_of
+from bench.costs import Costs
 from bench.kafka import Kafka, kafka
 from bench.latency import latency
 from bench.machine_load import BUSY_CORES_MAX, Others, look_around, pin_cores
 from bench.machine_lock import measure_alone
 from bench.reading import filtered, large_bodies, newest_rows, queue_counts, reads, standard
-from bench.result_tables import conditions, reasons, table
+from bench.result_tables import conditions, cost_table, reasons, table
 from bench.results import machine
 from bench.session import THREADS, session
-from bench.sizes import QUICK, Sizes, chosen, size_options
+from bench.sizes import APACHE, APACHE_QUICK, QUICK, Sizes, chosen, size_options
 from bench.topics import BenchContext
 from bench.transport import transport
 from bench.writing import writes
@@ -52,8 +58,55 @@ WORKS: dict[str, Callable[[BenchContext], Iterator[Comparison]]] = {
     "queues": queue_counts,
     "standard": standard,
     "memory": memory,
+    "apache-reads": apache_reads,
+    "apache-writes": apache_writes,
 }
 QUICK_WORKS = ("reads", "write", "latency", "filter", "newest")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The works of a whole run and of a quick run, with their sizes. ``name`` is that of the file with the results.
+
+    ``shown_sizes`` are the sizes that matter.
+    """
+
+    name: str
+    works: tuple[str, ...]
+    sizes: Sizes
+    quick_works: tuple[str, ...]
+    quick_sizes: Sizes
+    shown_sizes: tuple[str, ...]
+
+
+_APACHE_WORKS = ("apache-reads", "apache-writes")
+_OTHER_WORKS = tuple(name for name in WORKS if name not in _APACHE_WORKS)
+ON_APACHE = Suite(
+    "apache",
+    works=_APACHE_WORKS,
+    sizes=APACHE,
+    quick_works=_APACHE_WORKS,
+    quick_sizes=APACHE_QUICK,
+    shown_sizes=("runs", "rows", "written_rows", "queues", "body_bytes"),
+)
+ON_OURS = Suite(
+    "full",
+    works=_OTHER_WORKS,
+    sizes=Sizes(),
+    quick_works=QUICK_WORKS,
+    quick_sizes=QUICK,
+    shown_sizes=tuple(size.name for size in fields(Sizes)),
+)
+
+
+@dataclass
+class Measured:
+    """What a run has so far. ``kafka_source`` is the version of Spark's Kafka source."""
+
+    kafka_source: str
+    comparisons: list[Comparison] = field(default_factory=list)
+    works: list[str] = field(default_factory=list)
+    costs: list[Costs] = field(default_factory=list)
 
 
 class Works(click.ParamType[tuple[str, ...]]):
@@ -72,16 +125,25 @@ class Works(click.ParamType[tuple[str, ...]]):
 
 @click.command()
 @click.option("--quick", is_flag=True, help="The most important works with smaller sizes, in under 5 minutes.")
+@click.option("--apache", "on_apache", is_flag=True, help="Measure on a real Apache RocketMQ, which Maven fetches.")
 @click.option("--works", type=Works(), help=f"Only these works, separated by commas: {', '.join(WORKS)}.")
 @click.option("--without-kafka", is_flag=True, help="Leave Kafka out.")
 @click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="File for the figures.")
 @size_options
-def main(quick: bool, works: tuple[str, ...] | None, without_kafka: bool, file: Path | None, **asked: Any) -> None:
+def main(
+    quick: bool,
+    on_apache: bool,
+    works: tuple[str, ...] | None,
+    without_kafka: bool,
+    file: Path | None,
+    **asked: Any,
+) -> None:
     """Measure, print a table, and write all figures as JSON; a whole run also draws the chart for docs."""
     measure_alone()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # then servers are stopped too
-    sizes = chosen(QUICK if quick else Sizes(), asked)
-    names = works or (QUICK_WORKS if quick else tuple(WORKS))
+    suite = ON_APACHE if on_apache else ON_OURS
+    sizes = chosen(suite.quick_sizes if quick else suite.sizes, asked)
+    names = works or (suite.quick_works if quick else suite.works)
     console = Console(width=160)
     is_whole = file is None and not quick and works is None
     begun = datetime.now(timezone.utc)
@@ -90,21 +152,23 @@ def main(quick: bool, works: tuple[str, ...] | None, without_kafka: bool, file: 
     file = file or RESULTS / "latest.json"
     file.parent.mkdir(exist_ok=True)
     others = Others()
-    for comparisons, done, source in measured(sizes, names, not without_kafka, console):
+    for found in measured(sizes, names, not without_kafka, console):
         run = {
             "begun": f"{begun:%Y-%m-%d %H:%M} UTC",
             "minutes": f"{(datetime.now(timezone.utc) - begun).total_seconds() / 60:.0f}",
             "cores used by others": f"{others.cores():.2f}",
         }
-        conditions_of_run = {**machine(), "cores": cores, **versions(source), **run}
-        kept = document(comparisons, conditions_of_run, {"works": done, **asdict(sizes)})
+        conditions_of_run = {**machine(), "cores": cores, **versions(found), **run}
+        measured_sizes = {name: getattr(sizes, name) for name in suite.shown_sizes}
+        kept = document(found.comparisons, conditions_of_run, {"works": found.works, **measured_sizes}, found.costs)
         file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")  # an interrupted run keeps its figures
-    console.print(table(comparisons))
-    console.print(conditions(kept), *reasons(comparisons), sep="\n")
+    console.print(table(found.comparisons), *map(cost_table, [found.costs] if found.costs else []))
+    console.print(conditions(kept), *reasons(found.comparisons), sep="\n")
     if is_whole:
-        file.rename(RESULTS / "full.json")
-        draw(comparisons_of(kept), CHART)
-    sys.exit(1 if any(comparison.failed for comparison in comparisons) else 0)
+        file.rename(RESULTS / f"{suite.name}.json")
+        if suite is ON_OURS:
+            draw(comparisons_of(kept), CHART)
+    sys.exit(1 if any(comparison.failed for comparison in found.comparisons) else 0)
 
 
 def refuse_a_busy_machine(is_kept: bool, console: Console) -> None:
@@ -119,22 +183,18 @@ def refuse_a_busy_machine(is_kept: bool, console: Console) -> None:
     console.print(f"{seen} The figures are measured anyway.")
 
 
-def versions(kafka_source: str) -> dict[str, str]:
+def versions(found: Measured) -> dict[str, str]:
     """Returns the versions of the engine and its peers."""
-    peer = {"kafka": KAFKA_VERSION, "spark-sql-kafka": kafka_source} if kafka_source else {}
-    return {"spark": f"{SPARK_VERSION} local[{THREADS}]", **peer}
+    peer = {"kafka": KAFKA_VERSION, "spark-sql-kafka": found.kafka_source} if found.kafka_source else {}
+    rocketmq = {"rocketmq": ROCKETMQ_VERSION} if set(found.works) & set(ON_APACHE.works) else {}
+    return {"spark": f"{SPARK_VERSION} local[{THREADS}]", **rocketmq, **peer}
 
 
-def measured(
-    sizes: Sizes, works: tuple[str, ...], with_kafka: bool, console: Console
-) -> Iterator[tuple[list[Comparison], list[str], str]]:
+def measured(sizes: Sizes, works: tuple[str, ...], with_kafka: bool, console: Console) -> Iterator[Measured]:
     """Runs the works one after the other, in one session and with one Kafka.
 
-    Yields after each work its comparisons, all works so far, and the version of Spark's Kafka source. A work that fails
-    is a line of its own, and the others continue.
+    Yields after each work what was measured so far. A work that fails is a line of its own, and the others continue.
     """
-    comparisons: list[Comparison] = []
-    done: list[str] = []
     with ExitStack() as running:
         peer, missing = _kafka(running) if with_kafka else (None, "it was left out")
         # The session ends before Kafka, or its clients would complain.
@@ -144,17 +204,19 @@ def measured(
             context.kafka = peer
         else:
             context.not_run = {KAFKA: missing or opened.kafka_source.missing}
+        found = Measured(opened.kafka_source.version, costs=context.costs)
         for name in works:
             begun = time.perf_counter()
             try:
-                comparisons += WORKS[name](context)
+                found.comparisons += WORKS[name](context)
             except Exception as error:  # noqa: BLE001 (whatever it is: the other works of a long run are worth keeping)
-                comparisons.append(Comparison(name, f"{name}, the whole work", "", failed={OURS: reason_of(error)}))
-            done.append(name)
+                failure = Comparison(name, f"{name}, the whole work", "", failed={OURS: reason_of(error)})
+                found.comparisons.append(failure)
+            found.works.append(name)
             console.print(f"{name} took {time.perf_counter() - begun:.0f} s")
-            for reason in reasons([one for one in comparisons if one.failed]):
+            for reason in reasons([one for one in found.comparisons if one.failed]):
                 console.print(reason, markup=False)
-            yield comparisons, done, opened.kafka_source.version
+            yield found
 
 
 def _kafka(running: ExitStack) -> tuple[Kafka | None, str]:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.comparison import CEILING, KAFKA, OURS, Mismeasured, reason_of
+from bench.costs import Costs
 from bench.kafka import Kafka
 from bench.ready_batches import published, rows_of_a_batch
 from bench.servers import broker
@@ -35,6 +36,8 @@ class BenchContext:
     kafka: Kafka | None = None
     not_run: dict[str, str] = field(default_factory=dict)
     """Why contenders are missing."""
+    costs: list[Costs] = field(default_factory=list)
+    """Where the time of some works went. The works add them."""
 
     @contextmanager
     def topic(self, rows: int, queues: int, body_bytes: int, rare: int = 0, with_kafka: bool = True) -> Iterator[Topic]:

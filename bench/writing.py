@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ def writes(context: BenchContext) -> Iterator[Comparison]:
     asked = {"rows": sizes.written_rows, "queues": sizes.queues, "body bytes": sizes.body_bytes}
     title, aims = "batch write, exactly once", {KAFKA: Aim(at_least=2)}
     comparison = Comparison("batch-write", title, "rows/s", aims, asked, not_run=dict(context.not_run))
-    rows = _rows(context.spark, sizes.written_rows, sizes.body_bytes)
+    rows = make_rows(context.spark, sizes.written_rows, sizes.body_bytes)
     with ExitStack() as kept:
         folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="rmqpull-bench-"))
         topics = dict.fromkeys(GUARANTEES.values(), sizes.queues)
@@ -53,27 +53,38 @@ def writes(context: BenchContext) -> Iterator[Comparison]:
     yield comparison
 
 
-def _rows(spark: SparkSession, count: int, body_bytes: int) -> DataFrame:
+def make_rows(spark: SparkSession, count: int, body_bytes: int) -> DataFrame:
+    """Returns rows to write: decimal numbers of ``body_bytes`` digits."""
     body = F.lpad(F.col("id").cast("string"), body_bytes, "0").cast("binary").alias("body")
     return spark.range(0, count, numPartitions=PARTITIONS).select(body)
 
 
-def _rate(rows: DataFrame, count: int, endpoints: str, guarantee: str) -> float:
+def write_rows(rows: DataFrame, options: Mapping[str, str]) -> float:
+    """Writes rows with one property each by rmqpull's sink. Returns the seconds."""
     messages = rows.withColumn("properties", F.create_map(F.lit("source"), F.lit("bench")))
-    writer = messages.write.format("rmqpull").options(endpoints=endpoints, topic=guarantee, delivery=guarantee)
+    writer = messages.write.format("rmqpull").options(**options)
     begun = time.perf_counter()
     writer.mode("append").save()
-    return count / (time.perf_counter() - begun)
+    return time.perf_counter() - begun
 
 
-def _rate_of_kafka(rows: DataFrame, count: int, peer: Kafka) -> float:
+def write_rows_to_kafka(rows: DataFrame, peer: Kafka) -> float:
+    """Writes rows with one header each by Spark's Kafka sink. Returns the seconds."""
     header = F.struct(F.lit("source").alias("key"), F.lit(b"bench").alias("value"))
     messages = rows.select(F.col("body").alias("value"), F.array(header).alias("headers"))
     writer = messages.write.format("kafka").option("kafka.bootstrap.servers", peer.endpoints)
     writer = writer.option("topic", KAFKA_TOPIC).option("includeHeaders", "true")
     begun = time.perf_counter()
     writer.save()
-    return count / (time.perf_counter() - begun)
+    return time.perf_counter() - begun
+
+
+def _rate(rows: DataFrame, count: int, endpoints: str, guarantee: str) -> float:
+    return count / write_rows(rows, {"endpoints": endpoints, "topic": guarantee, "delivery": guarantee})
+
+
+def _rate_of_kafka(rows: DataFrame, count: int, peer: Kafka) -> float:
+    return count / write_rows_to_kafka(rows, peer)
 
 
 def _check(comparison: Comparison, context: BenchContext, endpoints: str) -> None:

@@ -94,7 +94,7 @@ def test_writes_with_a_wrong_number_of_rows_have_no_figure(surplus: int, monkeyp
     wanted = QUICK.written_rows * (QUICK.runs + 1)
     counts = {"exactly-once": wanted + surplus, "at-least-once": wanted}
     monkeypatch.setattr("bench.writing.broker", lambda *_: nullcontext(SimpleNamespace(endpoints="")))
-    monkeypatch.setattr("bench.writing._rows", lambda *_: None)
+    monkeypatch.setattr("bench.writing.make_rows", lambda *_: None)
     monkeypatch.setattr("bench.writing._rate", lambda *_: 1.0)
     monkeypatch.setattr("bench.writing.ours", lambda *_, topic: SimpleNamespace(count=lambda: counts[topic]))
     spark: Any = SimpleNamespace(read=None)
@@ -131,13 +131,13 @@ def test_a_work_that_fails_gets_a_line_and_the_next_one_is_measured(monkeypatch:
     opened = SimpleNamespace(spark=None, kafka_source=KafkaSource(missing="it was left out"))
     monkeypatch.setattr("bench.suite.session", lambda **_: nullcontext(opened))
     console = Console(file=StringIO())
-    *_, (comparisons, done, _) = measured(QUICK, ("reads", "latency"), False, console)
-    assert [(one.title, one.failed) for one in comparisons] == [
+    *_, found = measured(QUICK, ("reads", "latency"), False, console)
+    assert [(one.title, one.failed) for one in found.comparisons] == [
         ("first", {}),
         ("reads, the whole work", {OURS: "OSError: no room"}),
         ("second", {}),
     ]
-    assert done == ["reads", "latency"]
+    assert found.works == ["reads", "latency"]
 
 
 @pytest.mark.processes

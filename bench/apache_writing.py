@@ -1,0 +1,69 @@
+"""The work that writes to a real Apache RocketMQ: rmqpull beside Apache's Java producer and Spark's Kafka sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+
+from bench.apache import COLUMNS, SEND_BATCH_SIZE, Apache, run_apache, spent_by_column
+from bench.comparison import KAFKA, OURS, Comparison, Contender, Mismeasured, contain_failure, measure_all
+from bench.costs import Costs
+from bench.results import Aim
+from bench.topics import BenchContext, of_kafka
+from bench.writing import KAFKA_TOPIC, make_rows, write_rows, write_rows_to_kafka
+
+JAVA = f"Java's DefaultMQProducer, batches of {SEND_BATCH_SIZE}"
+TOPICS = {OURS: "of-spark", JAVA: "of-java"}
+
+
+def apache_writes(context: BenchContext) -> Iterator[Comparison]:
+    """Measures writes of rows with a body and a property, at least once. All rows are counted at the end."""
+    sizes, peer = context.sizes, context.kafka
+    asked = {"rows": sizes.written_rows, "queues": sizes.queues, "body bytes": sizes.body_bytes}
+    title, aims = "batch write, at least once", {JAVA: Aim(at_least=1.5)}
+    comparison = Comparison("apache-write", title, "rows/s", aims, asked, not_run=dict(context.not_run))
+    with ExitStack() as kept, run_apache(context, [comparison], JAVA) as running:
+        if running is None:
+            yield comparison
+            return
+        for topic in TOPICS.values():
+            running.create(topic, sizes.queues)
+        rows = make_rows(context.spark, sizes.written_rows, sizes.body_bytes)
+        to_apache = {"nameServers": running.name_servers, "topic": TOPICS[OURS], "delivery": "at-least-once"}
+        works: dict[str, Callable[[], float]] = {
+            OURS: partial(write_rows, rows, to_apache),
+            JAVA: partial(running.write, TOPICS[JAVA], sizes.written_rows, sizes.body_bytes),
+        }
+        if peer is not None:
+            with contain_failure(KAFKA, comparison):
+                peer.create(context.spark, KAFKA_TOPIC, sizes.queues)
+            kept.callback(peer.delete, context.spark, KAFKA_TOPIC)
+            works[KAFKA] = partial(write_rows_to_kafka, rows, peer)
+        costs, spent = Costs("batch write", COLUMNS), partial(spent_by_column, context, running)
+        watched = {name: costs.watch(name, sizes.written_rows, seconds, spent) for name, seconds in works.items()}
+        rates = {name: partial(_rate, sizes.written_rows, seconds) for name, seconds in watched.items()}
+        measure_all([Contender(name, rate, [comparison]) for name, rate in rates.items()], sizes.runs)
+        costs.drop_warm_up()
+        context.costs.append(costs)
+        _check(comparison, context, running)
+    yield comparison
+
+
+def _rate(rows: int, seconds: Callable[[], float]) -> float:
+    return rows / seconds()
+
+
+def _check(comparison: Comparison, context: BenchContext, running: Apache) -> None:
+    """Marks contenders as failed whose topic does not have the rows of all runs exactly once."""
+    wanted = context.sizes.written_rows * (context.sizes.runs + 1)
+    counts: dict[str, Callable[[], int]] = {
+        name: partial(running.count, topic, context.sizes.queues, wanted) for name, topic in TOPICS.items()
+    }
+    if context.kafka is not None:
+        counts[KAFKA] = of_kafka(context.spark.read, context.kafka.endpoints, KAFKA_TOPIC).count
+    for name, count in counts.items():
+        if name not in comparison.failed:
+            with contain_failure(name, comparison):
+                if (found := count()) != wanted:
+                    raise Mismeasured(f"its topic has {found} rows after all runs instead of {wanted}")

@@ -1,0 +1,135 @@
+"""Reads a topic of an Apache broker as fast as the broker can give it, and looks at nothing but sizes.
+
+No consumer is faster: this is the broker's own limit, and that of the sockets. It is a program, so that several
+processes can share the queues.
+
+usage: python -m bench.undecoded BROKER_ADDRESS TOPIC MESSAGES_PER_PULL PULLS_IN_FLIGHT QUEUE:UNTIL_OFFSET...
+It prints its seconds, its processor time and the number of messages as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bench.comparison import Mismeasured
+from rmqpull_proto.remoting.codes import RequestCode
+from rmqpull_proto.remoting.command import RemotingCommand, encode_command
+from rmqpull_proto.remoting.frames import HEADER_BYTES_MAX, split_frames
+
+BUFFER_BYTES = 4 << 20
+SILENCE_S_MAX = 30.0
+_SUBSCRIPTION_BIT = 4
+_OFFSET_DIGITS = 19
+_OFFSET_MARK = "9" * _OFFSET_DIGITS
+_MARK = struct.Struct(">I")
+# 5.x responds to pulls with a JSON header, even if theirs is binary.
+_FOUND = re.compile(rb'\{"code":0,.*"opaque":(\d+),')
+
+
+@dataclass
+class Queue:
+    """The pulls of one queue: all are of the same size, except the last one."""
+
+    frame: bytes
+    until_offset: int
+    per_pull: int
+    next_offset: int = 0
+
+    def take_pulls(self, count: int) -> Iterator[bytes]:
+        """Yields the frames of the next pulls, at most ``count``."""
+        for _ in range(count):
+            if self.next_offset >= self.until_offset:
+                return
+            yield self.frame.replace(_OFFSET_MARK.encode(), b"%0*d" % (_OFFSET_DIGITS, self.next_offset))
+            self.next_offset += self.per_pull
+
+
+def make_pull(topic: str, queue_id: int, per_pull: int, opaque: int) -> bytes:
+    """Returns the frame of a pull, with a mark in the place of the offset."""
+    fields = {
+        "consumerGroup": "bench-undecoded",
+        "topic": topic,
+        "queueId": str(queue_id),
+        "queueOffset": _OFFSET_MARK,
+        "maxMsgNums": str(per_pull),
+        "sysFlag": str(_SUBSCRIPTION_BIT),
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "0",
+        "subscription": "*",
+        "subVersion": "0",
+        "expressionType": "TAG",
+    }
+    return encode_command(RemotingCommand(RequestCode.PULL_MESSAGE, fields, opaque=opaque))
+
+
+class Counter:
+    """Counts the messages of responses. All messages must have the same size, as those of a benchmark have."""
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self._message_bytes = 0
+
+    def add(self, buffer: memoryview, start: int, end: int) -> int:
+        """Counts the response ``buffer[start:end]``, a frame without its length. Returns its opaque."""
+        (mark,) = _MARK.unpack_from(buffer, start)
+        body = start + 4 + (mark & HEADER_BYTES_MAX)
+        found = _FOUND.match(buffer, start + 4, body)
+        if found is None:
+            raise Mismeasured(f"the broker refuses a pull: {bytes(buffer[start + 4 : body])!r}")
+        if not self._message_bytes:
+            (self._message_bytes,) = _MARK.unpack_from(buffer, body)
+        count, rest = divmod(end - body, self._message_bytes)
+        if rest:
+            raise Mismeasured(f"a response has {end - body} bytes, but messages have {self._message_bytes}")
+        self.messages += count
+        return int(found[1])
+
+
+def count(address: str, queues: Sequence[Queue], in_flight: int) -> int:
+    """Pulls all messages of the queues, ``in_flight`` pulls of each at a time. Returns the number of messages."""
+    counter = Counter()
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), SILENCE_S_MAX) as connection:
+        pulls = [pull for queue in queues for pull in queue.take_pulls(in_flight)]
+        waiting = len(pulls)
+        connection.sendall(b"".join(pulls))
+        buffer = memoryview(bytearray(BUFFER_BYTES))
+        filled = 0
+        while waiting:
+            received = connection.recv_into(buffer[filled:])
+            if not received:
+                raise Mismeasured("the broker closed the connection")
+            filled += received
+            frames = split_frames(buffer, 0, filled)
+            pulls = [pull for start, end in frames for pull in queues[counter.add(buffer, start, end)].take_pulls(1)]
+            waiting += len(pulls) - len(frames)
+            connection.sendall(b"".join(pulls))
+            if frames:
+                rest = frames[-1][1]
+                buffer[: filled - rest] = buffer[rest:filled]
+                filled -= rest
+    return counter.messages
+
+
+def main() -> None:
+    """Counts, and prints the figures."""
+    address, topic, per_pull, in_flight, *ranges = sys.argv[1:]
+    queues = []
+    for number, text in enumerate(ranges):
+        queue_id, until_offset = map(int, text.split(":"))
+        queues.append(Queue(make_pull(topic, queue_id, int(per_pull), number), until_offset, int(per_pull)))
+    begun, begun_cpu_s = time.perf_counter(), time.process_time()
+    messages = count(address, queues, int(in_flight))
+    seconds, cpu_s = time.perf_counter() - begun, time.process_time() - begun_cpu_s
+    print(json.dumps({"seconds": seconds, "cpu_s": cpu_s, "messages": messages}))
+
+
+if __name__ == "__main__":
+    main()

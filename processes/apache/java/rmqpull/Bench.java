@@ -1,0 +1,175 @@
+package rmqpull;
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+
+/**
+ * Reads and writes topics with Apache's clients, and times it. One process serves many runs, so that its code is
+ * compiled and warm. Reads one command per line, and prints its seconds, or "error: " and the reason:
+ *
+ * <pre>
+ * read NAME_SERVERS TOPIC ROWS BODY_BYTES PULL_BATCH_SIZE
+ * write NAME_SERVERS TOPIC ROWS BODY_BYTES MESSAGES_PER_BATCH THREADS
+ * fill NAME_SERVERS TOPIC ROWS BODY_BYTES MESSAGES_PER_BATCH THREADS
+ * </pre>
+ *
+ * <p>A fill sends the batches to all queues in turn. A write leaves the choice of the queue to the producer.
+ */
+public final class Bench {
+    private static final long POLL_MS = 1_000;
+    private static final int EMPTY_POLLS_MAX = 60;
+
+    public static void main(String[] arguments) throws Exception {
+        PrintStream output = System.out;
+        System.setOut(System.err); // what Apache's classes print is no response
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            String[] words = line.split(" ");
+            try {
+                output.println(words[0].equals("read") ? read(words) : write(words, words[0].equals("fill")));
+            } catch (Exception error) {
+                error.printStackTrace();
+                output.println("error: " + error);
+            }
+            output.flush();
+        }
+        System.exit(0);
+    }
+
+    // ---- reading
+
+    /** Returns the seconds from the creation of the consumer until it has given out the last message. */
+    private static double read(String[] words) throws Exception {
+        long rows = Long.parseLong(words[3]);
+        long begun = System.nanoTime();
+        // A new group begins with the first message. A seek could come after the first pulls, and repeat messages.
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer("bench-java-" + begun);
+        try {
+            consumer.setNamesrvAddr(words[1]);
+            consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+            consumer.setPullBatchSize(Integer.parseInt(words[5]));
+            consumer.start();
+            consumer.assign(consumer.fetchMessageQueues(words[2]));
+            long bytes = count(consumer, rows);
+            double seconds = (System.nanoTime() - begun) / 1e9;
+            if (bytes != rows * Long.parseLong(words[4])) {
+                throw new IllegalStateException("The bodies of " + rows + " messages have " + bytes + " bytes.");
+            }
+            return seconds;
+        } finally {
+            consumer.shutdown();
+        }
+    }
+
+    /** Polls until it has so many messages. Returns the bytes of their bodies. */
+    private static long count(DefaultLitePullConsumer consumer, long rows) {
+        long read = 0;
+        long bytes = 0;
+        int emptyPolls = 0;
+        while (read < rows) {
+            List<MessageExt> messages = consumer.poll(POLL_MS);
+            emptyPolls = messages.isEmpty() ? emptyPolls + 1 : 0;
+            if (emptyPolls == EMPTY_POLLS_MAX) {
+                throw new IllegalStateException("After " + read + " of " + rows + " messages, no more come.");
+            }
+            for (MessageExt message : messages) {
+                bytes += message.getBody().length;
+            }
+            read += messages.size();
+        }
+        if (read > rows) {
+            throw new IllegalStateException("It has read " + read + " messages instead of " + rows + ".");
+        }
+        return bytes;
+    }
+
+    // ---- writing
+
+    /** Returns the seconds from the creation of the producer until the broker has stored the last message. */
+    private static double write(String[] words, boolean isFill) throws Exception {
+        long rows = Long.parseLong(words[3]);
+        int threads = Integer.parseInt(words[6]);
+        long begun = System.nanoTime();
+        DefaultMQProducer producer = new DefaultMQProducer("bench-java");
+        ExecutorService executor = Executors.newFixedThreadPool(threads);
+        try {
+            producer.setNamesrvAddr(words[1]);
+            producer.start();
+            List<MessageQueue> queues = isFill ? producer.fetchPublishMessageQueues(words[2]) : null;
+            List<Future<?>> parts = new ArrayList<>();
+            for (int thread = 0; thread < threads; thread++) {
+                Part part = new Part(producer, words[2], queues, Integer.parseInt(words[4]), Integer.parseInt(words[5]));
+                long from = rows * thread / threads;
+                long until = rows * (thread + 1) / threads;
+                parts.add(executor.submit(() -> part.send(from, until)));
+            }
+            for (Future<?> part : parts) {
+                part.get();
+            }
+            return (System.nanoTime() - begun) / 1e9;
+        } finally {
+            executor.shutdownNow();
+            producer.shutdown();
+        }
+    }
+
+    /** What one thread sends. */
+    private static final class Part {
+        private final DefaultMQProducer producer;
+        private final String topic;
+        private final List<MessageQueue> queues;
+        private final int bodyBytes;
+        private final int perBatch;
+
+        Part(DefaultMQProducer producer, String topic, List<MessageQueue> queues, int bodyBytes, int perBatch) {
+            this.producer = producer;
+            this.topic = topic;
+            this.queues = queues;
+            this.bodyBytes = bodyBytes;
+            this.perBatch = perBatch;
+        }
+
+        Void send(long from, long until) throws Exception {
+            for (long first = from; first < until; first += perBatch) {
+                List<Message> batch = new ArrayList<>(perBatch);
+                for (long number = first; number < Math.min(until, first + perBatch); number++) {
+                    Message message = new Message(topic, body(number));
+                    message.putUserProperty("source", "bench");
+                    batch.add(message);
+                }
+                SendResult result = queues == null
+                    ? producer.send(batch)
+                    : producer.send(batch, queues.get((int) (first / perBatch % queues.size())));
+                if (result.getSendStatus() != SendStatus.SEND_OK) {
+                    throw new IllegalStateException("The broker has not stored a batch: " + result);
+                }
+            }
+            return null;
+        }
+
+        /** Returns the number with zeros before it. */
+        private byte[] body(long number) {
+            byte[] body = new byte[bodyBytes];
+            for (int at = bodyBytes - 1; at >= 0; at--) {
+                body[at] = (byte) ('0' + number % 10);
+                number /= 10;
+            }
+            return body;
+        }
+    }
+}
