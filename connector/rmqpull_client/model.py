@@ -6,7 +6,7 @@ Offsets are queue offsets: the number of a message in its queue, from 0. Ranges 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -41,11 +41,12 @@ class TopicBounds:
 
     ``creation_id`` changes when the topic is deleted and created again. It is None if the server has no such ids.
     ``rows_lost`` counts, by queue, the rows that one query has reported as lost. Queues without such rows are left out.
+    It is None if the server does not count them.
     """
 
     creation_id: str | None
     queues: Mapping[MessageQueue, Bounds]
-    rows_lost: Mapping[MessageQueue, int] = field(default_factory=dict)
+    rows_lost: Mapping[MessageQueue, int] | None = None
 
 
 class QueueRange(NamedTuple):

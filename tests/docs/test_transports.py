@@ -1,14 +1,17 @@
-"""Tests with real Spark run on both transports, or say why once is enough."""
+"""Tests with real Spark run against every kind of server, or say why once is enough."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tests.harness.server_kinds import LACKS
+
 FOLDER = Path(__file__).parents[1] / "integration"
-ON_BOTH = "extensions"
-"""The fixture that makes a test run with the columnar extension and without."""
+OF_KINDS = "kind"
+"""The fixture that makes a test run with the columnar extension, without it, and with Apache RocketMQ."""
 REASON = "Runs once: "
 
 
@@ -30,11 +33,11 @@ def parameters(function: ast.FunctionDef) -> list[str]:
 
 
 def needs(name: str, known: Mapping[str, list[str]]) -> bool:
-    return name == ON_BOTH or any(needs(other, known) for other in known.get(name, []))
+    return name == OF_KINDS or any(needs(other, known) for other in known.get(name, []))
 
 
 def without_a_reason(source: str, shared: Mapping[str, list[str]]) -> Iterator[str]:
-    """The tests of a module that run on one transport only and do not say why."""
+    """The tests of a module that run against one kind only and do not say why."""
     known = {**shared, **fixtures(source)}
     of_module = ast.get_docstring(ast.parse(source)) or ""
     for function in functions(source):
@@ -53,7 +56,7 @@ def shared(file: Path) -> dict[str, list[str]]:
     return found
 
 
-def test_every_test_runs_on_both_transports_or_says_why_not() -> None:
+def test_every_test_runs_against_every_kind_or_says_why_not() -> None:
     files = FOLDER.rglob("test_*.py")
     found = {file.name: list(without_a_reason(file.read_text("utf-8"), shared(file))) for file in files}
     assert found
@@ -63,11 +66,17 @@ def test_every_test_runs_on_both_transports_or_says_why_not() -> None:
 def test_what_runs_once_is_found() -> None:
     source = '''
 @pytest.fixture
-def place(extensions): ...
-def test_both(place): ...
+def place(kind): ...
+def test_all(place): ...
 def test_once(spark): ...
 def test_once_with_a_reason(spark):
     """Runs once: nobody is asked."""
 '''
     assert list(without_a_reason(source, {"spark": []})) == ["test_once"]
-    assert list(without_a_reason(source, {"spark": [ON_BOTH]})) == []
+    assert list(without_a_reason(source, {"spark": [OF_KINDS]})) == []
+
+
+def test_every_row_of_what_servers_lack_is_needed_by_some_test() -> None:
+    code = "\n".join(file.read_text("utf-8") for file in FOLDER.rglob("test_*.py"))
+    needed = {word for words in re.findall(r"\bneeds\(([^)]*)\)", code) for word in re.findall('"([^"]+)"', words)}
+    assert needed == LACKS.keys()

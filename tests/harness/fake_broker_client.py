@@ -77,7 +77,7 @@ class FakeBrokerClient:
     def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
         self.calls.append("bounds")
         queues = {MessageQueue("orders", "a", queue_id): bounds for queue_id, bounds in self.queues.items()}
-        existing = {"orders": TopicBounds(self.creation_id, queues), **self.other_topics}
+        existing = {"orders": TopicBounds(self.creation_id, queues, {}), **self.other_topics}
         return {name: existing[name] for name in topics if name in existing}
 
     def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:

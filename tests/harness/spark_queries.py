@@ -6,52 +6,39 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from rmqpull_client.connection import Connection
-from rmqpull_client.transports.choice import connect
-from rmqpull_client.transports.grpc.channel import get_channel
-from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
-from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-from rmqpull_proto.rpc import MESSAGING
-
-TIMEOUT_MS = 60_000
-
+from rmqpull_broker.core.model import Message
+from tests.harness.servers import Server
 
 WAIT_S = 240
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic of a broker. Sends use the standard protocol, which every broker serves."""
+    """A topic of a server, or several with their names separated by commas."""
 
     name: str
-    endpoints: str
+    server: Server
 
-    def send(self, *bodies: bytes, **system: Any) -> None:
-        """Sends one message after the other. The broker puts them into its queues in turn."""
-        for body in bodies:
-            message = v2.Message(topic=v2.Resource(name=self.name), body=body)
-            message.system_properties.MergeFrom(v2.SystemProperties(message_id="m", **system))
-            self.send_message(message)
+    @property
+    def options(self) -> dict[str, str]:
+        """The options of the source that choose the topic."""
+        return {**self.server.options, "topic": self.name}
 
-    def send_message(self, message: v2.Message) -> None:
-        request = service.SendMessageRequest(messages=[message])
-        get_channel(Connection(self.endpoints, TIMEOUT_MS)).call(MESSAGING.methods["SendMessage"], request)
+    def send(self, *messages: Message | bytes) -> None:
+        """Sends one message after the other, to the queues in turn."""
+        self.server.send(self.name, *messages)
 
     def ends(self) -> dict[int, int]:
         """Returns the max offset of each queue."""
-        bounds = connect(Connection(self.endpoints, TIMEOUT_MS)).query_bounds([self.name])[self.name].queues
-        return {queue.queue_id: limits.max_offset for queue, limits in bounds.items()}
+        return {queue.queue_id: bounds.max_offset for queue, bounds in self.server.bounds(self.name).items()}
 
-    def committed(self, group: str) -> dict[int, int | None]:
-        """Returns the consumer offset of a group on each queue."""
-        client = connect(Connection(self.endpoints, TIMEOUT_MS))
-        queues = list(client.query_bounds([self.name])[self.name].queues)
-        return {queue.queue_id: offset for queue, offset in client.get_consumer_offsets(group, queues).items()}
+    def committed(self, group: str) -> dict[int, int]:
+        """Returns the consumer offset of a group, on the queues that have one."""
+        return {queue.queue_id: offset for queue, offset in self.server.consumer_offsets(group, self.name).items()}
 
 
 @dataclass
@@ -79,6 +66,12 @@ class QueryRun:
             time.sleep(0.02)
 
 
+def choose(topic: Topic, **options: str) -> dict[str, str]:
+    """Returns options that choose a topic, unless they choose topics themselves, with further options."""
+    chosen = topic.server.options if {"topicPattern", "assign"} & options.keys() else topic.options
+    return {**chosen, **options}
+
+
 class Queries:
     """Reads topics, in batches or as streams that are collected in this process."""
 
@@ -88,7 +81,7 @@ class Queries:
 
     def stream(self, topic: Topic, schema: str | None = None, **options: str) -> DataFrame:
         """Returns a stream from the earliest message, unless the options say otherwise."""
-        given = {"endpoints": topic.endpoints, "topic": topic.name, "startingOffsets": "earliest"} | options
+        given = choose(topic, **{"startingOffsets": "earliest"} | options)
         source = self.session.readStream.format("rmqpull").options(**given)
         return (source.schema(schema) if schema else source).load()
 
@@ -98,7 +91,7 @@ class Queries:
 
     def batch(self, topic: Topic, schema: str | None = None, **options: str) -> DataFrame:
         """Returns a batch read of a topic."""
-        source = self.session.read.format("rmqpull").options(endpoints=topic.endpoints, topic=topic.name, **options)
+        source = self.session.read.format("rmqpull").options(**choose(topic, **options))
         return (source.schema(schema) if schema else source).load()
 
     def start(

@@ -1,4 +1,4 @@
-"""A broker to which Spark writes and from which it reads."""
+"""A server to which Spark writes and from which it reads."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from rmqpull_broker.testing import RunningBroker
+from rmqpull_broker.core.model import StoredMessage
+from tests.harness.servers import ManagedServer
 from tests.harness.spark_processes import WAIT_S
 
 
 @dataclass(frozen=True)
 class SinkHarness:
-    """A broker, with shortcuts for Spark's writes and reads."""
+    """A server, with shortcuts for Spark's writes and reads."""
 
     spark: SparkSession
-    broker: RunningBroker
+    server: ManagedServer
     checkpoint: Path
 
     def rows(self, schema: str, *rows: tuple[Any, ...]) -> DataFrame:
@@ -26,29 +27,32 @@ class SinkHarness:
         return self.spark.createDataFrame(list(rows), schema).coalesce(1)
 
     def write(self, rows: DataFrame, **options: str) -> None:
-        given = {"endpoints": self.broker.endpoints, **options}
-        rows.write.format("rmqpull").options(**given).mode("append").save()
+        rows.write.format("rmqpull").options(**{**self.server.options, **options}).mode("append").save()
 
     def batch(self, topic: str) -> DataFrame:
         """A batch read of a topic."""
-        return self.spark.read.format("rmqpull").options(endpoints=self.broker.endpoints, topic=topic).load()
+        return self.spark.read.format("rmqpull").options(**self.server.options, topic=topic).load()
 
     def read(self, topic: str) -> list[Row]:
         """Everything in a topic, queue by queue."""
         return self.batch(topic).collect()
 
+    def messages(self, topic: str) -> list[StoredMessage]:
+        """All readable messages, queue by queue, from the broker itself."""
+        return [row for rows in self.server.messages(topic).values() for row in rows]
+
     def bodies(self, topic: str) -> list[bytes]:
         """The bodies of all readable messages, queue by queue, from the broker itself."""
-        return [row.message.body for row in self.broker.messages(topic)]
+        return [row.message.body for row in self.messages(topic)]
 
     def stream(self, topic: str, **options: str) -> DataFrame:
         """A stream of a topic from its start."""
-        given = {"endpoints": self.broker.endpoints, "topic": topic, "startingOffsets": "earliest", **options}
+        given = {**self.server.options, "topic": topic, "startingOffsets": "earliest", **options}
         return self.spark.readStream.format("rmqpull").options(**given).load()
 
     def run(self, stream: DataFrame, mode: str = "append", **options: str) -> Any:
         """Runs a query that writes all that is available now. Raises the error that ends it."""
-        given = {"endpoints": self.broker.endpoints, "checkpointLocation": str(self.checkpoint), **options}
+        given = {**self.server.options, "checkpointLocation": str(self.checkpoint), **options}
         writer = stream.writeStream.format("rmqpull").outputMode(mode).options(**given)
         query = writer.trigger(availableNow=True).start()
         assert query.awaitTermination(WAIT_S), f"the query has not ended within {WAIT_S} s"

@@ -1,4 +1,4 @@
-"""One Spark session for all tests, one broker process of each kind, and a topic for each test."""
+"""One Spark session for all tests, servers of each kind, and a topic for each test."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rmqpull_broker.testing import BrokerProcess
+from processes.apache.releases import Release
+from tests.harness.apache import OPTION, StartApache, run_apache
+from tests.harness.apache_servers import ApacheServer, Clusters
 from tests.harness.broker_processes import StartBroker
+from tests.harness.secured_proxy import CertificateAuthority, StartProxy
+from tests.harness.secured_servers import StartSecured, start_behind_proxy, start_guarded_cluster
+from tests.harness.server_kinds import APACHE, READING, leave_out, make_params
+from tests.harness.servers import ProcessServer, Server, StartCrashingServer, StartServer
 from tests.harness.spark_queries import Queries, Topic
+from tests.harness.start_servers import GetClusters, run_servers, start_crashing_server
 
 TOPICS_MAX = 200
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=leave_out(items, config.getoption(OPTION)))
 
 
 @pytest.fixture(scope="session")
@@ -24,25 +35,81 @@ def spark(processes_allowed: None) -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.fixture(scope="session", params=["columns", "none"])
-def extensions(request: pytest.FixtureRequest) -> str:
-    """Every test runs with a broker with the columnar extension, and with one without."""
+@pytest.fixture(scope="session", params=make_params(READING))
+def kind(request: pytest.FixtureRequest) -> str:
+    """Every test runs with a broker with the columnar extension, with one without, and with Apache RocketMQ."""
     return str(request.param)
 
 
 @pytest.fixture(scope="session")
-def brokers() -> dict[str, BrokerProcess]:
-    """The running brokers, by extensions."""
+def apache_clusters(apache_release: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
+    """Clusters of Apache RocketMQ that tests share."""
+    with run_apache(apache_release, tmp_path_factory.mktemp("clusters")) as start:
+        yield Clusters(start)
+
+
+@pytest.fixture(scope="session")
+def get_clusters(request: pytest.FixtureRequest) -> GetClusters:
+    """Starts the clusters of Apache RocketMQ when they are asked for: most tests run without them."""
+    return lambda: request.getfixturevalue("apache_clusters")
+
+
+@pytest.fixture
+def start_server(kind: str, get_clusters: GetClusters) -> Iterator[StartServer]:
+    """Starts servers of this kind for one test."""
+    with run_servers(kind, get_clusters) as start:
+        yield start
+
+
+@pytest.fixture
+def start_crashing(
+    kind: str, start_broker: StartBroker, tmp_path: Path, request: pytest.FixtureRequest
+) -> StartCrashingServer:
+    """Starts a server of this kind that one test kills."""
+
+    def get_start_apache() -> StartApache:
+        start: StartApache = request.getfixturevalue("start_apache")
+        return start
+
+    return lambda topics: start_crashing_server(kind, topics, tmp_path, start_broker, get_start_apache)
+
+
+@pytest.fixture
+def start_secured(
+    kind: str,
+    authority: CertificateAuthority,
+    start_server: StartServer,
+    start_proxy: StartProxy,
+    request: pytest.FixtureRequest,
+) -> StartSecured:
+    """Starts a server of this kind that speaks TLS, asks for certificates and checks signatures."""
+    if kind == APACHE:
+        return lambda topics: start_guarded_cluster(topics, authority, request.getfixturevalue("start_apache"))
+    return lambda topics: start_behind_proxy(topics, authority, start_server, start_proxy)
+
+
+@pytest.fixture(scope="session")
+def shared_servers() -> dict[str, Server]:
+    """The servers that all tests share, by kind."""
     return {}
 
 
 @pytest.fixture
-def broker(extensions: str, brokers: dict[str, BrokerProcess], start_session_broker: StartBroker) -> BrokerProcess:
-    """The broker of this kind, shared by all tests, with topics of three queues."""
-    if extensions not in brokers:
+def server(
+    kind: str,
+    shared_servers: dict[str, Server],
+    start_session_broker: StartBroker,
+    get_clusters: GetClusters,
+) -> Server:
+    """The server of this kind, shared by all tests, with topics of three queues."""
+    if kind not in shared_servers:
         topics = {f"topic-{number}": 3 for number in range(TOPICS_MAX)}
-        brokers[extensions] = start_session_broker(topics, extensions=extensions)
-    return brokers[extensions]
+        shared_servers[kind] = (
+            get_clusters().start_shared_server()
+            if kind == APACHE
+            else ProcessServer(start_session_broker(topics, extensions=kind))
+        )
+    return shared_servers[kind]
 
 
 @pytest.fixture(scope="session")
@@ -51,9 +118,12 @@ def topic_numbers() -> Iterator[int]:
 
 
 @pytest.fixture
-def topic(broker: BrokerProcess, topic_numbers: Iterator[int]) -> Topic:
+def topic(server: Server, topic_numbers: Iterator[int]) -> Topic:
     """A topic of three queues that no other test uses."""
-    return Topic(f"topic-{next(topic_numbers) % TOPICS_MAX}", broker.endpoints)
+    name = f"topic-{next(topic_numbers) % TOPICS_MAX}"
+    if isinstance(server, ApacheServer):
+        server.create_topic(name, 3)
+    return Topic(name, server)
 
 
 @pytest.fixture

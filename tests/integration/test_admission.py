@@ -11,7 +11,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql.functions import spark_partition_id
 
-from rmqpull_broker.testing import RunningBroker, running_broker
+from tests.harness.server_kinds import STANDARD, needs
+from tests.harness.servers import ManagedServer, StartServer
 from tests.harness.spark_queries import Queries, QueryRun, Topic
 
 INT64_MAX = str(2**63 - 1)
@@ -20,20 +21,19 @@ QUEUES = ("big", "middle", "small")
 
 
 @pytest.fixture
-def served(extensions: str) -> Iterator[RunningBroker]:
-    with running_broker(dict.fromkeys(QUEUES, 1), extensions=extensions) as broker:
-        yield broker
+def served(start_server: StartServer) -> ManagedServer:
+    return start_server(dict.fromkeys(QUEUES, 1))
 
 
 @pytest.fixture
-def three(topic: Topic, served: RunningBroker) -> Topic:
-    """Reads all three topics."""
-    return replace(topic, name=",".join(QUEUES), endpoints=served.endpoints)
+def three(served: ManagedServer) -> Topic:
+    """All three topics."""
+    return Topic(",".join(QUEUES), served)
 
 
-def send(broker: RunningBroker, big: int = 0, middle: int = 0, small: int = 0) -> None:
+def send(server: ManagedServer, big: int = 0, middle: int = 0, small: int = 0) -> None:
     for name, count in zip(QUEUES, (big, middle, small), strict=True):
-        broker.send(name, *[b"0123456789"] * count)
+        server.send(name, *[b"0123456789"] * count)
 
 
 def taken(run: QueryRun) -> list[tuple[int, ...]]:
@@ -56,7 +56,7 @@ def all_places(big: int, middle: int, small: int) -> list[tuple[str, int]]:
 
 
 def test_case_14_a_limit_is_shared_among_queues_also_after_a_restart_and_not_by_once(
-    queries: Queries, served: RunningBroker, three: Topic
+    queries: Queries, served: ManagedServer, three: Topic
 ) -> None:
     send(served, 101, 11, 1)
     stream = queries.stream(three, maxOffsetsPerTrigger="10", idleWaitMs="100")
@@ -77,7 +77,7 @@ def test_case_14_a_limit_is_shared_among_queues_also_after_a_restart_and_not_by_
     assert [places(batch) for batch in batches] == [all_places(101, 11, 1)]
 
 
-def test_case_15_a_batch_waits_for_enough_messages(queries: Queries, served: RunningBroker, three: Topic) -> None:
+def test_case_15_a_batch_waits_for_enough_messages(queries: Queries, served: ManagedServer, three: Topic) -> None:
     limits = {"minOffsetsPerTrigger": "15", "idleWaitMs": "100"}
     send(served, 5, 3, 1)
     run = queries.start(queries.stream(three, maxTriggerDelay="1h", **limits))
@@ -97,7 +97,7 @@ def test_case_15_a_batch_waits_for_enough_messages(queries: Queries, served: Run
     run.query.stop()
 
 
-def test_case_16_min_max_and_delay_together(queries: Queries, served: RunningBroker, three: Topic) -> None:
+def test_case_16_min_max_and_delay_together(queries: Queries, served: ManagedServer, three: Topic) -> None:
     limits = {"minOffsetsPerTrigger": "15", "maxOffsetsPerTrigger": "20", "idleWaitMs": "100"}
     send(served, 12, 9, 9)
     run = queries.start(queries.stream(three, maxTriggerDelay="1h", **limits))
@@ -121,19 +121,28 @@ def test_case_16_min_max_and_delay_together(queries: Queries, served: RunningBro
     assert places(all_rows()) == all_places(15, 12, 12)
 
 
+LARGEST = {"maxOffsetsPerTrigger": INT64_MAX, "minOffsetsPerTrigger": INT64_MAX}
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        LARGEST,
+        pytest.param(
+            LARGEST | {"maxBytesPerTrigger": INT64_MAX, "maxBytesPerPartition": INT64_MAX}, marks=needs("sizes")
+        ),
+    ],
+)
 def test_case_17_the_largest_limits_take_everything(
-    queries: Queries, served: RunningBroker, three: Topic, extensions: str
+    queries: Queries, served: ManagedServer, three: Topic, limits: dict[str, str]
 ) -> None:
     send(served, 101, 11, 1)
-    limits = {"maxOffsetsPerTrigger": INT64_MAX, "minOffsetsPerTrigger": INT64_MAX}
-    if extensions == "columns":
-        limits |= {"maxBytesPerTrigger": INT64_MAX, "maxBytesPerPartition": INT64_MAX}
     run = queries.run(queries.stream(three, **limits))
     assert taken(run) == [(101, 11, 1)]
 
 
 def test_case_18_a_limited_source_without_messages_does_not_affect_the_other(
-    queries: Queries, served: RunningBroker, three: Topic
+    queries: Queries, served: ManagedServer, three: Topic
 ) -> None:
     options = {"maxOffsetsPerTrigger": "1", "idleWaitMs": "0"}
     big, small = (queries.stream(replace(three, name=name), **options) for name in ("big", "small"))
@@ -156,14 +165,7 @@ def test_case_18_a_limited_source_without_messages_does_not_affect_the_other(
 
 
 @pytest.fixture
-def with_columns(extensions: str) -> None:
-    """Limits of bytes need the columnar extension."""
-    if extensions != "columns":
-        pytest.skip("a server without the extension tells no sizes")
-
-
-@pytest.fixture
-def uneven(served: RunningBroker, with_columns: None) -> RunningBroker:
+def uneven(served: ManagedServer) -> ManagedServer:
     """Bodies of many sizes. Two are larger than the limit of the tests."""
     served.send("big", *[bytes(size) for size in (10, 10, 25, 1_000, 1, 1, 28, 30, 7)])
     served.send("middle", *[bytes(5)] * 20)
@@ -175,8 +177,9 @@ def fits(held: Sequence[int], most: int) -> bool:
     return sum(held) <= most or len(held) == 1
 
 
+@needs("sizes")
 def test_batches_stay_within_bytes_and_a_larger_message_gets_its_own(
-    queries: Queries, uneven: RunningBroker, three: Topic
+    queries: Queries, uneven: ManagedServer, three: Topic
 ) -> None:
     """A message larger than maxBytesPerTrigger must still be read."""
     run = queries.run(queries.stream(three, maxBytesPerTrigger="30"))
@@ -186,8 +189,9 @@ def test_batches_stay_within_bytes_and_a_larger_message_gets_its_own(
     assert places(run.rows) == all_places(9, 20, 1)
 
 
+@needs("sizes")
 def test_available_now_keeps_every_limit_and_reads_everything(
-    queries: Queries, uneven: RunningBroker, three: Topic
+    queries: Queries, uneven: ManagedServer, three: Topic
 ) -> None:
     limits = {"minOffsetsPerTrigger": "4", "maxOffsetsPerTrigger": "4", "maxBytesPerTrigger": "40b"}
     run = queries.run(queries.stream(three, maxTriggerDelay="1h", **limits))
@@ -196,9 +200,10 @@ def test_available_now_keeps_every_limit_and_reads_everything(
     assert places(run.rows) == all_places(9, 20, 1)
 
 
+@needs("sizes")
 @pytest.mark.parametrize("limits", [{}, {"maxRecordsPerPartition": "3"}, {"minPartitions": "20", "numPartitions": "1"}])
 def test_tasks_of_batches_and_streams_stay_within_bytes(
-    queries: Queries, uneven: RunningBroker, three: Topic, limits: dict[str, str]
+    queries: Queries, uneven: ManagedServer, three: Topic, limits: dict[str, str]
 ) -> None:
     given = {"maxBytesPerPartition": "30"} | limits
     read = queries.batch(three, **given).withColumn("partition", spark_partition_id()).collect()
@@ -211,11 +216,8 @@ def test_tasks_of_batches_and_streams_stay_within_bytes(
         assert places(rows) == all_places(9, 20, 1)
 
 
-def test_a_server_that_does_not_tell_sizes_is_refused_with_advice(
-    queries: Queries, served: RunningBroker, three: Topic, extensions: str
-) -> None:
-    if extensions == "columns":
-        pytest.skip("this server tells sizes")
+@pytest.mark.parametrize("kind", [STANDARD])
+def test_a_server_that_does_not_tell_sizes_is_refused_with_advice(queries: Queries, three: Topic) -> None:
     advice = "it lacks CutRanges of rmqpull.v1.*Limit the number of messages instead, with maxOffsetsPerTrigger"
     with pytest.raises(StreamingQueryException, match=advice):
         queries.run(queries.stream(three, maxBytesPerTrigger="1m"))

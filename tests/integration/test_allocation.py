@@ -5,36 +5,37 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.functions import spark_partition_id
 
-from rmqpull_broker.testing import running_broker
+from tests.harness.servers import ManagedServer, StartServer
 from tests.harness.spark_queries import Queries, Topic
+from tests.harness.start_servers import GetClusters, run_servers
 
 ROOMS = ("room1@broker-a", "room2@broker-b")
 
 
 @pytest.fixture(scope="module")
-def endpoints(extensions: str) -> Iterator[str]:
-    """A broker with topic T of eight queues, each with five messages, and topic "single" of one."""
-    with running_broker({"T": 8, "single": 1}, extensions=extensions) as broker:
-        broker.send("T", *[b"x"] * 40)
-        broker.send("single", *[b"x"] * 12)
-        yield broker.endpoints
+def served(kind: str, get_clusters: GetClusters) -> Iterator[ManagedServer]:
+    """A server with topic T of eight queues, each with five messages, and topic "single" of one."""
+    with run_servers(kind, get_clusters) as start_server:
+        server = start_server({"T": 8, "single": 1})
+        server.send("T", *[b"x"] * 40)
+        server.send("single", *[b"x"] * 12)
+        yield server
 
 
 @pytest.fixture
-def eight(topic: Topic, endpoints: str) -> Topic:
-    return replace(topic, name="T", endpoints=endpoints)
+def eight(served: ManagedServer) -> Topic:
+    return Topic("T", served)
 
 
 @pytest.fixture
-def single(topic: Topic, endpoints: str) -> Topic:
-    return replace(topic, name="single", endpoints=endpoints)
+def single(served: ManagedServer) -> Topic:
+    return Topic("single", served)
 
 
 def placed(stream: DataFrame) -> DataFrame:
@@ -106,12 +107,11 @@ def test_the_strategy_allocates_queues_to_partitions(
     ids=lambda value: value["allocateStrategy"] if isinstance(value, dict) else "",
 )
 def test_rooms_are_those_of_brokers_and_consumers(
-    queries: Queries, topic: Topic, extensions: str, given: dict[str, str], expected: list[set[Any]]
+    queries: Queries, start_server: StartServer, given: dict[str, str], expected: list[set[Any]]
 ) -> None:
-    with running_broker({"T": 4}, brokers=ROOMS, extensions=extensions) as broker:
-        broker.send("T", *[b"x"] * 16)
-        stream = queries.stream(replace(topic, name="T", endpoints=broker.endpoints), **given)
-        rows = queries.run(placed(stream)).rows
+    server = start_server({"T": 4}, brokers=ROOMS)
+    server.send("T", *[b"x"] * 16)
+    rows = queries.run(placed(queries.stream(Topic("T", server), **given))).rows
     assert [set(mine) for mine in offsets_by_partition(rows)] == expected
 
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from rmqpull_broker.testing import running_broker
+from tests.harness.servers import StartServer
 
 NOBODY = "127.0.0.1:1"  # a port that no broker gets
 
@@ -96,11 +96,6 @@ def test_a_path_is_refused_when_the_stream_is_declared(spark: SparkSession) -> N
         ("body BINARY", {"topik": "orders"}, "OptionError: Unknown option topik. Did you mean topic?"),
         (
             None,
-            {"endpoints": NOBODY, "requestTimeoutMs": "100"},
-            f"BrokerUnavailable: No broker responded to DescribeServer at {NOBODY} within 100 ms",
-        ),
-        (
-            None,
             {"allocateStrategy": "MACHINE_ROOM", "consumeridcs": "room1"},
             "OptionError: allocateStrategy MACHINE_ROOM gives no queue of orders/broker-a/0 to any partition",
         ),
@@ -111,20 +106,34 @@ def test_a_path_is_refused_when_the_stream_is_declared(spark: SparkSession) -> N
         ),
         (None, {"startingTimestamp": "2026-03-01"}, "No offset matched from request of queue orders/broker-a/0"),
     ],
-    ids=["topic", "queue", "schema", "option", "endpoints", "rooms", "mode", "time"],
+    ids=["topic", "queue", "schema", "option", "rooms", "mode", "time"],
 )
 def test_an_error_that_load_cannot_see_ends_the_query(
-    spark: SparkSession, extensions: str, schema: str | None, given: dict[str, str], sentence: str
+    spark: SparkSession, start_server: StartServer, schema: str | None, given: dict[str, str], sentence: str
 ) -> None:
     """Acceptance cases 10 and 35: Spark does not say in ``load()`` that it is a stream."""
-    with running_broker({"orders": 1}, extensions=extensions) as broker:
-        source = spark.readStream.format("rmqpull").options(
-            **{"endpoints": broker.endpoints, "topic": "orders"} | given
-        )
-        stream = (source.schema(schema) if schema else source).load()
-        query = stream.writeStream.format("noop").start()
-        with pytest.raises(StreamingQueryException, match=re.escape(sentence)):
-            query.awaitTermination()
+    server = start_server({"orders": 1})
+    source = spark.readStream.format("rmqpull").options(**{**server.options, "topic": "orders"} | given)
+    stream = (source.schema(schema) if schema else source).load()
+    query = stream.writeStream.format("noop").start()
+    with pytest.raises(StreamingQueryException, match=re.escape(sentence)):
+        query.awaitTermination()
+
+
+@pytest.mark.parametrize(
+    ("servers", "sentence"),
+    [
+        ("endpoints", f"BrokerUnavailable: No broker responded to DescribeServer at {NOBODY} within 100 ms"),
+        ("nameServers", "BrokerUnavailable: "),
+    ],
+)
+def test_absent_servers_end_the_query(spark: SparkSession, servers: str, sentence: str) -> None:
+    """Runs once: there is no server."""
+    given = {servers: NOBODY, "requestTimeoutMs": "100", "topic": "orders"}
+    query = spark.readStream.format("rmqpull").options(**given).load().writeStream.format("noop").start()
+    with pytest.raises(StreamingQueryException, match=re.escape(sentence)) as refused:
+        query.awaitTermination()
+    assert NOBODY in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -141,11 +150,11 @@ def test_an_error_that_load_cannot_see_ends_the_query(
     ids=["topic", "mode", "latest", "start after end"],
 )
 def test_a_batch_read_refuses_in_its_first_action(
-    spark: SparkSession, extensions: str, given: dict[str, str], sentence: str
+    spark: SparkSession, start_server: StartServer, given: dict[str, str], sentence: str
 ) -> None:
     """Acceptance case 52."""
-    with running_broker({"orders": 1}, extensions=extensions) as broker:
-        broker.send("orders", b"one", b"two")
-        source = spark.read.format("rmqpull").options(**{"endpoints": broker.endpoints, "topic": "orders"} | given)
-        with pytest.raises(PySparkException, match=re.escape(sentence)):
-            source.load().collect()
+    server = start_server({"orders": 1})
+    server.send("orders", b"one", b"two")
+    source = spark.read.format("rmqpull").options(**{**server.options, "topic": "orders"} | given)
+    with pytest.raises(PySparkException, match=re.escape(sentence)):
+        source.load().collect()

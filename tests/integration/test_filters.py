@@ -7,7 +7,7 @@ import re
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
-from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
+from rmqpull_broker.core.model import Message
 from tests.harness.spark_queries import Queries, Topic
 
 
@@ -16,11 +16,8 @@ def send_numbered(topic: Topic, first: int, until: int) -> None:
     "sent".
     """
     for number in range(first, until):
-        message = v2.Message(topic=v2.Resource(name=topic.name), body=b"%03d" % number)
-        message.user_properties["number"] = str(number)
         tag = "sent" if number % 4 else "paid"
-        message.system_properties.MergeFrom(v2.SystemProperties(message_id="m", tag=tag))
-        topic.send_message(message)
+        topic.send(Message(b"%03d" % number, "", tags=tag, properties={"number": str(number)}))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 
 from rmqpull_broker.core.model import Message
-from rmqpull_broker.testing import running_broker
+from tests.harness.servers import StartServer
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -17,21 +17,22 @@ if TYPE_CHECKING:
 GUIDE = Path(__file__).parents[2] / "docs" / "from-kafka.md"
 
 
-def test_the_query_that_came_from_kafka(spark: SparkSession, extensions: str, tmp_path: Path) -> None:
+def test_the_query_that_came_from_kafka(spark: SparkSession, start_server: StartServer, tmp_path: Path) -> None:
     (shown,) = [
         block for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL) if "rmqpull" in block
     ]
-    with running_broker({"orders": 4}, extensions=extensions) as broker:
-        broker.send(
-            "orders",
-            Message(b"one", "", tags="paid", keys=("ann",)),
-            Message(b"two", "", tags="sent", keys=("ben",)),
-            Message(b"three", "", tags="paid"),
-        )
-        names: dict[str, Any] = {"spark": spark}
-        exec(shown.replace("127.0.0.1:8081", broker.endpoints).replace('"/data/', f'"{tmp_path}/'), names)
-        query: StreamingQuery = names["query"]
-        query.awaitTermination()
-        assert sum(broker.consumer_offsets("billing", "orders").values()) == 3
+    server = start_server({"orders": 4})
+    server.send(
+        "orders",
+        Message(b"one", "", tags="paid", keys=("ann",)),
+        Message(b"two", "", tags="sent", keys=("ben",)),
+        Message(b"three", "", tags="paid"),
+    )
+    names: dict[str, Any] = {"spark": spark}
+    here = f".options(**{server.options!r})"
+    exec(shown.replace('.option("endpoints", "127.0.0.1:8081")', here).replace('"/data/', f'"{tmp_path}/'), names)
+    query: StreamingQuery = names["query"]
+    query.awaitTermination()
+    assert sum(server.consumer_offsets("billing", "orders").values()) == 3
     rows = spark.read.parquet(f"{tmp_path}/paid").collect()
     assert sorted((row["text"], row["customer"]) for row in rows) == [("one", "ann"), ("three", None)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,27 +14,26 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_rmqpull.options.progress import DERIVED_GROUP
-from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset
-from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.offsets.local_file import LocalFileOffsetStore
-from tests.harness.spark_queries import Queries
+from tests.harness.server_kinds import COLUMNS, STANDARD, needs
+from tests.harness.servers import ManagedServer, StartServer
+from tests.harness.spark_queries import Queries, Topic
 from tests.harness.waiting import WAIT_S
 
 GROUP = "billing"
-COMMIT = {"columns": "CommitOffsets", "none": "UpdateOffset"}
+COMMIT = {COLUMNS: "CommitOffsets", STANDARD: "UpdateOffset"}
 """Which RPC sets the offsets in each transport."""
 
 
 @pytest.fixture
-def orders(extensions: str) -> Iterator[RunningBroker]:
-    """A broker with the topic "orders" of three queues."""
-    with running_broker({"orders": 3}, extensions=extensions) as broker:
-        yield broker
+def orders(start_server: StartServer) -> ManagedServer:
+    """A server with the topic "orders" of three queues."""
+    return start_server({"orders": 3})
 
 
-def reading(spark: SparkSession, broker: RunningBroker, **options: str) -> DataFrame:
-    given = {"endpoints": broker.endpoints, "startingOffsets": "earliest", "consumerGroup": GROUP} | options
+def reading(spark: SparkSession, server: ManagedServer, **options: str) -> DataFrame:
+    given = {**server.options, "startingOffsets": "earliest", "consumerGroup": GROUP} | options
     if "assign" not in given:
         given["topic"] = given.get("topic", "orders")
     return spark.readStream.format("rmqpull").options(**given).load()
@@ -44,19 +43,19 @@ def numbered(first: int, until: int) -> list[bytes]:
     return [b"%02d" % number for number in range(first, until)]
 
 
-def committed(broker: RunningBroker, group: str = GROUP) -> dict[int, int]:
-    return {queue.queue_id: offset for queue, offset in broker.consumer_offsets(group, "orders").items()}
+def committed(server: ManagedServer, group: str = GROUP) -> dict[int, int]:
+    return {queue.queue_id: offset for queue, offset in server.consumer_offsets(group, "orders").items()}
 
 
-def ends(broker: RunningBroker) -> dict[int, int]:
-    return {queue.queue_id: bounds.max_offset for queue, bounds in broker.bounds("orders").items()}
+def ends(server: ManagedServer) -> dict[int, int]:
+    return {queue.queue_id: bounds.max_offset for queue, bounds in server.bounds("orders").items()}
 
 
 # --- never ahead, and complete at the end -----------------------------------------------------------------------------
 
 
 def test_a_failed_batch_sets_no_consumer_offsets_until_it_succeeds(
-    queries: Queries, spark: SparkSession, orders: RunningBroker
+    queries: Queries, spark: SparkSession, orders: ManagedServer
 ) -> None:
     orders.send("orders", *numbered(0, 12))
     stream = reading(spark, orders, maxOffsetsPerTrigger="6")
@@ -72,21 +71,23 @@ def test_a_failed_batch_sets_no_consumer_offsets_until_it_succeeds(
     assert committed(orders) == ends(orders) == {0: 4, 1: 4, 2: 4}
 
 
+@needs("faults")
 def test_a_refused_offset_update_is_retried_and_complete_at_the_end(
-    queries: Queries, spark: SparkSession, orders: RunningBroker, extensions: str
+    queries: Queries, spark: SparkSession, orders: ManagedServer, kind: str
 ) -> None:
     """After AvailableNow the group's offsets are those of the last batch (rules 7.2)."""
     orders.send("orders", *numbered(0, 12))
-    rule = orders.faults.fail(COMMIT[extensions], "INTERNAL_SERVER_ERROR", times=4)
+    rule = orders.broker.faults.fail(COMMIT[kind], "INTERNAL_SERVER_ERROR", times=4)
     assert len(queries.run(reading(spark, orders, maxOffsetsPerTrigger="3")).rows) == 12
-    assert [report.left for report in orders.faults.reports() if report.rule_id == rule] == [0]
+    assert [report.left for report in orders.broker.faults.reports() if report.rule_id == rule] == [0]
     assert committed(orders) == ends(orders)
 
 
+@needs("faults")
 def test_a_query_survives_lost_offset_updates_and_its_group_catches_up(
-    queries: Queries, spark: SparkSession, orders: RunningBroker, extensions: str
+    queries: Queries, spark: SparkSession, orders: ManagedServer, kind: str
 ) -> None:
-    rule = orders.faults.drop(COMMIT[extensions], times=None)
+    rule = orders.broker.faults.drop(COMMIT[kind], times=None)
     # An offset update that waited as long as any other request would exceed the time limit of this test.
     run = queries.start(reading(spark, orders, requestTimeoutMs="3600000", idleWaitMs="50"))
     for first in (0, 3, 6):
@@ -94,13 +95,13 @@ def test_a_query_survives_lost_offset_updates_and_its_group_catches_up(
         run.query.processAllAvailable()
     assert run.bodies == numbered(0, 9)
     assert committed(orders) == {}
-    orders.faults.remove(rule)
+    orders.broker.faults.remove(rule)
     run.wait_until(lambda: committed(orders) == ends(orders), "caught up")
     run.query.stop()
 
 
 def test_once_leaves_its_batch_to_the_next_run(
-    queries: Queries, spark: SparkSession, orders: RunningBroker, tmp_path: Path
+    queries: Queries, spark: SparkSession, orders: ManagedServer, tmp_path: Path
 ) -> None:
     """Spark does not report the last batch of ``Trigger.Once`` (rules 7.2)."""
     stream = reading(spark, orders)
@@ -116,12 +117,12 @@ def test_once_leaves_its_batch_to_the_next_run(
 # --- the group as a name ----------------------------------------------------------------------------------------------
 
 
-def groups(broker: RunningBroker) -> set[str]:
-    return broker.look(lambda state: {GROUP, DERIVED_GROUP} & state.groups.keys())
+def groups(server: ManagedServer) -> set[str]:
+    return {GROUP, DERIVED_GROUP} & server.groups()
 
 
 def test_with_commit_offsets_off_the_group_only_identifies_pulls(
-    queries: Queries, spark: SparkSession, orders: RunningBroker
+    queries: Queries, spark: SparkSession, orders: ManagedServer
 ) -> None:
     """Acceptance case 26."""
     orders.send("orders", *numbered(0, 6))
@@ -132,12 +133,11 @@ def test_with_commit_offsets_off_the_group_only_identifies_pulls(
 
 
 def test_without_a_group_a_derived_group_pulls_and_no_offsets_are_set(
-    queries: Queries, spark: SparkSession, orders: RunningBroker
+    queries: Queries, spark: SparkSession, orders: ManagedServer
 ) -> None:
     """Acceptance case 26."""
     orders.send("orders", *numbered(0, 3))
-    given = {"endpoints": orders.endpoints, "topic": "orders", "startingOffsets": "earliest"}
-    queries.run(spark.readStream.format("rmqpull").options(**given).load())
+    queries.run(queries.stream(Topic("orders", orders)))
     assert groups(orders) == {DERIVED_GROUP}
     assert committed(orders, DERIVED_GROUP) == {}
 
@@ -145,13 +145,13 @@ def test_without_a_group_a_derived_group_pulls_and_no_offsets_are_set(
 # --- resets -----------------------------------------------------------------------------------------------------------
 
 
-def reset_to_the_begin(broker: RunningBroker) -> None:
-    broker.change(lambda draft: invoke_reset(draft, ResetRequest(GROUP, "orders", timestamp_ms=0)))
-    assert committed(broker) == {0: 0, 1: 0, 2: 0}
+def reset_to_the_begin(server: ManagedServer) -> None:
+    server.reset_to_the_begin(GROUP, "orders")
+    assert committed(server) == {0: 0, 1: 0, 2: 0}
 
 
 def test_a_reset_of_its_group_does_not_move_a_running_query(
-    queries: Queries, spark: SparkSession, orders: RunningBroker
+    queries: Queries, spark: SparkSession, orders: ManagedServer
 ) -> None:
     orders.send("orders", *numbered(0, 12))
 
@@ -166,7 +166,7 @@ def test_a_reset_of_its_group_does_not_move_a_running_query(
 
 
 def test_a_reset_lasts_until_the_next_pull_has_received_it(
-    queries: Queries, spark: SparkSession, orders: RunningBroker
+    queries: Queries, spark: SparkSession, orders: ManagedServer
 ) -> None:
     """Until then the broker accepts updates and ignores them (rules 3.5.1, row 6)."""
     orders.send("orders", *numbered(0, 6))
@@ -180,7 +180,7 @@ def test_a_reset_lasts_until_the_next_pull_has_received_it(
     assert committed(orders) == ends(orders)
 
 
-def test_a_reset_does_not_move_an_idle_query(queries: Queries, spark: SparkSession, orders: RunningBroker) -> None:
+def test_a_reset_does_not_move_an_idle_query(queries: Queries, spark: SparkSession, orders: ManagedServer) -> None:
     orders.send("orders", *numbered(0, 6))
     run = queries.start(reading(spark, orders, idleWaitMs="50"))
     run.query.processAllAvailable()
@@ -198,7 +198,7 @@ def test_a_reset_does_not_move_an_idle_query(queries: Queries, spark: SparkSessi
 
 
 def test_the_file_of_a_broadcasting_group_serves_the_next_query_and_batches(
-    queries: Queries, spark: SparkSession, orders: RunningBroker, tmp_path: Path
+    queries: Queries, spark: SparkSession, orders: ManagedServer, tmp_path: Path
 ) -> None:
     options = {"messageModel": "BROADCASTING", "clientId": "me@DEFAULT", "localOffsetStoreDir": str(tmp_path)}
     file = LocalFileOffsetStore(str(tmp_path), "me@DEFAULT", GROUP)
@@ -209,10 +209,8 @@ def test_the_file_of_a_broadcasting_group_serves_the_next_query_and_batches(
     assert file.get_offsets(queues) == dict.fromkeys(queues, 2)
 
     orders.send("orders", *numbered(6, 9))
-    batch = spark.read.format("rmqpull").options(
-        endpoints=orders.endpoints, topic="orders", consumerGroup=GROUP, startingOffsets="group", **options
-    )
-    assert sorted(bytes(row["body"]) for row in batch.load().collect()) == numbered(6, 9)
+    batch = queries.batch(Topic("orders", orders), consumerGroup=GROUP, startingOffsets="group", **options)
+    assert sorted(bytes(row["body"]) for row in batch.collect()) == numbered(6, 9)
     assert file.get_offsets(queues) == dict.fromkeys(queues, 2)
     again = queries.with_new_checkpoint()
     assert again.run(reading(spark, orders, **options, startingOffsets="group")).bodies == numbered(6, 9)
@@ -224,16 +222,18 @@ def test_the_file_of_a_broadcasting_group_serves_the_next_query_and_batches(
 
 
 @pytest.fixture
-def has_been_missed(orders: RunningBroker, extensions: str) -> Callable[[], bool]:
+def has_been_missed(orders: ManagedServer, kind: str) -> Callable[[], bool]:
     """Whether the query has looked for a topic twice. One that does not wait would have given up after the first
     time.
     """
-    looks = orders.faults.delay({"columns": "QueryBounds", "none": "QueryRoute"}[extensions], 1, times=None)
-    return lambda: next(report.injected for report in orders.faults.reports() if report.rule_id == looks) >= 2
+    faults = orders.broker.faults
+    looks = faults.delay({COLUMNS: "QueryBounds", STANDARD: "QueryRoute"}[kind], 1, times=None)
+    return lambda: next(report.injected for report in faults.reports() if report.rule_id == looks) >= 2
 
 
+@needs("faults")
 def test_a_stream_waits_for_its_topic(
-    queries: Queries, spark: SparkSession, orders: RunningBroker, has_been_missed: Callable[[], bool]
+    queries: Queries, spark: SparkSession, orders: ManagedServer, has_been_missed: Callable[[], bool]
 ) -> None:
     run = queries.start(reading(spark, orders, topic="refunds", waitForTopic="5m"))
     run.wait_until(has_been_missed, "looked for its topic")
@@ -243,10 +243,11 @@ def test_a_stream_waits_for_its_topic(
     assert run.bodies == [b"one"]
 
 
+@needs("faults")
 def test_a_batch_waits_for_its_topic(
-    spark: SparkSession, orders: RunningBroker, has_been_missed: Callable[[], bool]
+    queries: Queries, orders: ManagedServer, has_been_missed: Callable[[], bool]
 ) -> None:
-    read = spark.read.format("rmqpull").options(endpoints=orders.endpoints, topic="refunds", waitForTopic="5m").load()
+    read = queries.batch(Topic("refunds", orders), waitForTopic="5m")
     has_ended = threading.Event()
 
     def create() -> None:
@@ -265,7 +266,7 @@ def test_a_batch_waits_for_its_topic(
 
 
 def test_a_topic_that_does_not_come_in_time_is_named(
-    queries: Queries, spark: SparkSession, orders: RunningBroker
+    queries: Queries, spark: SparkSession, orders: ManagedServer
 ) -> None:
     sentence = r"Topic refunds does not exist .*The query waited 700 ms for it \(option waitForTopic\)\."
     with pytest.raises(StreamingQueryException, match=sentence):
@@ -279,7 +280,7 @@ QUEUES_0_AND_2 = json.dumps({"orders": {"broker-a": [0, 2]}})
 
 @pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
 def test_assigned_queues_from_their_ends(
-    queries: Queries, spark: SparkSession, orders: RunningBroker, fail_on_data_loss: str
+    queries: Queries, spark: SparkSession, orders: ManagedServer, fail_on_data_loss: str
 ) -> None:
     """Acceptance case 2."""
     orders.send("orders", *numbered(0, 6))
@@ -293,7 +294,7 @@ def test_assigned_queues_from_their_ends(
 
 
 def test_assigned_queues_from_their_start_and_after_a_restart(
-    queries: Queries, spark: SparkSession, orders: RunningBroker
+    queries: Queries, spark: SparkSession, orders: ManagedServer
 ) -> None:
     """Acceptance case 3."""
     orders.send("orders", *numbered(0, 6))

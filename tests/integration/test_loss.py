@@ -3,48 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
 
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.state.facts import QueuesTrimmed
-from rmqpull_broker.testing import RunningBroker, running_broker
-from tests.harness.spark_queries import Queries
+from tests.harness.servers import ManagedServer, StartServer
+from tests.harness.spark_queries import Queries, Topic
 
 ORDERS = MessageQueue("orders", "broker-a", 0)
 
 
 @pytest.fixture
-def aging(extensions: str) -> Iterator[RunningBroker]:
-    """A broker with the topic "orders" of one queue, which lists its topics."""
-    with running_broker({"orders": 1}, extensions="columns,admin" if extensions == "columns" else "admin") as broker:
-        yield broker
+def aging(start_server: StartServer) -> ManagedServer:
+    """A server with the topic "orders" of one queue, which lists its topics."""
+    return start_server({"orders": 1}, lists_topics=True, is_trimmed=True)
 
 
-def send(broker: RunningBroker, first: int, until: int, topic: str = "orders") -> None:
-    broker.send(topic, *(b"%03d" % number for number in range(first, until)))
+def send(server: ManagedServer, first: int, until: int, topic: str = "orders") -> None:
+    server.send(topic, *(b"%03d" % number for number in range(first, until)))
 
 
-def trim(broker: RunningBroker, min_offset: int) -> None:
+def trim(server: ManagedServer, min_offset: int) -> None:
     """Deletes the messages below an offset, as retention does."""
-    broker.change(lambda draft: draft.add(QueuesTrimmed(((ORDERS, min_offset),))))
+    server.trim("orders", min_offset)
 
 
-def orders(queries: Queries, broker: RunningBroker, **options: str) -> DataFrame:
-    given = {"endpoints": broker.endpoints, "topic": "orders", "startingOffsets": "earliest"} | options
-    if "topicPattern" in given:
-        del given["topic"]
-    return queries.session.readStream.format("rmqpull").options(**given).load()
+def orders(queries: Queries, server: ManagedServer, **options: str) -> DataFrame:
+    return queries.stream(Topic("orders", server), **options)
 
 
 def numbers(first: int, until: int) -> list[bytes]:
     return [b"%03d" % number for number in range(first, until)]
 
 
-def test_a_query_that_has_lost_messages_ends_with_advice(queries: Queries, aging: RunningBroker) -> None:
+def test_a_query_that_has_lost_messages_ends_with_advice(queries: Queries, aging: ManagedServer) -> None:
     send(aging, 0, 4)
     queries.run(orders(queries, aging))
     send(aging, 4, 9)
@@ -55,7 +50,7 @@ def test_a_query_that_has_lost_messages_ends_with_advice(queries: Queries, aging
         queries.run(orders(queries, aging))
 
 
-def test_between_runs(queries: Queries, aging: RunningBroker, extensions: str) -> None:
+def test_between_runs(queries: Queries, aging: ManagedServer, kind: str) -> None:
     """Acceptance case 54."""
     send(aging, 0, 4)
     options = {"failOnDataLoss": "false", "consumerGroup": "billing"}
@@ -71,11 +66,11 @@ def test_between_runs(queries: Queries, aging: RunningBroker, extensions: str) -
     last = [progress for progress in again.query.recentProgress if progress["numInputRows"]][-1]
     reported = json.loads(json.dumps(last["sources"][0]["latestOffset"]))
     lost = (json.loads(reported) if isinstance(reported, str) else reported).get("rowsLost")
-    assert lost == ({"orders": {"broker-a": {"0": 2}}} if extensions == "columns" else None)
+    assert lost == ({"orders": {"broker-a": {"0": 2}}} if kind == "columns" else None)
 
 
 @pytest.mark.parametrize("left", [7, 9])
-def test_while_a_batch_is_read(queries: Queries, aging: RunningBroker, left: int) -> None:
+def test_while_a_batch_is_read(queries: Queries, aging: ManagedServer, left: int) -> None:
     """Acceptance case 54."""
     send(aging, 0, 9)
     run = queries.run(orders(queries, aging, failOnDataLoss="false"), lambda _: trim(aging, left))
@@ -84,23 +79,21 @@ def test_while_a_batch_is_read(queries: Queries, aging: RunningBroker, left: int
     assert queries.run(orders(queries, aging, failOnDataLoss="false")).bodies == numbers(9, 11)
 
 
-def test_with_a_filter(queries: Queries, aging: RunningBroker) -> None:
+def test_with_a_filter(queries: Queries, aging: ManagedServer) -> None:
     send(aging, 0, 9)
     options = {"failOnDataLoss": "true", "filterExpression": "nobody"}
     with pytest.raises(StreamingQueryException, match=r"[Mm]essages of queue .* are (gone|lost)"):
         queries.run(orders(queries, aging, **options), lambda _: trim(aging, 5))
 
 
-def test_a_topic_that_is_deleted_while_a_batch_is_read(queries: Queries, aging: RunningBroker) -> None:
+def test_a_topic_that_is_deleted_while_a_batch_is_read(queries: Queries, aging: ManagedServer) -> None:
     send(aging, 0, 9)
     assert (
         queries.run(orders(queries, aging, failOnDataLoss="false"), lambda _: aging.delete_topic("orders")).rows == []
     )
 
 
-def test_a_topic_that_is_created_again_while_a_batch_is_read(
-    queries: Queries, aging: RunningBroker, extensions: str
-) -> None:
+def test_a_topic_that_is_created_again_while_a_batch_is_read(queries: Queries, aging: ManagedServer, kind: str) -> None:
     """Acceptance case 25. The standard protocol alone cannot tell the new topic from the old one."""
     send(aging, 0, 9)
 
@@ -116,11 +109,11 @@ def test_a_topic_that_is_created_again_while_a_batch_is_read(
     second = queries.run(stream)
     send(aging, 26, 29)
     third = queries.run(stream)
-    assert [bytes(row["body"]) for row in first.batches[0]] == ([] if extensions == "columns" else numbers(20, 23))
+    assert [bytes(row["body"]) for row in first.batches[0]] == ([] if kind == "columns" else numbers(20, 23))
     assert sorted(first.bodies + second.bodies + third.bodies) == numbers(20, 29)
 
 
-def test_a_topic_is_deleted_while_another_is_created(queries: Queries, aging: RunningBroker) -> None:
+def test_a_topic_is_deleted_while_another_is_created(queries: Queries, aging: ManagedServer) -> None:
     """Acceptance case 20."""
     send(aging, 0, 3)
     run = queries.start(orders(queries, aging, topicPattern="orders.*", failOnDataLoss="false"))
@@ -132,9 +125,7 @@ def test_a_topic_is_deleted_while_another_is_created(queries: Queries, aging: Ru
     assert run.bodies == numbers(0, 6)
 
 
-def test_a_topic_that_was_created_again_with_a_higher_end(
-    queries: Queries, aging: RunningBroker, extensions: str
-) -> None:
+def test_a_topic_that_was_created_again_with_a_higher_end(queries: Queries, aging: ManagedServer, kind: str) -> None:
     """Acceptance case 22, and more. The standard protocol alone cannot tell the new topic from the old one."""
     send(aging, 0, 3)
     queries.run(orders(queries, aging, failOnDataLoss="false"))
@@ -142,17 +133,17 @@ def test_a_topic_that_was_created_again_with_a_higher_end(
     aging.create_topic("orders", 1)
     send(aging, 10, 15)
     again = queries.run(orders(queries, aging, failOnDataLoss="false"))
-    assert again.bodies == (numbers(10, 15) if extensions == "columns" else numbers(13, 15))
+    assert again.bodies == (numbers(10, 15) if kind == "columns" else numbers(13, 15))
 
 
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_a_batch_read_whose_messages_are_lost_after_planning(
-    queries: Queries, aging: RunningBroker, goes_on: bool
+    queries: Queries, aging: ManagedServer, goes_on: bool
 ) -> None:
     """Acceptance cases 51 and 54: a DataFrame that was used keeps its start; one that is loaded now has the new one."""
     send(aging, 0, 9)
-    given = {"endpoints": aging.endpoints, "topic": "orders", "failOnDataLoss": str(not goes_on)}
-    batch = queries.session.read.format("rmqpull").options(**given).load()
+    given = {"failOnDataLoss": str(not goes_on)}
+    batch = queries.batch(Topic("orders", aging), **given)
     assert sorted(bytes(row["body"]) for row in batch.collect()) == numbers(0, 9)
     trim(aging, 6)
     if goes_on:
@@ -160,21 +151,21 @@ def test_a_batch_read_whose_messages_are_lost_after_planning(
     else:
         with pytest.raises(PySparkException, match=r"[Mm]essages of queue .* are (gone|lost)"):
             batch.collect()
-    again = queries.session.read.format("rmqpull").options(**given).load()
+    again = queries.batch(Topic("orders", aging), **given)
     assert sorted(bytes(row["body"]) for row in again.collect()) == numbers(6, 9)
 
 
-def cut_between_batches(broker: RunningBroker) -> None:
+def cut_between_batches(server: ManagedServer) -> None:
     """The topic exists again, with fewer messages than a run had planned to read."""
-    broker.delete_topic("orders")
-    broker.create_topic("orders", 1)
-    send(broker, 0, 5)
+    server.delete_topic("orders")
+    server.create_topic("orders", 1)
+    send(server, 0, 5)
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda broker: broker.delete_topic("orders"), "DataLoss: Queue orders/broker-a/0 no longer exists"),
+        (lambda server: server.delete_topic("orders"), "DataLoss: Queue orders/broker-a/0 no longer exists"),
         (
             cut_between_batches,
             "DataLoss: (Topic orders was deleted and|4 messages of queue .* are (gone|lost))",
@@ -182,7 +173,7 @@ def cut_between_batches(broker: RunningBroker) -> None:
     ],
 )
 def test_available_now_fails_if_planned_messages_are_lost(
-    queries: Queries, aging: RunningBroker, change: Callable[[RunningBroker], None], sentence: str
+    queries: Queries, aging: ManagedServer, change: Callable[[ManagedServer], None], sentence: str
 ) -> None:
     """Acceptance cases 12 and 13."""
     send(aging, 0, 9)

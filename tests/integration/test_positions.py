@@ -92,10 +92,9 @@ def test_a_batch_starts_at_the_groups_offsets_and_does_not_change_them(queries: 
 
 def test_a_view_in_sql_reads_as_a_batch(spark: SparkSession, topic: Topic) -> None:
     topic.send(*numbered(0, 9))
-    spark.sql(
-        f"CREATE OR REPLACE TEMPORARY VIEW messages USING rmqpull OPTIONS (endpoints '{topic.endpoints}', "
-        f"topic '{topic.name}', startingOffsets '{by_queue(topic, q1=1)}')"
-    )
+    given = topic.options | {"startingOffsets": by_queue(topic, q1=1)}
+    options = ", ".join(f"{name} '{value}'" for name, value in given.items())
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW messages USING rmqpull OPTIONS ({options})")
     [counted] = spark.sql("SELECT count(*) AS rows, min(CAST(body AS STRING)) AS first FROM messages").collect()
     assert (counted["rows"], counted["first"]) == (8, "00")
     spark.sql("DROP VIEW messages")

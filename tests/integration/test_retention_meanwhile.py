@@ -9,8 +9,10 @@ import pytest
 
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.testing import RunningBroker, running_broker
+from tests.harness.server_kinds import needs
 from tests.harness.spark_queries import Queries
 
+pytestmark = needs("manual clock")
 ROUNDS = 12
 PER_ROUND = 40
 BODY_BYTES = 4_000
@@ -18,19 +20,19 @@ PULLS = {"columns": "PullColumns", "none": "PullMessage"}
 
 
 @pytest.fixture
-def forgetful(extensions: str, tmp_path: Path) -> Iterator[RunningBroker]:
+def forgetful(kind: str, tmp_path: Path) -> Iterator[RunningBroker]:
     """A broker that keeps messages for an hour, in small segments, with a manual clock."""
     with running_broker(
         {"orders": 2},
         data_dir=str(tmp_path / "data"),
-        extensions="columns,admin" if extensions == "columns" else "admin",
+        extensions="columns,admin" if kind == "columns" else "admin",
         clock="manual",
         properties=BrokerProperties(file_reserved_time=1, mapped_file_size_commit_log=64 << 10),
     ) as broker:
         yield broker
 
 
-def test_a_query_continues_while_messages_expire(queries: Queries, forgetful: RunningBroker, extensions: str) -> None:
+def test_a_query_continues_while_messages_expire(queries: Queries, forgetful: RunningBroker, kind: str) -> None:
     """Acceptance case 55. In every batch some of the planned messages expire."""
     sent: dict[bytes, int] = {}
 

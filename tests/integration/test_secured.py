@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,59 +11,55 @@ from pyspark.errors import PySparkException, StreamingQueryException
 
 from rmqpull_broker.testing import running_broker
 from tests.harness.secured_proxy import CertificateAuthority, StartProxy
+from tests.harness.secured_servers import ACCESS_KEY, GROUP, SECRET, SecuredServer, StartSecured
 from tests.harness.spark_queries import Queries, Topic
 
-SECRET, ACCESS_KEY = "s3cr3tOfTheTests", "acc3ssOfTheTests"
-KEYS = {ACCESS_KEY: SECRET}
 WAIT_S = 300
+WRONG_KEY = "check signature failed"
 
 
 @pytest.fixture
-def secured(topic: Topic, authority: CertificateAuthority, start_proxy: StartProxy) -> tuple[Topic, dict[str, str]]:
-    """A topic behind a proxy with TLS, client certificates and signatures, and the options to read it."""
-    proxy = start_proxy(topic.endpoints, KEYS, authority.issue("server", "127.0.0.1"), asks_certificate=True)
-    cert_file, key_file = map(str, authority.issue("client"))
-    options = {"accessKey": ACCESS_KEY, "secretKey": SECRET, "tlsEnabled": "true"}
-    files = {"tlsCaFile": str(authority.ca_file), "tlsCertFile": cert_file, "tlsKeyFile": key_file}
-    return replace(topic, endpoints=proxy.endpoints), options | files
+def secured(start_secured: StartSecured) -> SecuredServer:
+    """A server with TLS, client certificates and signatures, with the topic "orders"."""
+    return start_secured({"orders": 3})
 
 
-def test_a_stream_and_a_batch_read_are_signed_and_encrypted(
-    queries: Queries, topic: Topic, secured: tuple[Topic, dict[str, str]]
-) -> None:
-    behind, options = secured
+def seen_with_keys(secured: SecuredServer, **options: str) -> tuple[Topic, dict[str, str]]:
+    """The topic, and the options to read it."""
+    return Topic("orders", secured.server), secured.options | options
+
+
+def test_a_stream_and_a_batch_read_are_signed_and_encrypted(queries: Queries, secured: SecuredServer) -> None:
+    topic, options = seen_with_keys(secured)
     bodies = [b"%02d" % number for number in range(30)]
     topic.send(*bodies)
-    stream = queries.stream(behind, consumerGroup="g", maxOffsetsPerTrigger="12", **options)
+    stream = queries.stream(topic, consumerGroup=GROUP, maxOffsetsPerTrigger="12", **options)
     run = queries.run(stream)
     assert run.bodies == bodies
     assert len(run.batches) == 3
-    assert topic.committed("g") == topic.ends()
-    assert sorted(bytes(row["body"]) for row in queries.batch(behind, **options).collect()) == bodies
+    assert topic.committed(GROUP) == topic.ends()
+    assert sorted(bytes(row["body"]) for row in queries.batch(topic, **options).collect()) == bodies
 
 
-def test_a_wrong_secret_ends_a_query_before_any_work(
-    queries: Queries, topic: Topic, secured: tuple[Topic, dict[str, str]]
-) -> None:
+def test_a_wrong_secret_ends_a_query_before_any_work(queries: Queries, secured: SecuredServer) -> None:
+    topic, wrong = seen_with_keys(secured, secretKey="wr0ngOfTheTests")
     topic.send(b"one")
-    behind, options = secured
-    wrong = options | {"secretKey": "wr0ngOfTheTests"}
-    with pytest.raises(StreamingQueryException, match=r"UNAUTHORIZED: check signature failed\.") as refused:
-        queries.run(queries.stream(behind, **wrong))
+    with pytest.raises(StreamingQueryException, match=WRONG_KEY) as refused:
+        queries.run(queries.stream(topic, **wrong))
     assert "wr0ngOfTheTests" not in str(refused.value)
-    with pytest.raises(PySparkException, match=r"UNAUTHORIZED: check signature failed\.") as refused_batch:
-        queries.batch(behind, **wrong).collect()
+    with pytest.raises(PySparkException, match=WRONG_KEY) as refused_batch:
+        queries.batch(topic, **wrong).collect()
     assert "wr0ngOfTheTests" not in str(refused_batch.value)
 
 
 def test_a_file_that_is_missing_on_a_machine_ends_the_query_with_its_name(
-    queries: Queries, secured: tuple[Topic, dict[str, str]]
+    queries: Queries, secured: SecuredServer
 ) -> None:
-    behind, options = secured
+    topic, options = seen_with_keys(secured, tlsCaFile="/nowhere/ca.pem")
     with pytest.raises(
         StreamingQueryException, match=r"Option tlsCaFile is '/nowhere/ca\.pem', which cannot be read on"
     ):
-        queries.run(queries.stream(behind, **options | {"tlsCaFile": "/nowhere/ca.pem"}))
+        queries.run(queries.stream(topic, **options))
 
 
 PROGRAM = Path(__file__).parent / "programs" / "shown_everywhere.py"
@@ -78,7 +73,7 @@ def test_the_secret_appears_nowhere(authority: CertificateAuthority, start_proxy
     """
     with running_broker({"orders": 1}) as broker:
         broker.send("orders", b"one", b"two")
-        proxy = start_proxy(broker.endpoints, KEYS, authority.issue("server", "127.0.0.1"))
+        proxy = start_proxy(broker.endpoints, {ACCESS_KEY: SECRET}, authority.issue("server", "127.0.0.1"))
         given = {
             "endpoints": proxy.endpoints,
             "topic": "orders",

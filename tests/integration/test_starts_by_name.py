@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 
 import pytest
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.functions import lit
 
-from rmqpull_broker.core.messages.columns import to_rows
-from rmqpull_broker.core.state.broker_state import BrokerState
-from rmqpull_broker.testing import RunningBroker, running_broker
+from tests.harness.servers import ManagedServer, StartServer
 from tests.harness.spark_queries import Queries
 
 Place = tuple[int, int]
@@ -25,20 +23,24 @@ BY_NAME, BY_PATTERN, ASSIGNED = (
 
 
 @pytest.fixture
-def growing(extensions: str) -> Iterator[RunningBroker]:
-    """A broker with the topic "orders" of two queues, which lists its topics."""
-    with running_broker({"orders": 2}, extensions="columns,admin" if extensions == "columns" else "admin") as broker:
-        yield broker
+def growing(start_server: StartServer) -> ManagedServer:
+    """A server with the topic "orders" of two queues, which lists its topics."""
+    return start_server({"orders": 2}, lists_topics=True)
 
 
-def reading(queries: Queries, broker: RunningBroker, chosen: dict[str, str], **starting: str) -> DataFrame:
-    options = {"endpoints": broker.endpoints, **chosen, **starting}
+def reading(queries: Queries, server: ManagedServer, chosen: dict[str, str], **starting: str) -> DataFrame:
+    options = {**server.options, **chosen, **starting}
     return queries.session.readStream.format("rmqpull").options(**options).load()
 
 
-def send(broker: RunningBroker, count: int) -> list[int]:
-    """Sends so many messages, to the queues in turn. Returns the times at which they were stored."""
-    return [sent.store_timestamp_ms for sent in broker.send("orders", *[b"x"] * count)]
+def send(server: ManagedServer, count: int) -> None:
+    """Sends so many messages, to the queues in turn."""
+    server.send("orders", *[b"x"] * count)
+
+
+def times_of(server: ManagedServer) -> list[int]:
+    """Returns the times at which the messages were stored."""
+    return sorted(row.store_timestamp_ms for rows in server.messages("orders").values() for row in rows)
 
 
 def places(rows: Sequence[Row]) -> list[Place]:
@@ -46,22 +48,17 @@ def places(rows: Sequence[Row]) -> list[Place]:
     return sorted((row["queueId"], row["queueOffset"]) for row in rows)
 
 
-def stored_from(broker: RunningBroker, start_ms: int = 0) -> list[Place]:
+def stored_from(server: ManagedServer, start_ms: int = 0) -> list[Place]:
     """Returns the offsets of the messages that were stored at a time or later."""
-
-    def look(state: BrokerState) -> list[Place]:
-        return sorted(
-            (queue.queue_id, row.queue_offset)
-            for queue in state.list_readable_queues(state.require_topic("orders"))
-            if state.bounds(queue).max_offset
-            for row in to_rows(state.store.read(queue, *state.bounds(queue)))
-            if row.store_timestamp_ms >= start_ms
-        )
-
-    return broker.look(look)
+    return sorted(
+        (queue.queue_id, row.queue_offset)
+        for queue, rows in server.messages("orders").items()
+        for row in rows
+        if row.store_timestamp_ms >= start_ms
+    )
 
 
-def test_from_latest_and_with_added_queues(queries: Queries, growing: RunningBroker) -> None:
+def test_from_latest_and_with_added_queues(queries: Queries, growing: ManagedServer) -> None:
     """Acceptance case 7."""
     send(growing, 4)
     old = stored_from(growing)
@@ -88,10 +85,11 @@ def test_from_latest_and_with_added_queues(queries: Queries, growing: RunningBro
     ids=["name", "pattern", "queues"],
 )
 def test_from_every_other_start_and_with_added_queues(
-    queries: Queries, growing: RunningBroker, chosen: dict[str, str], queues_read: set[int]
+    queries: Queries, growing: ManagedServer, chosen: dict[str, str], queues_read: set[int]
 ) -> None:
     """Acceptance cases 3 to 6, 8 and 9. One query has a source for each kind of start."""
-    times = send(growing, 12)
+    send(growing, 12)
+    times = times_of(growing)
     early, middle = times[3], times[6]
     starts = {
         "earliest": {"startingOffsets": "earliest"},

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
-from rmqpull_broker.testing import RunningBroker, running_broker
+from tests.harness.server_kinds import COLUMNS, STANDARD
+from tests.harness.servers import ManagedServer, StartServer
 from tests.harness.spark_queries import Queries, Topic
 
 
 @pytest.fixture
-def listing(extensions: str) -> Iterator[RunningBroker]:
-    """Two logical brokers that list their topics: "orders-a" and "sales", with two queues on each broker."""
-    offered = "columns,admin" if extensions == "columns" else "admin"
-    with running_broker({"orders-a": 2, "sales": 2}, extensions=offered, brokers=("broker-a", "broker-b")) as broker:
-        yield broker
+def listing(start_server: StartServer) -> ManagedServer:
+    """Two brokers that list their topics: "orders-a" and "sales", with two queues on each broker."""
+    topics = {"orders-a": 2, "sales": 2}
+    return start_server(topics, brokers=("broker-a", "broker-b"), lists_topics=True)
 
 
-def matching(spark: SparkSession, broker: RunningBroker, **options: str) -> DataFrame:
-    given = {"endpoints": broker.endpoints, "startingOffsets": "latest"} | options
+def matching(spark: SparkSession, server: ManagedServer, **options: str) -> DataFrame:
+    given = {**server.options, "startingOffsets": "latest"} | options
     return spark.readStream.format("rmqpull").options(**given).load()
 
 
-def test_a_list_of_topics(queries: Queries, spark: SparkSession, listing: RunningBroker) -> None:
+def test_a_list_of_topics(queries: Queries, spark: SparkSession, listing: ManagedServer) -> None:
     listing.send("orders-a", b"one", b"two")
     listing.send("sales", b"three")
     stream = matching(spark, listing, topic="orders-a, sales", startingOffsets="earliest")
@@ -41,7 +40,7 @@ def test_a_list_of_topics(queries: Queries, spark: SparkSession, listing: Runnin
     ]
 
 
-def test_the_queues_of_several_brokers(queries: Queries, spark: SparkSession, listing: RunningBroker) -> None:
+def test_the_queues_of_several_brokers(queries: Queries, spark: SparkSession, listing: ManagedServer) -> None:
     listing.send("sales", *(b"%d" % number for number in range(8)))
     rows = queries.run(matching(spark, listing, topic="sales", startingOffsets="earliest")).rows
     assert sorted((row["brokerName"], row["queueId"], row["queueOffset"]) for row in rows) == [
@@ -50,7 +49,7 @@ def test_the_queues_of_several_brokers(queries: Queries, spark: SparkSession, li
 
 
 def test_a_new_topic_that_matches_is_read_from_its_start(
-    queries: Queries, spark: SparkSession, listing: RunningBroker
+    queries: Queries, spark: SparkSession, listing: ManagedServer
 ) -> None:
     """Acceptance case 9, from latest. After a restart the query continues with the topics that it has found."""
     listing.send("orders-a", b"old")
@@ -69,7 +68,7 @@ def test_a_new_topic_that_matches_is_read_from_its_start(
     assert queries.run(matching(spark, listing, topicPattern="orders-.*")).bodies == [b"third of b"]
 
 
-def test_a_pattern_without_a_match_waits_for_one(queries: Queries, spark: SparkSession, listing: RunningBroker) -> None:
+def test_a_pattern_without_a_match_waits_for_one(queries: Queries, spark: SparkSession, listing: ManagedServer) -> None:
     run = queries.start(matching(spark, listing, topicPattern="refunds"))
     run.query.processAllAvailable()
     listing.create_topic("refunds", 1)
@@ -78,7 +77,7 @@ def test_a_pattern_without_a_match_waits_for_one(queries: Queries, spark: SparkS
     assert run.bodies == [b"one"]
 
 
-def test_a_topic_that_vanishes_ends_the_query(queries: Queries, spark: SparkSession, listing: RunningBroker) -> None:
+def test_a_topic_that_vanishes_ends_the_query(queries: Queries, spark: SparkSession, listing: ManagedServer) -> None:
     run = queries.start(matching(spark, listing, topicPattern="orders-.*|sales"))
     run.query.processAllAvailable()
     listing.delete_topic("sales")
@@ -86,8 +85,9 @@ def test_a_topic_that_vanishes_ends_the_query(queries: Queries, spark: SparkSess
         run.query.awaitTermination()
 
 
-def test_a_pattern_needs_a_server_that_lists_its_topics(queries: Queries, spark: SparkSession, topic: Topic) -> None:
-    stream = spark.readStream.format("rmqpull").options(endpoints=topic.endpoints, topicPattern="topic.*").load()
+@pytest.mark.parametrize("kind", [COLUMNS, STANDARD])
+def test_a_pattern_needs_a_server_that_lists_its_topics(queries: Queries, topic: Topic) -> None:
+    stream = queries.stream(topic, topicPattern="topic.*")
     with pytest.raises(
         StreamingQueryException, match=r"OptionError: .* as option topicPattern requires: .* with option topic"
     ):
@@ -96,11 +96,7 @@ def test_a_pattern_needs_a_server_that_lists_its_topics(queries: Queries, spark:
 
 def assigned(queries: Queries, topic: Topic, *queue_ids: int, starting: str) -> DataFrame:
     queue_json = json.dumps({topic.name: {"broker-a": queue_ids}})
-    return (
-        queries.session.readStream.format("rmqpull")
-        .options(endpoints=topic.endpoints, assign=queue_json, startingOffsets=starting)
-        .load()
-    )
+    return queries.stream(topic, assign=queue_json, startingOffsets=starting)
 
 
 def test_assigned_queues_from_earliest_and_after_a_restart(queries: Queries, topic: Topic) -> None:
@@ -138,22 +134,21 @@ def test_an_assigned_queue_that_does_not_exist_ends_the_query(queries: Queries, 
         queries.run(assigned(queries, topic, 0, 3, starting="earliest"))
 
 
-def test_a_union_of_two_sources_at_two_brokers(queries: Queries, topic: Topic, extensions: str) -> None:
+def test_a_union_of_two_sources_at_two_brokers(queries: Queries, topic: Topic, start_server: StartServer) -> None:
     """Acceptance case 18: limited sources, one of which is idle before the other, also after a restart."""
-    with running_broker({"elsewhere": 1}, extensions=extensions) as other_broker:
-        elsewhere = replace(topic, name="elsewhere", endpoints=other_broker.endpoints)
+    elsewhere = Topic("elsewhere", start_server({"elsewhere": 1}))
 
-        def both() -> DataFrame:
-            here, there = (queries.stream(entry, maxOffsetsPerTrigger="3") for entry in (topic, elsewhere))
-            return here.union(there)
+    def both() -> DataFrame:
+        here, there = (queries.stream(entry, maxOffsetsPerTrigger="3") for entry in (topic, elsewhere))
+        return here.union(there)
 
-        topic.send(*(b"here %d" % number for number in range(8)))
-        elsewhere.send(b"there")
-        first = queries.run(both())
-        assert first.bodies == [*(b"here %d" % number for number in range(8)), b"there"]
-        assert [len(batch) for batch in first.batches.values()] == [4, 3, 2]
-        elsewhere.send(b"there again")
-        assert queries.run(both()).bodies == [b"there again"]
+    topic.send(*(b"here %d" % number for number in range(8)))
+    elsewhere.send(b"there")
+    first = queries.run(both())
+    assert first.bodies == [*(b"here %d" % number for number in range(8)), b"there"]
+    assert [len(batch) for batch in first.batches.values()] == [4, 3, 2]
+    elsewhere.send(b"there again")
+    assert queries.run(both()).bodies == [b"there again"]
 
 
 def of_bare_aliases(stream: DataFrame) -> DataFrame:

@@ -55,7 +55,8 @@ class LagCollector(Collector):
         for offsets_behind, query, queue in heapq.nlargest(self._queues_max, queues, key=lambda entry: entry[0]):
             labels = (query.label, query.query_id, str(queue.source), *map(str, queue.queue))
             behind.add_metric(labels, offsets_behind)
-            lost.add_metric(labels, queue.rows_lost)
+            if queue.rows_lost is not None:
+                lost.add_metric(labels, queue.rows_lost)
         left_out.add_metric((), max(0, len(queues) - self._queues_max))
         yield from (behind, lost, planned, left_out)
 

@@ -31,8 +31,8 @@ class QueueLag(NamedTuple):
     """The offset of the next message that the query will read."""
     latest_offset: int
     """The max offset of the queue when the micro-batch was planned."""
-    rows_lost: int = 0
-    """Rows that were lost before the query read them, if the server counts them."""
+    rows_lost: int | None = 0
+    """Rows that were lost before the query read them. None if the server does not count them."""
 
     @property
     def offsets_behind(self) -> int:
@@ -75,9 +75,10 @@ class QueryLag:
         return sum(queue.offsets_behind for queue in self.queues)
 
     @property
-    def rows_lost(self) -> int:
-        """Rows lost in all queues since the query started, if the server counts them."""
-        return sum(queue.rows_lost for queue in self.queues)
+    def rows_lost(self) -> int | None:
+        """Rows lost in all queues since the query started. None if a server does not count them."""
+        counts = [queue.rows_lost for queue in self.queues]
+        return None if None in counts else sum(count for count in counts if count is not None)
 
     @property
     def metrics(self) -> dict[str, str]:
@@ -106,12 +107,14 @@ class QueryLag:
             f"query {self.label}, batch {self.batch_id}: queues {len(self.queues)}, behind latest "
             f"{self.offsets_behind_latest} (min {self.min_offsets_behind_latest}, "
             f"max {self.max_offsets_behind_latest}, avg {self.avg_offsets_behind_latest:.1f}), "
-            f"rows lost {self.rows_lost}"
+            f"rows lost {_tell_count(self.rows_lost)}"
         )
 
     def __str__(self) -> str:
         shown = heapq.nlargest(TABLE_ROWS_MAX, self.queues, key=lambda queue: queue.offsets_behind)
-        rows = [(*map(str, queue[:4]), str(queue.offsets_behind), str(queue.rows_lost)) for queue in sorted(shown)]
+        rows = [
+            (*map(str, queue[:4]), str(queue.offsets_behind), _tell_count(queue.rows_lost)) for queue in sorted(shown)
+        ]
         lines = [*_align([_HEAD, *rows])] if rows else []
         if len(shown) < len(self.queues):
             lines.append(f"and {len(self.queues) - len(shown)} more queues")
@@ -152,12 +155,14 @@ def _find_queues(index: int, source: Mapping[str, Any]) -> Iterator[QueueLag]:
         end = QueueOffsets.from_json(_parse_offset(source.get("endOffset")))
         latest_form = _parse_offset(source.get("latestOffset"))
         latest = QueueOffsets.from_json(latest_form)
-        rows_lost = flatten_offsets(latest_form.get("rowsLost", {}))
+        lost_form = latest_form.get("rowsLost", {})
+        rows_lost = None if lost_form is None else flatten_offsets(lost_form)
     except (OptionError, TypeError, ValueError, AttributeError, OverflowError):
         return
     for queue, latest_offset in sorted(latest.offsets.items()):
         if queue in end.offsets:
-            yield QueueLag(index, queue, end.offsets[queue], latest_offset, rows_lost.get(queue, 0))
+            lost = None if rows_lost is None else rows_lost.get(queue, 0)
+            yield QueueLag(index, queue, end.offsets[queue], latest_offset, lost)
 
 
 def _parse_offset(offset: Any) -> Any:
@@ -168,6 +173,10 @@ def _parse_offset(offset: Any) -> Any:
         return json.loads(offset)
     except (ValueError, RecursionError):
         return None
+
+
+def _tell_count(count: int | None) -> str:
+    return "not counted" if count is None else str(count)
 
 
 def _align(rows: list[tuple[str, ...]]) -> Iterator[str]:

@@ -39,8 +39,8 @@ class Backlog:
     """The start of the next batch. Its ``starts`` name the queues that are new, or that a loss has moved."""
     ends: Mapping[MessageQueue, int]
     """The max offset of each queue that exists and that some task reads."""
-    rows_lost: Mapping[MessageQueue, int]
-    """The rows that the query has reported lost, as the broker counts them."""
+    rows_lost: Mapping[MessageQueue, int] | None
+    """The rows that the query has reported lost, as the broker counts them. None if it does not count them."""
 
     @property
     def next_offsets(self) -> dict[MessageQueue, int]:
@@ -85,10 +85,9 @@ class TopicWatch:
         topics = self._find_topics(named)
         start = self._find_start(named, topics)
         ends = {queue: bounds.max_offset for queue, bounds in list_queues(topics).items()}
-        rows_lost = {queue: lost for topic in topics.values() for queue, lost in topic.rows_lost.items()}
         self._ends_seen = {**self._ends_seen, **ends}
         self._is_first_look = False
-        return Backlog(finished, start, ends, rows_lost)
+        return Backlog(finished, start, ends, _add_losses(topics))
 
     def _add_query_id(self, finished: QueueOffsets) -> QueueOffsets:
         """Adds the id under which the query reports losses, or removes it if a loss ends the query."""
@@ -133,6 +132,13 @@ class TopicWatch:
         """Drops queues that changed options leave out. They keep their offsets in the checkpoint."""
         covers = self._options.selection.covers
         return replace(finished, offsets={queue: at for queue, at in finished.offsets.items() if covers(queue)})
+
+
+def _add_losses(topics: Mapping[str, TopicBounds]) -> dict[MessageQueue, int] | None:
+    found = [topic.rows_lost for topic in topics.values() if topic.rows_lost is not None]
+    if len(found) < len(topics):
+        return None
+    return {queue: lost for of_topic in found for queue, lost in of_topic.items()}
 
 
 def wait_for_topic(look: Callable[[], _T], wait_ms: int, clock: Clock) -> _T:

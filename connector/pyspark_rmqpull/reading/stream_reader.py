@@ -143,11 +143,18 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._are_sizes_checked = True
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The newest known ends, and rows lost, for ``sources[].latestOffset`` of the query's progress (rules 7.8)."""
+        """The newest known ends, and rows lost, for ``sources[].latestOffset`` of the query's progress (rules 7.8).
+
+        The rows lost are null when rows may be lost and nobody counts them.
+        """
         if self._newest is None or not self._newest.ends:
             return None
-        lost = {"rowsLost": nest_offsets(self._newest.rows_lost)} if self._newest.rows_lost else {}
-        return dict(sorted({**QueueOffsets(self._newest.ends).to_json(), **lost}.items()))
+        form, lost = QueueOffsets(self._newest.ends).to_json(), self._newest.rows_lost
+        if lost:
+            form["rowsLost"] = nest_offsets(lost)
+        elif lost is None and not self._options.fail_on_data_loss:
+            form["rowsLost"] = None
+        return dict(sorted(form.items()))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of the batch between two offsets."""

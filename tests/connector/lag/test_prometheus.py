@@ -60,6 +60,14 @@ def test_each_queue_of_each_source_of_each_query_has_its_series() -> None:
     )
 
 
+def test_rows_that_nobody_counts_have_no_series() -> None:
+    listener = RmqpullLagListener()
+    uncounted = source({"0": 1}, {"0": 3})
+    uncounted["latestOffset"]["rowsLost"] = None
+    listener.onQueryProgress(finished("51f0", None, uncounted))
+    assert [line.split("{")[0] for line in scrape(listener) if "topic=" in line] == ["rmqpull_offsets_behind_latest"]
+
+
 def test_a_query_that_has_ended_leaves_no_series() -> None:
     listener = RmqpullLagListener()
     listener.onQueryProgress(finished("51f0", "billing", source({"0": 1}, {"0": 3})))

@@ -119,7 +119,8 @@ anything = st.recursive(
 @given(anything, anything)
 def test_no_offset_of_any_form_is_an_error(end: Any, latest: Any) -> None:
     assert lag(progress(source(end, latest))).offsets_behind_latest >= 0
-    assert lag(progress(source({"version": 1, "offsets": end}, {"version": 1, "offsets": latest}))).rows_lost >= 0
+    found = lag(progress(source({"version": 1, "offsets": end}, {"version": 1, "offsets": latest})))
+    assert (found.rows_lost or 0) >= 0
 
 
 def test_the_lag_of_a_query_is_that_of_its_last_progress() -> None:
@@ -143,6 +144,14 @@ def test_a_lag_is_printed_as_a_table() -> None:
         "0       orders/a/1     2    1206    1204     5",
         "0       orders/b/0     8       8       0     0",
     ]
+
+
+def test_rows_that_nobody_counts_are_not_shown_as_none_lost() -> None:
+    found = lag(progress(source(offsets(1, 2), {**offsets(3, 6), "rowsLost": None})))
+    assert found.rows_lost is None
+    first, _, *rows = str(found).splitlines()
+    assert first.endswith(", rows lost not counted")
+    assert [row.endswith("  not counted") for row in rows] == [True, True]
 
 
 def test_of_many_queues_those_with_the_largest_lag_are_printed() -> None:

@@ -14,7 +14,7 @@ QUEUE_0 = MessageQueue("orders", "a", 0)
 
 def create_topic(broker: FakeBrokerClient, name: str, bounds: Bounds) -> None:
     broker.names.append(name)
-    broker.other_topics[name] = TopicBounds(f"id of {name}", {MessageQueue(name, "b", 0): bounds})
+    broker.other_topics[name] = TopicBounds(f"id of {name}", {MessageQueue(name, "b", 0): bounds}, {})
 
 
 # --- which topics and queues a query reads ----------------------------------------------------------------------------
@@ -247,6 +247,17 @@ def test_a_group_whose_messages_are_lost_starts_with_the_nearest(
     query_id = query.plan()["queryId"]
     assert query.starts == named({0: start, 1: 0})
     assert broker.lost == ([(query_id, QUEUE_0, 3, 10)] if stored < start else [])
+
+
+@pytest.mark.parametrize(("may_lose", "told"), [("false", {"rowsLost": None}), ("true", {})])
+def test_a_server_that_counts_no_lost_rows_is_told_from_one_without_losses(
+    broker: FakeBrokerClient, start_query: StartQuery, may_lose: str, told: dict[str, None]
+) -> None:
+    broker.other_topics["sales"] = TopicBounds(None, {MessageQueue("sales", "b", 0): Bounds(0, 5)}, None)
+    query = start_query(topic="sales", failOnDataLoss=may_lose)
+    query.plan()
+    ends: dict[str, object] = {"offsets": {"sales": {"b": {"0": 5}}}, "version": 1}
+    assert query.reader.reportLatestOffset() == ends | told
 
 
 def test_lost_rows_are_reported_with_the_ends(broker: FakeBrokerClient, start_query: StartQuery) -> None:

@@ -1,36 +1,33 @@
-"""Tests that write run against brokers of all three kinds, in this process."""
+"""Tests that write run against brokers of all three kinds in this process, and against Apache RocketMQ."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from rmqpull_broker.testing import Topics, running_broker
+from rmqpull_broker.testing import Topics
+from tests.harness.server_kinds import WRITING, make_params
+from tests.harness.servers import StartServer
 from tests.harness.spark_sink import ServeSink, SinkHarness
 
-KINDS = ["columns,admin,stages", "columns,admin", "none"]
 
-
-@pytest.fixture(params=KINDS)
-def extensions(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=make_params(WRITING))
+def kind(request: pytest.FixtureRequest) -> str:
     """Tests that write are run against every kind of server, unless they say otherwise."""
     return str(request.param)
 
 
 @pytest.fixture
-def serve(spark: SparkSession, extensions: str, tmp_path: Path) -> Iterator[ServeSink]:
+def serve(spark: SparkSession, start_server: StartServer, tmp_path: Path) -> Iterator[ServeSink]:
     """Serves topics until the test ends."""
-    with ExitStack() as stack:
 
-        def start(topics: Topics | None = None, **given: Any) -> SinkHarness:
-            broker = stack.enter_context(running_broker(topics or {"orders": 1}, extensions=extensions, **given))
-            return SinkHarness(spark, broker, tmp_path / "checkpoint")
+    def start(topics: Topics | None = None, **given: Any) -> SinkHarness:
+        return SinkHarness(spark, start_server(topics or {"orders": 1}, **given), tmp_path / "checkpoint")
 
-        yield start
-        for query in spark.streams.active:
-            query.stop()
+    yield start
+    for query in spark.streams.active:
+        query.stop()

@@ -22,14 +22,14 @@ from rmqpull_client.connection import Connection
 from rmqpull_client.transports.choice import connect, get_producer
 from rmqpull_client.transports.port import TransactionId
 from tests.harness.broker_processes import StartBroker
+from tests.harness.server_kinds import STAGES, needs
 from tests.harness.spark_sink import ServeSink
 
 ROWS_PER_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 MIB = 1 << 20
-EXACTLY_ONCE = pytest.mark.parametrize("extensions", ["columns,admin,stages"])
 
 
-@EXACTLY_ONCE
+@needs("stages")
 def test_one_task_writes_a_hundred_topics_once_and_each_queue_in_order(serve: ServeSink, spark: SparkSession) -> None:
     """There are 10,200 pairs of a topic and an Arrow batch, more than a stage once allowed calls."""
     names = [f"topic-{number:03}" for number in range(100)]
@@ -42,7 +42,7 @@ def test_one_task_writes_a_hundred_topics_once_and_each_queue_in_order(serve: Se
     finally:
         spark.conf.set(ROWS_PER_BATCH, str(before))
     for number, name in enumerate(names):
-        messages = sink.broker.messages(name)  # queue by queue
+        messages = sink.messages(name)  # queue by queue
         bodies = [int(row.message.body) for row in messages]
         assert sorted(bodies) == list(range(number, 102_000, 100))
         is_first = [row.queue_offset == 0 for row in messages]
@@ -52,7 +52,7 @@ def test_one_task_writes_a_hundred_topics_once_and_each_queue_in_order(serve: Se
 def test_a_broker_killed_within_a_commit_stores_the_rest_once(start_broker: StartBroker, tmp_path: Path) -> None:
     """Runs once: only a broker with stages commits."""
     names = [f"topic-{number:02}" for number in range(20)]
-    broker = start_broker(dict.fromkeys(names, 2), data_dir=tmp_path, extensions="columns,admin,stages")
+    broker = start_broker(dict.fromkeys(names, 2), data_dir=tmp_path, extensions=STAGES)
     connection = Connection(broker.endpoints, 60_000)
     producer, batch = get_producer(connection), TransactionId("query", 7)
     rows = pa.record_batch({"body": [b"x"] * 1_000})
@@ -75,7 +75,6 @@ def test_a_broker_killed_within_a_commit_stores_the_rest_once(start_broker: Star
 
 @pytest.mark.large
 @pytest.mark.timeout(3600)
-@EXACTLY_ONCE
 @pytest.mark.parametrize(
     ("row_count", "topic_count"), [(1_020_000, 100), (10_000_000, 1_000)], ids=["100 topics", "1000 topics"]
 )
@@ -83,14 +82,16 @@ def test_millions_of_rows_of_one_task_are_written_once_to_all_topics(
     spark: SparkSession,
     start_broker: StartBroker,
     tmp_path: Path,
-    extensions: str,
     row_count: int,
     topic_count: int,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """One task writes to a broker with a data directory. Reading all topics finds each row once, in its topic."""
+    """One task writes to a broker with a data directory. Reading all topics finds each row once, in its topic.
+
+    Runs once: only a broker with stages commits.
+    """
     names = [f"topic-{number:03}" for number in range(topic_count)]
-    broker = start_broker(dict.fromkeys(names, 4), data_dir=tmp_path, extensions=extensions)
+    broker = start_broker(dict.fromkeys(names, 4), data_dir=tmp_path, extensions=STAGES)
     rows = spark.range(0, row_count, 1, 1).selectExpr(
         f"printf('topic-%03d', id % {topic_count}) AS topic", "printf('%0100d', id) AS body"
     )

@@ -7,17 +7,16 @@ import re
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from pyspark_rmqpull.sink.invalid_rows import REASON, TOPIC
-from rmqpull_broker.core.admin.topics import put_topic
-from rmqpull_broker.core.model import PERM_READ, TopicConfig, TopicType
-from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import Topics
+from tests.harness.server_kinds import APACHE, COLUMNS_ADMIN, STAGES, STANDARD, make_params, needs
 from tests.harness.spark_sink import ServeSink, SinkHarness
 
 NOBODY = "127.0.0.1:1"  # a port that no broker gets
-EXACTLY_ONCE = pytest.mark.parametrize("extensions", ["columns,admin,stages"])
-STANDARD = pytest.mark.parametrize("extensions", ["none"])
+ONCE_OVER_EACH_PROTOCOL = pytest.mark.parametrize("kind", make_params([STAGES, APACHE]))
 MAP = "MAP<STRING,STRING>"
 TOPICS: Topics = {
     "orders": 1,
@@ -30,14 +29,14 @@ TOPICS: Topics = {
 
 def refusal(sink: SinkHarness, schema: str, *rows: object, mode: str = "append", **options: str) -> str:
     """The error of a write that fails."""
-    given = {"endpoints": sink.broker.endpoints, **options}
+    given = {**sink.server.options, **options}
     written = sink.rows(schema, *[row if isinstance(row, tuple) else (row,) for row in rows])
     with pytest.raises(PySparkException) as refused:
         written.write.format("rmqpull").options(**given).mode(mode).save()
     return str(refused.value)
 
 
-@EXACTLY_ONCE
+@ONCE_OVER_EACH_PROTOCOL
 @pytest.mark.parametrize(
     ("schema", "given", "sentence"),
     [
@@ -45,17 +44,10 @@ def refusal(sink: SinkHarness, schema: str, *rows: object, mode: str = "append",
         ("topic STRING", {}, "OptionError: Column body is missing. The sink takes body BINARY or STRING, topic"),
         ("body STRING, topic INT", {}, "OptionError: Column topic is INT; it must be STRING."),
         ("body STRING, value STRING", {}, "OptionError: The sink does not know column value."),
-        ("body STRING", {"topic": "order"}, "Create it first: rmqpull-broker topic create order"),
+        ("body STRING", {"topic": "order"}, "OptionError: Cannot write to topic order: "),
+        ("body STRING", {"topic": "order"}, "The sink creates no topics. Create it first: "),
         ("body STRING", {"topic": "orders", "keySerializer": "x"}, "OptionError: Unknown option keyserializer."),
         ("body STRING", {"topic": "orders", "consumerGroup": "g"}, "OptionError: Option consumerGroup is for reads"),
-        ("body STRING", {"topic": "halves"}, "OptionError: Topic halves takes only transactional messages"),
-        ("body STRING", {"topic": "groups"}, "takes only FIFO messages, which need a column messageGroup."),
-        ("body STRING", {"topic": "late"}, "takes only DELAY messages, which need a column deliveryTimestamp."),
-        (
-            "body STRING",
-            {"topic": "orders", "endpoints": NOBODY, "requestTimeoutMs": "100"},
-            f"BrokerUnavailable: No broker responded to DescribeServer at {NOBODY} within 100 ms",
-        ),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
@@ -67,11 +59,44 @@ def test_a_write_is_refused_when_it_is_planned(
     assert sentence in refusal(sink, schema, **given)
 
 
-@EXACTLY_ONCE
+@ONCE_OVER_EACH_PROTOCOL
+@needs("message types")
+@pytest.mark.parametrize(
+    ("topic", "sentence"),
+    [
+        ("halves", "OptionError: Topic halves takes only transactional messages"),
+        ("groups", "takes only FIFO messages, which need a column messageGroup."),
+        ("late", "takes only DELAY messages, which need a column deliveryTimestamp."),
+    ],
+)
+def test_rows_that_no_message_of_the_topic_can_be_are_refused_when_it_is_planned(
+    serve: ServeSink, topic: str, sentence: str
+) -> None:
+    assert sentence in refusal(serve(TOPICS), "body STRING", topic=topic)
+
+
+@pytest.mark.parametrize(
+    ("servers", "sentence"),
+    [
+        ("endpoints", f"BrokerUnavailable: No broker responded to DescribeServer at {NOBODY} within 100 ms"),
+        ("nameServers", "BrokerUnavailable: "),
+    ],
+)
+def test_absent_servers_end_the_write(spark: SparkSession, servers: str, sentence: str) -> None:
+    """Runs once: there is no server."""
+    given = {servers: NOBODY, "requestTimeoutMs": "100", "topic": "orders"}
+    rows = spark.createDataFrame([("x",)], "body STRING")
+    with pytest.raises(PySparkException, match=sentence) as refused:
+        rows.write.format("rmqpull").options(**given).mode("append").save()
+    assert NOBODY in str(refused.value)
+
+
+@ONCE_OVER_EACH_PROTOCOL
 def test_a_view_with_options_for_reading_takes_no_inserts(serve: ServeSink) -> None:
     sink = serve({"orders": 1})
-    sink.broker.send("orders", b"1")
-    options = f"endpoints '{sink.broker.endpoints}', topic 'orders', startingTimestamp '2020-01-01'"
+    sink.server.send("orders", b"1")
+    given = {**sink.server.options, "topic": "orders", "startingTimestamp": "2020-01-01"}
+    options = ", ".join(f"{name} '{value}'" for name, value in given.items())
     sink.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW since_2020 USING rmqpull OPTIONS ({options})")
     sentence = (
         "Option startingTimestamp is for reads, and this is a write. Remove it. If it comes from a SQL view, create"
@@ -81,7 +106,7 @@ def test_a_view_with_options_for_reading_takes_no_inserts(serve: ServeSink) -> N
     assert sink.spark.sql("SELECT * FROM since_2020").count() == len(sink.bodies("orders")) == 1
 
 
-@EXACTLY_ONCE
+@ONCE_OVER_EACH_PROTOCOL
 @pytest.mark.parametrize(
     ("mode", "sentence"),
     [
@@ -95,7 +120,7 @@ def test_save_modes_other_than_append_are_refused(serve: ServeSink, mode: str, s
     assert sentence in refusal(serve(), "body STRING", "x", mode=mode, topic="orders")
 
 
-@STANDARD
+@pytest.mark.parametrize("kind", [STANDARD])
 @pytest.mark.parametrize(
     ("given", "advice"),
     [
@@ -140,13 +165,13 @@ FAR = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=3)
     ids=["null topic", "null body", "topic", "size", "tag", "property", "no group", "group", "time"],
 )
 def test_an_invalid_row_ends_the_write_and_is_described(
-    serve: ServeSink, extensions: str, schema: str, row: tuple[object, ...], sentence: str
+    serve: ServeSink, kind: str, schema: str, row: tuple[object, ...], sentence: str
 ) -> None:
     """Acceptance cases 67 and 73."""
     sink = serve(TOPICS)
     good = ("others", "good", *[None] * (len(row) - 2))
     assert sentence in refusal(sink, schema, good, row, maxMessageSize="4")
-    if "stages" in extensions:
+    if kind == STAGES:
         assert sink.bodies("others") == []
 
 
@@ -157,7 +182,7 @@ def test_invalid_rows_are_skipped_or_become_dead_letters(serve: ServeSink, wante
     options = {"deadLetterTopic": "dead"} if wanted == "deadLetter" else {}
     sink.write(rows, topic="orders", onInvalidRow=wanted, **options)
     assert sink.bodies("orders") == [b"1", b"3"]
-    letters = {row.message.body: row.message.properties for row in sink.broker.messages("dead")}
+    letters = {row.message.body: row.message.properties for row in sink.messages("dead")}
     if wanted == "skip":
         assert letters == {}
     else:
@@ -168,63 +193,62 @@ def test_invalid_rows_are_skipped_or_become_dead_letters(serve: ServeSink, wante
 
 def test_the_error_names_a_topic_without_write_permission(serve: ServeSink) -> None:
     sink = serve({"others": 1})
-
-    def only_read(draft: Draft) -> None:
-        put_topic(draft, TopicConfig("orders", 1, 1, perm=PERM_READ, creation_id="x"))
-
-    sink.broker.change(only_read)
+    sink.server.create_topic_without_writes("orders")
     for text in (
         refusal(sink, "body STRING", "x", topic="orders"),
         refusal(sink, "topic STRING, body STRING", ("others", "1"), ("orders", "2")),
     ):
         assert "OptionError: Cannot write to topic orders: " in text
-        assert "Give it write permission: rmqpull-broker topic update orders --perm 6" in text
+        assert "Give it write permission: " in text
 
 
-SENDS = {"columns,admin,stages": "StageColumns", "columns,admin": "PublishColumns", "none": "SendMessage"}
+SENDS = {STAGES: "StageColumns", COLUMNS_ADMIN: "PublishColumns", STANDARD: "SendMessage"}
 
 
-def test_a_full_disk_ends_the_write_with_the_topic_in_the_error(serve: ServeSink, extensions: str) -> None:
+@needs("faults")
+def test_a_full_disk_ends_the_write_with_the_topic_in_the_error(serve: ServeSink, kind: str) -> None:
     sink = serve()
-    sink.broker.faults.fail(SENDS[extensions], "INTERNAL_SERVER_ERROR", "the broker's disk is full", times=None)
+    sink.server.broker.faults.fail(SENDS[kind], "INTERNAL_SERVER_ERROR", "the broker's disk is full", times=None)
     text = refusal(sink, "body STRING", "x", topic="orders")
     assert re.search(r"BrokerFailed: Cannot write rows to topic orders: .* the broker.s disk is full", text)
 
 
-def test_a_broker_that_stays_away_ends_the_write_with_the_topic_in_the_error(serve: ServeSink, extensions: str) -> None:
+@needs("faults")
+def test_a_broker_that_stays_away_ends_the_write_with_the_topic_in_the_error(serve: ServeSink, kind: str) -> None:
     sink = serve()
-    sink.broker.faults.disconnect(SENDS[extensions], times=None)
+    sink.server.broker.faults.disconnect(SENDS[kind], times=None)
     text = refusal(sink, "body STRING", "x", topic="orders", sendMsgTimeout="300")
-    assert f"BrokerUnavailable: Cannot write rows to topic orders: No broker responded to {SENDS[extensions]}" in text
+    assert f"BrokerUnavailable: Cannot write rows to topic orders: No broker responded to {SENDS[kind]}" in text
 
 
-def test_the_sink_waits_for_a_broker_that_comes_back(serve: ServeSink, extensions: str) -> None:
+@needs("faults")
+def test_the_sink_waits_for_a_broker_that_comes_back(serve: ServeSink, kind: str) -> None:
     sink = serve()
-    sink.broker.faults.disconnect(SENDS[extensions], times=3)
+    sink.server.broker.faults.disconnect(SENDS[kind], times=3)
     sink.write(sink.rows("body STRING", ("x",)), topic="orders")
     assert sink.bodies("orders") == [b"x"]
 
 
-@EXACTLY_ONCE
+@needs("stages")
 def test_without_a_commit_nothing_is_readable_and_the_stages_are_dropped(serve: ServeSink) -> None:
     """The code is one that the sink does not retry."""
     sink = serve()
-    sink.broker.faults.fail("CommitStages", "BAD_REQUEST", "no", times=None)
+    sink.server.broker.faults.fail("CommitStages", "BAD_REQUEST", "no", times=None)
     assert "responded to CommitStages with BAD_REQUEST: no" in refusal(sink, "body STRING", "x", topic="orders")
     assert sink.bodies("orders") == []
-    assert sink.broker.look(lambda state: len(state.stages.all())) == 0
+    assert sink.server.broker.look(lambda state: len(state.stages.all())) == 0
 
 
-@EXACTLY_ONCE
+@needs("stages")
 def test_a_commit_whose_response_is_lost_is_retried_and_takes_effect_once(serve: ServeSink) -> None:
     sink = serve({"orders": 1, "copies": 1})
-    sink.broker.send("orders", b"1", b"2")
-    sink.broker.faults.drop("CommitStages", times=1, after=True)
+    sink.server.send("orders", b"1", b"2")
+    sink.server.broker.faults.drop("CommitStages", times=1, after=True)
     sink.run(sink.stream("orders").select("body"), topic="copies", requestTimeoutMs="2000")
     assert sorted(sink.bodies("copies")) == [b"1", b"2"]
 
 
-@EXACTLY_ONCE
+@ONCE_OVER_EACH_PROTOCOL
 def test_a_secret_is_in_no_error(serve: ServeSink) -> None:
     sink = serve()
     text = refusal(sink, "body STRING", None, topic="orders", accessKey="who", secretKey="s3cr3t")

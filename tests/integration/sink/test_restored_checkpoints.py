@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame
 
+from tests.harness.server_kinds import needs
 from tests.harness.spark_sink import ServeSink, SinkHarness
 
-pytestmark = pytest.mark.parametrize("extensions", ["columns,admin,stages"])
+pytestmark = needs("stages")
 TOPICS = {"orders": 1, "copies": 1, "others": 1}
 
 
@@ -22,7 +23,7 @@ def sink(serve: ServeSink) -> SinkHarness:
 
 def copy_rows(sink: SinkHarness, *bodies: bytes, topic: str = "copies", **options: str) -> None:
     """Sends orders, and runs a query that copies them, at most two in each micro-batch."""
-    sink.broker.send("orders", *bodies)
+    sink.server.send("orders", *bodies)
     sink.run(sink.stream("orders", maxOffsetsPerTrigger="2").select("body"), topic=topic, **options)
 
 
@@ -55,7 +56,7 @@ def test_a_restored_checkpoint_never_loses_rows_silently(sink: SinkHarness) -> N
             Exception, match=rf"(?s)CheckpointConflict.*{seen}.*Nothing of this micro-batch was written.*producerGroup"
         ):
             copy_rows(backup, b"B")
-        assert sink.broker.look(lambda state: list(state.stages.all())) == []
+        assert sink.server.broker.look(lambda state: list(state.stages.all())) == []
     assert sink.bodies("copies") == written
     copy_rows(sink, b"C")
     assert sink.bodies("copies") == [*written, b"B", b"B", b"C"]
@@ -95,8 +96,8 @@ def with_random_rows(sink: SinkHarness) -> DataFrame:
 
 def test_a_micro_batch_that_the_broker_has_committed_counts_as_written(sink: SinkHarness) -> None:
     """The broker recognizes it by its plan, even if its rows differ each time."""
-    sink.broker.send("orders", b"1", b"2")
-    sink.broker.faults.fail("CommitStages", "FORBIDDEN", times=1, after=True)
+    sink.server.send("orders", b"1", b"2")
+    sink.server.broker.faults.fail("CommitStages", "FORBIDDEN", times=1, after=True)
     with pytest.raises(Exception, match="FORBIDDEN"):
         sink.run(with_random_rows(sink), topic="copies")
     written = sink.bodies("copies")
@@ -112,7 +113,7 @@ def test_without_a_readable_checkpoint_only_the_rows_are_compared(sink: SinkHarn
     try:
         for rows, is_same in ((sink.stream("orders").select("body"), True), (with_random_rows(sink), False)):
             topic = "copies" if is_same else "others"
-            sink.broker.send("orders", b"1")
+            sink.server.send("orders", b"1")
             run_unseen(sink, rows, topic)
             written = sink.bodies(topic)
             remove_commit(unseen, 0)
@@ -128,6 +129,6 @@ def test_without_a_readable_checkpoint_only_the_rows_are_compared(sink: SinkHarn
 
 
 def run_unseen(sink: SinkHarness, rows: DataFrame, topic: str) -> None:
-    options = {"endpoints": sink.broker.endpoints, "topic": topic}
+    options = {**sink.server.options, "topic": topic}
     writer = rows.writeStream.format("rmqpull").options(**options).queryName("copier")
     writer.trigger(availableNow=True).start().awaitTermination()

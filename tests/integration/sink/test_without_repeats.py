@@ -17,6 +17,7 @@ from pyspark_rmqpull.sink.task import SinkTask
 from rmqpull_client.errors import OptionError
 from rmqpull_client.transports.choice import get_producer
 from rmqpull_client.transports.port import TransactionId
+from tests.harness.server_kinds import APACHE, COLUMNS_ADMIN, make_params
 from tests.harness.spark_sink import ServeSink, SinkHarness
 
 GUIDE = Path(__file__).parents[3] / "docs" / "writing.md"
@@ -25,7 +26,7 @@ BODIES = [b"%d" % (number // 2) for number in range(40)]  # every row comes twic
 
 def send(sink: SinkHarness, bodies: list[bytes], partition_id: int = 0, batch_id: int | None = 7) -> None:
     """One attempt of a task."""
-    given = {"endpoints": sink.broker.endpoints, "topic": "orders", "delivery": "at-least-once"}
+    given = {**sink.server.options, "topic": "orders", "delivery": "at-least-once"}
     options = SinkOptions.from_options(given)
     task = SinkTask(get_producer(options.connection), options, TransactionId("query", batch_id), partition_id, "s")
     task.run(iter([pa.record_batch({"body": bodies})]))
@@ -39,7 +40,7 @@ def send_all(sink: SinkHarness) -> list[bytes]:
     send(sink, retried)
     send(sink, BODIES, partition_id=1)
     send(sink, BODIES, batch_id=8)
-    sink.broker.send("orders", b"other", b"other")
+    sink.server.send("orders", b"other", b"other")
     return sorted(BODIES * 3 + [b"other"] * 2)
 
 
@@ -61,7 +62,7 @@ def test_a_batch_read_drops_repeats(serve: ServeSink) -> None:
     assert sorted(bytes(row["body"]) for row in rows.collect()) == wanted
 
 
-@pytest.mark.parametrize("extensions", ["columns,admin"])
+@pytest.mark.parametrize("kind", make_params([COLUMNS_ADMIN, APACHE]))
 def test_a_stream_with_a_watermark_drops_repeats_of_earlier_batches_too(serve: ServeSink) -> None:
     sink = serve({"orders": 3})
     wanted = send_all(sink)
@@ -71,7 +72,7 @@ def test_a_stream_with_a_watermark_drops_repeats_of_earlier_batches_too(serve: S
     assert sorted(bytes(row["body"]) for row in sink.spark.table("deduplicated").collect()) == wanted
 
 
-@pytest.mark.parametrize("extensions", ["columns,admin"])
+@pytest.mark.parametrize("kind", make_params([COLUMNS_ADMIN, APACHE]))
 def test_rows_without_the_needed_columns_are_refused(serve: ServeSink) -> None:
     with pytest.raises(OptionError, match="the columns properties, topic, brokerName, queueId, queueOffset, which"):
         without_repeats(serve().batch("orders").select("body"))

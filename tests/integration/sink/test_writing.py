@@ -14,11 +14,12 @@ from pyspark.sql.functions import col, lit, struct, to_json
 from processes.process_table import Process, list_descendants, read_command_line
 from processes.spark import WORKER, kind_of
 from rmqpull_broker.core.model import Message, TopicType
+from tests.harness.server_kinds import APACHE, STAGES, STANDARD, make_params, needs
 from tests.harness.spark_sink import ServeSink
+from tests.harness.waiting import wait_until
 
-EXTENDED = pytest.mark.parametrize("extensions", ["columns,admin,stages", "columns,admin"])
-EXACTLY_ONCE = pytest.mark.parametrize("extensions", ["columns,admin,stages"])
-ONE_OF_EACH = pytest.mark.parametrize("extensions", ["columns,admin,stages", "none"])  # of each way to send
+# One server of each way to send.
+ONE_OF_EACH = pytest.mark.parametrize("kind", make_params([STAGES, STANDARD, APACHE]))
 MAP = "MAP<STRING,STRING>"
 
 
@@ -66,12 +67,12 @@ def test_all_columns_are_read_back(serve: ServeSink, body: bytes | str) -> None:
 def test_a_stream_is_written_and_its_progress_has_the_number_of_rows(serve: ServeSink) -> None:
     """Acceptance case 69; and 62 and 63 for streams."""
     sink = serve({"orders": 3, "copies": 2, "others": 1})
-    sink.broker.send("orders", b"1", b"2", b"3", b"4")
+    sink.server.send("orders", b"1", b"2", b"3", b"4")
     rows = sink.stream("orders").selectExpr("body", "IF(body = '2', 'others', 'copies') AS topic")
     query = sink.run(rows)
     assert (sorted(sink.bodies("copies")), sink.bodies("others")) == ([b"1", b"3", b"4"], [b"2"])
     assert sum(progress.sink.numOutputRows for progress in query.recentProgress) == 4
-    sink.broker.send("orders", b"5")
+    sink.server.send("orders", b"5")
     sink.run(rows)
     assert sorted(sink.bodies("copies")) == [b"1", b"3", b"4", b"5"]
 
@@ -80,7 +81,7 @@ def test_a_stream_is_written_and_its_progress_has_the_number_of_rows(serve: Serv
 def test_a_skipped_row_counts_in_the_progress_too(serve: ServeSink) -> None:
     """Acceptance case 69: Spark counts what it gives to the sink, and a Python sink cannot correct it."""
     sink = serve({"orders": 1, "copies": 1})
-    sink.broker.send("orders", b"1", b"2", b"3")
+    sink.server.send("orders", b"1", b"2", b"3")
     rows = sink.stream("orders").selectExpr("IF(body = '2', NULL, body) AS body")
     query = sink.run(rows, topic="copies", onInvalidRow="skip")
     assert sorted(sink.bodies("copies")) == [b"1", b"3"]
@@ -137,7 +138,7 @@ def test_large_bodies_are_compressed_and_read_back_unpacked(serve: ServeSink) ->
     assert [bytes(row["body"]) for row in sink.read("orders")] == [b"x" * 10_000]
 
 
-@EXTENDED
+@needs("choice of queues")
 def test_the_queue_of_a_row_has_priority_over_its_group(serve: ServeSink) -> None:
     """Acceptance case 72: the queue columns decide, then the message group, then the queues in turn."""
     sink = serve({"orders": (3, TopicType.FIFO)}, brokers=["broker-a", "broker-b"])
@@ -154,10 +155,10 @@ def test_by_default_queues_take_turns_and_the_queue_columns_are_ignored(serve: S
     sink = serve({"orders": 4})
     rows = [("x", "broker-a", 0)] * 8
     sink.write(sink.rows("body STRING, brokerName STRING, queueId INT", *rows), topic="orders")
-    assert [bounds.max_offset for bounds in sink.broker.bounds("orders").values()] == [2, 2, 2, 2]
+    assert [bounds.max_offset for bounds in sink.server.bounds("orders").values()] == [2, 2, 2, 2]
 
 
-@EXTENDED
+@needs("choice of queues")
 def test_rows_with_the_same_keys_share_a_queue_in_their_order(serve: ServeSink) -> None:
     sink = serve({"orders": 4})
     rows = [(f"{n:02}", f"key{n % 5}") for n in range(50)]
@@ -176,7 +177,7 @@ def test_a_message_group_keeps_its_order(serve: ServeSink) -> None:
     rows = [(f"{n:03}", f"g{n % 3}") for n in range(90)]
     sink.write(sink.rows("body STRING, messageGroup STRING", *rows), topic="orders", batchBytes="1024")
     for group in range(3):
-        bodies = [m.message.body for m in sink.broker.messages("orders") if m.message.message_group == f"g{group}"]
+        bodies = [m.message.body for m in sink.messages("orders") if m.message.message_group == f"g{group}"]
         assert bodies == sorted(bodies)
         assert len(bodies) == 30
 
@@ -191,7 +192,7 @@ def test_expressions_over_the_whole_row_are_written(serve: ServeSink) -> None:
 def test_a_row_of_the_source_is_written_back_as_it_is(serve: ServeSink) -> None:
     sink = serve({"orders": 2, "late": (1, TopicType.DELAY)})
     message = Message(b"x", "", tags="t", keys=("k",), properties={"p": "1"})
-    sink.broker.send("orders", message)
+    sink.server.send("orders", message)
     for _ in range(2):  # the second time with the ids that the first gave
         sink.write(sink.batch("orders"))
     read = sink.read("orders")
@@ -204,21 +205,23 @@ def test_a_row_of_the_source_is_written_back_as_it_is(serve: ServeSink) -> None:
     assert len(sink.bodies("orders")) == 8
 
 
+@needs("delivery times")
 def test_a_delayed_message_waits_for_its_time(serve: ServeSink) -> None:
-    sink = serve({"late": (1, TopicType.DELAY)}, clock="manual")
-    now = datetime.datetime.fromtimestamp(sink.broker.clock.now_ms() / 1000, datetime.timezone.utc)
-    rows = [("soon", now + datetime.timedelta(minutes=5)), ("past", now - datetime.timedelta(days=1))]
+    sink = serve({"late": (1, TopicType.DELAY)}, moves_clock=True)
+    now = datetime.datetime.fromtimestamp(sink.server.now_ms() / 1000, datetime.timezone.utc)
+    rows = [("soon", now + datetime.timedelta(seconds=8)), ("past", now - datetime.timedelta(days=1))]
     sink.write(sink.rows("body STRING, deliveryTimestamp TIMESTAMP", *rows), topic="late")
     assert sink.bodies("late") == [b"past"]
-    sink.broker.clock.advance(minutes=6)
-    assert sorted(sink.bodies("late")) == [b"past", b"soon"]
+    sink.server.skip_time(9_000)
+    wait_until(lambda: len(sink.bodies("late")) == 2, "delivered")
+    assert sink.bodies("late") == [b"past", b"soon"]
 
 
 @ONE_OF_EACH
 def test_each_trigger_of_mode_complete_appends_the_whole_result(serve: ServeSink) -> None:
     sink = serve({"orders": 1, "counts": 1})
     for _ in range(2):
-        sink.broker.send("orders", b"a", b"b")
+        sink.server.send("orders", b"a", b"b")
         counts = sink.stream("orders").groupBy("body").count().select(col("count").cast("string").alias("body"))
         sink.run(counts, "complete", topic="counts")
     assert sorted(sink.bodies("counts")) == [b"1", b"1", b"2", b"2"]
@@ -227,7 +230,7 @@ def test_each_trigger_of_mode_complete_appends_the_whole_result(serve: ServeSink
 @ONE_OF_EACH
 def test_all_writes_in_one_for_each_batch_are_stored(serve: ServeSink) -> None:
     sink = serve({"orders": 1, "copies": 1, "others": 1})
-    sink.broker.send("orders", b"1", b"2")
+    sink.server.send("orders", b"1", b"2")
 
     def write(rows: DataFrame, _: int) -> None:
         for topic in ("copies", "others", "copies"):
@@ -240,9 +243,9 @@ def test_all_writes_in_one_for_each_batch_are_stored(serve: ServeSink) -> None:
 @ONE_OF_EACH
 def test_sql_inserts_into_a_view(serve: ServeSink) -> None:
     sink = serve()
-    options = f"OPTIONS (endpoints '{sink.broker.endpoints}', topic 'orders')"
-    sink.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW orders_view USING rmqpull {options}")
-    sink.broker.send("orders", b"1", b"2")
+    options = ", ".join(f"{name} '{value}'" for name, value in sink.server.options.items())
+    sink.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW orders_view USING rmqpull OPTIONS ({options}, topic 'orders')")
+    sink.server.send("orders", b"1", b"2")
     sink.spark.sql("INSERT INTO orders_view SELECT * FROM orders_view")
     assert sorted(sink.bodies("orders")) == [b"1", b"1", b"2", b"2"]
 
@@ -255,7 +258,7 @@ def test_a_write_without_rows_or_partitions_succeeds(serve: ServeSink) -> None:
     assert sink.bodies("orders") == []
 
 
-@EXACTLY_ONCE
+@needs("stages")
 def test_a_failed_write_leaves_no_rows_and_a_finished_one_has_written_all(serve: ServeSink) -> None:
     sink = serve({"orders": 1})
     rows = sink.spark.range(0, 100, 1, 4).selectExpr("IF(id = 99, raise_error('late'), CAST(id AS STRING)) AS body")

@@ -1,0 +1,86 @@
+"""The kinds of servers that the same tests run against, and what each of them cannot do.
+
+A kind is ``apache``, or the extensions that a broker of this project offers. A test that needs more than every server
+has says so: ``@needs("faults")``. It does not run against the kinds that :data:`LACKS` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+APACHE = "apache"
+APACHE_4 = "apache 4.9"
+STANDARD = "none"
+COLUMNS = "columns"
+COLUMNS_ADMIN = "columns,admin"
+STAGES = "columns,admin,stages"
+READING = (COLUMNS, STANDARD, APACHE)
+"""The kinds that Spark reads from: one of each transport."""
+WRITING = (STAGES, COLUMNS_ADMIN, STANDARD, APACHE)
+"""The kinds that Spark writes to."""
+
+_NO_EXTENSION = "it has no extensions"
+_NOT_HERE = "it runs in another process, without a way to"
+LACKS: dict[str, dict[str, str]] = {
+    "sizes": {STANDARD: _NO_EXTENSION, APACHE: "it tells the size of a message only with the message"},
+    "stages": {STANDARD: _NO_EXTENSION, COLUMNS_ADMIN: _NO_EXTENSION, APACHE: "it cannot commit a whole batch"},
+    "choice of queues": {STANDARD: "it chooses the queues itself"},
+    "faults": {APACHE: f"{_NOT_HERE} make it refuse, delay or hold chosen requests"},
+    "manual clock": {APACHE: f"{_NOT_HERE} change its time"},
+    "counts of requests": {APACHE: f"{_NOT_HERE} see which requests it got"},
+    "empty bodies": {APACHE: "it refuses them (rules 3.10.1), and its files cannot be changed"},
+    "born hosts of clients": {APACHE: "it takes the born host from the connection"},
+    "endpoints": {APACHE: "the example reads over gRPC"},
+    "message types": {APACHE_4: "its topics have no types"},
+    "delivery times": {APACHE_4: "it delays messages by its delay levels only"},
+    "gzip": {APACHE: "messages of its clients are not compressed with gzip"},
+}
+"""Why a kind cannot do it, by what a test needs."""
+
+
+def make_params(kinds: Sequence[str]) -> list[Any]:
+    """Returns kinds as the parameters of a fixture. Tests against Apache's servers get their marker."""
+    return [pytest.param(kind, marks=getattr(pytest.mark, APACHE)) if kind == APACHE else kind for kind in kinds]
+
+
+def needs(*abilities: str) -> pytest.MarkDecorator:
+    """Marks tests that only run against kinds with these abilities."""
+    assert set(abilities) <= LACKS.keys(), f"{abilities} are not in the table of abilities"
+    return pytest.mark.needs(*abilities)
+
+
+def leave_out(items: list[pytest.Item], version: str | None) -> Sequence[pytest.Item]:
+    """Removes and returns tests whose kind lacks what they need.
+
+    Those of Apache's are skipped with the reason instead, so that it is told.
+    """
+    kept, left_out = [], []
+    for item in items:
+        reason = _find_reason(item, version)
+        if reason is None:
+            kept.append(item)
+        elif _kind_of(item) == APACHE:
+            item.add_marker(pytest.mark.skip(reason=f"Apache's server cannot do this: {reason}"))
+            kept.append(item)
+        else:
+            left_out.append(item)
+    items[:] = kept
+    return left_out
+
+
+def _find_reason(item: pytest.Item, version: str | None) -> str | None:
+    kind = _kind_of(item)
+    if kind is None:
+        return None
+    names = [kind, APACHE_4] if kind == APACHE and version == "4.9" else [kind]
+    needed = [ability for mark in item.iter_markers("needs") for ability in mark.args]
+    reasons = (LACKS[ability].get(name) for ability in needed for name in names)
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _kind_of(item: pytest.Item) -> str | None:
+    found = getattr(item, "callspec", None)
+    return None if found is None else found.params.get("kind")
