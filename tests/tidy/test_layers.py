@@ -75,6 +75,7 @@ COLUMNAR = (
     "property_texts",
     "batch_messages",
     "inner_batches",
+    "stored_encoding",
 )
 
 # The first row that names a module's place holds for it.

@@ -35,13 +35,18 @@ def encode_batch(bodies: pa.Array, property_texts: pa.Array) -> EncodedMessages:
     A null body is an empty one. Raises WireError for properties of more than 32,767 bytes: a broker would store them,
     but could not read them, nor what it stores after them.
     """
-    body_bytes = _count_bytes(bodies)
-    property_bytes = _count_bytes(property_texts)
+    body_bytes = count_bytes(bodies)
+    property_bytes = count_bytes(property_texts)
     check_property_sizes(property_bytes)
     heads = np.zeros(len(bodies), _HEAD)
     heads["size"] = body_bytes + property_bytes + MESSAGE_BYTES
     heads["body"] = body_bytes
-    parts = (make_fixed(heads), bodies, make_fixed(property_bytes.astype(">u2")), property_texts.cast(pa.binary()))
+    lengths = make_fixed(property_bytes.astype(">u2"))
+    return join_parts(make_fixed(heads), bodies, lengths, property_texts.cast(pa.binary()))
+
+
+def join_parts(*parts: pa.Array | bytes) -> EncodedMessages:
+    """Joins the parts of each message. Nulls have no bytes."""
     joined = pc.binary_join_element_wise(*parts, b"", null_handling="replace", null_replacement=b"")
     return EncodedMessages(get_bytes(joined).data, get_offsets(joined).astype(np.int64))
 
@@ -55,6 +60,7 @@ def check_property_sizes(property_bytes: Ints) -> None:
         )
 
 
-def _count_bytes(values: pa.Array) -> Ints:
+def count_bytes(values: pa.Array) -> Ints:
+    """Returns the bytes of each value; 0 for null."""
     counts: Ints = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     return counts

@@ -137,7 +137,7 @@ class _Decoder:
 
     def make_born_hosts(self) -> pa.Array:
         """Returns the host that a producer named, or its address without a port, as Apache's proxy does."""
-        hosts = self._make_hosts(layout.BORN_HOST_AT, layout.BORN_HOST_IPV6, _format_address)
+        hosts = self._make_hosts(layout.BORN_HOST_AT, layout.BORN_HOST_IPV6, format_address)
         named = self._properties.make_texts(names.BORN_HOST)
         if named.null_count == len(named):
             return hosts
@@ -148,7 +148,7 @@ class _Decoder:
         return self._make_hosts(
             layout.STORE_HOST_AT + self._born_more,
             layout.STORE_HOST_IPV6,
-            lambda host: f"{_format_address(host)}:{int.from_bytes(host[-4:], 'big', signed=True)}",
+            lambda host: f"{format_address(host)}:{int.from_bytes(host[-4:], 'big', signed=True)}",
         )
 
     def _make_hosts(self, at: Any, ipv6_flag: int, format_host: Callable[[bytes], str]) -> pa.Array:
@@ -236,7 +236,7 @@ def _convert_ms(milliseconds: Ints) -> pa.Array:
     return make_numbers(wire.TIMESTAMP, np.clip(milliseconds, -_MS_MAX, _MS_MAX) * _US_PER_MS)
 
 
-def _format_address(host: bytes) -> str:
+def format_address(host: bytes) -> str:
     """Returns the address of a host as Java does: the parts of IPv6 without leading zeros, none left out."""
     address = host[:-4]
     if len(address) == layout.IPV4_HOST_BYTES - 4:
