@@ -82,4 +82,4 @@ class RmqpullDataSource(DataSource):
         from pyspark_rmqpull.sink.targets import check_targets
         from rmqpull_client.transports.choice import get_producer
 
-        return check_targets(get_producer(options.connection), options, schema.names)
+        return check_targets(get_producer(options.connection, options.producer_group), options, schema.names)

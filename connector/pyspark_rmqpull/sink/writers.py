@@ -138,7 +138,7 @@ def _write_rows(options: SinkOptions, transaction: TransactionId, rows: Iterator
     prepare_worker()
     context = _get_context()
     stage_id = f"{context.partitionId()}-{context.attemptNumber()}-{uuid.uuid4().hex}"
-    producer = get_producer(options.connection)
+    producer = get_producer(options.connection, options.producer_group)
     return SinkTask(producer, options, transaction, context.partitionId(), stage_id).run(rows)
 
 
@@ -156,7 +156,7 @@ def _commit_stages(
     stages: Sequence[tuple[str, int]],
     record: CommitRecord | None = None,
 ) -> CommitResponse:
-    producer = get_producer(options.connection)
+    producer = get_producer(options.connection, options.producer_group)
     try:
         return producer.commit_stages(transaction, stages, options.transaction_timeout_ms, record)
     except BrokerUnavailable as error:
@@ -168,7 +168,7 @@ def _commit_stages(
 
 
 def _drop_stages(options: SinkOptions, transaction: TransactionId) -> None:
-    producer = get_producer(options.connection)
+    producer = get_producer(options.connection, options.producer_group)
     try:
         if producer.abilities.no_stages is None:
             producer.drop_stages(transaction)

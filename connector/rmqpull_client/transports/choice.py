@@ -11,6 +11,9 @@ from rmqpull_client.transports.grpc.producer import GrpcProducer
 from rmqpull_client.transports.port import BrokerClient, Producer
 from rmqpull_client.transports.standard.client import StandardClient
 
+PRODUCER_GROUP = "rmqpull-producer"
+"""The producer group of those that name none."""
+
 
 def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerClient:
     """Returns a client for a broker, over the fastest transport that the server has.
@@ -28,8 +31,14 @@ def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerCl
     return ColumnarClient(channel, flow) if _has_columns(channel) else StandardClient(channel, flow)
 
 
-def get_producer(connection: Connection) -> Producer:
-    """Returns a producer for Spark's sink, over this process's connection to the server."""
+def get_producer(connection: Connection, producer_group: str = PRODUCER_GROUP) -> Producer:
+    """Returns a producer for Spark's sink, over this process's connection to the server. One thread uses it."""
+    if connection.name_servers:
+        # Imported here, because it needs NumPy, which gRPC does not.
+        from rmqpull_client.transports.remoting.channel import get_remoting_channel
+        from rmqpull_client.transports.remoting.producer import RemotingProducer
+
+        return RemotingProducer(get_remoting_channel(connection), producer_group)
     return GrpcProducer(get_channel(connection))
 
 

@@ -10,10 +10,10 @@ A request is stored only if the broker answers 0. Codes 10, 11 and 12 mean that 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 from rmqpull_client.errors import RmqpullError
 from rmqpull_client.model import MessageQueue
@@ -44,6 +44,10 @@ class Outcome(Enum):
     """As RETRY, and the broker has too much to do."""
     LOST = auto()
     """The broker did not respond: it is away."""
+    MOVED = auto()
+    """The broker does not have the queue."""
+    REFUSED = auto()
+    """It will never be stored."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,21 @@ class SendLimits:
     timeout_s: float
     retries_max: int | None
     interval_s: float
+
+
+class Content(Protocol):
+    """The messages of a request."""
+
+    @property
+    def row_count(self) -> int:
+        """The number of messages."""
+
+    @property
+    def rows(self) -> Iterable[int]:
+        """The numbers of their rows in the call."""
+
+    def halve(self) -> Sequence[Content]:
+        """Returns the first and the second half."""
 
 
 class Call:
@@ -71,15 +90,14 @@ class Call:
 
 @dataclass(eq=False)
 class SendRequest:
-    """One request: rows of one topic for one queue. ``content`` is the producer's."""
+    """One request: rows of one topic for one queue."""
 
     call: Call
     topic: str
     queues: Sequence[MessageQueue]
     """The writable queues of the topic. A request that is not ordered may go to any of them."""
     ordered_queue: MessageQueue | None
-    row_count: int
-    content: Any
+    content: Content
     halvings: int = 0
     queue: MessageQueue | None = None
     """The queue of this attempt."""
@@ -88,12 +106,17 @@ class SendRequest:
     attempt_until_s: float = 0.0
     """When the broker counts as away, if it has not responded to this attempt."""
     not_before_s: float = 0.0
-    problem: str = ""
+    error: RmqpullError | None = None
     """What went wrong with the last attempt."""
 
     @property
+    def is_batch(self) -> bool:
+        """Whether it has several messages."""
+        return self.content.row_count > 1
+
+    @property
     def cost(self) -> int:
-        return BATCH_COST if self.row_count > 1 else 1
+        return BATCH_COST if self.is_batch else 1
 
 
 @dataclass
@@ -183,26 +206,32 @@ class Outbox:
             broker = self._brokers[queue.broker_name] = _Broker()
         return broker
 
-    def settle(self, request: SendRequest, outcome: Outcome, text: str, now_s: float) -> None:
-        """Takes note of what became of a request in flight. ``text`` says what the broker answered."""
+    def settle(self, request: SendRequest, outcome: Outcome, error: RmqpullError | None, now_s: float) -> None:
+        """Takes note of what became of a request in flight. ``error`` says why it was not stored."""
         assert request.queue is not None, "it was sent"
         broker = self._broker(request.queue)
         self._in_flight.discard(request)
         broker.in_flight -= request.cost
         if request.call.error is not None:
             return
-        if outcome is Outcome.STORED:
-            broker.away_until_s = 0.0
-            broker.room = min(broker.room + request.cost // 4 + 1, ROOM)
-            self._close(request)
-        elif outcome is Outcome.ILLEGAL:
-            self._refuse(request, text)
-        else:
-            if outcome is Outcome.BUSY:
+        request.error = error
+        match outcome:
+            case Outcome.STORED:
+                broker.away_until_s = 0.0
+                broker.room = min(broker.room + request.cost // 4 + 1, ROOM)
+                self._close(request)
+                return
+            case Outcome.ILLEGAL:
+                self._halve(request)
+                return
+            case Outcome.REFUSED:
+                self.fail(request)
+                return
+            case Outcome.BUSY:
                 broker.room = max(broker.room // 2, 1)
-            elif outcome is Outcome.LOST:
+            case Outcome.LOST:
                 broker.away_until_s = now_s + _AWAY_S
-            self._pause(request, text, now_s)
+        self._pause(request, now_s)
 
     def _close(self, request: SendRequest) -> None:
         request.call.open_count -= 1
@@ -212,15 +241,15 @@ class Outbox:
             if not waiting:
                 del self._ordered[request.ordered_queue]
 
-    def _refuse(self, request: SendRequest, text: str) -> None:
+    def _halve(self, request: SendRequest) -> None:
         """Halves a refused batch, until its illegal messages are alone: nothing of a refused batch is stored."""
         self._close(request)
-        if request.row_count == 1 or request.halvings >= HALVINGS_MAX:
-            request.call.reasons.update(dict.fromkeys(request.content.rows, text))
-            return
         call, topic, queues, ordered = request.call, request.topic, request.queues, request.ordered_queue
+        if not request.is_batch or request.halvings >= HALVINGS_MAX:
+            call.reasons.update(dict.fromkeys(request.content.rows, str(request.error)))
+            return
         halves = [
-            SendRequest(call, topic, queues, ordered, content.row_count, content, request.halvings + 1)
+            SendRequest(call, topic, queues, ordered, content, request.halvings + 1)
             for content in request.content.halve()
         ]
         call.open_count += len(halves)
@@ -229,14 +258,13 @@ class Outbox:
         else:
             self._ordered.setdefault(ordered, deque()).extendleft(reversed(halves))
 
-    def _pause(self, request: SendRequest, text: str, now_s: float) -> None:
+    def _pause(self, request: SendRequest, now_s: float) -> None:
         pause_s = min(self.limits.interval_s * 2 ** min(request.retries, 20), INTERVAL_MAX_S)
-        request.problem = text
         request.retries += 1
         request.not_before_s = now_s + pause_s
         self._paused.append(request)
 
-    def find_failed(self, now_s: float) -> list[SendRequest]:
+    def find_failed(self) -> list[SendRequest]:
         """Returns the requests whose retry the limits do not allow."""
         return [request for request in self._paused if self._is_used_up(request)]
 
@@ -245,17 +273,20 @@ class Outbox:
             return True
         return request.deadline_s is not None and request.not_before_s >= request.deadline_s
 
-    def find_overdue(self, now_s: float) -> list[SendRequest]:
-        """Returns the requests in flight to which their broker should have responded."""
-        return [request for request in self._in_flight if request.attempt_until_s <= now_s]
-
-    def fail(self, request: SendRequest, error: RmqpullError) -> None:
-        """Ends the call of a request. What waits behind it in its ordered queue fails with it, to keep the order."""
+    def fail(self, request: SendRequest) -> None:
+        """Ends the call of a request with its error. What waits behind it in its ordered queue fails with it."""
         behind = self._ordered.get(request.ordered_queue, ()) if request.ordered_queue is not None else ()
         for each in (request, *behind):
             if each.call.error is None:
-                each.call.error = error
+                each.call.error = request.error
         self._drop_failed()
+
+    def forgive(self, away_s: float) -> None:
+        """Does not count time in which nobody took in responses."""
+        for request in self._in_flight:
+            request.attempt_until_s += away_s
+            if request.deadline_s is not None:
+                request.deadline_s += away_s
 
     def _drop_failed(self) -> None:
         """Drops what waits for failed calls. Responses to what is in flight still come."""
