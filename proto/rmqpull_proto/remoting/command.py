@@ -38,12 +38,13 @@ class RemotingCommand:
     """A request or a response.
 
     ``fields`` are the header's own fields ("extFields"). ``opaque`` is the number of a request on its connection, which
-    the response repeats. A body that was received is a view of the frame, not a copy.
+    the response repeats. A body that was received is a view of the frame, not a copy. The ``repr`` has no fields and no
+    body, as they may contain access keys and messages.
     """
 
     code: int
-    fields: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | memoryview = b""
+    fields: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes | memoryview = field(default=b"", repr=False)
     opaque: int = 0
     flag: int = 0
     remark: str | None = None

@@ -93,9 +93,9 @@ def _explain(buffer: memoryview, start: int, end: int) -> WireError:
             return OtherProtocol(protocol, seen)
     (length,) = _LENGTH.unpack_from(seen)
     mark = int.from_bytes(seen[4:8], "big")
-    # A server of HTTP/2 begins with SETTINGS: 3 bytes of length, type 4, no flags, stream 0. As a frame of remoting it
-    # has no header, which no command has.
-    if len(seen) >= 8 and length & 0xFF == 4 and not mark:
+    # A server of HTTP/2 begins with SETTINGS (type 4) or GOAWAY (7): 3 bytes of length, the type, no flags, stream 0.
+    # As a frame of remoting that is a command without a header.
+    if len(seen) >= 8 and length & 0xFF in (4, 7) and not mark:
         return OtherProtocol("gRPC (HTTP/2)", seen)
     if length > FRAME_BYTES_MAX - PREFIX_BYTES:
         return FrameTooLarge(

@@ -68,8 +68,11 @@ class Header:
         return cls(**values)
 
 
-def _format(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _format(value: str | int) -> str:
+    if isinstance(value, str):
+        return value
+    # "d" writes a member of an enum as its number in each version of Python.
+    return str(value).lower() if isinstance(value, bool) else f"{value:d}"
 
 
 def _parse_bool(text: str) -> bool:

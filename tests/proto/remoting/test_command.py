@@ -68,6 +68,10 @@ def test_the_body_is_no_copy() -> None:
     assert bytes(body) == b"body"
 
 
+def test_neither_access_keys_nor_messages_are_in_the_repr() -> None:
+    assert "secret" not in repr(RemotingCommand(10, {"SecurityToken": "secret"}, b"secret"))
+
+
 def test_flags() -> None:
     assert [(c.is_response, c.is_oneway) for c in (RemotingCommand(1, flag=flag) for flag in range(4))] == [
         (False, False),

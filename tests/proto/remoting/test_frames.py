@@ -53,6 +53,7 @@ def test_the_size_of_a_frame_is_known_after_four_bytes() -> None:
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "gRPC (HTTP/2)"),
         (bytes.fromhex("00000c04000000000000030000006400040000ffff"), "gRPC (HTTP/2)"),
         (bytes.fromhex("000000040000000000"), "gRPC (HTTP/2)"),
+        (bytes.fromhex("0000080700000000000000000000000001"), "gRPC (HTTP/2)"),
         (bytes.fromhex("15030300020228"), "TLS"),
         (bytes.fromhex("160301020001"), "TLS"),
         (b"PROXY TCP4 ", "the proxy protocol"),

@@ -15,6 +15,7 @@ from rmqpull_proto.remoting.headers import (
     REQUEST_HEADERS,
     RESPONSE_HEADERS,
     CreateTopicRequestHeader,
+    OffsetResponseHeader,
     PullMessageRequestHeader,
     SearchOffsetRequestHeader,
     SendMessageRequestHeader,
@@ -93,6 +94,10 @@ def test_a_pull_request_has_rocketmqs_names() -> None:
         "subVersion": "0",
         "expressionType": "TAG",
     }
+
+
+def test_a_number_may_be_a_member_of_an_enum() -> None:
+    assert OffsetResponseHeader(offset=RequestCode.PULL_MESSAGE).to_fields() == {"offset": "11"}
 
 
 def test_names_that_do_not_follow_the_rule() -> None:
