@@ -25,7 +25,7 @@ WRITTEN = WrittenRows(frozenset({"orders"}), 10, (1, 2))
 
 @pytest.fixture(autouse=True)
 def _use_producer(producer: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writers, "get_producer", lambda connection: producer)
+    monkeypatch.setattr(writers, "get_producer", lambda connection, producer_group: producer)
 
 
 def staged(stage_id: str, call_count: int = 1, invalid_count: int = 0) -> TaskCommit:
