@@ -23,7 +23,7 @@ from demo.run_folder import RunFolder, Unusable
 from demo.screen import Screen
 from demo.servers import QUEUES, TOPIC, RmqpullServer, Server
 from demo.streaming import Job, Run, Supervisor
-from processes.apache.administration import CallRefused
+from processes.apache.calls import CallRefused
 from processes.children import Children, ProcessFailed, Signals
 from processes.maven import SoftwareMissing
 from processes.spark import SparkMissing

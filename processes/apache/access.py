@@ -1,4 +1,4 @@
-"""Accounts of clusters that check access keys: as a file for 4.x, by calls for 5.x."""
+"""Who may talk to a cluster: accounts, as a file for 4.x and by calls for 5.x, and certificates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from processes.apache.administration import Administration, Credentials
+from processes.apache.administration import Administration
+from processes.apache.calls import Credentials
 from processes.apache.releases import Release
 
 _CREATE_USER, _CREATE_ACL = 3001, 3006
@@ -49,6 +50,35 @@ class Account:
         if entries:
             acl = {"subject": subject, "policies": [{"policyType": "CUSTOM", "entries": entries}]}
             administration.call(broker, _CREATE_ACL, {"subject": subject}, json.dumps(acl).encode())
+
+
+@dataclass(frozen=True)
+class Tls:
+    """The certificate of a server. With ``is_enforced`` the server refuses plain text.
+
+    With ``client_ca_file`` clients must show a certificate of that authority. Brokers show their own to name servers.
+    """
+
+    cert_file: Path
+    key_file: Path
+    is_enforced: bool = True
+    client_ca_file: Path | None = None
+
+    def as_properties(self) -> dict[str, str]:
+        """Returns RocketMQ's properties of TLS that are read from a file."""
+        properties = {
+            "tls.test.mode.enable": "false",
+            "tls.server.certPath": str(self.cert_file),
+            "tls.server.keyPath": str(self.key_file),
+            "tls.client.certPath": str(self.cert_file),
+            "tls.client.keyPath": str(self.key_file),
+            "tls.client.authServer": "false",
+        }
+        if self.client_ca_file is not None:
+            properties["tls.server.need.client.auth"] = "require"
+            properties["tls.server.authClient"] = "true"
+            properties["tls.server.trustCertPath"] = str(self.client_ca_file)
+        return properties
 
 
 def write_acl_file(file: Path, accounts: Sequence[Account]) -> None:

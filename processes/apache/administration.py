@@ -2,55 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import json
-import re
-import socket
 import ssl
-import struct
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
-CALL_TIMEOUT_S = 15.0
+from processes.apache.calls import CallRefused, Calls, Credentials, Response
+from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.json_dialect import read_json
+
 ROUTE_WITHIN_S = 30.0
-_VERSION = 479
-"""5.3.3. Name servers answer versions from 401 on with standard JSON."""
-_BARE_KEY = re.compile(r"(?<=[{,])(\d+)(?=:)")
 _LOOK_S = 0.02
-
-
-@dataclass(frozen=True)
-class Credentials:
-    """An access key and its secret key."""
-
-    access_key: str
-    secret_key: str
-
-    def __repr__(self) -> str:
-        return f"Credentials({self.access_key!r}, ...)"
-
-
-@dataclass(frozen=True)
-class Response:
-    """A response to a call."""
-
-    code: int
-    remark: str
-    fields: dict[str, str]
-    body: bytes
-
-
-class CallRefused(Exception):
-    """A server answered with a code other than 0."""
-
-    def __init__(self, address: str, request_code: int, response: Response) -> None:
-        super().__init__(f"{address} refused request {request_code} with code {response.code}: {response.remark}")
-        self.code = response.code
+_WITHOUT_MEMBERS = (ResponseCode.SYSTEM_ERROR, ResponseCode.CONSUMER_NOT_ONLINE)
 
 
 class Administration:
@@ -64,15 +28,14 @@ class Administration:
         self, name_servers: str, credentials: Credentials | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
         self._name_servers = name_servers.split(";")
-        self._credentials = credentials
-        self._tls = tls
+        self._calls = Calls(credentials, tls)
 
     # ---- what exists
 
     def find_brokers(self) -> dict[str, dict[int, str]]:
         """Returns the addresses of all brokers, by broker name and broker id. The master has the id 0."""
-        body = self.call(self._name_servers[0], 106).body
-        table = json.loads(_BARE_KEY.sub(r'"\1"', body.decode())).get("brokerAddrTable") or {}
+        body = self.call(self._name_servers[0], RequestCode.GET_BROKER_CLUSTER_INFO).body
+        table = read_json(body).get("brokerAddrTable") or {}
         return {name: {int(key): at for key, at in one["brokerAddrs"].items()} for name, one in table.items()}
 
     def find_masters(self, broker: str | None = None) -> dict[str, str]:
@@ -82,12 +45,21 @@ class Administration:
 
     def find_route(self, topic: str) -> dict[str, Any]:
         """Returns the route of a topic, as its name server writes it. It is empty when there is no such topic."""
-        response = self.call(self._name_servers[0], 105, {"topic": topic}, refusals_allowed=(17,))
-        return {} if response.code else json.loads(_BARE_KEY.sub(r'"\1"', response.body.decode()))
+        response = self.call(
+            self._name_servers[0],
+            RequestCode.GET_ROUTEINFO_BY_TOPIC,
+            {"topic": topic},
+            refusals_allowed=(ResponseCode.TOPIC_NOT_EXIST,),
+        )
+        return {} if response.code else read_json(response.body)
 
     def list_topics(self) -> list[str]:
         """Returns the names of all topics, those of the system included."""
-        return sorted(json.loads(self.call(self._name_servers[0], 206).body).get("topicList", []))
+        return sorted(
+            read_json(self.call(self._name_servers[0], RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).body).get(
+                "topicList", []
+            )
+        )
 
     # ---- topics
 
@@ -107,31 +79,37 @@ class Administration:
         ``queues`` is the number of queues to write to, and of queues to read from if ``read_queues`` is missing.
         ``attributes`` are those of 5.x, such as ``{"message.type": "FIFO"}``.
         """
-        fields = {
-            "topic": topic,
-            "defaultTopic": "TBW102",
-            "readQueueNums": queues if read_queues is None else read_queues,
-            "writeQueueNums": queues,
-            "perm": perm,
-            "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": 0,
-            "order": str(order).lower(),
-        }
+        fields = _topic_fields(topic, queues if read_queues is None else read_queues, queues, perm)
+        fields["order"] = str(order).lower()
         if attributes:
             fields["attributes"] = ",".join(f"+{name}={value}" for name, value in attributes.items())
         masters = self.find_masters(broker)
         for address in masters.values():
-            self.call(address, 17, fields)
+            self.call(address, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
         expected = {(name, fields["readQueueNums"], queues, perm) for name in masters}
         self._wait_for(lambda: expected <= self._queues(topic), f"the route of topic {topic} shows {expected}")
+
+    def tell_topic(self, topic: str, broker: str, address: str) -> None:
+        """Creates a topic of a broker at one address: that of a slave of 5.x."""
+        for name, *shape in self._queues(topic):
+            if name == broker:
+                self.call(address, RequestCode.UPDATE_AND_CREATE_TOPIC, _topic_fields(topic, *shape))
+
+    def wait_for_topic(self, topic: str, address: str) -> None:
+        """Returns when the broker at an address knows a topic. Raises TimeoutError."""
+
+        def is_known() -> bool:
+            return f'"topicName":"{topic}"'.encode() in self.call(address, RequestCode.GET_ALL_TOPIC_CONFIG).body
+
+        self._wait_for(is_known, f"the broker at {address} knows topic {topic}")
 
     def delete_topic(self, topic: str, broker: str | None = None) -> None:
         """Deletes a topic on the brokers, and on the name servers unless a broker is named."""
         for address in self.find_masters(broker).values():
-            self.call(address, 215, {"topic": topic})
+            self.call(address, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
         if broker is None:
             for address in self._name_servers:
-                self.call(address, 216, {"topic": topic})
+                self.call(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
         self._wait_for(
             lambda: all(name != broker is not None for name, *_ in self._queues(topic)), f"topic {topic} has no route"
         )
@@ -150,29 +128,37 @@ class Administration:
         """Creates or changes a consumer group. ``config`` has RocketMQ's names, such as ``retryMaxTimes=3``."""
         body = json.dumps({"groupName": group, **config}).encode()
         for address in self.find_masters(broker).values():
-            self.call(address, 200, body=body)
+            self.call(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
 
     def delete_group(self, group: str, broker: str | None = None) -> None:
         """Deletes a consumer group with its offsets."""
         for address in self.find_masters(broker).values():
-            self.call(address, 207, {"groupName": group, "cleanOffset": "true"})
+            self.call(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": group, "cleanOffset": "true"})
 
     def query_offset(self, group: str, topic: str, queue: int, broker: str = "broker-a") -> int | None:
         """Returns the consumer offset of a queue, or None if the group has none."""
         fields = {"consumerGroup": group, "topic": topic, "queueId": queue, "setZeroIfNotFound": "false"}
-        response = self.call(self.find_masters(broker)[broker], 14, fields, refusals_allowed=(22,))
+        response = self.call(
+            self.find_masters(broker)[broker],
+            RequestCode.QUERY_CONSUMER_OFFSET,
+            fields,
+            refusals_allowed=(ResponseCode.QUERY_NOT_FOUND,),
+        )
         return None if response.code else int(response.fields["offset"])
 
     def set_offset(self, group: str, topic: str, queue: int, offset: int, broker: str = "broker-a") -> None:
         """Sets the consumer offset of a queue, as a consumer does."""
         fields = {"consumerGroup": group, "topic": topic, "queueId": queue, "commitOffset": offset}
-        self.call(self.find_masters(broker)[broker], 15, fields)
+        self.call(self.find_masters(broker)[broker], RequestCode.UPDATE_CONSUMER_OFFSET, fields)
 
     def query_bounds(self, topic: str, queue: int, broker: str = "broker-a") -> tuple[int, int]:
         """Returns the min and the max offset of a queue."""
         address = self.find_masters(broker)[broker]
         fields = {"topic": topic, "queueId": queue}
-        lowest, highest = (int(self.call(address, code, fields).fields["offset"]) for code in (31, 30))
+        lowest, highest = (
+            int(self.call(address, code, fields).fields["offset"])
+            for code in (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
+        )
         return lowest, highest
 
     def count_messages(self, topic: str) -> int:
@@ -189,9 +175,11 @@ class Administration:
         fields = {"group": group, "topic": topic, "timestamp": timestamp_ms, "isForce": "true"}
         for name, address in self.find_masters().items():
             try:
-                self.call(address, 222, {**fields, "offset": offset, "queueId": queue})
+                self.call(
+                    address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, {**fields, "offset": offset, "queueId": queue}
+                )
             except CallRefused as refused:
-                if refused.code != 1:
+                if refused.code not in _WITHOUT_MEMBERS:
                     raise
                 # 4.x resets groups with members only. As there, the offsets of others are set.
                 for one in range(self._count_queues(topic, name)) if queue < 0 else (queue,):
@@ -201,13 +189,45 @@ class Administration:
     def find_offset(self, topic: str, queue: int, timestamp_ms: int, broker: str = "broker-a") -> int:
         """Returns the offset of the first message of a queue that was stored at this time or later."""
         fields = {"topic": topic, "queueId": queue, "timestamp": timestamp_ms}
-        return int(self.call(self.find_masters(broker)[broker], 29, fields).fields["offset"])
+        return int(
+            self.call(self.find_masters(broker)[broker], RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields).fields[
+                "offset"
+            ]
+        )
 
     # ---- brokers
 
     def update_broker(self, address: str, **properties: str) -> None:
         """Changes properties of a running broker, as `mqadmin updateBrokerConfig` does."""
-        self.call(address, 25, body="".join(f"{name}={value}\n" for name, value in properties.items()).encode())
+        self.call(
+            address,
+            RequestCode.UPDATE_BROKER_CONFIG,
+            body="".join(f"{name}={value}\n" for name, value in properties.items()).encode(),
+        )
+
+    def send(
+        self,
+        address: str,
+        topic: str,
+        body: bytes,
+        queue: int = 0,
+        *,
+        properties: str = "",
+        refusals_allowed: tuple[int, ...] = (),
+    ) -> Response:
+        """Sends one message to a broker. ``properties`` are in RocketMQ's form, with the bytes 1 and 2."""
+        fields = {
+            "producerGroup": "administration",
+            "topic": topic,
+            "defaultTopic": "TBW102",
+            "defaultTopicQueueNums": 4,
+            "queueId": queue,
+            "sysFlag": 0,
+            "bornTimestamp": time.time_ns() // 1_000_000,
+            "flag": 0,
+            "properties": properties,
+        }
+        return self.call(address, RequestCode.SEND_MESSAGE, fields, body, refusals_allowed)
 
     # ---- calls
 
@@ -219,34 +239,10 @@ class Administration:
         body: bytes = b"",
         refusals_allowed: tuple[int, ...] = (),
     ) -> Response:
-        """Sends one request and returns the response. Raises CallRefused when its code is neither 0 nor allowed."""
-        texts = {name: str(value) for name, value in (fields or {}).items()}
-        with self._connect(address) as connection:
-            connection.sendall(_encode(code, self._sign(texts, body), body))
-            response = _decode(connection)
-        if response.code and response.code not in refusals_allowed:
-            raise CallRefused(address, code, response)
-        return response
+        """Sends any request and returns the response. Raises CallRefused when its code is neither 0 nor allowed."""
+        return self._calls.call(address, code, fields, body, refusals_allowed)
 
-    @contextmanager
-    def _connect(self, address: str) -> Iterator[socket.socket]:
-        host, port = address.rsplit(":", 1)
-        with socket.create_connection((host, int(port)), CALL_TIMEOUT_S) as plain:
-            if self._tls is None:
-                yield plain
-                return
-            with self._tls.wrap_socket(plain, server_hostname=host) as secured:
-                yield secured
-
-    def _sign(self, fields: dict[str, str], body: bytes) -> dict[str, str]:
-        if self._credentials is None:
-            return fields
-        named = {**fields, "AccessKey": self._credentials.access_key}
-        content = "".join(named[name] for name in sorted(named)).encode() + body
-        digest = hmac.new(self._credentials.secret_key.encode(), content, hashlib.sha1).digest()
-        return {**named, "Signature": base64.b64encode(digest).decode()}
-
-    def _wait_for(self, happened: Any, what: str) -> None:
+    def _wait_for(self, happened: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + ROUTE_WITHIN_S
         while not happened():
             if time.monotonic() > deadline:
@@ -254,25 +250,14 @@ class Administration:
             time.sleep(_LOOK_S)
 
 
-def _encode(code: int, fields: Mapping[str, str], body: bytes) -> bytes:
-    command = {"code": code, "language": "JAVA", "version": _VERSION, "opaque": 1, "flag": 0, "extFields": fields}
-    header = json.dumps({**command, "serializeTypeCurrentRPC": "JSON"}).encode()
-    return struct.pack(">II", 4 + len(header) + len(body), len(header)) + header + body
-
-
-def _decode(connection: socket.socket) -> Response:
-    size, marked = struct.unpack(">II", _read(connection, 8))
-    frame = _read(connection, size - 4)
-    header_size = marked & 0xFFFFFF
-    header = json.loads(frame[:header_size])
-    return Response(header["code"], header.get("remark") or "", header.get("extFields") or {}, frame[header_size:])
-
-
-def _read(connection: socket.socket, size: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < size:
-        part = connection.recv(size - len(parts))
-        if not part:
-            raise ConnectionError("The server closed the connection before its response was complete.")
-        parts += part
-    return bytes(parts)
+def _topic_fields(topic: str, read_queues: int, write_queues: int, perm: int) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "readQueueNums": read_queues,
+        "writeQueueNums": write_queues,
+        "perm": perm,
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": 0,
+        "order": "false",
+    }

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from processes.apache.access import Account, write_acl_file, write_acl_properties
+from processes.apache.access import Account, Tls, write_acl_file, write_acl_properties
 from processes.apache.administration import Administration
 from processes.apache.releases import RELEASE_5, Release
-from processes.apache.servers import Broker, NameServer, Role, Server, Tls
+from processes.apache.servers import Broker, NameServer, Role, Server
 
 ADMIN = Account("tests-admin", "secret-of-admin", is_admin=True)
 """The administrator of clusters that check access keys."""
@@ -44,11 +44,27 @@ class ApacheCluster:
 
     def start(self) -> None:
         """Starts all servers, and returns when all brokers are registered. Raises ProcessFailed, SoftwareMissing."""
-        for servers in (self.name_servers, self.brokers):
+        slaves = [broker for broker in self.brokers if broker.role is Role.SLAVE]
+        masters = [broker for broker in self.brokers if broker.role is not Role.SLAVE]
+        for servers in (self.name_servers, masters, slaves):
             for server in servers:
                 server.begin_start()
             for server in servers:
                 server.finish_start()
+        for master in masters:
+            if master.role is Role.SYNC_MASTER:
+                master.wait_for_slave()
+
+    def wait_for_slaves(self, topic: str) -> None:
+        """Returns when all slaves know a topic. Raises TimeoutError.
+
+        Slaves of 4.x ask their masters for topics every 10 s; those of 5.x do it once a minute, so they are told.
+        """
+        for broker in self.brokers:
+            if broker.role is Role.SLAVE:
+                if broker.release.server.startswith("5."):
+                    self.administration.tell_topic(topic, broker.name, broker.address)
+                self.administration.wait_for_topic(topic, broker.address)
 
     def close(self) -> None:
         """Kills all servers and gives their ports back."""
@@ -81,10 +97,12 @@ def make_cluster(
 def make_replicated_cluster(folder: Path, release: Release = RELEASE_5, **options: Any) -> ApacheCluster:
     """Returns a cluster of a SYNC_MASTER and its slave, both named `broker-a`.
 
-    A consumer may read from the slave (`slaveReadEnable`).
+    A consumer may read from the slave (`slaveReadEnable`). The master acknowledges a message when the slave has it; 5.x
+    does so only with `inSyncReplicas=2`.
     """
     name_server = _make_name_server(folder, release, options)
-    options["properties"] = {"slaveReadEnable": "true", **options.get("properties", {})}
+    replication = {"slaveReadEnable": "true", "inSyncReplicas": "2"}
+    options["properties"] = {**replication, **options.get("properties", {})}
     master = _make_broker(folder, name_server, "broker-a", role=Role.SYNC_MASTER, **options)
     slave = _make_broker(folder, name_server, "broker-a", role=Role.SLAVE, broker_id=1, **options)
     return ApacheCluster([name_server], [master, slave])

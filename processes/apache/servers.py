@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from processes.apache.administration import Administration, Credentials
+from processes.apache.access import Tls
+from processes.apache.administration import Administration
+from processes.apache.calls import Credentials
 from processes.apache.releases import Release
 from processes.children import LOOPBACK, Child, ProcessFailed
 from processes.java import compile_java, find_java, make_class_path
 from processes.ports import ReservedPorts
+from rmqpull_proto.remoting.codes import ResponseCode
 
 READY_WITHIN_S = 90.0
 STOPPED_WITHIN_S = 60.0
@@ -50,6 +53,7 @@ _LOGGING = """<configuration>
 """
 _LOG_FILES = ("logback_namesrv.xml", "logback_broker.xml")
 _REGISTER_EVERY_S = 0.5
+_NOT_COPIED = (ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
 
 
 class Role(Enum):
@@ -58,35 +62,6 @@ class Role(Enum):
     ASYNC_MASTER = "ASYNC_MASTER"
     SYNC_MASTER = "SYNC_MASTER"
     SLAVE = "SLAVE"
-
-
-@dataclass(frozen=True)
-class Tls:
-    """The certificate of a server. With ``is_enforced`` the server refuses plain text.
-
-    With ``client_ca_file`` clients must show a certificate of that authority. Brokers show their own to name servers.
-    """
-
-    cert_file: Path
-    key_file: Path
-    is_enforced: bool = True
-    client_ca_file: Path | None = None
-
-    def as_properties(self) -> dict[str, str]:
-        """Returns RocketMQ's properties of TLS that are read from a file."""
-        properties = {
-            "tls.test.mode.enable": "false",
-            "tls.server.certPath": str(self.cert_file),
-            "tls.server.keyPath": str(self.key_file),
-            "tls.client.certPath": str(self.cert_file),
-            "tls.client.keyPath": str(self.key_file),
-            "tls.client.authServer": "false",
-        }
-        if self.client_ca_file is not None:
-            properties["tls.server.need.client.auth"] = "require"
-            properties["tls.server.authClient"] = "true"
-            properties["tls.server.trustCertPath"] = str(self.client_ca_file)
-        return properties
 
 
 @dataclass(kw_only=True)
@@ -254,6 +229,16 @@ class Broker(Server):
     def administration(self) -> Administration:
         """Creates topics and the like on this broker."""
         return Administration(self.name_servers, self.credentials, self.client_tls)
+
+    def wait_for_slave(self) -> None:
+        """Returns when a slave copies the messages of this SYNC_MASTER. Raises ProcessFailed."""
+        administration = self.administration
+
+        def is_copied() -> bool:
+            sent = administration.send(self.address, "BenchmarkTest", b"probe", refusals_allowed=_NOT_COPIED)
+            return sent.code not in _NOT_COPIED
+
+        self._started().wait_until(is_copied, "found a slave that copies its messages", READY_WITHIN_S)
 
     @property
     def _name(self) -> str:

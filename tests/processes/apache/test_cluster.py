@@ -6,11 +6,11 @@ import ssl
 
 import pytest
 
-from processes.apache.access import Account
-from processes.apache.administration import Administration, CallRefused, Credentials
+from processes.apache.access import Account, Tls
+from processes.apache.administration import Administration
+from processes.apache.calls import CallRefused, Credentials
 from processes.apache.cluster import ADMIN, make_cluster, make_guarded_cluster, make_replicated_cluster
 from processes.apache.cluster import make_secured_cluster as make_secured
-from processes.apache.servers import Tls
 from tests.harness.apache import StartApache
 from tests.harness.secured_proxy import CertificateAuthority
 
