@@ -30,7 +30,7 @@ class Response:
 
     code: int
     remark: str
-    fields: Mapping[str, str]
+    fields: dict[str, str]
     body: bytes
 
 
@@ -68,7 +68,7 @@ class Calls:
             connection.sendall(encode_command(RemotingCommand(code, texts, body, serialization=Serialization.JSON)))
             length = int.from_bytes(_receive(connection, PREFIX_BYTES), "big")
             command = decode_command(_receive(connection, length))
-        response = Response(command.code, command.remark or "", command.fields, bytes(command.body))
+        response = Response(command.code, command.remark or "", dict(command.fields), bytes(command.body))
         if response.code and response.code not in refusals_allowed:
             raise CallRefused(address, code, response)
         return response

@@ -6,9 +6,8 @@ import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from processes.apache.access import Account
+from processes.apache.access import Account, Tls
 from processes.apache.cluster import make_guarded_cluster
-from processes.apache.servers import Tls
 from pyspark_rmqpull.options.progress import DERIVED_GROUP
 from tests.harness.apache import StartApache
 from tests.harness.apache_servers import ApacheServer
