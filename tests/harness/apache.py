@@ -31,13 +31,14 @@ class ApachePlugin:
             if FIXTURE in getattr(item, "fixturenames", ()):
                 item.add_marker(MARKER)
 
+    @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Says which tests were skipped, and why: nobody reads the lines of single tests."""
         skipped = [report for report in terminalreporter.getreports("skipped") if MARKER in report.keywords]
         if skipped:
             reasons = sorted({report.longrepr[2].removeprefix("Skipped: ") for report in skipped})
             terminalreporter.section("Apache RocketMQ was not tested", sep="!", red=True, bold=True)
-            terminalreporter.line(f"{len(skipped)} tests were skipped. {' '.join(reasons)}")
+            terminalreporter.line(f"Tests that were skipped: {len(skipped)}. {' '.join(reasons)}")
 
 
 def add_option(parser: pytest.Parser) -> None:

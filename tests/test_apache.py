@@ -1,0 +1,32 @@
+"""Without Apache's jars, its tests are skipped loudly, or fail when they were asked for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from processes.java import find_java
+
+ROOT = Path(__file__).parents[1]
+NEEDS_APACHE = "tests/processes/apache/test_oracle.py::test_ids_and_hashes"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "shown"),
+    [
+        ((), 0, "! Apache RocketMQ was not tested !"),
+        (("--apache-version", "5.3"), 1, "A real Apache RocketMQ is needed: Maven is not installed"),
+    ],
+)
+def test_a_missing_apache_is_said(tmp_path: Path, arguments: tuple[str, ...], exit_code: int, shown: str) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").symlink_to(find_java())
+    environment = {**os.environ, "PATH": str(tmp_path / "bin"), "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", "-m", "apache", NEEDS_APACHE]
+    run = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert (run.returncode, shown in run.stdout) == (exit_code, True), run.stdout
