@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.comparison import OURS, Comparison, Mismeasured
-from bench.processor_time import BROKER, spent
+from bench.processor_time import BROKER, spent, wait_for_ended_queries
 from bench.topics import BenchContext
 from processes.apache.cluster import ApacheCluster, make_cluster
 from processes.apache.java_programs import start_java
@@ -146,6 +146,7 @@ def run_apache(context: BenchContext, comparisons: Sequence[Comparison], java: s
 
 def spent_by_column(context: BenchContext, running: Apache) -> dict[str, float]:
     """Returns the processor time so far. Spark's Python workers are clients, as Java's clients are."""
+    wait_for_ended_queries()
     kinds = dict(running.kinds)
     if context.kafka is not None:
         kinds[context.kafka.process.pid] = BROKER

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 
 from processes.process_table import Process, list_descendants, read_command_line
@@ -10,6 +11,8 @@ from processes.spark import JVM, SOURCE, WORKER, kind_of
 
 BROKER = "broker"
 KINDS = (BROKER, WORKER, JVM, SOURCE)
+ENDED_S_MAX = 5.0
+_LOOK_S = 0.02
 
 
 def spent(known: Mapping[int, str] | None = None) -> dict[str, float]:
@@ -30,6 +33,17 @@ def spent(known: Mapping[int, str] | None = None) -> dict[str, float]:
         taken[kind] = taken.get(kind, 0.0) + own_s
         taken[SOURCE if kind == JVM else kind] += ended_s  # each query has a driver-side process of its own
     return taken
+
+
+def wait_for_ended_queries() -> None:
+    """Returns when no query has a driver-side Python any more, so that its time counts for this query and not for the
+    next one. That takes a moment after the end of a query. Waits for a few seconds at most.
+    """
+    deadline = time.monotonic() + ENDED_S_MAX
+    while time.monotonic() < deadline and any(
+        kind_of(read_command_line(pid)) == SOURCE for pid in list_descendants(os.getpid())
+    ):
+        time.sleep(_LOOK_S)
 
 
 def _kind_of(command_line: list[str]) -> str:

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from bench.comparison import CEILING, OURS
 from bench.machine_lock import measure_alone
-from bench.processor_time import KINDS, spent
+from bench.processor_time import KINDS, spent, wait_for_ended_queries
 from bench.reading import BODY_ONLY, DEFAULT_ROW
 from bench.session import session
 from bench.sizes import QUICK
@@ -31,6 +31,7 @@ def cost(reader: Callable[[], DataFrame], rows: int) -> dict[str, float]:
     """Returns the processor time of a stream read by kind of process, in seconds per million rows."""
     before = spent()
     stream_seconds(reader(), rows)
+    wait_for_ended_queries()
     after = spent()
     return {kind: (after[kind] - before[kind]) / rows * 1e6 for kind in KINDS}
 
