@@ -186,9 +186,12 @@ def test_java_reads_our_batches(oracle: JavaOracle, messages: list[tuple[bytes, 
 
 
 @given(body=st.binary(min_size=1, max_size=20))
-def test_a_batch_of_java_has_the_same_bytes(oracle: JavaOracle, body: bytes) -> None:
+def test_a_batch_of_java(oracle: JavaOracle, body: bytes) -> None:
     message = {"topic": "orders", "flag": 0, "body": to_text(body), "properties": {"WAIT": "true"}}
-    assert oracle.encode_batch([message, message]) == make_batch([(body, {}), (body, {})])
+    ours, theirs = make_batch([(body, {}), (body, {})]), oracle.encode_batch([message, message])
+    assert oracle.decode_batch(ours) == oracle.decode_batch(theirs)
+    if oracle.release.client.startswith("5."):  # 4.9.8 leaves the last separator out
+        assert ours == theirs
 
 
 @pytest.mark.parametrize("compression", ["", "ZLIB", "LZ4", "ZSTD"])
