@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rmqpull_client.errors import RequestRefused, RmqpullError, RowsRefused
+from rmqpull_client.errors import RequestRefused, RmqpullError, RowsRefused, TopicNotFound
 from rmqpull_client.transports.port import Abilities, CommitRecord, CommitResponse, TopicParts, TransactionId
 
 
@@ -58,7 +58,7 @@ class FakeProducer:
 
     def query_message_types(self, topic: str) -> frozenset[str]:
         if topic not in self.types:
-            raise RequestRefused("TOPIC_NOT_FOUND", f"No topic {topic}.")
+            raise TopicNotFound("TOPIC_NOT_FOUND", f"No topic {topic}.")
         return frozenset(self.types[topic])
 
     def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:

@@ -55,9 +55,10 @@ class StoringBroker(ScriptedServer):
         """Returns the bodies in the order in which they were stored: of one queue, or of all."""
         return [message.body for message in self.stored if queue_id in (None, message.queue_id)]
 
-    def count_sends(self) -> int:
-        """Returns how many sends have arrived."""
-        return sum(map(self.count, _SENDS))
+    @property
+    def sends(self) -> list[RemotingCommand]:
+        """All sends that have arrived."""
+        return [request for request in self.requests if request.code in _SENDS]
 
     def _react(self, request: RemotingCommand) -> Reaction:
         if request.code == RequestCode.GET_TOPIC_CONFIG and self.settings is not None:

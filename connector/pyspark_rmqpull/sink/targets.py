@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyspark_rmqpull.options.sending import AT_LEAST_ONCE, EXACTLY_ONCE, ROUND_ROBIN
 from pyspark_rmqpull.options.sink import SinkOptions
-from rmqpull_client.errors import OptionError, RequestRefused
+from rmqpull_client.errors import OptionError, RequestRefused, TopicNotFound
 from rmqpull_client.transports.port import Producer
 
 
@@ -27,7 +27,7 @@ class Targets:
             try:
                 self._types[topic] = self._producer.query_message_types(topic)
             except RequestRefused as refusal:
-                advice = self._advise(refusal.code, topic)
+                advice = self._advise(refusal, topic)
                 if advice is None:
                     raise
                 raise OptionError(f"Cannot write to topic {topic}: {refusal.args[0].rstrip('.')}. {advice}") from None
@@ -38,17 +38,14 @@ class Targets:
                 )
         return self._types[topic]
 
-    def _advise(self, code: str, topic: str) -> str | None:
-        """What to do about a topic that cannot be written, by the code of the refusal."""
+    def _advise(self, refusal: RequestRefused, topic: str) -> str | None:
+        """What to do about a topic that cannot be written."""
         abilities = self._producer.abilities
-        match code:
-            case "TOPIC_NOT_FOUND":
-                return f"The sink creates no topics. Create it first: {abilities.create_topic.format(topic=topic)}"
-            case "FORBIDDEN":
-                return f"Give it write permission: {abilities.allow_writes.format(topic=topic)}"
-            case "ILLEGAL_TOPIC":
-                return "No topic can have this name. Choose another one."
-        return None
+        if isinstance(refusal, TopicNotFound):
+            return f"The sink creates no topics. Create it first: {abilities.create_topic.format(topic=topic)}"
+        if refusal.code == "FORBIDDEN":
+            return f"Give it write permission: {abilities.allow_writes.format(topic=topic)}"
+        return "No topic can have this name. Choose another one." if refusal.code == "ILLEGAL_TOPIC" else None
 
     def takes_delivery_times(self, topic: str) -> bool:
         """Whether a topic takes delayed messages."""

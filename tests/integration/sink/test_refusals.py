@@ -134,7 +134,7 @@ def test_options_that_the_server_does_not_support_are_refused_with_advice(
     assert advice in refusal(serve(), "body STRING", "x", topic="orders", **given)
 
 
-FAR = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=3)
+FAR = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=4)
 
 
 @pytest.mark.parametrize(

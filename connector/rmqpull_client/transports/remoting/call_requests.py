@@ -17,7 +17,12 @@ from rmqpull_client.transports.port import TopicParts
 from rmqpull_client.transports.remoting import outgoing
 from rmqpull_client.transports.remoting.outbox import Call, SendRequest
 from rmqpull_client.transports.remoting.queue_choice import ANY_QUEUE, Numbers, choose_queues
-from rmqpull_client.transports.remoting.row_checks import PROPERTIES_BYTES_MAX, UNSENT_COLUMNS, find_illegal_rows
+from rmqpull_client.transports.remoting.row_checks import (
+    PROPERTIES_BYTES_MAX,
+    UNSENT_COLUMNS,
+    find_illegal_rows,
+    find_other_types,
+)
 from rmqpull_client.transports.remoting.send_requests import (
     BATCH_BYTES_MAX,
     BATCH_PROPERTY_BYTES_MAX,
@@ -37,6 +42,9 @@ class Topics(Protocol):
 
     def list_queues(self, topic: str) -> Sequence[MessageQueue]:
         """Returns the writable queues of a topic, sorted; at least one."""
+
+    def query_message_types(self, topic: str) -> frozenset[str]:
+        """Returns the message types that a topic accepts: NORMAL, FIFO, DELAY, TRANSACTION."""
 
     def has_timer(self, topic: str) -> bool:
         """Whether its brokers deliver messages at any time, and not only after fixed delays."""
@@ -167,6 +175,11 @@ def _plan_topic(rows: pa.RecordBatch, topic: str, by_keys: bool, topics: Topics,
         times = rows.column("deliveryTimestamp")
         delays, too_late = outgoing.make_delays(times, now_ms, topics.has_timer(topic))
         reasons = {**too_late, **reasons}
+    types = topics.query_message_types(topic)
+    for row, kind in find_other_types(rows, types).items():
+        reasons.setdefault(
+            row, f"topic {topic} takes only messages of type {', '.join(types)}, and this is one of type {kind}"
+        )
     return _TopicPlan(queues, indexes, delays, reasons)
 
 

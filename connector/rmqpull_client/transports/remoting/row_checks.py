@@ -26,6 +26,19 @@ _RESERVED = pa.array(sorted(RESERVED), pa.string())
 _ENCODINGS = pa.array(sorted(wire.BODY_ENCODINGS.values()), pa.int32())
 
 
+def find_other_types(rows: pa.RecordBatch, types: frozenset[str]) -> dict[int, str]:
+    """Returns the message types of rows that a topic with a single type does not take, by row (rules 5.11, row 15)."""
+    if len(types) != 1:
+        return {}
+    names, kinds = rows.schema.names, pa.repeat("NORMAL", rows.num_rows)
+    if "messageGroup" in names:
+        kinds = pc.if_else(pc.invert(_is_empty(rows.column("messageGroup"))), "FIFO", kinds)
+    if "deliveryTimestamp" in names:
+        kinds = pc.if_else(rows.column("deliveryTimestamp").is_valid(), "DELAY", kinds)
+    others = np.flatnonzero(pc.not_equal(kinds, next(iter(types))).to_numpy(zero_copy_only=False))
+    return {row: kinds[row].as_py() for row in others.tolist()}
+
+
 class _Broken(NamedTuple):
     """For each value of a column, whether it breaks a rule; and the reason. ``parents`` are rows of nested values."""
 
@@ -60,6 +73,8 @@ def _find_broken(rows: pa.RecordBatch) -> Iterator[_Broken]:
     for name in ("tags", "messageGroup", "msgId"):
         if name in names:
             yield from _find_separators(rows.column(name), f"its column {name}")
+    if "tags" in names:
+        yield _Broken(pc.match_substring(rows.column("tags"), "|"), lambda _: "its tag has a |, which separates tags")
     if "keys" in names:
         yield from _find_broken_keys(rows.column("keys"))
     if "properties" in names:

@@ -21,10 +21,13 @@ LATER_US = (NOW_MS + 60_000) * 1_000
 
 
 class FakeTopics:
-    """Each topic has two queues on one broker. Only those whose name begins with ``old`` have no timer."""
+    """Each topic has two queues on one broker. Those that begin with ``old`` have no timer; ``fifo`` has a type."""
 
     def list_queues(self, topic: str) -> Sequence[MessageQueue]:
         return [MessageQueue(topic, "a", number) for number in range(2)]
+
+    def query_message_types(self, topic: str) -> frozenset[str]:
+        return frozenset({"FIFO"} if topic == "fifo" else {"NORMAL", "FIFO", "DELAY"})
 
     def has_timer(self, topic: str) -> bool:
         return not topic.startswith("old")
@@ -122,6 +125,12 @@ def test_illegal_rows_are_in_no_request() -> None:
     assert reasons[2].startswith("its properties have 400")
     assert reasons[3].startswith("it names queue 9 of broker a")
     assert make({"body": b""})[0] == []
+
+
+def test_rows_of_another_type_than_their_topic_are_illegal() -> None:
+    requests, reasons = make({}, {"messageGroup": "g"}, topics=[("fifo", 2)])
+    assert [rows for *_, rows in summarize(requests)] == [[1]]
+    assert reasons == {0: "topic fifo takes only messages of type FIFO, and this is one of type NORMAL"}
 
 
 def test_no_rows_are_no_request() -> None:

@@ -75,7 +75,7 @@ def publish(producer: Producer, batch: pa.RecordBatch, topic: str = "orders", by
 
 def test_rows_are_stored_as_one_batch_with_their_properties(connect: Connect, brokers: list[StoringBroker]) -> None:
     publish(connect(), rows(b"1", b"2", tags=["T", None], keys=[["k", "l"], None]))
-    (request,) = brokers[0].requests
+    (request,) = brokers[0].sends
     assert request.code == RequestCode.SEND_BATCH_MESSAGE
     assert {name: request.fields[name] for name in "abfm"} == {"a": "my-group", "b": "orders", "f": "0", "m": "true"}
     first, second = brokers[0].stored
@@ -102,21 +102,21 @@ def test_a_send_that_is_not_safely_stored_is_repeated(
     brokers[0].answer(code, remark, times=3)
     publish(connect(), rows(b"1", b"2"))
     assert brokers[0].list_bodies() == [b"1", b"2"]
-    assert brokers[0].count_sends() == 4
+    assert len(brokers[0].sends) == 4
 
 
 def test_if_retries_do_not_help_the_error_names_the_code(connect: Connect, brokers: list[StoringBroker]) -> None:
     brokers[0].answer(12, "slave is slow", times=99)
     with pytest.raises(BrokerBusy, match=r"FLUSH_SLAVE_TIMEOUT \(12\): slave is slow. It was sent 3 times"):
         publish(connect(request_retries=2), rows(b"1"))
-    assert brokers[0].count_sends() == 3
+    assert len(brokers[0].sends) == 3
 
 
 def test_a_refusal_is_not_repeated(connect: Connect, brokers: list[StoringBroker]) -> None:
     brokers[0].answer(16, "the broker[127.0.0.1] sending message is forbidden")
     with pytest.raises(RequestRefused, match=r"NO_PERMISSION \(16\)"):
         publish(connect(), rows(b"1"))
-    assert brokers[0].count_sends() == 1
+    assert len(brokers[0].sends) == 1
 
 
 def test_a_lost_connection_is_opened_again(connect: Connect, brokers: list[StoringBroker]) -> None:
@@ -213,12 +213,12 @@ def test_a_row_that_is_illegal_is_named_and_the_others_are_stored_once(
 
 def test_retry_topics_get_single_messages(connect: Connect, brokers: list[StoringBroker]) -> None:
     publish(connect(), rows(b"1", b"2"), "%RETRY%g")
-    assert [request.code for request in brokers[0].requests] == [RequestCode.SEND_MESSAGE_V2] * 2
+    assert [request.code for request in brokers[0].sends] == [RequestCode.SEND_MESSAGE_V2] * 2
 
 
 def test_names_are_in_the_namespace(connect: Connect, brokers: list[StoringBroker]) -> None:
     publish(connect(namespace="shop"), rows(b"1"))
-    (request,) = brokers[0].requests
+    (request,) = brokers[0].sends
     assert [request.fields[name] for name in "abc"] == ["shop%my-group", "shop%orders", "shop%orders"]
 
 

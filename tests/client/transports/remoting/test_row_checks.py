@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rmqpull_client.transports.remoting.row_checks import find_illegal_rows
+from rmqpull_client.transports.remoting.row_checks import find_illegal_rows, find_other_types
 from rmqpull_proto.columns import PUBLISH_SCHEMA
 
 
@@ -40,6 +40,7 @@ def test_a_row_of_an_ordinary_kind_is_legal(row: dict[str, Any]) -> None:
         ({"body": None}, "its body is empty"),
         ({"body": bytes((15 << 20) + 1)}, "its body has more than 15728640 bytes, the limit of a request"),
         ({"tags": "a\x01b"}, "its column tags has a character 1 or 2, with which RocketMQ separates properties"),
+        ({"tags": "a|b"}, "its tag has a |, which separates tags"),
         ({"messageGroup": "a\x02"}, "its column messageGroup has a character 1 or 2"),
         ({"msgId": "\x02"}, "its column msgId has a character 1 or 2"),
         ({"keys": ["k", ""]}, "one of its keys is empty"),
@@ -65,3 +66,21 @@ def test_each_row_has_the_reason_of_the_first_rule_that_it_breaks() -> None:
         0: "its body is empty",
         2: "its column tags has a character 1 or 2, with which RocketMQ separates properties",
     }
+
+
+@pytest.mark.parametrize(
+    ("types", "others"),
+    [
+        ({"NORMAL"}, {1: "FIFO", 3: "DELAY", 4: "DELAY"}),
+        ({"FIFO"}, {0: "NORMAL", 2: "NORMAL", 3: "DELAY", 4: "DELAY"}),
+        ({"DELAY"}, {0: "NORMAL", 1: "FIFO", 2: "NORMAL"}),
+        ({"NORMAL", "FIFO", "DELAY"}, {}),
+    ],
+)
+def test_a_topic_with_one_type_takes_no_other(types: set[str], others: dict[int, str]) -> None:
+    groups, times = (
+        pa.array([None, "g", "", None, "g"]),
+        pa.array([None, None, None, 1, 1], pa.timestamp("us", tz="UTC")),
+    )
+    rows = pa.record_batch({"messageGroup": groups, "deliveryTimestamp": times})
+    assert find_other_types(rows, frozenset(types)) == others
