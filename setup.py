@@ -49,7 +49,7 @@ setup(
     extras_require={
         "spark": [
             "pyspark>=4.2",
-            "numpy>=1.26",  # for the digest of a micro-batch; PySpark and pyarrow do not need it
+            "numpy>=1.26",  # for the digest of a micro-batch, and for messages of the remoting protocol
         ],
         "testcontainers": ["testcontainers>=4.9"],
         "demo": [

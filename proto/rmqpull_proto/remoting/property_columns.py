@@ -56,8 +56,7 @@ class PropertyTable:
 
     def __init__(self, data: Bytes, starts: Ints, ends: Ints) -> None:
         self._row_count = len(starts)
-        text = _repair_utf8(gather(data, starts, ends))
-        self._text, row_ends = _end_all_values(get_bytes(text), get_offsets(text)[1:])
+        self._text, row_ends = _end_all_values(_repair_utf8(gather(data, starts, ends)))
         self._layout = _split(self._text, row_ends)
 
     def make_texts(self, name: str) -> pa.Array:
@@ -156,15 +155,18 @@ _OWN_NAMES = pa.array(sorted(names.OWN), pa.string())
 _SYSTEM_NAMES = pa.array(sorted(_SYSTEM), pa.string())
 
 
-def _end_all_values(text: Bytes, row_ends: npt.NDArray[np.int32]) -> tuple[Bytes, Ints]:
-    """Adds the end of the last value of a message, which may be missing. Returns the text and where messages end."""
-    ends = row_ends.astype(np.int64)
-    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+def _end_all_values(texts: pa.Array) -> tuple[Bytes, Ints]:
+    """Adds the end of the last value of a message, which may be missing. Returns all texts and where each ends."""
+    text, ends = get_bytes(texts), get_offsets(texts)[1:].astype(np.int64)
+    starts = get_offsets(texts)[:-1]
     if not len(text):
         return text, ends
     is_missing = (ends > starts) & (text[ends - 1] != _VALUE_END)
     if not is_missing.any():
         return text, ends
+    if is_missing.all():  # as clients of version 4 write them
+        ended = pc.binary_join_element_wise(texts, bytes([_VALUE_END]), b"", memory_pool=POOL)
+        return get_bytes(ended), get_offsets(ended)[1:].astype(np.int64)
     return np.insert(text, ends[is_missing], _VALUE_END), ends + np.cumsum(is_missing)
 
 
