@@ -17,6 +17,7 @@ from processes.maven import SoftwareMissing, fetch_jars
 MARKER = "apache"
 FIXTURE = "apache_release"
 OPTION = "--apache-version"
+_NEEDED = "A real Apache RocketMQ is needed"
 
 StartApache = Callable[..., ApacheCluster]
 """Takes one of the functions `make_..._cluster`, and its arguments by name, without the folder and the release."""
@@ -34,11 +35,12 @@ class ApachePlugin:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Says which tests were skipped, and why: nobody reads the lines of single tests."""
-        skipped = [report for report in terminalreporter.getreports("skipped") if MARKER in report.keywords]
-        if skipped:
-            reasons = sorted({report.longrepr[2].removeprefix("Skipped: ") for report in skipped})
+        skipped = terminalreporter.getreports("skipped")
+        reasons = [str(report.longrepr[2]) for report in skipped if isinstance(report.longrepr, tuple)]
+        missing = [reason[reason.index(_NEEDED) :] for reason in reasons if _NEEDED in reason]
+        if missing:
             terminalreporter.section("Apache RocketMQ was not tested", sep="!", red=True, bold=True)
-            terminalreporter.line(f"Tests that were skipped: {len(skipped)}. {' '.join(reasons)}")
+            terminalreporter.line(f"Tests that were skipped: {len(missing)}. {' '.join(sorted(set(missing)))}")
 
 
 def add_option(parser: pytest.Parser) -> None:
@@ -60,7 +62,7 @@ def choose_release(config: pytest.Config) -> Release:
         release.fetch_client_jars()
         fetch_jars([COMPILER])
     except SoftwareMissing as missing:
-        reason = f"A real Apache RocketMQ is needed: {missing}."
+        reason = f"{_NEEDED}: {missing}."
         if asked_for:
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
