@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from demo import flights_data
 from demo.run_folder import RunFolder
 from demo.servers import QUEUES, TOPIC, QueueOffsets
 from processes.apache.cluster import make_cluster
-from processes.apache.java_programs import start_java
+from processes.apache.java_clients import JavaProducer, make_message
 from processes.apache.releases import RELEASE_5, Release
-from processes.children import ProcessFailed
 
 MESSAGES_PER_BATCH = 500
 """A batch goes to one queue. So the queues differ by this many messages at most."""
-SILENCE_SECONDS_MAX = 60.0
 
 
 class ApacheServer:
     """Apache's name server and one broker with the default configuration.
 
-    All calls raise ProcessFailed, SoftwareMissing, CallRefused and OSError.
+    All calls raise ProcessFailed, SoftwareMissing, CallRefused, SendFailed and OSError.
     """
 
     def __init__(self, folder: RunFolder, release: Release = RELEASE_5) -> None:
@@ -59,23 +57,10 @@ class ApacheServer:
         self._cluster.close()  # by a kill: their orderly end takes 20 s, and nobody starts them again
 
     def publish(self, flights: pa.Table, advance: Callable[[int], None]) -> None:
-        file = self._folder / "flights.txt"
-        with file.open("wb") as lines:
-            for batch in flights_data.messages(flights):
-                lines.write(to_lines(batch))
-        arguments = [self._cluster.addresses, TOPIC, str(file), str(MESSAGES_PER_BATCH)]
-        producer = start_java(self._release, "PublishLines", self._folder / "producer.log", arguments=arguments)
-        try:
-            while True:
-                count = producer.read_line(SILENCE_SECONDS_MAX)
-                if count is None:
-                    raise ProcessFailed(f"The {producer.name} was silent for {SILENCE_SECONDS_MAX:.0f} s.")
-                advance(int(count))
-        except EOFError:
-            if code := producer.wait(SILENCE_SECONDS_MAX):
-                raise ProcessFailed(f"The {producer.name} ended with exit code {code}.{producer.log_end()}") from None
-        finally:
-            producer.kill()
+        with JavaProducer(self._release, self._cluster.addresses, self._folder / "producer") as producer:
+            for batch in flights_data.messages(flights, MESSAGES_PER_BATCH):
+                producer.send_batch(to_java(batch))
+                advance(batch.num_rows)
 
     def read_offsets(self, group: str) -> QueueOffsets:
         administration = self._cluster.administration
@@ -85,10 +70,7 @@ class ApacheServer:
         )
 
 
-def to_lines(messages: pa.RecordBatch) -> bytes:
-    """Returns a line for each message: its tag, its keys and its body, with a tab between them."""
-    parts = [messages["tags"], pc.binary_join(messages["keys"], " "), messages["body"].cast(pa.string())]
-    lines = pc.binary_join_element_wise(*parts, "\t")
-    joined = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), "\n")
-    text: str = joined[0].as_py()
-    return f"{text}\n".encode()
+def to_java(messages: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """Yields messages for Apache's producer, with their tags and keys."""
+    for message in messages.to_pylist():
+        yield make_message(TOPIC, message["body"], tags=message["tags"], keys=" ".join(message["keys"]) or None)

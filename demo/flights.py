@@ -24,6 +24,7 @@ from demo.screen import Screen
 from demo.servers import QUEUES, TOPIC, RmqpullServer, Server
 from demo.streaming import Job, Run, Supervisor
 from processes.apache.calls import CallRefused
+from processes.apache.java_clients import SendFailed
 from processes.children import Children, ProcessFailed, Signals
 from processes.maven import SoftwareMissing
 from processes.spark import SparkMissing
@@ -158,6 +159,7 @@ def main(rows: int | None, server: str, output: Path) -> None:
     except (
         ProcessFailed,
         CallRefused,
+        SendFailed,
         BrokerProcessError,
         RmqpullError,
         flights_data.DataMissing,
