@@ -130,6 +130,12 @@ class BrokerConnection:
         if self._socket is not None:
             self._socket.close()
 
+    def give_up(self) -> ConnectionLost:
+        """Closes a connection that does not open. Returns the reason."""
+        if self._phase is _Phase.HANDSHAKE:
+            return self._lose(Cause.CLOSED_IN_HANDSHAKE, "no response to the TLS handshake")
+        return self._lose(Cause.NOT_CONNECTED, "connecting timed out")
+
     def is_alive(self) -> bool:
         """Whether an idle connection can be used again: the server has not closed it.
 
@@ -350,8 +356,8 @@ class BrokerConnection:
         except ssl.SSLWantWriteError:
             self._wants_write = True
             return
-        except ssl.SSLEOFError as error:
-            raise self._lose(Cause.CLOSED_IN_HANDSHAKE, _describe(error)) from None
+        except ssl.SSLEOFError:
+            raise self._lose(Cause.CLOSED_IN_HANDSHAKE, "the server closed the connection") from None
         except ssl.SSLError as error:  # a wrong certificate, no common version, or bytes that are not TLS
             raise self._lose(Cause.HANDSHAKE, _describe(error)) from None
         except OSError as error:

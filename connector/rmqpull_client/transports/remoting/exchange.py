@@ -311,8 +311,7 @@ class Exchange:
         now_s = self._clock()
         for link in list(self._links):
             if link.calls and not link.connection.is_open and now_s >= link.connect_until_s:
-                link.connection.close()
-                self._lose(link, ConnectionLost(Cause.NOT_CONNECTED, "connecting timed out"))
+                self._lose(link, link.connection.give_up())
                 continue
             late = [call for call in link.calls.values() if now_s >= call.until_s]
             for call in late:

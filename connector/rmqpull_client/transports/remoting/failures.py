@@ -47,6 +47,11 @@ class _Refusal(NamedTuple):
 
 
 _CHECK_KEYS = "Check the access key and the secret key (options accessKey and secretKey), and this user's permissions."
+_SET_KEYS = "The cluster checks access keys: set options accessKey and secretKey."
+_GIVE_RIGHTS = (
+    "Give the user of the access key the right: PUB of the topic to write; SUB of topic and group to read, and from "
+    "5.0 on also GET of the topic."
+)
 _SEE_LOG = "See the broker's log."
 _CREATE_GROUP = (
     "Create the group on each broker, for example with `mqadmin updateSubGroup -n NAME_SERVER -c CLUSTER -g GROUP`, or "
@@ -79,12 +84,10 @@ _REFUSALS_BY_TEXT: tuple[tuple[int | None, re.Pattern[str], _Refusal], ...] = (
             "rejectPullConsumerEnable=false on the brokers."
         ),
     ),
-    # Both kinds of access control tell their own refusals by their texts only: the codes are shared with permissions.
-    (
-        None,
-        re.compile(r"(?i)signature|access ?key|acl ?exception|authenti|authoriz|user:|no permission for|has no perm"),
-        _Refusal(advice=_CHECK_KEYS),
-    ),
+    # Both kinds of access control, that of 4.x and that of 5.x, tell their refusals apart by their texts only.
+    (None, re.compile(r"(?i)username cannot be null|no accesskey is configured"), _Refusal(advice=_SET_KEYS)),
+    (None, re.compile(r"has no permission to access|No default permission for"), _Refusal(advice=_GIVE_RIGHTS)),
+    (None, re.compile(r"(?i)signature|user:|aclexception|authenticat"), _Refusal(advice=_CHECK_KEYS)),
 )
 """Refusals that only the server's text tells apart (rules 3.1, 4.11), with their code, or None for any code."""
 
@@ -282,7 +285,7 @@ class Attempts:
 
 def _advise_on_tls(text: str, target: Target) -> str:
     lower = text.lower()
-    if "wrong version number" in lower or "record layer" in lower or "closed" in lower or "eof" in lower:
+    if "wrong version number" in lower or "record layer" in lower or "closed" in lower or "no response" in lower:
         return "The server does not speak TLS on this port: use another port, or no TLS (option tlsEnabled)."
     if "hostname mismatch" in lower or "ip address mismatch" in lower:
         how = "in option nameServers" if target == NAME_SERVER else "with option brokerAddresses"

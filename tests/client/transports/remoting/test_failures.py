@@ -23,6 +23,7 @@ from rmqpull_proto.remoting.command import RemotingCommand
 BROKER, NAME_SERVER = Place("10.0.0.1:10911", "broker-a"), Place("10.0.0.9:9876")
 PULL = RemotingCommand(11)
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+ACL, ACL_AT = "org.apache.rocketmq.acl.common.AclException", "org.apache.rocketmq.acl.plain.PlainPermissionManager.x"
 KEYS, PERMISSIONS = "Check the access key and the secret key", "Check the permissions"
 
 
@@ -40,7 +41,18 @@ KEYS, PERMISSIONS = "Check the access key and the secret key", "Check the permis
             FilterRefused,
             "enablePropertyFilter=true",
         ),
-        (1, "SYSTEM_ERROR", "org.apache.rocketmq.acl.common.AclException: No acl config", RequestRefused, KEYS),
+        (1, "SYSTEM_ERROR", f"{ACL}: No acl config for reader, {ACL_AT}", RequestRefused, KEYS),
+        (1, "SYSTEM_ERROR", f"{ACL}: Check signature failed for accessKey=reader, {ACL_AT}", RequestRefused, KEYS),
+        (1, "SYSTEM_ERROR", f"{ACL}: No accessKey is configured, {ACL_AT}", RequestRefused, "set options accessKey"),
+        (1, "SYSTEM_ERROR", f"{ACL}: No default permission for topic:t, {ACL_AT}", RequestRefused, "PUB of the topic"),
+        (16, "NO_PERMISSION", "username cannot be null.", RequestRefused, "set options accessKey"),
+        (
+            16,
+            "NO_PERMISSION",
+            "User:reader has no permission to access Topic:t from 127.0.0.1, no matched policies.",
+            RequestRefused,
+            "GET of the topic",
+        ),
         (16, "NO_PERMISSION", "the topic[t] pulling message is forbidden", RequestRefused, PERMISSIONS),
         (16, "NO_PERMISSION", "subscription group no permission, g", RequestRefused, PERMISSIONS),
         (16, "NO_PERMISSION", "check signature failed.", RequestRefused, KEYS),
