@@ -75,7 +75,7 @@ _REFUSALS_BY_TEXT: tuple[tuple[int | None, re.Pattern[str], _Refusal], ...] = (
         re.compile("does not support consumer to filter"),
         _Refusal(FilterRefused, "Set enablePropertyFilter=true on the brokers, or use filterType TAG."),
     ),
-    (None, re.compile(r"^queueId\[-?\d+\] is illegal"), _Refusal(QueueNotFound)),
+    (None, re.compile(r"^(request )?queueId\[-?\d+\] is illegal"), _Refusal(QueueNotFound)),
     (
         ResponseCode.SUBSCRIPTION_NOT_EXIST,
         re.compile("pull consumer is rejected"),

@@ -37,7 +37,8 @@ def judge(sent: Call) -> tuple[Outcome, RmqpullError | None]:
         return Outcome.ILLEGAL, refusal
     if code in _MOVED or _NO_SUCH_QUEUE.search(remark):
         return Outcome.MOVED, refusal
-    return (Outcome.RETRY if code == ResponseCode.SYSTEM_ERROR else Outcome.REFUSED), refusal
+    # With code 1, 4.x also refuses access keys. Only failures of the broker may pass.
+    return (Outcome.RETRY if isinstance(refusal, BrokerFailed) else Outcome.REFUSED), refusal
 
 
 def make_last_error(request: SendRequest) -> RmqpullError:

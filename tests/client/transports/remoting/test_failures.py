@@ -33,6 +33,7 @@ KEYS, PERMISSIONS = "Check the access key and the secret key", "Check the permis
         (1, "SYSTEM_ERROR", "java.lang.NullPointerException, x.Y", BrokerFailed, "See the broker's log."),
         (1, "SYSTEM_ERROR", "queueId[9] is illegal, topic:[t]", QueueNotFound, ""),
         (29, "INVALID_PARAMETER", "queueId[9] is illegal, topic:[t]", QueueNotFound, ""),
+        (29, "INVALID_PARAMETER", "request queueId[9] is illegal, TopicConfig [t]", QueueNotFound, ""),
         (29, "INVALID_PARAMETER", "The specified topic is blank.", RequestRefused, ""),
         (
             1,

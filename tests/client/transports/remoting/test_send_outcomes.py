@@ -40,6 +40,7 @@ def make_call(response: RemotingCommand | None = None, error: RmqpullError | Non
         (11, None, Outcome.RETRY),
         (12, None, Outcome.RETRY),
         (1, "CREATE_MAPPED_FILE_FAILED", Outcome.RETRY),
+        (1, "org.apache.rocketmq.acl.common.AclException: Check signature failed", Outcome.REFUSED),
         (1, "java.lang.RuntimeException: message body size exceeded", Outcome.ILLEGAL),
         (1, "request queueId[9] is illegal, TopicConfig", Outcome.MOVED),
         (29, "request queueId[9] is illegal, TopicConfig", Outcome.MOVED),
