@@ -19,11 +19,9 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from rmqpull_proto.remoting.frames import PREFIX_BYTES, OtherProtocol, WireError, read_frame_bytes, split_frames
+from rmqpull_client.transports.remoting.receive_buffer import ReceiveBuffer
+from rmqpull_proto.remoting.frames import OtherProtocol, WireError
 
-BUFFER_BYTES = 64 << 10
-"""The size of a receive buffer, unless more is reserved or a frame is larger."""
-_FRAME_START_BYTES = 8
 _VIEWS_PER_CALL = 512
 _TLS_JOINED_BYTES = 64 << 10
 _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
@@ -75,13 +73,10 @@ class BrokerConnection:
         self._tls = tls
         self._host, _, port = address.rpartition(":")
         self._host = self._host.removeprefix("[").removesuffix("]")
-        self._buffer_bytes = BUFFER_BYTES
-        self._buffer = memoryview(bytearray(BUFFER_BYTES))
-        self._start = self._end = 0  # the bytes that were received and not handed out
+        self._received = ReceiveBuffer()
         self._unsent: deque[memoryview] = deque()
         self._last_opaque = 0
         self._wants_write = False
-        self._has_had_frame = False
         self._socket: socket.socket | None = None
         self._phase = _Phase.CONNECTING
         self._hosts = _look_up(self._host, port, attempt)
@@ -208,20 +203,15 @@ class BrokerConnection:
     @property
     def buffer(self) -> memoryview:
         """The receive buffer that the bounds of :meth:`receive` refer to."""
-        return self._buffer
+        return self._received.view
 
     def reserve(self, byte_count: int) -> None:
         """Makes the receive buffer at least this large. One receive returns at most as much."""
-        self._buffer_bytes = max(byte_count, BUFFER_BYTES)
+        self._received.reserve(byte_count)
 
     def take_buffer(self) -> memoryview:
         """Gives the receive buffer away: what it holds stays as it is. The next receive uses another one."""
-        taken = self._buffer
-        rest = self._buffer[self._start : self._end]
-        self._buffer = memoryview(bytearray(max(self._buffer_bytes, len(rest))))
-        self._buffer[: len(rest)] = rest
-        self._start, self._end = 0, len(rest)
-        return taken
+        return self._received.give_away()
 
     def receive(self) -> Sequence[tuple[int, int]]:
         """Receives what has arrived, as much as the buffer holds. Does not wait.
@@ -231,71 +221,49 @@ class BrokerConnection:
         """
         if not self._open():
             return ()
-        self._make_room()
+        received = self._received
+        received.make_room()
         is_ended = self._fill_buffer()
         try:
-            frames = split_frames(self._buffer, self._start, self._end)
+            frames = received.take_frames()
         except WireError as error:
             self.close()
             protocol = error.protocol if isinstance(error, OtherProtocol) else ""
-            cause = Cause.BAD_FRAME if self._has_begun_well() else Cause.OTHER_PROTOCOL
+            cause = Cause.BAD_FRAME if received.has_begun_well() else Cause.OTHER_PROTOCOL
             raise ConnectionLost(cause, str(error), protocol) from None
         if frames:
-            self._start = frames[-1][1]
-            self.has_received = self._has_had_frame = True
+            self.has_received = True
             self.used_s = time.monotonic()
         elif is_ended:
-            rest = self._end - self._start
-            seen = f" in the middle of a frame, after {rest} of its bytes" if rest else ""
+            seen = f" in the middle of a frame, after {received.rest} of its bytes" if received.rest else ""
             raise self._lose(Cause.CLOSED, f"the server closed the connection{seen}")
         return frames
-
-    def _has_begun_well(self) -> bool:
-        """Whether the first bytes that the server has sent look like a frame."""
-        try:
-            split_frames(self._buffer, self._start, min(self._end, self._start + _FRAME_START_BYTES))
-        except WireError:
-            return self._has_had_frame
-        return True
 
     def _fill_buffer(self) -> bool:
         """Receives into the buffer until nothing more has arrived. Returns whether the server has closed."""
         assert self._socket is not None
         is_plain = not isinstance(self._socket, ssl.SSLSocket)
-        while (room := len(self._buffer) - self._end) > 0:
+        while room := self._received.room:
             try:
-                count = self._socket.recv_into(self._buffer[self._end :])
+                count = self._socket.recv_into(room)
             except (BlockingIOError, ssl.SSLWantReadError):
                 return False
             except ssl.SSLWantWriteError:
                 self._wants_write = True
                 return False
             except ssl.SSLError as error:  # the server refuses the handshake after the client has finished it
-                cause = Cause.CLOSED if self._has_had_frame else Cause.HANDSHAKE
+                cause = Cause.CLOSED if self._received.has_had_frame else Cause.HANDSHAKE
                 raise self._lose(cause, _describe(error)) from None
             except OSError as error:
-                if self._end > self._start:
+                if self._received.rest:
                     return True  # what arrived before may hold frames; the next call meets the error again
                 raise self._lose(Cause.CLOSED, _describe(error)) from None
             if not count:
                 return True
-            self._end += count
-            if is_plain and count < room:
+            self._received.add(count)
+            if is_plain and count < len(room):
                 return False
         return False
-
-    def _make_room(self) -> None:
-        """Moves the beginning of a frame to the beginning of a buffer that can hold all of it."""
-        rest = self._buffer[self._start : self._end]
-        needed = self._buffer_bytes
-        if len(rest) >= PREFIX_BYTES:
-            needed = max(needed, read_frame_bytes(self._buffer, self._start, self._end) or 0)
-        if len(self._buffer) < needed or len(self._buffer) > 2 * needed:
-            self._buffer = memoryview(bytearray(needed))
-        elif not self._start:
-            return
-        self._buffer[: len(rest)] = rest
-        self._start, self._end = 0, len(rest)
 
     # --- opening ------------------------------------------------------------------------------------------------------
 

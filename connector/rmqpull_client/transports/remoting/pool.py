@@ -7,7 +7,8 @@ import time
 from collections import deque
 
 from rmqpull_client.connection import Tls
-from rmqpull_client.transports.remoting.connections import BUFFER_BYTES, BrokerConnection
+from rmqpull_client.transports.remoting.connections import BrokerConnection
+from rmqpull_client.transports.remoting.receive_buffer import BUFFER_BYTES
 from rmqpull_client.transports.tls_files import make_ssl_context
 
 IDLE_MAX = 4
