@@ -174,6 +174,8 @@ class Administration:
         """Resets the offsets of a group, as `mqadmin resetOffsetByTime` does: to a time, or a queue to an offset."""
         fields = {"group": group, "topic": topic, "timestamp": timestamp_ms, "isForce": "true"}
         for name, address in self.find_masters().items():
+            if not self._count_queues(topic, name):
+                continue
             try:
                 self.call(
                     address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, {**fields, "offset": offset, "queueId": queue}

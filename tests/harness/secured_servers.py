@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from processes.apache.access import Account, Tls
 from processes.apache.cluster import make_guarded_cluster
+from processes.apache.releases import RELEASE_4, Release
 from pyspark_rmqpull.options.progress import DERIVED_GROUP
 from tests.harness.apache import StartApache
 from tests.harness.apache_servers import ApacheServer
@@ -17,7 +18,6 @@ from tests.harness.servers import ManagedServer, StartServer
 ACCESS_KEY, SECRET = "acc3ssOfTheTests", "s3cr3tOfTheTests"
 GROUP = "g"
 """The consumer group that may read."""
-PRODUCER_GROUP = "rmqpull-spark-sink"
 
 
 @dataclass(frozen=True)
@@ -51,20 +51,21 @@ def start_behind_proxy(
 
 
 def start_guarded_cluster(
-    topics: dict[str, int], authority: CertificateAuthority, start_apache: StartApache
+    topics: dict[str, int], authority: CertificateAuthority, start_apache: StartApache, release: Release
 ) -> SecuredServer:
     """Starts a cluster of Apache's that checks all of this itself."""
     context = ssl.create_default_context(cafile=str(authority.ca_file))
     context.load_cert_chain(*authority.issue("client"))
     certificate = Tls(*authority.issue("apache", "127.0.0.1"), client_ca_file=authority.ca_file)
+    # 5.x asks for GET too, to tell the bounds of a queue and the members of a group. 4.x does not know it.
+    get = "" if release is RELEASE_4 else "|GET"
     account = Account(
-        ACCESS_KEY, SECRET, topics=_allow(topics, "PUB|SUB"), groups=_allow((GROUP, DERIVED_GROUP), "SUB")
+        ACCESS_KEY,
+        SECRET,
+        topics=dict.fromkeys(topics, f"PUB|SUB{get}"),
+        groups=dict.fromkeys((GROUP, DERIVED_GROUP), f"SUB{get}"),
     )
     cluster = start_apache(make_guarded_cluster, accounts=[account], tls=certificate, client_tls=context)
     server = ApacheServer(cluster)
     server.create_topics(topics)
     return SecuredServer(server, make_secured_options(authority, dict(server.options)))
-
-
-def _allow(names: Iterable[str], actions: str) -> dict[str, str]:
-    return dict.fromkeys(names, actions)

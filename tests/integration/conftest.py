@@ -84,7 +84,8 @@ def start_secured(
 ) -> StartSecured:
     """Starts a server of this kind that speaks TLS, asks for certificates and checks signatures."""
     if kind == APACHE:
-        return lambda topics: start_guarded_cluster(topics, authority, request.getfixturevalue("start_apache"))
+        apache = request.getfixturevalue("start_apache"), request.getfixturevalue("apache_release")
+        return lambda topics: start_guarded_cluster(topics, authority, *apache)
     return lambda topics: start_behind_proxy(topics, authority, start_server, start_proxy)
 
 
