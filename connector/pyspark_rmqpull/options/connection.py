@@ -80,7 +80,8 @@ class ConnectionOptions:
         parse_path,
         unit="path",
         doc="PEM file of the certificate authorities to trust. Every executor needs this file, and the two below, "
-        "under the same path. Default: the authorities that gRPC ships, which are Mozilla's.",
+        "under the same path. Default: the authorities that gRPC ships, which are Mozilla's; with `nameServers` "
+        "those of the operating system.",
     )
     tls_cert_file: str | None = option(
         parse_path,
