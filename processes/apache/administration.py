@@ -6,6 +6,7 @@ import json
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from processes.apache.calls import CallRefused, Calls, Credentials, Response
@@ -34,7 +35,7 @@ class Administration:
 
     def find_brokers(self) -> dict[str, dict[int, str]]:
         """Returns the addresses of all brokers, by broker name and broker id. The master has the id 0."""
-        body = self.call(self._name_servers[0], RequestCode.GET_BROKER_CLUSTER_INFO).body
+        body = self._ask(RequestCode.GET_BROKER_CLUSTER_INFO).body
         table = read_json(body).get("brokerAddrTable") or {}
         return {name: {int(key): at for key, at in one["brokerAddrs"].items()} for name, one in table.items()}
 
@@ -45,8 +46,7 @@ class Administration:
 
     def find_route(self, topic: str) -> dict[str, Any]:
         """Returns the route of a topic, as its name server writes it. It is empty when there is no such topic."""
-        response = self.call(
-            self._name_servers[0],
+        response = self._ask(
             RequestCode.GET_ROUTEINFO_BY_TOPIC,
             {"topic": topic},
             refusals_allowed=(ResponseCode.TOPIC_NOT_EXIST,),
@@ -55,11 +55,7 @@ class Administration:
 
     def list_topics(self) -> list[str]:
         """Returns the names of all topics, those of the system included."""
-        return sorted(
-            read_json(self.call(self._name_servers[0], RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).body).get(
-                "topicList", []
-            )
-        )
+        return sorted(read_json(self._ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).body).get("topicList", []))
 
     # ---- topics
 
@@ -243,6 +239,15 @@ class Administration:
     ) -> Response:
         """Sends any request and returns the response. Raises CallRefused when its code is neither 0 nor allowed."""
         return self._calls.call(address, code, fields, body, refusals_allowed)
+
+    def _ask(
+        self, code: int, fields: Mapping[str, Any] | None = None, refusals_allowed: tuple[int, ...] = ()
+    ) -> Response:
+        """Asks the name servers in turn, until one responds."""
+        for address in self._name_servers[:-1]:
+            with suppress(OSError):
+                return self.call(address, code, fields, refusals_allowed=refusals_allowed)
+        return self.call(self._name_servers[-1], code, fields, refusals_allowed=refusals_allowed)
 
     def _wait_for(self, happened: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + ROUTE_WITHIN_S

@@ -87,11 +87,18 @@ class ApacheCluster:
 
 
 def make_cluster(
-    folder: Path, masters: Sequence[str] = ("broker-a",), release: Release = RELEASE_5, **options: Any
+    folder: Path,
+    masters: Sequence[str] = ("broker-a",),
+    release: Release = RELEASE_5,
+    name_servers: int = 1,
+    **options: Any,
 ) -> ApacheCluster:
-    """Returns a cluster of masters that are not started yet. ``options`` are those of each broker."""
-    name_server = _make_name_server(folder, release, options)
-    return ApacheCluster([name_server], [_make_broker(folder, name_server, one, **options) for one in masters])
+    """Returns a cluster of masters that are not started yet. ``options`` are those of each broker.
+
+    Brokers register at each name server by itself. With several, a new topic is known to one before it is to another.
+    """
+    servers = [_make_name_server(folder, release, options, number) for number in range(name_servers)]
+    return ApacheCluster(servers, [_make_broker(folder, servers, one, **options) for one in masters])
 
 
 def make_replicated_cluster(folder: Path, release: Release = RELEASE_5, **options: Any) -> ApacheCluster:
@@ -100,12 +107,12 @@ def make_replicated_cluster(folder: Path, release: Release = RELEASE_5, **option
     A consumer may read from the slave (`slaveReadEnable`). The master acknowledges a message when the slave has it; 5.x
     does so only with `inSyncReplicas=2`.
     """
-    name_server = _make_name_server(folder, release, options)
+    name_servers = [_make_name_server(folder, release, options)]
     replication = {"slaveReadEnable": "true", "inSyncReplicas": "2"}
     options["properties"] = {**replication, **options.get("properties", {})}
-    master = _make_broker(folder, name_server, "broker-a", role=Role.SYNC_MASTER, **options)
-    slave = _make_broker(folder, name_server, "broker-a", role=Role.SLAVE, broker_id=1, **options)
-    return ApacheCluster([name_server], [master, slave])
+    master = _make_broker(folder, name_servers, "broker-a", role=Role.SYNC_MASTER, **options)
+    slave = _make_broker(folder, name_servers, "broker-a", role=Role.SLAVE, broker_id=1, **options)
+    return ApacheCluster(name_servers, [master, slave])
 
 
 def make_guarded_cluster(
@@ -115,13 +122,13 @@ def make_guarded_cluster(
 
     The accounts are added to :data:`ADMIN`. Those of 5.x exist when the cluster has started.
     """
-    name_server = _make_name_server(folder, release, options)
+    name_servers = [_make_name_server(folder, release, options)]
     options["properties"] = {**write_acl_properties(release, ADMIN), **options.get("properties", {})}
-    broker = _make_broker(folder, name_server, "broker-a", credentials=ADMIN.credentials, **options)
+    broker = _make_broker(folder, name_servers, "broker-a", credentials=ADMIN.credentials, **options)
     if release.server.startswith("4."):
         write_acl_file(broker.folder / "conf" / "plain_acl.yml", [ADMIN, *accounts])
-        return ApacheCluster([name_server], [broker])
-    return _ClusterWithAccounts([name_server], [broker], accounts)
+        return ApacheCluster(name_servers, [broker])
+    return _ClusterWithAccounts(name_servers, [broker], accounts)
 
 
 def make_secured_cluster(
@@ -146,16 +153,18 @@ class _ClusterWithAccounts(ApacheCluster):
             account.create(self.administration, self.brokers[0].address)
 
 
-def _make_name_server(folder: Path, release: Release, options: Mapping[str, Any]) -> NameServer:
+def _make_name_server(folder: Path, release: Release, options: Mapping[str, Any], number: int = 0) -> NameServer:
     of_all = {name: options[name] for name in ("java_options", "tls") if name in options}
-    return NameServer(release=release, folder=folder / "name-server", **of_all)
+    return NameServer(release=release, folder=folder / (f"name-server-{number}" if number else "name-server"), **of_all)
 
 
-def _make_broker(folder: Path, name_server: NameServer, name: str, broker_id: int = 0, **options: Any) -> Broker:
+def _make_broker(
+    folder: Path, name_servers: Sequence[NameServer], name: str, broker_id: int = 0, **options: Any
+) -> Broker:
     return Broker(
-        release=name_server.release,
+        release=name_servers[0].release,
         folder=folder / (f"{name}-{broker_id}" if broker_id else name),
-        name_servers=name_server.address,
+        name_servers=";".join(server.address for server in name_servers),
         name=name,
         broker_id=broker_id,
         **options,

@@ -26,6 +26,15 @@ def test_two_masters_share_a_topic(start_apache: StartApache) -> None:
     assert cluster.administration.find_route("bills")["brokerDatas"][0]["brokerName"] == "broker-b"
 
 
+def test_the_second_name_server_serves_when_the_first_is_killed(start_apache: StartApache) -> None:
+    cluster = start_apache(make_cluster, name_servers=2)
+    first, second = cluster.name_servers
+    assert cluster.addresses == f"{first.address};{second.address}"
+    first.kill()
+    cluster.administration.create_topic("orders", 2)
+    assert "orders" in Administration(second.address).list_topics()
+
+
 def test_a_slave_is_registered_beside_its_master(start_apache: StartApache) -> None:
     cluster = start_apache(make_replicated_cluster)
     master, slave = cluster.find_broker("broker-a"), cluster.find_broker("broker-a", 1)

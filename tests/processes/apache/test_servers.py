@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from processes.apache.cluster import ApacheCluster
+from processes.apache.releases import Release
+from processes.process_table import list_session
 from tests.harness.apache import StartApache
 from tests.harness.waiting import wait_until
+
+STARTS = """
+import sys, time
+from pathlib import Path
+from processes.apache.releases import RELEASES
+from processes.apache.servers import NameServer
+
+server = NameServer(release=RELEASES[sys.argv[1]], folder=Path(sys.argv[2]))
+server.start()
+print(server.pid, flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.mark.apache_small
@@ -51,3 +68,12 @@ def test_the_end_of_a_cluster_is_the_end_of_its_processes(start_apache: StartApa
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def test_the_end_of_python_is_the_end_of_its_servers(apache_release: Release, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STARTS, apache_release.name, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as python:
+        assert python.stdout is not None
+        server = int(python.stdout.readline())
+        python.kill()
+    wait_until(lambda: list_session(server) == [], "ended")
