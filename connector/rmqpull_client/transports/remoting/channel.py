@@ -42,6 +42,7 @@ _REFRESH_MOST_S = 3.0
 """How long a new route is waited for while an old one is known: Java's mqClientApiTimeout (rules 1.1)."""
 _NAMES = frozenset(("topic", "consumerGroup", "producerGroup", "group"))
 _SHORT_NAMES = {RequestCode.SEND_MESSAGE_V2: "ab", RequestCode.SEND_BATCH_MESSAGE: "ab"}
+_ANY_CODE = range(-(1 << 31), 1 << 31)
 _FOUND_OR_NOT = frozenset((int(ResponseCode.SUCCESS), int(ResponseCode.TOPIC_NOT_EXIST)))
 _T = TypeVar("_T")
 _logger = logging.getLogger(__name__)
@@ -137,13 +138,16 @@ class RemotingChannel:
         with Exchange(self) as exchange:
             listing = RemotingCommand(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
             topics = exchange.start(NAME_SERVER, listing)
-            brokers = exchange.start(NAME_SERVER, RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO))
+            describing = RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO)
+            brokers = exchange.start(NAME_SERVER, describing, accepted=_ANY_CODE)
             try:
                 exchange.wait([topics, brokers])
             except BrokerFailed as error:
                 raise make_unlisted_error(self.endpoints, error) from None
-        names, info = _decode(topics, TopicList.decode).topics, _decode(brokers, ClusterInfo.decode)
-        own = {*info.brokers, *info.clusters}
+        names, own = _decode(topics, TopicList.decode).topics, set[str]()
+        if brokers.get_response().code == ResponseCode.SUCCESS:  # not every compatible name server tells it
+            info = _decode(brokers, ClusterInfo.decode)
+            own = {*info.brokers, *info.clusters}
         inner = (unwrap_name(self.connection.namespace, name) for name in names if not is_system_topic(name, own))
         return sorted(name for name in inner if name is not None)
 

@@ -108,8 +108,7 @@ class _Link:
     connection: BrokerConnection
     connect_until_s: float
     calls: dict[int, Call] = field(default_factory=dict)
-    is_leaving: bool = False  # it takes no more requests
-    is_doubtful: bool = False  # a response is overdue, so nobody should use it again
+    is_leaving: bool = False  # it takes no more requests: the server stops, or a response is overdue
 
 
 class Exchange:
@@ -197,7 +196,7 @@ class Exchange:
     def close(self) -> None:
         """Gives the connections back. Calls that are not done get no response."""
         for link in self._links:
-            if link.is_leaving or link.is_doubtful or link.calls or link.connection.has_unsent:
+            if link.is_leaving or link.calls or link.connection.has_unsent:
                 link.connection.close()
             else:
                 self._servers.give_back(link.connection)
@@ -278,8 +277,11 @@ class Exchange:
             connection.close()
             self._lose(link, ConnectionLost(Cause.BAD_FRAME, str(error)))
             return
+        self._drop_if_done(link)
+
+    def _drop_if_done(self, link: _Link) -> None:
         if link.is_leaving and not link.calls:
-            connection.close()
+            link.connection.close()
             self._links.remove(link)
 
     def _accept(self, link: _Link, response: RemotingCommand) -> None:
@@ -317,8 +319,9 @@ class Exchange:
             for call in late:
                 del link.calls[call.opaque]
                 call.link = None
-                link.is_doubtful = True
+                link.is_leaving = True
                 self._fail(call, link.place, ConnectionLost(Cause.TIMED_OUT, "no response"))
+            self._drop_if_done(link)
 
     def _lose(self, link: _Link, lost: ConnectionLost) -> None:
         """Lets all calls in flight on a lost connection go again."""

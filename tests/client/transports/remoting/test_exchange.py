@@ -191,6 +191,32 @@ def test_a_silent_broker_is_given_up_and_its_connection_too() -> None:
         assert cluster.brokers[0].connections == 2
 
 
+def test_a_frame_that_lies_about_its_length_ends_the_connection() -> None:
+    lie = b"\0\0\0\x20\0\0\0\x40"
+    with serve(in_turn(None, lie, None)) as cluster:
+        channel = cluster.open()
+        channel.call(MASTER, ASK)
+        assert channel.call(MASTER, ASK).fields == {"offset": "0"}
+        assert cluster.brokers[0].connections == 2
+    with serve(in_turn(None, lie, lie)) as cluster:
+        channel = cluster.open(retries=0)
+        channel.call(MASTER, ASK)
+        with pytest.raises(BrokerUnavailable, match="a frame of 32 bytes names a header of 64 bytes"):
+            channel.call(MASTER, ASK)
+    with serve(in_turn(lie)) as cluster, pytest.raises(HandshakeFailed, match="names a header of 64 bytes"):
+        cluster.open().call(MASTER, ASK)
+
+
+def test_a_slave_is_asked_when_the_master_is_silent() -> None:
+    either = Target("orders", "broker-0", may_use_slave=True)
+    with serve(in_turn(Act.STALL, None), slaves=[respond]) as cluster:
+        channel = cluster.open(1_000)
+        assert channel.call(either, ASK).fields == {"offset": "0"}
+        assert channel.call(either, ASK).fields == {"offset": "0"}
+        assert len(cluster.slaves[0].requests) == 1
+        assert cluster.brokers[0].connections == 2, "nobody uses the silent connection again"
+
+
 def test_half_a_frame_does_not_hang() -> None:
     half = encode_command(RemotingCommand(0, {"offset": "0"}))[:20]
     with serve(in_turn(half)) as cluster, pytest.raises(BrokerUnavailable):
