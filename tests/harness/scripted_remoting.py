@@ -93,6 +93,13 @@ class ScriptedServer:
                     connection.shutdown(socket.SHUT_RDWR)
             self._open.clear()
 
+    def push(self, response: Reaction) -> None:
+        """Sends a response on all open connections, as a broker responds to a parked pull."""
+        assert isinstance(response, RemotingCommand)
+        with self._lock:
+            for connection in self._open:
+                connection.sendall(encode_command(response))
+
     def count(self, code: int) -> int:
         """Returns how many requests with a code have arrived."""
         return sum(request.code == code for request in self.requests)

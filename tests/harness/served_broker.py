@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rmqpull_broker.core import model
+from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset
 from rmqpull_broker.testing import RunningBroker
 from rmqpull_client.connection import Connection
 from rmqpull_client.flow import Flow
@@ -36,5 +38,12 @@ class ServedBroker:
             message.system_properties.message_id = "m"
             channel.call(MESSAGING.methods["SendMessage"], service.SendMessageRequest(messages=[message]))
 
+    def reset(self, group: str, queue_id: int = -1, offset: int = -1) -> None:
+        """Resets consumer offsets as `mqadmin` does: of one queue to an offset, or of all to their beginning."""
+        queue = None if queue_id < 0 else model.MessageQueue("orders", "broker-a", queue_id)
+        request = ResetRequest(group, "orders", queue, offset, timestamp_ms=0 if queue is None else -1)
+        self.broker.change(lambda draft: invoke_reset(draft, request))
+
 
 ServeBroker = Callable[..., ServedBroker]
+"""What tests take. For Apache's broker it returns a ``ServedApache``, which has the same methods and no ``broker``."""

@@ -32,7 +32,7 @@ class Covered(NamedTuple):
     reason: str
 
 
-BOTH_TRANSPORTS = "every test of the port runs against both transports"
+BOTH_TRANSPORTS = "every test of the port runs against all transports"
 DECLARES = "it only declares types and values"
 COVERED = {
     "connector/rmqpull_client/transports/columnar/client.py": Covered(
@@ -43,6 +43,12 @@ COVERED = {
         "client/transports/test_port.py", BOTH_TRANSPORTS
     ),
     "connector/rmqpull_client/transports/standard/lane.py": Covered("client/transports/test_port.py", BOTH_TRANSPORTS),
+    "connector/rmqpull_client/transports/remoting/client.py": Covered(
+        "client/transports/test_port.py", BOTH_TRANSPORTS
+    ),
+    "connector/rmqpull_client/transports/remoting/repeats.py": Covered(
+        "client/transports/remoting/test_pulling.py", "it decides when pulls are repeated"
+    ),
     "connector/rmqpull_client/transports/grpc/calls.py": Covered(
         "client/transports/grpc/test_channel.py", "a channel is what makes these calls"
     ),

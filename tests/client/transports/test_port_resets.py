@@ -7,18 +7,15 @@ from typing import Any, cast
 
 import pytest
 
-from rmqpull_broker.core import model
-from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset
-from rmqpull_broker.testing import running_broker
 from rmqpull_client.flow import Flow
 from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue, QueueRange
-from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.columnar.client import ColumnarClient
 from rmqpull_client.transports.columnar.lane import ColumnarLane
 from rmqpull_client.transports.grpc.channel import BrokerChannel
 from rmqpull_client.transports.standard.client import StandardClient
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from tests.harness.scripted_channel import ScriptedChannel, column_response, standard_response
+from tests.harness.served_broker import ServeBroker
 
 QUEUES = [MessageQueue("orders", "broker-a", queue_id) for queue_id in (0, 1)]
 LOGGED = "Consumer group g was reset to offset 7 of queue orders/broker-a/0; the query continues at its own offset"
@@ -69,17 +66,16 @@ def test_a_wait_ends_with_a_reset(results: Any, is_worth_a_look: bool) -> None:
     assert client.wait_for_messages("g", {QUEUES[0]: 2, QUEUES[1]: 5}, 1_000) == is_worth_a_look
 
 
-@pytest.mark.parametrize("extensions", ["columns", "none"])
 @pytest.mark.parametrize("checks_filter", [False, True])
-def test_each_kind_of_pull_logs_a_reset(extensions: str, checks_filter: bool, caplog: pytest.LogCaptureFixture) -> None:
-    with running_broker({"orders": 1}, extensions=extensions) as broker:
-        broker.send("orders", *[b"x"] * 9)
-        client = connect(broker.endpoints)
-        client.set_consumer_offsets("g", {QUEUES[0]: 9})
-        broker.change(lambda draft: invoke_reset(draft, ResetRequest("g", "orders", model.MessageQueue(*QUEUES[0]), 7)))
-        if checks_filter:
-            client.check_filter("g", QUEUES[0], 9, MessageFilter("paid"))
-        else:
-            client.wait_for_messages("g", {QUEUES[0]: 9}, 50)
-        client.close()
+def test_each_kind_of_pull_logs_a_reset(
+    serve: ServeBroker, checks_filter: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = serve()
+    served.send(*[b"x"] * 9)
+    served.client.set_consumer_offsets("g", {QUEUES[0]: 9})
+    served.reset("g", QUEUES[0].queue_id, 7)
+    if checks_filter:
+        served.client.check_filter("g", QUEUES[0], 9, MessageFilter("paid"))
+    else:
+        served.client.wait_for_messages("g", {QUEUES[0]: 9}, 50)
     assert caplog.messages == [LOGGED]

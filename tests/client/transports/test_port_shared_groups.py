@@ -6,7 +6,6 @@ import pytest
 
 from pyspark_rmqpull.clock import Clock
 from pyspark_rmqpull.progress.group_progress import GroupProgress
-from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.offsets.stores import RemoteBrokerOffsetStore
 from rmqpull_client.transports.port import BrokerClient
@@ -48,7 +47,7 @@ def test_a_query_alone_in_its_group_does_not_warn_after_a_reset(
     query = make_query(served.client)
     query.set_offsets(at(10))
     query.set_offsets(at(11))
-    served.broker.change(lambda draft: invoke_reset(draft, ResetRequest("g", "orders", timestamp_ms=0)))
+    served.reset("g")
     query.set_offsets(at(12))  # ignored: the reset waits for the next pull
     query.set_offsets(at(13))
     ranges = [QueueRange(queue, 13, 14) for queue in QUEUES]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import running_broker
 from rmqpull_client.connection import Connection
@@ -16,6 +18,7 @@ from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
 from rmqpull_proto.rpc import MESSAGING
 from tests.harness.served_broker import ServeBroker
 
+BOTH_OF_GRPC = pytest.mark.parametrize("extensions", ["columns", "none"])  # messages are sent by gRPC
 ORDERS = MessageQueue("orders", "broker-a", 0)
 
 
@@ -43,6 +46,7 @@ def maps(endpoints: str, count: int) -> list[tuple[dict[str, str], dict[str, str
     return [(dict(row["properties"]), dict(row["systemProperties"])) for row in rows]
 
 
+@BOTH_OF_GRPC
 def test_both_transports_return_the_same_properties(serve: ServeBroker) -> None:
     """Acceptance case 44: no property is an empty map, never null."""
     endpoints = serve().endpoints
@@ -51,6 +55,7 @@ def test_both_transports_return_the_same_properties(serve: ServeBroker) -> None:
     assert maps(endpoints, 2) == [({}, {}), ({"colour": "red"}, {"TRACE_CONTEXT": "00-4bf9-01"})]
 
 
+@BOTH_OF_GRPC
 def test_a_committed_transactional_message(extensions: str) -> None:
     """The standard protocol withholds reserved names, such as PGROUP (rules 5.11, 5.12.1)."""
     transaction = v2.SystemProperties(message_type=v2.MessageType.TRANSACTION)

@@ -29,6 +29,7 @@ from rmqpull_client.transports.columnar.lane import (
 )
 from rmqpull_client.transports.grpc import calls
 from rmqpull_client.transports.grpc.channel import BrokerChannel
+from rmqpull_client.transports.message_filters import make_filter_error
 from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows, log_reset
 from rmqpull_client.transports.reading_ahead import ReadAhead
 from rmqpull_proto import columns as wire
@@ -85,7 +86,7 @@ class ColumnarClient:
         try:
             response = self._channel.call(COLUMNS.methods["PullColumns"], request)
         except FilterRefused as refusal:
-            raise calls.make_filter_error(message_filter, refusal) from None
+            raise make_filter_error(message_filter, refusal) from None
         for result in filter(is_reset, response.queues):
             log_reset(group, queue, result.next_offset)
 

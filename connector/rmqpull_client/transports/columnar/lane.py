@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rmqpull_client.loss import Loss, OnLoss, find_loss, make_range_loss
 from rmqpull_client.model import Bounds, MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.grpc.calls import encode_filter
 from rmqpull_client.transports.grpc.channel import BrokerChannel
 from rmqpull_client.transports.grpc.retry import Cancellation
+from rmqpull_client.transports.message_filters import columns_to_pull, keep_matching_tags
 from rmqpull_client.transports.port import QueueRows, log_reset
 from rmqpull_client.transports.reading_ahead import LANES_AT_ONCE, Piece
 from rmqpull_proto import columns as wire
@@ -169,23 +169,3 @@ def _decode_rows(asked: Sequence[QueueRange], response: ReceivedColumns) -> list
             rows.append(QueueRows(entry.queue, table.slice(first_row, result.row_count).to_batches()))
             first_row += result.row_count
     return rows
-
-
-def columns_to_pull(columns: Sequence[str], message_filter: MessageFilter) -> Sequence[str]:
-    """Returns the requested columns, plus ``tags`` if the client checks tags. No columns stands for all columns."""
-    return [*columns, "tags"] if columns and message_filter.tags and "tags" not in columns else columns
-
-
-def keep_matching_tags(rows: Sequence[QueueRows], message_filter: MessageFilter) -> list[QueueRows]:
-    """Returns the rows whose tag is in the filter, without queues that have no such rows.
-
-    The broker compares only hashes of tags (rules 1.7.2).
-    """
-    if not message_filter.tags:
-        return list(rows)
-    tags = pa.array(sorted(message_filter.tags), pa.string())
-    kept = [
-        QueueRows(queue, [batch.filter(pc.is_in(batch.column("tags"), value_set=tags)) for batch in batches])
-        for queue, batches in rows
-    ]
-    return [entry for entry in kept if any(batch.num_rows for batch in entry.batches)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from rmqpull_client.connection import unwrap_name
-from rmqpull_client.errors import FilterRefused, OffsetNotFound, OptionError, Unserved
+from rmqpull_client.errors import OffsetNotFound, OptionError, Unserved
 from rmqpull_client.model import SQL92, MessageFilter, MessageQueue, Part, RangeToCut
 from rmqpull_client.transports.grpc.channel import BrokerChannel
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
@@ -26,14 +26,6 @@ def encode_filter(message_filter: MessageFilter) -> v2.FilterExpression:
     is_sql = message_filter.expression_type == SQL92
     return v2.FilterExpression(
         type=v2.FilterType.SQL if is_sql else v2.FilterType.TAG, expression=message_filter.expression
-    )
-
-
-def make_filter_error(message_filter: MessageFilter, refusal: FilterRefused) -> OptionError:
-    """Returns the error for a filter that the broker does not evaluate."""
-    return OptionError(
-        f"The broker does not evaluate the filter expression {message_filter.expression!r} of type "
-        f"{message_filter.expression_type} (options filterExpression and filterType). {refusal}"
     )
 
 

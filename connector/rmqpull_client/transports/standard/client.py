@@ -31,6 +31,7 @@ from rmqpull_client.model import (
 from rmqpull_client.transports.grpc import calls
 from rmqpull_client.transports.grpc.channel import BrokerChannel
 from rmqpull_client.transports.grpc.retry import Cancellation
+from rmqpull_client.transports.message_filters import make_filter_error
 from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows, log_reset
 from rmqpull_client.transports.reading_ahead import ReadAhead
 from rmqpull_client.transports.standard.lane import (
@@ -113,7 +114,7 @@ class StandardClient:
         try:
             response = self._pull_one(group, queue, offset, message_filter)
         except FilterRefused as refusal:
-            raise calls.make_filter_error(message_filter, refusal) from None
+            raise make_filter_error(message_filter, refusal) from None
         _log_reset(group, queue, response)
 
     def wait_for_messages(

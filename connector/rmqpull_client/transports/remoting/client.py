@@ -1,0 +1,112 @@
+"""The client for clusters of RocketMQ, by its remoting protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from rmqpull_client.errors import OptionError, RequestRefused
+from rmqpull_client.flow import DEFAULT_FLOW, Flow
+from rmqpull_client.loss import Loss, OnLoss, refuse_loss
+from rmqpull_client.model import (
+    EVERYTHING,
+    MessageFilter,
+    MessageQueue,
+    Part,
+    QueueRange,
+    RangeToCut,
+    TopicBounds,
+)
+from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows
+from rmqpull_client.transports.remoting import consumer_groups, offset_queries
+from rmqpull_client.transports.remoting.channel import RemotingChannel
+from rmqpull_client.transports.remoting.filters import check_filter
+from rmqpull_client.transports.remoting.reading import Read
+from rmqpull_client.transports.remoting.waiting import ParkedPulls
+
+
+class RemotingClient:
+    """See :class:`rmqpull_client.transports.port.BrokerClient`."""
+
+    def __init__(self, channel: RemotingChannel, flow: Flow = DEFAULT_FLOW) -> None:
+        self._channel = channel
+        self._flow = flow
+        self._bounds = offset_queries.BoundsQuery(channel)
+        self._groups = consumer_groups.ConsumerGroups(channel)
+        self._parked = ParkedPulls(channel, flow)
+
+    @property
+    def endpoints(self) -> str:
+        """The name servers of the connection."""
+        return self._channel.endpoints
+
+    def query_bounds(self, topics: Sequence[str], query_id: str | None = None) -> dict[str, TopicBounds]:
+        """Asks for the routes of all topics, and then for two offsets of each queue, all at the same time."""
+        return self._bounds.query(topics)
+
+    def cut_ranges(self, wanted: Sequence[RangeToCut]) -> list[list[Part]]:
+        """Raises OptionError: the remoting protocol does not tell sizes."""
+        raise OptionError(
+            f"The cluster at {self.endpoints} does not tell the sizes of messages, as options maxBytesPerTrigger and "
+            "maxBytesPerPartition require: the remoting protocol has no such request. Limit the number of messages "
+            "instead, with maxOffsetsPerTrigger and maxRecordsPerPartition."
+        )
+
+    def report_lost(self, query_id: str, losses: Sequence[Loss]) -> None:
+        """Does nothing: the remoting protocol has no such call."""
+
+    def list_topics(self) -> list[str]:
+        """Lists the topics that the name servers know."""
+        return self._channel.list_topics()
+
+    def check_filter(self, group: str, queue: MessageQueue, offset: int, message_filter: MessageFilter) -> None:
+        """Lets the broker compile the expression, and pulls one message."""
+        check_filter(self._channel, group, queue, offset, message_filter)
+
+    def wait_for_messages(
+        self,
+        group: str,
+        offsets: Mapping[MessageQueue, int],
+        timeout_ms: int,
+        message_filter: MessageFilter = EVERYTHING,
+    ) -> bool:
+        """Parks one pull per queue until the first response. Pulls that stay parked serve the next wait."""
+        return self._parked.wait(group, offsets, timeout_ms, message_filter)
+
+    def read(
+        self,
+        group: str,
+        ranges: Sequence[QueueRange],
+        columns: Sequence[str],
+        creation_ids: Mapping[str, str] = NO_CREATION_IDS,
+        message_filter: MessageFilter = EVERYTHING,
+        on_loss: OnLoss = refuse_loss,
+    ) -> Iterator[Sequence[QueueRows]]:
+        """Pulls many segments of each queue at once."""
+        return Read(self._channel, self._flow, group, columns, message_filter, on_loss).read(ranges)
+
+    def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Sets the offsets with one request per queue, after it has asked for the previous ones."""
+        return self._groups.set_offsets(group, offsets)
+
+    def get_consumer_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """Gets the offsets with one request per queue."""
+        return self._groups.get_offsets(group, queues)
+
+    def find_offsets_at(self, timestamps_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Finds the offsets with one request per queue, and corrects those of brokers before 5.0."""
+        return offset_queries.find_offsets_at(self._channel, timestamps_ms)
+
+    def publish(self, topic: str, batch: pa.RecordBatch) -> None:
+        """Sends the batch."""
+        raise RequestRefused(
+            "UNSUPPORTED",
+            f"The cluster at {self.endpoints} does not accept batches in columns. Publish with another client of "
+            "RocketMQ.",
+        )
+
+    def close(self) -> None:
+        """Closes this process's idle connections."""
+        self._parked.close()
+        self._channel.close()

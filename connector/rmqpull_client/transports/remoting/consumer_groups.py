@@ -1,0 +1,161 @@
+"""The consumer offsets of a group whose members this client is not.
+
+The client sends no heartbeat, as members of a group share its queues. So it asks whether there are members: their
+offsets must not be overwritten.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from rmqpull_client.errors import OptionError, RmqpullError
+from rmqpull_client.model import EVERYTHING, MessageQueue
+from rmqpull_client.transports.remoting.channel import RemotingChannel
+from rmqpull_client.transports.remoting.cluster import Target
+from rmqpull_client.transports.remoting.filters import PULLED
+from rmqpull_client.transports.remoting.offset_queries import make_queue_request, read_offset
+from rmqpull_client.transports.remoting.pulls import make_pull
+from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.command import RemotingCommand
+
+MEMBERS_EVERY_S = 60.0
+"""How often it is asked whether a group has members."""
+_FOUND_OR_NOT = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+_SET_OR_NO_GROUP = (ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+_LISTED_OR_NONE = (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR)
+_NO_OFFSET_MAX = 1 << 60
+"""A position in the commit log that no message has."""
+_logger = logging.getLogger(__name__)
+
+
+class ConsumerGroups:
+    """Gets and sets the consumer offsets of groups. ``clock`` returns seconds."""
+
+    def __init__(self, channel: RemotingChannel, clock: Callable[[], float] = time.monotonic) -> None:
+        self._channel = channel
+        self._clock = clock
+        self._checked_s: dict[str, float] = {}
+        self._shown: set[tuple[str, str]] = set()
+
+    def get_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """Returns the group's consumer offset of each queue, or None.
+
+        A 4.x broker answers 0 for a queue without one while its first message is in memory (rules 3.5.2): that cannot
+        be told from an offset 0.
+        """
+        requests = [
+            (
+                Target.of(queue),
+                make_queue_request(
+                    RequestCode.QUERY_CONSUMER_OFFSET, queue, consumerGroup=group, setZeroIfNotFound="false"
+                ),
+            )
+            for queue in queues
+        ]
+        responses = self._channel.call_all(requests, accepted=_FOUND_OR_NOT)
+        return {queue: _read_consumer_offset(response) for queue, response in zip(queues, responses, strict=True)}
+
+    def set_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Sets consumer offsets, and returns the previous ones. Raises OptionError if the group has members."""
+        if not offsets:
+            return {}
+        by_broker = {queue.broker_name: queue for queue in offsets}
+        self._refuse_members(group, list(by_broker.values()))
+        previous = self.get_offsets(group, list(offsets))
+        if missing := self._update(group, offsets):
+            # Only a pull creates a group, on its own broker (rules 6.1).
+            pulls = [
+                (Target.of(queue), make_pull(group, queue, offset, 1, EVERYTHING))
+                for queue, offset in {queue.broker_name: (queue, offset) for queue, offset in missing.items()}.values()
+            ]
+            self._channel.call_all(pulls, accepted=PULLED)
+            self._update(group, missing, accepted=_SET_OR_NO_GROUP[:1])
+        self._show(group, list(by_broker.values()))
+        return {queue: offset for queue, offset in previous.items() if offset is not None}
+
+    def _update(
+        self,
+        group: str,
+        offsets: Mapping[MessageQueue, int],
+        accepted: Sequence[ResponseCode] = _SET_OR_NO_GROUP,
+    ) -> dict[MessageQueue, int]:
+        """Sets offsets, and returns those of brokers that do not have the group."""
+        requests = [
+            (
+                Target.of(queue),
+                make_queue_request(
+                    RequestCode.UPDATE_CONSUMER_OFFSET, queue, consumerGroup=group, commitOffset=str(offset)
+                ),
+            )
+            for queue, offset in offsets.items()
+        ]
+        responses = self._channel.call_all(requests, accepted=accepted)
+        return {
+            queue: offset
+            for (queue, offset), response in zip(offsets.items(), responses, strict=True)
+            if response.code != ResponseCode.SUCCESS
+        }
+
+    def _refuse_members(self, group: str, queues: Sequence[MessageQueue]) -> None:
+        """Asks brokers, now and then, for the members of a group. A member sends heartbeats to all brokers."""
+        now_s = self._clock()
+        if now_s - self._checked_s.get(group, -MEMBERS_EVERY_S) < MEMBERS_EVERY_S:
+            return
+        request = RemotingCommand(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
+        responses = self._channel.call_all([(Target.of(queue), request) for queue in queues], accepted=_LISTED_OR_NONE)
+        members = sorted({member for response in responses for member in _read_members(response)})
+        if members:
+            more = f" and {len(members) - 3} more" if len(members) > 3 else ""
+            raise OptionError(
+                f"Consumer group {group} has members in the cluster at {self._channel.endpoints}: "
+                f"{', '.join(members[:3])}{more}. Its consumer offsets are theirs. Use another group (option "
+                "consumerGroup), or set option commitOffsets to false."
+            )
+        self._checked_s[group] = now_s
+
+    def _show(self, group: str, queues: Sequence[MessageQueue]) -> None:
+        """Lets brokers create the group's retry topic, by whose route `mqadmin consumerProgress` finds the group.
+
+        A member's heartbeat does so too. This client sends back a message that does not exist. The broker creates the
+        topic before it looks for the message (rules 6.1). If a broker refuses, only that command lacks the group.
+        """
+        hidden = [queue for queue in queues if (group, queue.broker_name) not in self._shown]
+        if not hidden:
+            return
+        self._shown.update((group, queue.broker_name) for queue in hidden)
+        requests = [
+            (
+                Target.of(queue),
+                RemotingCommand(
+                    RequestCode.CONSUMER_SEND_MSG_BACK,
+                    {
+                        "group": group,
+                        "offset": str(_NO_OFFSET_MAX),
+                        "delayLevel": "0",
+                        "originTopic": queue.topic,
+                        "unitMode": "false",
+                    },
+                ),
+            )
+            for queue in hidden
+        ]
+        try:
+            self._channel.call_all(requests, accepted=_LISTED_OR_NONE)
+        except RmqpullError as error:
+            _logger.info("mqadmin consumerProgress may not show consumer group %s: %s", group, error)
+
+
+def _read_consumer_offset(response: RemotingCommand) -> int | None:
+    if response.code != ResponseCode.SUCCESS:
+        return None
+    offset = read_offset(response)
+    return offset if offset >= 0 else None
+
+
+def _read_members(response: RemotingCommand) -> list[str]:
+    if response.code != ResponseCode.SUCCESS or not len(response.body):
+        return []
+    return [str(member) for member in json.loads(bytes(response.body)).get("consumerIdList") or []]

@@ -1,0 +1,120 @@
+"""Consumer offsets of a group that has no members."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rmqpull_client.errors import GroupNotFound, OptionError
+from rmqpull_client.model import MessageQueue
+from rmqpull_client.transports.remoting.channel import RemotingChannel
+from rmqpull_client.transports.remoting.consumer_groups import MEMBERS_EVERY_S, ConsumerGroups
+from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.command import RemotingCommand
+from tests.harness.scripted_queues import QueueScript, serve_queues
+from tests.harness.scripted_remoting import Reaction
+
+QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(2)]
+
+
+class GroupScript:
+    """Consumer offsets of one group on a broker that knows the group only after a pull."""
+
+    def __init__(self, creates_groups: bool = True) -> None:
+        self.offsets: dict[int, int] = {}
+        self.members: list[str] = []
+        self.creates_groups = creates_groups
+        self.has_group = False
+        self.has_retry_topic = False
+
+    def pull(self, request: RemotingCommand, number: int) -> Reaction | None:
+        self.has_group = self.creates_groups
+        if self.creates_groups:
+            return None
+        return request.make_response(26, remark="subscription group [g] does not exist")
+
+    def __call__(self, request: RemotingCommand) -> Reaction | None:
+        queue_id = int(request.fields.get("queueId", "-1"))
+        if request.code == RequestCode.QUERY_CONSUMER_OFFSET:
+            if queue_id not in self.offsets:
+                return request.make_response(ResponseCode.QUERY_NOT_FOUND, remark="Not found")
+            return request.make_response(0, {"offset": str(self.offsets[queue_id])})
+        if request.code == RequestCode.UPDATE_CONSUMER_OFFSET:
+            if not self.has_group:
+                return request.make_response(26, remark="Group g not exist!")
+            self.offsets[queue_id] = int(request.fields["commitOffset"])
+            return request.make_response(0)
+        if request.code == RequestCode.GET_CONSUMER_LIST_BY_GROUP:
+            if not self.members:
+                return request.make_response(1, remark="no consumer for this group, g")
+            return request.make_response(0, body=json.dumps({"consumerIdList": self.members}).encode())
+        if request.code == RequestCode.CONSUMER_SEND_MSG_BACK:
+            self.has_retry_topic = True
+            return request.make_response(1, remark="look message by offset failed, 1")
+        return None
+
+
+def serve(script: GroupScript) -> QueueScript:
+    return QueueScript(disturb=script.pull, others=script)
+
+
+def test_the_first_offsets_create_the_group_and_its_retry_topic() -> None:
+    script = GroupScript()
+    with serve_queues(serve(script), queues=2) as (client, [server]):
+        assert client.set_consumer_offsets("g", {QUEUES[0]: 4, QUEUES[1]: 5}) == {}
+        assert client.set_consumer_offsets("g", {QUEUES[0]: 7}) == {QUEUES[0]: 4}
+        assert client.get_consumer_offsets("g", QUEUES) == {QUEUES[0]: 7, QUEUES[1]: 5}
+        assert server.count(RequestCode.PULL_MESSAGE) == 1
+        assert server.count(RequestCode.CONSUMER_SEND_MSG_BACK) == 1
+    assert script.has_retry_topic
+
+
+def test_no_offsets_ask_nothing() -> None:
+    with serve_queues(serve(GroupScript())) as (client, [server]):
+        assert client.set_consumer_offsets("g", {}) == {}
+        assert client.get_consumer_offsets("g", []) == {}
+        assert server.requests == []
+
+
+def test_a_broker_that_creates_no_groups_is_an_error() -> None:
+    with (
+        serve_queues(serve(GroupScript(creates_groups=False))) as (client, _),
+        pytest.raises(GroupNotFound, match=r"does not exist.*Create the group on each broker"),
+    ):
+        client.set_consumer_offsets("g", {QUEUES[0]: 4})
+
+
+def test_a_queue_without_an_offset_has_none() -> None:
+    script = GroupScript()
+    script.offsets = {0: -1}
+    with serve_queues(serve(script), queues=2) as (client, _):
+        assert client.get_consumer_offsets("g", QUEUES) == dict.fromkeys(QUEUES)
+
+
+def test_a_group_with_members_keeps_its_offsets() -> None:
+    script = GroupScript()
+    script.members = [f"10.0.0.{number}@1" for number in range(5)]
+    with (
+        serve_queues(serve(script)) as (client, _),
+        pytest.raises(
+            OptionError,
+            match=r"Consumer group g has members .*: 10.0.0.0@1, 10.0.0.1@1, 10.0.0.2@1 and 2 more\. .*consumerGroup",
+        ),
+    ):
+        client.set_consumer_offsets("g", {QUEUES[0]: 4})
+    assert script.offsets == {}
+
+
+def test_members_are_asked_for_now_and_then() -> None:
+    script, now_s = GroupScript(), [1_000.0]
+    with serve_queues(serve(script)) as (client, [server]):
+        assert isinstance(client._channel, RemotingChannel)
+        groups = ConsumerGroups(client._channel, clock=lambda: now_s[0])
+        for _ in range(3):
+            groups.set_offsets("g", {QUEUES[0]: 4})
+        assert server.count(RequestCode.GET_CONSUMER_LIST_BY_GROUP) == 1
+        now_s[0] += MEMBERS_EVERY_S
+        script.members = ["java"]
+        with pytest.raises(OptionError, match="has members"):
+            groups.set_offsets("g", {QUEUES[0]: 5})
