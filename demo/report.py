@@ -21,6 +21,8 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 
 INK, MUTED, GRID = "#1f2933", "#6b7785", "#e4e7eb"
 LABEL: dict[str, Any] = {"textcoords": "offset points", "va": "center_baseline", "fontweight": "bold"}
+LABEL_WIDTH = 0.2
+"""The part of the axis that the label of a kill takes."""
 BLUE, ORANGE, RED = "#2f6db5", "#d9822b", "#c23030"
 
 
@@ -94,13 +96,14 @@ def _draw_arrival(axes: Axes, run: Run) -> None:
     total = max(1, *rows)
     if run.broker_outage:
         _draw_outage(axes, run.broker_outage, ORANGE)
-        # On the left, since the label of the job may be close on the right.
+        # On the left, since the label of the job may be close on the right, unless there is no room.
+        is_early = run.broker_outage.killed < seconds[-1] * LABEL_WIDTH
         axes.annotate(
             "broker killed,\nstarted again",
             (run.broker_outage.killed, total),
-            (-6, 0),
+            (6 if is_early else -6, 0),
             color=ORANGE,
-            ha="right",
+            ha="left" if is_early else "right",
             fontsize=9,
             **LABEL,
         )

@@ -28,7 +28,14 @@ def test_the_table_has_a_line_for_each_carrier() -> None:
     assert "ExpressJet Airlines " in capture.get()
 
 
-@pytest.mark.parametrize("run", [Run(), Run([(0, 0), (1, 900), (9, 2_000)], Outage(1, 2), Outage(3, 8))])
+@pytest.mark.parametrize(
+    "run",
+    [
+        Run(),
+        Run([(0, 0), (1, 900), (9, 2_000)], Outage(1, 2), Outage(3, 8)),
+        Run([(0, 0), (2, 900), (9, 2_000)], Outage(2, 3), Outage(4, 8)),
+    ],
+)
 def test_the_picture_is_a_png(tmp_path: Path, run: Run) -> None:
     draw(tmp_path / "flights.png", carrier_summary(read_flights(2_000)), read_airlines(), run)
     assert (tmp_path / "flights.png").read_bytes().startswith(b"\x89PNG")
