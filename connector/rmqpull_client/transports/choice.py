@@ -18,7 +18,8 @@ PRODUCER_GROUP = "rmqpull-producer"
 def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerClient:
     """Returns a client for a broker, over the fastest transport that the server has.
 
-    All clients of a process with equal connections share one gRPC connection.
+    With ``Connection.name_servers`` it is a client for a RocketMQ cluster, by the remoting protocol. It connects when
+    it is used. All clients of a process with equal connections share one gRPC connection, or a pool of connections.
 
     Args:
         connection: The settings, or just the endpoints ``HOST:PORT``.
@@ -27,7 +28,14 @@ def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerCl
     Raises BrokerUnavailable if no server responds in time, HandshakeFailed if the TLS handshake fails, OptionError if a
     certificate or key file cannot be used, and RequestRefused, for example for wrong keys.
     """
-    channel = get_channel(Connection(connection) if isinstance(connection, str) else connection)
+    settings = Connection(connection) if isinstance(connection, str) else connection
+    if settings.name_servers:
+        # Imported here, because it needs NumPy, which gRPC does not.
+        from rmqpull_client.transports.remoting.channel import get_remoting_channel
+        from rmqpull_client.transports.remoting.client import RemotingClient
+
+        return RemotingClient(get_remoting_channel(settings), flow)
+    channel = get_channel(settings)
     return ColumnarClient(channel, flow) if _has_columns(channel) else StandardClient(channel, flow)
 
 

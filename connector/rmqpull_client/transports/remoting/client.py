@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from rmqpull_client.errors import OptionError, RequestRefused
+from rmqpull_client.errors import OptionError
 from rmqpull_client.flow import DEFAULT_FLOW, Flow
 from rmqpull_client.loss import Loss, OnLoss, refuse_loss
 from rmqpull_client.model import (
@@ -22,8 +22,12 @@ from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows
 from rmqpull_client.transports.remoting import consumer_groups, offset_queries
 from rmqpull_client.transports.remoting.channel import RemotingChannel
 from rmqpull_client.transports.remoting.filters import check_filter
+from rmqpull_client.transports.remoting.producer import RemotingProducer
 from rmqpull_client.transports.remoting.reading import Read
 from rmqpull_client.transports.remoting.waiting import ParkedPulls
+
+PRODUCER_GROUP = "rmqpull-client"
+"""The producer group of published messages."""
 
 
 class RemotingClient:
@@ -99,12 +103,8 @@ class RemotingClient:
         return offset_queries.find_offsets_at(self._channel, timestamps_ms)
 
     def publish(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Sends the batch."""
-        raise RequestRefused(
-            "UNSUPPORTED",
-            f"The cluster at {self.endpoints} does not accept batches in columns. Publish with another client of "
-            "RocketMQ.",
-        )
+        """Sends the rows in requests of many messages, to all queues in turn or to those that rows name."""
+        RemotingProducer(self._channel, PRODUCER_GROUP).start_publish([(topic, batch.num_rows)], batch, False)()
 
     def close(self) -> None:
         """Closes this process's idle connections."""

@@ -16,7 +16,7 @@ from rmqpull_client.model import EVERYTHING, MessageQueue
 from rmqpull_client.transports.remoting.channel import RemotingChannel
 from rmqpull_client.transports.remoting.cluster import Target
 from rmqpull_client.transports.remoting.filters import PULLED
-from rmqpull_client.transports.remoting.offset_queries import make_queue_request, read_offset
+from rmqpull_client.transports.remoting.offset_queries import VERSION_5, make_queue_request, read_offset
 from rmqpull_client.transports.remoting.pulls import make_pull
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
@@ -39,12 +39,13 @@ class ConsumerGroups:
         self._clock = clock
         self._checked_s: dict[str, float] = {}
         self._shown: set[tuple[str, str]] = set()
+        self._begun: set[tuple[str, str, str]] = set()
 
     def get_offsets(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int | None]:
         """Returns the group's consumer offset of each queue, or None.
 
-        A 4.x broker answers 0 for a queue without one while its first message is in memory (rules 3.5.2): that cannot
-        be told from an offset 0.
+        A 4.x broker responds with 0 for a queue without one while its first message is in memory (rules 3.5.2). That
+        cannot be told from an offset 0, except in an empty queue.
         """
         requests = [
             (
@@ -56,7 +57,16 @@ class ConsumerGroups:
             for queue in queues
         ]
         responses = self._channel.call_all(requests, accepted=_FOUND_OR_NOT)
-        return {queue: _read_consumer_offset(response) for queue, response in zip(queues, responses, strict=True)}
+        found = {queue: _read_consumer_offset(response) for queue, response in zip(queues, responses, strict=True)}
+        doubtful = [
+            queue
+            for (queue, offset), response in zip(found.items(), responses, strict=True)
+            if offset == 0 and response.version < VERSION_5
+        ]
+        ends = self._channel.call_all(
+            (Target.of(queue), make_queue_request(RequestCode.GET_MAX_OFFSET, queue)) for queue in doubtful
+        )
+        return found | {queue: None for queue, end in zip(doubtful, ends, strict=True) if not read_offset(end)}
 
     def set_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Sets consumer offsets, and returns the previous ones. Raises OptionError if the group has members."""
@@ -82,22 +92,41 @@ class ConsumerGroups:
         offsets: Mapping[MessageQueue, int],
         accepted: Sequence[ResponseCode] = _SET_OR_NO_GROUP,
     ) -> dict[MessageQueue, int]:
-        """Sets offsets, and returns those of brokers that do not have the group."""
-        requests = [
-            (
-                Target.of(queue),
-                make_queue_request(
-                    RequestCode.UPDATE_CONSUMER_OFFSET, queue, consumerGroup=group, commitOffset=str(offset)
-                ),
-            )
+        """Sets offsets, and returns those of brokers that do not have the group.
+
+        When a broker sets the first offsets of a group on a topic at the same time, it loses some (rules 6.1). So one
+        goes first.
+        """
+        first = {
+            (group, queue.topic, queue.broker_name): (queue, offset)
             for queue, offset in offsets.items()
-        ]
-        responses = self._channel.call_all(requests, accepted=accepted)
-        return {
-            queue: offset
-            for (queue, offset), response in zip(offsets.items(), responses, strict=True)
-            if response.code != ResponseCode.SUCCESS
+            if (group, queue.topic, queue.broker_name) not in self._begun
         }
+        missing: dict[MessageQueue, int] = {}
+        rest = dict(offsets)
+        for queue, _ in first.values():
+            del rest[queue]
+        for entries in (dict(first.values()), rest):
+            responses = self._channel.call_all(
+                [
+                    (
+                        Target.of(queue),
+                        make_queue_request(
+                            RequestCode.UPDATE_CONSUMER_OFFSET, queue, consumerGroup=group, commitOffset=str(offset)
+                        ),
+                    )
+                    for queue, offset in entries.items()
+                ],
+                accepted=accepted,
+            )
+            missing |= {
+                queue: offset
+                for (queue, offset), response in zip(entries.items(), responses, strict=True)
+                if response.code != ResponseCode.SUCCESS
+            }
+        away = {queue.broker_name for queue in missing}
+        self._begun.update(key for key in first if key[2] not in away)
+        return missing
 
     def _refuse_members(self, group: str, queues: Sequence[MessageQueue]) -> None:
         """Asks brokers, now and then, for the members of a group. A member sends heartbeats to all brokers."""

@@ -16,8 +16,8 @@ from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.headers import OffsetResponseHeader
 
-_VERSION_5 = 413
-"""5.0.0. Brokers before it find the nearest message, not the first one at or after a time (rules 3.11)."""
+VERSION_5 = 413
+"""5.0.0, as responses name it. Brokers before it find the nearest message to a time, not the next one (rules 3.11)."""
 _TOOLS_GROUP = "TOOLS_CONSUMER"
 """A group that every broker has, for RocketMQ's own tools. So a look at a message creates no group."""
 _INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
@@ -90,7 +90,7 @@ def find_offsets_at(channel: RemotingChannel, timestamps_ms: Mapping[MessageQueu
     nearest = {
         queue: offset
         for (queue, offset), response in zip(found.items(), responses, strict=True)
-        if response.version < _VERSION_5
+        if response.version < VERSION_5
     }
     return found | _Search(channel, timestamps_ms, nearest).run()
 

@@ -70,6 +70,19 @@ def test_the_first_offsets_create_the_group_and_its_retry_topic() -> None:
     assert script.has_retry_topic
 
 
+def test_the_first_offset_of_a_topic_goes_alone() -> None:
+    """A broker that stores the first ones at the same time loses some (rules 6.1)."""
+    script = GroupScript()
+    script.has_group = True
+    with serve_queues(serve(script), queues=9) as (client, [server]):
+        queues = {MessageQueue("orders", "broker-a", number): 7 for number in range(9)}
+        for _ in range(2):
+            client.set_consumer_offsets("g", queues)
+        codes = [request.code for request in server.requests]
+    assert script.offsets == dict.fromkeys(range(9), 7)
+    assert codes.count(RequestCode.UPDATE_CONSUMER_OFFSET) == 18
+
+
 def test_no_offsets_ask_nothing() -> None:
     with serve_queues(serve(GroupScript())) as (client, [server]):
         assert client.set_consumer_offsets("g", {}) == {}
