@@ -122,7 +122,7 @@ def is_leaving(response: RemotingCommand) -> bool:
 def make_refusal(place: Place, request: RemotingCommand, response: RemotingCommand) -> RequestRefused:
     """Returns the exception for a response with a code that the caller does not expect."""
     code, name = _name_response(response.code), name_request(request.code)
-    remark = _FAQ.sub("", response.remark or "").strip()
+    remark = _FAQ.sub("", response.remark or "").strip(" .,:!\n")
     text = f"The {place} responded to {name} with {code} ({response.code}): {remark or 'without a text'}"
     if response.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
         return Unserved(code, f"{text}. {_advise_on_wrong_server(place)}")
@@ -132,7 +132,7 @@ def make_refusal(place: Place, request: RemotingCommand, response: RemotingComma
         if of_code in (None, response.code) and words.search(remark)
     )
     kind, advice = next(by_text, None) or _REFUSALS.get(response.code, _Refusal())
-    return kind(code, f"{text.rstrip(' .:')}. {advice}".rstrip())
+    return kind(code, f"{text}. {advice}".rstrip())
 
 
 def make_bad_body_error(place: Place, request: RemotingCommand, error: WireError) -> BrokerFailed:

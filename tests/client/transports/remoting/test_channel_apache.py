@@ -23,6 +23,7 @@ from rmqpull_broker.testing import running_broker
 from rmqpull_client.connection import Connection, Credentials, Tls
 from rmqpull_client.errors import (
     BrokerUnavailable,
+    FilterRefused,
     GroupNotFound,
     HandshakeFailed,
     QueueNotFound,
@@ -107,18 +108,50 @@ def test_topics_routes_and_offsets(apache: ApacheCluster, connect: Open) -> None
     assert "channel-topics" in inner.list_topics()
 
 
-def test_refusals(apache: ApacheCluster, connect: Open, apache_release: Release) -> None:
-    apache.administration.create_topic("channel-refusals", 1)
-    channel = connect(apache)
-    with pytest.raises(TopicNotFound):
-        channel.get_route("channel-nothing")
-    pull = RemotingCommand(RequestCode.PULL_MESSAGE, make_pull_fields("channel-refusals", "g" * 300))
-    if apache_release is RELEASE_5:  # 4.9 creates groups of any name
-        with pytest.raises(GroupNotFound, match=r"SUBSCRIPTION_GROUP_NOT_EXIST.*mqadmin updateSubGroup"):
-            channel.call(Target("channel-refusals", "broker-a"), pull)
-    pull = RemotingCommand(RequestCode.PULL_MESSAGE, {**make_pull_fields("channel-refusals", "g"), "queueId": "9"})
-    with pytest.raises(QueueNotFound, match=r"queueId\[9\] is illegal"):
-        channel.call(Target("channel-refusals", "broker-a"), pull)
+@pytest.fixture(scope="module")
+def strict(apache_release: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheCluster]:
+    """A cluster that allows little: group "g" exists, "closed" must not consume, and nobody may read "hidden"."""
+    limits = {"enablePropertyFilter": "false", "autoCreateSubscriptionGroup": "false"}
+    folder = tmp_path_factory.mktemp("strict")
+    with make_cluster(folder, release=apache_release, properties=limits) as cluster:
+        cluster.administration.create_topic("orders", 1)
+        cluster.administration.create_topic("hidden", 1, perm=2)
+        cluster.administration.create_group("g")
+        cluster.administration.create_group("closed", consumeEnable=False)
+        yield cluster
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind", "text"),
+    [
+        ({"consumerGroup": "other"}, GroupNotFound, "Create the group on each broker"),
+        ({"consumerGroup": "closed"}, RequestRefused, "NO_PERMISSION.*Check the permissions"),
+        ({"topic": "hidden"}, RequestRefused, "NO_PERMISSION.*Check the permissions"),
+        ({"topic": "nothing"}, TopicNotFound, "apply first please"),
+        ({"queueId": "9"}, QueueNotFound, r"queueId\[9\] is illegal"),
+        ({"subscription": "||"}, FilterRefused, "SUBSCRIPTION_PARSE_FAILED"),
+        ({"expressionType": "SQL92", "subscription": "a = 1"}, FilterRefused, "enablePropertyFilter=true"),
+    ],
+)
+def test_a_pull_is_refused(
+    strict: ApacheCluster, connect: Open, changed: dict[str, str], kind: type[RequestRefused], text: str
+) -> None:
+    pull = RemotingCommand(RequestCode.PULL_MESSAGE, {**make_pull_fields("orders", "g"), **changed})
+    with pytest.raises(kind, match=text):
+        connect(strict).call(Target("orders", "broker-a"), pull)
+
+
+def test_a_broker_that_rejects_those_who_only_pull(
+    start_apache: StartApache, connect: Open, apache_release: Release
+) -> None:
+    cluster = start_apache(properties={"rejectPullConsumerEnable": "true"})
+    cluster.administration.create_topic("orders", 1)
+    ask = Target("orders", "broker-a"), RemotingCommand(RequestCode.PULL_MESSAGE, make_pull_fields("orders", "g"))
+    if apache_release is not RELEASE_5:  # 4.9 has no such setting
+        assert connect(cluster).call(*ask, accepted={19}).code == 19
+        return
+    with pytest.raises(RequestRefused, match="rejectPullConsumerEnable=false on the brokers"):
+        connect(cluster).call(*ask)
 
 
 def test_wrong_addresses(apache: ApacheCluster, connect: Open) -> None:
