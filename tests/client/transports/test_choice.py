@@ -1,0 +1,54 @@
+"""Which transport serves a connection."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rmqpull_broker.testing import running_broker
+from rmqpull_client.connection import Connection
+from rmqpull_client.errors import OptionError
+from rmqpull_client.transports.choice import connect, get_producer
+from rmqpull_client.transports.columnar.client import ColumnarClient
+from rmqpull_client.transports.grpc.producer import GrpcProducer
+from rmqpull_client.transports.remoting.client import RemotingClient
+from rmqpull_client.transports.remoting.producer import RemotingProducer
+from rmqpull_client.transports.standard.client import StandardClient
+from tests.harness.scripted_remoting import RouteScript, ScriptedServer, make_route
+
+
+@pytest.mark.parametrize(("extensions", "kind"), [("columns", ColumnarClient), ("none", StandardClient)])
+def test_endpoints_are_served_by_the_transport_that_the_server_has(extensions: str, kind: type) -> None:
+    with running_broker({"orders": 1}, extensions=extensions) as broker:
+        client = connect(broker.endpoints)
+        assert type(client) is kind
+        client.close()
+        assert type(get_producer(Connection(broker.endpoints))) is GrpcProducer
+
+
+def test_name_servers_are_served_by_the_remoting_protocol() -> None:
+    with ScriptedServer(RouteScript({"orders": make_route({"broker-a": {0: "127.0.0.1:1"}})})) as name_server:
+        connection = Connection(name_servers=name_server.address)
+        client = connect(connection)
+        assert type(client) is RemotingClient
+        assert client.endpoints == name_server.address
+        assert client.list_topics() == ["orders"]
+        assert type(get_producer(connection)) is RemotingProducer
+        client.close()
+
+
+def test_bad_name_servers_are_refused_before_anything_is_sent() -> None:
+    with pytest.raises(OptionError, match="'localhost' is not HOST:PORT"):
+        connect(Connection(name_servers="localhost"))
+
+
+@pytest.mark.processes
+def test_the_modules_of_the_remoting_protocol_are_loaded_when_they_are_needed() -> None:
+    program = (
+        "import sys, rmqpull_client.transports.choice;"
+        "print([name for name in sys.modules if 'transports.remoting' in name])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
