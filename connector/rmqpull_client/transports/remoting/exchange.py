@@ -363,6 +363,7 @@ class Exchange:
         call.attempts.count_try()
         pause_s = next(call.pauses_s)
         now_s = self._clock()
+        call.attempts.is_out_of_tries = pause_s is None
         if pause_s is None or now_s + pause_s >= call.deadline_s:
             call.error = call.attempts.make_error()
             return

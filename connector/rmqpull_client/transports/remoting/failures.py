@@ -168,9 +168,13 @@ def _advise_on_wrong_server(place: Place) -> str:
 
 
 class Attempts:
-    """The attempts of one request, with what was seen at each server, over all retries."""
+    """The attempts of one request, with what was seen at each server, over all retries.
+
+    ``is_out_of_tries`` tells that not time but the permitted number of tries has run out.
+    """
 
     def __init__(self, connection: Connection, target: Target, request: RemotingCommand) -> None:
+        self.is_out_of_tries = False
         self._connection = connection
         self._target = target
         self._request = request
@@ -227,7 +231,8 @@ class Attempts:
     def _describe(self) -> str:
         connection, name = self._connection, name_request(self._request.code)
         limit = f"within {connection.request_timeout_ms} ms"
-        if connection.request_retries is not None and self._tries > connection.request_retries:
+        retries = connection.request_retries
+        if self.is_out_of_tries or (retries is not None and self._tries > retries):
             limit = f"in {self._tries} {'try' if self._tries == 1 else 'tries'}"
         whom = "No name server" if self._target == NAME_SERVER else f"Broker {self._target.broker_name}"
         did = "responded" if self._target == NAME_SERVER else "did not respond"

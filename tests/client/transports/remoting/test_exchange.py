@@ -262,6 +262,13 @@ def test_all_name_servers_are_away() -> None:
     assert f"{first.address}: Connection refused; {second.address}: Connection refused" in str(error.value)
 
 
+def test_a_request_that_is_tried_once_says_so() -> None:
+    away = ScriptedServer(respond)
+    channel = RemotingChannel(Connection(name_servers=away.address))
+    with Exchange(channel) as exchange, pytest.raises(BrokerUnavailable, match="in 1 try"):
+        exchange.wait([exchange.start(NAME_SERVER, RemotingCommand(206), is_tried_once=True)])
+
+
 def test_another_protocol_is_told_at_once_unless_another_name_server_responds() -> None:
     with serve(respond) as cluster, ScriptedServer(in_turn(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as web:
         with pytest.raises(
