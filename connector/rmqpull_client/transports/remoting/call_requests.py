@@ -27,6 +27,7 @@ from rmqpull_client.transports.remoting.send_requests import (
     BATCH_BYTES_MAX,
     BATCH_PROPERTY_BYTES_MAX,
     BATCH_ROWS_MAX,
+    SPREAD_MAX,
     RequestRows,
     RowKinds,
     cut_requests,
@@ -134,7 +135,7 @@ def make_requests(
         _find_single(parts, property_bytes, delays),
         MESSAGE_BYTES + body_bytes + property_bytes,
     )
-    in_order, cut = _cut(call, parts, kinds)
+    in_order, cut = _cut(call, parts, planned, kinds)
     bodies = rows.column("body")
     if not np.array_equal(in_order, np.arange(rows.num_rows)):
         bodies, properties = bodies.take(pa.array(in_order)), properties.take(pa.array(in_order))
@@ -208,7 +209,9 @@ def _measure(values: pa.Array) -> Numbers:
     return lengths
 
 
-def _cut(call: Call, parts: TopicParts, kinds: RowKinds) -> tuple[Numbers, list[tuple[int, RequestRows]]]:
+def _cut(
+    call: Call, parts: TopicParts, planned: Sequence[_TopicPlan], kinds: RowKinds
+) -> tuple[Numbers, list[tuple[int, RequestRows]]]:
     """Cuts the legal rows into requests, topic by topic.
 
     Returns the rows in the order of their requests, and each request with the number of its part.
@@ -218,7 +221,8 @@ def _cut(call: Call, parts: TopicParts, kinds: RowKinds) -> tuple[Numbers, list[
     orders, cut, done = list[Numbers](), list[tuple[int, RequestRows]](), 0
     for part, (_, start, count) in enumerate(_place(parts)):
         rows = start + np.flatnonzero(is_legal[start : start + count])
-        order, requests = cut_requests(kinds.take(rows), BATCH_ROWS_MAX, BATCH_BYTES_MAX)
+        spread = min(len(planned[part].queues), SPREAD_MAX)
+        order, requests = cut_requests(kinds.take(rows), BATCH_ROWS_MAX, BATCH_BYTES_MAX, spread)
         orders.append(rows if order is None else rows[order])
         cut += [(part, each._replace(start=done + each.start, stop=done + each.stop)) for each in requests]
         done += len(rows)

@@ -17,6 +17,8 @@ from rmqpull_client.transports.remoting.queue_choice import ANY_QUEUE, Numbers
 
 BATCH_ROWS_MAX = 4_000
 """A broker handles a batch of this size in about 15 ms. Requests that wait for 200 ms are refused."""
+SPREAD_MAX = 8
+"""To how many queues the rows of one call and topic go, if they may go to any: more would make small batches."""
 BATCH_BYTES_MAX = 4_000_000
 """A broker's ``maxMessageSize`` limits a whole batch too; its default is 4,194,304."""
 BATCH_PROPERTY_BYTES_MAX = 16_384
@@ -51,8 +53,10 @@ class RequestRows(NamedTuple):
     sys_flag: int
 
 
-def cut_requests(kinds: RowKinds, rows_max: int, bytes_max: int) -> tuple[Numbers | None, list[RequestRows]]:
-    """Cuts rows into requests. Rows of one queue keep their order.
+def cut_requests(
+    kinds: RowKinds, rows_max: int, bytes_max: int, spread: int = 1
+) -> tuple[Numbers | None, list[RequestRows]]:
+    """Cuts rows into requests. Rows of one queue keep their order, and those for any queue are cut for ``spread``.
 
     Returns the order of the rows in the requests, as row numbers, or None if it is the given one.
     """
@@ -61,7 +65,7 @@ def cut_requests(kinds: RowKinds, rows_max: int, bytes_max: int) -> tuple[Number
     requests = [
         RequestRows(start, stop, int(sorted_kinds.queues[start]), int(sorted_kinds.sys_flags[start]))
         for begin, end in _find_runs(sorted_kinds)
-        for start, stop in _cut_run(sorted_kinds, begin, end, rows_max, bytes_max)
+        for start, stop in _cut_run(sorted_kinds, begin, end, rows_max, bytes_max, spread)
     ]
     return order, requests
 
@@ -92,13 +96,18 @@ def _find_runs(kinds: RowKinds) -> Iterator[tuple[int, int]]:
     yield from pairwise(bounds)
 
 
-def _cut_run(kinds: RowKinds, begin: int, end: int, rows_max: int, bytes_max: int) -> Iterator[tuple[int, int]]:
+def _cut_run(
+    kinds: RowKinds, begin: int, end: int, rows_max: int, bytes_max: int, spread: int
+) -> Iterator[tuple[int, int]]:
     """Cuts a run into pieces within the limits, of about the same number of rows. A single row may have more bytes."""
     if kinds.is_single[begin]:
         yield from ((row, row + 1) for row in range(begin, end))
         return
     ends = np.cumsum(kinds.byte_counts[begin:end])
-    rows_even = -(-(end - begin) // -(-(end - begin) // rows_max))
+    piece_count = -(-(end - begin) // rows_max)
+    if kinds.queues[begin] == ANY_QUEUE:
+        piece_count = max(piece_count, spread)
+    rows_even = -(-(end - begin) // piece_count)
     start = begin
     while start < end:
         before = int(ends[start - begin - 1]) if start > begin else 0

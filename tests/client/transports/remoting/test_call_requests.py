@@ -21,10 +21,10 @@ LATER_US = (NOW_MS + 60_000) * 1_000
 
 
 class FakeTopics:
-    """Each topic has two queues on one broker. Those that begin with ``old`` have no timer; ``fifo`` has a type."""
+    """Topics have a queue, but ``wide`` has four. Those that begin with ``old`` have no timer. ``fifo`` has a type."""
 
     def list_queues(self, topic: str) -> Sequence[MessageQueue]:
-        return [MessageQueue(topic, "a", number) for number in range(2)]
+        return [MessageQueue(topic, "a", number) for number in range(4 if topic == "wide" else 1)]
 
     def query_message_types(self, topic: str) -> frozenset[str]:
         return frozenset({"FIFO"} if topic == "fifo" else {"NORMAL", "FIFO", "DELAY"})
@@ -66,6 +66,11 @@ def test_rows_for_any_queue_are_one_batch() -> None:
     assert [body.count(each) for each in (b"\x00\x001", b"\x00\x002", b"\x00\x003")] == [0, 0, 0]
     assert len(body) == sum(22 + 1 + len("UNIQ_KEY\x01\x02") + 32 for _ in range(3))
     assert content_of(requests[0]).get_properties() is None
+
+
+def test_rows_for_any_queue_are_spread_over_all_queues() -> None:
+    requests, _ = make(*({} for _ in range(8)), topics=[("wide", 8)])
+    assert summarize(requests) == [("wide", None, [first, first + 1]) for first in range(0, 8, 2)]
 
 
 def test_a_single_row_is_no_batch() -> None:

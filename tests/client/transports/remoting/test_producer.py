@@ -43,9 +43,9 @@ def routes(brokers: list[StoringBroker]) -> RouteScript:
     first, both = {"a": {0: brokers[0].address}}, {"a": {0: brokers[0].address}, "b": {0: brokers[1].address}}
     return RouteScript(
         {
-            "orders": make_route(first, queues=2),
+            "orders": make_route(first, queues=1),
             "spread": make_route(both, queues=2),
-            "shop%orders": make_route(first, queues=2),
+            "shop%orders": make_route(first, queues=1),
             "%RETRY%g": make_route(first, queues=1),
             "sealed": make_route(first, perm=4),
         }

@@ -13,13 +13,15 @@ Row = tuple[int, int, bool, int]
 ROWS = st.lists(st.tuples(st.integers(-1, 2), st.sampled_from([0, 1]), st.booleans(), st.integers(1, 9)), max_size=40)
 
 
-def cut(rows: list[Row], rows_max: int = 100, bytes_max: int = 1_000) -> list[tuple[int, int, list[int]]]:
+def cut(
+    rows: list[Row], rows_max: int = 100, bytes_max: int = 1_000, spread: int = 1
+) -> list[tuple[int, int, list[int]]]:
     """Returns the queue, the system flag and the rows of each request."""
     queues, flags, single, sizes = ([row[part] for row in rows] for part in range(4))
     kinds = RowKinds(
         np.array(queues, np.int64), np.array(flags, np.int64), np.array(single, np.bool_), np.array(sizes, np.int64)
     )
-    order, requests = cut_requests(kinds, rows_max, bytes_max)
+    order, requests = cut_requests(kinds, rows_max, bytes_max, spread)
     numbers = list(range(len(rows))) if order is None else order.tolist()
     return [(one.queue, one.sys_flag, numbers[one.start : one.stop]) for one in requests]
 
@@ -51,14 +53,23 @@ def test_long_runs_are_cut_by_rows_and_by_bytes() -> None:
     assert [len(rows) for *_, rows in cut([FREE] * 9, bytes_max=40)] == [4, 4, 1]
 
 
+def test_rows_for_any_queue_are_cut_for_several_queues_and_ordered_ones_are_not() -> None:
+    assert [rows for *_, rows in cut([FREE] * 8, spread=4)] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert [len(rows) for *_, rows in cut([FREE] * 10, spread=4)] == [3, 3, 3, 1]
+    assert [len(rows) for *_, rows in cut([FREE] * 2, spread=4)] == [1, 1]
+    assert [len(rows) for *_, rows in cut([(0, 0, False, 1)] * 8, spread=4)] == [8]
+
+
 def test_a_row_above_the_limit_is_alone() -> None:
     large = (ANY_QUEUE, 0, False, 99)
     assert [rows for *_, rows in cut([FREE, large, FREE, FREE], bytes_max=40)] == [[0], [1], [2, 3]]
 
 
-@given(ROWS, st.integers(1, 5), st.integers(1, 20))
-def test_requests_have_all_rows_once_within_the_limits(rows: list[Row], rows_max: int, bytes_max: int) -> None:
-    requests = cut(rows, rows_max, bytes_max)
+@given(ROWS, st.integers(1, 5), st.integers(1, 20), st.integers(1, 3))
+def test_requests_have_all_rows_once_within_the_limits(
+    rows: list[Row], rows_max: int, bytes_max: int, spread: int
+) -> None:
+    requests = cut(rows, rows_max, bytes_max, spread)
     assert sorted(number for *_, numbers in requests for number in numbers) == list(range(len(rows)))
     for queue, flag, numbers in requests:
         assert {(rows[number][0], rows[number][1]) for number in numbers} == {(queue, flag)}
