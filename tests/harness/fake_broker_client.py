@@ -61,6 +61,7 @@ class FakeBrokerClient:
     endpoints: str = "127.0.0.1:8081"
     lost: list[tuple[str, MessageQueue, int, int]] = field(default_factory=list)
     refused_expression: str = ""
+    has_members: bool = False
     sizes: dict[MessageQueue, Sequence[int]] = field(default_factory=dict)
     cannot_cut: RmqpullError | None = None
     on_wait: Callable[[], None] = lambda: None
@@ -110,6 +111,10 @@ class FakeBrokerClient:
         before = dict(self.queues)
         self.on_wait()
         return self.queues != before
+
+    def check_group(self, group: str, queues: Sequence[MessageQueue]) -> None:
+        if self.has_members:
+            raise OptionError(f"Consumer group {group} has members.")
 
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         self.calls.append("set offsets")

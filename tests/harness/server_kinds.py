@@ -35,7 +35,8 @@ LACKS: dict[str, dict[str, str]] = {
     "born hosts of clients": {APACHE: "it takes the born host from the connection"},
     "endpoints": {APACHE: "the example reads over gRPC"},
     "message types": {APACHE_4: "its topics have no types"},
-    "delivery times": {APACHE_4: "it delays messages by its delay levels only"},
+    "turns row by row": {APACHE: "batches of rows take turns, because a batch is for one queue"},
+    "refusal of pulls": {APACHE_4: "it has no property rejectPullConsumerEnable"},
     "gzip": {APACHE: "messages of its clients are not compressed with gzip"},
 }
 """Why a kind cannot do it, by what a test needs."""

@@ -37,11 +37,12 @@ def test_what_is_sent_as_shown_is_read_as_shown(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    send, read, write, _ = python_blocks(README)
+    # The first example for rmqpull-broker, the one for a cluster, the messages, the query, the sink, and a test.
+    source, _, send, query, write, _ = python_blocks(README)
     (tell_lag,) = (block for block in python_blocks(READING) if "LagCollector" in block)
     broker = start_broker({"flights": 8}, extensions="columns,admin,stages")
     names: dict[str, Any] = {}
-    for block in (send, read):
+    for block in (send, source, query):
         shown = block.replace("127.0.0.1:8081", broker.endpoints).replace(
             "awaitTermination(30)", "processAllAvailable()"
         )

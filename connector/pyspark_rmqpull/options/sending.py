@@ -42,10 +42,11 @@ class SendingOptions:
     queue_selector: str = option(
         one_of(ROUND_ROBIN, HASH, EXPLICIT),
         unit="word",
-        doc="Queue of a row. `roundRobin` takes turns, `hash` sends equal `keys` to the same queue, `explicit` uses "
-        "the columns `brokerName` and `queueId` where they are not null. A row with a `messageGroup` goes to the queue "
-        "of its group, unless it names a queue. `hash` and `explicit` need `nameServers`, or a server with the "
-        "columnar extension; over the standard protocol the server selects the queue.",
+        doc="Queue of a row. `roundRobin` takes turns (with `nameServers` batches do, not single rows), `hash` sends "
+        "equal `keys` to the same queue, `explicit` uses the columns `brokerName` and `queueId` where they are not "
+        "null. A row with a `messageGroup` goes to the queue of its group, unless it names a queue. `hash` and "
+        "`explicit` need `nameServers`, or a server with the columnar extension; over the standard protocol the server "
+        "selects the queue.",
         default=ROUND_ROBIN,
     )
     on_invalid_row: str = option(
@@ -92,14 +93,16 @@ class SendingOptions:
     batch_bytes: int = option(
         integer(1_024, 16 << 20),
         unit="bytes",
-        doc="About how many bytes one request carries to a server with the columnar extension.",
+        doc="About how many bytes one request carries to a server with the columnar extension, or with `nameServers`. "
+        "A request to an Apache broker carries at most 4,000 rows and 4 MB.",
         default="4194304",
     )
     in_flight: int = option(
         integer(1, 1_000),
         unit="requests",
         doc="How many sends a task may have in flight. With at-least-once it is 1 where order matters: for rows with a "
-        "`messageGroup`, and for a `queueSelector` other than `roundRobin`.",
+        "`messageGroup`, and for a `queueSelector` other than `roundRobin`. With `nameServers` only requests for the "
+        "same queue wait for each other there.",
         default="8",
     )
     transaction_timeout_ms: int = option(

@@ -22,7 +22,7 @@ from pyspark_rmqpull.reading.message_wait import MessageWait
 from pyspark_rmqpull.reading.partition_reader import QueueRangesPartition, make_partitions, read_partition
 from rmqpull_client.connection import make_client_id
 from rmqpull_client.model import MessageQueue
-from rmqpull_client.offsets.stores import make_offset_store
+from rmqpull_client.offsets.stores import CLUSTERING, make_offset_store
 from rmqpull_client.transports.choice import connect
 from rmqpull_client.transports.port import BrokerClient
 
@@ -45,6 +45,7 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         self._newest: Backlog | None = None
         self._is_filter_checked = False
+        self._is_group_checked = False
         self._are_sizes_checked = False
 
     def _client(self, request_timeout_ms: int | None = None) -> BrokerClient:
@@ -72,13 +73,14 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Plans the end of the next batch; ``start`` itself says that there is nothing new.
 
         Raises DataLoss when the query cannot continue from ``start``, OptionError for a topic or a starting offset that
-        does not exist, a filter that the broker refuses or a limit of bytes at a server without sizes, and
-        BrokerUnavailable.
+        does not exist, a filter that the broker refuses, a group with members or a limit of bytes at a server without
+        sizes, and BrokerUnavailable.
         """
         self._check_sizes()
         is_first = self._newest is None
         backlog = self._look(QueueOffsets.from_json(start))
         self._check_filter(backlog)
+        self._check_group(backlog)
         # Not before the look: that would wait twice for an absent broker, and set the offsets of an earlier topic on
         # one that was created again.
         self._progress.set_offsets(backlog.finished_offsets, is_last=self._is_last_look(backlog))
@@ -135,6 +137,15 @@ class RmqpullStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         queue, offset = next(iter(backlog.next_offsets.items()))  # any queue that exists
         self._client().check_filter(options.pull_group, queue, offset, options.message_filter)
         self._is_filter_checked = True
+
+    def _check_group(self, backlog: Backlog) -> None:
+        """Asks the broker once whether the group has members, if it is to get offsets. Raises OptionError."""
+        options = self._options
+        if self._is_group_checked or not backlog.ends or options.consumer_group is None:
+            return
+        if options.commit_offsets and options.message_model == CLUSTERING:
+            self._client().check_group(options.consumer_group, list(backlog.ends))
+        self._is_group_checked = True
 
     def _check_sizes(self) -> None:
         """Asks the broker once whether it knows sizes, if a limit of bytes needs them. Raises OptionError."""

@@ -31,10 +31,9 @@ def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerCl
     settings = Connection(connection) if isinstance(connection, str) else connection
     if settings.name_servers:
         # Imported here, because it needs NumPy, which gRPC does not.
-        from rmqpull_client.transports.remoting.channel import get_remoting_channel
-        from rmqpull_client.transports.remoting.client import RemotingClient
+        from rmqpull_client.transports.remoting.client import get_remoting_client
 
-        return RemotingClient(get_remoting_channel(settings), flow)
+        return get_remoting_client(settings, flow)
     channel = get_channel(settings)
     return ColumnarClient(channel, flow) if _has_columns(channel) else StandardClient(channel, flow)
 

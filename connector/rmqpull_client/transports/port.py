@@ -123,6 +123,12 @@ class BrokerClient(RangeCutter, OffsetLookUp, Protocol):
                 lost messages. The default raises DataLoss.
         """
 
+    def check_group(self, group: str, queues: Sequence[MessageQueue]) -> None:
+        """Raises OptionError if the group has members whose consumer offsets this client would overwrite.
+
+        Servers of the gRPC protocol are not asked: there, a client that pulls is a member like others.
+        """
+
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Sets the group's consumer offsets. Return the previous ones as far as the server tells them.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
@@ -280,6 +281,21 @@ def test_a_filter_that_the_broker_refuses_stops_planning(broker: FakeBrokerClien
     with pytest.raises(OptionError, match="filterExpression"):
         start_query(CAUGHT_UP, filterExpression="size >", filterType="SQL92", consumerGroup="g").plan()
     assert broker.offsets_set == []
+
+
+@pytest.mark.parametrize(
+    "unset",
+    [{}, {"consumerGroup": "g", "commitOffsets": "false"}, {"consumerGroup": "g", "messageModel": "BROADCASTING"}],
+)
+def test_a_group_with_members_stops_planning_if_the_query_would_set_its_offsets(
+    broker: FakeBrokerClient, start_query: StartQuery, unset: dict[str, str], tmp_path: Path
+) -> None:
+    broker.has_members = True
+    with pytest.raises(OptionError, match="g has members"):
+        start_query(CAUGHT_UP, consumerGroup="g").plan()
+    assert broker.offsets_set == []
+    folder = {"localOffsetStoreDir": str(tmp_path)} if "messageModel" in unset else {}
+    start_query(CAUGHT_UP, **unset, **folder).plan()
 
 
 def test_a_filter_is_checked_on_a_queue_that_exists(broker: FakeBrokerClient, start_query: StartQuery) -> None:

@@ -150,12 +150,24 @@ def test_the_queue_of_a_row_has_priority_over_its_group(serve: ServeSink) -> Non
     assert len([queue for queue in queues if queue[0] == "g"]) == 1
 
 
+@needs("turns row by row")
 def test_by_default_queues_take_turns_and_the_queue_columns_are_ignored(serve: ServeSink) -> None:
     """Acceptance case 72."""
     sink = serve({"orders": 4})
     rows = [("x", "broker-a", 0)] * 8
     sink.write(sink.rows("body STRING, brokerName STRING, queueId INT", *rows), topic="orders")
     assert [bounds.max_offset for bounds in sink.server.bounds("orders").values()] == [2, 2, 2, 2]
+
+
+@ONE_OF_EACH
+def test_many_rows_are_spread_over_all_queues(serve: ServeSink) -> None:
+    """Over the remoting protocol, batches take turns."""
+    sink = serve({"orders": 4})
+    rows = sink.rows("body STRING", *[("x" * 500,)] * 80)
+    sink.write(rows, topic="orders", batchBytes="1024", compressMsgBodyOverHowmuch="0")
+    ends = [bounds.max_offset for bounds in sink.server.bounds("orders").values()]
+    assert sum(ends) == 80
+    assert max(ends) - min(ends) <= 4
 
 
 @needs("choice of queues")
@@ -205,7 +217,6 @@ def test_a_row_of_the_source_is_written_back_as_it_is(serve: ServeSink) -> None:
     assert len(sink.bodies("orders")) == 8
 
 
-@needs("delivery times")
 def test_a_delayed_message_waits_for_its_time(serve: ServeSink) -> None:
     sink = serve({"late": (1, TopicType.DELAY)}, moves_clock=True)
     now = datetime.datetime.fromtimestamp(sink.server.now_ms() / 1000, datetime.timezone.utc)

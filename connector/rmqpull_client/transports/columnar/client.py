@@ -141,6 +141,9 @@ class ColumnarClient:
             if rows := [entry for piece in pieces for entry in piece.rows]:
                 yield rows
 
+    def check_group(self, group: str, queues: Sequence[MessageQueue]) -> None:
+        """Does nothing."""
+
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Sets all offsets or none with one call, which also returns the previous ones."""
         entries = [v1.QueueOffset(queue=encode_queue(queue), offset=offset) for queue, offset in offsets.items()]

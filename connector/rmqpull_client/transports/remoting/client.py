@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
+from rmqpull_client.connection import Connection
 from rmqpull_client.errors import OptionError
 from rmqpull_client.flow import DEFAULT_FLOW, Flow
 from rmqpull_client.loss import Loss, OnLoss, refuse_loss
@@ -20,7 +22,7 @@ from rmqpull_client.model import (
 )
 from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows
 from rmqpull_client.transports.remoting import consumer_groups, offset_queries
-from rmqpull_client.transports.remoting.channel import RemotingChannel
+from rmqpull_client.transports.remoting.channel import RemotingChannel, get_remoting_channel
 from rmqpull_client.transports.remoting.filters import check_filter
 from rmqpull_client.transports.remoting.producer import RemotingProducer
 from rmqpull_client.transports.remoting.reading import Read
@@ -90,6 +92,10 @@ class RemotingClient:
         """Pulls many segments of each queue at once."""
         return Read(self._channel, self._flow, group, columns, message_filter, on_loss).read(ranges)
 
+    def check_group(self, group: str, queues: Sequence[MessageQueue]) -> None:
+        """Asks each broker for the members of the group."""
+        self._groups.refuse_members(group, queues)
+
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Sets the offsets with one request per queue, after it has asked for the previous ones."""
         return self._groups.set_offsets(group, offsets)
@@ -110,3 +116,14 @@ class RemotingClient:
         """Closes this process's idle connections."""
         self._parked.close()
         self._channel.close()
+
+
+_clients: dict[tuple[int, Connection, Flow], RemotingClient] = {}
+
+
+def get_remoting_client(connection: Connection, flow: Flow) -> RemotingClient:
+    """Returns this process's client, which keeps its parked pulls and what it knows of groups between calls."""
+    key = (os.getpid(), connection, flow)
+    if key not in _clients:
+        _clients.setdefault(key, RemotingClient(get_remoting_channel(connection), flow))
+    return _clients[key]

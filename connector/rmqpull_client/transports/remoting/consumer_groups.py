@@ -73,7 +73,7 @@ class ConsumerGroups:
         if not offsets:
             return {}
         by_broker = {queue.broker_name: queue for queue in offsets}
-        self._refuse_members(group, list(by_broker.values()))
+        self.refuse_members(group, list(offsets))
         previous = self.get_offsets(group, list(offsets))
         if missing := self._update(group, offsets):
             # Only a pull creates a group, on its own broker (rules 6.1).
@@ -128,13 +128,19 @@ class ConsumerGroups:
         self._begun.update(key for key in first if key[2] not in away)
         return missing
 
-    def _refuse_members(self, group: str, queues: Sequence[MessageQueue]) -> None:
-        """Asks brokers, now and then, for the members of a group. A member sends heartbeats to all brokers."""
+    def refuse_members(self, group: str, queues: Sequence[MessageQueue]) -> None:
+        """Asks brokers, now and then, for the members of a group. Raises OptionError if there are any.
+
+        A member sends heartbeats to all brokers.
+        """
         now_s = self._clock()
         if now_s - self._checked_s.get(group, -MEMBERS_EVERY_S) < MEMBERS_EVERY_S:
             return
         request = RemotingCommand(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
-        responses = self._channel.call_all([(Target.of(queue), request) for queue in queues], accepted=_LISTED_OR_NONE)
+        responses = self._channel.call_all(
+            [(Target.of(queue), request) for queue in {queue.broker_name: queue for queue in queues}.values()],
+            accepted=_LISTED_OR_NONE,
+        )
         members = sorted({member for response in responses for member in _read_members(response)})
         if members:
             more = f" and {len(members) - 3} more" if len(members) > 3 else ""

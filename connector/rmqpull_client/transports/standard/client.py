@@ -196,6 +196,9 @@ class StandardClient:
         request = make_pull_request(group, queue, offset, 1, message_filter)
         return parse_pull_response(self.endpoints, self._channel.start_stream(PULL, request)())
 
+    def check_group(self, group: str, queues: Sequence[MessageQueue]) -> None:
+        """Does nothing."""
+
     def set_consumer_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Sets the offsets with one call per queue. Other calls get the previous ones at the same time."""
         try:
