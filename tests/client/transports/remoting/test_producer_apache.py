@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from processes.apache.cluster import ApacheCluster, make_cluster
+from processes.apache.cluster import ApacheCluster, make_cluster, make_replicated_cluster
 from processes.apache.java_clients import JavaConsumer, JavaProducer
 from processes.apache.oracle import JavaOracle, to_bytes
 from processes.apache.releases import RELEASE_4, Release
@@ -205,6 +205,16 @@ def test_every_acknowledged_row_survives_kills_of_brokers(
         if message["properties"].get("__SHARDINGKEY"):
             by_queue[message["broker"], message["queueId"]].append(int(message["body"]))
     assert all(is_in_order(numbers) for numbers in by_queue.values())
+
+
+def test_a_row_that_the_slave_lacks_is_not_acknowledged(start_apache: StartApache) -> None:
+    cluster = start_apache(make_replicated_cluster)
+    cluster.administration.create_topic("copied", 2)
+    connection = Connection(name_servers=cluster.addresses, request_timeout_ms=4_000)
+    publish(get_producer(connection), "copied", {"body": b"1"}, {"body": b"2"})
+    cluster.find_broker("broker-a", 1).kill()
+    with pytest.raises(RmqpullError, match=r"SLAVE_NOT_AVAILABLE|FLUSH_SLAVE_TIMEOUT|did not respond"):
+        publish(get_producer(connection), "copied", {"body": b"3"})
 
 
 def is_in_order(numbers: Sequence[int]) -> bool:
