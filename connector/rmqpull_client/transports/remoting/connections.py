@@ -209,10 +209,6 @@ class BrokerConnection:
         """Makes the receive buffer at least this large. One receive returns at most as much."""
         self._received.reserve(byte_count)
 
-    def take_buffer(self) -> memoryview:
-        """Gives the receive buffer away: what it holds stays as it is. The next receive uses another one."""
-        return self._received.give_away()
-
     def receive(self) -> Sequence[tuple[int, int]]:
         """Receives what has arrived, as much as the buffer holds. Does not wait.
 

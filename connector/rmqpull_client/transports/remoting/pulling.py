@@ -223,16 +223,20 @@ class Reader:
         try:
             frames = connection.receive()
             if frames:
-                self._take_in(link, connection.take_buffer(), frames)
+                # A copy, so that what waits for other responses holds no more memory than it has bytes.
+                first, last = frames[0][0], frames[-1][1]
+                self._take_in(link, memoryview(bytes(connection.buffer[first:last])), first, frames)
         except ConnectionLost as lost:
             self._lose(link, lost)
         except WireError as error:
             connection.close()
             self._lose(link, ConnectionLost(Cause.BAD_FRAME, str(error)))
 
-    def _take_in(self, link: _Link, buffer: memoryview, frames: Iterable[tuple[int, int]]) -> None:
+    def _take_in(self, link: _Link, buffer: memoryview, first: int, frames: Iterable[tuple[int, int]]) -> None:
+        """Takes in frames. The byte ``first`` of where they were received is the first one of the buffer."""
         plan, pulls = self._plan, link.pulls
-        for start, end in frames:
+        for frame_start, frame_end in frames:
+            start, end = frame_start - first, frame_end - first
             response = parse_response(buffer, start, end)
             segment = pulls.pop(response.opaque, None)
             if segment is None:

@@ -1,6 +1,6 @@
 """The bytes that a connection has received, and the whole frames in them. Pure.
 
-One large buffer holds thousands of frames, so that a reader can decode all of them together, without a copy.
+One large buffer holds thousands of frames, so that few calls receive them.
 """
 
 from __future__ import annotations
@@ -75,12 +75,3 @@ class ReceiveBuffer:
         except WireError:
             return self.has_had_frame
         return True
-
-    def give_away(self) -> memoryview:
-        """Returns the view, which nobody overwrites any more. The next bytes go to another one."""
-        given = self.view
-        rest = given[self._start : self._end]
-        self.view = memoryview(bytearray(max(self._size, len(rest))))
-        self.view[: len(rest)] = rest
-        self._start, self._end = 0, len(rest)
-        return given
