@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from rmqpull_client.connection import MASTER_ID
@@ -153,12 +153,15 @@ class Reader:
             self._send_to(link, wanted)
 
     def _send_to(self, link: _Link, segments: list[Segment]) -> None:
-        connection = link.connection or self._open(link, segments)
+        located = segments
+        if link.connection is None:
+            located = self._open(link, segments)
+        connection = link.connection
         if connection is None:
             return
         now_s = self._now_s()
         frames = []
-        for segment in segments:
+        for segment in located:
             opaque = connection.next_opaque()
             link.pulls[opaque] = segment
             segment.sent_s = now_s
@@ -166,32 +169,40 @@ class Reader:
         connection.send(frames)
         self._flush(link, connection)
 
-    def _open(self, link: _Link, segments: list[Segment]) -> BrokerConnection | None:
-        """Borrows a connection to the wanted broker, or to another one with its name if the wanted one is away."""
-        now_s = self._now_s()
-        target = Target.of(segments[0].queue, link.key.broker_id, may_use_slave=True)
-        try:
-            places = self._servers.find_places(target, time.monotonic() + self._limit_s)
-            link.place = min(places, key=lambda place: self._avoided.get(place.address, 0.0) > now_s)
-            connection = self._servers.borrow(link.place, len(self._avoided))
-        except NotLocatedYet as reason:
-            for segment in segments:
-                self._take_not_located(segment, reason)
-            return None
-        except ConnectionLost as lost:
-            self._leave(link, lost, segments)
-            return None
-        link.connection = connection
-        link.until_s = now_s + (self._limit_s / 4 if len(places) > 1 else self._limit_s)
-        connection.reserve(RECEIVE_BYTES)
-        return connection
+    def _open(self, link: _Link, segments: list[Segment]) -> list[Segment]:
+        """Borrows a connection to the wanted broker, or to another one with its name if the wanted one is away.
 
-    def _take_not_located(self, segment: Segment, reason: NotLocatedYet) -> None:
+        Returns the pulls to send: those of topics without a route are taken care of.
+        """
+        now_s = self._now_s()
+        left = segments
+        while left:
+            target = Target.of(left[0].queue, link.key.broker_id, may_use_slave=True)
+            try:
+                places = self._servers.find_places(target, time.monotonic() + self._limit_s)
+                link.place = min(places, key=lambda place: self._avoided.get(place.address, 0.0) > now_s)
+                connection = self._servers.borrow(link.place, len(self._avoided))
+            except NotLocatedYet as reason:
+                self._take_not_located([each for each in left if each.queue.topic == target.topic], reason)
+                left = [each for each in left if each.queue.topic != target.topic]
+                continue
+            except ConnectionLost as lost:
+                self._leave(link, lost, left)
+                break
+            link.connection = connection
+            link.until_s = now_s + (self._limit_s / 4 if len(places) > 1 else self._limit_s)
+            connection.reserve(RECEIVE_BYTES)
+            break
+        return left
+
+    def _take_not_located(self, segments: Sequence[Segment], reason: NotLocatedYet) -> None:
         """Takes in that a route does not name a broker. If the broker is there, it does not have the topic."""
-        if segment.queue.broker_name in self._find_brokers():
-            self._plan.lose(segment, segment.queue_plan.until_offset, QUEUE_GONE)
-        else:
-            self._repeats.add_not_located(segment, reason.error)
+        is_there = segments[0].queue.broker_name in self._find_brokers()
+        for segment in segments:
+            if is_there:
+                self._plan.lose(segment, segment.queue_plan.until_offset, QUEUE_GONE)
+            else:
+                self._repeats.add_not_located(segment, reason.error)
 
     def _flush(self, link: _Link, connection: BrokerConnection) -> None:
         try:

@@ -194,6 +194,26 @@ def test_a_queue_that_does_not_exist_is_lost() -> None:
     assert bounds(lost) == [(7, 5_000)]
 
 
+def test_a_topic_without_a_route_is_lost_if_its_broker_is_there() -> None:
+    lost: list[Loss] = []
+    deleted = [MessageQueue("deleted", "broker-a", number) for number in range(2)]
+    with serve_queues(QueueScript()) as (client, _):
+        found = read(client, *(QueueRange(each, 7, 500) for each in deleted), QueueRange(queue(), 0, 9), lost=lost)
+    assert found == {queue(): list(range(9))}
+    assert sorted(loss[:3] for loss in lost) == [(each, 7, 500) for each in deleted]
+
+
+def test_a_topic_without_a_route_is_waited_for_if_its_broker_is_away() -> None:
+    lost: list[Loss] = []
+    away = MessageQueue("orders", "broker-z", 0)
+    with (
+        serve_queues(QueueScript(), connection=SHORT) as (client, _),
+        pytest.raises(BrokerUnavailable, match="broker-z"),
+    ):
+        read(client, QueueRange(away, 0, 100), lost=lost)
+    assert lost == []
+
+
 def test_a_message_that_a_filter_keeps_is_read_once() -> None:
     broker = QueueScript(max_offset=3_000, given_max=5)
     with serve_queues(broker) as (client, _):
