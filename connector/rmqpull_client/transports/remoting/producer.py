@@ -17,13 +17,13 @@ from typing import Any, NamedTuple, NoReturn
 import pyarrow as pa
 
 from rmqpull_client.connection import wrap_name
-from rmqpull_client.errors import RequestRefused, RmqpullError, RowsRefused
+from rmqpull_client.errors import BrokerUnavailable, RequestRefused, RmqpullError, RowsRefused
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.port import Abilities, CommitRecord, CommitResponse, TopicParts, TransactionId
 from rmqpull_client.transports.remoting import exchange
 from rmqpull_client.transports.remoting.call_requests import Content, make_requests
 from rmqpull_client.transports.remoting.channel import RemotingChannel
-from rmqpull_client.transports.remoting.cluster import Target
+from rmqpull_client.transports.remoting.cluster import WRITE, Target
 from rmqpull_client.transports.remoting.outbox import Call, Outbox, Outcome, SendLimits, SendRequest
 from rmqpull_client.transports.remoting.outgoing import MessageIds
 from rmqpull_client.transports.remoting.queue_choice import Turns
@@ -37,6 +37,7 @@ TOPICS_PER_CALL_MAX = 1_000
 _ANY_CODE = range(-(1 << 31), 1 << 31)
 _NOT_WATCHED_S = 0.05
 """A caller who was busy for longer has not watched the time limits of its requests."""
+_LOOK_S = 0.1
 _VERSION_5 = 413  # 5.0.0, the first release with a timer
 _MESSAGE_TYPE = "message.type"
 _UNTYPED = frozenset(("NORMAL", "FIFO", "DELAY"))
@@ -99,11 +100,25 @@ class RemotingProducer:
         return self._get_facts(topic).message_types
 
     def list_queues(self, topic: str) -> Sequence[MessageQueue]:
-        """Returns the writable queues of a topic, sorted. Raises TopicNotFound and RequestRefused."""
-        queues = sorted(self._channel.get_route(topic).list_writable(topic))
-        if not queues:
-            raise RequestRefused("FORBIDDEN", f"Topic {topic} at {self._channel.endpoints} has no writable queue.")
-        return queues
+        """Returns the writable queues of a topic, sorted. Waits for a master while there are only slaves.
+
+        Raises TopicNotFound, RequestRefused, and BrokerUnavailable if no master comes back within the time limit.
+        """
+        connection = self._channel.connection
+        deadline_s = self._clock() + connection.request_timeout_ms / 1000
+        while True:
+            known = self._channel.get_route(topic)
+            if queues := sorted(known.list_writable(topic)):
+                return queues
+            if not any(data.perm & WRITE for data in known.route.queue_datas):
+                raise RequestRefused("FORBIDDEN", f"Topic {topic} at {self._channel.endpoints} has no writable queue.")
+            if self._clock() >= deadline_s:
+                raise BrokerUnavailable(
+                    f"No broker of topic {topic} at {self._channel.endpoints} has had a master within "
+                    f"{connection.request_timeout_ms} ms, and slaves take no messages. Check that a master is running."
+                )
+            self._channel.cluster.suspect(wrap_name(connection.namespace, topic))
+            time.sleep(_LOOK_S)
 
     def has_timer(self, topic: str) -> bool:
         """Whether all brokers of a topic deliver messages at any time, and not only after fixed delays."""

@@ -24,6 +24,7 @@ from rmqpull_client.transports.port import Producer
 from rmqpull_proto.columns import PUBLISH_SCHEMA
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand, encode_command
+from rmqpull_proto.remoting.routes import TopicRoute
 from tests.harness.scripted_remoting import Act, Reaction, RouteScript, ScriptedServer, make_route
 from tests.harness.storing_broker import StoredMessage, StoringBroker
 
@@ -155,6 +156,27 @@ def test_a_broker_that_stays_away_is_an_error_that_names_it(connect: Connect, br
     brokers[0].stop()
     with pytest.raises(BrokerUnavailable, match=f"Broker a did not respond .*{brokers[0].address}"):
         publish(connect(request_retries=2), rows(b"1"))
+
+
+def test_rows_wait_for_a_master_while_there_is_only_a_slave(
+    connect: Connect, brokers: list[StoringBroker], routes: RouteScript
+) -> None:
+    complete, slave = routes.routes["orders"], make_route({"a": {1: brokers[0].address}}, queues=1)
+    routes.routes["orders"] = slave
+    with pytest.raises(BrokerUnavailable, match=r"No broker of topic orders at .* has had a master within 300 ms"):
+        publish(connect(request_timeout_ms=300), rows(b"1"))
+    asked = list[str]()
+
+    class Returning(dict[str, TopicRoute]):
+        """The routes: the second answer has the master."""
+
+        def get(self, topic: str, default: Any = None) -> Any:
+            asked.append(topic)
+            return complete if len(asked) > 1 else slave
+
+    routes.routes = Returning()
+    publish(connect(), rows(b"2"))
+    assert brokers[0].list_bodies() == [b"2"]
 
 
 def test_several_calls_are_in_flight_at_once(connect: Connect, brokers: list[StoringBroker]) -> None:
