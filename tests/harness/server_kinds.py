@@ -36,10 +36,26 @@ LACKS: dict[str, dict[str, str]] = {
     "endpoints": {APACHE: "the example reads over gRPC"},
     "message types": {APACHE_4: "its topics have no types"},
     "turns row by row": {APACHE: "batches of rows take turns, because a batch is for one queue"},
+    "pending resets": {APACHE_4: "a reset sets the offsets, and the broker forgets it"},
     "refusal of pulls": {APACHE_4: "it has no property rejectPullConsumerEnable"},
     "gzip": {APACHE: "messages of its clients are not compressed with gzip"},
 }
 """Why a kind cannot do it, by what a test needs."""
+
+
+SMALL = (
+    "test_rows.py::test_a_row_has_all_fields",
+    "test_rows.py::test_the_example_of_the_readme",
+    "test_same_rows.py::",
+    "test_filters.py::test_only_matching_messages_are_read",
+    "test_progress.py::",
+    "test_positions.py::test_a_batch_reads_from_",
+    "test_failures.py::test_a_topic_that_lost",
+    "sink/test_writing.py::test_all_columns_are_read_back",
+    "sink/test_writing.py::test_a_stream_is_written",
+)
+"""The beginnings of the tests that also run against Apache's servers in ``make test``: rows, options, filters, loss and
+writing."""
 
 
 def make_params(kinds: Sequence[str]) -> list[Any]:
@@ -54,12 +70,14 @@ def needs(*abilities: str) -> pytest.MarkDecorator:
 
 
 def leave_out(items: list[pytest.Item], version: str | None) -> Sequence[pytest.Item]:
-    """Removes and returns tests whose kind lacks what they need.
+    """Removes and returns tests whose kind lacks what they need. Marks those of the small set.
 
     Those of Apache's are skipped with the reason instead, so that it is told.
     """
     kept, left_out = [], []
     for item in items:
+        if _kind_of(item) == APACHE and item.nodeid.removeprefix("tests/integration/").startswith(SMALL):
+            item.add_marker("apache_small")
         reason = _find_reason(item, version)
         if reason is None:
             kept.append(item)

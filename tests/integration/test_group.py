@@ -165,6 +165,7 @@ def test_a_reset_of_its_group_does_not_move_a_running_query(
     assert committed(orders) == ends(orders)
 
 
+@needs("pending resets")
 def test_a_reset_lasts_until_the_next_pull_has_received_it(
     queries: Queries, spark: SparkSession, orders: ManagedServer
 ) -> None:

@@ -15,7 +15,7 @@ from tests.harness.secured_servers import ACCESS_KEY, GROUP, SECRET, SecuredServ
 from tests.harness.spark_queries import Queries, Topic
 
 WAIT_S = 300
-WRONG_KEY = "check signature failed"
+WRONG_KEY = r"[Cc]heck signature failed"
 
 
 @pytest.fixture

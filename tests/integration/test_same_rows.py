@@ -1,0 +1,111 @@
+"""A message gives the same row whichever way it is read, and whoever has sent it: one table for all servers."""
+
+from __future__ import annotations
+
+import datetime
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import Row
+
+from processes.apache.java_clients import JavaProducer, make_message
+from processes.apache.releases import Release
+from rmqpull_broker.core.model import BodyEncoding, Message, TopicType
+from tests.harness.apache_servers import ApacheServer
+from tests.harness.server_kinds import APACHE, make_params
+from tests.harness.servers import Server, StartServer
+from tests.harness.spark_queries import Queries, Topic
+
+TEXT = b"hello " * 50
+BORN_MS, DELIVERED_MS = 1_700_000_000_123, 1_700_000_001_000
+NOTHING: dict[str, Any] = {
+    "tags": None,
+    "keys": None,
+    "properties": {},
+    "messageGroup": None,
+    "deliveryTimestamp": None,
+    "reconsumeTimes": 0,
+}
+TABLE: list[tuple[Message, dict[str, Any]]] = [
+    (Message(b"plain", "id-0"), {"body": b"plain", "msgId": "id-0"}),
+    (Message(b"\x00\xff", "id-1"), {"body": b"\x00\xff", "msgId": "id-1"}),
+    (Message(b"tag", "id-2", tags="red"), {"tags": "red"}),
+    (Message(b"keys", "id-3", keys=("k1", "k2")), {"keys": ["k1", "k2"]}),
+    (
+        Message(b"properties", "id-4", properties={"colour": "ü", "size": "L x"}),
+        {"properties": {"colour": "ü", "size": "L x"}},
+    ),
+    (Message(b"group", "id-5", message_group="order-1"), {"messageGroup": "order-1"}),
+    (Message(b"times", "id-6", born_timestamp_ms=BORN_MS), {"bornTimestamp": BORN_MS}),
+    (Message(zlib.compress(TEXT), "id-7", body_encoding=BodyEncoding.ZLIB), {"body": TEXT}),
+    (Message(zlib.compress(TEXT), "id-8", body_encoding=BodyEncoding.GZIP), {"body": TEXT}),
+    (Message(pa.Codec("lz4").compress(TEXT, asbytes=True), "id-9", body_encoding=BodyEncoding.LZ4), {"body": TEXT}),
+    (Message(pa.Codec("zstd").compress(TEXT, asbytes=True), "id-10", body_encoding=BodyEncoding.ZSTD), {"body": TEXT}),
+    (Message(b"emoji \xf0\x9f\x98\x80", "id-11", tags="ü", keys=("😀",)), {"tags": "ü", "keys": ["😀"]}),
+]
+"""Messages, and the columns of their rows that are not as in NOTHING."""
+
+
+def milliseconds(time: datetime.datetime) -> int:
+    return round(time.timestamp() * 1000)
+
+
+def shown(row: Row, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a row that a row of the table has, in its form."""
+    found = {name: row[name] for name in wanted}
+    for name in ("bornTimestamp", "deliveryTimestamp"):
+        if found.get(name) is not None:
+            found[name] = milliseconds(found[name])
+    return found | ({"body": bytes(row["body"])} if "body" in wanted else {})
+
+
+def test_messages_of_all_forms(queries: Queries, start_server: StartServer) -> None:
+    """Also the hosts and times that the broker adds."""
+    server = start_server({"rows": 1, "groups": (1, TopicType.FIFO)})
+    for message, _ in TABLE:
+        server.send("groups" if message.message_group else "rows", message)
+    rows = {row["msgId"]: row for row in queries.batch(Topic("rows,groups", server)).collect()}
+    expected = {message.msg_id: NOTHING | wanted for message, wanted in TABLE}
+    assert {msg_id: shown(rows[msg_id], wanted) for msg_id, wanted in expected.items()} == expected
+    assert len(rows) == len(TABLE)
+    for topic in ("rows", "groups"):
+        for queue, stored in server.messages(topic).items():
+            for each in stored:
+                row = rows[each.message.msg_id]
+                assert (row["topic"], row["brokerName"], row["queueId"]) == queue
+                assert (row["queueOffset"], row["bornHost"]) == (each.queue_offset, each.message.born_host)
+                assert (milliseconds(row["storeTimestamp"]), row["storeHost"]) == (
+                    each.store_timestamp_ms,
+                    each.store_host,
+                )
+
+
+BY_JAVA: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"body": b"plain"}, {"body": b"plain"}),
+    ({"body": b"tag", "tags": "red"}, {"body": b"tag", "tags": "red"}),
+    ({"body": b"keys", "keys": "k1 k2"}, {"body": b"keys", "keys": ["k1", "k2"]}),
+    ({"body": b"p", "properties": {"colour": "ü"}}, {"body": b"p", "properties": {"colour": "ü"}}),
+    ({"body": b"ordered", "shardingKey": "order-1"}, {"body": b"ordered"}),  # it only chooses the queue
+    ({"body": b"group", "properties": {"__SHARDINGKEY": "order-1"}}, {"body": b"group", "messageGroup": "order-1"}),
+    ({"body": TEXT * 20}, {"body": TEXT * 20}),  # compressed by the producer
+]
+
+
+@pytest.mark.parametrize("kind", make_params([APACHE]))
+def test_messages_of_apache_s_producer(
+    queries: Queries, server: Server, topic: Topic, apache_release: Release, tmp_path: Path
+) -> None:
+    assert isinstance(server, ApacheServer)
+    messages = [make_message(topic.name, **{**fields, "broker": "broker-a", "queue": 0}) for fields, _ in BY_JAVA]
+    with JavaProducer(apache_release, server.cluster.addresses, tmp_path / "java") as producer:
+        results = producer.send_all(messages)
+        producer.send_batch([make_message(topic.name, b"one"), make_message(topic.name, b"two")])
+    rows = {row["msgId"]: row for row in queries.batch(topic).collect()}
+    for result, (_, wanted) in zip(results, BY_JAVA, strict=True):
+        assert shown(rows[result["msgId"]], NOTHING | wanted) == NOTHING | wanted
+    assert len(rows) == len(BY_JAVA) + 2
+    batched = {bytes(row["body"]): row for row in rows.values()}
+    assert batched[b"two"]["queueOffset"] == batched[b"one"]["queueOffset"] + 1
