@@ -73,7 +73,7 @@ def apache_reads(context: BenchContext) -> Iterator[Comparison]:
         for size in RAISED_SIZES:
             running.configure(raised_limits(size))
             raised = [_comparison(context, rows, selection, size) for selection in SELECTIONS]
-            yield from Reads(context, running, rows, ends, raised, size).measure()
+            yield from Reads(context, running, rows, ends, raised, size).measure(warm_ups=0)  # all are warm by now
 
 
 def _comparison(context: BenchContext, rows: int, selection: Selection, raised: int | None = None) -> Comparison:
@@ -100,7 +100,7 @@ class Reads:
     def __post_init__(self) -> None:
         self.costs = Costs(f"read, {self.pull_batch_size:,} messages per pull", COLUMNS)
 
-    def measure(self, more: Sequence[Contender] = ()) -> Sequence[Comparison]:
+    def measure(self, more: Sequence[Contender] = (), warm_ups: int = 1) -> Sequence[Comparison]:
         """Measures Java, Spark, the count of responses and more contenders in turn. Keeps their costs."""
         java = partial(self.apache.read, NAME, self.rows, self.context.sizes.body_bytes, self.pull_batch_size)
         contenders = [self._contender(JAVA, JAVA, self.comparisons, java)]
@@ -110,8 +110,8 @@ class Reads:
             )
         command = ["bench.undecoded", self.apache.broker_address, NAME, str(self.pull_batch_size), str(PULLS_IN_FLIGHT)]
         contenders.append(self._programs(RESPONSES, RESPONSES, self.comparisons, command))
-        measure_all([*contenders, *more], self.context.sizes.runs)
-        self.costs.drop_warm_up()
+        measure_all([*contenders, *more], self.context.sizes.runs, warm_ups)
+        self.costs.drop_warm_ups(warm_ups)
         self.context.costs.append(self.costs)
         return self.comparisons
 

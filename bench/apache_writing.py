@@ -44,7 +44,7 @@ def apache_writes(context: BenchContext) -> Iterator[Comparison]:
         watched = {name: costs.watch(name, sizes.written_rows, seconds, spent) for name, seconds in works.items()}
         rates = {name: partial(_rate, sizes.written_rows, seconds) for name, seconds in watched.items()}
         measure_all([Contender(name, rate, [comparison]) for name, rate in rates.items()], sizes.runs)
-        costs.drop_warm_up()
+        costs.drop_warm_ups()
         context.costs.append(costs)
         _check(comparison, context, running)
     yield comparison

@@ -37,9 +37,9 @@ class Costs:
 
         return run
 
-    def drop_warm_up(self) -> None:
-        """Drops the first run of each contender."""
-        self.runs = {contender: runs[1:] for contender, runs in self.runs.items() if len(runs) > 1}
+    def drop_warm_ups(self, count: int = 1) -> None:
+        """Drops the first runs of each contender."""
+        self.runs = {contender: runs[count:] for contender, runs in self.runs.items() if len(runs) > count}
 
     def medians(self, contender: str) -> dict[str, float]:
         """Returns the median of each kind."""

@@ -24,7 +24,7 @@ def test_a_cost_is_the_difference_for_a_million_rows_and_other_processes_do_not_
 def test_the_first_run_only_warms_up() -> None:
     costs = make_costs(100.0, 2.0, 4.0, 8.0)
     costs.add("failed after its first run", {}, {}, rows=1)
-    costs.drop_warm_up()
+    costs.drop_warm_ups()
     assert costs.runs.keys() == {"rmqpull"}
     assert costs.medians("rmqpull")["broker"] == 2.0
 
