@@ -87,13 +87,13 @@ class FlowOptions:
         "both. Servers with the extension return up to 16,384 messages or 8 MiB per pull.",
         default="32",
     )
-    pull_threshold_for_queue: int = option(
+    pull_threshold_for_queue: int | None = option(
         integer(1, 65_535),
         unit="messages",
         doc="Maximum number of messages of a queue that a task has pulled and Spark has not taken yet. At this limit, "
         "the task stops pulling from the queue until Spark takes more. For Apache's brokers, with `nameServers`, and "
-        "for other servers without the columnar extension.",
-        default="1000",
+        "for other servers without the columnar extension. Default: 8192 with `nameServers`, so that enough small "
+        "pulls are in flight, or else 1000 as in RocketMQ's clients.",
     )
     pull_threshold_size_for_queue: int = option(
         integer(1, 1024),

@@ -85,7 +85,7 @@ def test_unset_options_have_defaults() -> None:
         max_bytes_per_partition=None,
         idle_wait_ms=500,
         pull_batch_size=32,
-        pull_threshold_for_queue=1_000,
+        pull_threshold_for_queue=None,
         pull_threshold_size_for_queue=100,
         pull_threshold_size_for_topic=64,
         long_polling_timeout_ms=20_000,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rmqpull_client.flow import Flow
 from rmqpull_client.model import MessageQueue, QueueRange
 from rmqpull_client.transports.remoting.segments import (
     RESPONSE_BYTES,
@@ -100,6 +101,13 @@ def test_segments_grow_again() -> None:
             respond(plan, segment)
         plan.take(100_000, 1 << 30)
     assert plan.start_pulls()[-1].asked == 32
+
+
+@pytest.mark.parametrize(("flow", "pulls"), [(Flow(), SEGMENTS_MAX), (Flow(pull_threshold_for_queue=1_000), 32)])
+def test_the_pulls_of_a_queue_are_limited_by_its_messages(flow: Flow, pulls: int) -> None:
+    limits = PlanLimits.of(flow)
+    plan = PullPlan(ranges(1 << 20), replace(limits, bytes_max=1 << 30, queue_bytes_max=1 << 30), is_filtered=False)
+    assert len(plan.start_pulls()) == pulls
 
 
 def test_with_a_filter_the_first_pull_goes_alone() -> None:
