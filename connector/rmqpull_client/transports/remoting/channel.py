@@ -151,6 +151,20 @@ class RemotingChannel:
         inner = (unwrap_name(self.connection.namespace, name) for name in names if not is_system_topic(name, own))
         return sorted(name for name in inner if name is not None)
 
+    def list_brokers(self) -> Collection[str]:
+        """Lists the brokers that are registered."""
+        with Exchange(self) as exchange:
+            call = exchange.start(NAME_SERVER, RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO))
+            exchange.wait([call])
+            return _decode(call, ClusterInfo.decode).brokers
+
+    def has_broker(self, topic: str, broker_name: str) -> bool:
+        """Whether the route of a topic names a broker. Asks a name server now, also if the known route is fresh."""
+        name = self._wrap(topic)
+        self._ask_routes([name], None)
+        known = self.cluster.get_known(name)
+        return known is not None and bool(known.get_addresses(broker_name))
+
     def _refresh(self, topics: Iterable[str], deadline_s: float | None = None) -> None:
         """Asks for the routes that are not fresh, all at the same time.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from rmqpull_client.connection import MASTER_ID
@@ -70,7 +70,7 @@ class _Link:
 class Reader:
     """Pulls what a plan wants.
 
-    ``find_brokers`` returns the names of the brokers that are registered, and ``clock`` seconds.
+    ``is_gone`` returns whether a queue's broker is there and does not have the topic, and ``clock`` seconds.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Reader:
         group: str,
         plan: PullPlan,
         message_filter: MessageFilter,
-        find_brokers: Callable[[], Collection[str]],
+        is_gone: Callable[[MessageQueue], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._servers = servers
@@ -91,7 +91,7 @@ class Reader:
         self._links: dict[_LinkKey, _Link] = {}
         self._broker_ids: dict[MessageQueue, int] = {}  # where it is not the master
         self._avoided: dict[str, float] = {}  # until when, by address
-        self._find_brokers = find_brokers
+        self._is_gone = is_gone
         self._clock = clock
         self._busy_s = 0.0  # that the consumer has taken for itself
         self._left_at_s: float | None = None
@@ -196,10 +196,10 @@ class Reader:
         return left
 
     def _take_not_located(self, segments: Sequence[Segment], reason: NotLocatedYet) -> None:
-        """Takes in that a route does not name a broker. If the broker is there, it does not have the topic."""
-        is_there = segments[0].queue.broker_name in self._find_brokers()
+        """Takes in that a route does not name a broker, for pulls of one topic."""
+        is_gone = self._is_gone(segments[0].queue)
         for segment in segments:
-            if is_there:
+            if is_gone:
                 self._plan.lose(segment, segment.queue_plan.until_offset, QUEUE_GONE)
             else:
                 self._repeats.add_not_located(segment, reason.error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from rmqpull_client.errors import RmqpullError
 from rmqpull_client.flow import Flow
@@ -11,13 +11,12 @@ from rmqpull_client.loss import OnLoss
 from rmqpull_client.model import MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.port import QueueRows
 from rmqpull_client.transports.remoting.channel import RemotingChannel
-from rmqpull_client.transports.remoting.cluster import NAME_SERVER, Target
+from rmqpull_client.transports.remoting.cluster import Target
 from rmqpull_client.transports.remoting.pulling import Reader
 from rmqpull_client.transports.remoting.rows import decode_pieces
 from rmqpull_client.transports.remoting.segments import Piece, PlanLimits, PullPlan
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.routes import ClusterInfo
 
 
 class Read:
@@ -43,7 +42,7 @@ class Read:
     def read(self, ranges: Sequence[QueueRange]) -> Iterator[list[QueueRows]]:
         """Yields the rows of ranges, batch by batch."""
         plan = PullPlan(ranges, PlanLimits.of(self._flow), not self._filter.keeps_everything)
-        reader = Reader(self._channel, self._group, plan, self._filter, self._find_brokers)
+        reader = Reader(self._channel, self._group, plan, self._filter, self._is_gone)
         try:
             while pieces := reader.take():
                 yield from self._deliver(pieces)
@@ -65,9 +64,14 @@ class Read:
             yield from self.read([damage.rest])
             yield from self._deliver(damage.later)
 
-    def _find_brokers(self) -> Collection[str]:
-        response = self._channel.call(NAME_SERVER, RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO))
-        return ClusterInfo.decode(response.body).brokers
+    def _is_gone(self, queue: MessageQueue) -> bool:
+        """Whether a queue's broker is registered, and the topic's route does not name it.
+
+        The route is asked for last: one that was asked for while the broker was away does not name it either.
+        """
+        return queue.broker_name in self._channel.list_brokers() and not self._channel.has_broker(
+            queue.topic, queue.broker_name
+        )
 
     def _is_compacted(self, queue: MessageQueue) -> bool:
         """Whether the broker keeps only the last message of each key of a topic: then gaps are no losses."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -14,11 +15,14 @@ from rmqpull_client.flow import Flow
 from rmqpull_client.loss import Loss, refuse_loss
 from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue, QueueRange
 from rmqpull_client.transports.port import BrokerClient
+from rmqpull_client.transports.remoting.channel import RemotingChannel
+from rmqpull_client.transports.remoting.client import RemotingClient
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
-from tests.harness.scripted_queues import QueueScript, serve_queues
-from tests.harness.scripted_remoting import Act, Reaction
+from tests.harness.scripted_queues import TIMEOUT_MS, QueueScript, serve_queues
+from tests.harness.scripted_remoting import Act, Reaction, RouteScript, ScriptedServer, make_route
 
+PATIENT = Connection(request_timeout_ms=TIMEOUT_MS, request_retry_interval_ms=1)
 SHORT = Connection(request_timeout_ms=300, request_retry_interval_ms=1)
 
 
@@ -253,3 +257,16 @@ def test_a_slave_alone_loses_nothing() -> None:
 def test_a_flow_of_one_mebibyte_reads_large_bodies() -> None:
     with serve_queues(QueueScript(max_offset=400), flow=Flow(pull_threshold_size_for_topic=1)) as (client, _):
         assert read(client, QueueRange(queue(), 0, 400)) == {queue(): list(range(400))}
+
+
+def test_a_broker_that_came_back_after_the_route_was_asked_for_has_lost_nothing() -> None:
+    script = QueueScript(max_offset=100)
+    with ScriptedServer(script) as a, ScriptedServer(script) as b:
+        routes = RouteScript({"orders": make_route({"broker-a": {0: a.address}}, 1)})
+        with ScriptedServer(routes) as name_server:
+            client = RemotingClient(RemotingChannel(replace(PATIENT, name_servers=name_server.address)))
+            assert read(client, QueueRange(queue(), 0, 100)) == {queue(): list(range(100))}
+            routes.routes["orders"] = make_route({"broker-a": {0: a.address}, "broker-b": {0: b.address}}, 1)
+            back = queue(0, "broker-b")
+            assert read(client, QueueRange(back, 0, 100)) == {back: list(range(100))}
+            client.close()
