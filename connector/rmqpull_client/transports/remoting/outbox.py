@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from itertools import chain
 from typing import Protocol, TypeVar
 
 from rmqpull_client.errors import RmqpullError
@@ -285,6 +286,8 @@ class Outbox:
         """Does not count time in which nobody took in responses."""
         for request in self._in_flight:
             request.attempt_until_s += away_s
+        waiting = chain(self._in_flight, self._paused, *self._free.values(), *self._ordered.values())
+        for request in set(waiting):  # the first one of an ordered queue may be in flight, or pause
             if request.deadline_s is not None:
                 request.deadline_s += away_s
 

@@ -214,6 +214,19 @@ def test_an_attempt_has_most_of_the_time_limit_and_time_in_which_nobody_watched_
     assert request.attempt_until_s == 113.0
 
 
+@pytest.mark.parametrize("queue", [None, A[0]])
+def test_time_in_which_nobody_watched_does_not_count_for_a_request_that_pauses(
+    run: OutboxRun, queue: MessageQueue | None
+) -> None:
+    request = run.add(1, queue=queue)
+    run.send()
+    run.settle(request, Outcome.BUSY)
+    run.now_s += 60.0
+    run.box.forgive(60.0)
+    assert run.send() == [request]
+    assert request.attempt_until_s > run.now_s
+
+
 def test_a_failed_request_takes_along_what_is_behind_it_in_its_queue(run: OutboxRun) -> None:
     first, second, other = run.add(1, queue=A[0]), run.add(2, queue=A[0]), run.add(3, queue=A[1])
     free = run.add(4)
