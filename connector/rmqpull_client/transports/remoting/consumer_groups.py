@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -22,7 +23,7 @@ from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 
 MEMBERS_EVERY_S = 60.0
-"""How often it is asked whether a group has members."""
+"""How often it is asked whether a group whose offsets are set has members."""
 _FOUND_OR_NOT = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
 _SET_OR_NO_GROUP = (ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
 _LISTED_OR_NONE = (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR)
@@ -73,7 +74,8 @@ class ConsumerGroups:
         if not offsets:
             return {}
         by_broker = {queue.broker_name: queue for queue in offsets}
-        self.refuse_members(group, list(offsets))
+        if self._clock() - self._checked_s.get(group, -math.inf) >= MEMBERS_EVERY_S:
+            self.refuse_members(group, list(offsets))
         previous = self.get_offsets(group, list(offsets))
         if missing := self._update(group, offsets):
             # Only a pull creates a group, on its own broker (rules 6.1).
@@ -129,13 +131,11 @@ class ConsumerGroups:
         return missing
 
     def refuse_members(self, group: str, queues: Sequence[MessageQueue]) -> None:
-        """Asks brokers, now and then, for the members of a group. Raises OptionError if there are any.
+        """Asks brokers for the members of a group. Raises OptionError if there are any.
 
         A member sends heartbeats to all brokers.
         """
         now_s = self._clock()
-        if now_s - self._checked_s.get(group, -MEMBERS_EVERY_S) < MEMBERS_EVERY_S:
-            return
         request = RemotingCommand(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
         responses = self._channel.call_all(
             [(Target.of(queue), request) for queue in {queue.broker_name: queue for queue in queues}.values()],

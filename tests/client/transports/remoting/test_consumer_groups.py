@@ -131,3 +131,14 @@ def test_members_are_asked_for_now_and_then() -> None:
         script.members = ["java"]
         with pytest.raises(OptionError, match="has members"):
             groups.set_offsets("g", {QUEUES[0]: 5})
+
+
+def test_a_query_that_starts_asks_for_members_again() -> None:
+    """The client of an earlier query, which has asked a moment ago, serves this one too."""
+    script = GroupScript()
+    with serve_queues(serve(script)) as (client, _):
+        client.check_group("g", QUEUES)
+        client.set_consumer_offsets("g", {QUEUES[0]: 4})
+        script.members = ["java"]
+        with pytest.raises(OptionError, match="has members"):
+            client.check_group("g", QUEUES)
