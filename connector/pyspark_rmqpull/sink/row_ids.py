@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import islice
 
 import pyarrow as pa
@@ -41,25 +42,44 @@ class RowIds:
         keys = pa.ListArray.from_arrays(own.offsets, own.keys)
         items = pa.ListArray.from_arrays(own.offsets, own.items)
         others = [rows.column(name) for name in rows.schema.names if name not in ("properties", "bodyEncoding")]
-        ids = pa.array(self._make_ids(parts, [*others, _get_encodings(rows), keys, items]), pa.string())
+        ids = self._make_ids(parts, [*others, _get_encodings(rows), keys, items])
         fixed = {name: pa.repeat(text, rows.num_rows) for name, text in self._fixed.items()}
-        column = _add_entries(own, pc.list_parent_indices(keys), {**fixed, ROW_ID: ids})
+        column = _add_entries(own, keys, {**fixed, ROW_ID: ids})
         if "properties" in rows.schema.names:
             return rows.set_column(rows.schema.get_field_index("properties"), "properties", column)
         return rows.append_column("properties", column)
 
-    def _make_ids(self, parts: Sequence[TopicPart], columns: Sequence[pa.Array]) -> list[str]:
-        seen, ids, prefix = self._seen, list[str](), f"{self._partition_id}-"
-        serialized = iter(_serialize_rows(columns).to_pylist())
-        for topic, row_count in parts:
-            start = hashlib.blake2b(topic.encode(), digest_size=_DIGEST_BYTES)
-            for row in islice(serialized, row_count):
-                digest = start.copy()
-                digest.update(row)
-                key = digest.digest()
-                seen[key] = count = seen.get(key, 0) + 1
-                ids.append(f"{prefix}{key.hex()}-{count}")
-        return ids
+    def _make_ids(self, parts: Sequence[TopicPart], columns: Sequence[pa.Array]) -> pa.Array:
+        digests = _make_digests(parts, _serialize_rows(columns))
+        hexadecimal = pa.py_buffer(b"".join(digests).hex().encode())
+        texts = pa.FixedSizeBinaryArray.from_buffers(pa.binary(2 * _DIGEST_BYTES), len(digests), [None, hexadecimal])
+        return pc.binary_join_element_wise(
+            f"{self._partition_id}-", texts.cast(pa.binary()).cast(pa.string()), self._count(digests), ""
+        )
+
+    def _count(self, digests: Sequence[bytes]) -> pa.Array | str:
+        """Returns the end of each id: how often its row has come. Usually no row comes twice."""
+        seen, new = self._seen, dict.fromkeys(digests, 1)
+        if len(new) == len(digests) and seen.keys().isdisjoint(new):
+            seen.update(new)
+            return "-1"
+        ends = []
+        for digest in digests:
+            seen[digest] = count = seen.get(digest, 0) + 1
+            ends.append(f"-{count}")
+        return pa.array(ends, pa.string())
+
+
+def _make_digests(parts: Sequence[TopicPart], rows: pa.Array) -> list[bytes]:
+    serialized = iter(rows.to_pylist())
+    digests = []
+    for topic, row_count in parts:
+        copy = hashlib.blake2b(topic.encode(), digest_size=_DIGEST_BYTES).copy
+        for row in islice(serialized, row_count):
+            digest = copy()
+            digest.update(row)
+            digests.append(digest.digest())
+    return digests
 
 
 def _get_encodings(rows: pa.RecordBatch) -> pa.Array:
@@ -72,22 +92,43 @@ def _get_encodings(rows: pa.RecordBatch) -> pa.Array:
 def _sort_properties(rows: pa.RecordBatch) -> pa.MapArray:
     """Sorts the properties of each row by name, because Spark's maps have no order; null becomes an empty map."""
     if "properties" not in rows.schema.names:
-        return pa.array([()] * rows.num_rows, wire.PROPERTIES)
+        return _make_empty_maps(rows.num_rows)
     given = _copy(rows.column("properties"))
     row = pc.list_parent_indices(pa.ListArray.from_arrays(given.offsets, given.keys))
     order = pc.sort_indices(pa.table({"row": row, "name": given.keys}), [("row", "ascending"), ("name", "ascending")])
     return pa.MapArray.from_arrays(given.offsets, given.keys.take(order), given.items.take(order), wire.PROPERTIES)
 
 
-def _add_entries(own: pa.MapArray, row_of_own: pa.Array, added: dict[str, pa.Array]) -> pa.MapArray:
-    """Appends an entry to each map for each of ``added``."""
+@lru_cache(maxsize=2)
+def _make_empty_maps(count: int) -> pa.MapArray:
+    return pa.array([()] * count, wire.PROPERTIES)
+
+
+def _add_entries(own: pa.MapArray, own_keys: pa.ListArray, added: dict[str, pa.Array]) -> pa.MapArray:
+    """Appends an entry to each map for each of ``added``. ``own_keys`` are the keys of ``own``, as lists."""
     count = len(own)
-    each = pa.array(range(count), row_of_own.type)
-    in_order = pc.sort_indices(pa.concat_arrays([row_of_own, *[each] * len(added)]))  # a stable sort
     keys = pa.concat_arrays([own.keys, *(pa.repeat(name, count) for name in added)])
     items = pa.concat_arrays([own.items, *added.values()])
-    offsets = pc.add(own.offsets, pa.array(range(0, len(added) * count + 1, len(added)), pa.int32()))
+    offsets = pc.add(own.offsets, _make_offsets(count, len(added)))
+    if len(own.keys):
+        row_of_own = pc.list_parent_indices(own_keys)
+        each = pa.array(range(count), row_of_own.type)
+        in_order = pc.sort_indices(pa.concat_arrays([row_of_own, *[each] * len(added)]))  # a stable sort
+    else:
+        in_order = _interleave(count, len(added))
     return pa.MapArray.from_arrays(offsets, keys.take(in_order), items.take(in_order), wire.PROPERTIES)
+
+
+@lru_cache(maxsize=2)
+def _make_offsets(count: int, length: int) -> pa.Array:
+    """The offsets of lists of one length."""
+    return pa.array(range(0, length * count + 1, length), pa.int32())
+
+
+@lru_cache(maxsize=2)
+def _interleave(count: int, column_count: int) -> pa.Array:
+    """The indexes that bring columns, one after the other, into the order of their rows."""
+    return pa.array([index for row in range(count) for index in range(row, count * column_count, count)], pa.int32())
 
 
 def _serialize_rows(columns: Sequence[pa.Array]) -> pa.Array:
@@ -95,6 +136,9 @@ def _serialize_rows(columns: Sequence[pa.Array]) -> pa.Array:
     numbers, texts = [], []
     for column in columns:
         if pa.types.is_list(column.type):
+            if not column.null_count and not len(column.flatten()):
+                numbers.append(pa.repeat("", len(column)))
+                continue
             whole = _copy(column)
             lengths = pa.ListArray.from_arrays(whole.offsets, _as_text(pc.binary_length(whole.values)))
             numbers.append(pc.binary_join(lengths, " "))
