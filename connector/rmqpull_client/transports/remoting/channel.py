@@ -185,6 +185,19 @@ class RemotingChannel:
             self._ask_routes(unknown, deadline_s)
 
     def _ask_routes(self, names: Sequence[str], deadline_s: float | None, is_tried_once: bool = False) -> None:
+        """Asks for routes. If a name server lacks a topic, the others are asked too: it may have just started."""
+        missing = names
+        for _ in self.cluster.list_name_servers():
+            if not missing:
+                return
+            missing = self._ask_one_for_routes(missing, deadline_s, is_tried_once)
+        for name in missing:
+            self.cluster.learn_missing(name, self._clock())
+
+    def _ask_one_for_routes(self, names: Sequence[str], deadline_s: float | None, is_tried_once: bool) -> list[str]:
+        """Asks a name server. Returns the topics that it does not have; the next one is asked next then."""
+        missing: list[str] = []
+        lacking: set[str] = set()
         with Exchange(self) as exchange:
             calls = [
                 exchange.start(
@@ -200,9 +213,13 @@ class RemotingChannel:
             ]
             for name, call, response in zip(names, calls, exchange.wait(calls), strict=True):
                 if response.code == ResponseCode.TOPIC_NOT_EXIST:
-                    self.cluster.learn_missing(name, self._clock())
+                    missing.append(name)
+                    lacking |= {call.place.address} if call.place is not None else set()
                 else:
                     self.cluster.learn(name, _decode(call, TopicRoute.decode), self._clock())
+        for address in lacking:
+            self.cluster.leave_name_server(address)
+        return missing
 
     def _drop_deleted(self, topics: Iterable[str]) -> None:
         """Asks brokers that the name server has dropped whether they still have the topic.

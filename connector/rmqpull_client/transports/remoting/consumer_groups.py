@@ -133,12 +133,15 @@ class ConsumerGroups:
     def refuse_members(self, group: str, queues: Sequence[MessageQueue]) -> None:
         """Asks brokers for the members of a group. Raises OptionError if there are any.
 
-        A member sends heartbeats to all brokers.
+        A member sends heartbeats to all brokers, slaves too. So a slave is asked while its master is away.
         """
         now_s = self._clock()
         request = RemotingCommand(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
         responses = self._channel.call_all(
-            [(Target.of(queue), request) for queue in {queue.broker_name: queue for queue in queues}.values()],
+            [
+                (Target.of(queue, may_use_slave=True), request)
+                for queue in {queue.broker_name: queue for queue in queues}.values()
+            ],
             accepted=_LISTED_OR_NONE,
         )
         members = sorted({member for response in responses for member in _read_members(response)})

@@ -70,6 +70,19 @@ def test_topics_are_listed_without_those_of_the_system(connect: Open, routes: Ro
     assert connect(namespace="shop").list_topics() == ["orders"]
 
 
+def test_a_name_server_that_has_just_started_hides_no_topic(connect: Open, name_server: ScriptedServer) -> None:
+    """It knows a topic when its brokers have registered again, up to 30 s later. Another one knows it all the time."""
+    with ScriptedServer(RouteScript({})) as empty:
+        channel = connect(name_servers=f"{empty.address};{name_server.address}")
+        assert channel.call(MASTER, ASK).fields["offset"] == "7"
+        assert empty.count(RequestCode.GET_ROUTEINFO_BY_TOPIC) == 1
+        with pytest.raises(TopicNotFound):
+            channel.get_route("other")
+        empty.stop()
+        with pytest.raises(TopicNotFound):
+            channel.get_route("other")
+
+
 def test_names_are_in_the_namespace(connect: Open, name_server: ScriptedServer, broker: ScriptedServer) -> None:
     channel = connect(namespace="shop")
     channel.call(MASTER, RemotingCommand(15, {"topic": "orders", "consumerGroup": "g", "queueId": "0"}))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
+from rmqpull_client.connection import Connection
 from rmqpull_client.errors import GroupNotFound, OptionError
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.remoting.channel import RemotingChannel
@@ -13,7 +15,7 @@ from rmqpull_client.transports.remoting.consumer_groups import MEMBERS_EVERY_S, 
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from tests.harness.scripted_queues import QueueScript, serve_queues
-from tests.harness.scripted_remoting import Reaction
+from tests.harness.scripted_remoting import Reaction, RouteScript, ScriptedServer, make_route
 
 QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(2)]
 
@@ -142,3 +144,16 @@ def test_a_query_that_starts_asks_for_members_again() -> None:
         script.members = ["java"]
         with pytest.raises(OptionError, match="has members"):
             client.check_group("g", QUEUES)
+
+
+@pytest.mark.parametrize("members", [[], ["java"]])
+def test_a_slave_knows_the_members_while_its_master_is_away(members: list[str]) -> None:
+    script = GroupScript()
+    script.members = members
+    with ScriptedServer(serve(script)) as slave:
+        name_server = ScriptedServer(RouteScript({"orders": make_route({"broker-a": {1: slave.address}})}))
+        with name_server:
+            groups = ConsumerGroups(RemotingChannel(Connection(name_servers=name_server.address)))
+            with pytest.raises(OptionError, match="has members") if members else nullcontext():
+                groups.refuse_members("g", QUEUES)
+        assert slave.count(RequestCode.GET_CONSUMER_LIST_BY_GROUP) == 1
