@@ -207,14 +207,18 @@ class Child:
         self._lines.put(None)
 
 
-class Startable(Protocol):
+class Killable(Protocol):
+    """Something with processes. To kill it twice does nothing."""
+
+    def kill(self) -> object:
+        """Kills the processes with SIGKILL."""
+
+
+class Startable(Killable, Protocol):
     """A server that starts again after a kill. To kill it before its first start does nothing."""
 
     def start(self) -> None:
         """Starts the server, and returns when it serves."""
-
-    def kill(self) -> object:
-        """Kills the server with SIGKILL."""
 
 
 class Children:
@@ -223,7 +227,7 @@ class Children:
     def __init__(self, env: Mapping[str, str], signals: Signals | None = None) -> None:
         self._env = env
         self._signals = signals
-        self._started: list[Child | Startable] = []
+        self._started: list[Killable] = []
 
     def start(
         self,
@@ -239,6 +243,10 @@ class Children:
             child = Child(name, command, log, {**self._env, **(env or {})}, folder, logs_output)
             self._started.append(child)
         return child
+
+    def adopt(self, started: Killable) -> None:
+        """Kills at the end something that was started elsewhere."""
+        self._started.append(started)
 
     def start_broker(self, broker: Startable) -> None:
         """Starts a broker, for the first time or again. A signal waits until it serves."""

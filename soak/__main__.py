@@ -17,17 +17,19 @@ import click
 from bench.machine_lock import keep_benchmarks_away
 from processes.children import Children, Signals
 from processes.spark import SHORT_LIVED_JAVA
+from soak.plan import RMQPULL_BROKER, SERVERS, SINK, SOURCE, Round
 from soak.results import Summary, commit_of_code
 from soak.rounds import RoundRun
-from soak.runs import keep, write_page
-from soak.schedule import SINK, SOURCE, Round, draw_round
+from soak.runs import keep, name_results, write_page
+from soak.schedule import draw_round
 
 
-def rounds(what: str, seed: int, kills: int | None, kills_per_round: int, first: int) -> Iterator[Round]:
+def rounds(what: str, server: str, seed: int, kills: int | None, kills_per_round: int, first: int) -> Iterator[Round]:
     """Yields the rounds of a seed from number ``first``, with this many kills in total, or without end."""
     number = first
     while kills is None or kills > 0:
-        plan = draw_round(seed, number, kills_per_round if kills is None else min(kills, kills_per_round), what)
+        count = kills_per_round if kills is None else min(kills, kills_per_round)
+        plan = draw_round(seed, number, count, what, server)
         kills = None if kills is None else kills - plan.kills
         number += 1
         yield plan
@@ -35,6 +37,9 @@ def rounds(what: str, seed: int, kills: int | None, kills_per_round: int, first:
 
 @click.command()
 @click.option("--what", default=SOURCE, type=click.Choice([SOURCE, SINK]), help="What to test.  [default: source]")
+@click.option(
+    "--server", default=RMQPULL_BROKER, type=click.Choice(SERVERS), help="The server.  [default: rmqpull-broker]"
+)
 @click.option("--seed", default=1, help="Seed of the random schedule.  [default: 1]")
 @click.option("--kills", type=click.IntRange(min=1), help="How many processes to kill.  [default: 300]")
 @click.option("--minutes", type=click.FloatRange(min=0), help="Instead: start no new round after this many minutes.")
@@ -47,6 +52,7 @@ def rounds(what: str, seed: int, kills: int | None, kills_per_round: int, first:
 @click.option("--page", "page_only", is_flag=True, help="Only update docs/soak.md from the runs in docs.")
 def main(
     what: str,
+    server: str,
     seed: int,
     kills: int | None,
     minutes: float | None,
@@ -68,7 +74,7 @@ def main(
         return
     if kills is None and minutes is None:
         kills = 300
-    plans = rounds(what, seed, kills, kills_per_round, first_round)
+    plans = rounds(what, server, seed, kills, kills_per_round, first_round)
     if dry_run:
         # How many rounds fit into a number of minutes is not known before.
         for plan in plans if minutes is None else [next(plans)]:
@@ -76,7 +82,7 @@ def main(
         return
     keep_benchmarks_away()
     end = math.inf if minutes is None else time.monotonic() + minutes * 60
-    summary = Summary(seed=seed, what=what, first_round=first_round, commit=commit_of_code())
+    summary = Summary(seed=seed, what=what, server=server, first_round=first_round, commit=commit_of_code())
     try:
         with tempfile.TemporaryDirectory(prefix="rmqpull-soak-") as temporary:
             for plan in takewhile(lambda _: time.monotonic() < end, plans):
@@ -105,7 +111,7 @@ def write(summary: Summary, json_file: Path | None, docs: bool) -> None:
     run = summary.document()
     if json_file is not None:
         json_file.write_text(json.dumps(run, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    if docs and not keep(summary.what, run):
+    if docs and not keep(name_results(summary.what, summary.server), run):
         say("This run is not added to docs: it has findings, or no finished round.")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Set
 from pathlib import Path
-from typing import NamedTuple
 
 from rmqpull_broker.core.messages.columns import to_rows
 from rmqpull_broker.core.model import BodyEncoding, MessageQueue, StoredMessage
@@ -22,16 +21,10 @@ from rmqpull_broker.store.inspection import dump
 from rmqpull_broker.store.vfs import OsFileSystem
 from soak.ledger import digest_of
 from soak.output import Row
+from soak.servers import Copied
 
 _EITHER_HEADER = 47
 """Makes zlib accept its own header and gzip's."""
-
-
-class Copied(NamedTuple):
-    """A message in a topic of the sink: the row that it is a copy of, and the id that identifies repetitions."""
-
-    row: Row
-    row_id: tuple[str, ...]
 
 
 def rows(data: Path, topics: Set[str]) -> Iterator[Copied]:

@@ -74,7 +74,7 @@ def altered(attempts: Mapping[str, Attempt], wants: Wants, rows: Iterable[Row]) 
             continue
         if not wants(attempt.tag, attempt.price):
             yield f"{_position(row)} has {row.key}, which the filter does not want"
-        sent = (attempt.topic, attempt.msg_id, attempt.tag, attempt.digest)
+        sent = (attempt.topic, attempt.msg_id if attempt.keeps_id else row.msg_id, attempt.tag, attempt.digest)
         if sent != (row.topic, row.msg_id, row.tag, row.digest):
             yield f"{_position(row)} has {row}, sent was {attempt}"
         if not attempt.may_be_at(row.broker_name, row.queue_id, row.offset):

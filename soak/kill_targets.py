@@ -14,6 +14,8 @@ from processes.spark import SOURCE, kind_of, pick_workers
 Find = Callable[[int], list[int]]
 """Finds processes in a session."""
 
+_ERROR_CLASSES = ("pyspark_rmqpull.", "rmqpull_client.")
+"""How the last line of a traceback begins when an error is the connector's."""
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
@@ -44,4 +46,4 @@ def kill_newest(pids: list[int]) -> bool:
 def read_connector_errors(log: Path) -> set[str]:
     """Returns the errors of the connector that Spark has logged."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return {line.strip() for line in lines if line.startswith("pyspark_rmqpull.")}
+    return {line.strip() for line in lines if line.startswith(_ERROR_CLASSES)}

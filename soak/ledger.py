@@ -23,6 +23,8 @@ class Attempt:
     acknowledged: bool = False
     offsets: Collection[int] = ()
     queues: Collection[tuple[str, int]] = ()
+    keeps_id: bool = True
+    """Whether readers see the id that the producer gave. Those of Apache's batches see that of the batch."""
 
     @property
     def msg_id(self) -> str:

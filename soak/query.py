@@ -1,73 +1,45 @@
-"""The processes of a round: a broker with a data directory, and a query with a checkpoint. Both are killed and
-restarted.
-"""
+"""The query of a round, a process with a checkpoint. It is killed and started again."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from demo import checkpoint as spark_checkpoint
 from processes.children import Children, ProcessFailed
-from rmqpull_broker.core.model import TopicType
-from rmqpull_broker.testing import BrokerProcess
 from soak import kill_targets
 from soak.cluster import Cluster
-from soak.schedule import Moment, Setting
+from soak.plan import EXACTLY_ONCE, Moment, Setting
+from soak.servers import GROUP, TRANSACTION_TIMEOUT_MS, copy_topics
 
-GROUP = "soak"
-COPIED, COPIED_QUEUES = "copied", 3
-"""The topic that the sink writes to, or the prefix of several, and the number of queues of each. Each queue that is
-read is a message group there.
-"""
-TRANSACTION_TIMEOUT_MS = 15_000
-"""Longer than any step of a round keeps tasks from the broker."""
 # Four attempts per task, as on a cluster: a lost Python worker must not end the query.
 LOCAL_MASTER = "local[2,4]"
 MOMENT_SECONDS_MAX = 120.0
 """How long a kill waits for its moment. Then it happens anyway."""
 _LOOK_S = 0.02
-# Segments so small that a round has several, with snapshots between them.
-_SEGMENT_BYTES = 16 << 20
-
-
-def copy_topics(setting: Setting) -> list[str]:
-    """Returns the topics that the sink writes to; none if Spark's own sink writes files."""
-    if setting.delivery is None:
-        return []
-    return [COPIED] if setting.copy_topics == 1 else [f"{COPIED}-{number}" for number in range(setting.copy_topics)]
-
-
-def broker(folder: Path, setting: Setting) -> BrokerProcess:
-    """Returns a broker with SYNC_FLUSH and the topics of a round, not started yet."""
-    arguments = ["--brokers", ",".join(setting.brokers), "--log-level", "warning"]
-    arguments += ["--property", f"mappedFileSizeCommitLog={_SEGMENT_BYTES}"]
-    topics: dict[str, int | tuple[int, TopicType]] = dict(setting.topics)
-    topics.update((topic, (COPIED_QUEUES, TopicType.FIFO)) for topic in copy_topics(setting))
-    return BrokerProcess(
-        topics,
-        data_dir=folder / "broker",
-        extensions=setting.extensions,
-        arguments=arguments,
-        log_file=folder / "broker.log",
-    )
 
 
 class Query:
     """Starts ``query_job.py`` as often as needed, with one checkpoint and one output, here or on a cluster."""
 
     def __init__(
-        self, children: Children, folder: Path, endpoints: str, setting: Setting, cluster: Cluster | None = None
+        self,
+        children: Children,
+        folder: Path,
+        server_options: Mapping[str, str],
+        setting: Setting,
+        cluster: Cluster | None = None,
     ) -> None:
         self.checkpoint = folder / "checkpoint"
         self.result = folder / "result"
         self.failures: list[str] = []
         self._children = children
         self._log = folder / "query.log"
-        self._endpoints = endpoints
+        self._server_options = server_options
         self._setting = setting
         self._cluster = cluster
 
@@ -93,7 +65,7 @@ class Query:
     def _options(self, max_offsets: int | None) -> dict[str, str]:
         setting = self._setting
         options = {
-            "endpoints": self._endpoints,
+            **self._server_options,
             "consumerGroup": GROUP,
             "startingOffsets": "earliest",
             "filterType": setting.filter_type,
@@ -109,11 +81,11 @@ class Query:
         if delivery is None:
             return None
         return {
-            "endpoints": self._endpoints,
+            **self._server_options,
             "delivery": delivery,
             "requestTimeoutMs": "60000",
-            "transactionTimeoutMs": str(TRANSACTION_TIMEOUT_MS),
             "batchBytes": "65536",  # small, so that a stage has several calls
+            **({"transactionTimeoutMs": str(TRANSACTION_TIMEOUT_MS)} if delivery == EXACTLY_ONCE else {}),
         }
 
     def await_moment(self, moment: Moment) -> None:
@@ -126,6 +98,16 @@ class Query:
             has_moved = len(spark_checkpoint.planned(self.checkpoint)) > first
             if is_in_batch is (moment is Moment.IN_A_BATCH) and has_moved:
                 return
+            time.sleep(_LOOK_S)
+
+    def count_finished(self) -> int:
+        """Returns how many micro-batches Spark has finished."""
+        return len(spark_checkpoint.committed(self.checkpoint))
+
+    def await_finished(self, count: int, seconds_max: float) -> None:
+        """Returns when this many micro-batches are finished, or after ``seconds_max``."""
+        deadline = time.monotonic() + seconds_max
+        while self.count_finished() < count and time.monotonic() < deadline and self._process.is_running:
             time.sleep(_LOOK_S)
 
     def kill(self) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.results import machine
+from soak.apache_server import choose_release
+from soak.plan import RMQPULL_BROKER, SINK, SOURCE
 from soak.rounds import Result
-from soak.schedule import SINK, SOURCE
 
 REPOSITORY = Path(__file__).parents[1]
 CODE = ("connector", "broker_emulator", "proto", "processes", "soak")
@@ -23,6 +24,7 @@ class Summary(Result):
 
     seed: int
     what: str = SOURCE
+    server: str = RMQPULL_BROKER
     first_round: int = 0
     rounds: int = 0
     commit: str = ""
@@ -66,6 +68,7 @@ class Summary(Result):
             "acknowledged": self.acknowledged,
             "unacknowledged_attempts": self.unacknowledged,
             "rows": self.rows,
+            **({} if self.server == RMQPULL_BROKER else {"server": name_server(self.server)}),
             **({"repeated_at_least_once": self.repeated} if self.what == SINK else {}),
             "batches": self.batches,
             "query_failures_by_kills_and_faults": self.failures,
@@ -74,6 +77,11 @@ class Summary(Result):
             "code": {"version": version("rmqpull"), "commit": self.commit},
             "machine": {**machine(), "pyspark": version("pyspark")},
         }
+
+
+def name_server(server: str) -> str:
+    """Returns the name of a server of Apache, with its version."""
+    return f"Apache RocketMQ {choose_release(server).server}"
 
 
 def commit_of_code() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,23 +12,22 @@ from pathlib import Path
 
 from demo import checkpoint as spark_checkpoint
 from processes.children import Children
-from rmqpull_proto.rmqpull.v1 import admin_pb2 as admin
-from rmqpull_proto.rpc import ADMIN
-from soak import copies
 from soak.cluster import Cluster
 from soak.judge import Queue, ahead, judge
 from soak.ledger import Ledger
 from soak.output import Row
 from soak.output import rows as output_rows
+from soak.plan import EXACTLY_ONCE, KILLS, Kind, Round, Step
 from soak.producers import Producers
-from soak.query import GROUP, TRANSACTION_TIMEOUT_MS, Query, broker, copy_topics
-from soak.rpc import Calls
-from soak.schedule import EXACTLY_ONCE, KILLS, Fault, Kind, Round, Step
+from soak.query import Query
+from soak.servers import copy_topics, make_server
 
 DRAIN_SECONDS_MAX = 300.0
-QUEUES_MAX = 12
-STAGES_SECONDS_MORE = 15.0
-"""How much later than its timeout a stage may be dropped: the broker may have been restarted meanwhile."""
+SLAVE_SECONDS_MAX = 120.0
+WRITING_SECONDS_MAX = 30.0
+"""How long the sink does without its master: half of the time limit of a request."""
+WAITING_MESSAGES_S = 2.0
+SERVED_BY_SLAVE = "micro-batches finished while a master was away"
 # What Spark reports if a Python process is gone, and what a fault rule makes the broker respond.
 _LOST_PYTHON = re.compile(r"Python worker|EOFException|SocketException|Broken pipe|Connection reset|terminated|crashed")
 _ORDERED = re.compile(r"INTERNAL_SERVER_ERROR")
@@ -65,23 +63,19 @@ class RoundRun:
         self._plan = plan
         self._say = say
         self._result = Result()
-        self._data = folder / "broker"
         self._ledger = Ledger()
         self._topics = [name for name, _ in plan.setting.topics]
-        self._children = children
-        self._broker = broker(folder, plan.setting)
-        children.start_broker(self._broker)
-        self._broker.topics = {}  # topics may have more queues after a restart
-        self._calls = Calls(self._broker.endpoints)
+        self._server = make_server(folder, plan.setting, children)
+        self._server.start()
         self._cluster = Cluster(children, folder) if plan.setting.on_cluster else None
-        self._query = Query(children, folder, self._broker.endpoints, plan.setting, self._cluster)
+        self._query = Query(children, folder, self._server.options, plan.setting, self._cluster)
 
     def run(self) -> Result:
         """Runs the round and returns its result."""
         begin = time.monotonic()
         plan = self._plan
         producers = Producers(
-            self._broker.endpoints, plan.setting, f"{plan.seed}/{plan.number}", self._ledger, lambda: self._topics
+            self._server.works, plan.setting, f"{plan.seed}/{plan.number}", self._ledger, lambda: self._topics
         )
         producers.start()
         try:
@@ -96,8 +90,7 @@ class RoundRun:
         self._query.kill()
         self._find(self._ahead())
         self._drain_and_judge()
-        self._calls.close()
-        self._broker.kill()
+        self._server.close()
         if self._cluster is not None:
             self._result.on_cluster = 1
             self._result.speculative, self._result.speculative_first = self._cluster.speculation()
@@ -107,110 +100,97 @@ class RoundRun:
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def _carry_out(self, step: Step) -> None:
+        if step.kind in KILLS:
+            self._query.await_moment(step.moment)
         done = {
-            Kind.KILL_BROKER: self._kill_broker,
             Kind.KILL_QUERY: self._kill_query,
-            Kind.KILL_WORKER: self._kill_worker,
-            Kind.KILL_SOURCE: self._kill_source,
-            Kind.KILL_EXECUTOR: self._kill_executor,
+            Kind.KILL_MASTER_AND_QUERY: self._kill_master_and_query,
+            Kind.KILL_WORKER: lambda _: self._query.kill_worker(),
+            Kind.KILL_SOURCE: lambda _: self._query.kill_source(),
+            Kind.KILL_EXECUTOR: lambda _: self._query.kill_executor(),
             Kind.KILL_CLUSTER_WORKER: self._kill_cluster_worker,
-            Kind.STALL_BROKER: self._stall_broker,
-            Kind.FAULT: self._order_fault,
             Kind.ADD_QUEUES: self._add_queues,
             Kind.ADD_TOPIC: self._add_topic,
-        }[step.kind](step)
+        }.get(step.kind, self._strike_server)(step)
         self._say(f"  step {self._ledger.step}: {step}" + " - nothing to do" * (not done))
         tally = self._result.kills if step.kind in KILLS else self._result.others
         tally[step.kind.value] += done
 
-    def _kill_broker(self, step: Step) -> bool:
-        self._query.await_moment(step.moment)
-        self._broker.kill()
-        time.sleep(step.lasts_s)
-        self._children.start_broker(self._broker)
+    def _strike_server(self, step: Step) -> bool:
+        before = self._query.count_finished()
+        repair = self._server.strike(step)
+        try:
+            time.sleep(step.lasts_s)
+            if step.kind is Kind.KILL_MASTER:
+                self._result.others[SERVED_BY_SLAVE] += self._query.count_finished() - before
+        finally:
+            repair()
+        return True
+
+    def _kill_master_and_query(self, step: Step) -> bool:
+        """Lets messages wait for the query, which only the slave can give it. A sink waits for the master."""
+        is_reading = self._plan.setting.delivery is None
+        self._query.kill()
+        self._find(self._ahead())
+        time.sleep(WAITING_MESSAGES_S)
+        before = self._query.count_finished()
+        repair = self._server.strike(step)
+        try:
+            self._query.start(step.max_offsets)
+            self._query.await_finished(before + 1, SLAVE_SECONDS_MAX if is_reading else WRITING_SECONDS_MAX)
+            finished = self._query.count_finished() - before
+        finally:
+            repair()
+        self._result.others[SERVED_BY_SLAVE] += finished
+        if not finished:
+            self._find(
+                [f"no micro-batch was finished with the slave in {SLAVE_SECONDS_MAX:.0f} s.{self._query.log_end}"]
+            )
         return True
 
     def _kill_query(self, step: Step) -> bool:
-        self._query.await_moment(step.moment)
         self._query.kill()
         self._find(self._ahead())
         self._query.start(step.max_offsets)
         return True
 
-    def _kill_worker(self, step: Step) -> bool:
-        self._query.await_moment(step.moment)
-        return self._query.kill_worker()
-
-    def _kill_source(self, step: Step) -> bool:
-        self._query.await_moment(step.moment)
-        return self._query.kill_source()
-
-    def _kill_executor(self, step: Step) -> bool:
-        self._query.await_moment(step.moment)
-        return self._query.kill_executor()
-
     def _kill_cluster_worker(self, step: Step) -> bool:
         assert self._cluster is not None
-        self._query.await_moment(step.moment)
         self._cluster.kill_worker(self._ledger.step, step.lasts_s)
         return True
 
-    def _stall_broker(self, step: Step) -> bool:
-        self._broker.send_signal(signal.SIGSTOP)
-        try:
-            time.sleep(step.lasts_s)
-        finally:
-            self._broker.send_signal(signal.SIGCONT)
-        return True
-
-    def _order_fault(self, step: Step) -> bool:
-        assert step.fault is not None
-        answer = self._calls(ADMIN.methods["PutFaultRule"], admin.PutFaultRuleRequest(rule=_rule(step.fault)))
-        if step.lasts_s:
-            time.sleep(step.lasts_s)
-            self._calls(ADMIN.methods["DeleteFaultRules"], admin.DeleteFaultRulesRequest(ids=[answer.rule.id]))
-        return True
-
     def _add_queues(self, step: Step) -> bool:
-        topic = self._topics[step.topic % len(self._topics)]
-        described = self._calls(ADMIN.methods["DescribeTopic"], admin.DescribeTopicRequest(name=topic)).topic
-        queues = min(described.read_queue_nums + step.queues, QUEUES_MAX)
-        self._put_topic(topic, admin.PutMode.UPDATE, queues)
+        self._server.add_queues(self._topics[step.topic % len(self._topics)], step.queues)
         return True
 
     def _add_topic(self, step: Step) -> bool:
         topic = f"soak-{len(self._topics)}"
-        self._put_topic(topic, admin.PutMode.CREATE, step.queues)
+        self._server.add_topic(topic, step.queues)
         self._topics = [*self._topics, topic]
         return True
-
-    def _put_topic(self, topic: str, mode: admin.PutMode, queues: int) -> None:
-        request = admin.PutTopicRequest(name=topic, mode=mode, read_queue_nums=queues, write_queue_nums=queues)
-        self._calls(ADMIN.methods["PutTopic"], request)
 
     # --- the verdict -------------------------------------------------------------------------------------------------
 
     def _drain_and_judge(self) -> None:
-        self._calls(ADMIN.methods["DeleteFaultRules"], admin.DeleteFaultRulesRequest())
+        self._server.heal()
         self._ledger.step += 1
         if not self._query.drain(DRAIN_SECONDS_MAX):
             self._find([f"the query did not read to the end within {DRAIN_SECONDS_MAX:.0f} s.{self._query.log_end}"])
         rows = self._copied_rows() if self._plan.setting.delivery else list(output_rows(self._query.result))
         attempts = self._ledger.attempts()
-        self._find(judge(attempts, self._plan.setting.wants, rows, self._ends(), self._committed()))
+        self._find(
+            judge(attempts, self._plan.setting.wants, rows, self._server.read_ends(self._topics), self._committed())
+        )
         self._find(self._unexpected_failures())
         acknowledged = sum(attempt.acknowledged for attempt in attempts.values())
         self._result.acknowledged, self._result.unacknowledged = acknowledged, len(attempts) - acknowledged
         self._result.rows, self._result.failures = len(rows), len(self._query.failures)
-        self._result.batches = len(spark_checkpoint.committed(self._query.checkpoint))
+        self._result.batches = self._query.count_finished()
 
     def _copied_rows(self) -> list[Row]:
         """Returns the messages in the topics of the sink. Of those that at-least-once repeated, only the first one."""
-        deadline = time.monotonic() + TRANSACTION_TIMEOUT_MS / 1000 + STAGES_SECONDS_MORE
-        while (left := copies.open_stages(self._data)) and time.monotonic() < deadline:
-            time.sleep(1)
-        self._find([f"stages are open beyond their timeout: {stage_id}" for stage_id in left])
-        rows = list(copies.rows(self._data, set(copy_topics(self._plan.setting))))
+        self._find(self._server.find_leftovers())
+        rows = self._server.read_copies(copy_topics(self._plan.setting))
         if self._plan.setting.delivery == EXACTLY_ONCE:
             return [entry.row for entry in rows]
         first = {entry.row_id: entry.row for entry in reversed(rows)}
@@ -239,7 +219,8 @@ class RoundRun:
         ended = [
             f"the query ended, though it must recover by itself: {failure}"
             for failure in self._query.failures
-            if not (has_lost_python and _LOST_PYTHON.search(failure)) and not (has_ordered and _ORDERED.search(failure))
+            if not (has_lost_python and _LOST_PYTHON.search(_find_cause(failure)))
+            and not (has_ordered and _ORDERED.search(failure))
         ]
         # Spark retries a task, which would hide that the connector gave up.
         gave_up = [
@@ -249,32 +230,13 @@ class RoundRun:
         ]
         return ended + gave_up
 
-    def _ends(self) -> dict[Queue, int]:
-        method = ADMIN.methods["DescribeTopic"]
-        return {
-            (topic, queue.broker_name, queue.queue_id): queue.max_offset
-            for topic in self._topics
-            for queue in self._calls(method, admin.DescribeTopicRequest(name=topic)).queues
-        }
-
     def _committed(self) -> dict[Queue, int]:
-        answer = self._calls(ADMIN.methods["QueryLag"], admin.QueryLagRequest(topics=self._topics))
-        return {
-            (entry.queue.topic, entry.queue.broker_name, entry.queue.queue_id): entry.consumer_offset
-            for entry in answer.progress
-            if entry.group == GROUP and entry.HasField("consumer_offset")
-        }
+        return self._server.read_committed(self._topics)
 
 
-def _rule(fault: Fault) -> admin.FaultRule:
-    return admin.FaultRule(
-        rpc=fault.rpc,
-        action=fault.action,
-        code=fault.code,
-        delay_ms=fault.delay_ms,
-        times=fault.times,
-        after=fault.after,
-    )
+def _find_cause(failure: str) -> str:
+    """Returns what Spark says after "Query ... terminated with exception"."""
+    return failure.partition("terminated with exception")[2] or failure
 
 
 def _flat(offsets: dict[str, dict[str, dict[str, int]]]) -> dict[Queue, int]:

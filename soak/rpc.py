@@ -8,6 +8,7 @@ import grpc
 
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.rpc import Method
+from soak.servers import NotAnswered
 
 TIMEOUT_S = 60.0
 _METADATA = (("x-mq-client-id", "soak"),)
@@ -18,10 +19,6 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
 )
-
-
-class NotAnswered(Exception):
-    """A call failed, timed out or was refused. The broker may have done what it asked for, or not."""
 
 
 class Calls:

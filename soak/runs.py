@@ -6,16 +6,22 @@ import fcntl
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from soak.plan import KILLS, RMQPULL_BROKER, SINK, SOURCE
 from soak.results import REPOSITORY
-from soak.schedule import KILLS, SINK, SOURCE
 
 DOCS = REPOSITORY / "docs"
-JSON_FILES = {SOURCE: "soak.json", SINK: "soak-sink.json"}
+APACHE_SOURCE, APACHE_SINK = f"{SOURCE}-apache", f"{SINK}-apache"
+JSON_FILES = {
+    SOURCE: "soak.json",
+    SINK: "soak-sink.json",
+    APACHE_SOURCE: "soak-apache.json",
+    APACHE_SINK: "soak-apache-sink.json",
+}
 PAGE = Path(__file__).with_name("page.md")
 
 Run = dict[str, Any]
@@ -49,12 +55,20 @@ def write_runs(what: str, runs: Sequence[Run], docs: Path = DOCS) -> None:
 
 def write_page(docs: Path = DOCS) -> None:
     """Writes soak.md."""
-    (docs / "soak.md").write_text(page(read_runs(SOURCE, docs), read_runs(SINK, docs)), encoding="utf-8")
+    (docs / "soak.md").write_text(page({name: read_runs(name, docs) for name in JSON_FILES}), encoding="utf-8")
 
 
-def page(source: Sequence[Run], sink: Sequence[Run]) -> str:
+def page(runs: Mapping[str, Sequence[Run]]) -> str:
     """Returns the text of docs/soak.md."""
-    return PAGE.read_text(encoding="utf-8").format(source=_told(source), sink=_told(sink))
+    told = {name.replace("-", "_"): _told(runs.get(name, ())) for name in JSON_FILES}
+    return PAGE.read_text(encoding="utf-8").format(**told)
+
+
+def name_results(what: str, server: str) -> str:
+    """Returns the name of the results that a run belongs to."""
+    if server == RMQPULL_BROKER:
+        return what
+    return APACHE_SINK if what == SINK else APACHE_SOURCE
 
 
 def _told(runs: Sequence[Run]) -> str:
@@ -102,7 +116,8 @@ def _row(run: Run) -> str:
         f"{run['speculative_attempts']:,}",
         f"{run['minutes']:.1f}",
         " ".join(filter(None, (run["code"]["version"], run["code"]["commit"]))),
-        f"{machine['cores']} cores, {machine['memory']}, Python {machine['python']}, Spark {machine['pyspark']}",
+        f"{machine['cores']} cores, {machine['memory']}, Python {machine['python']}, Spark {machine['pyspark']}"
+        + (f", {run['server']}" if "server" in run else ""),
     ]
     return f"| {' | '.join(cells)} |"
 

@@ -1,177 +1,35 @@
-"""What a soak does and when: rounds of steps that depend on the seed alone.
+"""What a soak does and when: rounds that depend on the seed alone.
 
-A round has a broker, topics and a query of its own. Each round depends on the seed and its number only: round 7 is the
-same whatever comes before it.
+Each round depends on the seed and its number only: round 7 is the same whatever comes before it.
 """
 
 from __future__ import annotations
 
-import enum
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-TAGS = ("red", "green", "blue")
-PRICES = 100
-"""The property price of a message is smaller than this."""
-SOURCE, SINK = "source", "sink"
-"""What is tested: a query from topics into files, or one from topics into other topics."""
-EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
-
-
-class Kind(enum.Enum):
-    """The kinds of steps."""
-
-    KILL_BROKER = "broker killed"
-    KILL_QUERY = "query killed (driver, JVM, Python)"
-    KILL_WORKER = "Python worker killed"
-    KILL_SOURCE = "driver's Python process of the source killed"
-    KILL_EXECUTOR = "executor killed"
-    KILL_CLUSTER_WORKER = "worker of the cluster killed, with its executor"
-    STALL_BROKER = "broker stopped for a while (SIGSTOP)"
-    FAULT = "calls made to fail, wait or break"
-    ADD_QUEUES = "queues added"
-    ADD_TOPIC = "topic added"
+from soak.plan import (
+    APACHE_DECK,
+    AT_LEAST_ONCE,
+    CLUSTER_DECK,
+    DECK,
+    EXACTLY_ONCE,
+    KILLS,
+    ONLY_APACHE,
+    REPLICATED_DECK,
+    RMQPULL_BROKER,
+    SINK,
+    SOURCE,
+    Fault,
+    Kind,
+    Moment,
+    Round,
+    Setting,
+    Step,
+)
 
 
-_EVERYWHERE = (Kind.KILL_QUERY, Kind.KILL_BROKER, Kind.KILL_WORKER, Kind.KILL_SOURCE)
-KILLS = (*_EVERYWHERE, Kind.KILL_EXECUTOR, Kind.KILL_CLUSTER_WORKER)
-DECK = (*_EVERYWHERE, Kind.KILL_BROKER, Kind.KILL_WORKER)
-"""Kills are drawn from shuffled decks. A query takes the longest to restart, so it is killed the least."""
-CLUSTER_DECK = (*KILLS, Kind.KILL_EXECUTOR)
-"""The deck of rounds on a cluster."""
-
-
-class Moment(enum.Enum):
-    """The moment of a kill, as seen from the query."""
-
-    AT_ONCE = "at once"
-    IN_A_BATCH = "in a batch"
-    BETWEEN_BATCHES = "between batches"
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A fault rule for the broker, as in its admin service. HOLD ends with the step."""
-
-    rpc: str
-    action: str
-    code: str = "CODE_UNSPECIFIED"
-    delay_ms: int = 0
-    times: int = 1
-    after: bool = False
-
-    @property
-    def may_end_query(self) -> bool:
-        """Whether the connector must not retry after it."""
-        return self.action == "FAIL" and self.code != "TOO_MANY_REQUESTS"
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step, which happens ``wait_s`` after the previous one.
-
-    ``lasts_s`` is how long a broker is away or stopped, or calls are held. ``max_offsets`` is the limit of the query
-    after its restart. ``topic`` is an index of a topic, modulo their number.
-    """
-
-    kind: Kind
-    wait_s: float
-    moment: Moment = Moment.AT_ONCE
-    lasts_s: float = 0.0
-    max_offsets: int | None = None
-    fault: Fault | None = None
-    topic: int = 0
-    queues: int = 0
-
-    def __str__(self) -> str:
-        words = [f"+{self.wait_s:.1f} s", self.kind.value]
-        if self.kind in KILLS:
-            words.append(self.moment.value)
-        if self.lasts_s:
-            words.append(f"for {self.lasts_s:.1f} s")
-        if self.fault is not None:
-            fault = self.fault
-            words.append(f"{fault.times} x {fault.rpc} {fault.action} {fault.code if fault.action == 'FAIL' else ''}")
-            words += [f"{fault.delay_ms} ms"] * bool(fault.delay_ms) + ["after it was done"] * fault.after
-        if self.queues:
-            words.append(f"{self.queues} of topic {self.topic}")
-        return " ".join(words)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What differs from round to round."""
-
-    extensions: str
-    brokers: tuple[str, ...]
-    topics: tuple[tuple[str, int], ...]
-    by_pattern: bool
-    filter_type: str
-    filter_expression: str
-    available_now: bool
-    trigger_ms: int
-    large_body_bytes: int
-    max_offsets: int
-    options: tuple[tuple[str, str], ...] = ()
-    delivery: str | None = None
-    """The delivery of the sink; None if Spark's own sink writes files."""
-    copy_topics: int = 1
-    """The number of topics that the sink writes to. A message group is always in the same one."""
-    on_cluster: bool = False
-    """Whether the query runs on a standalone cluster of two workers with speculation, or in one JVM."""
-
-    @property
-    def has_columns(self) -> bool:
-        """Whether the broker serves batches in columns, or only the standard protocol."""
-        return "columns" in self.extensions
-
-    def wants(self, tag: str, price: int) -> bool:
-        """Whether the filter accepts a message, by a reading of its own."""
-        if self.filter_type == "SQL92":
-            return price >= int(self.filter_expression.split()[-1])
-        return self.filter_expression == "*" or tag in self.filter_expression.split(" || ")
-
-    def __str__(self) -> str:
-        trigger = "AvailableNow again and again" if self.available_now else f"every {self.trigger_ms} ms"
-        topics = ", ".join(f"{name}:{queues}" for name, queues in self.topics)
-        options = " ".join(f"{name}={value}" for name, value in self.options)
-        return (
-            f"extensions {self.extensions}; brokers {','.join(self.brokers)}; "
-            f"{'pattern over' if self.by_pattern else 'topics'} {topics}; "
-            f"filter {self.filter_type} {self.filter_expression!r}; {trigger}; bodies up to {self.large_body_bytes}; "
-            f"at first {self.max_offsets} offsets per trigger; "
-            f"{options}"
-            + (
-                f"; written {self.delivery} to {self.copy_topics} topic" + "s" * (self.copy_topics > 1)
-                if self.delivery
-                else ""
-            )
-            + ("; on a cluster of two workers, with speculation" if self.on_cluster else "")
-        )
-
-
-@dataclass(frozen=True)
-class Round:
-    """A broker, a query, and what happens to them."""
-
-    seed: int
-    number: int
-    setting: Setting
-    steps: tuple[Step, ...] = field(default=())
-
-    @property
-    def kills(self) -> int:
-        """The number of kills."""
-        return sum(step.kind in KILLS for step in self.steps)
-
-    def lines(self) -> Iterator[str]:
-        """Yields the lines of the printed schedule."""
-        yield f"seed {self.seed} round {self.number}: {self.setting}"
-        yield from (f"  step {number}: {step}" for number, step in enumerate(self.steps, 1))
-
-
-def draw_round(seed: int, number: int, kills: int, what: str = SOURCE) -> Round:
+def draw_round(seed: int, number: int, kills: int, what: str = SOURCE, server: str = RMQPULL_BROKER) -> Round:
     """Returns round ``number`` (from 0) of a seed with this many kills, from one shuffled deck after the other.
 
     Transports, ways to name topics, and triggers alternate too, so that a few rounds cover all of them.
@@ -180,8 +38,11 @@ def draw_round(seed: int, number: int, kills: int, what: str = SOURCE) -> Round:
     setting = _draw_setting(dice, number)
     if what == SINK:
         setting = _with_sink(setting, number, dice)
-    setting = replace(setting, on_cluster=is_on_cluster(seed, number))
-    whole_deck = CLUSTER_DECK if setting.on_cluster else DECK
+    if server == RMQPULL_BROKER:
+        setting = replace(setting, on_cluster=is_on_cluster(seed, number))
+    else:
+        setting = _on_apache(setting, number, server, dice)
+    whole_deck = deck_of(setting)
     deck: list[Kind] = []
     steps: list[Step] = []
     for _ in range(kills):
@@ -189,6 +50,13 @@ def draw_round(seed: int, number: int, kills: int, what: str = SOURCE) -> Round:
         steps += [_draw_step(dice, kind, setting) for kind in _draw_others(dice, setting)]
         steps.append(_draw_step(dice, deck.pop(), setting))
     return Round(seed, number, setting, tuple(steps))
+
+
+def deck_of(setting: Setting) -> tuple[Kind, ...]:
+    """Returns the kills of a round, each as often as it is drawn."""
+    if setting.is_apache:
+        return REPLICATED_DECK if setting.has_slave else APACHE_DECK
+    return CLUSTER_DECK if setting.on_cluster else DECK
 
 
 def is_on_cluster(seed: int, number: int) -> bool:
@@ -241,8 +109,23 @@ def _with_sink(setting: Setting, number: int, dice: random.Random) -> Setting:
     return replace(everything, extensions=extensions, delivery=delivery, options=options, copy_topics=copy_topics)
 
 
+def _on_apache(setting: Setting, number: int, server: str, dice: random.Random) -> Setting:
+    """Moves a round to Apache's servers: masters, or in every second round a SYNC_MASTER and its slave."""
+    polls_often = dice.random() < 0.5
+    has_slave = number % 2 == 1
+    return replace(
+        setting,
+        server=server,
+        extensions="",
+        has_slave=has_slave,
+        brokers=("broker-a",) if has_slave else setting.brokers,
+        delivery=None if setting.delivery is None else AT_LEAST_ONCE,
+        options=(*setting.options, *[("pollNameServerInterval", "1000")] * polls_often),
+    )
+
+
 def _draw_others(dice: random.Random, setting: Setting) -> list[Kind]:
-    kinds = [Kind.STALL_BROKER, Kind.FAULT, Kind.FAULT, Kind.ADD_QUEUES]
+    kinds = [Kind.STALL_BROKER, *[Kind.FAULT] * (0 if setting.is_apache else 2), Kind.ADD_QUEUES]
     kinds += [Kind.ADD_TOPIC] * setting.by_pattern
     return dice.choices(kinds, k=dice.choice([0, 1, 1, 2]))
 
@@ -251,6 +134,12 @@ def _draw_step(dice: random.Random, kind: Kind, setting: Setting) -> Step:
     wait_s = round(dice.uniform(0.1, 1.5), 1)
     if kind in KILLS:
         moment = dice.choice([Moment.IN_A_BATCH, Moment.IN_A_BATCH, Moment.BETWEEN_BATCHES, Moment.AT_ONCE])
+        if kind is Kind.KILL_MASTER_AND_QUERY:
+            return Step(kind, wait_s, moment, max_offsets=dice.choice([None, 3_000, 10_000]))
+        if kind in ONLY_APACHE or (kind is Kind.KILL_BROKER and setting.is_apache):
+            lasts_s = round(dice.uniform(0, 15 if kind is Kind.KILL_MASTER else 3), 1)
+            has_several = kind in (Kind.KILL_BROKER, Kind.KILL_NAME_SERVER)
+            return Step(kind, wait_s, moment, lasts_s=lasts_s, server=dice.randrange(2) if has_several else 0)
         if kind in (Kind.KILL_BROKER, Kind.KILL_CLUSTER_WORKER):
             return Step(kind, wait_s, moment, lasts_s=round(dice.uniform(0, 3), 1))
         if kind is Kind.KILL_QUERY:

@@ -101,18 +101,20 @@ def make_cluster(
     return ApacheCluster(servers, [_make_broker(folder, servers, one, **options) for one in masters])
 
 
-def make_replicated_cluster(folder: Path, release: Release = RELEASE_5, **options: Any) -> ApacheCluster:
+def make_replicated_cluster(
+    folder: Path, release: Release = RELEASE_5, name_servers: int = 1, **options: Any
+) -> ApacheCluster:
     """Returns a cluster of a SYNC_MASTER and its slave, both named `broker-a`.
 
     A consumer may read from the slave (`slaveReadEnable`). The master acknowledges a message when the slave has it; 5.x
     does so only with `inSyncReplicas=2`.
     """
-    name_servers = [_make_name_server(folder, release, options)]
+    servers = [_make_name_server(folder, release, options, number) for number in range(name_servers)]
     replication = {"slaveReadEnable": "true", "inSyncReplicas": "2"}
     options["properties"] = {**replication, **options.get("properties", {})}
-    master = _make_broker(folder, name_servers, "broker-a", role=Role.SYNC_MASTER, **options)
-    slave = _make_broker(folder, name_servers, "broker-a", role=Role.SLAVE, broker_id=1, **options)
-    return ApacheCluster(name_servers, [master, slave])
+    master = _make_broker(folder, servers, "broker-a", role=Role.SYNC_MASTER, **options)
+    slave = _make_broker(folder, servers, "broker-a", role=Role.SLAVE, broker_id=1, **options)
+    return ApacheCluster(servers, [master, slave])
 
 
 def make_guarded_cluster(

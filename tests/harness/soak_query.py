@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from soak.plan import Setting
 from soak.query import Query
-from soak.schedule import Setting
 from tests.harness.waiting import wait_until
 
 WAIT_SECONDS_MAX = 240.0

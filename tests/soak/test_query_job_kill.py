@@ -8,7 +8,8 @@ from demo import checkpoint as spark_checkpoint
 from processes.children import Children
 from rmqpull_broker.testing import RunningBroker, running_broker
 from soak.output import rows
-from soak.query import GROUP, Query
+from soak.query import Query
+from soak.servers import GROUP
 from tests.harness.soak_query import SETTING, WAIT_SECONDS_MAX, wait_for_query
 
 
@@ -21,7 +22,7 @@ def test_the_next_driver_reads_the_batch_that_a_killed_one_planned(tmp_path: Pat
     with running_broker({"orders": 2}) as broker:
         send(broker, 0, 30)
         held = broker.faults.hold("PullColumns", times=None)
-        query = Query(children, tmp_path, broker.endpoints, SETTING)
+        query = Query(children, tmp_path, {"endpoints": broker.endpoints}, SETTING)
         query.start(max_offsets=10)
         wait_for_query(lambda: bool(broker.faults.kept(held)), "pulled", query)
         query.kill()

@@ -13,8 +13,9 @@ from demo import checkpoint as spark_checkpoint
 from processes.children import Children
 from rmqpull_broker.core.model import TopicType
 from rmqpull_broker.testing import RunningBroker, running_broker
-from soak.query import COPIED, Query
-from soak.schedule import AT_LEAST_ONCE, EXACTLY_ONCE
+from soak.plan import AT_LEAST_ONCE, EXACTLY_ONCE
+from soak.query import Query
+from soak.servers import COPIED
 from tests.harness.soak_query import SETTING, WAIT_SECONDS_MAX, wait_for_query
 from tests.harness.waiting import wait_until
 
@@ -39,7 +40,7 @@ def test_a_micro_batch_that_only_the_broker_has_committed_is_not_written_again(
     with running_broker(TOPICS) as broker:
         broker.send("orders", *(b"%03d" % number for number in range(30)))
         held = broker.faults.hold("CommitStages", times=None, after=True)
-        query = Query(children, tmp_path, broker.endpoints, ONCE)
+        query = Query(children, tmp_path, {"endpoints": broker.endpoints}, ONCE)
         query.start(max_offsets=10)
         wait_for_query(lambda: bool(broker.faults.kept(held)), "committed", query)
         query.kill()
@@ -61,7 +62,7 @@ def test_at_least_once_repeats_the_messages_of_a_killed_driver_with_the_same_ids
     with running_broker(TOPICS) as broker:
         broker.send("orders", *(b"%03d" % number for number in range(30)))
         held = broker.faults.hold("PublishColumns", times=None, after=True)
-        query = Query(children, tmp_path, broker.endpoints, setting)
+        query = Query(children, tmp_path, {"endpoints": broker.endpoints}, setting)
         query.start(max_offsets=10)
         wait_for_query(lambda: bool(broker.faults.kept(held)), "published", query)
         query.kill()

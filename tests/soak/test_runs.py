@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from soak import results
+from soak.plan import SINK, SOURCE, Kind
 from soak.results import Summary, commit_of_code
 from soak.rounds import Result
-from soak.runs import keep, page, read_runs, write_runs
-from soak.schedule import SINK, SOURCE, Kind
+from soak.runs import JSON_FILES, keep, page, read_runs, write_runs
 
 KILLED, ADDED = Kind.KILL_BROKER.value, Kind.ADD_TOPIC.value
 
@@ -27,8 +27,8 @@ def run(seed: int, kills: int, what: str = SOURCE, **counted: Any) -> dict[str, 
 
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
-    write_runs(SOURCE, [], tmp_path)
-    write_runs(SINK, [], tmp_path)
+    for name in JSON_FILES:
+        write_runs(name, [], tmp_path)
     return tmp_path
 
 
@@ -38,7 +38,7 @@ def test_each_run_is_added_to_those_before_it_and_to_the_page(docs: Path) -> Non
     assert [kept["seed"] for kept in read_runs(SOURCE, docs)] == [1, 2]
     assert read_runs(SINK, docs) == []
     told = (docs / "soak.md").read_text(encoding="utf-8")
-    assert told == page(read_runs(SOURCE, docs), [])
+    assert told == page({SOURCE: read_runs(SOURCE, docs)})
     assert "2 runs with **1,500 kills** in 2 rounds and 3 minutes. 2,000 messages were acknowledged" in told
     assert "1 round ran on the cluster. Spark started 9 speculative attempts there; 4 of them finished" in told
     assert f"| {KILLED} | 1,500 |\n| {ADDED} | 2 |\n" in told
@@ -63,7 +63,7 @@ def test_a_run_with_a_finding_or_without_a_round_is_not_kept(docs: Path, not_kep
 
 
 def test_a_run_that_is_deleted_by_hand_disappears_from_the_page() -> None:
-    both, one = page([run(1, 3), run(2, 4)], []), page([run(2, 4)], [])
+    both, one = page({SOURCE: [run(1, 3), run(2, 4)]}), page({SOURCE: [run(2, 4)]})
     assert "**7 kills**" in both
     assert "**4 kills**" in one
 

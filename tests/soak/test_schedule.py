@@ -6,13 +6,17 @@ from collections import Counter
 
 import pytest
 
-from soak.schedule import (
+from soak.plan import (
+    APACHE,
+    APACHE_DECK,
     AT_LEAST_ONCE,
     CLUSTER_DECK,
     DECK,
     EXACTLY_ONCE,
     KILLS,
+    ONLY_APACHE,
     PRICES,
+    REPLICATED_DECK,
     SINK,
     SOURCE,
     TAGS,
@@ -21,9 +25,8 @@ from soak.schedule import (
     Moment,
     Round,
     Setting,
-    draw_round,
-    is_on_cluster,
 )
+from soak.schedule import draw_round, is_on_cluster
 
 
 def some_rounds(seed: int, count: int = 6, kills: int = 24) -> list[Round]:
@@ -75,7 +78,7 @@ def test_a_few_rounds_cover_everything() -> None:
     rounds = some_rounds(1)
     steps = [step for drawn in rounds for step in drawn.steps]
     settings = [drawn.setting for drawn in rounds]
-    assert {step.kind for step in steps} == set(Kind)
+    assert {step.kind for step in steps} == set(Kind) - set(ONLY_APACHE)
     assert {step.moment for step in steps if step.kind in KILLS} == set(Moment)
     assert {step.fault.action for step in steps if step.fault} == {"FAIL", "DELAY", "HOLD", "DISCONNECT"}
     assert {setting.has_columns for setting in settings} == {True, False}
@@ -88,6 +91,20 @@ def test_topics_are_added_only_where_the_query_finds_them() -> None:
     for drawn in some_rounds(1):
         if not drawn.setting.by_pattern:
             assert all(step.kind is not Kind.ADD_TOPIC for step in drawn.steps)
+
+
+@pytest.mark.parametrize("what", [SOURCE, SINK])
+def test_rounds_on_apache_take_turns_and_kill_what_is_there(what: str) -> None:
+    for number in range(6):
+        drawn = draw_round(1, number, 2 * len(APACHE_DECK), what, APACHE)
+        has_slave = number % 2 == 1
+        kinds = {step.kind for step in drawn.steps}
+        assert drawn.setting.has_slave is has_slave
+        assert not drawn.setting.on_cluster
+        assert kinds & set(KILLS) == set(REPLICATED_DECK if has_slave else APACHE_DECK)
+        assert Kind.FAULT not in kinds  # Apache's brokers have no fault rules
+        assert drawn.setting.delivery == (AT_LEAST_ONCE if what == SINK else None)
+        assert drawn == draw_round(1, number, 2 * len(APACHE_DECK), what, APACHE)
 
 
 def test_fault_rules_match_calls_of_the_transport() -> None:
