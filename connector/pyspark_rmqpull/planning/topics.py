@@ -48,8 +48,8 @@ def find_topics(
     Called at every trigger, so that the query finds new topics, queues and brokers. ``known`` are the queues that the
     query has read before: if one of them does not exist any more, that is a loss, and not an error here. With
     ``query_id`` the broker also tells the rows that this query has reported as lost.
-    Raises TopicMissing for a named topic or queue that never existed, and OptionError for a pattern when the server
-    cannot list its topics.
+    Raises TopicMissing for a named topic or queue that never existed or cannot be read, and OptionError for a pattern
+    when the server cannot list its topics.
     """
     if selection.pattern is not None:
         return client.query_bounds(selection.match(client.list_topics()), query_id)
@@ -60,7 +60,14 @@ def find_topics(
             f"Topic {', '.join(missing)} does not exist at {client.endpoints}. "
             f"Create it, or name another in option {'assign' if selection.queues else 'topic'}."
         )
-    return _keep_assigned(topics, selection, known) if selection.queues else topics
+    if selection.queues:
+        return _keep_assigned(topics, selection, known)
+    if unreadable := [name for name in selection.names if name not in known_topics and not topics[name].queues]:
+        raise TopicMissing(
+            f"Topic {', '.join(unreadable)} at {client.endpoints} has no queue that can be read. "
+            "Give it the permission to read (perm 6 permits to read and to write), or name another in option topic."
+        )
+    return topics
 
 
 def list_queues(topics: Mapping[str, TopicBounds]) -> dict[MessageQueue, Bounds]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_rmqpull.planning.topics import TopicSelection
+from pyspark_rmqpull.errors import TopicMissing
+from pyspark_rmqpull.planning.topics import TopicSelection, find_topics
 from rmqpull_client.model import MessageQueue
+from tests.harness.fake_broker_client import FakeBrokerClient
 
 
 @pytest.mark.parametrize(
@@ -44,3 +46,13 @@ def test_what_is_covered(selection: TopicSelection, covered: list[MessageQueue])
 def test_names_that_must_exist() -> None:
     assert TopicSelection(names=("b", "a")).required_names == ["b", "a"]
     assert TopicSelection(queues=frozenset({A1, A0, B0})).required_names == ["a", "b"]
+
+
+def test_a_named_topic_without_a_queue_to_read_is_refused_before_it_was_read() -> None:
+    """A topic without the permission to read has a route, and no readable queue."""
+    client = FakeBrokerClient({})
+    with pytest.raises(TopicMissing, match=r"^Topic orders at .* has no queue that can be read\. Give it"):
+        find_topics(client, TopicSelection(names=("orders",)), (), None)
+    before = MessageQueue("orders", "a", 0)
+    assert find_topics(client, TopicSelection(names=("orders",)), (before,), None)["orders"].queues == {}
+    assert find_topics(client, TopicSelection(pattern="ord.*"), (), None)["orders"].queues == {}
