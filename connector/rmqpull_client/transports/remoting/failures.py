@@ -285,7 +285,13 @@ class Attempts:
                 f"{speaks}Set option nameServers to the address of a name server, whose port is 9876 by default; the "
                 "address of rmqpull-broker belongs into option endpoints."
             )
-        return f"{speaks}Check the broker's address (option brokerAddresses)."
+        if any(place.is_given for place in self._seen):
+            return f"{speaks}Option brokerAddresses names this address: check that it is the broker's."
+        return (
+            f"{speaks}The name server at {self._connection.name_servers} told this address. From this machine it leads "
+            "to another server, as is common with brokers in containers or in other networks: set option "
+            f"brokerAddresses to one that leads to the broker, such as {self._target.broker_name}=HOST:PORT."
+        )
 
 
 def _advise_on_tls(text: str, target: Target) -> str:

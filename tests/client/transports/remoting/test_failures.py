@@ -6,18 +6,21 @@ import pickle
 
 import pytest
 
+from rmqpull_client.connection import Connection
 from rmqpull_client.errors import (
     BrokerFailed,
     FilterRefused,
     GroupNotFound,
+    HandshakeFailed,
     OffsetNotFound,
     QueueNotFound,
     RequestRefused,
     TopicNotFound,
     Unserved,
 )
-from rmqpull_client.transports.remoting.cluster import Place
-from rmqpull_client.transports.remoting.failures import is_busy, make_refusal
+from rmqpull_client.transports.remoting.cluster import Place, Target
+from rmqpull_client.transports.remoting.connections import Cause, ConnectionLost
+from rmqpull_client.transports.remoting.failures import Attempts, is_busy, make_refusal
 from rmqpull_proto.remoting.command import RemotingCommand
 
 BROKER, NAME_SERVER = Place("10.0.0.1:10911", "broker-a"), Place("10.0.0.9:9876")
@@ -124,3 +127,20 @@ def test_a_server_that_does_not_know_a_request_may_be_the_wrong_one(place: Place
 )
 def test_a_busy_server_is_told_by_code_or_text(code: int, remark: str | None, busy: bool) -> None:
     assert is_busy(RemotingCommand(code, remark=remark)) is busy
+
+
+@pytest.mark.parametrize(
+    ("place", "advice"),
+    [
+        (BROKER, r"The name server at 10\.0\.0\.9:9876 told this address\. .*brokerAddresses .*broker-a=HOST:PORT\.$"),
+        (
+            BROKER._replace(is_given=True),
+            r"Option brokerAddresses names this address: check that it is the broker's\.$",
+        ),
+    ],
+)
+def test_an_address_that_leads_to_another_server_names_who_told_it(place: Place, advice: str) -> None:
+    attempts = Attempts(Connection(name_servers="10.0.0.9:9876"), Target("t", "broker-a"), PULL)
+    attempts.add_lost(place, ConnectionLost(Cause.OTHER_PROTOCOL, "the bytes are HTTP", "HTTP"))
+    with pytest.raises(HandshakeFailed, match=rf"broker broker-a at 10\.0\.0\.1:10911: .*speaks HTTP\. {advice}"):
+        raise attempts.make_error()
