@@ -10,6 +10,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
@@ -33,6 +34,9 @@ import org.apache.rocketmq.common.message.MessageQueue;
 public final class Bench {
     private static final long POLL_MS = 1_000;
     private static final int EMPTY_POLLS_MAX = 60;
+    private static final int SYSTEM_BUSY = 2; // ResponseCode is in another package in 4.x
+    private static final int BUSY_TRIES_MAX = 100;
+    private static final long BUSY_PAUSE_MS = 50;
 
     public static void main(String[] arguments) throws Exception {
         PrintStream output = System.out;
@@ -152,14 +156,27 @@ public final class Bench {
                     message.putUserProperty("source", "bench");
                     batch.add(message);
                 }
-                SendResult result = queues == null
-                    ? producer.send(batch)
-                    : producer.send(batch, queues.get((int) (first / perBatch % queues.size())));
-                if (result.getSendStatus() != SendStatus.SEND_OK) {
-                    throw new IllegalStateException("The broker has not stored a batch: " + result);
-                }
+                send(batch, queues == null ? null : queues.get((int) (first / perBatch % queues.size())));
             }
             return null;
+        }
+
+        /** Sends a batch. A broker that is too busy has stored nothing, so the batch is sent again after a pause. */
+        private void send(List<Message> batch, MessageQueue queue) throws Exception {
+            for (int left = BUSY_TRIES_MAX; ; left--) {
+                try {
+                    SendResult result = queue == null ? producer.send(batch) : producer.send(batch, queue);
+                    if (result.getSendStatus() != SendStatus.SEND_OK) {
+                        throw new IllegalStateException("The broker has not stored a batch: " + result);
+                    }
+                    return;
+                } catch (MQBrokerException refused) {
+                    if (refused.getResponseCode() != SYSTEM_BUSY || left == 0) {
+                        throw refused;
+                    }
+                    Thread.sleep(BUSY_PAUSE_MS);
+                }
+            }
         }
 
         /** Returns the number with zeros before it. */
