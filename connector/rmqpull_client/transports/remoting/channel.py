@@ -40,6 +40,7 @@ from rmqpull_proto.remoting.signing import sign_fields
 
 _REFRESH_MOST_S = 3.0
 """How long a new route is waited for while an old one is known: Java's mqClientApiTimeout (rules 1.1)."""
+_LOOK_S = 0.2
 _NAMES = frozenset(("topic", "consumerGroup", "producerGroup", "group"))
 _SHORT_NAMES = {RequestCode.SEND_MESSAGE_V2: "ab", RequestCode.SEND_BATCH_MESSAGE: "ab"}
 _ANY_CODE = range(-(1 << 31), 1 << 31)
@@ -133,7 +134,26 @@ class RemotingChannel:
     def list_topics(self) -> list[str]:
         """Returns the topics in the connection's namespace, except RocketMQ's own (rules 3.9.2, 4.4).
 
+        A name server that has just started lists a topic when its brokers have registered again. So topics that are
+        known stay until a broker says that it does not have them, and a name server without brokers is asked again.
         Raises OptionError if the name server does not list topics.
+        """
+        deadline_s = time.monotonic() + self.connection.request_timeout_ms / 1000
+        listed, own, has_brokers = self._ask_topics()
+        known = set(self.cluster.list_known())
+        while not (has_brokers or listed or known) and time.monotonic() < deadline_s:
+            time.sleep(_LOOK_S)
+            listed, own, has_brokers = self._ask_topics()
+        for name in known.difference(listed):
+            self.cluster.suspect(name)
+        names = (name for name in known.union(listed) if not is_system_topic(name, own))
+        inner = (unwrap_name(self.connection.namespace, name) for name in names)
+        return sorted(name for name in inner if name is not None)
+
+    def _ask_topics(self) -> tuple[Sequence[str], set[str], bool]:
+        """Asks a name server, and the next one the next time if this one lacks brokers.
+
+        Returns all topics, the names of clusters and brokers, and whether there are brokers, as far as it is told.
         """
         with Exchange(self) as exchange:
             listing = RemotingCommand(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
@@ -144,12 +164,13 @@ class RemotingChannel:
                 exchange.wait([topics, brokers])
             except BrokerFailed as error:
                 raise make_unlisted_error(self.endpoints, error) from None
-        names, own = _decode(topics, TopicList.decode).topics, set[str]()
-        if brokers.get_response().code == ResponseCode.SUCCESS:  # not every compatible name server tells it
-            info = _decode(brokers, ClusterInfo.decode)
-            own = {*info.brokers, *info.clusters}
-        inner = (unwrap_name(self.connection.namespace, name) for name in names if not is_system_topic(name, own))
-        return sorted(name for name in inner if name is not None)
+        names = _decode(topics, TopicList.decode).topics
+        if brokers.get_response().code != ResponseCode.SUCCESS:  # not every compatible name server tells it
+            return names, set(), True
+        info = _decode(brokers, ClusterInfo.decode)
+        if not info.brokers and brokers.place is not None:
+            self.cluster.leave_name_server(brokers.place.address)
+        return names, {*info.brokers, *info.clusters}, bool(info.brokers)
 
     def list_brokers(self) -> Collection[str]:
         """Lists the brokers that are registered."""

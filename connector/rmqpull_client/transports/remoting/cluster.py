@@ -163,6 +163,10 @@ class ClusterView:
         """Returns the last known route of a topic, fresh or not."""
         return self._known.get(topic)
 
+    def list_known(self) -> list[str]:
+        """Returns the topics whose routes are known."""
+        return list(self._known)
+
     def is_fresh(self, topic: str, now_s: float) -> bool:
         """Whether the route of a topic need not be asked for."""
         known = self._known.get(topic)

@@ -18,6 +18,7 @@ from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.routes import TopicRoute
 from rmqpull_proto.remoting.signing import verify_signature
 from tests.harness.scripted_remoting import Act, RouteScript, ScriptedServer, make_route
+from tests.harness.waiting import wait_until
 
 ASK = RemotingCommand(RequestCode.GET_MAX_OFFSET, {"topic": "orders", "queueId": "0"})
 MASTER = Target("orders", "broker-a")
@@ -81,6 +82,23 @@ def test_a_name_server_that_has_just_started_hides_no_topic(connect: Open, name_
         empty.stop()
         with pytest.raises(TopicNotFound):
             channel.get_route("other")
+
+
+def test_topics_stay_listed_when_a_name_server_has_just_started(
+    connect: Open, routes: RouteScript, broker: ScriptedServer, name_server: ScriptedServer
+) -> None:
+    channel = connect()
+    channel.get_route("orders")
+    all_routes, routes.routes = routes.routes, {}
+    assert channel.list_topics() == ["orders"]
+    assert list(channel.get_routes(["orders"])) == ["orders"], "the broker does not say that it is gone"
+    broker.script = lambda request: request.make_response(ResponseCode.TOPIC_NOT_EXIST)
+    assert channel.list_topics() == ["orders"]
+    wait_until(lambda: not channel.get_routes(["orders"]), "dropped, because its broker says so")
+    assert connect(request_timeout_ms=300).list_topics() == [], "there may be no topics at all"
+    routes.routes = all_routes
+    with ScriptedServer(RouteScript({})) as empty:
+        assert "orders" in connect(name_servers=f"{empty.address};{name_server.address}").list_topics()
 
 
 def test_names_are_in_the_namespace(connect: Open, name_server: ScriptedServer, broker: ScriptedServer) -> None:
