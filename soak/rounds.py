@@ -29,7 +29,10 @@ WRITING_SECONDS_MAX = 30.0
 WAITING_MESSAGES_S = 2.0
 SERVED_BY_SLAVE = "micro-batches finished while a master was away"
 # What Spark reports if a Python process is gone, and what a fault rule makes the broker respond.
-_LOST_PYTHON = re.compile(r"Python worker|EOFException|SocketException|Broken pipe|Connection reset|terminated|crashed")
+# An EOFException has no text: the state of the error follows at once.
+_LOST_PYTHON = re.compile(
+    r"\A:\s*SQLSTATE|Python worker|EOFException|SocketException|Broken pipe|Connection reset|terminated|crashed"
+)
 _ORDERED = re.compile(r"INTERNAL_SERVER_ERROR")
 
 
@@ -142,7 +145,7 @@ class RoundRun:
         finally:
             repair()
         self._result.others[SERVED_BY_SLAVE] += finished
-        if not finished:
+        if is_reading and not finished:
             self._find(
                 [f"no micro-batch was finished with the slave in {SLAVE_SECONDS_MAX:.0f} s.{self._query.log_end}"]
             )
