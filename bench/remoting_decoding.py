@@ -12,12 +12,12 @@ import click
 import numpy as np
 import pyarrow as pa
 
-from rmqpull_proto.remoting.batch_messages import encode_batch
-from rmqpull_proto.remoting.property_texts import encode_property_texts, make_unique_keys
-from rmqpull_proto.remoting.record_layout import Ints
-from rmqpull_proto.remoting.stored_columns import decode_columns
-from rmqpull_proto.remoting.stored_encoding import encode_records
-from rmqpull_proto.remoting.stored_messages import locate_records
+from rmqpull_proto.remoting.messages.batch_messages import encode_batch
+from rmqpull_proto.remoting.messages.property_texts import encode_property_texts, make_unique_keys
+from rmqpull_proto.remoting.messages.record_layout import Ints
+from rmqpull_proto.remoting.messages.stored_columns import decode_columns
+from rmqpull_proto.remoting.messages.stored_encoding import encode_records
+from rmqpull_proto.remoting.messages.stored_messages import locate_records
 
 ROWS = 16_000
 """About as many as a receive buffer has."""

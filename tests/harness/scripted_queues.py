@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.flow import Flow
-from rmqpull_client.transports.remoting.channel import RemotingChannel
 from rmqpull_client.transports.remoting.client import RemotingClient
+from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from tests.harness.scripted_remoting import Act, Reaction, RouteScript, ScriptedServer, make_route, refuse_code

@@ -66,28 +66,17 @@ LOOK_UP = (
     "pyspark_rmqpull.sink.repeats pyspark"
 )
 
-COLUMNAR = (
-    "record_layout",
-    "byte_ranges",
-    "stored_messages",
-    "stored_columns",
-    "property_columns",
-    "property_texts",
-    "batch_messages",
-    "inner_batches",
-    "stored_encoding",
-)
+REMOTING_FOLDERS = {
+    folder: f"rmqpull_client.transports.remoting.{folder}" for folder in ("network", "reading", "sending")
+}
+NO_THREADS = "threading concurrent multiprocessing asyncio"
 
 # The first row that names a module's place holds for it.
 LAYERS = (
     # The wire: all that client and broker share. That of remoting is bytes in, values out.
     # Stored messages and batches are columns. The broker does without these modules, and so without NumPy.
-    Layer(
-        " ".join(f"rmqpull_proto/remoting/{module}.py" for module in COLUMNAR),
-        "rmqpull_proto.remoting rmqpull_proto.columns numpy pyarrow",
-        EFFECTS,
-    ),
-    Layer("rmqpull_proto/remoting/*", "rmqpull_proto.remoting", EFFECTS),
+    Layer("rmqpull_proto/remoting/messages/*", "rmqpull_proto.remoting rmqpull_proto.columns numpy pyarrow", EFFECTS),
+    Layer("rmqpull_proto/remoting/*", "rmqpull_proto.remoting", f"{EFFECTS} rmqpull_proto.remoting.messages"),
     Layer("rmqpull_proto/*", "rmqpull_proto google.protobuf grpc grpc_tools pyarrow"),
     # RocketMQ without Spark.
     Layer(
@@ -96,10 +85,23 @@ LAYERS = (
         CONNECTIONS,
         f"{CLIENT} pyarrow rmqpull_proto.columns",
     ),
+    *(
+        Layer(
+            f"rmqpull_client/transports/remoting/{folder}/*",
+            f"{CLIENT} rmqpull_proto pyarrow numpy",
+            f"{GRPC_TRANSPORTS} rmqpull_client.transports.choice {NO_THREADS} "
+            + " ".join(REMOTING_FOLDERS[other] for other in others),
+        )
+        for folder, others in (
+            ("network", ("reading", "sending")),
+            ("reading", ("sending",)),
+            ("sending", ("reading",)),
+        )
+    ),
     Layer(
         "rmqpull_client/transports/remoting/*",
         f"{CLIENT} rmqpull_proto pyarrow numpy",
-        f"{GRPC_TRANSPORTS} rmqpull_client.transports.choice threading concurrent multiprocessing asyncio",
+        f"{GRPC_TRANSPORTS} rmqpull_client.transports.choice {NO_THREADS}",
     ),
     Layer("rmqpull_client/transports/pauses.py rmqpull_client/transports/tls_files.py", CLIENT, CONNECTIONS),
     Layer(
@@ -287,7 +289,7 @@ READER, OFFSETS, SOURCE, CHANNEL, REMOTING, FILTERS = (
     "pyspark_rmqpull/planning/offsets.py",
     "pyspark_rmqpull/source.py",
     "rmqpull_client/transports/grpc/channel.py",
-    "rmqpull_client/transports/remoting/exchange.py",
+    "rmqpull_client/transports/remoting/network/exchange.py",
     "rmqpull_client/filters.py",
 )
 
@@ -326,7 +328,7 @@ READER, OFFSETS, SOURCE, CHANNEL, REMOTING, FILTERS = (
         ("import threading", REMOTING, CHANNEL),
         ("import grpc", REMOTING, CHANNEL),
         ("import numpy", CHANNEL, REMOTING),
-        ("from rmqpull_client.transports.remoting.channel import RemotingChannel", CHANNEL, REMOTING),
+        ("from rmqpull_client.transports.remoting.network.channel import RemotingChannel", CHANNEL, REMOTING),
         ("import pyarrow as pa", OFFSETS, READER),
         ("from pyspark_rmqpull.options import source", OFFSETS, READER),
         ("from rmqpull_client.transports.choice import connect", OFFSETS, READER),

@@ -47,8 +47,8 @@ def get_producer(connection: Connection, producer_group: str = PRODUCER_GROUP) -
     if connection.name_servers:
         _require_numpy()
         # Imported here, because it needs NumPy, which gRPC does not.
-        from rmqpull_client.transports.remoting.channel import get_remoting_channel
-        from rmqpull_client.transports.remoting.producer import RemotingProducer
+        from rmqpull_client.transports.remoting.network.channel import get_remoting_channel
+        from rmqpull_client.transports.remoting.sending.producer import RemotingProducer
 
         return RemotingProducer(get_remoting_channel(connection), producer_group)
     return GrpcProducer(get_channel(connection))

@@ -16,7 +16,7 @@ from rmqpull_client.transports.choice import connect, get_producer
 from rmqpull_client.transports.columnar.client import ColumnarClient
 from rmqpull_client.transports.grpc.producer import GrpcProducer
 from rmqpull_client.transports.remoting.client import RemotingClient
-from rmqpull_client.transports.remoting.producer import RemotingProducer
+from rmqpull_client.transports.remoting.sending.producer import RemotingProducer
 from rmqpull_client.transports.standard.client import StandardClient
 from tests.harness.scripted_remoting import RouteScript, ScriptedServer, make_route
 

@@ -22,11 +22,11 @@ from rmqpull_client.model import (
 )
 from rmqpull_client.transports.port import NO_CREATION_IDS, QueueRows
 from rmqpull_client.transports.remoting import consumer_groups, offset_queries
-from rmqpull_client.transports.remoting.channel import RemotingChannel, get_remoting_channel
 from rmqpull_client.transports.remoting.filters import check_filter
-from rmqpull_client.transports.remoting.producer import RemotingProducer
-from rmqpull_client.transports.remoting.reading import Read
-from rmqpull_client.transports.remoting.waiting import ParkedPulls
+from rmqpull_client.transports.remoting.network.channel import RemotingChannel, get_remoting_channel
+from rmqpull_client.transports.remoting.reading.read import Read
+from rmqpull_client.transports.remoting.reading.waiting import ParkedPulls
+from rmqpull_client.transports.remoting.sending.producer import RemotingProducer
 
 PRODUCER_GROUP = "rmqpull-client"
 """The producer group of published messages."""

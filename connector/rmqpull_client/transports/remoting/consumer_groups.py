@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rmqpull_client.errors import OptionError, RmqpullError
 from rmqpull_client.model import EVERYTHING, MessageQueue
-from rmqpull_client.transports.remoting.channel import RemotingChannel
-from rmqpull_client.transports.remoting.cluster import Target
 from rmqpull_client.transports.remoting.filters import PULLED
+from rmqpull_client.transports.remoting.network.channel import RemotingChannel
+from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_client.transports.remoting.offset_queries import VERSION_5, make_queue_request, read_offset
-from rmqpull_client.transports.remoting.pulls import make_pull
+from rmqpull_client.transports.remoting.reading.pulls import make_pull
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 

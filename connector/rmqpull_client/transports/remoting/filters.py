@@ -10,9 +10,9 @@ from rmqpull_client.errors import FilterRefused, Unserved
 from rmqpull_client.model import MessageFilter, MessageQueue
 from rmqpull_client.transports.message_filters import make_filter_error
 from rmqpull_client.transports.port import log_reset
-from rmqpull_client.transports.remoting.channel import RemotingChannel
-from rmqpull_client.transports.remoting.cluster import Target
-from rmqpull_client.transports.remoting.pulls import make_pull
+from rmqpull_client.transports.remoting.network.channel import RemotingChannel
+from rmqpull_client.transports.remoting.network.cluster import Target
+from rmqpull_client.transports.remoting.reading.pulls import make_pull
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from rmqpull_client.connection import MASTER_ID
 from rmqpull_client.model import EVERYTHING, Bounds, MessageQueue, TopicBounds
-from rmqpull_client.transports.remoting.channel import RemotingChannel
-from rmqpull_client.transports.remoting.cluster import Target
-from rmqpull_client.transports.remoting.exchange import Exchange
-from rmqpull_client.transports.remoting.pulls import make_pull
-from rmqpull_proto.remoting import record_layout as layout
+from rmqpull_client.transports.remoting.network.channel import RemotingChannel
+from rmqpull_client.transports.remoting.network.cluster import Target
+from rmqpull_client.transports.remoting.network.exchange import Exchange
+from rmqpull_client.transports.remoting.reading.pulls import make_pull
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.headers import OffsetResponseHeader
+from rmqpull_proto.remoting.messages import record_layout as layout
 
 VERSION_5 = 413
 """5.0.0, as responses name it. Brokers before it find the nearest message to a time, not the next one (rules 3.11)."""

@@ -10,8 +10,8 @@ import pytest
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import GroupNotFound, OptionError
 from rmqpull_client.model import MessageQueue
-from rmqpull_client.transports.remoting.channel import RemotingChannel
 from rmqpull_client.transports.remoting.consumer_groups import MEMBERS_EVERY_S, ConsumerGroups
+from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from tests.harness.scripted_queues import QueueScript, serve_queues

@@ -1,0 +1,1 @@
+"""Connections to name servers and brokers, and requests over them."""

@@ -1,0 +1,371 @@
+"""Many requests to many servers at once, driven by the calling thread, with deadlines and retries.
+
+An :class:`Exchange` borrows a connection for each server. Requests go out together and responses come in any order. A
+request whose connection is lost, or whose server is busy, is sent again within the connection's retries and deadline.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from rmqpull_client.connection import Connection
+from rmqpull_client.errors import RmqpullError
+from rmqpull_client.transports.pauses import make_pauses_s
+from rmqpull_client.transports.remoting.network import failures
+from rmqpull_client.transports.remoting.network.cluster import Place, Target
+from rmqpull_client.transports.remoting.network.connections import BrokerConnection, Cause, ConnectionLost, wait_for
+from rmqpull_proto.remoting.codes import ResponseCode
+from rmqpull_proto.remoting.command import RemotingCommand, WireError, decode_command
+
+CONNECTING_MOST_S = 5.0
+SUCCESS = frozenset((int(ResponseCode.SUCCESS),))
+
+
+class NotLocatedYet(Exception):
+    """No server for a target is known now; one may be later. ``error`` is what to raise when time runs out."""
+
+    def __init__(self, error: RmqpullError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Servers(Protocol):
+    """What an exchange asks of its channel."""
+
+    @property
+    def connection(self) -> Connection:
+        """The settings."""
+
+    def encode(self, command: RemotingCommand, opaque: int) -> bytes:
+        """Returns the frame of a request, with its namespace and its signature."""
+
+    def find_places(self, target: Target, deadline_s: float) -> Sequence[Place]:
+        """Returns where to send a request, the best place first. Raises NotLocatedYet and RmqpullError."""
+
+    def borrow(self, place: Place, attempt: int) -> BrokerConnection:
+        """Returns a connection that nobody else uses. Raises ConnectionLost and OptionError."""
+
+    def give_back(self, connection: BrokerConnection) -> None:
+        """Takes a connection back."""
+
+    def note_lost(self, target: Target, place: Place, lost: ConnectionLost) -> None:
+        """Learns that a server did not respond."""
+
+
+@dataclass(eq=False)
+class Call:
+    """One request and its attempts. A *try* sends it to each place of its target once, until one responds."""
+
+    target: Target
+    command: RemotingCommand
+    accepted: Collection[int]
+    may_repeat: bool
+    limit_s: float | None
+    """The time that it has from when somebody waits for it. None: the deadline is fixed."""
+    deadline_s: float
+    attempts: failures.Attempts
+    pauses_s: Iterator[float | None]
+    response: RemotingCommand | None = None
+    place: Place | None = None
+    """Who responded."""
+    error: RmqpullError | None = None
+    due_s: float = 0.0
+    until_s: float = 0.0
+    link: _Link | None = None
+    opaque: int = 0
+    connects: int = 0
+    was_stale: bool = False
+    failed: set[str] = field(default_factory=set)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is a response or an error."""
+        return self.response is not None or self.error is not None
+
+    def renew(self, now_s: float) -> None:
+        """Lets the time of a call begin now, unless its deadline is fixed."""
+        if self.limit_s is not None:
+            later_s = now_s + self.limit_s - self.deadline_s
+            self.deadline_s += later_s
+            self.until_s += later_s
+
+    def get_response(self) -> RemotingCommand:
+        """Returns the response of a call that is done. Raises its error."""
+        if self.error is not None:
+            raise self.error
+        assert self.response is not None
+        return self.response
+
+
+@dataclass(eq=False)
+class _Link:
+    """A borrowed connection with the calls in flight on it."""
+
+    place: Place
+    connection: BrokerConnection
+    connect_until_s: float
+    calls: dict[int, Call] = field(default_factory=dict)
+    is_leaving: bool = False  # it takes no more requests: the server stops, or a response is overdue
+
+
+class Exchange:
+    """See the module. One thread uses it; close it at the end, best with ``with``."""
+
+    def __init__(self, servers: Servers, clock: Callable[[], float] = time.monotonic) -> None:
+        self._servers = servers
+        self._clock = clock
+        self._links: list[_Link] = []
+        self._waiting: list[Call] = []
+
+    def __enter__(self) -> Exchange:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        target: Target,
+        command: RemotingCommand,
+        *,
+        accepted: Collection[int] = SUCCESS,
+        may_repeat: bool = True,
+        extra_ms: int = 0,
+        deadline_s: float | None = None,
+        is_tried_once: bool = False,
+    ) -> Call:
+        """Adds a request. :meth:`advance` and :meth:`wait` send it.
+
+        Args:
+            target: Whom it is for.
+            command: The request; names of topics and groups without the namespace.
+            accepted: The response codes that are results. Others become exceptions.
+            may_repeat: Whether the request may be sent again when it is not known whether the server has executed it.
+            extra_ms: The time that the broker may park the request.
+            deadline_s: When to give up. Default: the request timeout and ``extra_ms`` after the call of :meth:`wait`.
+            is_tried_once: Whether each place of the target gets one attempt, and none later.
+        """
+        connection = self._servers.connection
+        limit_s = (connection.request_timeout_ms + extra_ms) / 1000
+        call = Call(
+            target,
+            command,
+            accepted,
+            may_repeat,
+            limit_s if deadline_s is None else None,
+            self._clock() + limit_s if deadline_s is None else deadline_s,
+            failures.Attempts(connection, target, command),
+            iter((None,)) if is_tried_once else make_pauses_s(connection),
+        )
+        self._waiting.append(call)
+        return call
+
+    def wait(self, calls: Sequence[Call]) -> list[RemotingCommand]:
+        """Returns the responses to calls, in their order. Raises the first error that comes up.
+
+        A call without a deadline of its own has its full time from now: the caller may have been busy for longer.
+        """
+        now_s = self._clock()
+        for call in calls:
+            call.renew(now_s)
+        while not all(call.is_done for call in calls):
+            self.advance()
+            for call in calls:
+                if call.error is not None:
+                    raise call.error
+        return [call.get_response() for call in calls]
+
+    def advance(self, timeout_s: float | None = None) -> None:
+        """Sends what is due, waits until something happens or for ``timeout_s``, and takes in responses."""
+        self._start_due()
+        self._flush_all()
+        alarm_s = self._next_alarm_s()
+        left_s = max(0.0, alarm_s - self._clock()) if alarm_s is not None else 0.0
+        if timeout_s is not None:
+            left_s = min(left_s, timeout_s) if alarm_s is not None else timeout_s
+        ready = wait_for([link.connection for link in self._links], left_s)
+        for link in [link for link in self._links if link.connection in ready]:
+            self._receive(link)
+        self._give_up_late()
+
+    def close(self) -> None:
+        """Gives the connections back. Calls that are not done get no response."""
+        for link in self._links:
+            if link.is_leaving or link.calls or link.connection.has_unsent:
+                link.connection.close()
+            else:
+                self._servers.give_back(link.connection)
+        self._links.clear()
+        self._waiting.clear()
+
+    # --- sending ------------------------------------------------------------------------------------------------------
+
+    def _start_due(self) -> None:
+        now_s = self._clock()
+        due = [call for call in self._waiting if call.due_s <= now_s]
+        self._waiting = [call for call in self._waiting if call.due_s > now_s]
+        for call in due:
+            self._send(call)
+
+    def _send(self, call: Call) -> None:
+        try:
+            places = self._servers.find_places(call.target, call.deadline_s)
+        except NotLocatedYet as reason:
+            call.attempts.add_not_located(reason.error)
+            self._pause(call)
+            return
+        except RmqpullError as error:
+            call.error = error
+            return
+        place = next((place for place in places if place.address not in call.failed), places[0])
+        left = max(1, sum(place.address not in call.failed for place in places))
+        now_s = self._clock()
+        try:
+            link = self._find_link(place, call, now_s)
+            call.opaque = link.connection.next_opaque()
+            link.connection.send(self._servers.encode(call.command, call.opaque))
+        except ConnectionLost as lost:
+            self._fail(call, place, lost)
+            return
+        except RmqpullError as error:
+            call.error = error
+            return
+        link.calls[call.opaque] = call
+        call.link = link
+        call.until_s = now_s + max(0.001, (call.deadline_s - now_s) / left)
+
+    def _find_link(self, place: Place, call: Call, now_s: float) -> _Link:
+        for link in self._links:
+            if link.place.address == place.address and not (link.is_leaving or link.connection.is_closed):
+                if link.calls or link.connection.has_unsent or link.connection.is_alive():
+                    return link
+                link.connection.close()
+        self._links = [link for link in self._links if link.calls or not link.connection.is_closed]
+        connection = self._servers.borrow(place, call.connects)
+        call.connects += 1
+        connect_s = min(CONNECTING_MOST_S, max(0.05, (call.deadline_s - now_s) / 2))
+        link = _Link(place, connection, now_s + connect_s)
+        self._links.append(link)
+        return link
+
+    def _flush_all(self) -> None:
+        for link in list(self._links):
+            if link.connection.has_unsent:
+                try:
+                    link.connection.flush()
+                except ConnectionLost as lost:
+                    self._lose(link, lost)
+
+    # --- receiving ----------------------------------------------------------------------------------------------------
+
+    def _receive(self, link: _Link) -> None:
+        connection = link.connection
+        try:
+            frames = connection.receive()
+            for start, end in frames:
+                self._accept(link, decode_command(bytes(connection.buffer[start:end])))
+            connection.flush()
+        except ConnectionLost as lost:
+            self._lose(link, lost)
+            return
+        except WireError as error:
+            connection.close()
+            self._lose(link, ConnectionLost(Cause.BAD_FRAME, str(error)))
+            return
+        self._drop_if_done(link)
+
+    def _drop_if_done(self, link: _Link) -> None:
+        if link.is_leaving and not link.calls:
+            link.connection.close()
+            self._links.remove(link)
+
+    def _accept(self, link: _Link, response: RemotingCommand) -> None:
+        """Takes in a response. One that nobody waits for is dropped, and so is a request of the server."""
+        call = link.calls.pop(response.opaque, None) if response.is_response else None
+        if call is None:
+            return
+        call.link = None
+        link.is_leaving = link.is_leaving or failures.is_leaving(response)
+        if response.code in call.accepted:
+            call.response, call.place = response, link.place
+        elif failures.is_busy(response):
+            call.attempts.add_busy(link.place, response)
+            self._pause(call)
+        else:
+            call.error = failures.make_refusal(link.place, call.command, response)
+
+    # --- failing ------------------------------------------------------------------------------------------------------
+
+    def _next_alarm_s(self) -> float | None:
+        alarms = [call.due_s for call in self._waiting]
+        for link in self._links:
+            if link.calls and not link.connection.is_open:
+                alarms.append(link.connect_until_s)
+            alarms += (call.until_s for call in link.calls.values())
+        return min(alarms, default=None)
+
+    def _give_up_late(self) -> None:
+        now_s = self._clock()
+        for link in list(self._links):
+            if link.calls and not link.connection.is_open and now_s >= link.connect_until_s:
+                self._lose(link, link.connection.give_up())
+                continue
+            late = [call for call in link.calls.values() if now_s >= call.until_s]
+            for call in late:
+                del link.calls[call.opaque]
+                call.link = None
+                link.is_leaving = True
+                self._fail(call, link.place, ConnectionLost(Cause.TIMED_OUT, "no response"))
+            self._drop_if_done(link)
+
+    def _lose(self, link: _Link, lost: ConnectionLost) -> None:
+        """Lets all calls in flight on a lost connection go again."""
+        self._links.remove(link)
+        connection, calls = link.connection, list(link.calls.values())
+        link.calls.clear()
+        for call in calls:
+            call.link = None
+            is_stale = connection.is_reused and not connection.has_received and lost.cause is Cause.CLOSED
+            if is_stale and not call.was_stale and call.may_repeat:
+                call.was_stale = True  # the server had closed it as idle: this was no attempt
+                self._waiting.append(call)
+            else:
+                self._fail(call, link.place, lost)
+
+    def _fail(self, call: Call, place: Place, lost: ConnectionLost) -> None:
+        """Records a failed attempt, and lets another one follow if there may be one."""
+        call.attempts.add_lost(place, lost)
+        self._servers.note_lost(call.target, place, lost)
+        was_sent = lost.cause not in (Cause.NOT_CONNECTED, Cause.CLOSED_IN_HANDSHAKE, Cause.HANDSHAKE)
+        if (was_sent and not call.may_repeat) or self._clock() >= call.deadline_s:
+            call.error = call.attempts.make_error()
+            return
+        call.failed.add(place.address)
+        try:
+            places = self._servers.find_places(call.target, call.deadline_s)
+        except (NotLocatedYet, RmqpullError):
+            places = ()
+        if any(place.address not in call.failed for place in places):
+            self._waiting.append(call)
+        elif call.attempts.is_hopeless:
+            call.error = call.attempts.make_error()
+        else:
+            self._pause(call)
+
+    def _pause(self, call: Call) -> None:
+        """Lets the next try start after a pause, unless retries or time are used up."""
+        call.failed.clear()
+        call.attempts.count_try()
+        pause_s = next(call.pauses_s)
+        now_s = self._clock()
+        call.attempts.is_out_of_tries = pause_s is None
+        if pause_s is None or now_s + pause_s >= call.deadline_s:
+            call.error = call.attempts.make_error()
+            return
+        call.due_s = now_s + pause_s
+        self._waiting.append(call)

@@ -1,0 +1,1 @@
+"""Pulls: their plan, what is in flight, their rows, and waits for messages."""

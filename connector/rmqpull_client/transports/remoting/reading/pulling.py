@@ -1,0 +1,333 @@
+"""Drives the pulls of one read: many in flight on one connection per broker, in the calling thread.
+
+While the consumer is busy nothing is sent, and the kernel goes on receiving what was asked for. When the consumer comes
+back, the next pulls go first, and then rows are decoded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from rmqpull_client.connection import MASTER_ID
+from rmqpull_client.model import MessageFilter, MessageQueue
+from rmqpull_client.transports.port import log_reset
+from rmqpull_client.transports.reading_ahead import BATCH_BYTES, BATCH_ROWS
+from rmqpull_client.transports.remoting.network import failures
+from rmqpull_client.transports.remoting.network.cluster import Place, Target
+from rmqpull_client.transports.remoting.network.connections import BrokerConnection, Cause, ConnectionLost, wait_for
+from rmqpull_client.transports.remoting.network.exchange import NotLocatedYet, Servers
+from rmqpull_client.transports.remoting.reading.pulls import (
+    PullFrames,
+    PullResponse,
+    Step,
+    count_records,
+    judge,
+    parse_response,
+)
+from rmqpull_client.transports.remoting.reading.repeats import PULL, PullRepeats
+from rmqpull_client.transports.remoting.reading.rows import QUEUE_GONE
+from rmqpull_client.transports.remoting.reading.segments import Piece, PullPlan, Segment
+from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.frames import WireError
+
+RECEIVE_BYTES = 8 << 20
+"""The size of a receive buffer. A smaller one makes smaller batches, which cost more."""
+LINGER_S = 0.05
+"""How long a batch that is not full waits for more messages."""
+AVOID_S = 5.0
+"""How long a broker that could not be reached is asked only if there is no other one with its name."""
+_LOOK_S = 0.25
+"""How often time limits are checked while nothing arrives."""
+
+
+class _LinkKey(NamedTuple):
+    """Whom the pulls of some queues are for: the master of a broker, whose id is 0, or a slave."""
+
+    broker_name: str
+    broker_id: int
+
+
+class _Link:
+    """The pulls in flight on one connection. It leads to another broker of the same name if the wanted one is away."""
+
+    __slots__ = ("connection", "key", "place", "pulls", "until_s")
+
+    def __init__(self, key: _LinkKey) -> None:
+        self.key = key
+        self.place = Place("", *key)
+        self.connection: BrokerConnection | None = None
+        self.until_s = 0.0  # when it must be open
+        self.pulls: dict[int, Segment] = {}  # by opaque, the oldest first
+
+    @property
+    def is_slave(self) -> bool:
+        return self.place.broker_id != MASTER_ID
+
+
+class Reader:
+    """Pulls what a plan wants.
+
+    ``is_gone`` returns whether a queue's broker is there and does not have the topic, and ``clock`` seconds.
+    """
+
+    def __init__(
+        self,
+        servers: Servers,
+        group: str,
+        plan: PullPlan,
+        message_filter: MessageFilter,
+        is_gone: Callable[[MessageQueue], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._servers = servers
+        self._group = group
+        self._plan = plan
+        self._is_filtered = not message_filter.keeps_everything
+        self._frames = PullFrames(servers, group, message_filter)
+        self._limit_s = servers.connection.request_timeout_ms / 1000
+        self._links: dict[_LinkKey, _Link] = {}
+        self._broker_ids: dict[MessageQueue, int] = {}  # where it is not the master
+        self._avoided: dict[str, float] = {}  # until when, by address
+        self._is_gone = is_gone
+        self._clock = clock
+        self._busy_s = 0.0  # that the consumer has taken for itself
+        self._left_at_s: float | None = None
+        self._repeats = PullRepeats(servers.connection, self._now_s)
+
+    # --- the consumer -------------------------------------------------------------------------------------------------
+
+    def take(self) -> list[Piece]:
+        """Returns the next pieces, about a batch; none at the end. The next pulls are then in flight."""
+        if self._left_at_s is not None:
+            self._busy_s += self._clock() - self._left_at_s
+        plan = self._plan
+        pieces: list[Piece] = []
+        rows = byte_count = 0
+        until_s: float | None = None
+        while not plan.is_done:
+            # What is in the batch is no longer ahead of the consumer.
+            if taken := plan.take(BATCH_ROWS - rows, BATCH_BYTES - byte_count, is_first=not pieces):
+                pieces += taken
+                rows += sum(piece.row_count for piece in taken)
+                byte_count += sum(piece.byte_count for piece in taken)
+                until_s = until_s or self._now_s() + LINGER_S
+            self._send(plan.start_pulls())
+            is_late = until_s is not None and self._now_s() >= until_s
+            is_full = plan.has_ready or rows >= BATCH_ROWS or byte_count >= BATCH_BYTES
+            if pieces and (is_full or is_late or plan.is_received):
+                break
+            if not plan.has_ready and not plan.is_received:
+                self._wait(until_s)
+        self._left_at_s = self._clock()
+        return pieces
+
+    def close(self) -> None:
+        """Gives back idle connections, and closes those with pulls in flight."""
+        for link in self._links.values():
+            if link.connection is not None and not link.pulls:
+                self._servers.give_back(link.connection)
+            elif link.connection is not None:
+                link.connection.close()
+        self._links.clear()
+
+    def _now_s(self) -> float:
+        """Returns the time without that in which the consumer was busy: it counts for no time limit."""
+        return self._clock() - self._busy_s
+
+    # --- sending ------------------------------------------------------------------------------------------------------
+
+    def _send(self, segments: Iterable[Segment]) -> None:
+        """Sends pulls, all that go to one broker with one call."""
+        by_link: defaultdict[_Link, list[Segment]] = defaultdict(list)
+        for segment in segments:
+            queue = segment.queue
+            key = _LinkKey(queue.broker_name, self._broker_ids.get(queue, MASTER_ID))
+            link = self._links.get(key)
+            if link is None:
+                link = self._links[key] = _Link(key)
+            by_link[link].append(segment)
+        for link, wanted in by_link.items():
+            self._send_to(link, wanted)
+
+    def _send_to(self, link: _Link, segments: list[Segment]) -> None:
+        located = segments
+        if link.connection is None:
+            located = self._open(link, segments)
+        connection = link.connection
+        if connection is None:
+            return
+        now_s = self._now_s()
+        frames = []
+        for segment in located:
+            opaque = connection.next_opaque()
+            link.pulls[opaque] = segment
+            segment.sent_s = now_s
+            frames.append(self._frames.make(segment.queue, opaque, segment.offset, segment.asked))
+        connection.send(frames)
+        self._flush(link, connection)
+
+    def _open(self, link: _Link, segments: list[Segment]) -> list[Segment]:
+        """Borrows a connection to the wanted broker, or to another one with its name if the wanted one is away.
+
+        Returns the pulls to send: those of topics without a route are taken care of.
+        """
+        now_s = self._now_s()
+        left = segments
+        while left:
+            target = Target.of(left[0].queue, link.key.broker_id, may_use_slave=True)
+            try:
+                places = self._servers.find_places(target, time.monotonic() + self._limit_s)
+                link.place = min(places, key=lambda place: self._avoided.get(place.address, 0.0) > now_s)
+                connection = self._servers.borrow(link.place, len(self._avoided))
+            except NotLocatedYet as reason:
+                self._take_not_located([each for each in left if each.queue.topic == target.topic], reason)
+                left = [each for each in left if each.queue.topic != target.topic]
+                continue
+            except ConnectionLost as lost:
+                self._leave(link, lost, left)
+                break
+            link.connection = connection
+            link.until_s = now_s + (self._limit_s / 4 if len(places) > 1 else self._limit_s)
+            connection.reserve(RECEIVE_BYTES)
+            break
+        return left
+
+    def _take_not_located(self, segments: Sequence[Segment], reason: NotLocatedYet) -> None:
+        """Takes in that a route does not name a broker, for pulls of one topic."""
+        is_gone = self._is_gone(segments[0].queue)
+        for segment in segments:
+            if is_gone:
+                self._plan.lose(segment, segment.queue_plan.until_offset, QUEUE_GONE)
+            else:
+                self._repeats.add_not_located(segment, reason.error)
+
+    def _flush(self, link: _Link, connection: BrokerConnection) -> None:
+        try:
+            connection.flush()
+        except ConnectionLost as lost:
+            self._lose(link, lost)
+
+    # --- receiving ----------------------------------------------------------------------------------------------------
+
+    def _wait(self, until_s: float | None) -> None:
+        """Waits for responses, or until a pull must be repeated, and takes in what has arrived."""
+        now_s = self._now_s()
+        self._check_time_limits(now_s)
+        limit_s = _LOOK_S if until_s is None else min(_LOOK_S, until_s - now_s)
+        if (due_s := self._repeats.next_s) is not None:
+            limit_s = min(limit_s, due_s - now_s)
+        links = {link.connection: link for link in self._links.values() if link.connection is not None and link.pulls}
+        if links:
+            for connection in wait_for(links, limit_s):
+                link = links[connection]
+                self._flush(link, connection)
+                if link.connection is connection:
+                    self._receive(link, connection)
+        elif limit_s > 0:
+            time.sleep(limit_s)
+        self._send(self._repeats.take_due())
+
+    def _receive(self, link: _Link, connection: BrokerConnection) -> None:
+        try:
+            frames = connection.receive()
+            if frames:
+                # A copy, so that what waits for other responses holds no more memory than it has bytes.
+                first, last = frames[0][0], frames[-1][1]
+                self._take_in(link, memoryview(bytes(connection.buffer[first:last])), first, frames)
+        except ConnectionLost as lost:
+            self._lose(link, lost)
+        except WireError as error:
+            connection.close()
+            self._lose(link, ConnectionLost(Cause.BAD_FRAME, str(error)))
+
+    def _take_in(self, link: _Link, buffer: memoryview, first: int, frames: Iterable[tuple[int, int]]) -> None:
+        """Takes in frames. The byte ``first`` of where they were received is the first one of the buffer."""
+        plan, pulls = self._plan, link.pulls
+        for frame_start, frame_end in frames:
+            start, end = frame_start - first, frame_end - first
+            response = parse_response(buffer, start, end)
+            segment = pulls.pop(response.opaque, None)
+            if segment is None:
+                continue  # nobody waits for it
+            if response.code or response.next_offset <= segment.offset:
+                self._judge(link, segment, response)
+                continue
+            self._repeats.forget(segment)
+            if response.suggested_broker != link.key.broker_id:
+                self._follow(segment.queue, response.suggested_broker)
+            body_start = response.body_start
+            row_count = response.next_offset - segment.offset
+            if self._is_filtered:
+                row_count = count_records(buffer, body_start, end)
+            plan.accept(segment, response.next_offset, row_count, end - body_start, (buffer, body_start, end))
+
+    def _judge(self, link: _Link, segment: Segment, response: PullResponse) -> None:
+        """Takes in a response without messages."""
+        queue, plan = segment.queue, self._plan
+        until_offset = segment.queue_plan.until_offset
+        verdict = judge(response, segment.offset, until_offset, self._is_filtered, link.is_slave)
+        step = verdict.step
+        seen = RemotingCommand(response.code, remark=response.remark)
+        if step is Step.REFUSED:
+            raise failures.make_refusal(link.place, PULL, seen)
+        if step in (Step.AGAIN, Step.ASK_MASTER, Step.RESET):
+            if step is Step.RESET:
+                log_reset(self._group, queue, response.next_offset)
+            elif link.is_slave:
+                self._return_to_master(link, queue)
+            self._repeats.add_response(segment, link.place, seen)
+            return
+        self._repeats.forget(segment)
+        if step is Step.PASSED:
+            plan.accept(segment, response.next_offset, 0, 0, None)
+        elif step is Step.LOST:
+            plan.lose(segment, verdict.until_offset, verdict.reason)
+        else:
+            plan.lose(segment, until_offset, QUEUE_GONE)
+
+    def _follow(self, queue: MessageQueue, broker_id: int) -> None:
+        """Sends the next pulls of a queue to the broker that a response suggests."""
+        if broker_id > MASTER_ID:
+            self._broker_ids[queue] = broker_id
+        elif broker_id == MASTER_ID:
+            self._broker_ids.pop(queue, None)
+
+    def _return_to_master(self, link: _Link, queue: MessageQueue) -> None:
+        """Lets the next attempt go to the master, also if it was away."""
+        self._broker_ids.pop(queue, None)
+        self._avoided.clear()
+        if link.key.broker_id == MASTER_ID and link.connection is not None:
+            link.connection.close()
+            self._lose(link, ConnectionLost(Cause.CLOSED, "only the master can respond"))
+
+    # --- failures -----------------------------------------------------------------------------------------------------
+
+    def _lose(self, link: _Link, lost: ConnectionLost) -> None:
+        """Repeats everything that was in flight on a connection that was lost."""
+        segments = list(link.pulls.values())
+        link.connection = None
+        link.pulls.clear()
+        self._leave(link, lost, segments)
+
+    def _leave(self, link: _Link, lost: ConnectionLost, segments: list[Segment]) -> None:
+        """Repeats pulls that a broker did not respond to. The next attempt goes to another one if there is one."""
+        if lost.cause is not Cause.CLOSED:
+            self._avoided[link.place.address] = self._now_s() + AVOID_S
+            self._servers.note_lost(Target.of(segments[0].queue) if segments else Target("", ""), link.place, lost)
+        for segment in segments:
+            self._repeats.add_lost(segment, link.place, lost)
+
+    def _check_time_limits(self, now_s: float) -> None:
+        """Leaves connections that do not open in time. Raises the error of a pull that has waited too long."""
+        for link in list(self._links.values()):
+            connection = link.connection
+            if connection is None or not link.pulls:
+                continue
+            if not connection.is_open and now_s >= link.until_s:
+                connection.close()
+                self._lose(link, ConnectionLost(Cause.NOT_CONNECTED, "connecting timed out"))
+                continue
+            self._repeats.check_age(next(iter(link.pulls.values())), link.place)

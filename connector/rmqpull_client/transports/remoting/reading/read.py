@@ -1,0 +1,87 @@
+"""Reads ranges of queues over the remoting protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from rmqpull_client.errors import RmqpullError
+from rmqpull_client.flow import Flow
+from rmqpull_client.loss import OnLoss
+from rmqpull_client.model import MessageFilter, MessageQueue, QueueRange
+from rmqpull_client.transports.port import QueueRows
+from rmqpull_client.transports.remoting.network.channel import RemotingChannel
+from rmqpull_client.transports.remoting.network.cluster import Target
+from rmqpull_client.transports.remoting.reading.pulling import Reader
+from rmqpull_client.transports.remoting.reading.rows import decode_pieces
+from rmqpull_client.transports.remoting.reading.segments import Piece, PlanLimits, PullPlan
+from rmqpull_proto.remoting.codes import RequestCode
+from rmqpull_proto.remoting.command import RemotingCommand
+
+
+class Read:
+    """One read: see :meth:`rmqpull_client.transports.port.BrokerClient.read` for its arguments."""
+
+    def __init__(
+        self,
+        channel: RemotingChannel,
+        flow: Flow,
+        group: str,
+        columns: Sequence[str],
+        message_filter: MessageFilter,
+        on_loss: OnLoss,
+    ) -> None:
+        self._channel = channel
+        self._flow = flow
+        self._group = group
+        self._columns = columns
+        self._filter = message_filter
+        self._on_loss = on_loss
+        self._are_compacted: dict[str, bool] = {}
+
+    def read(self, ranges: Sequence[QueueRange]) -> Iterator[list[QueueRows]]:
+        """Yields the rows of ranges, batch by batch."""
+        plan = PullPlan(ranges, PlanLimits.of(self._flow), not self._filter.keeps_everything)
+        reader = Reader(self._channel, self._group, plan, self._filter, self._is_gone)
+        try:
+            while pieces := reader.take():
+                yield from self._deliver(pieces)
+        finally:
+            reader.close()
+
+    def _deliver(self, pieces: Sequence[Piece]) -> Iterator[list[QueueRows]]:
+        """Yields the rows of pieces. What follows a damaged record in its response is pulled again."""
+        decoded = decode_pieces(pieces, self._columns, self._filter)
+        for loss in decoded.losses:
+            self._on_loss(loss)
+        for gap in decoded.gaps:
+            if not self._is_compacted(gap.queue):
+                self._on_loss(gap)
+        if decoded.rows:
+            yield decoded.rows
+        for damage in decoded.damages:
+            self._on_loss(damage.loss)
+            yield from self.read([damage.rest])
+            yield from self._deliver(damage.later)
+
+    def _is_gone(self, queue: MessageQueue) -> bool:
+        """Whether a queue's broker is registered, and the topic's route does not name it.
+
+        The route is asked for last: one that was asked for while the broker was away does not name it either.
+        """
+        return queue.broker_name in self._channel.list_brokers() and not self._channel.has_broker(
+            queue.topic, queue.broker_name
+        )
+
+    def _is_compacted(self, queue: MessageQueue) -> bool:
+        """Whether the broker keeps only the last message of each key of a topic: then gaps are no losses."""
+        topic = queue.topic
+        if topic not in self._are_compacted:
+            request = RemotingCommand(RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
+            try:
+                response = self._channel.call(Target.of(queue), request)
+                attributes = json.loads(bytes(response.body)).get("attributes") or {}
+            except (RmqpullError, ValueError):  # 4.x has neither this request nor compaction
+                attributes = {}
+            self._are_compacted[topic] = attributes.get("cleanup.policy") == "COMPACTION"
+        return self._are_compacted[topic]

@@ -1,0 +1,220 @@
+"""Waits for messages by pulls that brokers park.
+
+A broker checks the time limits of parked pulls every 5 s only (rules 3.4), so a pull cannot be parked for a short wait.
+It stays parked when a wait is over, and serves the next wait at the same offset.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from itertools import islice
+
+from rmqpull_client.errors import QueueNotFound, TopicNotFound
+from rmqpull_client.flow import Flow
+from rmqpull_client.model import MessageFilter, MessageQueue
+from rmqpull_client.transports.port import log_reset
+from rmqpull_client.transports.remoting.network import failures
+from rmqpull_client.transports.remoting.network.cluster import Place, Target
+from rmqpull_client.transports.remoting.network.connections import BrokerConnection, ConnectionLost, wait_for
+from rmqpull_client.transports.remoting.network.exchange import NotLocatedYet, Servers
+from rmqpull_client.transports.remoting.reading.pulls import PullResponse, make_pull, parse_response
+from rmqpull_client.transports.remoting.reading.repeats import PULL
+from rmqpull_proto.remoting.codes import ResponseCode
+from rmqpull_proto.remoting.command import RemotingCommand, WireError
+
+_BOUNDS_CODES = (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED)
+PARKED_MAX = 1_024
+"""The queues on which one wait parks pulls. Messages in other queues are noticed when the wait is over."""
+KEPT_MAX = 8
+"""The groups and filters whose pulls stay parked between waits."""
+GRID_S = 5.0
+"""How much later than at its time limit a broker answers a parked pull."""
+PAUSE_S = 1.0
+"""The pause before a pull is parked again that a broker refused, or answered as soon as it came."""
+
+
+class ParkedPulls:
+    """The parked pulls of a client. Threads may share it: each wait owns the pulls that it takes."""
+
+    def __init__(self, servers: Servers, flow: Flow, clock: Callable[[], float] = time.monotonic) -> None:
+        self._servers = servers
+        self._flow = flow
+        self._clock = clock
+        self._kept: dict[tuple[str, MessageFilter], _Parking] = {}
+
+    def wait(
+        self, group: str, offsets: Mapping[MessageQueue, int], timeout_ms: int, message_filter: MessageFilter
+    ) -> bool:
+        """See :meth:`rmqpull_client.transports.port.BrokerClient.wait_for_messages`."""
+        key = (group, message_filter)
+        parking = self._kept.pop(key, None) or _Parking(self._servers, self._flow, group, message_filter, self._clock)
+        try:
+            has_news = parking.wait(dict(islice(offsets.items(), PARKED_MAX)), timeout_ms)
+        except BaseException:
+            parking.close()
+            raise
+        self._keep(key, parking)
+        return has_news
+
+    def close(self) -> None:
+        """Closes the connections with parked pulls."""
+        while self._kept:
+            self._kept.popitem()[1].close()
+
+    def _keep(self, key: tuple[str, MessageFilter], parking: _Parking) -> None:
+        if key in self._kept or len(self._kept) >= KEPT_MAX:
+            parking.close()
+        else:
+            self._kept[key] = parking
+
+
+class _Pull:
+    """The pull of one queue. ``asked`` is the offset of the wait; the filter may have passed over some messages."""
+
+    __slots__ = ("asked", "due_s", "link", "offset", "parked_s", "queue")
+
+    def __init__(self, queue: MessageQueue, offset: int) -> None:
+        self.queue = queue
+        self.asked = self.offset = offset
+        self.link: _Link | None = None  # where it is parked
+        self.due_s = self.parked_s = 0.0  # when to park it, and when it was parked last
+
+
+class _Link:
+    """The pulls on one connection."""
+
+    __slots__ = ("connection", "place", "pulls", "until_s")
+
+    def __init__(self, place: Place, connection: BrokerConnection) -> None:
+        self.place = place
+        self.connection = connection
+        self.pulls: dict[int, _Pull] = {}
+        self.until_s = 0.0  # until when the broker must have answered something
+
+
+class _Parking:
+    """The parked pulls of one group with one filter."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        flow: Flow,
+        group: str,
+        message_filter: MessageFilter,
+        clock: Callable[[], float],
+    ) -> None:
+        self._servers = servers
+        self._suspend_ms = flow.long_polling_timeout_ms
+        self._group = group
+        self._filter = message_filter
+        self._clock = clock
+        self._pulls: dict[MessageQueue, _Pull] = {}
+        self._links: dict[str, _Link] = {}
+
+    def wait(self, offsets: Mapping[MessageQueue, int], timeout_ms: int) -> bool:
+        """Waits for messages at the offsets. Returns whether there may be some."""
+        until_s = self._clock() + timeout_ms / 1000
+        for queue in [queue for queue, pull in self._pulls.items() if offsets.get(queue) != pull.asked]:
+            self._forget(self._pulls.pop(queue))
+        for queue, offset in offsets.items():
+            if queue not in self._pulls:
+                self._pulls[queue] = _Pull(queue, offset)
+        while True:
+            try:
+                self._park()
+                if self._take_in(self._clock(), until_s):
+                    return True
+            except (ConnectionLost, NotLocatedYet):
+                # The next query of the bounds tells what is wrong, if it does not pass.
+                self.close()
+                return True
+            if self._clock() >= until_s:
+                return False
+
+    def close(self) -> None:
+        """Closes the connections. Nothing is parked any more."""
+        for link in self._links.values():
+            link.connection.close()
+        self._links.clear()
+        self._pulls.clear()
+
+    def _forget(self, pull: _Pull) -> None:
+        """Ignores the response of a parked pull. There is a message at its offset, so the broker does not keep it."""
+        if pull.link is not None:
+            pull.link.pulls = {opaque: other for opaque, other in pull.link.pulls.items() if other is not pull}
+
+    # --- parking ------------------------------------------------------------------------------------------------------
+
+    def _park(self) -> None:
+        now_s = self._clock()
+        for pull in self._pulls.values():
+            if pull.link is None and pull.due_s <= now_s:
+                link = self._find_link(pull.queue)
+                opaque = link.connection.next_opaque()
+                command = make_pull(self._group, pull.queue, pull.offset, 1, self._filter, self._suspend_ms)
+                link.connection.send(self._servers.encode(command, opaque))
+                link.pulls[opaque] = pull
+                link.until_s = now_s + self._suspend_ms / 1000 + GRID_S + self._timeout_s
+                pull.link, pull.parked_s = link, now_s
+        for link in self._links.values():
+            link.connection.flush()
+
+    @property
+    def _timeout_s(self) -> float:
+        return self._servers.connection.request_timeout_ms / 1000
+
+    def _find_link(self, queue: MessageQueue) -> _Link:
+        target = Target.of(queue, may_use_slave=True)
+        place = self._servers.find_places(target, time.monotonic() + self._timeout_s)[0]
+        link = self._links.get(place.address)
+        if link is None:
+            link = self._links[place.address] = _Link(place, self._servers.borrow(place, 0))
+        return link
+
+    # --- responses ----------------------------------------------------------------------------------------------------
+
+    def _take_in(self, now_s: float, until_s: float) -> bool:
+        """Waits for responses. Returns whether one tells of messages."""
+        links = {link.connection: link for link in self._links.values()}
+        dues_s = [pull.due_s for pull in self._pulls.values() if pull.link is None]
+        left_s = min([until_s, *dues_s, *(link.until_s for link in links.values())]) - now_s
+        has_news = False
+        for connection in wait_for(links, left_s):
+            link = links[connection]
+            connection.flush()
+            try:
+                for start, end in connection.receive():
+                    response = parse_response(connection.buffer, start, end)
+                    pull = link.pulls.pop(response.opaque, None)
+                    if pull is not None:
+                        pull.link = None
+                        has_news = self._judge(link, pull, response) or has_news
+            except WireError:
+                self.close()
+                return True
+        if any(link.pulls and link.until_s <= self._clock() for link in links.values()):
+            self.close()  # nothing comes any more
+            return True
+        return has_news
+
+    def _judge(self, link: _Link, pull: _Pull, response: PullResponse) -> bool:
+        """Whether a response tells that the bounds may have changed. If not, the pull is parked again."""
+        code = response.code
+        if code == ResponseCode.PULL_NOT_FOUND:  # its time was up, or the broker does not park pulls
+            pull.due_s = pull.parked_s + PAUSE_S
+            return False
+        if code == ResponseCode.PULL_RETRY_IMMEDIATELY and response.next_offset > pull.offset:
+            pull.offset = response.next_offset  # the filter dropped the new messages
+            return False
+        if code == ResponseCode.PULL_OFFSET_MOVED and response.remark == "OFFSET_RESET":
+            log_reset(self._group, pull.queue, response.next_offset)
+            return False
+        seen = RemotingCommand(code, remark=response.remark)
+        if failures.is_busy(seen):
+            pull.due_s = self._clock() + PAUSE_S
+            return False
+        error = failures.make_refusal(link.place, PULL, seen)
+        if code in _BOUNDS_CODES or isinstance(error, (TopicNotFound, QueueNotFound)):
+            return True
+        raise error

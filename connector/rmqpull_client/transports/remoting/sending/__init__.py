@@ -1,0 +1,1 @@
+"""Sends: queues of rows, requests, and what is sent again."""

@@ -1,0 +1,308 @@
+"""Sends rows to Apache's brokers, at least once (rules 1.18, 3.10.1).
+
+Rows become requests, the outbox says which goes out when, and an exchange sends them. Nothing runs in the background:
+requests go out when a call starts, and responses are taken in while a caller waits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import pyarrow as pa
+
+from rmqpull_client.connection import wrap_name
+from rmqpull_client.errors import BrokerUnavailable, RequestRefused, RmqpullError, RowsRefused
+from rmqpull_client.model import MessageQueue
+from rmqpull_client.transports.port import Abilities, CommitRecord, CommitResponse, TopicParts, TransactionId
+from rmqpull_client.transports.remoting.network import exchange
+from rmqpull_client.transports.remoting.network.channel import RemotingChannel
+from rmqpull_client.transports.remoting.network.cluster import WRITE, Target
+from rmqpull_client.transports.remoting.sending.call_requests import Content, make_requests
+from rmqpull_client.transports.remoting.sending.outbox import Call, Outbox, Outcome, SendLimits, SendRequest
+from rmqpull_client.transports.remoting.sending.outgoing import MessageIds
+from rmqpull_client.transports.remoting.sending.queue_choice import Turns
+from rmqpull_client.transports.remoting.sending.send_outcomes import judge, make_last_error
+from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.headers import SendMessageRequestHeaderV2
+
+TOPICS_PER_CALL_MAX = 1_000
+
+_ANY_CODE = range(-(1 << 31), 1 << 31)
+_NOT_WATCHED_S = 0.05
+"""A caller who was busy for longer has not watched the time limits of its requests."""
+_LOOK_S = 0.1
+_VERSION_5 = 413  # 5.0.0, the first release with a timer
+_MESSAGE_TYPE = "message.type"
+_UNTYPED = frozenset(("NORMAL", "FIFO", "DELAY"))
+_TYPES = {"MIXED": frozenset(("NORMAL", "FIFO", "DELAY", "TRANSACTION"))}
+
+
+class _TopicFacts(NamedTuple):
+    """What the brokers of a topic say about it."""
+
+    message_types: frozenset[str]
+    has_timer: bool
+
+
+class RemotingProducer:
+    """See :class:`rmqpull_client.transports.port.Producer`. One thread uses it."""
+
+    def __init__(
+        self,
+        channel: RemotingChannel,
+        producer_group: str,
+        clock: Callable[[], float] = time.monotonic,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._channel = channel
+        self._group = producer_group
+        self._clock = clock
+        self._now_ms = now_ms
+        connection = channel.connection
+        interval_s = connection.request_retry_interval_ms / 1000
+        limits = SendLimits(connection.request_timeout_ms / 1000, connection.request_retries, interval_s)
+        self._outbox = Outbox(Turns(random.randrange), limits)
+        self._ids = MessageIds(_find_own_host(connection.name_servers), os.getpid())
+        self._facts: dict[str, _TopicFacts] = {}
+        self._exchange: exchange.Exchange | None = None
+        self._in_flight: dict[exchange.Call, SendRequest] = {}
+        self._driven_s = clock()
+
+    @property
+    def abilities(self) -> Abilities:
+        """What RocketMQ's brokers can do. Nobody is asked."""
+        name_servers = self._channel.connection.name_servers
+        return Abilities(
+            server=f"the cluster of name server {name_servers}",
+            no_columns=None,
+            no_stages="RocketMQ's own brokers store each message for itself",
+            create_topic=f"mqadmin updateTopic -n '{name_servers}' -c CLUSTER -t '{{topic}}'",
+            allow_writes=f"mqadmin updateTopicPerm -n '{name_servers}' -c CLUSTER -t '{{topic}}' -p 6",
+            compress_types=frozenset({"ZLIB", "LZ4", "ZSTD"}),
+            topics_per_call_max=TOPICS_PER_CALL_MAX,
+            keeps_order=True,
+        )
+
+    # --- topics -------------------------------------------------------------------------------------------------------
+
+    def query_message_types(self, topic: str) -> frozenset[str]:
+        """Returns the message types that a topic accepts.
+
+        A topic without the attribute ``message.type``, as all of 4.x, takes NORMAL, FIFO and DELAY.
+        """
+        return self._get_facts(topic).message_types
+
+    def list_queues(self, topic: str) -> Sequence[MessageQueue]:
+        """Returns the writable queues of a topic, sorted. Waits for a master while there are only slaves.
+
+        Raises TopicNotFound, RequestRefused, and BrokerUnavailable if no master comes back within the time limit.
+        """
+        connection = self._channel.connection
+        deadline_s = self._clock() + connection.request_timeout_ms / 1000
+        while True:
+            known = self._channel.get_route(topic)
+            if queues := sorted(known.list_writable(topic)):
+                return queues
+            if not any(data.perm & WRITE for data in known.route.queue_datas):
+                raise RequestRefused("FORBIDDEN", f"Topic {topic} at {self._channel.endpoints} has no writable queue.")
+            if self._clock() >= deadline_s:
+                raise BrokerUnavailable(
+                    f"No broker of topic {topic} at {self._channel.endpoints} has had a master within "
+                    f"{connection.request_timeout_ms} ms, and slaves take no messages. Check that a master is running."
+                )
+            self._channel.cluster.suspect(wrap_name(connection.namespace, topic))
+            time.sleep(_LOOK_S)
+
+    def has_timer(self, topic: str) -> bool:
+        """Whether all brokers of a topic deliver messages at any time, and not only after fixed delays."""
+        return self._get_facts(topic).has_timer
+
+    def _get_facts(self, topic: str) -> _TopicFacts:
+        if topic not in self._facts:
+            self._facts[topic] = self._ask_facts(topic)
+        return self._facts[topic]
+
+    def _ask_facts(self, topic: str) -> _TopicFacts:
+        """Asks all brokers of a topic. Those that do not respond are left out, unless none does.
+
+        4.x does not know the request (3), and a user may not be allowed to make it (16). The version of a broker is in
+        each of its responses.
+        """
+        names = dict.fromkeys(queue.broker_name for queue in self.list_queues(topic))
+        command = RemotingCommand(RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
+        responses, errors = [], list[RmqpullError]()
+        with exchange.Exchange(self._channel) as asking:
+            calls = [asking.start(Target(topic, name), command, accepted=_ANY_CODE) for name in names]
+            for call in calls:
+                try:
+                    responses += asking.wait([call])
+                except RmqpullError as error:
+                    errors.append(error)
+        if not responses:
+            raise errors[0]
+        known = (_read_types(response) for response in responses if response.code == ResponseCode.SUCCESS)
+        has_timer = all(response.version >= _VERSION_5 for response in responses)
+        return _TopicFacts(next(known, _UNTYPED), has_timer)
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def start_publish(self, parts: TopicParts, rows: pa.RecordBatch, by_keys: bool) -> Callable[[], Any]:
+        """Sends a batch in columns. The returned function waits until all rows are stored. See the port."""
+        call = Call()
+        for request in make_requests(call, parts, rows, by_keys, self, self._ids, self._now_ms()):
+            self._outbox.add(request)
+        self._advance(0.0)
+        return lambda: self._finish(call)
+
+    def _finish(self, call: Call) -> None:
+        while not call.is_done:
+            self._advance(None)
+        if self._exchange is not None and not self._in_flight:
+            self._exchange.close()
+            self._exchange = None
+        if call.error is not None:
+            raise call.error
+        if call.reasons:
+            reasons = dict(sorted(call.reasons.items()))
+            first = next(iter(reasons.values()))
+            raise RowsRefused("MESSAGE_ILLEGAL", f"{len(reasons)} rows are illegal; the first: {first}", reasons)
+
+    def _advance(self, timeout_s: float | None) -> None:
+        """Sends what may go out, waits until something happens or for ``timeout_s``, and takes in responses."""
+        now_s = self._clock()
+        self._forgive(now_s - self._driven_s)
+        if self._exchange is None:
+            self._exchange = exchange.Exchange(self._channel)
+        for request in list(self._outbox.take_ready(now_s)):
+            self._send(request)
+        self._exchange.advance(0.0)  # a connection that is refused is known at once
+        if timeout_s is None and not any(sent.is_done for sent in self._in_flight):
+            next_s = self._outbox.find_next_s()
+            self._exchange.advance(None if next_s is None else max(0.0, next_s - now_s))
+        for sent in [sent for sent in self._in_flight if sent.is_done]:
+            self._settle(sent, self._in_flight.pop(sent))
+        for request in self._outbox.find_failed():
+            request.error = make_last_error(request)
+            self._outbox.fail(request)
+        self._driven_s = self._clock()
+
+    def _forgive(self, away_s: float) -> None:
+        """Does not count time in which nobody waited."""
+        if away_s > _NOT_WATCHED_S:
+            self._outbox.forgive(away_s)
+            for sent in self._in_flight:
+                sent.deadline_s += away_s
+                sent.until_s += away_s
+
+    def _send(self, request: SendRequest) -> None:
+        assert self._exchange is not None, "it was opened"
+        assert request.queue is not None, "the outbox has chosen it"
+        command = _make_command(request, self._group, self._channel.connection.namespace, self._now_ms())
+        sent = self._exchange.start(
+            Target.of(request.queue),
+            command,
+            accepted=_ANY_CODE,
+            deadline_s=request.attempt_until_s,
+            is_tried_once=True,
+        )
+        self._in_flight[sent] = request
+
+    def _settle(self, sent: exchange.Call, request: SendRequest) -> None:
+        outcome, error = judge(sent)
+        if outcome is Outcome.MOVED:
+            self._channel.cluster.suspect(wrap_name(self._channel.connection.namespace, request.topic))
+            try:
+                request.queues = self.list_queues(request.topic)
+            except RmqpullError as gone:
+                outcome, error = Outcome.REFUSED, gone
+            if request.ordered_queue not in (None, *request.queues):
+                outcome = Outcome.REFUSED
+        self._outbox.settle(request, outcome, error, self._clock())
+
+    # --- what RocketMQ's brokers do not have --------------------------------------------------------------------------
+
+    def start_stage(
+        self,
+        transaction: TransactionId,
+        stage_id: str,
+        sequence: int,
+        parts: TopicParts,
+        rows: pa.RecordBatch,
+        by_keys: bool,
+        timeout_ms: int,
+    ) -> Callable[[], Any]:
+        """Raises NotImplementedError: see :attr:`abilities`."""
+        raise NotImplementedError
+
+    def keep_stages(self, transaction: TransactionId, timeout_ms: int) -> NoReturn:
+        """Raises NotImplementedError."""
+        raise NotImplementedError
+
+    def commit_stages(
+        self,
+        transaction: TransactionId,
+        staged: Sequence[tuple[str, int]],
+        patience_ms: int = 0,
+        record: CommitRecord | None = None,
+    ) -> CommitResponse:
+        """Raises NotImplementedError."""
+        raise NotImplementedError
+
+    def drop_stages(self, transaction: TransactionId) -> NoReturn:
+        """Raises NotImplementedError."""
+        raise NotImplementedError
+
+    def start_send(self, topic: str, row: dict[str, Any]) -> Callable[[], Any]:
+        """Raises NotImplementedError: rows are sent in columns."""
+        raise NotImplementedError
+
+
+def _make_command(request: SendRequest, group: str, namespace: str, now_ms: int) -> RemotingCommand:
+    """Makes a request that creates no topic: its template is the topic itself (rules 3.9.3)."""
+    content, queue = request.content, request.queue
+    assert isinstance(content, Content), "make_requests has made it"
+    assert queue is not None, "the outbox has chosen it"
+    header = SendMessageRequestHeaderV2(
+        topic=request.topic,
+        producer_group=group,
+        default_topic=wrap_name(namespace, request.topic),
+        default_topic_queue_nums=0,
+        queue_id=queue.queue_id,
+        sys_flag=content.sys_flag,
+        born_timestamp=now_ms,
+        flag=0,
+        properties=content.get_properties(),
+        reconsume_times=0,
+        unit_mode=False,
+        batch=request.is_batch,
+    )
+    code = RequestCode.SEND_BATCH_MESSAGE if request.is_batch else RequestCode.SEND_MESSAGE_V2
+    return RemotingCommand(code, header.to_fields(), content.make_body())
+
+
+def _read_types(response: RemotingCommand) -> frozenset[str]:
+    """Reads the message types from the settings of a topic (rules 4.6)."""
+    try:
+        settings = json.loads(bytes(response.body))
+        name = settings.get("attributes", {}).get(_MESSAGE_TYPE)
+    except (ValueError, AttributeError):
+        return _UNTYPED
+    return _UNTYPED if name is None else _TYPES.get(name, frozenset((name,)))
+
+
+def _find_own_host(name_servers: str) -> str:
+    """Returns the address of this machine towards a name server, for ids. Nothing is sent."""
+    host, _, port = name_servers.replace(",", ";").split(";")[0].strip().rpartition(":")
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, int(port)))
+            return str(probe.getsockname()[0])
+    except (OSError, ValueError):
+        return "127.0.0.1"

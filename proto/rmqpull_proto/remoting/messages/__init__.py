@@ -1,0 +1,1 @@
+"""Stored messages and batches, to and from Arrow columns."""

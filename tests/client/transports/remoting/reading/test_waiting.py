@@ -1,0 +1,132 @@
+"""Waits park a pull per queue, and keep those that are parked for the next wait."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from rmqpull_client.connection import Connection
+from rmqpull_client.errors import RequestRefused
+from rmqpull_client.flow import Flow
+from rmqpull_client.model import MessageFilter, MessageQueue
+from rmqpull_client.transports.remoting.reading import waiting
+from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.command import RemotingCommand
+from tests.harness.scripted_queues import QueueScript, serve_queues
+from tests.harness.scripted_remoting import Act, Reaction, ScriptedServer
+from tests.harness.waiting import WAIT_S, wait_until
+
+QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(4)]
+AT_END = dict.fromkeys(QUEUES, 100)
+LONG_MS = int(WAIT_S * 1000)
+
+
+def pulls(server: ScriptedServer) -> list[RemotingCommand]:
+    return [request for request in server.requests if request.code == RequestCode.PULL_MESSAGE]
+
+
+def test_a_wait_parks_the_smallest_pull_of_each_queue() -> None:
+    with serve_queues(QueueScript(), queues=4, flow=Flow(long_polling_timeout_ms=7_000)) as (client, [server]):
+        assert not client.wait_for_messages("g", AT_END, 50)
+        parked = pulls(server)
+    assert sorted(int(pull.fields["queueId"]) for pull in parked) == [0, 1, 2, 3]
+    expected = {"sysFlag": "6", "maxMsgNums": "1", "suspendTimeoutMillis": "7000", "queueOffset": "100"}
+    assert all(expected.items() <= pull.fields.items() for pull in parked)
+
+
+def test_pulls_stay_parked_for_the_next_wait() -> None:
+    with serve_queues(QueueScript(), queues=4) as (client, [server]):
+        for _ in range(5):
+            assert not client.wait_for_messages("g", AT_END, 20)
+        assert len(pulls(server)) == 4
+        assert server.connections == 1
+
+
+def test_a_queue_at_another_offset_is_parked_again() -> None:
+    with serve_queues(QueueScript(), queues=4) as (client, [server]):
+        client.wait_for_messages("g", AT_END, 20)
+        assert client.wait_for_messages("g", AT_END | {QUEUES[2]: 99}, LONG_MS)
+        assert len(pulls(server)) == 5
+
+
+def test_a_message_ends_the_wait() -> None:
+    broker = QueueScript()
+    with serve_queues(broker, queues=4) as (client, [server]):
+        sent: list[RemotingCommand] = []
+
+        def park(request: RemotingCommand, number: int) -> Reaction | None:
+            sent.append(request)
+            return None
+
+        broker.disturb = park
+        found: list[bool] = []
+        waits = threading.Thread(target=lambda: found.append(client.wait_for_messages("g", AT_END, LONG_MS)))
+        waits.start()
+        wait_until(lambda: len(sent) == 4, "parked")
+        broker.max_offset = 101
+        server.push(broker.pull(sent[1]))
+        waits.join(WAIT_S)
+    assert found == [True]
+
+
+@pytest.mark.parametrize(
+    ("respond", "expected"),
+    [
+        (lambda broker, pull: broker.respond(pull, ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", 100), False),
+        (lambda broker, pull: broker.respond(pull, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", 7), False),
+        (lambda broker, pull: pull.make_response(2, remark="system busy"), False),
+        (lambda broker, pull: broker.respond(pull, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", 200), True),
+        (lambda broker, pull: broker.respond(pull, ResponseCode.PULL_RETRY_IMMEDIATELY, "REMOVING", 100), True),
+        (lambda broker, pull: pull.make_response(17, remark="topic[orders] not exist"), True),
+        (lambda broker, pull: Act.CLOSE, True),
+    ],
+    ids=["time is up", "reset", "busy", "deleted", "removing", "no topic", "closed"],
+)
+def test_what_ends_a_wait(respond: Callable[[QueueScript, RemotingCommand], Reaction], expected: bool) -> None:
+    broker = QueueScript()
+    broker.disturb = lambda request, number: respond(broker, request) if number == 1 else Act.STALL
+    with serve_queues(broker) as (client, _):
+        assert client.wait_for_messages("g", {QUEUES[0]: 100}, LONG_MS if expected else 100) == expected
+
+
+def test_messages_that_the_filter_drops_do_not_end_a_wait() -> None:
+    broker = QueueScript(max_offset=200)
+
+    def drop(request: RemotingCommand, number: int) -> Reaction | None:
+        if number > 1:
+            return Act.STALL
+        return broker.respond(request, ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", 150)
+
+    broker.disturb = drop
+    with serve_queues(broker) as (client, [server]):
+        for _ in range(2):
+            assert not client.wait_for_messages("g", {QUEUES[0]: 100}, 50, MessageFilter("paid"))
+        assert [pull.fields["queueOffset"] for pull in pulls(server)] == ["100", "150"]
+
+
+def test_a_refused_wait_is_an_error() -> None:
+    broker = QueueScript(disturb=lambda request, number: request.make_response(16, remark="pulling is forbidden"))
+    with serve_queues(broker) as (client, _), pytest.raises(RequestRefused, match="pulling is forbidden"):
+        client.wait_for_messages("g", {QUEUES[0]: 100}, LONG_MS)
+
+
+def test_a_broker_that_is_away_ends_a_wait() -> None:
+    """The next query of the bounds says what is wrong."""
+    with serve_queues(QueueScript(), connection=Connection(request_timeout_ms=300)) as (client, [server]):
+        client.query_bounds(["orders"])
+        server.stop()
+        assert client.wait_for_messages("g", {QUEUES[0]: 100}, LONG_MS)
+
+
+def test_the_queues_and_the_groups_of_a_wait_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "PARKED_MAX", 3)
+    monkeypatch.setattr(waiting, "KEPT_MAX", 2)
+    with serve_queues(QueueScript(), queues=4) as (client, [server]):
+        for group in ("one", "two", "three"):
+            client.wait_for_messages(group, AT_END, 50)
+        assert [group for group, _ in client._parked._kept] == ["one", "two"]
+        wait_until(lambda: {pull.fields["consumerGroup"] for pull in pulls(server)} >= {"one", "two"}, "parked")
+        client.wait_for_messages("one", AT_END, 50)
+        assert sum(pull.fields["consumerGroup"] == "one" for pull in pulls(server)) == 3
