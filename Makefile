@@ -89,7 +89,7 @@ bench-costs: set-up ## show the processor time of each process during a read
 bench-broker: set-up ## measure the broker alone: start, sends, pulls, parked pulls, stop, large topics, recovery (about 5 minutes)
 	@"$(PYTHON)" -m bench.broker_costs $(ARGS)
 
-soak: set-up ## kill processes while queries read and write, check the output, and update docs/soak.md (ARGS="--seed 2 --minutes 30")
+soak: set-up ## kill processes while queries read and write, check the output, and update docs/soak.md (ARGS="--seed 2 --minutes 30"; on Apache RocketMQ: ARGS="--server apache")
 	@$(SPARK_ENV) "$(PYTHON)" -m soak --what source --docs $(ARGS)
 	@$(SPARK_ENV) "$(PYTHON)" -m soak --what sink --docs $(ARGS)
 
