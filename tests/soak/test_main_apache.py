@@ -24,7 +24,7 @@ def test_every_acknowledged_message_is_in_the_output_exactly_once(tmp_path: Path
     kills = ("--first-round", "1", "--kills", str(len(REPLICATED_DECK)), "--kills-per-round", str(len(REPLICATED_DECK)))
     result = run_soak(tmp_path, "--server", server, "--seed", "20", *kills)
     assert result["kills"].keys() == {kind.value for kind in REPLICATED_DECK}
-    assert SERVED_BY_SLAVE in result["other_steps"]
+    assert server == APACHE_4 or SERVED_BY_SLAVE in result["other_steps"]
 
 
 def test_the_sink_writes_every_acknowledged_message_at_least_once(tmp_path: Path, server: str) -> None:
