@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from itertools import islice
 
 from rmqpull_client.errors import QueueNotFound, TopicNotFound
 from rmqpull_client.flow import Flow
@@ -50,7 +49,7 @@ class ParkedPulls:
         key = (group, message_filter)
         parking = self._kept.pop(key, None) or _Parking(self._servers, self._flow, group, message_filter, self._clock)
         try:
-            has_news = parking.wait(dict(islice(offsets.items(), PARKED_MAX)), timeout_ms)
+            has_news = parking.wait(_choose_parked(offsets), timeout_ms)
         except BaseException:
             parking.close()
             raise
@@ -67,6 +66,11 @@ class ParkedPulls:
             parking.close()
         else:
             self._kept[key] = parking
+
+
+def _choose_parked(offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int]:
+    """The queues that get a pull: the same ones in each wait, as a broker keeps a pull of another one parked, too."""
+    return offsets if len(offsets) <= PARKED_MAX else dict(sorted(offsets.items())[:PARKED_MAX])
 
 
 class _Pull:

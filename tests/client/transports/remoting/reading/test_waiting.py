@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from rmqpull_client.connection import Connection
 from rmqpull_client.errors import RequestRefused
 from rmqpull_client.flow import Flow
-from rmqpull_client.model import MessageFilter, MessageQueue
+from rmqpull_client.model import EVERYTHING, MessageFilter, MessageQueue
+from rmqpull_client.transports.remoting.network.connections import BrokerConnection, wait_for
 from rmqpull_client.transports.remoting.reading import waiting
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
@@ -130,3 +131,45 @@ def test_the_queues_and_the_groups_of_a_wait_are_limited(monkeypatch: pytest.Mon
         wait_until(lambda: {pull.fields["consumerGroup"] for pull in pulls(server)} >= {"one", "two"}, "parked")
         client.wait_for_messages("one", AT_END, 50)
         assert sum(pull.fields["consumerGroup"] == "one" for pull in pulls(server)) == 3
+
+
+def test_a_limited_wait_parks_the_same_queues_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others would add to the pulls that the broker keeps parked."""
+    monkeypatch.setattr(waiting, "PARKED_MAX", 3)
+    with serve_queues(QueueScript(), queues=4) as (client, [server]):
+        for _ in range(3):
+            client.wait_for_messages("g", AT_END, 50)
+            client.wait_for_messages("g", dict(reversed(AT_END.items())), 50)
+        assert sorted(int(pull.fields["queueId"]) for pull in pulls(server)) == [0, 1, 2]
+
+
+def test_an_idle_query_sends_no_pulls_while_its_pulls_are_parked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time is the test's own: a minute of waits of 500 ms, half of it before pulls come back."""
+    now_s = [1_000.0]
+
+    def skip(links: Iterable[BrokerConnection], timeout_s: float) -> list[BrokerConnection]:
+        ready = wait_for(links, 0)
+        now_s[0] += 0 if ready else max(timeout_s, 0.001)
+        return ready
+
+    monkeypatch.setattr(waiting, "wait_for", skip)
+    flow = Flow(long_polling_timeout_ms=30_000)
+    with serve_queues(QueueScript(), queues=4) as (client, [server]):
+        parked = waiting.ParkedPulls(client._channel, flow, lambda: now_s[0])
+
+        def wait_for_half_a_minute() -> None:
+            for _ in range(60):
+                assert not parked.wait("g", AT_END, 500, EVERYTHING)
+
+        wait_for_half_a_minute()
+        wait_until(lambda: len(pulls(server)) == 4, "each queue has its pull")
+        first = pulls(server)
+        broker = server.script
+        assert isinstance(broker, QueueScript)
+        for pull in first:
+            server.push(broker.respond(pull, ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", 100))
+        wait_until(lambda: not parked.wait("g", AT_END, 500, EVERYTHING) and len(pulls(server)) == 8, "parked again")
+        wait_for_half_a_minute()
+        assert len(pulls(server)) == 8
+        assert server.connections == 1
+        parked.close()
