@@ -5,7 +5,7 @@ Offsets are queue offsets: the number of a message in its queue, from 0. Ranges 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,12 +41,14 @@ class TopicBounds:
 
     ``creation_id`` changes when the topic is deleted and created again. It is None if the server has no such ids.
     ``rows_lost`` counts, by queue, the rows that one query has reported as lost. Queues without such rows are left out.
-    It is None if the server does not count them.
+    It is None if the server does not count them. ``unreadable`` are queues that exist and that nobody is permitted to
+    read now, as far as the server tells them.
     """
 
     creation_id: str | None
     queues: Mapping[MessageQueue, Bounds]
     rows_lost: Mapping[MessageQueue, int] | None = None
+    unreadable: Collection[MessageQueue] = ()
 
 
 class QueueRange(NamedTuple):

@@ -54,7 +54,12 @@ class BoundsQuery:
         routes = self._channel.get_routes(topics)
         queues = {topic: route.list_readable(topic) for topic, route in routes.items()}
         bounds = self.query_queues([queue for found in queues.values() for queue in found])
-        return {topic: TopicBounds(None, {queue: bounds[queue] for queue in found}) for topic, found in queues.items()}
+        return {
+            topic: TopicBounds(
+                None, {queue: bounds[queue] for queue in found}, unreadable=routes[topic].list_unreadable(topic)
+            )
+            for topic, found in queues.items()
+        }
 
     def query_queues(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, Bounds]:
         """Returns the bounds of queues."""

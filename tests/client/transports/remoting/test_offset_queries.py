@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from rmqpull_client.model import Bounds, MessageQueue
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from tests.harness.scripted_queues import QueueScript, serve_queues
-from tests.harness.scripted_remoting import Reaction
+from tests.harness.scripted_remoting import Reaction, make_route
 from tests.harness.stored_records import StoredRecord
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -64,6 +65,15 @@ def test_a_slave_that_lags_does_not_move_bounds() -> None:
         assert client.query_bounds(["orders"])["orders"].queues == {QUEUE: Bounds(10, 100)}
         master.stop()
         assert client.query_bounds(["orders"])["orders"].queues == {QUEUE: Bounds(10, 100)}
+
+
+def test_a_queue_that_may_not_be_read_is_told_apart_from_one_that_is_gone() -> None:
+    with serve_queues(QueueScript(), queues=2) as (client, [server]):
+        route = make_route({"broker-a": {0: server.address}}, 2, perm=2)
+        client._channel.cluster.learn("orders", route, time.monotonic())
+        topic = client.query_bounds(["orders"])["orders"]
+    assert topic.queues == {}
+    assert list(topic.unreadable) == [MessageQueue("orders", "broker-a", number) for number in range(2)]
 
 
 def test_bounds_of_all_queues_take_one_round() -> None:

@@ -100,6 +100,15 @@ class KnownRoute:
             for queue_id in range(data.read_queue_nums)
         ]
 
+    def list_unreadable(self, topic: str) -> list[MessageQueue]:
+        """Returns the queues that exist and that the permission of topic or broker does not let clients read."""
+        return [
+            MessageQueue(topic, data.broker_name, queue_id)
+            for data in self.route.queue_datas
+            if not data.perm & READ
+            for queue_id in range(data.read_queue_nums)
+        ]
+
     def list_writable(self, topic: str) -> list[MessageQueue]:
         """Returns the queues that can be written: their brokers have a master, and are listed as long as one is."""
         masters = {data.broker_name for data in self.route.broker_datas if MASTER_ID in data.broker_addrs}
