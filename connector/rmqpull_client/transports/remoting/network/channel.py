@@ -31,7 +31,7 @@ from rmqpull_client.transports.remoting.network.cluster import (
 )
 from rmqpull_client.transports.remoting.network.connections import BrokerConnection, Cause, ConnectionLost
 from rmqpull_client.transports.remoting.network.exchange import SUCCESS, Call, Exchange, NotLocatedYet
-from rmqpull_client.transports.remoting.network.failures import make_bad_body_error, make_unlisted_error
+from rmqpull_client.transports.remoting.network.failures import join_names, make_bad_body_error, make_unlisted_error
 from rmqpull_client.transports.remoting.network.pool import ConnectionPool
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, WireError, encode_command
@@ -61,6 +61,7 @@ class RemotingChannel:
         self._clock = clock  # for the age of routes
         self.cluster = ClusterView(connection)
         self._pool = ConnectionPool(connection.tls)
+        self._has_checked_given = not connection.broker_addresses
 
     @property
     def endpoints(self) -> str:
@@ -119,6 +120,7 @@ class RemotingChannel:
         """
         self._refresh(topics)
         self._drop_deleted(topics)
+        self._check_given()
         found: dict[str, KnownRoute] = {}
         for topic in topics:
             known = self.cluster.get_known(self._wrap(topic))
@@ -172,12 +174,35 @@ class RemotingChannel:
             self.cluster.leave_name_server(brokers.place.address)
         return names, {*info.brokers, *info.clusters}, bool(info.brokers)
 
-    def list_brokers(self) -> Collection[str]:
-        """Lists the brokers that are registered."""
+    def list_brokers(self, limit_s: float | None = None) -> Collection[str]:
+        """Lists the brokers that are registered. With ``limit_s``, each name server is asked once, within it."""
+        deadline_s = None if limit_s is None else time.monotonic() + limit_s
         with Exchange(self) as exchange:
-            call = exchange.start(NAME_SERVER, RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO))
+            command = RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO)
+            call = exchange.start(NAME_SERVER, command, deadline_s=deadline_s, is_tried_once=limit_s is not None)
             exchange.wait([call])
             return _decode(call, ClusterInfo.decode).brokers
+
+    def _check_given(self) -> None:
+        """Warns, once, of names in ``brokerAddresses`` that no broker has. Such a broker may still join."""
+        if self._has_checked_given or not self.cluster.list_known():
+            return
+        self._has_checked_given = True
+        if not (unnamed := self.cluster.list_unnamed()):
+            return
+        try:
+            brokers = self.list_brokers(min(_REFRESH_MOST_S, self.connection.request_timeout_ms / 2000))
+        except RmqpullError as error:  # not every compatible name server tells it
+            _logger.info("The names in option brokerAddresses cannot be checked: %s", error)
+            return
+        if unknown := [name for name in unnamed if name not in brokers]:
+            _logger.warning(
+                "Option brokerAddresses names %s, which the cluster at %s does not have now. Its brokers are %s. If "
+                "one of these is meant, correct the name.",
+                join_names(unknown),
+                self.endpoints,
+                join_names(sorted(brokers)),
+            )
 
     def has_broker(self, topic: str, broker_name: str) -> bool:
         """Whether the route of a topic names a broker. Asks a name server now, also if the known route is fresh."""

@@ -231,6 +231,11 @@ class ClusterView:
         else:
             del self._known[topic]
 
+    def list_unnamed(self) -> list[str]:
+        """Returns the brokers that ``brokerAddresses`` names and no known route does."""
+        named = {data.broker_name for known in self._known.values() for data in known.route.broker_datas}
+        return sorted({name for name, _ in self._given} - named)
+
     # --- addresses ----------------------------------------------------------------------------------------------------
 
     def find_places(self, topic: str, target: Target) -> list[Place]:

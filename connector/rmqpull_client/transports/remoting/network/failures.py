@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from rmqpull_client.connection import MASTER_ID, Connection
+from rmqpull_client.connection import MASTER_ID, Connection, parse_broker_addresses
 from rmqpull_client.errors import (
     BrokerBusy,
     BrokerFailed,
@@ -36,6 +37,7 @@ _BUSY_CODES = frozenset(
     )
 )
 _BUSY_TEXTS = re.compile(r"broker busy|system busy|name server not ready")
+_NAMES_MOST = 10
 _FATAL = frozenset((Cause.HANDSHAKE, Cause.OTHER_PROTOCOL))
 
 
@@ -90,6 +92,12 @@ _REFUSALS_BY_TEXT: tuple[tuple[int | None, re.Pattern[str], _Refusal], ...] = (
     (None, re.compile(r"(?i)signature|user:|aclexception|authenticat"), _Refusal(advice=_CHECK_KEYS)),
 )
 """Refusals that only the server's text tells apart (rules 3.1, 4.11), with their code, or None for any code."""
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Returns the first names, and how many more there are."""
+    more = f" and {len(names) - _NAMES_MOST} more" if len(names) > _NAMES_MOST else ""
+    return f"{', '.join(names[:_NAMES_MOST])}{more}"
 
 
 def name_request(code: int) -> str:
@@ -263,9 +271,18 @@ class Attempts:
         return (
             f"The name server at {self._connection.name_servers} told this address. If it cannot be reached from this "
             "machine, as is common with brokers in containers or in other networks, set option brokerAddresses to one "
-            f"that can, such as {self._target.broker_name}=HOST:PORT. Otherwise check that the broker is running."
-            f"{tls}"
+            f"that can, such as {self._target.broker_name}=HOST:PORT. {self._tell_other_entries()}"
+            f"Otherwise check that the broker is running.{tls}"
         )
+
+    def _tell_other_entries(self) -> str:
+        """The brokers that brokerAddresses names instead: one of the names may be wrong."""
+        if not self._connection.broker_addresses:
+            return ""
+        names = sorted({name for name, _ in parse_broker_addresses(self._connection.broker_addresses)})
+        if self._target.broker_name in names:
+            return ""
+        return f"That option has entries for {join_names(names)} only: check these names. "
 
     def _make_handshake_error(self) -> HandshakeFailed:
         lost = next(iter(self._seen.values()))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -17,7 +19,7 @@ from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.routes import TopicRoute
 from rmqpull_proto.remoting.signing import verify_signature
-from tests.harness.scripted_remoting import Act, RouteScript, ScriptedServer, make_route
+from tests.harness.scripted_remoting import Act, RouteScript, ScriptedServer, make_route, refuse_code
 from tests.harness.waiting import wait_until
 
 ASK = RemotingCommand(RequestCode.GET_MAX_OFFSET, {"topic": "orders", "queueId": "0"})
@@ -232,6 +234,77 @@ def test_a_given_address_reaches_a_broker_whose_registered_address_does_not(
     assert connect(broker_addresses=f"broker-a={broker.address}").call(MASTER, ASK).fields == {"offset": "7"}
     with pytest.raises(BrokerUnavailable, match="Option brokerAddresses names this address"):
         connect(broker_addresses=f"broker-a={away.address}", request_retries=0).call(MASTER, ASK)
+
+
+def test_a_name_in_broker_addresses_that_no_broker_has_is_told_once(
+    connect: Open, broker: ScriptedServer, name_server: ScriptedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    channel = connect(broker_addresses=f"broker-x={broker.address};broker-a={broker.address}")
+    for _ in range(2):
+        channel.get_route("orders")
+    (text,) = [record.getMessage() for record in caplog.records if "brokerAddresses" in record.getMessage()]
+    assert "names broker-x, which the cluster" in text
+    assert "Its brokers are broker-a." in text
+    assert name_server.count(RequestCode.GET_BROKER_CLUSTER_INFO) == 1
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_names_in_broker_addresses_that_a_broker_has_are_not_told(
+    connect: Open, routes: RouteScript, broker: ScriptedServer, caplog: pytest.LogCaptureFixture, is_listed: bool
+) -> None:
+    """The topic need not be on that broker."""
+    if is_listed:
+        routes.routes["other"] = make_route({"broker-b": {0: broker.address}})
+    name = "broker-b" if is_listed else "broker-a"
+    connect(broker_addresses=f"{name}={broker.address}").get_route("orders")
+    assert not [record for record in caplog.records if "brokerAddresses" in record.getMessage()]
+
+
+def test_a_name_server_that_does_not_list_brokers_lets_names_unchecked(
+    connect: Open, routes: RouteScript, name_server: ScriptedServer
+) -> None:
+    name_server.script = lambda request: (
+        refuse_code(request) if request.code == RequestCode.GET_BROKER_CLUSTER_INFO else routes(request)
+    )
+    assert connect(broker_addresses="broker-x=127.0.0.1:1").get_route("orders").list_readable("orders")
+
+
+def test_a_broker_that_cannot_be_reached_may_have_its_address_under_a_wrong_name(
+    connect: Open, routes: RouteScript, broker: ScriptedServer
+) -> None:
+    away = ScriptedServer(lambda request: request.make_response(0))
+    routes.routes["orders"] = make_route({"broker-a": {0: away.address}})
+    with pytest.raises(BrokerUnavailable, match=r"broker-a=HOST:PORT\. That option has entries for broker-x only"):
+        connect(broker_addresses=f"broker-x={broker.address}", request_retries=0).call(MASTER, ASK)
+
+
+def test_a_registered_address_that_nobody_responds_at_is_told_within_the_request_timeout(
+    connect: Open, routes: RouteScript
+) -> None:
+    """As behind a firewall, which drops what a client sends: connections are neither accepted nor refused."""
+    with ExitStack() as stack:
+        full = stack.enter_context(socket.socket())
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        address = full.getsockname()
+        waiting = [stack.enter_context(socket.socket()) for _ in range(4)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(address)
+        assert not select.select([], waiting[-1:], [], 0.2)[1], "the queue of new connections is full"
+        routes.routes["orders"] = make_route({"broker-a": {0: f"127.0.0.1:{address[1]}"}})
+        channel = connect(request_timeout_ms=400)
+        with pytest.raises(BrokerUnavailable) as error:
+            channel.call(MASTER, ASK)
+    text = str(error.value)
+    for part in (
+        "Broker broker-a did not respond to GET_MAX_OFFSET within 400 ms",
+        f"127.0.0.1:{address[1]}: ",
+        f"The name server at {channel.endpoints} told this address",
+        "option brokerAddresses",
+        "broker-a=HOST:PORT",
+    ):
+        assert part in text
 
 
 def test_a_process_has_one_channel_for_equal_connections() -> None:
