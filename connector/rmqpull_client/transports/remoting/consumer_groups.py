@@ -15,8 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from rmqpull_client.errors import OptionError, RmqpullError
 from rmqpull_client.model import EVERYTHING, MessageQueue
 from rmqpull_client.transports.remoting.filters import PULLED
+from rmqpull_client.transports.remoting.network import failures
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
+from rmqpull_client.transports.remoting.network.exchange import Call, Exchange
 from rmqpull_client.transports.remoting.offset_queries import VERSION_5, make_queue_request, read_offset
 from rmqpull_client.transports.remoting.reading.pulls import make_pull
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
@@ -26,7 +28,7 @@ MEMBERS_EVERY_S = 60.0
 """How often it is asked whether a group whose offsets are set has members."""
 _FOUND_OR_NOT = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
 _SET_OR_NO_GROUP = (ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
-_LISTED_OR_NONE = (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR)
+_SENT_BACK_OR_NOT = _LISTED_OR_NONE = (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR)
 _NO_OFFSET_MAX = 1 << 60
 """A position in the commit log that no message has."""
 _logger = logging.getLogger(__name__)
@@ -131,20 +133,19 @@ class ConsumerGroups:
         return missing
 
     def refuse_members(self, group: str, queues: Sequence[MessageQueue]) -> None:
-        """Asks brokers for the members of a group. Raises OptionError if there are any.
+        """Asks brokers for the members of a group. Raises OptionError if there are any, and RequestRefused.
 
         A member sends heartbeats to all brokers, slaves too. So a slave is asked while its master is away.
         """
         now_s = self._clock()
         request = RemotingCommand(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
-        responses = self._channel.call_all(
-            [
-                (Target.of(queue, may_use_slave=True), request)
+        with Exchange(self._channel) as exchange:
+            calls = [
+                exchange.start(Target.of(queue, may_use_slave=True), request, accepted=_LISTED_OR_NONE)
                 for queue in {queue.broker_name: queue for queue in queues}.values()
-            ],
-            accepted=_LISTED_OR_NONE,
-        )
-        members = sorted({member for response in responses for member in _read_members(response)})
+            ]
+            exchange.wait(calls)
+        members = sorted({member for call in calls for member in _read_members(call)})
         if members:
             more = f" and {len(members) - 3} more" if len(members) > 3 else ""
             raise OptionError(
@@ -181,7 +182,7 @@ class ConsumerGroups:
             for queue in hidden
         ]
         try:
-            self._channel.call_all(requests, accepted=_LISTED_OR_NONE)
+            self._channel.call_all(requests, accepted=_SENT_BACK_OR_NOT)
         except RmqpullError as error:
             _logger.info("mqadmin consumerProgress may not show consumer group %s: %s", group, error)
 
@@ -193,7 +194,11 @@ def _read_consumer_offset(response: RemotingCommand) -> int | None:
     return offset if offset >= 0 else None
 
 
-def _read_members(response: RemotingCommand) -> list[str]:
-    if response.code != ResponseCode.SUCCESS or not len(response.body):
+def _read_members(call: Call) -> list[str]:
+    response = call.get_response()
+    if response.code != ResponseCode.SUCCESS and not failures.has_no_members(response):
+        assert call.place is not None
+        raise failures.make_refusal(call.place, call.command, response)
+    if not len(response.body):
         return []
     return [str(member) for member in json.loads(bytes(response.body)).get("consumerIdList") or []]

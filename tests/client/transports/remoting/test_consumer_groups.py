@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pytest
 
 from rmqpull_client.connection import Connection
-from rmqpull_client.errors import GroupNotFound, OptionError
+from rmqpull_client.errors import GroupNotFound, OptionError, RequestRefused
 from rmqpull_client.model import MessageQueue
 from rmqpull_client.transports.remoting.consumer_groups import MEMBERS_EVERY_S, ConsumerGroups
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
@@ -116,6 +116,30 @@ def test_a_group_with_members_keeps_its_offsets() -> None:
             OptionError,
             match=r"Consumer group g has members .*: 10.0.0.0@1, 10.0.0.1@1, 10.0.0.2@1 and 2 more\. .*consumerGroup",
         ),
+    ):
+        client.set_consumer_offsets("g", {QUEUES[0]: 4})
+    assert script.offsets == {}
+
+
+@pytest.mark.parametrize(
+    ("remark", "advice"),
+    [
+        ("org.apache.rocketmq.acl.common.AclException: No default permission for g", "Give the user"),
+        ("org.apache.rocketmq.acl.common.AclException: Check signature failed", "Check the access key"),
+        ("a null pointer", "See the broker's log"),
+    ],
+)
+def test_a_refusal_does_not_say_that_a_group_has_no_members(remark: str, advice: str) -> None:
+    """Access control of 4.x refuses with the code that also says that there are none."""
+    script = GroupScript()
+
+    def refuse(request: RemotingCommand) -> Reaction | None:
+        is_asked = request.code == RequestCode.GET_CONSUMER_LIST_BY_GROUP
+        return request.make_response(1, remark=remark) if is_asked else script(request)
+
+    with (
+        serve_queues(QueueScript(disturb=script.pull, others=refuse)) as (client, _),
+        pytest.raises(RequestRefused, match=rf"to GET_CONSUMER_LIST_BY_GROUP with SYSTEM_ERROR \(1\): .*{advice}"),
     ):
         client.set_consumer_offsets("g", {QUEUES[0]: 4})
     assert script.offsets == {}

@@ -38,6 +38,7 @@ _BUSY_CODES = frozenset(
 )
 _BUSY_TEXTS = re.compile(r"broker busy|system busy|name server not ready")
 _NAMES_MOST = 10
+_NO_MEMBERS = "no consumer for this group"
 _FATAL = frozenset((Cause.HANDSHAKE, Cause.OTHER_PROTOCOL))
 
 
@@ -120,6 +121,11 @@ def is_busy(response: RemotingCommand) -> bool:
     if response.code in _BUSY_CODES:
         return True
     return response.code == ResponseCode.SYSTEM_ERROR and bool(_BUSY_TEXTS.search(response.remark or ""))
+
+
+def has_no_members(response: RemotingCommand) -> bool:
+    """Whether a broker says that a consumer group has no members (rules 3.6). Refusals may have the same code."""
+    return response.code == ResponseCode.SYSTEM_ERROR and (response.remark or "").startswith(_NO_MEMBERS)
 
 
 def is_leaving(response: RemotingCommand) -> bool:
