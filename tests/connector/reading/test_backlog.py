@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqpull_client.errors import DataLoss, OptionError
+from rmqpull_client.errors import DataLoss, OptionError, RequestRefused
 from rmqpull_client.model import Bounds, MessageQueue, TopicBounds
 from tests.harness.fake_broker_client import FakeBrokerClient, ManualClock
 from tests.harness.stream_query import CAUGHT_UP, StartQuery, named
@@ -270,3 +270,20 @@ def test_lost_rows_are_reported_with_the_ends(broker: FakeBrokerClient, start_qu
         "rowsLost": {"sales": {"b": {"0": 2}}},
         "version": 1,
     }
+
+
+def test_a_query_goes_on_without_a_loss_when_the_permission_to_read_is_back(
+    broker: FakeBrokerClient, start_query: StartQuery
+) -> None:
+    mine, other = MessageQueue("sales", "a", 0), MessageQueue("sales", "b", 0)
+    allowed = TopicBounds("sales", {mine: Bounds(0, 5), other: Bounds(0, 7)}, {})
+    broker.other_topics["sales"] = allowed
+    query = start_query(topic="sales", failOnDataLoss="false")
+    query.plan()
+    broker.other_topics["sales"] = TopicBounds("sales", {mine: Bounds(0, 6)}, {}, unreadable=[other])
+    for _ in range(2):
+        with pytest.raises(RequestRefused, match="does not permit to read topic sales on broker b "):
+            query.plan()
+    broker.other_topics["sales"] = allowed
+    assert query.plan()["offsets"] == {"sales": {"a": {"0": 5}, "b": {"0": 7}}}
+    assert broker.lost == []

@@ -215,6 +215,19 @@ def test_brokers_join_and_leave(start_apache: StartApache, connect: Open) -> Non
         channel.call(*ask_max(lost))
 
 
+def test_a_permission_that_is_taken_away_hides_no_queue(apache: ApacheCluster, connect: Open) -> None:
+    topic = "permission-topic"
+    apache.administration.create_topic(topic, 2)
+    channel = connect(apache, poll_name_server_interval_ms=10)
+    queues = channel.get_route(topic).list_readable(topic)
+    apache.administration.create_topic(topic, 2, perm=2)
+    wait_until(lambda: channel.get_route(topic).list_readable(topic) == [], "the route shows the permission")
+    assert channel.get_route(topic).list_unreadable(topic) == queues
+    apache.administration.create_topic(topic, 2, perm=6)
+    wait_until(lambda: channel.get_route(topic).list_readable(topic) == queues, "the permission is back")
+    assert channel.get_route(topic).list_unreadable(topic) == []
+
+
 def test_a_slave_responds_while_its_master_is_away(start_apache: StartApache, connect: Open) -> None:
     cluster = start_apache(make_replicated_cluster)
     cluster.administration.create_topic("orders", 1)
