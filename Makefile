@@ -39,7 +39,7 @@ test-fast: set-up ## run the tests that start no Spark and no other process (abo
 
 # Each test process starts the servers that its tests need: about 0.5 GB. Both releases speak the same protocol, so 4.x runs the tests of the
 # client and the main ones of source and sink. With ARGS, both run what ARGS say.
-APACHE_4_TESTS := tests/proto tests/client tests/processes $(addprefix tests/integration/,test_rows.py test_group.py test_loss.py test_kills.py sink/test_writing.py)
+APACHE_4_TESTS := tests/proto tests/client tests/processes $(addprefix tests/integration/,test_rows.py test_group.py test_kills.py sink/test_writing.py)
 TEST_APACHE = $(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
 	-m "apache and not large"
 
