@@ -31,6 +31,7 @@ from soak.servers import COPIED_QUEUES, GROUP, Copied, Repair, Work, copy_topics
 NAME_SERVERS = 2
 QUEUES_MAX = 12
 REGISTERED_WITHIN_S = 60.0
+COPIED_WITHIN_S = 60.0
 # A name server that was killed knows nothing until the brokers register again. This is the shortest period.
 _PROPERTIES = {"registerNameServerPeriod": "10000"}
 _PULL_MAX = 32
@@ -85,6 +86,8 @@ class ApacheServer:
             pid = self._masters[step.server % len(self._masters)].pid
             os.kill(pid, signal.SIGSTOP)
             return lambda: os.kill(pid, signal.SIGCONT)
+        if step.kind is Kind.KILL_MASTER_AND_QUERY:
+            self._wait_until_copied()  # the query goes on from what it has seen of the master
         server = self._choose(step)
         server.kill()
         return lambda: self._children.start_broker(server)
@@ -123,6 +126,21 @@ class ApacheServer:
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"Not all brokers were at {name_server.address} in {REGISTERED_WITHIN_S:.0f} s.")
                 time.sleep(_LOOK_S)
+
+    def _wait_until_copied(self) -> None:
+        """Returns when the slave has all messages that its master has now."""
+        slave = self._cluster.find_broker(self._masters[0].name, 1)
+        ends = self.read_ends(self._queues)
+        deadline = time.monotonic() + COPIED_WITHIN_S
+        while any(self._read_end(slave, topic, queue) < end for (topic, _, queue), end in ends.items()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"The slave has not copied all messages within {COPIED_WITHIN_S:.0f} s.")
+            time.sleep(_LOOK_S)
+
+    def _read_end(self, broker: Server, topic: str, queue_id: int) -> int:
+        fields = {"topic": topic, "queueId": queue_id}
+        response = self._cluster.administration.call(broker.address, RequestCode.GET_MAX_OFFSET, fields)
+        return int(response.fields["offset"])
 
     def _list_queues(self, topic: str) -> list[tuple[str, int]]:
         return [(broker.name, queue) for broker in self._masters for queue in range(self._queues[topic])]

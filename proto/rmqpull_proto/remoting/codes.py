@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+VERSION_5 = 413
+"""5.0.0, in the versions of commands."""
 VERSION = 479
 """The version that a command of ours names: 5.3.3. From 401 on, name servers answer with standard JSON (rules 4.3)."""
 V4_9_3 = 399

@@ -209,3 +209,15 @@ def _show(value: Any) -> str:
     """Returns a value for an error, cut to a readable length."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def read_topic_attributes(body: bytes | memoryview) -> dict[str, str]:
+    """Reads the attributes of a topic, such as ``message.type``, from a response to GET_TOPIC_CONFIG (rules 4.6).
+
+    Raises ``WireError``.
+    """
+    settings = read_json(body)
+    attributes = (settings.get("attributes") or {}) if isinstance(settings, dict) else None
+    if not isinstance(attributes, dict):
+        raise WireError("the settings of a topic, or their attributes, are no JSON object")
+    return {name: str(value) for name, value in attributes.items()}

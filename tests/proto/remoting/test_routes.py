@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_proto.remoting.frames import WireError
-from rmqpull_proto.remoting.routes import BrokerData, ClusterInfo, QueueData, TopicList, TopicRoute
+from rmqpull_proto.remoting.routes import (
+    BrokerData,
+    ClusterInfo,
+    QueueData,
+    TopicList,
+    TopicRoute,
+    read_topic_attributes,
+)
 
 STANDARD = (
     b'{"brokerDatas":[{"brokerAddrs":{"0":"127.0.0.1:10911","1":"127.0.0.1:10921"},"brokerName":"broker-a",'
@@ -115,3 +122,21 @@ def test_a_damaged_route_gives_a_route_or_an_error(route: TopicRoute, data: st.D
     for _ in range(data.draw(st.integers(1, 3))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.sampled_from(b'0x"{}[]:,\xff'))
     assert is_route_or_error(bytes(body))
+
+
+@pytest.mark.parametrize(
+    ("body", "attributes"),
+    [
+        (b'{"attributes":{"message.type":"FIFO"},"topicName":"t"}', {"message.type": "FIFO"}),
+        (b'{"attributes":null}', {}),
+        (b"{topicName:'t'}", {}),
+    ],
+)
+def test_the_attributes_of_a_topic(body: bytes, attributes: dict[str, str]) -> None:
+    assert read_topic_attributes(body) == attributes
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"attributes":[1]}', b"<html>"])
+def test_other_bodies_have_no_attributes(body: bytes) -> None:
+    with pytest.raises(WireError):
+        read_topic_attributes(body)

@@ -6,7 +6,6 @@ offsets must not be overwritten.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import time
@@ -19,10 +18,12 @@ from rmqpull_client.transports.remoting.network import failures
 from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_client.transports.remoting.network.exchange import Call, Exchange
-from rmqpull_client.transports.remoting.offset_queries import VERSION_5, make_queue_request, read_offset
+from rmqpull_client.transports.remoting.offset_queries import make_queue_request, read_offset
 from rmqpull_client.transports.remoting.reading.pulls import make_pull
-from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.codes import VERSION_5, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.frames import WireError
+from rmqpull_proto.remoting.json_dialect import read_json
 
 MEMBERS_EVERY_S = 60.0
 """How often it is asked whether a group whose offsets are set has members."""
@@ -196,9 +197,13 @@ def _read_consumer_offset(response: RemotingCommand) -> int | None:
 
 def _read_members(call: Call) -> list[str]:
     response = call.get_response()
+    assert call.place is not None, "it has responded"
     if response.code != ResponseCode.SUCCESS and not failures.has_no_members(response):
-        assert call.place is not None
         raise failures.make_refusal(call.place, call.command, response)
     if not len(response.body):
         return []
-    return [str(member) for member in json.loads(bytes(response.body)).get("consumerIdList") or []]
+    try:
+        members = read_json(response.body)
+    except WireError as error:
+        raise failures.make_bad_body_error(call.place, call.command, error) from None
+    return [str(member) for member in members.get("consumerIdList") or []]

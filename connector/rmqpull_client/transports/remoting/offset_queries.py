@@ -11,13 +11,11 @@ from rmqpull_client.transports.remoting.network.channel import RemotingChannel
 from rmqpull_client.transports.remoting.network.cluster import Target
 from rmqpull_client.transports.remoting.network.exchange import Exchange
 from rmqpull_client.transports.remoting.reading.pulls import make_pull
-from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.codes import VERSION_5, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.headers import OffsetResponseHeader
 from rmqpull_proto.remoting.messages import record_layout as layout
 
-VERSION_5 = 413
-"""5.0.0, as responses name it. Brokers before it find the nearest message to a time, not the next one (rules 3.11)."""
 _TOOLS_GROUP = "TOOLS_CONSUMER"
 """A group that every broker has, for RocketMQ's own tools. So a look at a message creates no group."""
 _INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
@@ -92,7 +90,7 @@ def find_offsets_at(channel: RemotingChannel, timestamps_ms: Mapping[MessageQueu
     ]
     responses = channel.call_all(requests)
     found = {queue: read_offset(response) for queue, response in zip(timestamps_ms, responses, strict=True)}
-    nearest = {
+    nearest = {  # before 5.0, brokers find the nearest message to a time, not the next one (rules 3.11)
         queue: offset
         for (queue, offset), response in zip(found.items(), responses, strict=True)
         if response.version < VERSION_5

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
-from rmqpull_client.errors import RmqpullError
+from rmqpull_client.errors import BrokerBusy, BrokerFailed, RequestRefused
 from rmqpull_client.flow import Flow
 from rmqpull_client.loss import OnLoss
 from rmqpull_client.model import MessageFilter, MessageQueue, QueueRange
@@ -17,6 +16,8 @@ from rmqpull_client.transports.remoting.reading.rows import decode_pieces
 from rmqpull_client.transports.remoting.reading.segments import Piece, PlanLimits, PullPlan
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.frames import WireError
+from rmqpull_proto.remoting.routes import read_topic_attributes
 
 
 class Read:
@@ -79,9 +80,10 @@ class Read:
         if topic not in self._are_compacted:
             request = RemotingCommand(RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
             try:
-                response = self._channel.call(Target.of(queue), request)
-                attributes = json.loads(bytes(response.body)).get("attributes") or {}
-            except (RmqpullError, ValueError):  # 4.x has neither this request nor compaction
+                attributes = read_topic_attributes(self._channel.call(Target.of(queue), request).body)
+            except (BrokerBusy, BrokerFailed):
+                raise  # it may be compacted: nobody knows
+            except (RequestRefused, WireError):  # 4.x has neither this request nor compaction
                 attributes = {}
             self._are_compacted[topic] = attributes.get("cleanup.policy") == "COMPACTION"
         return self._are_compacted[topic]

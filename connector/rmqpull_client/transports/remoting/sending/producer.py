@@ -6,7 +6,6 @@ requests go out when a call starts, and responses are taken in while a caller wa
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import socket
@@ -28,9 +27,11 @@ from rmqpull_client.transports.remoting.sending.outbox import Call, Outbox, Outc
 from rmqpull_client.transports.remoting.sending.outgoing import MessageIds
 from rmqpull_client.transports.remoting.sending.queue_choice import Turns
 from rmqpull_client.transports.remoting.sending.send_outcomes import judge, make_last_error
-from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.codes import VERSION_5, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.headers import SendMessageRequestHeaderV2
+from rmqpull_proto.remoting.routes import read_topic_attributes
 
 TOPICS_PER_CALL_MAX = 1_000
 
@@ -38,7 +39,6 @@ _ANY_CODE = range(-(1 << 31), 1 << 31)
 _NOT_WATCHED_S = 0.05
 """A caller who was busy for longer has not watched the time limits of its requests."""
 _LOOK_S = 0.1
-_VERSION_5 = 413  # 5.0.0, the first release with a timer
 _MESSAGE_TYPE = "message.type"
 _UNTYPED = frozenset(("NORMAL", "FIFO", "DELAY"))
 _TYPES = {"MIXED": frozenset(("NORMAL", "FIFO", "DELAY", "TRANSACTION"))}
@@ -148,7 +148,7 @@ class RemotingProducer:
         if not responses:
             raise errors[0]
         known = (_read_types(response) for response in responses if response.code == ResponseCode.SUCCESS)
-        has_timer = all(response.version >= _VERSION_5 for response in responses)
+        has_timer = all(response.version >= VERSION_5 for response in responses)
         return _TopicFacts(next(known, _UNTYPED), has_timer)
 
     # --- calls --------------------------------------------------------------------------------------------------------
@@ -290,9 +290,8 @@ def _make_command(request: SendRequest, group: str, namespace: str, now_ms: int)
 def _read_types(response: RemotingCommand) -> frozenset[str]:
     """Reads the message types from the settings of a topic (rules 4.6)."""
     try:
-        settings = json.loads(bytes(response.body))
-        name = settings.get("attributes", {}).get(_MESSAGE_TYPE)
-    except (ValueError, AttributeError):
+        name = read_topic_attributes(response.body).get(_MESSAGE_TYPE)
+    except WireError:
         return _UNTYPED
     return _UNTYPED if name is None else _TYPES.get(name, frozenset((name,)))
 

@@ -190,6 +190,19 @@ def test_gaps_of_a_compacted_topic_are_no_losses() -> None:
         assert len(read(client, QueueRange(queue(), 0, 100))[queue()]) == 97
 
 
+def test_gaps_are_not_judged_while_the_broker_cannot_say_whether_its_topic_is_compacted() -> None:
+    def refuse(request: RemotingCommand) -> Reaction | None:
+        return request.make_response(2, remark="busy") if request.code == RequestCode.GET_TOPIC_CONFIG else None
+
+    lost: list[Loss] = []
+    with (
+        serve_queues(QueueScript(missing={5}, others=refuse), connection=SHORT) as (client, _),
+        pytest.raises(BrokerBusy),
+    ):
+        read(client, QueueRange(queue(), 0, 100), lost=lost)
+    assert lost == []
+
+
 def test_a_queue_that_does_not_exist_is_lost() -> None:
     broker = QueueScript(disturb=lambda request, number: request.make_response(29, remark="queueId[0] is illegal"))
     lost: list[Loss] = []
