@@ -70,6 +70,14 @@ SETTINGS = (
         parse_address,
     ),
     Setting(
+        "remoting",
+        "HOST:PORT",
+        None,
+        "Address for clients of the remoting protocol: name server and first broker. Further brokers have the next "
+        "ports. Port 0 picks free ports, which the ready line shows.",
+        parse_address,
+    ),
+    Setting(
         "topic",
         "NAME:QUEUES[:TYPE]",
         None,
@@ -148,6 +156,7 @@ class BrokerConfig:
     broker_names: Sequence[str] = BROKER_NAMES
     clock: ClockSpec = SYSTEM_CLOCK
     properties: BrokerProperties = field(default_factory=BrokerProperties)
+    remoting: Address | None = None
     metrics_listen: Address | None = None
     log_format: str = "text"
     log_level: str = "info"
@@ -162,6 +171,7 @@ def config_from(values: Mapping[str, Any]) -> BrokerConfig:
             raise SettingError(f"topic {name!r} is given {names.count(name)} times: give it once")
     return BrokerConfig(
         listen=values["listen"],
+        remoting=values["remoting"],
         topics=topics,
         data_dir=values["data_dir"],
         extensions=values["extensions"],

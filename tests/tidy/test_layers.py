@@ -173,9 +173,15 @@ LAYERS = (
         Layer(f"rmqpull_broker/server/handlers/{folder}/*", of_server(f"handlers.{folder}.codec", "runtime", "clients"))
         for folder in ("v2", "columns", "stages", "admin")
     ),
+    Layer("rmqpull_broker/server/handlers/remoting/*", of_server("runtime", "clients"), "*_pb2 grpc"),
+    Layer(
+        "rmqpull_broker/server/remoting/*",
+        of_server("remoting", "handlers.remoting", "runtime", "grpc.connections"),
+        "*_pb2",
+    ),
     Layer("rmqpull_broker/server/grpc/grpc_services.py", of_server("grpc")),
     Layer("rmqpull_broker/server/grpc/*", of_server("grpc", "handlers", "runtime"), "*_pb2"),
-    Layer("rmqpull_broker/server/*", of_server("grpc", "runtime", "clients", "observability"), "*_pb2"),
+    Layer("rmqpull_broker/server/*", of_server("grpc", "remoting", "runtime", "clients", "observability"), "*_pb2"),
     Layer("rmqpull_broker/testcontainers.py", "rmqpull_broker.config_values testcontainers docker typing_extensions"),
     # What asks a running broker knows its wire, and what opens one is loaded only when it is called.
     Layer(

@@ -39,6 +39,7 @@ from rmqpull_broker.server.wire.codec import orphaned_transaction_to
 
 if TYPE_CHECKING:
     from rmqpull_broker.server.observability.exposition import Exposition
+    from rmqpull_broker.server.remoting.listener import RemotingListener
 
 _logger = logging.getLogger(__name__)
 
@@ -82,11 +83,15 @@ class BrokerServer:
         self._server: grpc.aio.Server | None = None
         self._health: Health | None = None
         self._exposition: Exposition | None = None
+        self._remoting: RemotingListener | None = None
 
-    async def start(self, host: str, port: int, topics: Sequence[TopicConfig]) -> int:
+    async def start(
+        self, host: str, port: int, topics: Sequence[TopicConfig], remoting: tuple[str, int] | None = None
+    ) -> int:
         """Listens, creates the missing topics, all or none, and returns the port, a free one when ``port`` is 0.
 
-        Raises PortUnavailable, or the BrokerError of a topic that cannot be created.
+        ``remoting`` is the (host, port) of the remoting protocol, if it is served. Raises PortUnavailable, or the
+        BrokerError of a topic that cannot be created.
         """
 
         def create_topics(draft: Draft) -> None:
@@ -95,6 +100,12 @@ class BrokerServer:
 
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
         port = listen(self._server, host, port)
+        if remoting is not None:
+            # Imported here, because a broker without it starts faster.
+            from rmqpull_broker.server.remoting.listener import RemotingListener
+
+            self._remoting = RemotingListener()
+            await self._remoting.bind(*remoting, self.state.broker_names)
         await self.group_commit.execute(create_topics)
         selector, in_order = QueueSelector(random.randrange), self.clients.locks.has_locks
         self.sender = Sender(selector, self.message_ids, f"{host}:{port}", in_order)
@@ -121,6 +132,8 @@ class BrokerServer:
         enable_reflection(self._server, [*handlers, HEALTH])
         self._health = Health(self._server, list(handlers))
         await self._server.start()
+        if self._remoting is not None:
+            await self._remoting.start(service)
         self._timed_work.start()
         self._stage_keeper.start()
         self._cleaning.start()
@@ -140,6 +153,11 @@ class BrokerServer:
             raise PortUnavailable(f"cannot listen on {address} for metrics: {reason}") from None
         self._exposition = exposition
         return port
+
+    @property
+    def remoting_addresses(self) -> list[str]:
+        """The addresses of the logical brokers for clients of the remoting protocol; the first is the name server."""
+        return [] if self._remoting is None else [site.address for site in self._remoting.sites]
 
     def _handle_stored(self, facts: list[Fact]) -> None:
         self.metrics.count_stored(facts)
@@ -187,6 +205,8 @@ class BrokerServer:
             await self._timed_work.stop()
         if self._stage_keeper is not None:
             await self._stage_keeper.stop()
+        if self._remoting is not None:
+            self._remoting.close()
         have_ended = await self._end_calls(cancels=cancels)
         if self._exposition is not None:
             self._exposition.close()

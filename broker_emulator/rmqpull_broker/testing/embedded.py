@@ -134,6 +134,8 @@ class RunningBroker:
 
     def __init__(self, endpoints: str, server: BrokerServer, loop: _Loop) -> None:
         self.endpoints = endpoints
+        self.remoting_addresses = server.remoting_addresses
+        """The addresses of its brokers for the remoting protocol; the first is the name server's. Empty without it."""
         self.clock = BrokerClock(server, loop)
         self.faults = BrokerFaults(server, loop)
         self._server = server
@@ -212,15 +214,18 @@ def running_broker(
     brokers: Sequence[str] = BROKER_NAMES,
     clock: Literal["system", "manual"] = "system",
     properties: BrokerProperties | None = None,
+    remoting: bool = False,
 ) -> Iterator[RunningBroker]:
     """Runs a broker on a free loopback port until the end of the block.
 
     ``topics`` has topics by name, with their number of queues, or with (queues, type). Without ``data_dir`` nothing is
-    written to disk. A ``manual`` clock moves only by :meth:`BrokerClock.advance`. Raises SettingError, BrokerError,
-    CorruptLog or OSError when the broker cannot start.
+    written to disk. A ``manual`` clock moves only by :meth:`BrokerClock.advance`. With ``remoting``, clients of the
+    remoting protocol are served, too. Raises SettingError, BrokerError, CorruptLog or OSError when the broker cannot
+    start.
     """
     config = BrokerConfig(
         listen=Address("127.0.0.1", 0),
+        remoting=Address("127.0.0.1", 0) if remoting else None,
         topics=[_topic_spec(name, shape) for name, shape in (topics or {}).items()],
         data_dir=data_dir,
         extensions=parse_extensions(extensions),
@@ -250,7 +255,7 @@ async def _run(
     try:
         server = open_broker(config)
         try:
-            port = await server.start(*config.listen, make_topics(config))
+            port = await server.start(*config.listen, make_topics(config), config.remoting)
             loop = asyncio.get_running_loop()
             broker = RunningBroker(f"{config.listen.host}:{port}", server, _Loop(loop))
             started.set_result((broker, loop, stopped))

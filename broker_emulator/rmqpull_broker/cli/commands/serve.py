@@ -117,9 +117,9 @@ async def _serve(config: BrokerConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     try:
-        port = await server.start(*config.listen, make_topics(config))
+        port = await server.start(*config.listen, make_topics(config), config.remoting)
         metrics_port = await server.expose_metrics(*config.metrics_listen) if config.metrics_listen else None
-        _print_ready(config, port, metrics_port)
+        _print_ready(config, port, server.remoting_addresses, metrics_port)
         await stopped.wait()
     finally:
         is_idle = await server.stop(cancels=False)
@@ -157,12 +157,13 @@ def _reason(error: OSError) -> str:
     return f"{what}: {error.filename}" if error.filename else what
 
 
-def _print_ready(config: BrokerConfig, port: int, metrics_port: int | None) -> None:
+def _print_ready(config: BrokerConfig, port: int, remoting: list[str], metrics_port: int | None) -> None:
+    others = f" remoting={','.join(remoting)}" if remoting else ""
     metrics = ""
     if config.metrics_listen is not None and metrics_port is not None:
         metrics = f" metrics={_address(config.metrics_listen.host, metrics_port)}"
     try:
-        click.echo(f"ready endpoints={_address(config.listen.host, port)} pid={os.getpid()}{metrics}")
+        click.echo(f"ready endpoints={_address(config.listen.host, port)} pid={os.getpid()}{others}{metrics}")
     except OSError as error:
         # The buffered text must go somewhere, or Python reports a second error at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

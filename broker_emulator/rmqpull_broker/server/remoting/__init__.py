@@ -1,0 +1,1 @@
+"""The remoting protocol: ports, connections and dispatch. The requests themselves are in ``handlers.remoting``."""

@@ -1,0 +1,96 @@
+"""What a handler of the remoting protocol works with: the request, its connection, and the broker that it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.server.runtime.service import Service
+from rmqpull_proto.remoting.codes import LanguageCode, ResponseCode
+from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.header_fields import Header
+
+_H = TypeVar("_H", bound=Header)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A logical broker as clients of the remoting protocol reach it: its name, and the address that routes tell."""
+
+    broker_name: str
+    host: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        """``host:port``, with an IPv6 host in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Peer(Protocol):
+    """A connection as handlers see it."""
+
+    @property
+    def channel_id(self) -> str:
+        """Identifies the connection in the registries."""
+
+    @property
+    def remote_address(self) -> str:
+        """``host:port`` of the client."""
+
+    def send(self, command: RemotingCommand) -> None:
+        """Sends a one-way request to the client. Does nothing if the connection is closed."""
+
+    async def ask(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+        """Sends a request to the client, and returns its response. Raises TimeoutError, and ConnectionError."""
+
+    def close(self) -> None:
+        """Closes the connection after what is already written."""
+
+
+@dataclass(slots=True)
+class RemotingCall:
+    """One request: its command, the connection it came from, and the broker whose port it came to."""
+
+    command: RemotingCommand
+    peer: Peer
+    site: Site
+
+    def read_header(self, header: type[_H]) -> _H:
+        """Reads the fields of the request. Raises WireError."""
+        return header.from_fields(self.command.fields)
+
+    def respond(
+        self,
+        fields: Header | Mapping[str, str] | None = None,
+        body: bytes | memoryview = b"",
+        *,
+        code: int = ResponseCode.SUCCESS,
+        remark: str | None = None,
+    ) -> RemotingCommand:
+        """Makes the response, in Java's name: clients look at the language of the sender for the form of some texts."""
+        texts = fields.to_fields() if isinstance(fields, Header) else fields
+        response = self.command.make_response(code, texts, body, remark)
+        response.language = LanguageCode.JAVA
+        return response
+
+
+@dataclass(frozen=True)
+class RemotingService:
+    """The broker as handlers of the remoting protocol see it. ``sites`` are its logical brokers, in their order."""
+
+    service: Service
+    sites: Sequence[Site]
+
+    @property
+    def properties(self) -> BrokerProperties:
+        """The broker's properties."""
+        return self.service.state.properties
+
+
+Reply = RemotingCommand | bytes | None
+"""A response, or its whole frame; None for a request that gets no response."""
+Handler = Callable[[RemotingService, RemotingCall], "Reply | Coroutine[Any, Any, Reply]"]
+"""Handles a request at once, or returns a coroutine if it has to wait. Raises BrokerError and WireError."""
