@@ -40,6 +40,7 @@ from rmqpull_broker.core.state.pending import (
     find_next_check_ms,
     read_due_ms,
 )
+from rmqpull_broker.core.state.physical_offsets import PhysicalOffsets
 from rmqpull_broker.core.state.ports import NOT_LOGGED, LogRange, MessageStore
 from rmqpull_broker.core.state.stages import Stages
 from rmqpull_broker.core.state.timetable import DelayedMessages
@@ -99,6 +100,9 @@ class BrokerState(TopicsAndGroups):
         self.delayed = DelayedMessages()
         self.halves = PendingMessages()
         self.stages = Stages()
+        self.physical_offsets = PhysicalOffsets(
+            self.find_topic, lambda: [*self.system_topics.values(), *self.topics.values()]
+        )
         self._pending: dict[str, DelayedMessages | PendingMessages] = {
             SCHEDULE_TOPIC: self.delayed,
             TIMER_TOPIC: self.delayed,
