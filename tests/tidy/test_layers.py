@@ -173,7 +173,11 @@ LAYERS = (
         Layer(f"rmqpull_broker/server/handlers/{folder}/*", of_server(f"handlers.{folder}.codec", "runtime", "clients"))
         for folder in ("v2", "columns", "stages", "admin")
     ),
-    Layer("rmqpull_broker/server/handlers/remoting/*", of_server("runtime", "clients"), "*_pb2 grpc"),
+    Layer(
+        "rmqpull_broker/server/handlers/remoting/*",
+        of_server("handlers.remoting.codec", "runtime", "clients"),
+        "*_pb2 grpc",
+    ),
     Layer(
         "rmqpull_broker/server/remoting/*",
         of_server("remoting", "handlers.remoting", "runtime", "grpc.connections"),
