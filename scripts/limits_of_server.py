@@ -21,6 +21,13 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
+            "cache of messages in the form of the remoting protocol",
+            "core.pulling.record_pull:PIECES_BYTES_MAX",
+            "bytes",
+            "the least recently pulled leave the cache",
+            MEMORY,
+        ),
+        Limit(
             "log without a snapshot",
             "store.disk_storage:StorageOptions.snapshot_bytes",
             "bytes",

@@ -10,6 +10,7 @@ import itertools
 import os
 from collections.abc import Sequence
 
+from rmqpull_broker.core.pulling.record_pull import RecordPulls
 from rmqpull_broker.server.grpc.connections import PortUnavailable
 from rmqpull_broker.server.remoting.connection import RemotingConnection
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
@@ -55,7 +56,7 @@ class RemotingListener:
 
     async def start(self, service: Service) -> None:
         """Serves requests from now on."""
-        self.dispatcher = Dispatcher(RemotingService(service, self.sites), list_handlers())
+        self.dispatcher = Dispatcher(RemotingService(service, self.sites, RecordPulls(service.state)), list_handlers())
         for server in self._servers:
             await server.start_serving()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.core.pulling.record_pull import RecordPulls
 from rmqpull_broker.server.runtime.service import Service
 from rmqpull_proto.remoting.codes import LanguageCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
@@ -83,6 +84,7 @@ class RemotingService:
 
     service: Service
     sites: Sequence[Site]
+    record_pulls: RecordPulls
 
     @property
     def properties(self) -> BrokerProperties:

@@ -1,0 +1,188 @@
+"""Stored messages as records of the remoting protocol, the body of a response to a pull (rules 4.7, 4.8).
+
+Records are made of columns, without a Python object for each message but its checksum. NumPy is not needed: numbers
+are written byte by byte, each byte of all rows at once.
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqpull_broker.core.messages.columns import format_milliseconds
+from rmqpull_broker.core.model import BodyEncoding
+from rmqpull_proto.remoting import properties as names
+
+MAGIC, LONG_TOPIC_MAGIC = 0xDAA320A7, 0xDAA320AB
+SHORT_TOPIC_BYTES = 127
+BORN_HOST_IPV6, STORE_HOST_IPV6 = 16, 32
+_HEAD_BYTES, _TAIL_BYTES = 48, 16
+_IPV6_MORE_BYTES = 12
+_FIXED_BYTES = 91
+_INT64_BYTES = 8
+_NO_HOST = bytes(8)
+
+
+class Records(NamedTuple):
+    """Records one after the other. Record ``i`` is ``data[ends[i]:ends[i + 1]]``."""
+
+    data: bytes
+    ends: array[int]
+
+
+def encode_records(
+    rows: pa.RecordBatch, topic: str, queue_id: int, first_physical_offset: int, common: Mapping[str, str]
+) -> Records:
+    """Encodes the rows of ``columns.STORED_SCHEMA``, which belong to one queue of ``topic``.
+
+    ``first_physical_offset`` is the physical offset that queue offset 0 would have; the others follow it.
+    ``common`` are the properties that all messages of the broker have.
+    """
+    count = rows.num_rows
+    bodies, texts = rows.column("body"), encode_property_texts(rows, common)
+    body_bytes, property_bytes = _count_bytes(bodies), _count_bytes(texts)
+    born, stored = _pack_hosts(rows.column("bornHost")), _pack_hosts(rows.column("storeHost"))
+    topic_bytes = topic.encode()
+    is_short = len(topic_bytes) <= SHORT_TOPIC_BYTES
+    topic_part = (bytes([len(topic_bytes)]) if is_short else len(topic_bytes).to_bytes(2, "big")) + topic_bytes
+    fixed_bytes = _FIXED_BYTES - 1 + len(topic_part)
+    hosts_more = pc.multiply(pc.add(born.is_ipv6, stored.is_ipv6), _IPV6_MORE_BYTES)
+    sizes = pc.add(pc.add(pc.add(body_bytes, property_bytes), hosts_more), fixed_bytes)
+    flags = pc.add(
+        _read_compression_flags(rows.column("bodyEncoding")),
+        pc.add(pc.multiply(born.is_ipv6, BORN_HOST_IPV6), pc.multiply(stored.is_ipv6, STORE_HOST_IPV6)),
+    )
+    offsets = rows.column("queueOffset")
+    head = _Fixed(count, _HEAD_BYTES)
+    head.put(0, 4, sizes)
+    head.put_constant(4, 4, MAGIC if is_short else LONG_TOPIC_MAGIC)
+    head.put(8, 4, pa.array([zlib.crc32(body or b"") & 0x7FFFFFFF for body in bodies.to_pylist()], pa.int64()))
+    head.put_constant(12, 4, queue_id)
+    head.put(20, 8, offsets)
+    head.put(28, 8, pc.add(offsets, first_physical_offset))
+    head.put(36, 4, flags)
+    head.put(40, 8, _read_ms(rows.column("bornTimestamp")))
+    times = _Fixed(count, 8)
+    times.put(0, 8, _read_ms(rows.column("storeTimestamp")))
+    tail = _Fixed(count, _TAIL_BYTES)
+    tail.put(0, 4, rows.column("reconsumeTimes").cast(pa.int64()))
+    tail.put(12, 4, body_bytes)
+    lengths = _Fixed(count, 2)
+    lengths.put(0, 2, property_bytes)
+    joined = pc.binary_join_element_wise(
+        head.to_array(), born.packed, times.to_array(), stored.packed, tail.to_array(), bodies, topic_part,
+        lengths.to_array(), texts.cast(pa.binary()), b"", null_handling="replace", null_replacement=b"",
+    )  # fmt: skip
+    ends = array("q", [0])
+    ends.frombytes(_get_values(pc.cumulative_sum(sizes)))
+    return Records(joined.buffers()[2].to_pybytes()[: ends[-1]], ends)
+
+
+def encode_property_texts(rows: pa.RecordBatch, common: Mapping[str, str]) -> pa.Array:
+    """Returns all properties of each row as one text (rules 4.8). ``common`` comes last."""
+    delivery = rows.column("deliveryTimestamp")
+    own = {
+        names.TAGS: rows.column("tags"),
+        names.KEYS: pc.binary_join(rows.column("keys"), names.KEY_SEPARATOR),
+        names.UNIQ_KEY: rows.column("msgId"),
+        names.SHARDING_KEY: rows.column("messageGroup"),
+        names.TRACE_CONTEXT: rows.column("traceContext"),
+        names.TIMER_DELIVER_MS: None if delivery.null_count == len(delivery) else format_milliseconds(delivery),
+    }
+    parts = [_join_map(rows.column(column)) for column in ("properties", "systemProperties")]
+    parts += [_encode_own(name, texts) for name, texts in own.items() if texts is not None]
+    shared = "".join(f"{name}{names.NAME_END}{value}{names.VALUE_END}" for name, value in common.items())
+    return pc.binary_join_element_wise(*parts, shared, "", null_handling="replace", null_replacement="")
+
+
+def _join_map(maps: pa.Array) -> pa.Array:
+    entries = pc.binary_join_element_wise(maps.keys, maps.items, names.NAME_END)
+    entries = pc.binary_join_element_wise(entries, names.VALUE_END, "")
+    return pc.binary_join(pa.ListArray.from_arrays(maps.offsets, entries), "")
+
+
+def _encode_own(name: str, texts: pa.Array) -> pa.Array:
+    """Returns the entry of a property in each row; null where it is missing or empty."""
+    present = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    return pc.binary_join_element_wise(f"{name}{names.NAME_END}", present, names.VALUE_END, "")
+
+
+class _Fixed:
+    """The same number of bytes for each row, in which big-endian numbers stand."""
+
+    def __init__(self, count: int, width: int) -> None:
+        self._count, self._width = count, width
+        self._bytes = bytearray(count * width)
+
+    def put(self, at: int, size: int, numbers: pa.Array) -> None:
+        """Writes the low ``size`` bytes of int64 numbers at byte ``at`` of each row."""
+        values = _get_values(numbers)
+        for byte in range(size):
+            self._bytes[at + size - 1 - byte :: self._width] = values[byte::_INT64_BYTES]
+
+    def put_constant(self, at: int, size: int, number: int) -> None:
+        """Writes the same number into each row."""
+        for byte, value in enumerate((number & (1 << 8 * size) - 1).to_bytes(size, "big")):
+            if value:
+                self._bytes[at + byte :: self._width] = bytes([value]) * self._count
+
+    def to_array(self) -> pa.Array:
+        data_type = pa.binary(self._width)
+        return pa.Array.from_buffers(data_type, self._count, [None, pa.py_buffer(self._bytes)]).cast(pa.binary())
+
+
+def _get_values(numbers: pa.Array) -> bytes:
+    """Returns the little-endian bytes of an int64 array without nulls."""
+    if isinstance(numbers, pa.ChunkedArray):
+        numbers = numbers.combine_chunks()
+    start = numbers.offset * _INT64_BYTES
+    return bytes(memoryview(numbers.buffers()[1])[start : start + len(numbers) * _INT64_BYTES])
+
+
+def _count_bytes(values: pa.Array) -> pa.Array:
+    return pc.cast(pc.fill_null(pc.binary_length(values), 0), pa.int64())
+
+
+def _read_ms(times: pa.Array) -> pa.Array:
+    return pc.divide(pc.fill_null(times.cast(pa.int64()), 0), 1000)
+
+
+def _read_compression_flags(encodings: pa.Array) -> pa.Array:
+    """Returns the bits of system flags (rules 4.7): a body of GZIP counts as zlib's old form."""
+    numbers = encodings.cast(pa.int64())
+    flags = pc.if_else(pc.equal(numbers, int(BodyEncoding.GZIP)), 1, numbers)
+    return pc.if_else(pc.equal(numbers, int(BodyEncoding.IDENTITY)), 0, flags)
+
+
+class _Hosts(NamedTuple):
+    packed: pa.Array
+    is_ipv6: pa.Array
+    """1 or 0 for each row."""
+
+
+def _pack_hosts(hosts: pa.Array) -> _Hosts:
+    """Packs addresses and ports. There are few different ones."""
+    encoded = pc.dictionary_encode(pc.fill_null(hosts, ""))
+    packed: Sequence[bytes] = [pack_host(text) for text in encoded.dictionary.to_pylist()]
+    is_ipv6 = pa.array([int(len(host) > len(_NO_HOST)) for host in packed], pa.int64())
+    return _Hosts(pa.array(packed, pa.binary()).take(encoded.indices), is_ipv6.take(encoded.indices))
+
+
+@lru_cache(maxsize=1024)
+def pack_host(text: str) -> bytes:
+    """Returns ``host:port``, or a host alone, as bytes of an address and a port; zeros for any other text."""
+    address, _, port = text.rpartition(":")
+    for host, its_port in ((text, "0"), (address, port)):
+        try:
+            number: Any = ip_address(host.strip("[]"))
+            return bytes(number.packed) + int(its_port).to_bytes(4, "big")
+        except (ValueError, OverflowError):
+            continue
+    return _NO_HOST
