@@ -237,7 +237,6 @@ def test_a_bad_property_is_refused(text: str, sentence: str) -> None:
     ("name", "why"),
     [
         ("litePullMessageEnable", "lite pull consumers use"),
-        ("notifyConsumerIdsChangedEnable", "members are notified over"),
     ],
 )
 def test_a_property_without_effect_is_refused(name: str, why: str, value: str) -> None:

@@ -98,8 +98,8 @@ def test_properties_from_all_sources_are_merged() -> None:
         ),
         (
             {},
-            "[properties]\nnotifyConsumerIdsChangedEnable = false",
-            "broker.toml: property notifyConsumerIdsChangedEnable has no effect on this broker",
+            "[properties]\nlitePullMessageEnable = false",
+            "broker.toml: property litePullMessageEnable has no effect on this broker",
         ),
         ({}, '[properties]\ntraceOn = "maybe"', "broker.toml: property traceOn is 'maybe': use true or false"),
         ({}, "[properties]\ntraceOn = 1.5", "broker.toml: properties.traceOn is 1.5"),

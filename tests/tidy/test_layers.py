@@ -165,8 +165,9 @@ LAYERS = (
     Layer("rmqpull_broker/store/*", f"rmqpull_broker.store {FOR_STORE} pyarrow", FILES),
     # Its edges.
     Layer("rmqpull_broker/server/wire/*", of_server()),
-    Layer("rmqpull_broker/server/clock.py rmqpull_broker/server/clients.py", of_server(), "*_pb2"),
-    Layer("rmqpull_broker/server/runtime/*", of_server("runtime", "clients"), "*_pb2"),
+    Layer("rmqpull_broker/server/clock.py", of_server(), "*_pb2"),
+    Layer("rmqpull_broker/server/peers.py rmqpull_broker/server/clients.py", of_server("peers"), "*_pb2"),
+    Layer("rmqpull_broker/server/runtime/*", of_server("runtime", "clients", "peers"), "*_pb2"),
     Layer("rmqpull_broker/server/observability/*", of_server("observability", "runtime"), "*_pb2"),
     # No handler imports another one: what several of them need is in their codec.
     *(
@@ -175,12 +176,12 @@ LAYERS = (
     ),
     Layer(
         "rmqpull_broker/server/handlers/remoting/*",
-        of_server("handlers.remoting.codec", "runtime", "clients"),
+        of_server("handlers.remoting.codec", "runtime", "clients", "peers"),
         "*_pb2 grpc",
     ),
     Layer(
         "rmqpull_broker/server/remoting/*",
-        of_server("remoting", "handlers.remoting", "runtime", "grpc.connections"),
+        of_server("remoting", "handlers.remoting", "runtime", "clients", "grpc.connections"),
         "*_pb2",
     ),
     Layer("rmqpull_broker/server/grpc/grpc_services.py", of_server("grpc")),

@@ -109,10 +109,7 @@ class BrokerProperties:
     )
     use_server_side_reset_offset: bool = _property(True, "", "Whether the next pull after a reset gets OFFSET_RESET.")
     notify_consumer_ids_changed_enable: bool = _property(
-        True,
-        "",
-        "Whether members are notified when others join or leave.",
-        idle=f"members are notified over {NOT_SERVED}",
+        True, "", "Whether members that speak the remoting protocol are notified when others join or leave."
     )
     start_accept_send_request_time_stamp: int = _property(
         0, "ms", "Time since 1970; earlier sends are refused.", most=TIMES_MS[1]

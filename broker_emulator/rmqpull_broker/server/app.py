@@ -104,7 +104,7 @@ class BrokerServer:
             # Imported here, because a broker without it starts faster.
             from rmqpull_broker.server.remoting.listener import RemotingListener
 
-            self._remoting = RemotingListener()
+            self._remoting = RemotingListener(self.clients)
             await self._remoting.bind(*remoting, self.state.broker_names)
         await self.group_commit.execute(create_topics)
         selector, in_order = QueueSelector(random.randrange), self.clients.locks.has_locks

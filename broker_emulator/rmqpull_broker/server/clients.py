@@ -1,7 +1,8 @@
-"""The clients of ``apache.rocketmq.v2``: their settings, and the streams that reach them.
+"""The clients of both protocols: who is registered, and the streams and connections that reach them.
 
-A client is one channel of the registries, under its client id. A client that loses its stream stays registered, because
-it opens a new one a second later; a client that is silent for two minutes expires.
+A client of ``apache.rocketmq.v2`` is one channel of the registries, under its client id. One that loses its stream
+stays registered, because it opens a new one a second later. A client of the remoting protocol is a channel for each of
+its connections, and leaves when the connection closes. A client that is silent for two minutes expires.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from typing import Any
 
-from rmqpull_broker.core.clients.heartbeats import Heartbeat, Heartbeats
+from rmqpull_broker.core.clients.heartbeats import Heartbeat, HeartbeatAnswer, Heartbeats
 from rmqpull_broker.core.clients.members import (
     CHANNEL_EXPIRED_TIMEOUT_MS,
     SCAN_INTERVAL_MS,
     ClientChannel,
     ConsumerData,
+    ConsumerIdsChanged,
 )
 from rmqpull_broker.core.clients.queue_locks import QueueLocks
 from rmqpull_broker.core.clients.registries import ConsumerRegistry, ProducerRegistry
@@ -25,6 +27,7 @@ from rmqpull_broker.core.clients.settings import ClientProfile
 from rmqpull_broker.core.errors import TooManyRequests, UnrecognizedClientType
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.server.clock import Clock, Timer
+from rmqpull_broker.server.peers import Peer, Peers
 from rmqpull_broker.server.wire.limits import CLIENTS_MAX, TELEMETRY_STREAMS_MAX
 
 COMMANDS_WAITING_MAX = 1_000
@@ -76,8 +79,8 @@ class TelemetryStream:
 class Clients:
     """All clients of one broker. Belongs to the event loop.
 
-    Arguments: the clock, and the broker's ``notifyConsumerIdsChangedEnable``. The registries' CHANGE events go nowhere,
-    because ``apache.rocketmq.v2`` has no message for them.
+    Arguments: the clock, and the broker's ``notifyConsumerIdsChangedEnable``. The registries' CHANGE events go to the
+    members that speak the remoting protocol, because ``apache.rocketmq.v2`` has no message for them.
     """
 
     def __init__(self, clock: Clock, *, notify_consumer_ids_changed: bool = True) -> None:
@@ -85,6 +88,7 @@ class Clients:
         self.consumers = ConsumerRegistry(notify_consumer_ids_changed=notify_consumer_ids_changed)
         self.producers = ProducerRegistry()
         self.locks = QueueLocks()
+        self.peers = Peers()
         self._heartbeats = Heartbeats(self.consumers, self.producers)
         self._profiles: dict[str, tuple[ClientProfile, int]] = {}
         self._streams: dict[str, TelemetryStream] = {}
@@ -99,14 +103,13 @@ class Clients:
     def _scan(self) -> None:
         self._timer = None
         now_ms = self._clock.wall_ms()
-        self.consumers.expire(now_ms)
-        self.producers.expire(now_ms)
+        self.peers.close([*self.consumers.expire(now_ms), *self.producers.expire(now_ms)])
         for client_id, (_, seen_ms) in list(self._profiles.items()):
             if now_ms - seen_ms > CHANNEL_EXPIRED_TIMEOUT_MS:
                 del self._profiles[client_id]
                 if client_id in self._streams:
                     self._streams[client_id].end()
-        if self._profiles or not self.consumers.is_empty:
+        if self._profiles or not self.consumers.is_empty or len(self.peers):
             self._watch()
 
     # --- registration ----------------------------------------------------------------------------------------------
@@ -119,7 +122,7 @@ class Clients:
         now_ms = self._clock.wall_ms()
         consumers = () if profile.consumer is None else (profile.consumer,)
         heartbeat = Heartbeat(profile.channel, consumers, producer_groups=profile.topics)
-        self._heartbeats.take(heartbeat, groups, now_ms)
+        self.peers.notify(self._heartbeats.take(heartbeat, groups, now_ms).changes)
         self._profiles[client_id] = profile, now_ms
         self._watch()
 
@@ -151,7 +154,8 @@ class Clients:
         if profile.consumer is not None and group is not None:
             consumer: ConsumerData = replace(profile.consumer, group=group.name)
             notify = group.notify_consumer_ids_changed_enable
-            self.consumers.register(consumer, profile.channel, now_ms, notify=notify, without_sub=True)
+            change = self.consumers.register(consumer, profile.channel, now_ms, notify=notify, without_sub=True)
+            self._notify(change)
         self._profiles[profile.channel.client_id] = profile, now_ms
         self._watch()
 
@@ -161,9 +165,35 @@ class Clients:
         self._profiles.pop(client_id, None)
         if group is not None:
             notify = group.notify_consumer_ids_changed_enable
-            self.consumers.unregister(group.name, client_id, now_ms, notify=notify)
-        self.consumers.channel_closed(client_id, now_ms)
+            self._notify(self.consumers.unregister(group.name, client_id, now_ms, notify=notify))
+        self.peers.notify(self.consumers.channel_closed(client_id, now_ms))
         self.producers.channel_closed(client_id)
+
+    # --- clients of the remoting protocol ---------------------------------------------------------------------------
+
+    def take_heartbeat(self, heartbeat: Heartbeat, groups: Iterable[GroupConfig], peer: Peer) -> HeartbeatAnswer:
+        """Registers the client of a HEART_BEAT, and tells the members (rules 3.6, 3.7). Raises TooManyRequests."""
+        answer = self._heartbeats.take(heartbeat, groups, self._clock.wall_ms())
+        if heartbeat.consumers or heartbeat.producer_groups:
+            self.peers.add(peer)
+            self._watch()
+        self.peers.notify(answer.changes)
+        return answer
+
+    def leave_group(self, group: GroupConfig, channel_id: str) -> None:
+        """Removes a consumer that unregisters, and tells the other members, even if it was none (rules 6.1)."""
+        notify = group.notify_consumer_ids_changed_enable
+        self._notify(self.consumers.unregister(group.name, channel_id, self._clock.wall_ms(), notify=notify))
+
+    def connection_closed(self, channel_id: str) -> None:
+        """Removes the client of a closed connection from all groups, and tells the other members."""
+        self.peers.remove(channel_id)
+        self.producers.channel_closed(channel_id)
+        self.peers.notify(self.consumers.channel_closed(channel_id, self._clock.wall_ms()))
+
+    def _notify(self, change: ConsumerIdsChanged | None) -> None:
+        if change is not None:
+            self.peers.notify([change])
 
     # --- streams ---------------------------------------------------------------------------------------------------
 

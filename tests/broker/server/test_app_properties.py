@@ -21,6 +21,7 @@ from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2
 from rmqpull_proto.rmqpull.v1 import admin_pb2, columns_pb2
 from tests.harness.parking_watch import ParkingWatch
+from tests.harness.remoting_member import RemotingMember
 from tests.harness.rpc_client import Connect, RpcClient
 
 TOPICS: Topics = {"orders": 1, "later": (1, TopicType.DELAY), "payments": (1, TopicType.TRANSACTION)}
@@ -169,6 +170,14 @@ def told_of_a_reset(setup: Setup) -> str:
     return setup.client.pull(ORDERS, 0).status_message
 
 
+def told_of_a_member(setup: Setup) -> int:
+    (address,) = setup.broker.remoting_addresses
+    with RemotingMember(address, "ann") as ann, RemotingMember(address, "bob") as bob:
+        ann.beat("readers")
+        bob.beat("readers")
+        return len(ann.list_notices())
+
+
 class Case(NamedTuple):
     """The observations with two values of a property; the fields of ``beside`` are set in both cases."""
 
@@ -197,6 +206,7 @@ CASES = {
     "mappedFileSizeCommitLog": Case(has_several_segments, {1 << 30: False, SEGMENT_BYTES: True}),
     "maxMessageSize": Case(send_code(body=b"xyz"), {4_194_304: "OK", 2: "MESSAGE_BODY_TOO_LARGE"}),
     "messageDelayLevel": Case(delay_levels, {BrokerProperties().message_delay_level: 18, "1s 5s": 2}),
+    "notifyConsumerIdsChangedEnable": Case(told_of_a_member, {True: 2, False: 0}),
     "recallMessageEnable": Case(recalled, {True: "OK", False: "FORBIDDEN"}),
     "regionId": Case(matches("MSG_REGION = 'other'"), {"DefaultRegion": 0, "other": 1}),
     "rejectPullConsumerEnable": Case(pull_code(), {False: "MESSAGE_NOT_FOUND", True: "INTERNAL_SERVER_ERROR"}),
@@ -237,7 +247,7 @@ def test_a_property_changes_what_the_broker_does(
 
     monkeypatch.setattr(os, "fdatasync", sync_and_tell)
     properties = BrokerProperties(**{**case.beside, declared.field: value})
-    with running_broker(TOPICS, data_dir=str(tmp_path), clock="manual", properties=properties) as broker:
+    with running_broker(TOPICS, data_dir=str(tmp_path), clock="manual", properties=properties, remoting=True) as broker:
         setup = Setup(broker, connect(broker.endpoints), parking_watch, tmp_path, syncs)
         assert case.probe(setup) == case.observed[value]
 

@@ -31,13 +31,13 @@ def command() -> None:
 
 _config_options = flags(
     click.option("--consume/--no-consume", default=None, help="Whether the group may consume."),
-    click.option("--broadcast/--no-broadcast", default=None, hidden=True),  # the broker refuses --no-broadcast
+    click.option("--broadcast/--no-broadcast", default=None, help="Whether each member may get all messages."),
     click.option("--orderly/--no-orderly", default=None, help="Whether the group consumes in order (FIFO)."),
     click.option("--retry-queues", type=int, metavar="N", help="Number of queues of its retry topic."),
     click.option(
         "--retry-max-times", type=int, metavar="N", help="Deliveries of a message before it becomes a dead letter."
     ),
-    click.option("--notify/--no-notify", default=None, hidden=True),  # the broker refuses both
+    click.option("--notify/--no-notify", default=None, help="Whether members learn that others join or leave."),
 )
 """The configuration of a group. A flag that is left out keeps its value, or gets the default in a new group."""
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from rmqpull_broker.core.admin.groups import ensure_group
+from rmqpull_broker.core.admin.groups import find_or_create_group
 from rmqpull_broker.core.admin.topics import ensure_retry_topic
 from rmqpull_broker.core.clients.members import ClientChannel, ConsumerData, ConsumerIdsChanged
 from rmqpull_broker.core.clients.registries import ConsumerRegistry, ProducerRegistry
-from rmqpull_broker.core.errors import ConsumerGroupNotFound, IllegalConsumerGroup
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.names import RETRY_PREFIX
@@ -43,16 +42,15 @@ class HeartbeatAnswer:
 def draft_groups(draft: Draft, names: Iterable[str], new_creation_id: Callable[[], str]) -> list[GroupConfig]:
     """Creates missing groups and their ``%RETRY%`` topics, and returns the groups.
 
-    Leaves out groups that do not exist and may not be created, and groups with an illegal name.
+    Leaves out groups that do not exist and may not be created. The names are judged as a broker does: ``v2`` has its
+    own rules for them, which its handlers know.
     """
     found = []
     for name in names:
-        try:
-            group = ensure_group(draft, name)
-        except (ConsumerGroupNotFound, IllegalConsumerGroup):
-            continue
-        ensure_retry_topic(draft, RETRY_PREFIX + name, group.retry_queue_nums, new_creation_id)
-        found.append(group)
+        group = find_or_create_group(draft, name)
+        if group is not None:
+            ensure_retry_topic(draft, RETRY_PREFIX + name, group.retry_queue_nums, new_creation_id)
+            found.append(group)
     return found
 
 

@@ -16,12 +16,22 @@ SCAN_INTERVAL_MS = 10_000
 
 @dataclass(frozen=True)
 class ClientChannel:
-    """A connection of a client. ``channel_id`` identifies the connection, not the client."""
+    """A connection of a client. ``channel_id`` identifies the connection, not the client.
+
+    ``broker_name`` is the logical broker that a client of the remoting protocol is connected to: it has a connection to
+    each. It is empty for a client of ``apache.rocketmq.v2``, which is connected to all of them at once.
+    """
 
     channel_id: str
     client_id: str
     language: str = ""
     version: str = ""
+    broker_name: str = ""
+    address: str = ""
+
+    def is_connected_to(self, broker_name: str) -> bool:
+        """Whether the client is a member on this logical broker."""
+        return self.broker_name in ("", broker_name)
 
 
 class ChannelTable:

@@ -74,12 +74,20 @@ class ConsumerRegistry:
         info = self._groups.get(group)
         return () if info is None else info.channels
 
-    def list_client_ids(self, group: str) -> list[str]:
-        """Returns the result of GET_CONSUMER_LIST_BY_GROUP. Raises InternalError for a group without members."""
-        info = self._groups.get(group)
-        if info is None:
+    def list_client_ids(self, group: str, broker_name: str) -> list[str]:
+        """Returns the result of GET_CONSUMER_LIST_BY_GROUP on one logical broker.
+
+        Raises InternalError for a group without members there.
+        """
+        found = [channel.client_id for channel in self.members(group) if channel.is_connected_to(broker_name)]
+        if not found:
             raise InternalError(f"no consumer for this group, {group}")
-        return [channel.client_id for channel in info.channels]
+        return found
+
+    def find_member(self, group: str, client_id: str, broker_name: str) -> ClientChannel | None:
+        """Returns the channel of a member by its client id, on one logical broker; None if it is not online."""
+        members = (channel for channel in self.members(group) if channel.is_connected_to(broker_name))
+        return next((channel for channel in members if channel.client_id == client_id), None)
 
     # --- joining and leaving ---------------------------------------------------------------------------------------
 

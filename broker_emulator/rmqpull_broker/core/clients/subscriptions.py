@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from rmqpull_broker.core.errors import IllegalFilterExpression
-from rmqpull_broker.core.filters.message_filter import TAG, MessageFilter, parse_filter, parse_tags
+from rmqpull_broker.core.filters.message_filter import (
+    TAG,
+    MessageFilter,
+    check_filter_supported,
+    parse_filter,
+    parse_tags,
+)
 
 DEAD_FILTER_MS_MAX = 24 * 3_600_000
 """``filterDataCleanTimeSpan``: how long an unused filter is kept."""
@@ -42,6 +48,16 @@ def make_subscription_data(topic: str, expression_type: str, expression: str, su
     """
     tags = parse_tags(expression).tags if is_tag_type(expression_type) else None
     return SubscriptionData(topic, expression, sub_version, expression_type or TAG, tags or frozenset())
+
+
+def check_client_config(expression_type: str, expression: str, *, enable_property_filter: bool) -> None:
+    """Judges a subscription like CHECK_CLIENT_CONFIG, which lets every TAG expression pass (rules 3.12.2, 6.1).
+
+    Raises FilterNotSupported without ``enablePropertyFilter``, and IllegalFilterExpression.
+    """
+    if not is_tag_type(expression_type):
+        check_filter_supported(expression_type, enable_property_filter)
+        parse_filter(expression_type, expression)
 
 
 @dataclass(frozen=True)

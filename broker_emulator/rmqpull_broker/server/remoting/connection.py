@@ -104,6 +104,11 @@ class RemotingConnection(asyncio.Protocol):
         finally:
             self._asked.pop(command.opaque, None)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection can still be written to."""
+        return self._transport is not None and not self._transport.is_closing()
+
     def close(self) -> None:
         """Closes the connection after what is already written."""
         if self._transport is not None:

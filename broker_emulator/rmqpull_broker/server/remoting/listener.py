@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 
 from rmqpull_broker.core.pulling.record_pull import RecordPulls
+from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.grpc.connections import PortUnavailable
 from rmqpull_broker.server.remoting.connection import RemotingConnection
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
@@ -27,7 +28,8 @@ class RemotingListener:
 
     dispatcher: Dispatcher
 
-    def __init__(self) -> None:
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
         self.sites: Sequence[Site] = ()
         self.connections: dict[str, RemotingConnection] = {}
         self._numbers = itertools.count(1)
@@ -67,8 +69,9 @@ class RemotingListener:
         return channel_id
 
     def remove(self, connection: RemotingConnection) -> None:
-        """Forgets a closed connection."""
+        """Forgets a closed connection, and takes its client out of the registries."""
         self.connections.pop(connection.channel_id, None)
+        self._clients.connection_closed(connection.channel_id)
 
     def close(self) -> None:
         """Stops listening, and closes all connections."""

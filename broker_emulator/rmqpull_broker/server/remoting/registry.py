@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rmqpull_broker.server.handlers.remoting import pulling, routes, sending
+from rmqpull_broker.server.handlers.remoting import clients, pulling, routes, sending
 from rmqpull_broker.server.runtime.remoting_calls import Handler
 
-_MODULES: tuple[Mapping[int, Handler], ...] = (pulling.HANDLERS, routes.HANDLERS, sending.HANDLERS)
+_MODULES: tuple[Mapping[int, Handler], ...] = (
+    clients.HANDLERS,
+    pulling.HANDLERS,
+    routes.HANDLERS,
+    sending.HANDLERS,
+)
 
 
 def list_handlers() -> dict[int, Handler]:

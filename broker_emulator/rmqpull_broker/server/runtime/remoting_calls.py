@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.record_pull import RecordPulls
+from rmqpull_broker.server.peers import Peer
 from rmqpull_broker.server.runtime.service import Service
 from rmqpull_proto.remoting.codes import LanguageCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
@@ -28,27 +29,6 @@ class Site:
     def address(self) -> str:
         """``host:port``, with an IPv6 host in brackets."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-class Peer(Protocol):
-    """A connection as handlers see it."""
-
-    @property
-    def channel_id(self) -> str:
-        """Identifies the connection in the registries."""
-
-    @property
-    def remote_address(self) -> str:
-        """``host:port`` of the client."""
-
-    def send(self, command: RemotingCommand) -> None:
-        """Sends a one-way request to the client. Does nothing if the connection is closed."""
-
-    async def ask(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """Sends a request to the client, and returns its response. Raises TimeoutError, and ConnectionError."""
-
-    def close(self) -> None:
-        """Closes the connection after what is already written."""
 
 
 @dataclass(slots=True)

@@ -42,29 +42,9 @@ def test_a_group_is_created_once_and_only_given_fields_are_changed(run: RunComma
     assert run_json("group", "update", "new", "--no-consume", "--create")["consume"] is False
 
 
-@pytest.mark.parametrize(
-    ("flag", "sentence"),
-    [
-        (
-            "--notify",
-            "notifyConsumerIdsChangedEnable (--notify, --no-notify) has no effect on this broker: members are "
-            "notified over Apache's remoting protocol, which is not served; leave it out",
-        ),
-        (
-            "--no-broadcast",
-            "consumeBroadcastEnable=false (--no-broadcast) has no effect on this broker: broadcasting consumers pull "
-            "over Apache's remoting protocol, which is not served; leave it out",
-        ),
-    ],
-)
-def test_a_setting_without_effect_is_refused(run: RunCommand, flag: str, sentence: str) -> None:
-    assert error_of(run("group", "create", "g", flag)) == sentence
-    assert error_of(run("group", "describe", "g")) == "Group g not exist!"
-    assert flag not in run("group", "create", "--help").stdout
-
-
-def test_a_setting_at_its_only_value_is_accepted(run_json: RunJson) -> None:
-    assert run_json("group", "create", "g", "--broadcast")["broadcast"] is True
+def test_the_switches_of_the_remoting_protocol_are_set(run_json: RunJson) -> None:
+    group = run_json("group", "create", "g", "--no-broadcast", "--no-notify")
+    assert (group["broadcast"], group["notify"]) == (False, False)
 
 
 @pytest.mark.usefixtures("readers")

@@ -47,14 +47,14 @@ def test_every_member_is_notified_of_a_new_one_and_of_nothing_else(registry: Con
     assert registry.register(consumer("orders"), ANN, 0) == changed(ANN)
     assert registry.register(consumer("orders"), BOB, 1) == changed(ANN, BOB)
     assert registry.register(consumer("orders"), ANN, 2) is None
-    assert registry.list_client_ids("readers") == ["ann", "bob"]
+    assert registry.list_client_ids("readers", "broker-a") == ["ann", "bob"]
 
 
 def test_another_client_on_the_same_connection_is_a_change(registry: ConsumerRegistry) -> None:
     registry.register(consumer("orders"), ANN, 0)
     successor = ClientChannel(ANN.channel_id, "eve")
     assert registry.register(consumer("orders"), successor, 1) == changed(successor)
-    assert registry.list_client_ids("readers") == ["eve"]
+    assert registry.list_client_ids("readers", "broker-a") == ["eve"]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_group_without_members_is_not_found(registry: ConsumerRegistry) -> Non
     assert registry.find_consumer_group("readers") is None
     assert registry.list_consumer_groups() == []
     with pytest.raises(InternalError, match=r"^no consumer for this group, readers$"):
-        registry.list_client_ids("readers")
+        registry.list_client_ids("readers", "broker-a")
 
 
 # --- leaving ----------------------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def test_a_pull_is_no_heartbeat(registry: ConsumerRegistry) -> None:
     registry.compensate_subscription("readers", SubscriptionData("orders", "red", 5))
     assert registry.find_consumer_group("readers") is None
     with pytest.raises(InternalError):
-        registry.list_client_ids("readers")
+        registry.list_client_ids("readers", "broker-a")
     info = registry.find_compensated_group("readers")
     assert info is not None
     assert (info.consume_type, info.message_model) == (ConsumeType.PASSIVELY, CLUSTERING)
@@ -298,3 +298,18 @@ def test_subscriptions_of_pulls_have_limits(registry: ConsumerRegistry, monkeypa
         registry.compensate_subscription("readers", SubscriptionData(topic, "*", 0))
     assert registry.find_compensated_group("others") is None
     assert topics_of(registry, ["a", "b", "c"]) == ["b", "c"]
+
+
+def test_a_client_is_a_member_on_the_brokers_that_it_is_connected_to(registry: ConsumerRegistry) -> None:
+    on_a, on_b = (ClientChannel(f"to {name}", "eve", broker_name=name) for name in ("broker-a", "broker-b"))
+    for channel in (on_a, on_b, ANN):
+        registry.register(consumer("orders"), channel, 0)
+    for name, channel in (("broker-a", on_a), ("broker-b", on_b)):
+        assert sorted(registry.list_client_ids("readers", name)) == ["ann", "eve"]
+        assert registry.find_member("readers", "eve", name) == channel
+        assert registry.find_member("readers", "ann", name) == ANN
+        assert registry.find_member("readers", "bob", name) is None
+    registry.unregister("readers", ANN.channel_id, 1)
+    registry.unregister("readers", on_a.channel_id, 1)
+    with pytest.raises(InternalError):
+        registry.list_client_ids("readers", "broker-a")

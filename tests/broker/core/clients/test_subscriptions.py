@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from rmqpull_broker.core.clients import subscriptions
 from rmqpull_broker.core.clients.subscriptions import (
     FilterTable,
     SubscriptionData,
+    check_client_config,
     is_tag_type,
     make_subscription_data,
 )
-from rmqpull_broker.core.errors import IllegalFilterExpression
+from rmqpull_broker.core.errors import BrokerError, FilterNotSupported, IllegalFilterExpression
 from rmqpull_broker.core.filters.message_filter import SQL92, TAG, MessageFilter, TagFilter
 
 DAY_MS = 86_400_000
@@ -127,3 +130,21 @@ def test_beyond_the_limit_the_oldest_filter_is_forgotten(table: FilterTable, mon
     table.register("others", [sql("b", 1), sql("c", 1, "clicks")], 0)
     assert len(table) == 2
     assert table.get("readers", "orders") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression", "enabled", "error"),
+    [
+        ("TAG", "||", False, None),
+        ("", "a", False, None),
+        (SQL92, "a > 3", True, None),
+        (SQL92, "a > 3", False, FilterNotSupported),
+        (SQL92, "a >", True, IllegalFilterExpression),
+        ("other", "a", True, IllegalFilterExpression),
+    ],
+)
+def test_a_subscription_is_judged_before_it_is_used(
+    kind: str, expression: str, enabled: bool, error: type[BrokerError] | None
+) -> None:
+    with nullcontext() if error is None else pytest.raises(error):
+        check_client_config(kind, expression, enable_property_filter=enabled)

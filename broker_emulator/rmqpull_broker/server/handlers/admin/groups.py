@@ -7,7 +7,6 @@ from dataclasses import replace
 from rmqpull_broker.core.admin import groups
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.model import GroupConfig
-from rmqpull_broker.core.properties import NOT_SERVED, explain_no_effect
 from rmqpull_broker.core.pulling.consumer_offsets import read_group_progress
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.handlers.admin.codec import clients_to, group_to, progress_to
@@ -21,10 +20,8 @@ _FIELDS = (
     "consume_message_orderly",
     "retry_queue_nums",
     "retry_max_times",
+    "notify_consumer_ids_changed_enable",
 )
-
-_BROADCASTING = f"broadcasting consumers pull over {NOT_SERVED}"
-_NOTICES = f"members are notified over {NOT_SERVED}"
 
 
 async def put_group(service: Service, request: rpc.PutGroupRequest, caller: Caller) -> rpc.PutGroupResponse:
@@ -32,7 +29,6 @@ async def put_group(service: Service, request: rpc.PutGroupRequest, caller: Call
 
     A field that the request leaves out keeps its value; a new group gets RocketMQ's default.
     """
-    _refuse_settings_without_effect(request)
     given = {name: getattr(request, name) for name in _FIELDS if request.HasField(name)}
 
     def put(draft: Draft) -> tuple[GroupConfig, bool]:
@@ -46,14 +42,6 @@ async def put_group(service: Service, request: rpc.PutGroupRequest, caller: Call
 
     group, created = await service.group_commit.execute(put)
     return rpc.PutGroupResponse(status=OK, group=group_to(group), created=created)
-
-
-def _refuse_settings_without_effect(request: rpc.PutGroupRequest) -> None:
-    """Raises BadRequest for settings that this broker ignores. Groups in older data directories may have them."""
-    if request.HasField("notify_consumer_ids_changed_enable"):
-        raise BadRequest(explain_no_effect("notifyConsumerIdsChangedEnable (--notify, --no-notify)", _NOTICES))
-    if request.HasField("consume_broadcast_enable") and not request.consume_broadcast_enable:
-        raise BadRequest(explain_no_effect("consumeBroadcastEnable=false (--no-broadcast)", _BROADCASTING))
 
 
 async def list_groups(service: Service, request: rpc.ListGroupsRequest, caller: Caller) -> rpc.ListGroupsResponse:

@@ -1,0 +1,137 @@
+"""The members of groups: heartbeats, who is a member, and the locks of queues (rules 3.6 to 3.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from rmqpull_broker.core.admin.groups import find_or_create_group
+from rmqpull_broker.core.clients.heartbeats import Heartbeat
+from rmqpull_broker.core.clients.members import (
+    ClientChannel,
+    ConsumeFromWhere,
+    ConsumerData,
+    ConsumeType,
+    MessageModel,
+)
+from rmqpull_broker.core.clients.subscriptions import SubscriptionData, check_client_config, make_subscription_data
+from rmqpull_broker.core.errors import IllegalFilterExpression
+from rmqpull_broker.core.model import GroupConfig, MessageQueue
+from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
+from rmqpull_proto.remoting.client_bodies import (
+    GroupMembership,
+    HeartbeatData,
+    LockRequest,
+    Subscription,
+    decode_client_check,
+    encode_client_ids,
+    encode_locked,
+)
+from rmqpull_proto.remoting.codes import LanguageCode, RequestCode
+from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.headers import GroupRequestHeader, UnregisterClientRequestHeader
+
+
+async def take_heartbeat(service: RemotingService, call: RemotingCall) -> RemotingCommand | None:
+    """HEART_BEAT: registers the client in its groups, and creates those that are missing."""
+    data = HeartbeatData.decode(call.command.body)
+    heartbeat = _heartbeat_from(service, call, data)
+    names = [consumer.group for consumer in heartbeat.consumers]
+    groups = await service.service.ensure_groups(names)
+    if not call.peer.is_open:  # it was closed while the log stored the groups
+        return None
+    answer = service.service.clients.take_heartbeat(heartbeat, groups, call.peer)
+    return call.respond({"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": str(answer.is_sub_change).lower()})
+
+
+def _heartbeat_from(service: RemotingService, call: RemotingCall, data: HeartbeatData) -> Heartbeat:
+    now_ms = service.service.clock_ms()
+    consumers = (_consumer_from(consumer, now_ms) for consumer in data.consumers)
+    if service.properties.reject_pull_consumer_enable:
+        consumers = (consumer for consumer in consumers if consumer.consume_type is not ConsumeType.ACTIVELY)
+    channel = _channel_of(call, data.client_id)
+    return Heartbeat(channel, tuple(consumers), data.producer_groups, data.fingerprint, data.without_sub)
+
+
+def _channel_of(call: RemotingCall, client_id: str) -> ClientChannel:
+    language = LanguageCode(call.command.language).name if call.command.language in _LANGUAGES else "OTHER"
+    version, broker_name = str(call.command.version), call.site.broker_name
+    return ClientChannel(call.peer.channel_id, client_id, language, version, broker_name, call.peer.remote_address)
+
+
+def _consumer_from(consumer: GroupMembership, now_ms: int) -> ConsumerData:
+    start = consumer.consume_from_where
+    return ConsumerData(
+        consumer.group_name,
+        tuple(_subscription_from(subscription, now_ms) for subscription in consumer.subscriptions),
+        ConsumeType(consumer.consume_type),
+        MessageModel(consumer.message_model),
+        # The values between are those of old clients, for which Java's clients start at the end.
+        ConsumeFromWhere(start) if start in _STARTS else ConsumeFromWhere.LAST_OFFSET,
+    )
+
+
+def _subscription_from(subscription: Subscription, now_ms: int) -> SubscriptionData:
+    version = now_ms if subscription.sub_version is None else subscription.sub_version
+    topic, kind, expression = subscription.topic, subscription.expression_type, subscription.sub_string
+    try:
+        return make_subscription_data(topic, kind, expression, version)
+    except IllegalFilterExpression:  # "||" has no tag. No client sends it.
+        return SubscriptionData(topic, expression, version, kind)
+
+
+async def unregister_client(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+    """UNREGISTER_CLIENT: a client leaves a group of producers, a group of consumers, or both."""
+    header = call.read_header(UnregisterClientRequestHeader)
+    clients, channel_id, group = service.service.clients, call.peer.channel_id, header.consumer_group
+    if header.producer_group is not None:
+        clients.producers.unregister(header.producer_group, channel_id)
+    if group is not None:
+        config = await service.service.execute(partial(find_or_create_group, name=group))
+        clients.leave_group(config or GroupConfig(group), channel_id)
+    return call.respond()
+
+
+def list_consumers(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+    """GET_CONSUMER_LIST_BY_GROUP: the client ids of the members on this broker, of both protocols."""
+    group = call.read_header(GroupRequestHeader).consumer_group
+    client_ids = service.service.clients.consumers.list_client_ids(group, call.site.broker_name)
+    return call.respond(body=encode_client_ids(client_ids))
+
+
+def check_config(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+    """CHECK_CLIENT_CONFIG: judges a filter expression before the client uses it."""
+    subscription = decode_client_check(call.command.body)
+    if subscription is not None:
+        kind, enabled = subscription.expression_type, service.properties.enable_property_filter
+        check_client_config(kind, subscription.sub_string, enable_property_filter=enabled)
+    return call.respond()
+
+
+def lock_queues(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+    """LOCK_BATCH_MQ: locks or renews what the client may have, and says what that is."""
+    request = LockRequest.decode(call.command.body)
+    queues, now_ms = [MessageQueue(*queue) for queue in request.queues], service.service.clock_ms()
+    locked = service.service.clients.locks.lock_batch(request.group, request.client_id, queues, now_ms)
+    return call.respond(body=encode_locked(sorted(locked)))
+
+
+def unlock_queues(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+    """UNLOCK_BATCH_MQ: releases the client's own locks."""
+    request = LockRequest.decode(call.command.body)
+    queues = [MessageQueue(*queue) for queue in request.queues]
+    service.service.clients.locks.unlock_batch(request.group, request.client_id, queues)
+    return call.respond()
+
+
+_LANGUAGES = frozenset(LanguageCode)
+_STARTS = frozenset(start.value for start in ConsumeFromWhere)
+
+HANDLERS: Mapping[int, Handler] = {
+    RequestCode.HEART_BEAT: take_heartbeat,
+    RequestCode.UNREGISTER_CLIENT: unregister_client,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: list_consumers,
+    RequestCode.CHECK_CLIENT_CONFIG: check_config,
+    RequestCode.LOCK_BATCH_MQ: lock_queues,
+    RequestCode.UNLOCK_BATCH_MQ: unlock_queues,
+}

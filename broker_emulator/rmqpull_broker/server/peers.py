@@ -1,0 +1,84 @@
+"""The connections of registered clients of the remoting protocol, by their channels in the registries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from rmqpull_broker.core.clients.members import ClientChannel, ConsumerIdsChanged
+from rmqpull_proto.remoting.codes import RequestCode
+from rmqpull_proto.remoting.command import RemotingCommand, Serialization
+from rmqpull_proto.remoting.header_fields import Header
+from rmqpull_proto.remoting.headers import GroupRequestHeader
+
+_ONEWAY = 2
+
+
+class Peer(Protocol):
+    """A connection as handlers see it."""
+
+    @property
+    def channel_id(self) -> str:
+        """Identifies the connection in the registries."""
+
+    @property
+    def remote_address(self) -> str:
+        """``host:port`` of the client."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection can still be written to."""
+
+    def send(self, command: RemotingCommand) -> None:
+        """Sends a one-way request to the client. Does nothing if the connection is closed."""
+
+    async def ask(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+        """Sends a request to the client, and returns its response. Raises TimeoutError, and ConnectionError."""
+
+    def close(self) -> None:
+        """Closes the connection after what is already written."""
+
+
+class Peers:
+    """The connections of all registered clients. Clients of ``apache.rocketmq.v2`` have none here."""
+
+    def __init__(self) -> None:
+        self._peers: dict[str, Peer] = {}
+
+    def __len__(self) -> int:
+        return len(self._peers)
+
+    def add(self, peer: Peer) -> None:
+        """Keeps the connection of a client that has registered."""
+        self._peers[peer.channel_id] = peer
+
+    def remove(self, channel_id: str) -> None:
+        """Forgets a connection that is closed."""
+        self._peers.pop(channel_id, None)
+
+    def find(self, channel: ClientChannel) -> Peer | None:
+        """Returns the connection of a member or a producer; None for a client of another protocol."""
+        return self._peers.get(channel.channel_id)
+
+    def notify(self, changes: Iterable[ConsumerIdsChanged]) -> None:
+        """Sends NOTIFY_CONSUMER_IDS_CHANGED to the members of changed groups (rules 3.6)."""
+        for change in changes:
+            for peer in map(self.find, change.channels):
+                if peer is not None:
+                    header = GroupRequestHeader(consumer_group=change.group)
+                    peer.send(make_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, is_oneway=True))
+
+    def close(self, channels: Iterable[ClientChannel]) -> None:
+        """Closes the connections of clients that have expired."""
+        for channel in channels:
+            peer = self._peers.pop(channel.channel_id, None)
+            if peer is not None:
+                peer.close()
+
+
+def make_request(
+    code: RequestCode, header: Header, body: bytes | memoryview = b"", *, is_oneway: bool = False
+) -> RemotingCommand:
+    """Makes a request of the broker to a client, with a JSON header, which each client reads."""
+    flag = _ONEWAY if is_oneway else 0
+    return RemotingCommand(code, header.to_fields(), body, flag=flag, serialization=Serialization.JSON)

@@ -1,0 +1,119 @@
+"""Bodies about clients, groups and queues, as Java, C++ and Go write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqpull_proto.remoting.client_bodies import (
+    GroupMembership,
+    HeartbeatData,
+    LockRequest,
+    QueueOfBroker,
+    Subscription,
+    decode_client_check,
+    decode_consumer_status,
+    decode_locked,
+    decode_offsets,
+    encode_client_ids,
+    encode_consumer_status,
+    encode_corrections,
+    encode_group_status,
+    encode_locked,
+    encode_offset_list,
+    encode_offsets,
+)
+from rmqpull_proto.remoting.frames import WireError
+
+QUEUE, OTHER = QueueOfBroker("orders", "broker-a", 1), QueueOfBroker("orders", "broker-b", 0)
+
+JAVA = b"""{"clientID":"10.0.0.1@77","consumerDataSet":[{"consumeFromWhere":"CONSUME_FROM_FIRST_OFFSET","consumeType":
+"CONSUME_PASSIVELY","groupName":"readers","messageModel":"BROADCASTING","subscriptionDataSet":[{"classFilterMode":false,
+"codeSet":[97],"expressionType":"TAG","subString":"a","subVersion":1700000000000,"tagsSet":["a"],"topic":"orders"}],
+"unitMode":false}],"heartbeatFingerprint":-7,"producerDataSet":[{"groupName":"CLIENT_INNER_PRODUCER"}],
+"withoutSub":true}"""
+CPP = b"""{"clientID":"c","consumerDataSet":[{"consumeFromWhere":4,"consumeType":1,"groupName":"readers","messageModel":
+0,"subscriptionDataSet":[{"topic":"orders","subString":"a","subVersion":"1700000000000"}]}],"producerDataSet":null,}"""
+
+
+def test_a_heartbeat_of_java() -> None:
+    subscription = Subscription("orders", "a", 1_700_000_000_000)
+    member = GroupMembership(
+        "readers", "CONSUME_PASSIVELY", "BROADCASTING", "CONSUME_FROM_FIRST_OFFSET", (subscription,)
+    )
+    data = HeartbeatData("10.0.0.1@77", (member,), ("CLIENT_INNER_PRODUCER",), -7, without_sub=True)
+    assert HeartbeatData.decode(JAVA) == HeartbeatData.decode(data.encode()) == data
+
+
+def test_a_heartbeat_of_cpp_has_numbers_for_enums_and_texts_for_numbers() -> None:
+    (member,) = HeartbeatData.decode(CPP).consumers
+    assert (member.consume_type, member.message_model) == ("CONSUME_PASSIVELY", "BROADCASTING")
+    assert member.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
+    assert member.subscriptions == (Subscription("orders", "a", 1_700_000_000_000),)
+
+
+def test_what_a_heartbeat_leaves_out_has_javas_defaults() -> None:
+    body = b'{"consumerDataSet":[{"groupName":"g","consumeType":"new","subscriptionDataSet":[{"topic":"t"}]}]}'
+    member = GroupMembership("g", subscriptions=(Subscription("t", "", None),))
+    assert HeartbeatData.decode(body) == HeartbeatData("", (member,))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b'{"consumerDataSet":{}}',
+        b'{"consumerDataSet":[1]}',
+        b'{"clientID":[]}',
+        b'{"withoutSub":"x"}',
+        b'{"heartbeatFingerprint":"x"}',
+        b'{"consumerDataSet":[{"consumeType":3}]}',
+    ],
+)
+def test_a_body_that_is_no_heartbeat_is_refused(body: bytes) -> None:
+    with pytest.raises(WireError):
+        HeartbeatData.decode(body)
+
+
+def test_a_check_of_a_client_may_have_no_subscription() -> None:
+    assert decode_client_check(b"") is decode_client_check(b"{}") is None
+    body = b'{"subscriptionData":{"topic":"t","expressionType":"SQL92","subString":"a > 1","subVersion":3}}'
+    assert decode_client_check(body) == Subscription("t", "a > 1", 3, "SQL92")
+
+
+def test_locks() -> None:
+    request = LockRequest("readers", "ann", (QUEUE, OTHER))
+    assert LockRequest.decode(request.encode()) == request
+    assert encode_locked([QUEUE]) == b'{"lockOKMQSet":[{"brokerName":"broker-a","queueId":1,"topic":"orders"}]}'
+    assert decode_locked(encode_locked([QUEUE, OTHER])) == (QUEUE, OTHER)
+
+
+def test_a_list_of_clients() -> None:
+    assert encode_client_ids(["ann", "bob"]) == b'{"consumerIdList":["ann","bob"]}'
+
+
+def test_offsets_have_objects_as_keys() -> None:
+    body = encode_offsets({QUEUE: 7, OTHER: 0})
+    assert body.startswith(b'{"offsetTable":{{"brokerName":"broker-a","queueId":1,"topic":"orders"}:7,{')
+    assert decode_offsets(body) == {QUEUE: 7, OTHER: 0}
+    assert decode_consumer_status(encode_consumer_status({QUEUE: 7})) == {QUEUE: 7}
+    key = '{"brokerName":"broker-a","queueId":1,"topic":"orders"}'
+    assert encode_group_status({"ann": {QUEUE: 7}}).decode() == (
+        f'{{"consumerTable":{{"ann":{{{key}:7}}}},"messageQueueTable":{{}}}}'
+    )
+
+
+def test_offsets_for_a_client_in_cpp_are_a_list() -> None:
+    assert encode_offset_list({QUEUE: 7}) == (
+        b'{"offsetTable":[{"brokerName":"broker-a","offset":7,"queueId":1,"topic":"orders"}]}'
+    )
+
+
+def test_corrections_have_numbers_as_keys() -> None:
+    assert encode_corrections({0: 7, 1: 9}) == b'{"correctionOffsets":{0:7,1:9}}'
+
+
+@pytest.mark.parametrize("body", [b'{"offsetTable":{"1":2}}', b'{"offsetTable":{{}:"a"}}', b'{"offsetTable":3}'])
+def test_a_body_without_queues_and_offsets_is_refused(body: bytes) -> None:
+    with pytest.raises(WireError):
+        decode_offsets(body)
