@@ -77,10 +77,19 @@ class Service:
 
         Raises what the command raises, and what :meth:`GroupCommit.execute` raises.
         """
+        answer, changes_nothing = self.try_command(command)
+        return answer if changes_nothing else await self.group_commit.execute(command)
+
+    def try_command(self, command: Callable[[Draft], T]) -> tuple[T, bool]:
+        """Runs a command without storing anything. Returns its result, and whether it changes nothing.
+
+        Otherwise the result does not hold: run the command again with :meth:`GroupCommit.execute`. Raises what the
+        command raises.
+        """
         draft = Draft(self.state)
         answer = command(draft)
         draft.end_command()
-        return await self.group_commit.execute(command) if draft.fact_batches else answer
+        return answer, not draft.fact_batches
 
     def clock_ms(self) -> int:
         """Milliseconds since the epoch."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from functools import partial
+from typing import Any
 
 from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.model import MessageQueue
@@ -10,8 +12,9 @@ from rmqpull_broker.core.pulling.answers import PullStatus
 from rmqpull_broker.core.pulling.checks import begin_pull
 from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.pulling.record_pull import RecordsPulled
-from rmqpull_broker.core.pulling.request import PullContext, PullRequest, PullSysFlag
-from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
+from rmqpull_broker.core.pulling.request import PullContext, PullRequest, PullVerdict
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService, Reply
 from rmqpull_broker.server.runtime.service import Caller
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
@@ -20,17 +23,36 @@ from rmqpull_proto.remoting.headers import PullMessageRequestHeader, PullMessage
 MASTER_ID = 0
 
 
-async def pull_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """A pull that finds no message parks once if it may, and then runs once more."""
+def pull_message(service: RemotingService, call: RemotingCall) -> Reply | Coroutine[Any, Any, Reply]:
+    """Both requests. A pull that finds no message parks once if it may, and then runs once more."""
     pull = _read_pull(call)
-    found, message_filter = await _run(service, call, pull, is_first_run=True)
+    verdict, changes_nothing = service.service.try_command(partial(_check, service, call, pull, True))
+    if not changes_nothing:
+        return _pull_after_commit(service, call, pull)
+    found = _read(service, pull, verdict)
     if found.pulled.may_park and pull.may_park:
-        caller = Caller(call.peer.remote_address, call.peer.channel_id, None)
-        if await service.service.park(
-            [pull.queue], message_filter, pull.suspend_timeout_ms, caller, group=pull.group, on_grid=True
-        ):
-            found, _ = await _run(service, call, pull, is_first_run=False)
+        return _park(service, call, pull, verdict.message_filter)
     return _respond(call, found)
+
+
+async def _pull_after_commit(service: RemotingService, call: RemotingCall, pull: PullRequest) -> RemotingCommand:
+    """Pulls when what the checks change is stored: a new group, an offset, an answered reset."""
+    verdict = await service.service.group_commit.execute(partial(_check, service, call, pull, True))
+    found = _read(service, pull, verdict)
+    if found.pulled.may_park and pull.may_park:
+        return await _park(service, call, pull, verdict.message_filter)
+    return _respond(call, found)
+
+
+async def _park(
+    service: RemotingService, call: RemotingCall, pull: PullRequest, message_filter: MessageFilter
+) -> RemotingCommand:
+    caller = Caller(call.peer.remote_address, call.peer.channel_id, None)
+    await service.service.park(
+        [pull.queue], message_filter, pull.suspend_timeout_ms, caller, group=pull.group, on_grid=True
+    )
+    verdict = await service.service.execute(partial(_check, service, call, pull, False))
+    return _respond(call, _read(service, pull, verdict))
 
 
 def _read_pull(call: RemotingCall) -> PullRequest:
@@ -40,7 +62,7 @@ def _read_pull(call: RemotingCall) -> PullRequest:
         MessageQueue(header.topic, call.site.broker_name, header.queue_id),
         header.queue_offset,
         header.max_msg_nums,
-        PullSysFlag(header.sys_flag & 31),
+        header.sys_flag,
         header.commit_offset,
         header.suspend_timeout_millis,
         header.subscription,
@@ -51,24 +73,25 @@ def _read_pull(call: RemotingCall) -> PullRequest:
     )
 
 
-async def _run(
-    service: RemotingService, call: RemotingCall, pull: PullRequest, *, is_first_run: bool
-) -> tuple[RecordsPulled, MessageFilter]:
+def _check(
+    service: RemotingService, call: RemotingCall, pull: PullRequest, is_first_run: bool, draft: Draft
+) -> PullVerdict:
     broker = service.service
-    consumers, now_ms, context = broker.clients.consumers, broker.clock_ms(), PullContext(call.site.host)
-    verdict = await broker.execute(
-        lambda draft: begin_pull(draft, consumers, pull, now_ms, context, is_first_run=is_first_run)
-    )
+    context = PullContext(call.site.host)
+    return begin_pull(draft, broker.clients.consumers, pull, broker.clock_ms(), context, is_first_run=is_first_run)
+
+
+def _read(service: RemotingService, pull: PullRequest, verdict: PullVerdict) -> RecordsPulled:
+    """Reads the queue as the checks decided. Raises their refusal."""
+    broker = service.service
     if verdict.compensation is not None:
-        verdict.compensation.apply(consumers)
+        verdict.compensation.apply(broker.clients.consumers)
     if verdict.refusal is not None:
         raise verdict.refusal
     if verdict.reset_offset is not None:
         bounds = broker.state.bounds(pull.queue)
-        pulled = Pulled(PullStatus.OFFSET_RESET, pull.offset, verdict.reset_offset, bounds)
-        return RecordsPulled(pulled, (), 0), verdict.message_filter
-    found = service.record_pulls.pull(pull.queue, pull.offset, pull.max_msg_nums, verdict.message_filter)
-    return found, verdict.message_filter
+        return RecordsPulled(Pulled(PullStatus.OFFSET_RESET, pull.offset, verdict.reset_offset, bounds), (), 0)
+    return service.record_pulls.pull(pull.queue, pull.offset, pull.max_msg_nums, verdict.message_filter)
 
 
 def _respond(call: RemotingCall, found: RecordsPulled) -> RemotingCommand:
