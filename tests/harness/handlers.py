@@ -23,6 +23,7 @@ from rmqpull_broker.server.handlers.v2.pulling import pull_message
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
+from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
@@ -56,6 +57,7 @@ class HandlerHarness:
             self.clients,
             ClockMover(self.clock, self.group_commit.wait_until_idle),
             StageKeeper(self.state, self.group_commit, self.clock, sender),
+            OffsetCommits(self.state, self.group_commit),
         )
 
     @staticmethod

@@ -31,6 +31,7 @@ from rmqpull_broker.server.grpc.registry import make_generic_handlers
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
+from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.server.runtime.service import Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
@@ -75,6 +76,7 @@ class BrokerServer:
         self.faults = Faults(clock)
         self.metrics = Metrics()
         self.group_commit = GroupCommit(state, storage, self._handle_stored, self._handle_write)
+        self._offset_commits = OffsetCommits(state, self.group_commit)
         self.clock_mover = ClockMover(clock, self._wait_until_idle)
         self._timed_work: TimedWork | None = None
         self._stage_keeper: StageKeeper | None = None
@@ -122,6 +124,7 @@ class BrokerServer:
             self.clients,
             self.clock_mover,
             self._stage_keeper,
+            self._offset_commits,
             self._extensions,
         )
         handlers = make_generic_handlers(service)
@@ -211,6 +214,7 @@ class BrokerServer:
         if self._exposition is not None:
             self._exposition.close()
         await self._cleaning.stop()
+        await self._offset_commits.close()
         await self.group_commit.close()
         return have_ended
 

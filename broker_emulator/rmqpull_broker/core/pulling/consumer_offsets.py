@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,17 +27,39 @@ def update_offset(draft: Draft, group: str, queue: MessageQueue, offset: int) ->
     """Sets one consumer offset like UPDATE_CONSUMER_OFFSET (rules 3.5.1, 6.1).
 
     Accepts smaller offsets, -1 (which then reads as not found), and queue ids that the topic does not have. Returns
-    False while a reset is pending, which takes precedence. Raises ConsumerGroupNotFound, also for the empty name, then
-    TopicNotFound.
+    and raises what :func:`check_offset_update` does.
     """
-    if not group or draft.find_group(group) is None:
-        raise ConsumerGroupNotFound(f"Group {group} not exist!")
-    if draft.find_topic(queue.topic) is None:
-        raise TopicNotFound(f"Topic {queue.topic} not exist!")
-    if draft.find_reset(group, queue) is not None:
+    if not check_offset_update(draft, group, queue):
         return False
     draft.add(OffsetsCommitted(group, ((queue, offset),)))
     return True
+
+
+def check_offset_update(state: BrokerState | Draft, group: str, queue: MessageQueue) -> bool:
+    """Returns whether an offset may be set: not while a reset is pending, which takes precedence.
+
+    Raises ConsumerGroupNotFound, also for the empty name, then TopicNotFound.
+    """
+    if not group or state.find_group(group) is None:
+        raise ConsumerGroupNotFound(f"Group {group} not exist!")
+    if state.find_topic(queue.topic) is None:
+        raise TopicNotFound(f"Topic {queue.topic} not exist!")
+    return state.find_reset(group, queue) is None
+
+
+def keep_offsets(draft: Draft, offsets: Mapping[tuple[str, MessageQueue], int]) -> None:
+    """Sets offsets of any groups that :func:`update_offset` has accepted.
+
+    Leaves out those that it would no longer accept: the group or the topic was deleted meanwhile, or a reset is
+    pending.
+    """
+    by_group: dict[str, list[tuple[MessageQueue, int]]] = {}
+    for (group, queue), offset in offsets.items():
+        exists = draft.find_group(group) is not None and draft.find_topic(queue.topic) is not None
+        if exists and draft.find_reset(group, queue) is None:
+            by_group.setdefault(group, []).append((queue, offset))
+    for group, of_group in by_group.items():
+        draft.add(OffsetsCommitted(group, tuple(of_group)))
 
 
 def commit_offsets(draft: Draft, group: str, offsets: Sequence[tuple[MessageQueue, int]]) -> bool:

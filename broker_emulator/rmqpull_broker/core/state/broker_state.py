@@ -242,6 +242,10 @@ class BrokerState(TopicsAndGroups):
         """Returns the group of that name, or None."""
         return self.groups.get(name)
 
+    def find_reset(self, group: str, queue: MessageQueue) -> int | None:
+        """Returns the offset that the group's next pull of this queue is reset to, or None."""
+        return self.resets.get((group, queue))
+
     def find_consumer_offset(
         self, group: str, queue: MessageQueue, *, set_zero_if_not_found: bool = True, first_in_memory: bool = True
     ) -> int:

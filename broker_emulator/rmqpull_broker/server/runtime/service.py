@@ -19,6 +19,7 @@ from rmqpull_broker.server.clock import Clock, ClockMover
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
+from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
 
@@ -66,6 +67,7 @@ class Service:
     clients: Clients
     clock_mover: ClockMover
     stage_keeper: StageKeeper
+    offset_commits: OffsetCommits
     extensions: frozenset[str] = frozenset()
 
     def make_creation_id(self) -> str:

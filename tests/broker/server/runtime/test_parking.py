@@ -32,6 +32,7 @@ from rmqpull_broker.server.clock import ClockMover, ManualClock
 from rmqpull_broker.server.runtime.faults import Faults
 from rmqpull_broker.server.runtime.group_commit import GroupCommit
 from rmqpull_broker.server.runtime.metrics import Metrics
+from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import ENDED_IN_A_TURN, Parking
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
@@ -325,4 +326,5 @@ def service_of(lot: Lot) -> Service:
         Clients(lot.clock),
         ClockMover(lot.clock, group_commit.wait_until_idle),
         StageKeeper(state, group_commit, lot.clock, sender),
+        OffsetCommits(state, group_commit),
     )

@@ -1,0 +1,103 @@
+"""Consumer offsets that are stored together, later."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rmqpull_broker.core.admin.groups import delete_group
+from rmqpull_broker.core.errors import ServiceNotAvailable
+from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
+from tests.harness.handlers import QUEUE, PullHandlerHarness, run_on_handlers
+
+OTHER = MessageQueue("orders", "broker-a", 1)
+
+
+def test_offsets_count_at_once_and_many_are_one_write() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        commits = broker.handlers.service.offset_commits
+        for offset in (1, 2, 3):
+            commits.put("readers", QUEUE, offset)
+            commits.put("readers", OTHER, offset + 10)
+            assert (commits.find("readers", QUEUE), commits.find("readers", OTHER)) == (offset, offset + 10)
+        assert broker.offsets == {}
+        await commits.close()
+        assert broker.offsets == {("readers", QUEUE): 3, ("readers", OTHER): 13}
+        assert commits.find("readers", QUEUE) is None
+
+    run_on_handlers(story)
+
+
+def test_an_offset_that_is_stored_is_not_written_again() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        commits = broker.handlers.service.offset_commits
+        commits.put("readers", QUEUE, 3)
+        await commits.close()
+        commits.put("readers", QUEUE, 3)
+        assert commits.find("readers", QUEUE) is None
+        commits.put("readers", QUEUE, 4)
+        commits.put("readers", QUEUE, 3)  # 4 is on its way
+        await commits.close()
+        assert broker.offsets == {("readers", QUEUE): 3}
+
+    run_on_handlers(story)
+
+
+def test_offsets_that_come_during_a_write_follow_it() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        commits = broker.handlers.service.offset_commits
+        commits.put("readers", QUEUE, 3)
+        await asyncio.sleep(0)
+        commits.put("readers", QUEUE, 2)
+        assert commits.find("readers", QUEUE) == 2
+        await commits.close()
+        assert broker.offsets == {("readers", QUEUE): 2}
+
+    run_on_handlers(story)
+
+
+def test_an_offset_is_dropped_for_a_newer_one_that_is_stored_in_another_way() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        commits = broker.handlers.service.offset_commits
+        commits.put("readers", QUEUE, 3)
+        commits.drop("readers", QUEUE)
+        await commits.close()
+        assert broker.offsets == {}
+
+    run_on_handlers(story)
+
+
+def test_what_is_deleted_or_reset_meanwhile_gets_no_offset() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        await broker.send("a")
+        commits = broker.handlers.service.offset_commits
+        commits.put("readers", QUEUE, 3)
+        commits.put("readers", MessageQueue("deleted", "broker-a", 0), 3)
+        commits.put("readers", OTHER, 5)
+        await broker.run(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 1)]))
+        await commits.close()
+        assert broker.offsets == {("readers", QUEUE): 1, ("readers", OTHER): 5}
+        commits.put("readers", OTHER, 7)
+        await broker.run(lambda draft: delete_group(draft, "readers"))
+        await commits.close()
+        assert broker.offsets == {}
+
+    run_on_handlers(story)
+
+
+def test_a_log_that_fails_loses_only_what_waited() -> None:
+    async def story(broker: PullHandlerHarness) -> None:
+        commits, execute = broker.handlers.service.offset_commits, broker.handlers.group_commit.execute
+
+        async def fail(*_: object, **__: object) -> None:
+            raise ServiceNotAvailable("the disk is full")
+
+        broker.handlers.group_commit.execute = fail  # type: ignore[method-assign, assignment]
+        commits.put("readers", QUEUE, 3)
+        await commits.close()
+        broker.handlers.group_commit.execute = execute  # type: ignore[method-assign]
+        commits.put("readers", QUEUE, 4)
+        await commits.close()
+        assert broker.offsets == {("readers", QUEUE): 4}
+
+    run_on_handlers(story)
