@@ -25,8 +25,8 @@ T = TypeVar("T")
 class CoreHarness:
     """State and sender of a broker. Each command is applied at once. ``now_ms`` is the time."""
 
-    def __init__(self) -> None:
-        self.state = BrokerState(ConsumeQueues(), ["broker-a"])
+    def __init__(self, broker_names: Sequence[str] = ("broker-a",)) -> None:
+        self.state = BrokerState(ConsumeQueues(), broker_names)
         self.sender = Sender(QueueSelector(), MessageIds(bytes(6), 1), "127.0.0.1:8081")
         self.now_ms = 1_000
 

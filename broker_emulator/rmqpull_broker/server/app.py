@@ -108,6 +108,8 @@ class BrokerServer:
 
             self._remoting = RemotingListener(self.clients)
             await self._remoting.bind(*remoting, self.state.broker_names)
+            # As with Apache's proxy, messages of all protocols have the address for clients of the remoting protocol.
+            self.state.store_hosts = {site.broker_name: site.address for site in self._remoting.sites}
         await self.group_commit.execute(create_topics)
         selector, in_order = QueueSelector(random.randrange), self.clients.locks.has_locks
         self.sender = Sender(selector, self.message_ids, f"{host}:{port}", in_order)

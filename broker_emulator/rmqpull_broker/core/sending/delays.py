@@ -116,7 +116,8 @@ def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
         of_queue = rows.setdefault(queue, [])
         offset = draft.find_next_offset(queue) + len(of_queue)
         message = _restore_message(stored.message)
-        of_queue.append(StoredMessage(message, offset, now_ms, store_host, stored.reconsume_times))
+        host = draft.find_store_host(queue, store_host)
+        of_queue.append(StoredMessage(message, offset, now_ms, host, stored.reconsume_times))
         count += 1
     for queue, stored_rows in rows.items():
         draft.add(RowsStored(queue, tuple(stored_rows)))

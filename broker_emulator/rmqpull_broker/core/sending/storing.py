@@ -69,9 +69,8 @@ def store_messages(draft: Draft, messages: Iterable[MessageToStore], now_ms: int
         if len(message.body) > body_bytes_max:
             raise refusals.large_stored_body(body_bytes_max)
         rows = by_queue.setdefault(queue, [])
-        row = StoredMessage(
-            message, draft.find_next_offset(queue) + len(rows), now_ms, store_host, each.reconsume_times
-        )
+        offset, host = draft.find_next_offset(queue) + len(rows), draft.find_store_host(queue, store_host)
+        row = StoredMessage(message, offset, now_ms, host, each.reconsume_times)
         rows.append(row)
         sent.append(Sent(queue, row))
     for queue, rows in by_queue.items():
@@ -86,6 +85,10 @@ def store_batch(draft: Draft, to_store: BatchToStore, now_ms: int, store_host: s
         return _store_row_by_row(draft, to_store, now_ms, store_host)
     parts = tuple(QueuePart(queue, draft.find_next_offset(queue), count) for queue, count in queues)
     offsets = pa.concat_arrays([columns.make_offset_column(part.first_offset, part.row_count) for part in parts])
+    if draft.state.store_hosts:
+        hosts = [pa.repeat(draft.find_store_host(queue, store_host), count) for queue, count in queues]
+        index = batch.schema.get_field_index("storeHost")
+        batch = batch.set_column(index, batch.schema.field(index), pa.concat_arrays(hosts))
     draft.add(ColumnsStored(parts, columns.set_offsets_and_time(batch, offsets, now_ms)))
     return parts
 

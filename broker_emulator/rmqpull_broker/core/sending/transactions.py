@@ -108,7 +108,8 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
         draft.require_topic(queue.topic)
         message = _restore_message(stored.message)
         offset = draft.find_next_offset(queue)
-        committed = StoredMessage(message, offset, now_ms, store_host, stored.reconsume_times)
+        host = draft.find_store_host(queue, store_host)
+        committed = StoredMessage(message, offset, now_ms, host, stored.reconsume_times)
         draft.add(RowsStored(queue, (committed,)))
     draft.add(WaitingEnded(stored_at.queue, (stored_at.queue_offset,)))
     return committed
@@ -148,11 +149,8 @@ def check_transactions(draft: Draft, now_ms: int, store_host: str) -> list[Trans
         }
         message = replace(stored.message, system_properties=properties)
         rows = appended.setdefault(queue, [])
-        rows.append(
-            StoredMessage(
-                message, draft.find_next_offset(queue) + len(rows), now_ms, store_host, stored.reconsume_times
-            )
-        )
+        offset, host = draft.find_next_offset(queue) + len(rows), draft.find_store_host(queue, store_host)
+        rows.append(StoredMessage(message, offset, now_ms, host, stored.reconsume_times))
         draft.add(WaitingEnded(half_queue, (waiting.stored_at.queue_offset,)))
         if not given_up:
             itself = replace(rows[-1], message=_restore_message(message))

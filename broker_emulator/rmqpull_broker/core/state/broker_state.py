@@ -88,6 +88,8 @@ class BrokerState(TopicsAndGroups):
         self.store = store
         self.broker_names = tuple(sorted(broker_names))
         self.properties = properties or BrokerProperties()
+        # The addresses of the logical brokers that have their own. They are not among the facts.
+        self.store_hosts: dict[str, str] = {}
         self.system_topics: Mapping[str, TopicConfig] = make_system_topics(self.properties, self.broker_names)
         self.topics: dict[str, TopicConfig] = {}
         self.groups: dict[str, GroupConfig] = {}

@@ -190,6 +190,10 @@ class Draft(TopicsAndGroups):
             return drafted
         return self.find_kept_bounds(queue).max_offset
 
+    def find_store_host(self, queue: MessageQueue, usual: str) -> str:
+        """Returns the address of a queue's broker, which is ``usual`` for brokers that share one address."""
+        return self.state.store_hosts.get(queue.broker_name, usual)
+
     def find_kept_bounds(self, queue: MessageQueue) -> Bounds:
         """Returns the range of a queue that is readable now. Messages of this draft are not in it."""
         return Bounds(0, 0) if queue.topic in self._emptied_topics else self.state.bounds(queue)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from rmqpull_broker.core.errors import BrokerError, MessageBodyTooLarge
-from rmqpull_broker.core.model import BodyEncoding, Message, TopicType
+from rmqpull_broker.core.model import BodyEncoding, Message, MessageQueue, TopicType
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.delays import deliver_due
 from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd, end_transaction
@@ -102,3 +102,15 @@ def test_a_packed_body_passes_through_with_the_way_it_is_packed(core: CoreHarnes
 )
 def test_a_kind_of_packing_is_numbered_by_rocketmqs_system_flag(encoding: BodyEncoding, bit: int, kind: int) -> None:
     assert (encoding & 1, encoding >> 8) == (bit, kind)
+
+
+def test_the_rows_of_a_batch_have_the_address_of_the_broker_of_their_queue() -> None:
+    core = CoreHarness(["broker-a", "broker-b"])
+    core.topic()
+    core.state.store_hosts = {"broker-b": "127.0.0.1:9877"}
+    core.fill([b"one", b"two", b"three"])
+    hosts = {
+        broker: {row.store_host for row in core.rows(MessageQueue("orders", broker, 0))}
+        for broker in ("broker-a", "broker-b")
+    }
+    assert hosts == {"broker-a": {core.sender.store_host}, "broker-b": {"127.0.0.1:9877"}}

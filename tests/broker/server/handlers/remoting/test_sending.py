@@ -34,6 +34,15 @@ def test_a_message_is_stored_with_its_properties() -> None:
     assert f"{msg_id.host}:{msg_id.port}" == address
 
 
+def test_messages_of_all_protocols_have_the_address_of_their_broker() -> None:
+    with running_broker({"orders": 1}, brokers=("broker-a", "broker-b"), remoting=True) as broker:
+        first, second = broker.remoting_addresses
+        broker.send("orders", b"one", b"two")
+        Calls().call(second, RequestCode.SEND_MESSAGE_V2, fields(), b"three")
+        hosts = [row.store_host for row in broker.messages("orders")]
+    assert hosts == [first, second, second]
+
+
 def test_the_messages_of_a_batch_get_an_id_each() -> None:
     def encode(body: bytes, text: bytes) -> bytes:
         size = 22 + len(body) + len(text)
