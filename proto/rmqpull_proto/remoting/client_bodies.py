@@ -26,6 +26,8 @@ CONSUME_FROM_WHERE = (
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 _T = TypeVar("_T")
+_Queue = TypeVar("_Queue", bound="tuple[str, str, int]")
+"""Topic, broker name and queue id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,16 +192,13 @@ def _write_queue(topic: str, broker_name: str, queue_id: int) -> dict[str, Any]:
 
 # Offsets by queue. The keys of these objects are objects (rules 4.3).
 
-OffsetTable = Mapping[tuple[str, str, int], int]
-"""Offsets by queue: topic, broker name, queue id."""
 
-
-def encode_offsets(offsets: OffsetTable) -> bytes:
+def encode_offsets(offsets: Mapping[_Queue, int]) -> bytes:
     """Writes the body of RESET_CONSUMER_CLIENT_OFFSET, and of the response to INVOKE_BROKER_TO_RESET_OFFSET."""
     return b'{"offsetTable":' + _write_offsets(offsets) + b"}"
 
 
-def encode_offset_list(offsets: OffsetTable) -> bytes:
+def encode_offset_list(offsets: Mapping[_Queue, int]) -> bytes:
     """Writes the body of RESET_CONSUMER_CLIENT_OFFSET if a client in C++ asks for the reset: a list."""
     return write_json({"offsetTable": [{**_write_queue(*queue), "offset": at} for queue, at in offsets.items()]})
 
@@ -214,12 +213,12 @@ def decode_consumer_status(body: bytes | memoryview) -> dict[QueueOfBroker, int]
     return _read_offsets(_read(_read_object(body, "status of a consumer"), "messageQueueTable", dict, {}))
 
 
-def encode_consumer_status(offsets: OffsetTable) -> bytes:
+def encode_consumer_status(offsets: Mapping[_Queue, int]) -> bytes:
     """Writes a consumer's response to GET_CONSUMER_STATUS_FROM_CLIENT."""
     return b'{"messageQueueTable":' + _write_offsets(offsets) + b"}"
 
 
-def encode_group_status(offsets: Mapping[str, OffsetTable]) -> bytes:
+def encode_group_status(offsets: Mapping[str, Mapping[_Queue, int]]) -> bytes:
     """Writes the response to INVOKE_BROKER_TO_GET_CONSUMER_STATUS: the offsets of each client."""
     entries = [write_json(client_id) + b":" + _write_offsets(table) for client_id, table in offsets.items()]
     return b'{"consumerTable":{' + b",".join(entries) + b'},"messageQueueTable":{}}'
@@ -231,7 +230,7 @@ def encode_corrections(offsets: Mapping[int, int]) -> bytes:
     return f'{{"correctionOffsets":{{{entries}}}}}'.encode()
 
 
-def _write_offsets(offsets: OffsetTable) -> bytes:
+def _write_offsets(offsets: Mapping[_Queue, int]) -> bytes:
     return b"{" + b",".join(write_json(_write_queue(*queue)) + b":%d" % at for queue, at in offsets.items()) + b"}"
 
 

@@ -92,8 +92,9 @@ def answer_reset(draft: Draft, group: str, queue: MessageQueue) -> int | None:
 class ResetRequest:
     """INVOKE_BROKER_TO_RESET_OFFSET: a reset of a group on a topic (rules 3.5.3, 6.1).
 
-    Resets ``queue``, or every queue that consumers see when it is None; ``offset`` is ignored then. Without an offset,
-    or with -1, the target is the first message stored at ``timestamp_ms`` or later, or the end for a negative time.
+    Resets ``queue``, or every queue that consumers see when it is None, those of ``broker_name`` if it is given;
+    ``offset`` is ignored then. Without an offset, or with -1, the target is the first message stored at
+    ``timestamp_ms`` or later, or the end for a negative time.
     """
 
     group: str
@@ -101,6 +102,7 @@ class ResetRequest:
     queue: MessageQueue | None = None
     offset: int | None = None
     timestamp_ms: int = -1
+    broker_name: str | None = None
 
 
 def invoke_reset(draft: Draft, request: ResetRequest, *, has_consumers: bool = True) -> list[tuple[MessageQueue, int]]:
@@ -113,7 +115,10 @@ def invoke_reset(draft: Draft, request: ResetRequest, *, has_consumers: bool = T
         raise TopicNotFound(f"Topic {request.topic} does not exist")
     if draft.find_group(request.group) is None:
         raise ConsumerGroupNotFound(f"Group {request.group} does not exist")
-    queues = draft.state.list_readable_queues(topic) if request.queue is None else [request.queue]
+    if request.queue is not None:
+        queues = [request.queue]
+    else:
+        queues = [q for q in draft.state.list_readable_queues(topic) if request.broker_name in (None, q.broker_name)]
     offset = None if request.queue is None or request.offset == -1 else request.offset
     targets = [
         (queue, _find_target(draft, queue, request.timestamp_ms) if offset is None else offset) for queue in queues

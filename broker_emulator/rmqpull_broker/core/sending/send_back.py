@@ -39,7 +39,8 @@ FIRST_LEVEL = 3
 class SendBack:
     """CONSUMER_SEND_MSG_BACK: a consumer returns a message of ``queue`` (rules 4.5).
 
-    ``max_reconsume_times`` is None when the client does not send it. Then the group's own maximum counts.
+    ``max_reconsume_times`` is None when the client does not send it. Then the group's own maximum counts. A client of
+    the remoting protocol names a message by its ``physical_offset``, and knows it as ``offset_msg_id``.
     """
 
     group: str
@@ -47,6 +48,8 @@ class SendBack:
     queue_offset: int
     delay_level: int = 0
     max_reconsume_times: int | None = None
+    physical_offset: int | None = None
+    offset_msg_id: str = ""
 
 
 def return_message(
@@ -66,7 +69,7 @@ def return_message(
     topic = ensure_retry_topic(draft, queue.topic, group.retry_queue_nums, new_id)
     if not topic.is_writable:
         raise Forbidden(f"the topic[{topic.name}] sending message is forbidden")
-    original = _read_message(draft, request.queue, request.queue_offset)
+    original = _read_message(draft, request)
     times, level = original.reconsume_times, request.delay_level
     times_max = group.retry_max_times if request.max_reconsume_times is None else request.max_reconsume_times
     if times >= times_max or level < 0:
@@ -75,9 +78,8 @@ def return_message(
         level = min(level or FIRST_LEVEL + times, len(parse_level_delays(draft.properties.message_delay_level)))
     if len(queue.topic) > RETRY_TOPIC_LENGTH_MAX:
         raise InternalError("MESSAGE_ILLEGAL")
-    return MessageToStore(
-        queue, _copy(original.message, request.queue.topic, level), min(times + 1, RECONSUME_TIMES_MAX)
-    )
+    copy = _copy(original.message, request.queue.topic, request.offset_msg_id or original.message.msg_id, level)
+    return MessageToStore(queue, copy, min(times + 1, RECONSUME_TIMES_MAX))
 
 
 def redirect_retry(
@@ -131,18 +133,20 @@ def _find_dead_letter_queue(
     return MessageQueue(topic.name, broker_name, draw(DLQ_QUEUE_NUMS))
 
 
-def _read_message(draft: Draft, queue: MessageQueue, queue_offset: int) -> StoredMessage:
+def _read_message(draft: Draft, request: SendBack) -> StoredMessage:
+    queue, queue_offset = request.queue, request.queue_offset
     bounds = draft.find_kept_bounds(queue)
     if not bounds.min_offset <= queue_offset < bounds.max_offset:
-        raise InternalError(f"look message by offset failed, {queue_offset}")
+        named = queue_offset if request.physical_offset is None else request.physical_offset
+        raise InternalError(f"look message by offset failed, {named}")
     (original,) = columns.to_rows(draft.state.store.read(queue, queue_offset, queue_offset + 1))
     return original
 
 
-def _copy(message: Message, topic: str, level: int) -> Message:
+def _copy(message: Message, topic: str, msg_id: str, level: int) -> Message:
     """Returns the copy of a returned message to store. It keeps the first topic and the first id through all
     retries."""
-    properties = {"RETRY_TOPIC": topic, "ORIGIN_MESSAGE_ID": message.msg_id, **message.system_properties}
+    properties = {"RETRY_TOPIC": topic, "ORIGIN_MESSAGE_ID": msg_id, **message.system_properties}
     properties.update(WAIT="false", DELAY=str(level))
     # A level takes precedence over a delivery time (rules 3.14.2).
     delivery_ms = None if level > 0 else message.delivery_timestamp_ms

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rmqpull_broker.server.handlers.remoting import clients, offsets, pulling, routes, sending
+from rmqpull_broker.server.handlers.remoting import clients, consumers, offsets, pulling, routes, sending
 from rmqpull_broker.server.runtime.remoting_calls import Handler
 
 _MODULES: tuple[Mapping[int, Handler], ...] = (
     clients.HANDLERS,
+    consumers.HANDLERS,
     offsets.HANDLERS,
     pulling.HANDLERS,
     routes.HANDLERS,

@@ -200,6 +200,7 @@ READERS = SendBack("readers", ORDERS, 0)
         (retries_read_only, READERS, 16, "the topic[%RETRY%readers] sending message is forbidden"),
         (nothing, replace(READERS, queue_offset=1), 1, "look message by offset failed, 1"),
         (nothing, replace(READERS, queue_offset=-1), 1, "look message by offset failed, -1"),
+        (nothing, replace(READERS, queue_offset=1, physical_offset=99), 1, "look message by offset failed, 99"),
         (nothing, replace(READERS, queue=ORDERS._replace(topic="none")), 1, "look message by offset failed, 0"),
         (nothing, replace(READERS, group="g" * 249), 1, "MESSAGE_ILLEGAL"),
     ],
