@@ -19,7 +19,7 @@ from pyspark_rmqpull.sink.schema import ACCEPTED
 from rmqpull_broker.cli import COMMANDS
 from rmqpull_broker.cli.aliases import ALIASES
 from rmqpull_broker.config import SETTINGS
-from rmqpull_broker.core.properties import list_settable
+from rmqpull_broker.core.properties import list_declared
 from rmqpull_broker.server.grpc.registry import ADMIN_HANDLERS, COLUMN_HANDLERS, MESSAGING_HANDLERS, STAGE_HANDLERS
 from rmqpull_proto.rpc import ADMIN, COLUMNS, MESSAGING, STAGES
 
@@ -85,7 +85,7 @@ def broker_properties() -> str:
             entry.unit or "-",
             f"{entry.doc} ({entry.deviation}.)" if entry.deviation else entry.doc,
         )
-        for entry in sorted(list_settable(), key=lambda entry: entry.name)
+        for entry in sorted(list_declared(), key=lambda entry: entry.name)
     ]
     return table(("property", "default", "unit", "meaning"), rows)
 

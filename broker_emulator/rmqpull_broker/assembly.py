@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable
 
-from rmqpull_broker.config import BrokerConfig, check_properties
+from rmqpull_broker.config import BrokerConfig
 from rmqpull_broker.config_values import ClockSpec
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
@@ -56,9 +56,8 @@ def open_broker(config: BrokerConfig, make_clock: Callable[[int], Clock] | None 
 
     ``make_clock`` replaces the clock of the configuration. It is called with the newest store time, in milliseconds
     since the epoch; the clock must not start before it. Raises OSError for a directory that is unusable or in use,
-    CorruptLog for a damaged commit log, and SettingError for a property without effect.
+    and CorruptLog for a damaged commit log.
     """
-    check_properties(config.properties)
     state, storage = _open_storage(config)
     ids = MessageIds(secrets.token_bytes(_NODE_BYTES), os.getpid())
     clock = (make_clock or _find_clock(config.clock))(state.newest_store_ms)

@@ -25,7 +25,7 @@ from rmqpull_broker.config_values import (
     parse_size,
     parse_topic,
 )
-from rmqpull_broker.core.properties import BrokerProperties, explain_no_effect, list_declared
+from rmqpull_broker.core.properties import BrokerProperties
 
 
 @dataclass(frozen=True)
@@ -190,10 +190,3 @@ def _properties_from(values: Mapping[str, Any]) -> BrokerProperties:
     if values["retention_bytes"] is not None:
         properties["retention_bytes"] = values["retention_bytes"]
     return BrokerProperties(**properties)
-
-
-def check_properties(properties: BrokerProperties) -> None:
-    """Raises SettingError for properties that have no effect here and are not at their default."""
-    for prop in list_declared():
-        if prop.idle and getattr(properties, prop.field) != prop.default:
-            raise SettingError(f"property {explain_no_effect(prop.name, prop.idle)}")

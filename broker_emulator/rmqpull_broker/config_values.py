@@ -11,7 +11,7 @@ from typing import NamedTuple
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import TopicType
-from rmqpull_broker.core.properties import explain_no_effect, list_declared
+from rmqpull_broker.core.properties import list_declared
 from rmqpull_broker.core.state.names import check_topic_name
 
 BROKER_NAMES = ("broker-a",)
@@ -157,11 +157,9 @@ def parse_property(text: str) -> tuple[str, bool | int | str]:
         raise SettingError(f"{text!r} is not a property: use NAME=VALUE, such as fileReservedTime=48")
     known = {prop.name: prop for prop in list_declared()}
     if name not in known:
-        near = find_nearest(name, (prop.name for prop in known.values() if not prop.idle))
+        near = find_nearest(name, known)
         raise SettingError(f"unknown property {name!r}" + (f". Did you mean {near!r}?" if near else ""))
     prop = known[name]
-    if prop.idle:
-        raise SettingError(f"property {explain_no_effect(name, prop.idle)}")
     parsed = _parse_property_value(name, value, type(prop.default))
     try:
         prop.check(parsed)

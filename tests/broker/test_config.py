@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rmqpull_broker.assembly import open_broker
 from rmqpull_broker.config import SETTINGS, BrokerConfig, config_from
 from rmqpull_broker.config_values import (
     EXTENSIONS,
@@ -29,7 +27,6 @@ from rmqpull_broker.config_values import (
     parse_topic,
 )
 from rmqpull_broker.core.model import TopicType
-from rmqpull_broker.core.properties import BrokerProperties
 
 
 @pytest.mark.parametrize(
@@ -230,39 +227,6 @@ def test_a_bad_property_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(SettingError) as refusal:
         parse_property(text)
     assert sentence in str(refusal.value)
-
-
-@pytest.mark.parametrize("value", ["true", "false"])
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("litePullMessageEnable", "lite pull consumers use"),
-    ],
-)
-def test_a_property_without_effect_is_refused(name: str, why: str, value: str) -> None:
-    with pytest.raises(SettingError) as refusal:
-        parse_property(f"{name}={value}")
-    assert str(refusal.value) == (
-        f"property {name} has no effect on this broker: {why} Apache's remoting protocol, which is not served; "
-        "leave it out"
-    )
-
-
-def test_a_property_without_effect_is_not_suggested() -> None:
-    with pytest.raises(SettingError, match="unknown property") as refusal:
-        parse_property("litePullMessageEnabled=true")
-    assert "'litePullMessageEnable'" not in str(refusal.value)
-
-
-def test_a_broker_with_a_property_without_effect_is_not_opened(tmp_path: Path) -> None:
-    config = BrokerConfig(
-        Address("127.0.0.1", 0),
-        data_dir=str(tmp_path / "data"),
-        properties=BrokerProperties(lite_pull_message_enable=False),
-    )
-    with pytest.raises(SettingError, match="litePullMessageEnable has no effect"):
-        open_broker(config)
-    assert not (tmp_path / "data").exists()
 
 
 def test_the_nearest_name_is_found_in_any_case() -> None:

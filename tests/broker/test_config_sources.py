@@ -91,16 +91,6 @@ def test_properties_from_all_sources_are_merged() -> None:
         ({}, "properties = 1", "broker.toml: properties must be a table"),
         ({}, "[listen]", "broker.toml: listen must not be a table"),
         ({}, "[properties]\nfileReserveTime = 1", "Did you mean 'fileReservedTime'?"),
-        (
-            {"RMQPULL_BROKER_PROPERTY": "litePullMessageEnable=true"},
-            "",
-            "RMQPULL_BROKER_PROPERTY: property litePullMessageEnable has no effect on this broker",
-        ),
-        (
-            {},
-            "[properties]\nlitePullMessageEnable = false",
-            "broker.toml: property litePullMessageEnable has no effect on this broker",
-        ),
         ({}, '[properties]\ntraceOn = "maybe"', "broker.toml: property traceOn is 'maybe': use true or false"),
         ({}, "[properties]\ntraceOn = 1.5", "broker.toml: properties.traceOn is 1.5"),
         ({}, "listen", "broker.toml is not TOML: "),

@@ -39,11 +39,15 @@ def a_remark_of(cell: str) -> str:
     return ".+".join(map(re.escape, fixed))
 
 
+# Row 0 is about slaves, which do not exist here.
+CHECKS = [row for row in table("3.1", "row") if row[0] != "0"]
+
+
 def test_the_checks_of_a_pull_are_in_the_page_s_order() -> None:
-    assert [row[0] for row in table("3.1", "row")] == list(ANSWERS)
+    assert [row[0] for row in CHECKS] == list(ANSWERS)
 
 
-@pytest.mark.parametrize("row", table("3.1", "row"), ids=lambda row: row[0])
+@pytest.mark.parametrize("row", CHECKS, ids=lambda row: row[0])
 def test_a_pull_is_refused_as_the_page_says(row: list[str]) -> None:
     number, _, codes, remark, forbidden_type = row
     expected = ANSWERS[number]

@@ -14,7 +14,6 @@ from rmqpull_broker.core.errors import IllegalFilterExpression
 from rmqpull_broker.core.filters.message_filter import parse_tags
 from rmqpull_broker.core.model import GroupConfig, MessageQueue, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
-from rmqpull_broker.core.pulling.answers import ReadRole
 from rmqpull_broker.core.pulling.checks import begin_pull
 from rmqpull_broker.core.pulling.request import PullContext, PullRequest, PullSysFlag, PullVerdict
 from rmqpull_broker.core.state.broker_state import BrokerState
@@ -24,7 +23,6 @@ from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
 
 # With these settings every check passes. ``heartbeats`` are the subscriptions that the group's member has sent.
 PASSING: dict[str, Any] = {
-    "role": ReadRole(),
     "broker_permission": 6,
     "is_lite": False,
     "lite_enabled": True,
@@ -119,7 +117,7 @@ class PullCheckHarness:
 
     def pull(self, request: PullRequest | None = None, *, is_first_run: bool = True) -> tuple[PullVerdict, list[Fact]]:
         """Checks a pull. Returns the verdict and the new facts."""
-        names = ("role", "leads_queue", "is_topic_forbidden", "reads_cold_data", "broadcast_offset")
+        names = ("leads_queue", "is_topic_forbidden", "reads_cold_data", "broadcast_offset")
         context = PullContext("10.0.0.1", **{name: self.set[name] for name in (*names, "is_store_readable")})
         draft = Draft(self.state)
         verdict = begin_pull(

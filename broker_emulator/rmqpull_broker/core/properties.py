@@ -21,8 +21,6 @@ _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _NAME_LENGTH_MAX = 100
 _INT_MAX = (1 << 31) - 1
 
-NOT_SERVED = "Apache's remoting protocol, which is not served"
-
 
 def parse_level_delays(levels: str) -> list[int]:
     """Returns the delay of each level, starting with level 1. Raises ValueError for a text that is not like ``1s 5m
@@ -62,14 +60,13 @@ def _property(
     most: int = _INT_MAX,
     check: Callable[[str], object] = str,
     deviation: str = "",
-    idle: str = "",
 ) -> Any:
-    """Declares a property. A number is between ``least`` and ``most``; ``check`` raises ValueError for an invalid text.
+    """Declares a property. A number is between ``least`` and ``most``.
 
-    ``idle`` says why the property has no effect on a running broker, which then refuses it.
+    ``check`` raises ValueError for an invalid text.
     """
     checks = {"least": least, "most": most, "check": check}
-    return field(default=default, metadata={"unit": unit, "doc": doc, "deviation": deviation, "idle": idle, **checks})
+    return field(default=default, metadata={"unit": unit, "doc": doc, "deviation": deviation, **checks})
 
 
 @dataclass(frozen=True)
@@ -97,9 +94,7 @@ class BrokerProperties:
     enable_property_filter: bool = _property(
         True, "", "Whether SQL92 filter expressions are supported.", deviation="Apache's default is false"
     )
-    lite_pull_message_enable: bool = _property(
-        True, "", "Whether lite pull consumers are supported.", idle=f"lite pull consumers use {NOT_SERVED}"
-    )
+    lite_pull_message_enable: bool = _property(True, "", "Whether pulls of lite pull consumers are served.")
     reject_pull_consumer_enable: bool = _property(False, "", "Whether pulls of unregistered consumers are refused.")
     long_polling_enable: bool = _property(
         True, "", "Whether a pull without messages parks for the time that it requests."
@@ -171,7 +166,6 @@ class Declared(NamedTuple):
     unit: str
     doc: str
     deviation: str
-    idle: str
     least: int
     most: int
     check_text: Callable[[str], object]
@@ -187,12 +181,7 @@ class Declared(NamedTuple):
             raise ValueError(f"property {self.name} is {value}: expected {self.least} to {self.most}")
 
 
-_DECLARED = ("unit", "doc", "deviation", "idle", "least", "most", "check")
-
-
-def list_settable() -> list[Declared]:
-    """Returns the properties that have an effect on a running broker, in the order of their declaration."""
-    return [prop for prop in list_declared() if not prop.idle]
+_DECLARED = ("unit", "doc", "deviation", "least", "most", "check")
 
 
 def list_declared() -> list[Declared]:
@@ -202,11 +191,6 @@ def list_declared() -> list[Declared]:
         for f in fields(BrokerProperties)
         if isinstance(f.default, (bool, int, str))
     ]
-
-
-def explain_no_effect(name: str, why: str) -> str:
-    """Returns the error message for a setting without effect."""
-    return f"{name} has no effect on this broker: {why}; leave it out"
 
 
 def _camel_case(name: str) -> str:

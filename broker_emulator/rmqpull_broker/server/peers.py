@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from rmqpull_broker.core.clients.members import ClientChannel, ConsumerIdsChanged
@@ -34,6 +35,9 @@ class Peer(Protocol):
 
     async def ask(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
         """Sends a request to the client, and returns its response. Raises TimeoutError, and ConnectionError."""
+
+    def ending_with_connection(self) -> AbstractContextManager[None]:
+        """Cancels the current task if the connection is closed within the block, or is closed already."""
 
     def close(self) -> None:
         """Closes the connection after what is already written."""

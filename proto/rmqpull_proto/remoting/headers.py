@@ -43,7 +43,11 @@ class TopicQueueRequestHeader(TopicRequestHeader):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullMessageRequestHeader(TopicQueueRequestHeader):
-    """PULL_MESSAGE and LITE_PULL_MESSAGE."""
+    """PULL_MESSAGE and LITE_PULL_MESSAGE.
+
+    A broker needs ``commit_offset`` and ``suspend_timeout_millis`` only if ``sys_flag`` has their bits, and
+    ``sub_version`` only without the bit of the subscription (rules 4.5).
+    """
 
     refuses_bad_numbers: ClassVar[bool] = True
 
@@ -51,10 +55,10 @@ class PullMessageRequestHeader(TopicQueueRequestHeader):
     queue_offset: Long
     max_msg_nums: Int
     sys_flag: Int
-    commit_offset: Long
-    suspend_timeout_millis: Long
+    commit_offset: Long | None = None
+    suspend_timeout_millis: Long | None = None
     subscription: str | None = None
-    sub_version: Long
+    sub_version: Long | None = None
     expression_type: str | None = None
     max_msg_bytes: Int | None = None
     request_source: Int | None = None

@@ -13,12 +13,13 @@ import pyarrow as pa
 import pytest
 
 from rmqpull_broker.core.model import MessageQueue, TopicType
-from rmqpull_broker.core.properties import BrokerProperties, list_settable
+from rmqpull_broker.core.properties import BrokerProperties, list_declared
 from rmqpull_broker.core.state.names import HALF_TOPIC
 from rmqpull_broker.testing import RunningBroker, Topics, running_broker
 from rmqpull_proto import columns
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2
+from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.rmqpull.v1 import admin_pb2, columns_pb2
 from tests.harness.parking_watch import ParkingWatch
 from tests.harness.remoting_member import RemotingMember
@@ -30,6 +31,8 @@ SEGMENT_BYTES = 64 << 10
 LARGE_BODY = bytes(40_000)
 """A body of this size fills more than half of a segment of SEGMENT_BYTES."""
 NEVER_MS = (1 << 31) - 1
+SUBSCRIPTION = 4
+"""The bit of a pull that has its own subscription."""
 
 
 @dataclass
@@ -178,6 +181,19 @@ def told_of_a_member(setup: Setup) -> int:
         return len(ann.list_notices())
 
 
+def lite_pull_code(setup: Setup) -> int:
+    fields = {
+        "consumerGroup": "readers",
+        "topic": "orders",
+        "queueId": 0,
+        "queueOffset": 0,
+        "maxMsgNums": 32,
+        "sysFlag": SUBSCRIPTION,
+    }
+    with RemotingMember(setup.broker.remoting_addresses[0]) as member:
+        return member.call(RequestCode.LITE_PULL_MESSAGE, fields).code
+
+
 class Case(NamedTuple):
     """The observations with two values of a property; the fields of ``beside`` are set in both cases."""
 
@@ -202,6 +218,7 @@ CASES = {
         synced_before_the_answer, {"SYNC_FLUSH": True, "ASYNC_FLUSH": False}, {"flush_interval_commit_log": NEVER_MS}
     ),
     "flushIntervalCommitLog": Case(synced_without_another_write, {1: True, NEVER_MS: False}, ASYNC),
+    "litePullMessageEnable": Case(lite_pull_code, {True: 19, False: 16}),
     "longPollingEnable": Case(answered_within_2_s, {True: False, False: True}),
     "mappedFileSizeCommitLog": Case(has_several_segments, {1 << 30: False, SEGMENT_BYTES: True}),
     "maxMessageSize": Case(send_code(body=b"xyz"), {4_194_304: "OK", 2: "MESSAGE_BODY_TOO_LARGE"}),
@@ -225,7 +242,7 @@ CASES = {
 
 
 def test_every_property_that_can_be_set_has_its_case() -> None:
-    assert sorted(CASES) == sorted(entry.name for entry in list_settable())
+    assert sorted(CASES) == sorted(entry.name for entry in list_declared())
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, case in CASES.items() for value in case.observed])
@@ -237,7 +254,7 @@ def test_a_property_changes_what_the_broker_does(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    case, (declared,) = CASES[name], [entry for entry in list_settable() if entry.name == name]
+    case, (declared,) = CASES[name], [entry for entry in list_declared() if entry.name == name]
     syncs: list[int] = []
     sync = os.fdatasync
 

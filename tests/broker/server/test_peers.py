@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 from rmqpull_broker.core.clients.members import ClientChannel, ConsumerIdsChanged
 from rmqpull_broker.server.peers import Peers
 from rmqpull_proto.remoting.codes import RequestCode
@@ -25,6 +27,9 @@ class Connection:
 
     async def ask(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
         raise ConnectionError
+
+    def ending_with_connection(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def close(self) -> None:
         self.is_open = False

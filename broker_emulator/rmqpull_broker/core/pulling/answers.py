@@ -6,10 +6,7 @@ The server, the tests and the documentation use it.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import NamedTuple
-
-MASTER_ID = 0
 
 
 class PullStatus(enum.Enum):
@@ -85,51 +82,3 @@ def find_response(status: PullStatus, offset: int) -> PullResponse:
         return PullResponse.PULL_RETRY_IMMEDIATELY
     any_offset = _RESPONSES.get((status, "any"))
     return _RESPONSES[status, "not 0" if offset else "0"] if any_offset is None else any_offset
-
-
-@dataclass(frozen=True)
-class ReadRole:
-    """The role of the replica that reads. Every broker here is a master, which is the default.
-
-    ``has_master`` says whether a slave has a master. The ids are the group's ``brokerId`` and
-    ``whichBrokerWhenConsumeSlowly``.
-    """
-
-    is_slave: bool = False
-    slave_read_enable: bool = False
-    offset_check_in_slave: bool = False
-    has_master: bool = True
-    broker_id: int = MASTER_ID
-    which_broker_when_consume_slowly: int = 1
-
-    def correct(self, offset: int, next_offset: int) -> int:
-        """Returns ``next_offset`` if this replica may correct a wrong offset (``nextOffsetCorrection``, rules
-        3.2.1)."""
-        return offset if self.is_slave and not self.offset_check_in_slave else next_offset
-
-
-MASTER = ReadRole()
-
-
-class Suggestion(NamedTuple):
-    """The code of a response, and ``suggestWhichBrokerId``: the broker of the client's next pull."""
-
-    response: PullResponse
-    which_broker_id: int
-
-
-def suggest(status: PullStatus, offset: int, role: ReadRole = MASTER, *, from_slave: bool = False) -> Suggestion:
-    """Returns the code and the suggested broker for a status (rules 3.3.1, 3.3.2).
-
-    ``from_slave`` is suggestPullingFromSlave: the last scanned message is not within 40 % of the memory (rules 3.2.3).
-    """
-    response, which = find_response(status, offset), MASTER_ID
-    if role.slave_read_enable:
-        which = role.which_broker_when_consume_slowly if from_slave else role.broker_id
-    if role.is_slave and not from_slave and role.has_master:
-        if status is not PullStatus.FOUND:
-            response = PullResponse.PULL_RETRY_IMMEDIATELY
-        return Suggestion(response, MASTER_ID)
-    if response is PullResponse.PULL_OFFSET_MOVED and role.is_slave and not role.offset_check_in_slave:
-        return Suggestion(PullResponse.PULL_RETRY_IMMEDIATELY, role.broker_id)
-    return Suggestion(response, which)

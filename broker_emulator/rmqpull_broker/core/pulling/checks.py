@@ -88,12 +88,6 @@ def check_pull(
 # --- broker, group, topic and queue ----------------------------------------------------------------------------------
 
 
-def _check_role(check: PullCheck) -> None:
-    role = check.context.role
-    if role.is_slave and not role.slave_read_enable:
-        raise TooManyRequests("[REJECTREQUEST]system busy, start flow control for a while")
-
-
 def _check_broker_permission(check: PullCheck) -> None:
     if not check.draft.properties.broker_permission & PERM_READ:
         raise Forbidden(f"the broker[{check.context.broker_ip}] pulling message is forbidden", ForbiddenType.BROKER)
@@ -179,7 +173,6 @@ def _check_store(check: PullCheck) -> None:
 
 
 CHECKS: dict[str, Callable[[PullCheck], None]] = {
-    "0": _check_role,
     "1": _check_broker_permission,
     "2": _check_lite_pull,
     "3": _check_group,
@@ -203,5 +196,5 @@ CHECKS: dict[str, Callable[[PullCheck], None]] = {
     "20": _answer_broadcast_offset,
     "21": _check_store,
 }
-"""The checks by their row in rules 3.1. Check ``0`` comes before all rows."""
+"""The checks by their row in rules 3.1. Row 0 is about slaves, which do not exist here."""
 FIRST_ROW_OF_TOPIC = "5"

@@ -14,7 +14,7 @@ import pyarrow as pa
 from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.messages.message_properties import count_record_bytes
 from rmqpull_broker.core.model import Bounds, MessageQueue
-from rmqpull_broker.core.pulling.answers import MASTER, PullResponse, PullStatus, ReadRole, find_response
+from rmqpull_broker.core.pulling.answers import PullResponse, PullStatus, find_response
 from rmqpull_broker.core.state.broker_state import BrokerState
 
 CONSUME_QUEUE_FILE_ENTRIES = 300_000
@@ -67,19 +67,19 @@ class Pulled:
         return self.response is PullResponse.PULL_NOT_FOUND
 
 
-def check_offset(offset: int, bounds: Bounds, role: ReadRole = MASTER) -> Pulled | None:
+def check_offset(offset: int, bounds: Bounds) -> Pulled | None:
     """Rows 3 to 6 of the decision table (rules 3.2.1). Returns None when there are messages to scan.
 
     Row 2, a missing queue, does not occur in the store: looking up a queue creates it.
     """
     if bounds.max_offset == 0:
-        return Pulled(PullStatus.NO_MESSAGE_IN_QUEUE, offset, role.correct(offset, 0), bounds)
+        return Pulled(PullStatus.NO_MESSAGE_IN_QUEUE, offset, 0, bounds)
     if offset < bounds.min_offset:
-        return Pulled(PullStatus.OFFSET_TOO_SMALL, offset, role.correct(offset, bounds.min_offset), bounds)
+        return Pulled(PullStatus.OFFSET_TOO_SMALL, offset, bounds.min_offset, bounds)
     if offset == bounds.max_offset:
         return Pulled(PullStatus.OFFSET_OVERFLOW_ONE, offset, offset, bounds)
     if offset > bounds.max_offset:
-        return Pulled(PullStatus.OFFSET_OVERFLOW_BADLY, offset, role.correct(offset, bounds.max_offset), bounds)
+        return Pulled(PullStatus.OFFSET_OVERFLOW_BADLY, offset, bounds.max_offset, bounds)
     return None
 
 
@@ -90,14 +90,13 @@ def pull_messages(
     max_msg_nums: int,
     message_filter: MessageFilter,
     limits: TransferLimits = IN_MEMORY,
-    role: ReadRole = MASTER,
 ) -> Pulled:
     """Makes a standard pull (rules 3.2.2). 0 and negative ``max_msg_nums`` return one message.
 
     The next offset is after the messages that the filter dropped, too.
     """
     bounds = state.bounds(queue)
-    verdict = check_offset(offset, bounds, role)
+    verdict = check_offset(offset, bounds)
     if verdict is not None:
         return verdict
     measure = partial(count_record_bytes, topic=queue.topic, broker=state.properties)
@@ -119,7 +118,7 @@ def pull_messages(
         if batch.is_full:
             break
     if not is_read:
-        return Pulled(PullStatus.OFFSET_FOUND_NULL, offset, role.correct(offset, next_file), bounds)
+        return Pulled(PullStatus.OFFSET_FOUND_NULL, offset, next_file, bounds)
     return Pulled(find_status(batches, has_gap), offset, next_offset, bounds, batches)
 
 

@@ -15,7 +15,6 @@ from rmqpull_broker.core.clients.subscriptions import SubscriptionData
 from rmqpull_broker.core.errors import BrokerError
 from rmqpull_broker.core.filters.message_filter import EVERYTHING, MessageFilter
 from rmqpull_broker.core.model import GroupConfig, MessageQueue, TopicConfig
-from rmqpull_broker.core.pulling.answers import MASTER, ReadRole
 from rmqpull_broker.core.state.draft import Draft
 
 
@@ -99,7 +98,6 @@ class PullContext:
     """
 
     broker_ip: str = "127.0.0.1"
-    role: ReadRole = MASTER
     leads_queue: bool = True
     is_topic_forbidden: bool = False
     reads_cold_data: bool = False

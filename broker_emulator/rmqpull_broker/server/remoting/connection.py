@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from typing import Protocol, cast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, cast
 
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
 from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
@@ -37,6 +39,7 @@ class RemotingConnection(asyncio.Protocol):
         self._buffer = bytearray()
         self._opaques = itertools.count(1)
         self._asked: dict[int, asyncio.Future[RemotingCommand]] = {}
+        self._ending: set[asyncio.Task[Any]] = set()
         self._transport: asyncio.Transport | None = None
         self.remote_address = ""
         self.channel_id = ""
@@ -55,6 +58,8 @@ class RemotingConnection(asyncio.Protocol):
         self._transport = None
         for asked in self._asked.values():
             asked.cancel()
+        for task in self._ending:
+            task.cancel()
         self._connections.remove(self)
 
     def data_received(self, data: bytes) -> None:
@@ -103,6 +108,19 @@ class RemotingConnection(asyncio.Protocol):
             raise ConnectionError(f"the connection of {self.remote_address} was closed") from None
         finally:
             self._asked.pop(command.opaque, None)
+
+    @contextmanager
+    def ending_with_connection(self) -> Iterator[None]:
+        """Cancels the current task if the connection is closed within the block, or is closed already."""
+        task = asyncio.current_task()
+        assert task is not None
+        if self._transport is None:
+            task.cancel()
+        self._ending.add(task)
+        try:
+            yield
+        finally:
+            self._ending.discard(task)
 
     @property
     def is_open(self) -> bool:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from rmqpull_broker.core.errors import BrokerError
+from rmqpull_broker.core.errors import BrokerError, Forbidden
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService, Reply
 from rmqpull_proto.remoting.codes import ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
@@ -57,6 +57,9 @@ class Dispatcher:
 
 def _refuse(call: RemotingCall, error: Exception) -> RemotingCommand:
     """Makes the response to a request that failed."""
+    if isinstance(error, Forbidden) and error.forbidden_type is not None:
+        fields = {"forbiddenType": str(int(error.forbidden_type))}
+        return call.respond(fields, code=error.response_code, remark=str(error))
     if isinstance(error, BrokerError):
         return call.respond(code=error.response_code, remark=str(error))
     if isinstance(error, WireError):

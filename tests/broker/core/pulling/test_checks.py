@@ -10,7 +10,6 @@ import pytest
 from rmqpull_broker.core.clients.members import ConsumeType, MessageModel
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filters.message_filter import parse_tags
-from rmqpull_broker.core.pulling.answers import ReadRole
 from rmqpull_broker.core.pulling.checks import CHECKS
 from rmqpull_broker.core.pulling.request import PullSysFlag, PullVerdict
 from rmqpull_broker.core.state.facts import GroupPut
@@ -21,7 +20,6 @@ RED = parse_tags("red")
 
 # What makes one check fail, by its row.
 FAILING: dict[str, dict[str, Any]] = {
-    "0": {"role": ReadRole(is_slave=True)},
     "1": {"broker_permission": 2},
     "2": {"is_lite": True, "lite_enabled": False},
     "3": {"group_exists": False, "auto_create": False},
@@ -48,7 +46,6 @@ FAILING: dict[str, dict[str, Any]] = {
 
 # code, remark, forbiddenType; or the offset of an OFFSET_RESET.
 ANSWERS: dict[str, Any] = {
-    "0": (2, "[REJECTREQUEST]system busy, start flow control for a while", None),
     "1": (16, "the broker[10.0.0.1] pulling message is forbidden", 1),
     "2": (16, "the broker[10.0.0.1] for lite pull consumer is forbidden", 1),
     "3": (26, f"subscription group [readers] does not exist, {FAQ}", None),
@@ -122,7 +119,7 @@ def test_queues_that_are_written_but_not_read_are_illegal(queue_id: int) -> None
 def test_a_pull_that_fails_before_it_is_known_to_be_for_a_queue_is_not_remembered() -> None:
     for row, settings in FAILING.items():
         compensation = PullCheckHarness(**settings).pull()[0].compensation
-        assert (compensation is None) == (row in ("0", "1", "2", "3", "4", "5", "6", "7", "8")), row
+        assert (compensation is None) == (row in ("1", "2", "3", "4", "5", "6", "7", "8")), row
 
 
 @pytest.mark.parametrize("row", [row for row in FAILING if row not in ("8", "19", "20", "21")])

@@ -12,7 +12,6 @@ from rmqpull_broker.core.clients.registries import ConsumerRegistry
 from rmqpull_broker.core.filters.message_filter import EVERYTHING, parse_tags
 from rmqpull_broker.core.messages.columns import from_rows
 from rmqpull_broker.core.model import GroupConfig, Message, StoredMessage
-from rmqpull_broker.core.pulling.answers import ReadRole
 from rmqpull_broker.core.pulling.consumer_offsets import reset_offsets
 from rmqpull_broker.core.pulling.request import PullSysFlag, PullVerdict, RequestSource
 from rmqpull_broker.core.state.draft import Draft
@@ -116,10 +115,6 @@ def test_a_group_of_the_system_is_never_rejected() -> None:
     broker = PullCheckHarness(reject_pull_consumer=True, brings_subscription=True, has_members=False)
     verdict, _ = broker.pull(broker.request(group="CID_RMQ_SYS_TRANS"))
     assert verdict.refusal is None
-
-
-def test_a_slave_that_may_be_read_is_read() -> None:
-    assert PullCheckHarness(role=ReadRole(is_slave=True, slave_read_enable=True)).pull()[0].refusal is None
 
 
 # --- what a pull brings about -----------------------------------------------------------------------------------------

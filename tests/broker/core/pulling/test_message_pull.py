@@ -11,7 +11,7 @@ from rmqpull_broker.core.filters.message_filter import EVERYTHING, TagFilter, pa
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import Bounds, MessageQueue
 from rmqpull_broker.core.pulling import message_pull
-from rmqpull_broker.core.pulling.answers import PullStatus, ReadRole
+from rmqpull_broker.core.pulling.answers import PullStatus
 from rmqpull_broker.core.pulling.message_pull import (
     IN_DISK,
     IN_MEMORY,
@@ -274,16 +274,6 @@ def test_messages_that_are_gone_in_between_are_passed_over(
     without(core, monkeypatch, *gone)
     pulled = pull(core, offset, message_filter=message_filter)
     assert (pulled.status.name, offsets(pulled), pulled.next_offset) == answer
-
-
-@pytest.mark.parametrize(
-    ("offset", "bounds", "next_offset"),
-    [(1, Bounds(0, 0), 1), (4, Bounds(5, 9), 4), (9, Bounds(5, 9), 9), (10, Bounds(5, 9), 10)],
-)
-def test_a_slave_corrects_no_offset(offset: int, bounds: Bounds, next_offset: int) -> None:
-    found = check_offset(offset, bounds, ReadRole(is_slave=True))
-    assert found is not None
-    assert found.next_offset == next_offset
 
 
 @given(

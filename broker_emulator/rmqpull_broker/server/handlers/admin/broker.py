@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rmqpull_broker import __version__
 from rmqpull_broker.core.errors import BadRequest
-from rmqpull_broker.core.properties import list_settable
+from rmqpull_broker.core.properties import list_declared
 from rmqpull_broker.server.runtime.service import Caller, Service
 from rmqpull_broker.server.wire.status import OK
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
@@ -22,7 +22,7 @@ async def get_properties(
             unit=entry.unit,
             doc=entry.doc,
         )
-        for entry in sorted(list_settable(), key=lambda entry: entry.name)
+        for entry in sorted(list_declared(), key=lambda entry: entry.name)
     ]
     return rpc.GetPropertiesResponse(
         status=OK, version=__version__, broker_names=service.state.broker_names, properties=properties

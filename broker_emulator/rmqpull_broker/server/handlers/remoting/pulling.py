@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.model import MessageQueue
@@ -12,26 +12,32 @@ from rmqpull_broker.core.pulling.answers import PullStatus
 from rmqpull_broker.core.pulling.checks import begin_pull
 from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.pulling.record_pull import RecordsPulled
-from rmqpull_broker.core.pulling.request import PullContext, PullRequest, PullVerdict
+from rmqpull_broker.core.pulling.request import PullContext, PullRequest, PullSysFlag, PullVerdict, RequestSource
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService, Reply
 from rmqpull_broker.server.runtime.service import Caller
 from rmqpull_proto.remoting.codes import RequestCode
-from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.command import RemotingCommand, WireError
 from rmqpull_proto.remoting.headers import PullMessageRequestHeader, PullMessageResponseHeader
 
 MASTER_ID = 0
+"""``suggestWhichBrokerId``: every broker here is a master, and has no slave (rules 3.2.3, 3.3.2)."""
+
+T = TypeVar("T")
+_COMMIT_OFFSET, _SUSPEND = int(PullSysFlag.COMMIT_OFFSET), int(PullSysFlag.SUSPEND)
+_SUBSCRIPTION, _LITE_PULL_MESSAGE = int(PullSysFlag.SUBSCRIPTION), int(PullSysFlag.LITE_PULL_MESSAGE)
+_SOURCES: Mapping[int | None, RequestSource] = {int(source): source for source in RequestSource}
 
 
 def pull_message(service: RemotingService, call: RemotingCall) -> Reply | Coroutine[Any, Any, Reply]:
-    """Both requests. A pull that finds no message parks once if it may, and then runs once more."""
+    """Both requests. A pull that finds no message parks once if it may, and then runs once more (rules 3.3.1)."""
     pull = _read_pull(call)
     verdict, changes_nothing = service.service.try_command(partial(_check, service, call, pull, True))
     if not changes_nothing:
         return _pull_after_commit(service, call, pull)
     found = _read(service, pull, verdict)
     if found.pulled.may_park and pull.may_park:
-        return _park(service, call, pull, verdict.message_filter)
+        return _park(service, call, pull, found, verdict.message_filter)
     return _respond(call, found)
 
 
@@ -40,37 +46,56 @@ async def _pull_after_commit(service: RemotingService, call: RemotingCall, pull:
     verdict = await service.service.group_commit.execute(partial(_check, service, call, pull, True))
     found = _read(service, pull, verdict)
     if found.pulled.may_park and pull.may_park:
-        return await _park(service, call, pull, verdict.message_filter)
+        return await _park(service, call, pull, found, verdict.message_filter)
     return _respond(call, found)
 
 
 async def _park(
-    service: RemotingService, call: RemotingCall, pull: PullRequest, message_filter: MessageFilter
+    service: RemotingService,
+    call: RemotingCall,
+    pull: PullRequest,
+    found: RecordsPulled,
+    message_filter: MessageFilter,
 ) -> RemotingCommand:
+    """Waits for a message, and pulls again. A pull whose connection is closed is dropped."""
     caller = Caller(call.peer.remote_address, call.peer.channel_id, None)
-    await service.service.park(
-        [pull.queue], message_filter, pull.suspend_timeout_ms, caller, group=pull.group, on_grid=True
-    )
-    verdict = await service.service.execute(partial(_check, service, call, pull, False))
-    return _respond(call, _read(service, pull, verdict))
+    with call.peer.ending_with_connection():
+        runs_again = await service.service.park(
+            [pull.queue], message_filter, pull.suspend_timeout_ms, caller, group=pull.group, on_grid=True
+        )
+    if runs_again:
+        verdict = await service.service.execute(partial(_check, service, call, pull, False))
+        found = _read(service, pull, verdict)
+    return _respond(call, found)
 
 
 def _read_pull(call: RemotingCall) -> PullRequest:
+    """Reads the request as Apache's broker does: only its code says whether it is a lite pull. Raises WireError."""
     header = call.read_header(PullMessageRequestHeader)
+    is_lite = call.command.code == RequestCode.LITE_PULL_MESSAGE
+    sys_flag = header.sys_flag | _LITE_PULL_MESSAGE if is_lite else header.sys_flag & ~_LITE_PULL_MESSAGE
     return PullRequest(
         header.consumer_group,
         MessageQueue(header.topic, call.site.broker_name, header.queue_id),
         header.queue_offset,
         header.max_msg_nums,
-        header.sys_flag,
-        header.commit_offset,
-        header.suspend_timeout_millis,
+        sys_flag,
+        _require("commitOffset", header.commit_offset, 0, sys_flag & _COMMIT_OFFSET),
+        _require("suspendTimeoutMillis", header.suspend_timeout_millis, 0, sys_flag & _SUSPEND),
         header.subscription,
         header.expression_type,
-        header.sub_version,
-        remote_address=call.peer.remote_address,
+        _require("subVersion", header.sub_version, 0, ~sys_flag & _SUBSCRIPTION),
+        _SOURCES.get(header.request_source, RequestSource.SDK),
+        remote_address=f"/{call.peer.remote_address}",  # as Java writes an address
         channel_id=call.peer.channel_id,
     )
+
+
+def _require(name: str, value: T | None, default: T, is_required: int) -> T:
+    """Returns a field, or the default of one that need not be there. Raises WireError."""
+    if value is None and is_required:
+        raise WireError(f"field {name} is missing in PullMessageRequestHeader, expected a number of 64 bits")
+    return default if value is None else value
 
 
 def _check(
