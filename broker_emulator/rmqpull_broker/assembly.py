@@ -7,9 +7,10 @@ import os
 import secrets
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rmqpull_broker.config import BrokerConfig
-from rmqpull_broker.config_values import ClockSpec
+from rmqpull_broker.config_values import ClockSpec, SettingError
 from rmqpull_broker.core.messages.ids import MessageIds
 from rmqpull_broker.core.model import TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
@@ -19,6 +20,9 @@ from rmqpull_broker.server.clock import Clock, ManualClock, SystemClock
 from rmqpull_broker.store.disk_storage import DiskStorage, StorageOptions
 from rmqpull_broker.store.memory_storage import MemoryStorage
 from rmqpull_broker.store.vfs import OsFileSystem
+
+if TYPE_CHECKING:
+    from rmqpull_broker.server.remoting.listener import RemotingAddress
 
 _NODE_BYTES = 6
 
@@ -70,6 +74,30 @@ def _find_clock(spec: ClockSpec) -> Callable[[int], Clock]:
         return ManualClock(max(start_ms, latest_ms))
 
     return manual if spec.is_manual else SystemClock
+
+
+def make_remoting_address(config: BrokerConfig) -> RemotingAddress | None:
+    """Makes the address of the remoting protocol; None if it is not served. Raises SettingError for bad TLS files."""
+    if config.remoting is None:
+        return None
+    # Imported here, because a broker without it starts faster.
+    import ssl
+
+    from rmqpull_broker.server.remoting.listener import RemotingAddress
+
+    files, context = config.remoting_tls, None
+    if files is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(files.certificate, files.key, password="")
+            if files.client_ca is not None:
+                context.load_verify_locations(files.client_ca)
+                context.verify_mode = ssl.CERT_REQUIRED
+        except (OSError, ValueError) as error:
+            names = ", ".join(name for name in (files.certificate, files.key, files.client_ca) if name)
+            raise SettingError(f"the files for TLS cannot be used: {error} ({names})") from None
+    needs_tls = files is not None and files.is_required
+    return RemotingAddress(*config.remoting, config.remoting_advertised, context, needs_tls)
 
 
 def make_topics(config: BrokerConfig) -> list[TopicConfig]:

@@ -10,19 +10,23 @@ from rmqpull_broker.config_values import (
     BROKER_NAMES,
     EXTENSIONS,
     SYSTEM_CLOCK,
+    TLS_MODES,
     Address,
     ClockSpec,
     SettingError,
     TopicSpec,
     parse_address,
+    parse_addresses,
     parse_brokers,
     parse_clock,
     parse_data_dir,
     parse_extensions,
+    parse_file,
     parse_log_format,
     parse_log_level,
     parse_property,
     parse_size,
+    parse_tls_mode,
     parse_topic,
 )
 from rmqpull_broker.core.properties import BrokerProperties
@@ -76,6 +80,37 @@ SETTINGS = (
         "Address for clients of the remoting protocol: name server and first broker. Further brokers have the next "
         "ports. Port 0 picks free ports, which the ready line shows.",
         parse_address,
+    ),
+    Setting(
+        "remoting-advertised",
+        "HOST:PORT,…",
+        None,
+        "Addresses that routes tell to clients of the remoting protocol, one for each broker, such as mapped ports.",
+        parse_addresses,
+    ),
+    Setting(
+        "remoting-tls-certificate",
+        "FILE",
+        None,
+        "PEM file with the certificate chain for TLS on the port of --remoting.",
+        parse_file,
+    ),
+    Setting(
+        "remoting-tls-key", "FILE", None, "PEM file with the key of that certificate, without a password.", parse_file
+    ),
+    Setting(
+        "remoting-tls-client-ca",
+        "FILE",
+        None,
+        "PEM file with authorities. With it, a client that uses TLS needs a certificate of one of them.",
+        parse_file,
+    ),
+    Setting(
+        "remoting-tls-mode",
+        "MODE",
+        TLS_MODES[0],
+        "With a certificate: 'permissive' also serves connections without TLS on the same port, 'enforcing' does not.",
+        parse_tls_mode,
     ),
     Setting(
         "topic",
@@ -146,6 +181,16 @@ SETTINGS = (
 
 
 @dataclass(frozen=True)
+class TlsFiles:
+    """The files of TLS on the port of the remoting protocol, and whether it is required there."""
+
+    certificate: str
+    key: str
+    client_ca: str | None = None
+    is_required: bool = False
+
+
+@dataclass(frozen=True)
 class BrokerConfig:
     """The configuration of a broker."""
 
@@ -157,6 +202,8 @@ class BrokerConfig:
     clock: ClockSpec = SYSTEM_CLOCK
     properties: BrokerProperties = field(default_factory=BrokerProperties)
     remoting: Address | None = None
+    remoting_advertised: Sequence[Address] = ()
+    remoting_tls: TlsFiles | None = None
     metrics_listen: Address | None = None
     log_format: str = "text"
     log_level: str = "info"
@@ -172,6 +219,8 @@ def config_from(values: Mapping[str, Any]) -> BrokerConfig:
     return BrokerConfig(
         listen=values["listen"],
         remoting=values["remoting"],
+        remoting_advertised=values["remoting_advertised"] or (),
+        remoting_tls=_tls_files_from(values),
         topics=topics,
         data_dir=values["data_dir"],
         extensions=values["extensions"],
@@ -181,6 +230,40 @@ def config_from(values: Mapping[str, Any]) -> BrokerConfig:
         metrics_listen=values["metrics_listen"],
         log_format=values["log_format"],
         log_level=values["log_level"],
+    )
+
+
+def _check_remoting(values: Mapping[str, Any]) -> None:
+    """Raises SettingError for settings of the remoting protocol that do not fit each other."""
+    advertised, brokers = values["remoting_advertised"] or (), values["brokers"]
+    if advertised and len(advertised) != len(brokers):
+        raise SettingError(
+            f"remoting-advertised has {len(advertised)} addresses for {len(brokers)} brokers: give one for each broker"
+        )
+    certificate, key = values["remoting_tls_certificate"], values["remoting_tls_key"]
+    if (certificate is None) != (key is None):
+        raise SettingError("remoting-tls-certificate and remoting-tls-key need each other: give both")
+    needless = [name for name in ("remoting_tls_client_ca",) if values[name] is not None and certificate is None]
+    needless += [name for name in _OF_REMOTING if values[name] is not None and values["remoting"] is None]
+    if values["remoting_tls_mode"] != TLS_MODES[0] and certificate is None:
+        needless.append("remoting_tls_mode")
+    if needless:
+        needed = "remoting" if values["remoting"] is None else "remoting-tls-certificate"
+        raise SettingError(f"{needless[0].replace('_', '-')} has no effect without {needed}: set that too")
+
+
+_OF_REMOTING = ("remoting_advertised", "remoting_tls_certificate", "remoting_tls_client_ca")
+
+
+def _tls_files_from(values: Mapping[str, Any]) -> TlsFiles | None:
+    _check_remoting(values)
+    if values["remoting_tls_certificate"] is None:
+        return None
+    return TlsFiles(
+        values["remoting_tls_certificate"],
+        values["remoting_tls_key"],
+        values["remoting_tls_client_ca"],
+        values["remoting_tls_mode"] == TLS_MODES[1],
     )
 
 

@@ -19,6 +19,8 @@ BROKER_NAMES = ("broker-a",)
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 BROKERS_MAX = 64
+TLS_MODES = ("permissive", "enforcing")
+"""As ``tls.server.mode`` of Apache's servers: whether connections without TLS are served, too."""
 
 _DIGITS = re.compile(r"[0-9]{1,9}")
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
@@ -68,6 +70,28 @@ def parse_address(text: str) -> Address:
             f"{text!r} is not an address: use HOST:PORT with a port of 0 to 65535, such as 127.0.0.1:8081"
         )
     return Address(host, int(port))
+
+
+def parse_addresses(text: str) -> tuple[Address, ...]:
+    """Parses addresses that are separated by commas. None may have port 0. Raises SettingError."""
+    addresses = tuple(parse_address(part.strip()) for part in text.split(","))
+    if any(address.port == 0 for address in addresses):
+        raise SettingError(f"{text!r} has port 0: name the ports that clients connect to")
+    return addresses
+
+
+def parse_file(text: str) -> str:
+    """Parses the name of a file. Raises SettingError for an empty name."""
+    if not text.strip() or "\0" in text:
+        raise SettingError(f"{text!r} is not a file")
+    return text
+
+
+def parse_tls_mode(text: str) -> str:
+    """Parses one of TLS_MODES. Raises SettingError."""
+    if text not in TLS_MODES:
+        raise SettingError(f"{text!r} is not a mode of TLS: use {' or '.join(TLS_MODES)}")
+    return text
 
 
 def parse_topic(text: str) -> TopicSpec:

@@ -31,6 +31,20 @@ def leave_out_numpy() -> None:
     sys.meta_path.insert(0, _Absent())
 
 
+def allow_many_connections() -> None:
+    """Raises the number of files that this process may have open to the most that the system allows it.
+
+    Each connection is an open file, and the usual limit is 1,024. Does nothing where the system has no such limit.
+    """
+    try:
+        import resource  # only serve needs it, and not every system has it
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def share_one_heap() -> None:
     """Makes all threads and Arrow use one heap. Call this before Arrow is imported and before other threads start.
 

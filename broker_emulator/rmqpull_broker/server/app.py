@@ -40,7 +40,7 @@ from rmqpull_broker.server.wire.codec import orphaned_transaction_to
 
 if TYPE_CHECKING:
     from rmqpull_broker.server.observability.exposition import Exposition
-    from rmqpull_broker.server.remoting.listener import RemotingListener
+    from rmqpull_broker.server.remoting.listener import RemotingAddress, RemotingListener
 
 _logger = logging.getLogger(__name__)
 
@@ -88,11 +88,11 @@ class BrokerServer:
         self._remoting: RemotingListener | None = None
 
     async def start(
-        self, host: str, port: int, topics: Sequence[TopicConfig], remoting: tuple[str, int] | None = None
+        self, host: str, port: int, topics: Sequence[TopicConfig], remoting: RemotingAddress | None = None
     ) -> int:
         """Listens, creates the missing topics, all or none, and returns the port, a free one when ``port`` is 0.
 
-        ``remoting`` is the (host, port) of the remoting protocol, if it is served. Raises PortUnavailable, or the
+        ``remoting`` says where to serve the remoting protocol, if it is served. Raises PortUnavailable, or the
         BrokerError of a topic that cannot be created.
         """
 
@@ -106,10 +106,10 @@ class BrokerServer:
             # Imported here, because a broker without it starts faster.
             from rmqpull_broker.server.remoting.listener import RemotingListener
 
-            self._remoting = RemotingListener(self.clients)
-            await self._remoting.bind(*remoting, self.state.broker_names)
+            self._remoting = RemotingListener(self.clients, self.clock)
+            await self._remoting.bind(remoting, self.state.broker_names)
             # As with Apache's proxy, messages of all protocols have the address for clients of the remoting protocol.
-            self.state.store_hosts = {site.broker_name: site.address for site in self._remoting.sites}
+            self.state.store_hosts = {site.broker_name: site.store_host for site in self._remoting.sites}
         await self.group_commit.execute(create_topics)
         selector, in_order = QueueSelector(random.randrange), self.clients.locks.has_locks
         self.sender = Sender(selector, self.message_ids, f"{host}:{port}", in_order)
@@ -155,7 +155,7 @@ class BrokerServer:
         except OSError as error:
             address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-            raise PortUnavailable(f"cannot listen on {address} for metrics: {reason}") from None
+            raise PortUnavailable(f"cannot listen on {address} for metrics: {reason}", "--metrics-listen") from None
         self._exposition = exposition
         return port
 
@@ -211,7 +211,7 @@ class BrokerServer:
         if self._stage_keeper is not None:
             await self._stage_keeper.stop()
         if self._remoting is not None:
-            self._remoting.close()
+            await self._remoting.stop(STOP_GRACE_S)
         have_ended = await self._end_calls(cancels=cancels)
         if self._exposition is not None:
             self._exposition.close()

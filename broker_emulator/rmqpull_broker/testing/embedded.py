@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
-from rmqpull_broker.assembly import make_topics, open_broker
+from rmqpull_broker.assembly import make_remoting_address, make_topics, open_broker
 from rmqpull_broker.config import BrokerConfig
 from rmqpull_broker.config_values import BROKER_NAMES, Address, ClockSpec, TopicSpec, parse_extensions
 from rmqpull_broker.core.admin.fault_rules import FaultAction, FaultReport, FaultRule
@@ -255,7 +255,7 @@ async def _run(
     try:
         server = open_broker(config)
         try:
-            port = await server.start(*config.listen, make_topics(config), config.remoting)
+            port = await server.start(*config.listen, make_topics(config), make_remoting_address(config))
             loop = asyncio.get_running_loop()
             broker = RunningBroker(f"{config.listen.host}:{port}", server, _Loop(loop))
             started.set_result((broker, loop, stopped))

@@ -28,7 +28,7 @@ READY_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 60.0
 LOG_LINES_SHOWN = 20
 
-_READY = re.compile(rb"ready endpoints=(\S+) pid=\d+(?: metrics=(\S+))?\n")
+_READY = re.compile(rb"ready endpoints=(\S+) pid=\d+(?: remoting=(\S+))?(?: metrics=(\S+))?\n")
 _READY_LINE_BYTES_MAX = 4096
 
 
@@ -71,6 +71,8 @@ class BrokerProcess:
         self.command = tuple(command)
         self.endpoints = listen
         """The broker's address; before the first start, the address to listen on."""
+        self.remoting_addresses: list[str] = []
+        """The addresses of its brokers for the remoting protocol, if ``arguments`` has ``--remoting``."""
         self.metrics_endpoints: str | None = None
         """The address of the page for Prometheus, if ``arguments`` has ``--metrics-listen``."""
         self.ready_s = 0.0
@@ -113,7 +115,8 @@ class BrokerProcess:
             raise
         self.ready_s = time.monotonic() - begin
         self.endpoints = ready[1].decode()
-        self.metrics_endpoints = ready[2].decode() if ready[2] else None
+        self.remoting_addresses = ready[2].decode().split(",") if ready[2] else []
+        self.metrics_endpoints = ready[3].decode() if ready[3] else None
 
     def kill(self) -> None:
         """Kills the process with SIGKILL, like a crash. Does nothing when it has ended."""

@@ -17,7 +17,7 @@ from rmqpull_broker.cli.values import Parsed
 from rmqpull_broker.config import SETTINGS, BrokerConfig, config_from
 from rmqpull_broker.config_sources import CONFIG_VARIABLE, read_toml, resolve
 from rmqpull_broker.config_values import SettingError
-from rmqpull_broker.lean import share_one_heap
+from rmqpull_broker.lean import allow_many_connections, share_one_heap
 from rmqpull_proto.large_messages import reuse_memory
 
 
@@ -85,6 +85,7 @@ def _read_text(file_name: str) -> str:
 def _run(config: BrokerConfig) -> None:
     share_one_heap()
     reuse_memory()
+    allow_many_connections()
     # Imported here, so that the error for a wrong flag does not wait for gRPC and Arrow.
     from rmqpull_broker.core.errors import BrokerError
     from rmqpull_broker.server.grpc.connections import PortUnavailable
@@ -95,8 +96,8 @@ def _run(config: BrokerConfig) -> None:
     try:
         asyncio.run(_serve(config))
     except PortUnavailable as error:
-        _fail(f"{error}; set another address with --listen, or port 0 for a free one")
-    except (BrokerError, CorruptLog) as error:
+        _fail(f"{error}; set another address with {error.setting}, or port 0 for a free one")
+    except (BrokerError, CorruptLog, SettingError) as error:
         _fail(str(error))
     except OSError as error:
         _fail(f"the broker failed: {_reason(error)}")
@@ -107,17 +108,18 @@ def _fail(sentence: str) -> NoReturn:
 
 
 async def _serve(config: BrokerConfig) -> None:
-    from rmqpull_broker.assembly import make_topics
+    from rmqpull_broker.assembly import make_remoting_address, make_topics
 
     # During the replay of the log nothing is served and nothing is written, so the process can exit at once.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
+    remoting = make_remoting_address(config)
     server = _open(config)
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     try:
-        port = await server.start(*config.listen, make_topics(config), config.remoting)
+        port = await server.start(*config.listen, make_topics(config), remoting)
         metrics_port = await server.expose_metrics(*config.metrics_listen) if config.metrics_listen else None
         _print_ready(config, port, server.remoting_addresses, metrics_port)
         await stopped.wait()

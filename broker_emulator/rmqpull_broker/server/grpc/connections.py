@@ -51,7 +51,11 @@ _REASONS = {errno.EADDRINUSE: "the port is in use", errno.EADDRNOTAVAIL: "the ad
 
 
 class PortUnavailable(Exception):
-    """The broker cannot listen on an address. The text names the address and the reason."""
+    """The broker cannot listen on an address. The text names the address and the reason; ``setting`` is its flag."""
+
+    def __init__(self, message: str, setting: str = "--listen") -> None:
+        super().__init__(message)
+        self.setting = setting
 
 
 def listen(server: grpc.aio.Server, host: str, port: int) -> int:

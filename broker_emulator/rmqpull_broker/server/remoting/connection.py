@@ -13,7 +13,14 @@ from rmqpull_broker.server.remoting.dispatch import Dispatcher
 from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
 from rmqpull_proto.remoting.codes import LanguageCode
 from rmqpull_proto.remoting.command import RemotingCommand, WireError, decode_command, encode_command
-from rmqpull_proto.remoting.frames import split_frames
+from rmqpull_proto.remoting.frames import PREFIX_BYTES, read_frame_bytes
+
+UNSENT_BYTES_PAUSE = 1 << 20
+"""Responses that a client has not read, above which the broker reads no more requests from it."""
+UNSENT_BYTES_MAX = 64 << 20
+"""Responses and requests of the broker that a client has not read, above which the connection is closed."""
+ASKED_MAX = 1_000
+"""Requests of the broker that a client has not answered yet."""
 
 _logger = logging.getLogger(__name__)
 
@@ -21,41 +28,58 @@ _logger = logging.getLogger(__name__)
 class Connections(Protocol):
     """All connections of a broker."""
 
-    dispatcher: Dispatcher
+    dispatcher: Dispatcher | None
 
-    def add(self, connection: RemotingConnection) -> str:
-        """Keeps a connection, and returns its channel id."""
+    def add(self, connection: RemotingConnection) -> str | None:
+        """Keeps a connection, and returns its channel id; None if there are too many."""
 
     def remove(self, connection: RemotingConnection) -> None:
         """Forgets a closed connection."""
 
+    def passing_ms(self) -> int:
+        """Returns the time by which idle connections are found, in milliseconds."""
+
 
 class RemotingConnection(asyncio.Protocol):
-    """The connection of a client to the port of one logical broker. Belongs to the event loop."""
+    """The connection of a client to the port of one logical broker. Belongs to the event loop.
+
+    What is not a frame closes it, as with Apache's server: after that no frame could be found.
+    """
 
     def __init__(self, connections: Connections, site: Site) -> None:
         self._connections = connections
         self._site = site
-        self._buffer = bytearray()
+        self._received = bytearray()
+        self._to_write: list[bytes] = []
+        self._is_receiving = False
         self._opaques = itertools.count(1)
         self._asked: dict[int, asyncio.Future[RemotingCommand]] = {}
         self._ending: set[asyncio.Task[Any]] = set()
         self._transport: asyncio.Transport | None = None
         self.remote_address = ""
         self.channel_id = ""
+        self.active_ms = 0
+        """When something was received or written last."""
 
     # --- asyncio ------------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Registers the connection."""
+        """Registers the connection, or closes it if there are too many."""
         self._transport = cast("asyncio.Transport", transport)
-        host, port, *_ = self._transport.get_extra_info("peername")
+        self._transport.set_write_buffer_limits(high=UNSENT_BYTES_PAUSE)
+        host, port, *_ = self._transport.get_extra_info("peername") or ("", 0)
         self.remote_address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self.channel_id = self._connections.add(self)
+        self.active_ms = self._connections.passing_ms()
+        channel_id = self._connections.add(self)
+        if channel_id is None:
+            self.abort("there are too many connections")
+        else:
+            self.channel_id = channel_id
 
     def connection_lost(self, error: Exception | None) -> None:
         """Ends what waits for the client."""
         self._transport = None
+        self._to_write.clear()
         for asked in self._asked.values():
             asked.cancel()
         for task in self._ending:
@@ -63,33 +87,69 @@ class RemotingConnection(asyncio.Protocol):
         self._connections.remove(self)
 
     def data_received(self, data: bytes) -> None:
-        """Handles all frames that are complete."""
-        self._buffer += data
+        """Handles all frames that are complete, and writes the responses that are ready at once."""
+        self.active_ms = self._connections.passing_ms()
+        self._received += data
+        self._is_receiving = True
         try:
-            with memoryview(self._buffer) as view:
-                bounds = split_frames(view, 0, len(view))
-                frames = [bytes(view[start:end]) for start, end in bounds]
-            if bounds:
-                del self._buffer[: bounds[-1][1]]
-            for frame in frames:
-                self._accept(decode_command(frame))
+            self._handle_frames()
         except WireError as error:
             _logger.info("the connection of %s is closed: %s", self.remote_address, error)
+            self._received.clear()
             self.close()
+        finally:
+            self._is_receiving = False
+            self._flush()
+
+    def _handle_frames(self) -> None:
+        """Handles frames until one is not complete or not right."""
+        at, end = 0, len(self._received)
+        try:
+            with memoryview(self._received) as view:
+                while (size := read_frame_bytes(view, at, end)) is not None and at + size <= end:
+                    frame = bytes(view[at + PREFIX_BYTES : at + size])
+                    at += size
+                    self._accept(decode_command(frame))
+        finally:
+            del self._received[:at]
+
+    def pause_writing(self) -> None:
+        """Reads no more requests from a client that does not read its responses."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Reads requests again."""
+        if self._transport is not None:
+            self._transport.resume_reading()
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
     def _accept(self, command: RemotingCommand) -> None:
-        if command.is_response:
-            asked = self._asked.pop(command.opaque, None)
-            if asked is not None and not asked.done():
-                asked.set_result(command)
+        dispatcher = self._connections.dispatcher
+        if not command.is_response and dispatcher is not None:
+            dispatcher.handle(RemotingCall(command, self, self._site), self._respond)
             return
-        self._connections.dispatcher.handle(RemotingCall(command, self, self._site), self._respond)
+        asked = self._asked.pop(command.opaque, None)
+        if asked is not None and not asked.done():
+            asked.set_result(command)
 
     def _respond(self, reply: RemotingCommand | bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(reply if isinstance(reply, bytes) else encode_command(reply))
+        """Writes a command together with the others of this turn of the event loop."""
+        if not self.is_open:
+            return
+        if not self._to_write and not self._is_receiving:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._to_write.append(reply if isinstance(reply, bytes) else encode_command(reply))
+
+    def _flush(self) -> None:
+        if not self._to_write or self._transport is None:
+            return
+        parts, self._to_write = self._to_write, []
+        self.active_ms = self._connections.passing_ms()
+        self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+        if self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+            self.abort(f"the client has not read {self._transport.get_write_buffer_size()} bytes")
 
     def send(self, command: RemotingCommand) -> None:
         """Sends a one-way request to the client. Does nothing if the connection is closed."""
@@ -98,13 +158,17 @@ class RemotingConnection(asyncio.Protocol):
 
     async def ask(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
         """Sends a request to the client, and returns its response. Raises TimeoutError, and ConnectionError."""
-        if self._transport is None:
+        if not self.is_open:
             raise ConnectionError(f"the connection of {self.remote_address} is closed")
+        if len(self._asked) >= ASKED_MAX:
+            raise ConnectionError(f"the client at {self.remote_address} has not answered {ASKED_MAX} requests")
         self.send(command)
         asked = self._asked[command.opaque] = asyncio.get_running_loop().create_future()
         try:
             return await asyncio.wait_for(asked, timeout_ms / 1000)
         except asyncio.CancelledError:
+            if self._transport is not None:
+                raise  # the caller was cancelled, not the connection
             raise ConnectionError(f"the connection of {self.remote_address} was closed") from None
         finally:
             self._asked.pop(command.opaque, None)
@@ -130,4 +194,11 @@ class RemotingConnection(asyncio.Protocol):
     def close(self) -> None:
         """Closes the connection after what is already written."""
         if self._transport is not None:
+            self._flush()
             self._transport.close()
+
+    def abort(self, why: str) -> None:
+        """Closes the connection at once. What the client has not read is lost."""
+        _logger.info("the connection of %s is closed: %s", self.remote_address, why)
+        if self._transport is not None:
+            self._transport.abort()

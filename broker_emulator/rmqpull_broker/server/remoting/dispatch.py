@@ -46,6 +46,13 @@ class Dispatcher:
         elif reply is not None and not call.command.is_oneway:
             respond(reply)
 
+    async def stop(self, grace_s: float) -> None:
+        """Lets the requests in flight end for ``grace_s`` seconds. Then it cancels them."""
+        if self._tasks:
+            _, left = await asyncio.wait(self._tasks, timeout=grace_s)
+            for task in left:
+                task.cancel()
+
     async def _finish(self, call: RemotingCall, work: Coroutine[Any, Any, Reply], respond: Respond) -> None:
         try:
             reply = await work

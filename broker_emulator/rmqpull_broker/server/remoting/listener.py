@@ -7,17 +7,44 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-from collections.abc import Sequence
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
 
 from rmqpull_broker.core.pulling.record_pull import RecordPulls
 from rmqpull_broker.server.clients import Clients
+from rmqpull_broker.server.clock import Clock, Timer
 from rmqpull_broker.server.grpc.connections import PortUnavailable
+from rmqpull_broker.server.remoting.acceptor import Acceptor
 from rmqpull_broker.server.remoting.connection import RemotingConnection
 from rmqpull_broker.server.remoting.dispatch import Dispatcher
 from rmqpull_broker.server.remoting.registry import list_handlers
 from rmqpull_broker.server.runtime.remoting_calls import RemotingService, Site
 from rmqpull_broker.server.runtime.service import Service
+
+CONNECTIONS_MAX = 20_000
+IDLE_MS_MAX = 120_000
+"""``serverChannelMaxIdleTimeSeconds``: a connection on which nothing moves for longer is closed (rules 4.12)."""
+_SCAN_INTERVAL_MS = 10_000
+_WILDCARDS = ("0.0.0.0", "::", "")
+_LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class RemotingAddress:
+    """Where to listen, and what routes tell.
+
+    ``advertised`` has a (host, port) for each logical broker; it is empty if clients reach the ports themselves.
+    ``tls`` serves connections that begin with TLS, and with ``needs_tls`` no others.
+    """
+
+    host: str
+    port: int
+    advertised: Sequence[tuple[str, int]] = ()
+    tls: ssl.SSLContext | None = None
+    needs_tls: bool = False
 
 
 class RemotingListener:
@@ -26,56 +53,119 @@ class RemotingListener:
     Call :meth:`bind`, which finds the ports, and then :meth:`start`.
     """
 
-    dispatcher: Dispatcher
-
-    def __init__(self, clients: Clients) -> None:
+    def __init__(self, clients: Clients, clock: Clock) -> None:
         self._clients = clients
+        self._clock = clock
+        self.dispatcher: Dispatcher | None = None
         self.sites: Sequence[Site] = ()
         self.connections: dict[str, RemotingConnection] = {}
         self._numbers = itertools.count(1)
-        self._servers: list[asyncio.Server] = []
+        self._acceptors: list[Acceptor] = []
+        self._timer: Timer | None = None
 
-    async def bind(self, host: str, port: int, broker_names: Sequence[str]) -> None:
+    async def bind(self, address: RemotingAddress, broker_names: Sequence[str]) -> None:
         """Listens on ``port`` and the ports after it, or on free ones if it is 0. Raises PortUnavailable."""
         sites = []
-        for index, name in enumerate(broker_names):
-            its_port = port + index if port else 0
-            server = await self._listen(host, its_port, index)
-            self._servers.append(server)
-            sites.append(Site(name, host, server.sockets[0].getsockname()[1]))
+        try:
+            for index, name in enumerate(broker_names):
+                bound = _bind(address.host, address.port + index if address.port else 0)
+                host, port = address.host, bound.getsockname()[1]
+                if address.advertised:
+                    host, port = address.advertised[index]
+                elif host in _WILDCARDS:
+                    host = _LOOPBACK
+                site = Site(name, host, port, await _find_ip(host))
+                sites.append(site)
+                self._acceptors.append(Acceptor(bound, self._make_factory(site), address.tls, address.needs_tls))
+        except BaseException:
+            self._stop_listening()
+            raise
         self.sites = sites
 
-    async def _listen(self, host: str, port: int, index: int) -> asyncio.Server:
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.create_server(
-                lambda: RemotingConnection(self, self.sites[index]), host, port, start_serving=False
-            )
-        except OSError as error:
-            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-            raise PortUnavailable(f"cannot listen on {address} for the remoting protocol: {reason}") from None
+    def _make_factory(self, site: Site) -> Callable[[], RemotingConnection]:
+        return lambda: RemotingConnection(self, site)
 
     async def start(self, service: Service) -> None:
         """Serves requests from now on."""
         self.dispatcher = Dispatcher(RemotingService(service, self.sites, RecordPulls(service.state)), list_handlers())
-        for server in self._servers:
-            await server.start_serving()
+        for acceptor in self._acceptors:
+            acceptor.start()
 
-    def add(self, connection: RemotingConnection) -> str:
-        """Keeps a connection, and returns its channel id."""
+    # --- connections --------------------------------------------------------------------------------------------------
+
+    def passing_ms(self) -> int:
+        """Returns the time by which idle connections are found, in milliseconds."""
+        return self._clock.passing_ms()
+
+    def add(self, connection: RemotingConnection) -> str | None:
+        """Keeps a connection, and returns its channel id; None if there are too many."""
+        if len(self.connections) >= CONNECTIONS_MAX:
+            return None
         channel_id = f"{connection.remote_address}#{next(self._numbers)}"
         self.connections[channel_id] = connection
+        self._watch()
         return channel_id
 
     def remove(self, connection: RemotingConnection) -> None:
         """Forgets a closed connection, and takes its client out of the registries."""
-        self.connections.pop(connection.channel_id, None)
-        self._clients.connection_closed(connection.channel_id)
+        if self.connections.pop(connection.channel_id, None) is not None:
+            self._clients.connection_closed(connection.channel_id)
 
-    def close(self) -> None:
-        """Stops listening, and closes all connections."""
-        for server in self._servers:
-            server.close()
+    def _watch(self) -> None:
+        if self._timer is None:
+            self._timer = self._clock.call_at(self._clock.passing_ms() + _SCAN_INTERVAL_MS, self._close_idle)
+
+    def _close_idle(self) -> None:
+        self._timer = None
+        latest_ms = self._clock.passing_ms() - IDLE_MS_MAX
+        for connection in [each for each in self.connections.values() if each.active_ms <= latest_ms]:
+            connection.close()
+        if self.connections:
+            self._watch()
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    async def stop(self, grace_s: float) -> None:
+        """Takes no more connections, lets requests in flight end for ``grace_s`` seconds, and closes all."""
+        self._stop_listening()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.dispatcher is not None:
+            await self.dispatcher.stop(grace_s)
         for connection in list(self.connections.values()):
             connection.close()
+
+    def _stop_listening(self) -> None:
+        for acceptor in self._acceptors:
+            acceptor.close()
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """Returns a socket that is bound to an address. Raises PortUnavailable."""
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    bound = None
+    try:
+        family, kind, _, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        bound = socket.socket(family, kind)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(target)
+        bound.setblocking(False)
+    except (OSError, OverflowError) as error:
+        if bound is not None:
+            bound.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise PortUnavailable(f"cannot listen on {address}: {reason}", "--remoting") from None
+    return bound
+
+
+async def _find_ip(host: str) -> str:
+    """Returns the address of a host for message ids, which have no names; the loopback address for an unknown name."""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        pass
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return _LOOPBACK
+    return str(found[0][4][0])

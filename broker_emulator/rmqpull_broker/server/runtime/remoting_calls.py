@@ -17,18 +17,31 @@ from rmqpull_proto.remoting.header_fields import Header
 _H = TypeVar("_H", bound=Header)
 
 
+def _join(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A logical broker as clients of the remoting protocol reach it: its name, and the address that routes tell."""
+    """A logical broker as clients of the remoting protocol reach it: its name, and the address that routes tell.
+
+    ``ip`` is the address of ``host``, for the ids of messages.
+    """
 
     broker_name: str
     host: str
     port: int
+    ip: str
 
     @property
     def address(self) -> str:
         """``host:port``, with an IPv6 host in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return _join(self.host, self.port)
+
+    @property
+    def store_host(self) -> str:
+        """``ip:port``: the address that its messages have."""
+        return _join(self.ip, self.port)
 
 
 @dataclass(slots=True)

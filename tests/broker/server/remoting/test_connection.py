@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import socket
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from rmqpull_broker.server.remoting.connection import UNSENT_BYTES_MAX, UNSENT_BYTES_PAUSE, RemotingConnection
+from rmqpull_broker.server.remoting.dispatch import Dispatcher
+from rmqpull_broker.server.runtime.remoting_calls import Site
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand, Serialization, decode_command, encode_command
@@ -60,3 +67,161 @@ def test_a_frame_that_comes_byte_by_byte(connection: socket.socket) -> None:
 def test_other_protocols_are_disconnected(connection: socket.socket) -> None:
     connection.sendall(b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n")
     assert connection.recv(100) == b""
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def cluster_frame(header: bytes) -> bytes:
+    return (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
+
+
+BAD = {
+    "gRPC": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "the proxy protocol": b"PROXY TCP4 10.0.0.1 10.0.0.2 5 6\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "17 MiB": (17 << 20).to_bytes(4, "big") + b"\0\0\0\x04null",
+    "a negative length": b"\xff\xff\xff\xff\0\0\0\0",
+    "no room for a header": b"\0\0\0\x04\0\0\0\0",
+    "a header beyond its frame": b"\0\0\0\x08\0\0\0\xff{}{}",
+    "a foreign serialization": b"\0\0\0\x06\x05\0\0\x02{}",
+    "no JSON": cluster_frame(b"{code:106,"),
+    "no object": cluster_frame(b"[106]"),
+    "a code that is a text": cluster_frame(b'{"code":"x"}'),
+    "fields that are no object": cluster_frame(b'{"code":106,"extFields":[1]}'),
+}
+
+
+@pytest.mark.parametrize("data", BAD.values(), ids=BAD)
+def test_what_is_no_frame_closes_the_connection(connection: socket.socket, data: bytes) -> None:
+    connection.sendall(data)
+    with contextlib.suppress(ConnectionResetError):  # it is closed then, too
+        assert connection.recv(100) == b""
+
+
+def test_frames_before_a_bad_one_are_answered(connection: socket.socket) -> None:
+    connection.sendall(request(1) + b"GET / HTTP/1.1\r\n\r\n")
+    assert receive(connection).opaque == 1
+
+
+@pytest.fixture(scope="module")
+def fuzzed() -> Iterator[str]:
+    with running_broker({"orders": 2}, remoting=True) as broker:
+        yield broker.remoting_addresses[0]
+
+
+CODES = st.sampled_from([int(code) for code in RequestCode]) | st.integers(-(1 << 31), (1 << 31) - 1)
+FIELDS = st.dictionaries(
+    st.sampled_from(["topic", "consumerGroup", "queueId", "queueOffset", "sysFlag", "a", "b", "e", "i", "group"]),
+    st.sampled_from(["orders", "0", "-1", "99999999999999999999", "", "x", "\x01\x02", "true"]),
+)
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(CODES, FIELDS, st.binary(max_size=60), st.sampled_from(Serialization), st.data())
+def test_any_request_gets_an_answer_or_a_closed_connection(
+    fuzzed: str,
+    caplog: pytest.LogCaptureFixture,
+    code: int,
+    fields: dict[str, str],
+    body: bytes,
+    serialization: Serialization,
+    data: st.DataObject,
+) -> None:
+    frame = bytearray(encode_command(RemotingCommand(code, fields, body, 7, serialization=serialization)))
+    for _ in range(data.draw(st.integers(0, 3))):
+        frame[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    host, port = fuzzed.split(":")
+    with socket.create_connection((host, int(port)), 10) as one:
+        one.sendall(frame + request(8))
+        one.shutdown(socket.SHUT_WR)
+        answers = one.makefile("rb").read()
+    assert answers == b"" or len(answers) > 8
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+# --- clients that do not read -----------------------------------------------------------------------------------------
+
+
+class Transport(asyncio.Transport):
+    """A transport whose client reads nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unsent = bytearray()
+        self.is_paused = False
+        self.is_aborted = False
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return ("127.0.0.1", 4711) if name == "peername" else default
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.high = high
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.unsent)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.unsent += data
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+class NoConnections:
+    """Connections that are not kept; nobody handles their requests."""
+
+    dispatcher: Dispatcher | None = None
+
+    def add(self, connection: RemotingConnection) -> str | None:
+        return "one"
+
+    def remove(self, connection: RemotingConnection) -> None:
+        pass
+
+    def passing_ms(self) -> int:
+        return 0
+
+
+@pytest.fixture
+def unread() -> tuple[RemotingConnection, Transport]:
+    connection = RemotingConnection(NoConnections(), Site("broker-a", "127.0.0.1", 9876, "127.0.0.1"))
+    transport = Transport()
+    connection.connection_made(transport)
+    return connection, transport
+
+
+def test_no_more_requests_are_read_from_a_client_that_does_not_read_responses(
+    unread: tuple[RemotingConnection, Transport],
+) -> None:
+    connection, transport = unread
+    assert transport.high == UNSENT_BYTES_PAUSE
+    connection.pause_writing()
+    assert transport.is_paused
+    connection.resume_writing()
+    assert not transport.is_paused
+
+
+def test_a_client_that_reads_nothing_is_disconnected(unread: tuple[RemotingConnection, Transport]) -> None:
+    connection, transport = unread
+
+    async def send(count: int) -> None:
+        for _ in range(count):
+            connection.send(RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, body=bytes(1 << 20)))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    asyncio.run(send(UNSENT_BYTES_MAX >> 21))
+    open_before = connection.is_open
+    asyncio.run(send(UNSENT_BYTES_MAX >> 20))
+    assert (open_before, connection.is_open) == (True, False)
+    assert len(transport.unsent) <= UNSENT_BYTES_MAX + (2 << 20)

@@ -102,7 +102,7 @@ def _check(
     service: RemotingService, call: RemotingCall, pull: PullRequest, is_first_run: bool, draft: Draft
 ) -> PullVerdict:
     broker = service.service
-    context = PullContext(call.site.host)
+    context = PullContext(call.site.ip)
     return begin_pull(draft, broker.clients.consumers, pull, broker.clock_ms(), context, is_first_run=is_first_run)
 
 

@@ -54,7 +54,7 @@ def _respond(service: RemotingService, call: RemotingCall, topic: str, sent: lis
     queue, row = sent[0]
     find = service.service.state.physical_offsets.find
     ids = [
-        make_offset_msg_id(call.site.host, call.site.port, find(its_queue, its.queue_offset)) for its_queue, its in sent
+        make_offset_msg_id(call.site.ip, call.site.port, find(its_queue, its.queue_offset)) for its_queue, its in sent
     ]
     header = SendMessageResponseHeader(
         msg_id=",".join(ids),

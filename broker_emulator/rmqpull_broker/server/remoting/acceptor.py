@@ -1,0 +1,118 @@
+"""Takes connections on a port. The first byte tells whether a client speaks TLS (rules 4.12)."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+
+BACKLOG = 1_024
+HANDSHAKE_S_MAX = 10
+_HANDSHAKE = 0x16
+_TAKEN_AT_ONCE = 100
+_PAUSE_S = 0.1
+
+_logger = logging.getLogger(__name__)
+
+
+class Acceptor:
+    """Takes connections on a bound socket, and makes a protocol for each. Belongs to the event loop.
+
+    Without a ``tls`` context, nobody looks at the first byte: a client that speaks TLS then sends no frame.
+    """
+
+    def __init__(
+        self,
+        bound: socket.socket,
+        make_protocol: Callable[[], asyncio.Protocol],
+        tls: ssl.SSLContext | None = None,
+        needs_tls: bool = False,
+    ) -> None:
+        self._bound = bound
+        self._make_protocol = make_protocol
+        self._tls = tls
+        self._needs_tls = needs_tls
+        self._looked_at: set[socket.socket] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Listens."""
+        self._bound.listen(BACKLOG)
+        asyncio.get_running_loop().add_reader(self._bound, self._accept)
+
+    def close(self) -> None:
+        """Listens no more. Connections that have a protocol stay."""
+        if self._bound.fileno() < 0:
+            return
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._bound)
+        self._bound.close()
+        for connected in list(self._looked_at):
+            self._forget(connected)
+            connected.close()
+        for task in self._tasks:
+            task.cancel()
+
+    def _accept(self) -> None:
+        for _ in range(_TAKEN_AT_ONCE):
+            try:
+                connected, _ = self._bound.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    raise
+                _logger.warning("no connection can be taken: %s", error.strerror)
+                self._pause()
+                return
+            connected.setblocking(False)
+            if self._tls is None:
+                self._connect(connected, None)
+            else:
+                self._looked_at.add(connected)
+                asyncio.get_running_loop().add_reader(connected, self._look, connected)
+
+    def _pause(self) -> None:
+        """Waits for other connections to end. Without a pause the event loop would do nothing else."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._bound)
+        loop.call_later(_PAUSE_S, self._resume)
+
+    def _resume(self) -> None:
+        if self._bound.fileno() >= 0:
+            asyncio.get_running_loop().add_reader(self._bound, self._accept)
+
+    def _look(self, connected: socket.socket) -> None:
+        """Reads the first byte without taking it."""
+        self._forget(connected)
+        try:
+            first = connected.recv(1, socket.MSG_PEEK)
+        except OSError:
+            first = b""
+        speaks_tls = first[:1] == bytes([_HANDSHAKE])
+        if not first or (self._needs_tls and not speaks_tls):
+            connected.close()
+        else:
+            self._connect(connected, self._tls if speaks_tls else None)
+
+    def _forget(self, connected: socket.socket) -> None:
+        self._looked_at.discard(connected)
+        asyncio.get_running_loop().remove_reader(connected)
+
+    def _connect(self, connected: socket.socket, tls: ssl.SSLContext | None) -> None:
+        task = asyncio.get_running_loop().create_task(self._open(connected, tls))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _open(self, connected: socket.socket, tls: ssl.SSLContext | None) -> None:
+        try:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await asyncio.get_running_loop().connect_accepted_socket(
+                self._make_protocol, connected, ssl=tls, ssl_handshake_timeout=None if tls is None else HANDSHAKE_S_MAX
+            )
+        except (OSError, TimeoutError) as error:
+            _logger.info("a connection was closed before its first request: %s", error)
+            connected.close()

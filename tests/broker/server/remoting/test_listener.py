@@ -1,0 +1,104 @@
+"""The ports of the brokers: what routes tell of them, idle connections, and the end."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from pathlib import Path
+
+import pytest
+
+from processes.apache.calls import Calls
+from rmqpull_broker.testing import running_broker
+from rmqpull_broker.testing.process import BrokerProcessError
+from rmqpull_proto.remoting.codes import RequestCode
+from rmqpull_proto.remoting.routes import ClusterInfo
+from tests.harness.broker_processes import StartBroker
+from tests.harness.remoting_member import RemotingMember
+from tests.harness.secured_proxy import CertificateAuthority
+
+
+def read_addresses(address: str, tls: ssl.SSLContext | None = None) -> list[str]:
+    body = Calls(tls=tls).call(address, RequestCode.GET_BROKER_CLUSTER_INFO).body
+    return [data.broker_addrs[0] for data in ClusterInfo.decode(body).brokers.values()]
+
+
+def find_two_free_ports() -> int:
+    for _ in range(100):
+        with socket.create_server(("127.0.0.1", 0)) as first, contextlib.suppress(OSError):
+            port: int = first.getsockname()[1]
+            with socket.create_server(("127.0.0.1", port + 1)):
+                return port
+    raise AssertionError("there are no two free ports side by side")
+
+
+def test_a_connection_that_is_idle_for_two_minutes_is_closed() -> None:
+    with running_broker(remoting=True, clock="manual") as broker:
+        address = broker.remoting_addresses[0]
+        with RemotingMember(address) as idle, RemotingMember(address) as busy:
+            idle.call(RequestCode.GET_BROKER_CLUSTER_INFO)
+            for _ in range(12):
+                busy.call(RequestCode.GET_BROKER_CLUSTER_INFO)
+                broker.clock.advance(10_000)
+            assert idle.is_closed()
+            assert busy.call(RequestCode.GET_BROKER_CLUSTER_INFO).code == 0
+
+
+def test_a_stopped_broker_closes_its_connections() -> None:
+    with running_broker(remoting=True) as broker:
+        member = RemotingMember(broker.remoting_addresses[0])
+        member.call(RequestCode.GET_BROKER_CLUSTER_INFO)
+    assert member.is_closed()
+    member.close()
+
+
+def test_routes_tell_advertised_addresses(start_broker: StartBroker) -> None:
+    arguments = ("--remoting", "127.0.0.1:0", "--brokers", "broker-a,broker-b")
+    broker = start_broker(arguments=(*arguments, "--remoting-advertised", "10.0.0.7:9876,localhost:9877"))
+    assert broker.remoting_addresses == ["10.0.0.7:9876", "localhost:9877"]
+
+
+def test_a_broker_on_all_addresses_tells_the_loopback_address(start_broker: StartBroker) -> None:
+    broker = start_broker(arguments=("--remoting", "0.0.0.0:0"))
+    (address,) = broker.remoting_addresses
+    assert address.startswith("127.0.0.1:")
+    assert read_addresses(address) == [address]
+
+
+def test_several_brokers_take_the_ports_after_the_first(start_broker: StartBroker) -> None:
+    port = find_two_free_ports()
+    arguments = ("--remoting", f"127.0.0.1:{port}", "--brokers", "broker-a,broker-b")
+    broker = start_broker(arguments=arguments)
+    assert broker.remoting_addresses == [f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"]
+
+
+def test_a_port_in_use_is_refused_with_its_setting(start_broker: StartBroker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(BrokerProcessError, match=f"cannot listen on {address}.*--remoting"):
+            start_broker(arguments=("--remoting", address))
+
+
+def test_clients_with_a_certificate_are_served_over_tls(
+    start_broker: StartBroker, authority: CertificateAuthority
+) -> None:
+    certificate, key = authority.issue("127.0.0.1", "127.0.0.1")
+    arguments = ["--remoting", "127.0.0.1:0", "--remoting-tls-mode", "enforcing"]
+    arguments += ["--remoting-tls-certificate", str(certificate), "--remoting-tls-key", str(key)]
+    broker = start_broker(arguments=(*arguments, "--remoting-tls-client-ca", str(authority.ca_file)))
+    (address,) = broker.remoting_addresses
+    tls = ssl.create_default_context(cafile=str(authority.ca_file))
+    with pytest.raises(OSError):  # noqa: PT011 (an alert of TLS, or a closed connection)
+        read_addresses(address, tls)
+    with pytest.raises(OSError):  # noqa: PT011
+        read_addresses(address)
+    tls.load_cert_chain(*authority.issue("client"))
+    assert read_addresses(address, tls) == [address]
+
+
+def test_a_bad_certificate_is_refused_before_the_start(start_broker: StartBroker, tmp_path: Path) -> None:
+    (tmp_path / "bad.pem").write_text("no certificate")
+    arguments = ["--remoting", "127.0.0.1:0", "--remoting-tls-key", str(tmp_path / "bad.pem")]
+    with pytest.raises(BrokerProcessError, match="the files for TLS cannot be used"):
+        start_broker(arguments=(*arguments, "--remoting-tls-certificate", str(tmp_path / "bad.pem")))
