@@ -12,7 +12,7 @@ BrokerError
 │   FilterDataNotLatest                                                   the group's heartbeat does not fit the pull
 ├── TooManyRequests                                                       the caller may try again later
 ├── IllegalOperation, WrongTransaction, PreconditionFailed                its time or its target is wrong
-└── InternalError, NotLeaderForQueue, ServiceNotAvailable                 the server cannot do it
+└── InternalError (RequestFailed), NotLeaderForQueue, ServiceNotAvailable the server cannot do it
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from __future__ import annotations
 import enum
 import re
 from typing import ClassVar
+
+FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+"""What Apache's brokers add to some of their refusals."""
 
 
 class BrokerError(Exception):
@@ -273,6 +276,12 @@ class ServiceNotAvailable(BrokerError):
 
 class InternalError(BrokerError):
     """Any error for which RocketMQ has only SYSTEM_ERROR."""
+
+    code = "INTERNAL_SERVER_ERROR"
+
+
+class RequestFailed(InternalError):
+    """A request over which a handler of Apache's broker stumbles. Its text is that of a Java exception, not ours."""
 
     code = "INTERNAL_SERVER_ERROR"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rmqpull_proto.remoting.properties import SHARDING_KEY
+from rmqpull_proto.remoting.properties import DELAY, SHARDING_KEY, TIMER_DELAY_SEC
 
 
 class TopicType(enum.Enum):
@@ -126,7 +126,8 @@ class Message:
         """The topic type that the message requires, by its properties (rules 5.11, check 15)."""
         if self.transactional:
             return TopicType.TRANSACTION
-        if self.delivery_timestamp_ms is not None or "DELAY" in self.system_properties:
+        own = self.system_properties
+        if self.delivery_timestamp_ms is not None or DELAY in own or TIMER_DELAY_SEC in own:
             return TopicType.DELAY
         return TopicType.FIFO if self.sharding_key is not None else TopicType.NORMAL
 

@@ -136,18 +136,6 @@ def _make_stored(
     return StoredMessage(message, queue_offset, store_us // 1000, store_host, reconsume_times)
 
 
-def select_pulled_columns(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """Returns columns of a stored batch for a pull, with the trace context among RocketMQ's own properties."""
-    pulled = batch.select(names)
-    if "systemProperties" not in names or batch.column("traceContext").null_count == batch.num_rows:
-        return pulled
-    rows = zip(batch.column("systemProperties").to_pylist(), batch.column("traceContext").to_pylist(), strict=True)
-    maps = [(own or []) + ([] if trace is None else [("TRACE_CONTEXT", trace)]) for own, trace in rows]
-    index = pulled.schema.get_field_index("systemProperties")
-    field = pulled.schema.field(index)
-    return pulled.set_column(index, field, pa.array(maps, field.type))
-
-
 def count_list_entries(lists: pa.Array) -> pa.Array:
     """Returns the number of entries of each list or map. Arrow's own function does not accept maps."""
     offsets = lists.offsets

@@ -13,8 +13,11 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rmqpull_broker.core import limits
 from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.messages.born_hosts import find_named_hosts, is_named
 from rmqpull_broker.core.messages.columns import format_milliseconds
+from rmqpull_broker.core.messages.hidden_properties import drop_hidden, drop_hidden_columns
 from rmqpull_broker.core.model import Message
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_proto.remoting import properties as names
@@ -24,6 +27,9 @@ RECORD_BYTES = 91
 _IPV6_BYTES = 12
 _SHORT_TOPIC_BYTES = 127
 _SEPARATORS = 2
+_UTF8_BYTES_MAX = 4
+_OWN_BYTES_MAX = 4_096
+"""More than the characters of all of RocketMQ's own names and short values together."""
 _NOT_RESERVED = {names.SHARDING_KEY: "messageGroup", names.TRACE_CONTEXT: "traceContext"}
 """RocketMQ's own properties, with their columns, that a user may set, too. Then the user's value is not stored."""
 
@@ -48,13 +54,22 @@ def make_stored_properties(message: Message, broker: BrokerProperties) -> dict[s
         names.TIMER_DELIVER_MS: None if message.delivery_timestamp_ms is None else str(message.delivery_timestamp_ms),
         **make_common_properties(broker),
     }
+    if is_named(message.born_host):
+        fields |= {names.BORN_HOST: message.born_host, names.BORN_TIMESTAMP: str(message.born_timestamp_ms)}
     own = {name: value for name, value in fields.items() if value is not None}
-    return {**message.properties, **message.system_properties, **own}
+    return {**message.properties, **drop_hidden(message.system_properties), **own}
 
 
-def count_stored_properties_bytes(message: Message, broker: BrokerProperties) -> int:
-    """Returns the length of the properties string: each name and value ends with one byte (rules 4.8)."""
-    return sum(_count_entry_bytes(name, value) for name, value in make_stored_properties(message, broker).items())
+def exceeds_stored_properties(message: Message, broker: BrokerProperties) -> bool:
+    """Whether the properties string is too long to be stored: each name and value ends with one byte (rules 4.8)."""
+    texts = (*message.keys, *message.properties.values(), *message.system_properties.values())
+    others = (message.msg_id, message.born_host, message.tags, message.message_group, message.trace_context)
+    length = sum(map(len, texts)) + sum(len(text) for text in others if text)
+    length += sum(map(len, message.properties)) + _SEPARATORS * len(message.properties) + _OWN_BYTES_MAX
+    if _UTF8_BYTES_MAX * length <= limits.STORED_PROPERTIES_BYTES_MAX:
+        return False
+    entries = make_stored_properties(message, broker).items()
+    return sum(_count_entry_bytes(name, value) for name, value in entries) > limits.STORED_PROPERTIES_BYTES_MAX
 
 
 def count_record_bytes(batch: pa.RecordBatch, topic: str, broker: BrokerProperties) -> pa.Array:
@@ -69,7 +84,9 @@ def count_record_bytes(batch: pa.RecordBatch, topic: str, broker: BrokerProperti
     parts = [
         columns.count_text_bytes(batch, ["body"]),
         *(pc.multiply(_is_ipv6(batch.column(name)), _IPV6_BYTES) for name in ("bornHost", "storeHost")),
-        *(columns.count_map_bytes(batch.column(name), _SEPARATORS) for name in ("properties", "systemProperties")),
+        columns.count_map_bytes(batch.column("properties"), _SEPARATORS),
+        columns.count_map_bytes(drop_hidden_columns(batch.column("systemProperties")), _SEPARATORS),
+        *_count_born_bytes(batch),
         *(
             _count_own_bytes(name, batch.column(column))
             for name, column in {names.TAGS: "tags", **_NOT_RESERVED}.items()
@@ -89,6 +106,16 @@ def _count_entry_bytes(name: str, value: str) -> int:
 def _count_own_bytes(name: str, texts: pa.Array) -> pa.Array:
     """Returns the bytes of a property in each row; 0 where it is missing."""
     return pc.cast(pc.fill_null(pc.add(pc.binary_length(texts), len(name) + _SEPARATORS), 0), pa.int64())
+
+
+def _count_born_bytes(batch: pa.RecordBatch) -> list[pa.Array]:
+    """Returns the bytes of the properties in which Apache's proxy names the host and the time of a producer."""
+    hosts = find_named_hosts(batch.column("bornHost"))
+    if hosts.null_count == len(hosts):
+        return []
+    times = columns.format_milliseconds(batch.column("bornTimestamp"))
+    named_times = pc.if_else(pc.is_valid(hosts), times, pa.scalar(None, pa.string()))
+    return [_count_own_bytes(names.BORN_HOST, hosts), _count_own_bytes(names.BORN_TIMESTAMP, named_times)]
 
 
 def _is_ipv6(hosts: pa.Array) -> pa.Array:

@@ -16,7 +16,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rmqpull_broker.core.messages.born_hosts import find_named_hosts
 from rmqpull_broker.core.messages.columns import format_milliseconds
+from rmqpull_broker.core.messages.hidden_properties import (
+    FLAG,
+    SYS_FLAG,
+    drop_hidden_columns,
+    has_hidden,
+    read_hidden,
+)
 from rmqpull_broker.core.model import BodyEncoding
 from rmqpull_proto.remoting import properties as names
 
@@ -65,6 +73,10 @@ def encode_records(
     head.put_constant(4, 4, MAGIC if is_short else LONG_TOPIC_MAGIC)
     head.put(8, 4, pa.array([zlib.crc32(body or b"") & 0x7FFFFFFF for body in bodies.to_pylist()], pa.int64()))
     head.put_constant(12, 4, queue_id)
+    own = rows.column("systemProperties")
+    if has_hidden(own):
+        head.put(16, 4, read_hidden(own, FLAG))
+        flags = pc.bit_wise_or(flags, read_hidden(own, SYS_FLAG))
     head.put(20, 8, offsets)
     head.put(28, 8, pc.add(offsets, first_physical_offset))
     head.put(36, 4, flags)
@@ -96,7 +108,12 @@ def encode_property_texts(rows: pa.RecordBatch, common: Mapping[str, str]) -> pa
         names.TRACE_CONTEXT: rows.column("traceContext"),
         names.TIMER_DELIVER_MS: None if delivery.null_count == len(delivery) else format_milliseconds(delivery),
     }
-    parts = [_join_map(rows.column(column)) for column in ("properties", "systemProperties")]
+    born_hosts = find_named_hosts(rows.column("bornHost"))
+    if born_hosts.null_count < len(born_hosts):
+        times = format_milliseconds(rows.column("bornTimestamp"))
+        own[names.BORN_HOST] = born_hosts
+        own[names.BORN_TIMESTAMP] = pc.if_else(pc.is_valid(born_hosts), times, pa.scalar(None, pa.string()))
+    parts = [_join_map(rows.column("properties")), _join_map(drop_hidden_columns(rows.column("systemProperties")))]
     parts += [_encode_own(name, texts) for name, texts in own.items() if texts is not None]
     shared = "".join(f"{name}{names.NAME_END}{value}{names.VALUE_END}" for name, value in common.items())
     return pc.binary_join_element_wise(*parts, shared, "", null_handling="replace", null_replacement="")

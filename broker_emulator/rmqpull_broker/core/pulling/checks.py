@@ -12,6 +12,7 @@ from rmqpull_broker.core.admin.groups import find_or_create_group
 from rmqpull_broker.core.clients.members import ConsumeType, MessageModel
 from rmqpull_broker.core.clients.registries import ConsumerRegistry
 from rmqpull_broker.core.errors import (
+    FAQ,
     BadRequest,
     BrokerError,
     ConsumerGroupNotFound,
@@ -34,7 +35,6 @@ from rmqpull_broker.core.pulling.request import (
     PullVerdict,
     RequestSource,
 )
-from rmqpull_broker.core.pulling.subscription_checks import FAQ
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import OffsetsCommitted
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from rmqpull_broker.core.clients.members import ConsumeType, MessageModel
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData, is_tag_type
 from rmqpull_broker.core.errors import (
+    FAQ,
     FilterDataNotExist,
     FilterDataNotLatest,
     Forbidden,
@@ -26,8 +27,6 @@ from rmqpull_broker.core.filters.message_filter import (
 from rmqpull_broker.core.messages.message_properties import make_common_properties
 from rmqpull_broker.core.pulling.request import PullCheck
 from rmqpull_broker.core.state.names import is_system_group
-
-FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 
 
 def build_subscription(check: PullCheck) -> None:

@@ -18,20 +18,34 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from rmqpull_broker.core.errors import Forbidden, IllegalDeliveryTime, IllegalOperation, InternalError
+from rmqpull_broker.core.errors import Forbidden, IllegalOperation, InternalError, RequestFailed
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties, parse_level_delays
+from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored, WaitingEnded
 from rmqpull_broker.core.state.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmqpull_broker.core.state.pending import DUE_MS, PENDING_MAX, read_due_ms, read_waiting
+from rmqpull_proto.remoting import properties as names
 
 PRECISION_MS = 1_000
 DELIVERIES_MAX = 1_000
 """Messages that one command delivers. The next command delivers the others, so that other commands can run between."""
+
+
+_TIMER_UNITS_MS = {names.TIMER_DELAY_SEC: 1_000, names.TIMER_DELAY_MS: 1}
+TIMER_NAMES = frozenset({*_TIMER_UNITS_MS, names.TIMER_DELIVER_MS})
+DELAY_NAMES = TIMER_NAMES | {names.DELAY}
+"""The properties that delay a message."""
+
+
+def asks_for_delay(message: Message) -> bool:
+    """Whether a message has a delivery time, or a property that delays it."""
+    return message.delivery_timestamp_ms is not None or not DELAY_NAMES.isdisjoint(message.system_properties)
 
 
 def make_delayed_message(
@@ -41,22 +55,26 @@ def make_delayed_message(
 
     The table of this module.
 
-    Raises IllegalDeliveryTime, and InternalError when the timer is off or too many messages wait.
+    Raises IllegalDeliveryTime; InternalError when the timer is off, the level is no number or too many messages wait.
     """
-    level = read_delay_level(message)
+    level = read_delay_level(message.system_properties)
     if level > 0:
         delays = parse_level_delays(draft.properties.message_delay_level)
+        message = _keep_level_alone(message, level, len(delays))
         level = min(level, len(delays))
         wait_queue = MessageQueue(SCHEDULE_TOPIC, queue.broker_name, level - 1)
         due_ms = now_ms + delays[level - 1]
-    elif message.delivery_timestamp_ms is not None:
-        check_delivery_time(draft.properties, message.delivery_timestamp_ms, now_ms)
-        if message.delivery_timestamp_ms <= now_ms:
+    else:
+        delivery_ms = _read_delivery_ms(draft.properties, message, now_ms)
+        if delivery_ms is None:
+            return queue, message
+        check_delivery_time(draft.properties, delivery_ms, now_ms)
+        if delivery_ms <= now_ms:
+            if names.TIMER_DEL_UNIQKEY in message.system_properties:
+                raise refusals.illegal_timer(_find_max_ms(draft.properties))
             return queue, message
         wait_queue = MessageQueue(TIMER_TOPIC, queue.broker_name, 0)
-        due_ms = round_to_timer_ms(message.delivery_timestamp_ms)
-    else:
-        return queue, message
+        due_ms = round_to_timer_ms(delivery_ms)
     if len(draft.state.delayed) >= PENDING_MAX:
         # Not TooManyRequests: Apache's WHEEL_TIMER_FLOW_CONTROL gets SYSTEM_ERROR (rules 3.10.1).
         raise InternalError(f"timer message is under flow control: {PENDING_MAX} messages are delayed already")
@@ -64,22 +82,70 @@ def make_delayed_message(
     return wait_queue, replace(message, system_properties={**message.system_properties, **real})
 
 
+def timer_is_off() -> InternalError:
+    """A delivery time while ``timerWheelEnable`` is off."""
+    return InternalError("accurate timer message is not enabled, timerWheelEnable is false")
+
+
 def check_delivery_time(properties: BrokerProperties, delivery_ms: int, now_ms: int) -> None:
     """Raises InternalError while the timer is off, IllegalDeliveryTime beyond ``timerMaxDelaySec``."""
     if not properties.timer_wheel_enable:
-        raise InternalError("accept timer message failed: timerWheelEnable is false")
-    max_ms = properties.timer_max_delay_sec * 1000
+        raise timer_is_off()
+    max_ms = _find_max_ms(properties)
     if delivery_ms - now_ms > max_ms:
-        raise IllegalDeliveryTime(
-            f"timer message illegal, the delay time should not be bigger than the max delay {max_ms}ms; or if set del "
-            "msg, the delay time should be bigger than the current time"
-        )
+        raise refusals.illegal_timer(max_ms)
 
 
-def read_delay_level(message: Message) -> int:
-    """Returns the level in the DELAY property; 0 for none, or for a text that is not a number."""
-    text = message.system_properties.get("DELAY", "0")
-    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,1000}", text) else 0
+def _find_max_ms(properties: BrokerProperties) -> int:
+    return properties.timer_max_delay_sec * 1000
+
+
+def _read_delivery_ms(properties: BrokerProperties, message: Message, now_ms: int) -> int | None:
+    """Returns the time of the first timer property, in RocketMQ's order; None without one.
+
+    Numbers are Java's, of 64 bits: a delay that is too large for them ends in the past. Raises IllegalDeliveryTime for
+    a text that is not a number.
+    """
+    own = message.system_properties
+    if names.TIMER_OUT_MS in own:
+        return None
+    name = next((name for name in (*_TIMER_UNITS_MS, names.TIMER_DELIVER_MS) if name in own), None)
+    if name is None:
+        return message.delivery_timestamp_ms
+    if not properties.timer_wheel_enable:
+        raise timer_is_off()
+    number = _parse_java(own[name], 63)
+    if number is None:
+        raise refusals.illegal_timer(_find_max_ms(properties))
+    unit_ms = _TIMER_UNITS_MS.get(name)
+    return number if unit_ms is None else _wrap(now_ms + _wrap(number * unit_ms))
+
+
+def _parse_java(text: str, bits: int) -> int | None:
+    """Reads a number as Java does; None for another text, and for a number that does not fit."""
+    number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,1000}", text) else None
+    return number if number is not None and -1 << bits <= number < 1 << bits else None
+
+
+def _wrap(number: int) -> int:
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _keep_level_alone(message: Message, level: int, levels_max: int) -> Message:
+    """A level takes precedence over a delivery time, and above the last one it is the last one (rules 3.14)."""
+    own = {name: value for name, value in message.system_properties.items() if name not in TIMER_NAMES}
+    if level > levels_max:
+        own[names.DELAY] = str(levels_max)
+    return replace(message, delivery_timestamp_ms=None, system_properties=own)
+
+
+def read_delay_level(properties: Mapping[str, str]) -> int:
+    """Returns the level in the DELAY property; 0 for none. Raises RequestFailed for a text that is not a number."""
+    text = properties.get(names.DELAY)
+    level = 0 if text is None else _parse_java(text, 31)
+    if level is None:
+        raise RequestFailed(f"the delay level {str(text)[:40]!r} is no number")
+    return level
 
 
 def round_to_timer_ms(delivery_ms: int) -> int:

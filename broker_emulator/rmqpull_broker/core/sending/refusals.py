@@ -125,6 +125,19 @@ def large_stored_body(body_bytes_max: int) -> MessageBodyTooLarge:
     return MessageBodyTooLarge(_illegal_message(body_bytes_max))
 
 
+def illegal_message(body_bytes_max: int) -> MessageCorrupted:
+    """Any other message that the store does not accept."""
+    return MessageCorrupted(_illegal_message(body_bytes_max))
+
+
+def illegal_timer(max_ms: int) -> IllegalDeliveryTime:
+    """A delivery time that is too late, or no number."""
+    return IllegalDeliveryTime(
+        f"timer message illegal, the delay time should not be bigger than the max delay {max_ms}ms; or if set del msg, "
+        "the delay time should be bigger than the current time"
+    )
+
+
 def _illegal_message(body_bytes_max: int) -> str:
     return (
         "the message is illegal, maybe msg body or properties length not matched. msg body length limit "

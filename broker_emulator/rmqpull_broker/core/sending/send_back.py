@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from rmqpull_broker.core.admin.groups import find_or_create_group
 from rmqpull_broker.core.admin.topics import ensure_retry_topic
-from rmqpull_broker.core.errors import ConsumerGroupNotFound, Forbidden, InternalError
+from rmqpull_broker.core.errors import FAQ, ConsumerGroupNotFound, Forbidden, InternalError
 from rmqpull_broker.core.limits import RECONSUME_TIMES_MAX
 from rmqpull_broker.core.messages import columns
 from rmqpull_broker.core.model import PERM_WRITE, GroupConfig, Message, MessageQueue, StoredMessage
@@ -102,7 +102,7 @@ def redirect_retry(
     if to_store.reconsume_times <= times_max and not in_order:
         return to_store
     queue = _find_dead_letter_queue(draft, group.name, to_store.queue.broker_name, draw, new_id)
-    message = replace(to_store.message, system_properties={**to_store.message.system_properties, "DELAY": "0"})
+    message = replace(to_store.message, system_properties={**to_store.message.system_properties, "DELAY": "-1"})
     return MessageToStore(queue, message, to_store.reconsume_times)
 
 
@@ -122,7 +122,7 @@ def count_retry(to_store: Sequence[MessageToStore]) -> MessageToStore:
 def _require_group(draft: Draft, name: str) -> GroupConfig:
     group = find_or_create_group(draft, name)
     if group is None:
-        raise ConsumerGroupNotFound(f"subscription group not exist, {name} ")
+        raise ConsumerGroupNotFound(f"subscription group not exist, {name} {FAQ}")
     return group
 
 

@@ -5,21 +5,43 @@ Producers of the gRPC protocol use ``sender``, which applies its own rules befor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from rmqpull_broker.core import limits
-from rmqpull_broker.core.errors import BadRequest, Forbidden, InternalError
-from rmqpull_broker.core.messages.message_properties import count_stored_properties_bytes
-from rmqpull_broker.core.model import PERM_INHERIT, PERM_READ, PERM_WRITE, Message, MessageQueue, TopicConfig
+from rmqpull_broker.core.errors import FAQ, BadRequest, Forbidden, RequestFailed, TopicNotFound
+from rmqpull_broker.core.messages.born_hosts import remove_port
+from rmqpull_broker.core.model import (
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_WRITE,
+    Message,
+    MessageQueue,
+    StoredMessage,
+    TopicConfig,
+)
 from rmqpull_broker.core.sending import refusals
+from rmqpull_broker.core.sending.delays import TIMER_NAMES, read_delay_level
 from rmqpull_broker.core.sending.publishing import AutoCreation
 from rmqpull_broker.core.sending.sender import Sender, check_in_service
-from rmqpull_broker.core.sending.storing import MessageToStore, Sent, store_messages
+from rmqpull_broker.core.sending.storing import MessageToStore, Sent, check_size, store_messages
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.names import RETRY_PREFIX, SEND_FORBIDDEN, TBW102, check_topic_spelling
+from rmqpull_broker.core.state.names import (
+    RETRY_PREFIX,
+    SEND_FORBIDDEN,
+    STAGE_PREFIX,
+    TBW102,
+    WAITING_TOPICS,
+    check_topic_spelling,
+)
+from rmqpull_proto.remoting.properties import INNER_NUM
 
 USUAL_CREATION = AutoCreation(TBW102)
+TRANSACTION_BITS = 12
+"""The bits of a system flag that say what a message is to a transaction (rules 4.7)."""
+_INNER_BATCH = 128
+_UNREADABLE = (4, 12)
+"""The transaction bits of half messages and of those rolled back."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +50,7 @@ class SendRequest:
 
     A ``queue_id`` below 0 leaves the queue to the broker. ``max_reconsume_times`` is None when the client does not send
     it. ``producer`` is the producer's address.
+    ``batch_properties`` are those that a batch has besides its messages' own.
     """
 
     topic: str
@@ -38,41 +61,60 @@ class SendRequest:
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
     producer: str = ""
+    sys_flag: int = 0
+    batch_properties: Mapping[str, str] = field(default_factory=dict)
+
+
+class SendResult(NamedTuple):
+    """The stored messages. ``queue_id`` is the one of the request, even for messages that wait in another queue."""
+
+    queue_id: int
+    sent: list[Sent]
 
 
 def send_request(
     sender: Sender, draft: Draft, request: SendRequest, messages: Sequence[Message], now_ms: int
-) -> list[Sent]:
-    """Stores messages in the requested queue, and returns them as stored.
+) -> SendResult:
+    """Stores messages in the requested queue.
 
     The rows of rules 3.10.1 in their order, without those on a slave and on page caches. Raises the BrokerError of the
-    first one; then no message is stored. No topic is created either, while Apache's broker would keep it.
+    first one; then no message is stored, and no topic is created: see ``prepare_topic``.
+    """
+    topic = prepare_topic(sender, draft, request, now_ms)
+    queue = _select_queue(sender, topic, request)
+    to_store = [MessageToStore(queue, message, request.reconsume_times) for message in messages]
+    if request.is_batch:
+        may_wait = _check_batch(draft, request)
+        return SendResult(queue.queue_id, store_messages(draft, to_store, now_ms, sender.store_host, may_wait=may_wait))
+    ((queue, message, times),) = to_store = [_complete_single(sender, draft, request, to_store[0], now_ms)]
+    if _is_illegal_single(request, message):
+        raise refusals.illegal_message(draft.properties.max_message_size)
+    if request.sys_flag & TRANSACTION_BITS in _UNREADABLE and not message.transactional:
+        # Apache's broker puts it into its commit log and into no queue: nobody will read it.
+        check_size(message, draft.properties)
+        sent = [Sent(queue, StoredMessage(message, 0, now_ms, sender.store_host, times))]
+    else:
+        sent = store_messages(draft, to_store, now_ms, sender.store_host)
+    return SendResult(queue.queue_id, sent)
+
+
+def prepare_topic(sender: Sender, draft: Draft, request: SendRequest, now_ms: int) -> TopicConfig:
+    """Rows 0 to 5: finds the topic, or creates it.
+
+    As a command of its own it keeps a new topic even if a later row refuses the message, like Apache's broker. Raises
+    the BrokerError of the first row that fails.
     """
     check_in_service(draft, now_ms)
-    topic = _find_topic(sender, draft, request, now_ms)
-    to_store = [
-        MessageToStore(_select_queue(sender, topic, request), message, request.reconsume_times) for message in messages
-    ]
-    if request.is_batch:
-        if request.topic.startswith(RETRY_PREFIX):
-            raise refusals.batch_of_retries(request.topic)
-    else:
-        to_store = [_check_single(sender, draft, request, each, now_ms) for each in to_store]
-    for each in to_store:
-        if count_stored_properties_bytes(each.message, draft.properties) > limits.STORED_PROPERTIES_BYTES_MAX:
-            raise refusals.large_stored_properties(draft.properties.max_message_size)
-    return store_messages(draft, to_store, now_ms, sender.store_host)
-
-
-def _find_topic(sender: Sender, draft: Draft, request: SendRequest, now_ms: int) -> TopicConfig:
-    """Rows 1 to 5."""
     known = draft.find_topic(request.topic)
     if known is not None and known.order and not draft.properties.broker_permission & PERM_WRITE:
-        raise Forbidden(f"the broker[{sender.store_host}] sending message is forbidden")
+        raise Forbidden(f"the broker[{_find_address(sender, draft, request)}] sending message is forbidden")
     check_topic_spelling(request.topic)
-    if request.topic in SEND_FORBIDDEN:
+    if request.topic in SEND_FORBIDDEN | WAITING_TOPICS or request.topic.startswith(STAGE_PREFIX):
         raise Forbidden(f"Sending message to topic[{request.topic}] is forbidden.")
-    return sender.find_or_create_topic(draft, request.topic, request.creation, now_ms)
+    try:
+        return sender.find_or_create_topic(draft, request.topic, request.creation, now_ms)
+    except TopicNotFound as error:
+        raise TopicNotFound(f"{error}{FAQ}") from None
 
 
 def _select_queue(sender: Sender, topic: TopicConfig, request: SendRequest) -> MessageQueue:
@@ -82,22 +124,44 @@ def _select_queue(sender: Sender, topic: TopicConfig, request: SendRequest) -> M
         raise BadRequest(f"request queueId[{queue_id}] is illegal, {describe(topic)} Producer: {request.producer}")
     if queue_id < 0:
         if not topic.write_queue_nums:
-            raise InternalError(f"topic[{topic.name}] has no write queue to draw")
+            raise RequestFailed(f"topic[{topic.name}] has no write queue to draw")
         queue_id = sender.selector.draw(topic.write_queue_nums)
     return MessageQueue(topic.name, request.broker_name, queue_id)
 
 
-def _check_single(
+def _complete_single(
     sender: Sender, draft: Draft, request: SendRequest, to_store: MessageToStore, now_ms: int
 ) -> MessageToStore:
-    """Row 8, and an id for a message without one. Messages of a batch get neither (rules 6.1)."""
-    if not to_store.message.body:
-        raise InternalError("the message has no body")
+    """Rows 8 and 11, and an id for a message without one. Messages of a batch get neither (rules 6.1)."""
     if request.topic.startswith(RETRY_PREFIX):
         to_store = sender.redirect_retry(draft, to_store, request.max_reconsume_times, now_ms)
-    if to_store.message.msg_id:
+    message = to_store.message
+    if message.transactional and draft.properties.reject_transaction_message:
+        raise Forbidden(f"the broker[{_find_address(sender, draft, request)}] sending transaction message is forbidden")
+    if message.msg_id:
         return to_store
-    return to_store._replace(message=replace(to_store.message, msg_id=sender.message_ids.take_one(now_ms)))
+    return to_store._replace(message=replace(message, msg_id=sender.message_ids.take_one(now_ms)))
+
+
+def _is_illegal_single(request: SendRequest, message: Message) -> bool:
+    """Whether a single message says that it has others inside, for which a queue would need another form."""
+    return bool(request.sys_flag & _INNER_BATCH) or INNER_NUM in message.properties
+
+
+def _check_batch(draft: Draft, request: SendRequest) -> bool:
+    """Rows 10 and 12 of a batch. Returns whether its own properties delay it; those of its messages do not."""
+    if request.topic.startswith(RETRY_PREFIX):
+        raise refusals.batch_of_retries(request.topic)
+    shared = request.batch_properties
+    is_illegal = request.sys_flag & (TRANSACTION_BITS | _INNER_BATCH) or INNER_NUM in shared
+    if is_illegal or read_delay_level(shared) > 0:
+        raise refusals.illegal_message(draft.properties.max_message_size)
+    return not TIMER_NAMES.isdisjoint(shared)
+
+
+def _find_address(sender: Sender, draft: Draft, request: SendRequest) -> str:
+    queue = MessageQueue(request.topic, request.broker_name, 0)
+    return remove_port(draft.find_store_host(queue, sender.store_host))
 
 
 def describe(topic: TopicConfig) -> str:

@@ -12,9 +12,11 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.messages.message_properties import exceeds_stored_properties
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
+from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending import refusals
-from rmqpull_broker.core.sending.delays import make_delayed_message
+from rmqpull_broker.core.sending.delays import asks_for_delay, make_delayed_message
 from rmqpull_broker.core.sending.transactions import make_half_message
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import ColumnsStored, QueuePart, RowsStored
@@ -50,24 +52,33 @@ def find_destination(draft: Draft, to_store: MessageToStore, now_ms: int) -> tup
     queue, message, reconsume_times = to_store
     if message.transactional and not (reconsume_times and "DELAY" in message.system_properties):
         return make_half_message(draft, queue, message)
-    if message.delivery_timestamp_ms is not None or "DELAY" in message.system_properties:
+    if asks_for_delay(message):
         return make_delayed_message(draft, queue, message, now_ms)
     return queue, message
 
 
-def store_messages(draft: Draft, messages: Iterable[MessageToStore], now_ms: int, store_host: str) -> list[Sent]:
+def check_size(message: Message, properties: BrokerProperties) -> None:
+    """The last store checks of rules 3.10.1. Raises MessagePropertiesTooLarge, or MessageBodyTooLarge."""
+    body_bytes_max = properties.max_message_size
+    if exceeds_stored_properties(message, properties):
+        raise refusals.large_stored_properties(body_bytes_max)
+    if len(message.body) > body_bytes_max:
+        raise refusals.large_stored_body(body_bytes_max)
+
+
+def store_messages(
+    draft: Draft, messages: Iterable[MessageToStore], now_ms: int, store_host: str, *, may_wait: bool = True
+) -> list[Sent]:
     """Stores messages and returns them in the same order.
 
-    Raises what ``make_delayed_message`` and ``make_half_message`` raise, and MessageBodyTooLarge above
-    ``maxMessageSize``.
+    Unless a message ``may_wait``, its properties for delays and transactions have no effect. Raises what
+    ``make_delayed_message``, ``make_half_message`` and ``check_size`` raise.
     """
     sent = []
     by_queue: dict[MessageQueue, list[StoredMessage]] = {}
-    body_bytes_max = draft.properties.max_message_size
     for each in messages:
-        queue, message = find_destination(draft, each, now_ms)
-        if len(message.body) > body_bytes_max:
-            raise refusals.large_stored_body(body_bytes_max)
+        queue, message = find_destination(draft, each, now_ms) if may_wait else (each.queue, each.message)
+        check_size(message, draft.properties)
         rows = by_queue.setdefault(queue, [])
         offset, host = draft.find_next_offset(queue) + len(rows), draft.find_store_host(queue, store_host)
         row = StoredMessage(message, offset, now_ms, host, each.reconsume_times)

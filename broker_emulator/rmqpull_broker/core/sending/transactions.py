@@ -32,7 +32,7 @@ from rmqpull_broker.core.state.pending import (
     parse_immunity_seconds,
     read_waiting,
 )
-from rmqpull_proto.remoting.properties import CHECK_IMMUNITY_TIME, TRANSACTION_CHECK_TIMES
+from rmqpull_proto.remoting.properties import CHECK_IMMUNITY_TIME, TRANSACTION_CHECK_TIMES, TRANSACTION_ID
 
 CHECKS_MAX = 1_000
 """Half messages that one command checks. The next command checks the others."""
@@ -78,7 +78,12 @@ def make_half_message(draft: Draft, queue: MessageQueue, message: Message) -> tu
         raise Forbidden(f"the broker[{queue.broker_name}] sending transaction message is forbidden")
     if len(draft.state.halves) >= PENDING_MAX:
         raise TooManyRequests(f"{PENDING_MAX} half messages wait for their producers already, the max")
-    real = {"TRAN_MSG": "true", "REAL_TOPIC": queue.topic, "REAL_QID": str(queue.queue_id)}
+    real = {
+        "TRAN_MSG": "true",
+        "REAL_TOPIC": queue.topic,
+        "REAL_QID": str(queue.queue_id),
+        TRANSACTION_ID: message.msg_id,
+    }
     waiting = replace(message, system_properties={**message.system_properties, **real})
     return MessageQueue(HALF_TOPIC, queue.broker_name, 0), waiting
 

@@ -13,6 +13,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filters.message_filter import SQL92, TAG
+from rmqpull_broker.core.messages.born_hosts import remove_port
+from rmqpull_broker.core.messages.hidden_properties import drop_hidden
 from rmqpull_broker.core.model import (
     PERM_READ,
     PERM_WRITE,
@@ -150,7 +152,7 @@ def message_to(stored: StoredMessage, queue: MessageQueue) -> v2.Message:
         body_digest=v2.Digest(type=v2.DigestType.MD5, checksum=hashlib.md5(message.body).hexdigest().upper()),
         body_encoding=v2.Encoding.IDENTITY if message.body_encoding is BodyEncoding.IDENTITY else v2.Encoding.GZIP,
         message_type=message.topic_type.value,
-        born_host=message.born_host,
+        born_host=remove_port(message.born_host),
         store_host=stored.store_host,
         queue_id=queue.queue_id,
         queue_offset=stored.queue_offset,
@@ -180,6 +182,6 @@ def orphaned_transaction_to(check: TransactionCheck) -> rpc.TelemetryCommand:
 
 def _user_properties(message: Message) -> Mapping[str, str]:
     """All properties that are not reserved, including RocketMQ's message group (rules 5.12.1, 6.2)."""
-    own = {name: value for name, value in message.system_properties.items() if name not in RESERVED}
+    own = {name: value for name, value in drop_hidden(message.system_properties).items() if name not in RESERVED}
     fields = {SHARDING_KEY: message.message_group, TRACE_CONTEXT: message.trace_context}
     return {**message.properties, **own, **{name: value for name, value in fields.items() if value is not None}}

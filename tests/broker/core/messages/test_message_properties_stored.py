@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.messages.hidden_properties import hide_flags
 from rmqpull_broker.core.messages.message_properties import (
     count_record_bytes,
-    count_stored_properties_bytes,
+    exceeds_stored_properties,
     make_stored_properties,
 )
 from rmqpull_broker.core.model import Message, StoredMessage
@@ -45,9 +46,36 @@ def test_every_field_has_its_name() -> None:
     }
 
 
-def test_the_properties_string_counts_bytes_and_two_separators_each() -> None:
-    bare = count_stored_properties_bytes(Message(b"x", "ID"), BrokerProperties())
-    assert count_stored_properties_bytes(Message(b"x", "ID", properties={"a": "é"}), BrokerProperties()) == bare + 5
+def count_bytes(message: Message) -> int:
+    """Returns the bytes of the properties string: those of each name and value, and two separators."""
+    entries = make_stored_properties(message, BrokerProperties()).items()
+    return sum(len(name.encode()) + len(value.encode()) + 2 for name, value in entries)
+
+
+@pytest.mark.parametrize("letter", ["v", "é"])
+@pytest.mark.parametrize("more", [{"msg_id": "ID"}, {"msg_id": "", "tags": "red"}, {"msg_id": "", "born_host": "host"}])
+def test_the_properties_string_has_32767_bytes_at_most(letter: str, more: dict[str, Any]) -> None:
+    def make(value: str) -> Message:
+        return Message(b"x", **more, properties={"a": value})
+
+    left = 32_767 - count_bytes(make(""))
+    most = letter * (left // len(letter.encode())) + "." * (left % len(letter.encode()))
+    assert not exceeds_stored_properties(make(most), BrokerProperties())
+    assert exceeds_stored_properties(make(most + "."), BrokerProperties())
+
+
+def test_a_producer_without_a_port_is_named_in_properties_as_apaches_proxy_does() -> None:
+    of_proxy = Message(b"x", "ID", born_host="10.0.0.2", born_timestamp_ms=7)
+    named = {"__BORNHOST": "10.0.0.2", "BORN_TIMESTAMP": "7"}
+    assert make_stored_properties(of_proxy, BrokerProperties()) == {"UNIQ_KEY": "ID", **named, **OF_THE_BROKER}
+    of_remoting = replace(of_proxy, born_host="10.0.0.2:5555")
+    assert make_stored_properties(of_remoting, BrokerProperties()) == {"UNIQ_KEY": "ID", **OF_THE_BROKER}
+
+
+def test_flags_are_no_properties() -> None:
+    flagged = Message(b"x", "ID", system_properties=hide_flags(7, 2))
+    assert make_stored_properties(flagged, BrokerProperties()) == {"UNIQ_KEY": "ID", **OF_THE_BROKER}
+    assert sizes_of(stored(system_properties=hide_flags(7, 2))) == [BARE]
 
 
 # --- the size of a record ---------------------------------------------------------------------------------------------
@@ -62,7 +90,9 @@ def sizes_of(*rows: StoredMessage, topic: str = "t") -> list[int]:
 
 
 def stored(store_host: str = "10.0.0.1:8081", **fields: Any) -> StoredMessage:
-    return StoredMessage(Message(**{"body": b"x", "msg_id": "", "born_host": "10.0.0.2", **fields}), 0, 0, store_host)
+    return StoredMessage(
+        Message(**{"body": b"x", "msg_id": "", "born_host": "10.0.0.2:5555", **fields}), 0, 0, store_host
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,8 +110,10 @@ def stored(store_host: str = "10.0.0.1:8081", **fields: Any) -> StoredMessage:
         ({"properties": {"__SHARDINGKEY": "ggg"}}, len("__SHARDINGKEY\1ggg\2")),
         ({"trace_context": "t", "properties": {"TRACE_CONTEXT": "ttt"}}, len("TRACE_CONTEXT\1t\2")),
         ({"delivery_timestamp_ms": 1_700_000_000_000}, len("TIMER_DELIVER_MS\0011700000000000\2")),
-        ({"born_host": "::1"}, 12),
-        ({"born_host": "::1", "store_host": "[::1]:8081"}, 24),
+        ({"born_host": "[::1]:5555"}, 12),
+        ({"born_host": "[::1]:5555", "store_host": "[::1]:8081"}, 24),
+        ({"born_host": "10.0.0.2"}, len("__BORNHOST\00110.0.0.2\2BORN_TIMESTAMP\0010\2")),
+        ({"born_host": "::1"}, 12 + len("__BORNHOST\1::1\2BORN_TIMESTAMP\0010\2")),
     ],
 )
 def test_a_record_takes_what_the_layout_says(fields: dict[str, Any], more: int) -> None:
@@ -115,6 +147,4 @@ def test_a_record_is_the_fixed_part_the_body_the_topic_and_the_properties_string
     start = data.draw(st.integers(0, len(rows) - 1))
     sizes = count_record_bytes(columns.from_rows(rows).slice(start), "orders", BrokerProperties()).to_pylist()
     messages = [row.message for row in rows[start:]]
-    assert sizes == [
-        91 + 6 + len(each.body) + count_stored_properties_bytes(each, BrokerProperties()) for each in messages
-    ]
+    assert sizes == [91 + 6 + len(each.body) + count_bytes(each) for each in messages]

@@ -113,7 +113,11 @@ def test_the_byte_limit_counts_stored_records_and_not_bodies(core: CoreHarness) 
 
 KIB = 1024
 AROUND_BODY = (
-    91 + len("orders") + len("UNIQ_KEY\1\2MSG_REGION\1DefaultRegion\2TRACE_ON\1true\2CLUSTER\1DefaultCluster\2") + 34
+    91
+    + len("orders")
+    + len("UNIQ_KEY\1\2MSG_REGION\1DefaultRegion\2TRACE_ON\1true\2CLUSTER\1DefaultCluster\2")
+    + len("__BORNHOST\1client\2BORN_TIMESTAMP\0011000\2")
+    + 34
 )
 """Bytes of the record of a message of these tests beside its body; its id has 34 characters."""
 

@@ -7,7 +7,14 @@ import base64
 import pytest
 
 from rmqpull_broker.core.admin.topics import delete_topic
-from rmqpull_broker.core.errors import BrokerError, Forbidden, IllegalDeliveryTime, IllegalOperation, TopicNotFound
+from rmqpull_broker.core.errors import (
+    BrokerError,
+    Forbidden,
+    IllegalDeliveryTime,
+    IllegalOperation,
+    RequestFailed,
+    TopicNotFound,
+)
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending import delays
@@ -37,6 +44,10 @@ def of_level(level: str) -> Message:
     return Message(b"x", "ID", system_properties={"DELAY": level})
 
 
+def with_timer(**own: str) -> Message:
+    return Message(b"x", "ID", system_properties=own)
+
+
 def store(core: CoreHarness, message: Message, now_ms: int = NOW) -> StoredMessage:
     def command(draft: Draft) -> StoredMessage:
         queue, waiting = make_delayed_message(draft, core.queue(), message, now_ms)
@@ -63,7 +74,12 @@ def with_properties(core: CoreHarness, **values: object) -> CoreHarness:
         (of_level("3"), SCHEDULE._replace(queue_id=2), NOW + 10_000),
         (of_level("18"), SCHEDULE._replace(queue_id=17), NOW + 7_200_000),
         (of_level("99"), SCHEDULE._replace(queue_id=17), NOW + 7_200_000),
-        (of_level("9" * 20), SCHEDULE._replace(queue_id=17), NOW + 7_200_000),
+        (of_level("+2"), SCHEDULE._replace(queue_id=1), NOW + 5_000),
+        (with_timer(TIMER_DELAY_SEC="5"), TIMER, NOW + 4_000),
+        (with_timer(TIMER_DELAY_MS="5001"), TIMER, NOW + 5_000),
+        (with_timer(TIMER_DELIVER_MS="+12345"), TIMER, 12_000),
+        (with_timer(TIMER_DELAY_SEC="5", TIMER_DELAY_MS="9000"), TIMER, NOW + 4_000),
+        (with_timer(DELAY="0", TIMER_DELAY_SEC="5"), TIMER, NOW + 4_000),
         (at(12_345), TIMER, 12_000),
         (at(12_000), TIMER, 11_000),
         (at(NOW + 1), TIMER, NOW),
@@ -84,7 +100,19 @@ def test_a_delayed_message_waits_in_a_system_queue(
 
 
 @pytest.mark.parametrize(
-    "message", [of_level("0"), of_level("-1"), of_level("late"), at(NOW), at(-5), Message(b"x", "ID")]
+    "message",
+    [
+        of_level("0"),
+        of_level("-1"),
+        at(NOW),
+        at(-5),
+        Message(b"x", "ID"),
+        with_timer(TIMER_DELAY_SEC="0"),
+        with_timer(TIMER_DELAY_SEC="-5"),
+        with_timer(TIMER_DELAY_SEC="9223372036854775807"),
+        with_timer(TIMER_DELIVER_MS="-9000000000000000000"),
+        with_timer(TIMER_OUT_MS="5", TIMER_DELIVER_MS=str(NOW + 5_000)),
+    ],
 )
 def test_others_are_stored_at_once(core: CoreHarness, message: Message) -> None:
     core.topic()
@@ -92,10 +120,41 @@ def test_others_are_stored_at_once(core: CoreHarness, message: Message) -> None:
     assert [row.message for row in core.rows(core.queue())] == [message]
 
 
-def test_a_level_wins_over_a_time(core: CoreHarness) -> None:
+def test_a_level_wins_over_a_time_which_is_not_kept(core: CoreHarness) -> None:
     core.topic()
-    store(core, Message(b"x", "ID", delivery_timestamp_ms=NOW - 1, system_properties={"DELAY": "1"}))
+    own = {"DELAY": "1", "TIMER_DELAY_SEC": "5"}
+    sent = store(core, Message(b"x", "ID", delivery_timestamp_ms=NOW - 1, system_properties=own))
     assert [waiting.due_ms for waiting in core.state.delayed] == [NOW + 1_000]
+    assert sent.message.delivery_timestamp_ms is None
+    assert "TIMER_DELAY_SEC" not in sent.message.system_properties
+
+
+def test_a_level_above_the_last_one_becomes_the_last_one(core: CoreHarness) -> None:
+    core.topic()
+    assert store(core, of_level("99")).message.system_properties["DELAY"] == "18"
+
+
+@pytest.mark.parametrize("level", ["late", "", " 2", "9" * 20])
+def test_a_level_that_is_no_number_of_32_bits_is_refused(core: CoreHarness, level: str) -> None:
+    core.topic()
+    with pytest.raises(RequestFailed, match="is no number"):
+        store(core, of_level(level))
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"TIMER_DELIVER_MS": "soon"},
+        {"TIMER_DELAY_SEC": "soon", "TIMER_DELIVER_MS": "5"},
+        {"TIMER_DELIVER_MS": "9223372036854775807"},
+        {"TIMER_DELIVER_MS": "9223372036854775808"},
+        {"TIMER_DELIVER_MS": "5", "TIMER_DEL_UNIQKEY": "orders_ID"},
+    ],
+)
+def test_a_time_that_is_no_number_or_too_far_is_refused(core: CoreHarness, own: dict[str, str]) -> None:
+    core.topic()
+    with pytest.raises(IllegalDeliveryTime, match="timer message illegal"):
+        store(core, with_timer(**own))
 
 
 def test_a_time_beyond_three_days_is_refused(core: CoreHarness) -> None:

@@ -8,21 +8,22 @@ import pytest
 
 from rmqpull_broker.core.admin.groups import put_group
 from rmqpull_broker.core.admin.topics import put_topic
-from rmqpull_broker.core.errors import BrokerError
+from rmqpull_broker.core.errors import FAQ, BrokerError
 from rmqpull_broker.core.model import PERM_READ, GroupConfig, Message, MessageQueue, TopicConfig
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.publishing import AutoCreation
 from rmqpull_broker.core.sending.queue_selection import QueueSelector
-from rmqpull_broker.core.sending.send_requests import SendRequest, send_request
+from rmqpull_broker.core.sending.send_requests import SendRequest, prepare_topic, send_request
 from rmqpull_broker.core.sending.storing import Sent
 from tests.harness.core import CoreHarness
 
 ORDERS = SendRequest("orders", "broker-a", queue_id=0, producer="10.0.0.1:5")
+BATCH = replace(ORDERS, is_batch=True)
 HELLO = Message(b"hello", "ID")
 
 
 def send(core: CoreHarness, request: SendRequest, *messages: Message) -> list[Sent]:
-    return core.run(lambda draft: send_request(core.sender, draft, request, messages or (HELLO,), core.now_ms))
+    return core.run(lambda draft: send_request(core.sender, draft, request, messages or (HELLO,), core.now_ms)).sent
 
 
 def put(
@@ -62,7 +63,7 @@ ILLEGAL = (
             replace(ORDERS, topic="queue"),
             HELLO,
             16,
-            "the broker[127.0.0.1:8081] sending message is forbidden",
+            "the broker[127.0.0.1] sending message is forbidden",
         ),
         ({}, replace(ORDERS, topic=""), HELLO, 29, "The specified topic is blank."),
         ({}, replace(ORDERS, topic="t" * 128), HELLO, 29, "The specified topic is longer than topic max length."),
@@ -85,14 +86,14 @@ ILLEGAL = (
             replace(ORDERS, topic="new"),
             HELLO,
             17,
-            "topic[new] not exist, apply first please!",
+            f"topic[new] not exist, apply first please!{FAQ}",
         ),
         (
             {},
             replace(ORDERS, topic="new", creation=AutoCreation("orders")),
             HELLO,
             17,
-            "topic[new] not exist, apply first please!",
+            f"topic[new] not exist, apply first please!{FAQ}",
         ),
         (
             {},
@@ -113,7 +114,7 @@ ILLEGAL = (
             replace(ORDERS, topic="%RETRY%readers"),
             HELLO,
             26,
-            "subscription group not exist, readers ",
+            f"subscription group not exist, readers {FAQ}",
         ),
         (
             {},
@@ -127,9 +128,25 @@ ILLEGAL = (
             ORDERS,
             replace(HELLO, transactional=True),
             16,
-            "the broker[broker-a] sending transaction message is forbidden",
+            "the broker[127.0.0.1] sending transaction message is forbidden",
         ),
-        ({}, ORDERS, replace(HELLO, body=b""), 1, "the message has no body"),
+        (
+            {},
+            replace(ORDERS, topic="rmq_sys_wheel_timer"),
+            HELLO,
+            16,
+            "Sending message to topic[rmq_sys_wheel_timer] is forbidden.",
+        ),
+        ({}, replace(ORDERS, topic="%STAGE%a"), HELLO, 16, "Sending message to topic[%STAGE%a] is forbidden."),
+        ({}, replace(ORDERS, sys_flag=128), HELLO, 13, ILLEGAL),
+        ({}, ORDERS, replace(HELLO, properties={"INNER_NUM": "2"}), 13, ILLEGAL),
+        ({}, ORDERS, replace(HELLO, system_properties={"DELAY": "x"}), 1, "the delay level 'x' is no number"),
+        ({}, replace(BATCH, sys_flag=128), HELLO, 13, ILLEGAL),
+        ({}, replace(BATCH, sys_flag=4), HELLO, 13, ILLEGAL),
+        ({}, replace(BATCH, batch_properties={"INNER_NUM": "2"}), HELLO, 13, ILLEGAL),
+        ({}, replace(BATCH, batch_properties={"DELAY": "2"}), HELLO, 13, ILLEGAL),
+        ({}, BATCH, replace(HELLO, properties={"a": "v" * 32_700}), 13, ILLEGAL),
+        ({}, replace(ORDERS, sys_flag=4), replace(HELLO, properties={"a": "v" * 32_700}), 13, ILLEGAL),
         ({}, ORDERS, replace(HELLO, body=bytes(4_194_305)), 13, ILLEGAL),
         ({"max_message_size": 4}, ORDERS, HELLO, 13, ILLEGAL.replace("4194304", "4")),
         ({}, ORDERS, replace(HELLO, properties={"a": "v" * 32_700}), 13, ILLEGAL),
@@ -254,3 +271,51 @@ def test_properties_of_32767_bytes_are_the_most(core: CoreHarness) -> None:
     send(core, ORDERS, replace(HELLO, properties={"a": "v" * (32_767 - used)}))
     with pytest.raises(BrokerError, match="properties length limit 32KB"):
         send(core, ORDERS, replace(HELLO, properties={"a": "v" * (32_768 - used)}))
+
+
+@pytest.mark.parametrize("bits", [4, 12])
+def test_a_half_message_that_does_not_say_so_itself_is_acknowledged_and_never_read(
+    core: CoreHarness, bits: int
+) -> None:
+    put(core)
+    send(core, ORDERS)
+    ((queue, row),) = send(core, replace(ORDERS, sys_flag=bits))
+    assert (queue, row.queue_offset) == (core.queue(), 0)
+    assert core.state.bounds(core.queue()).max_offset == 1
+
+
+def test_the_queue_of_the_request_is_told_for_a_message_that_waits_elsewhere(core: CoreHarness) -> None:
+    put(core)
+    delayed = replace(HELLO, system_properties={"DELAY": "3"})
+    result = core.run(lambda draft: send_request(core.sender, draft, replace(ORDERS, queue_id=1), [delayed], 5))
+    assert (result.queue_id, result.sent[0].queue.topic) == (1, "SCHEDULE_TOPIC_XXXX")
+
+
+def test_a_batch_goes_to_one_drawn_queue(core: CoreHarness) -> None:
+    put(core, write=3, read=3)
+    drawn = iter([2, 1, 0])
+    core.sender = replace(core.sender, selector=QueueSelector(lambda _: next(drawn)))
+    sent = send(core, replace(BATCH, queue_id=-1), HELLO, HELLO, HELLO)
+    assert {each.queue for each in sent} == {core.queue(2)}
+
+
+@pytest.mark.parametrize("own", [{"DELAY": "3"}, {"TIMER_DELAY_SEC": "3"}, {"TRAN_MSG": "true"}])
+def test_a_message_of_a_batch_is_not_delayed_by_its_own_properties(core: CoreHarness, own: dict[str, str]) -> None:
+    put(core)
+    ((queue, row),) = send(core, BATCH, replace(HELLO, system_properties=own, transactional="TRAN_MSG" in own))
+    assert (queue, row.message.system_properties) == (core.queue(), own)
+
+
+def test_a_batch_is_delayed_by_a_time_of_its_own(core: CoreHarness) -> None:
+    put(core)
+    own = {"TIMER_DELAY_SEC": "3"}
+    ((queue, _),) = send(core, replace(BATCH, batch_properties=own), replace(HELLO, system_properties=own))
+    assert queue.topic == "rmq_sys_wheel_timer"
+
+
+def test_a_topic_stays_when_a_later_row_refuses_the_message(core: CoreHarness) -> None:
+    request = replace(ORDERS, topic="new", queue_id=99)
+    core.run(lambda draft: prepare_topic(core.sender, draft, request, core.now_ms))
+    with pytest.raises(BrokerError, match="illegal"):
+        send(core, request)
+    assert core.state.require_topic("new").write_queue_nums == 4

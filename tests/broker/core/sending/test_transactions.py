@@ -80,7 +80,10 @@ def test_a_committed_message_is_as_it_was_sent(core: CoreHarness) -> None:
     committed = end(core, COMMIT, now_ms=BORN + 77)
     (row,) = core.rows(core.queue())
     assert row == committed
-    assert (row.message.msg_id, row.message.system_properties) == ("ID", {"PGROUP": "payments"})
+    assert (row.message.msg_id, row.message.system_properties) == (
+        "ID",
+        {"PGROUP": "payments", "__transactionId__": "ID"},
+    )
     assert (row.message.born_timestamp_ms, row.store_timestamp_ms, row.queue_offset) == (BORN, BORN + 77, 0)
 
 
@@ -198,7 +201,11 @@ def test_an_old_one_is_appended_again_and_its_producer_asked(core: CoreHarness) 
     send_half(core)
     (asked,) = check(core, BORN + 6_000)
     assert (asked.producer_group, asked.queue, asked.stored.queue_offset) == ("payments", core.queue(), 1)
-    assert asked.stored.message.system_properties == {"PGROUP": "payments", "TRANSACTION_CHECK_TIMES": "1"}
+    assert asked.stored.message.system_properties == {
+        "PGROUP": "payments",
+        "__transactionId__": "ID",
+        "TRANSACTION_CHECK_TIMES": "1",
+    }
     assert observed(core) == (0, 2, 0, 1)
     assert end(core, replace(COMMIT, from_check=True, half_offset=1)) is not None
     assert observed(core) == (1, 2, 0, 0)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rmqpull_broker.core.errors import BadRequest
 from rmqpull_broker.core.filters.message_filter import EVERYTHING, MessageFilter
-from rmqpull_broker.core.messages.columns import select_pulled_columns
+from rmqpull_broker.core.messages.pulled_columns import select_pulled_columns
 from rmqpull_broker.core.pulling import column_pull as columns_pull
 from rmqpull_broker.core.pulling.checks import check_pull
 from rmqpull_broker.core.pulling.column_pull import ColumnPull, begin_column_pull, may_park

@@ -3,68 +3,109 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from typing import NamedTuple
 
+from rmqpull_broker.core.errors import RequestFailed
+from rmqpull_broker.core.messages.hidden_properties import hide_flags
 from rmqpull_broker.core.model import BodyEncoding, Message
 from rmqpull_proto.remoting import properties as names
-from rmqpull_proto.remoting.frames import WireError
 
-COMPRESSED = 1
-"""The bit of a system flag that says that a body is compressed."""
-PREPARED = 4
-_TRANSACTION_BITS = 12
+_COMPRESSED = 1
 _COMPRESSION_BITS = 0x700
+_TRANSACTION_BITS = 0xC
+_HOST_BITS = 0x30
+"""Whether the two hosts of a stored message are IPv6 addresses, which a producer cannot know."""
 _ENCODINGS = {0: BodyEncoding.GZIP, 0x100: BodyEncoding.LZ4, 0x200: BodyEncoding.ZSTD, 0x300: BodyEncoding.ZLIB}
-_WRITTEN_BY_BROKER = (names.MSG_REGION, names.TRACE_ON, names.CLUSTER)
+_NOT_KEPT = (names.MSG_REGION, names.TRACE_ON, names.CLUSTER, names.POP_CHECK)
+"""The broker writes the first three itself. The last one would be of another broker."""
+_TIME_MS_MAX = (1 << 63) // 1000 - 1
 _BATCH_HEAD = struct.Struct(">iiiii")  # size, magic, crc, flag, bytes of the body
 _SHORT = struct.Struct(">h")
 
 
-def make_message(body: bytes, properties: str, sys_flag: int, born_timestamp_ms: int, born_host: str) -> Message:
-    """Returns the message that a producer has sent. ``properties`` is the text of all of its properties."""
-    given = names.decode_properties(properties)
-    take = given.pop
-    tags, keys, msg_id = take(names.TAGS, None), take(names.KEYS, ""), take(names.UNIQ_KEY, "")
-    group, trace = take(names.SHARDING_KEY, None), take(names.TRACE_CONTEXT, None)
-    delivery = take(names.TIMER_DELIVER_MS, None)
-    for name in _WRITTEN_BY_BROKER:
+class Origin(NamedTuple):
+    """What the header of a send says of all of its messages. ``host`` is the producer's, with its port."""
+
+    sys_flag: int
+    born_timestamp_ms: int
+    host: str
+
+
+def make_message(body: bytes, properties: Mapping[str, str], flag: int, origin: Origin) -> Message:
+    """Returns the message that a producer has sent."""
+    own = {name: value for name, value in properties.items() if name in names.OWN}
+    take = own.pop
+    keys, transactional = take(names.KEYS, ""), own.get(names.TRANSACTION_PREPARED, "").lower() == "true"
+    for name in _NOT_KEPT:
         take(name, None)
+    encoding, sys_flag = _split_sys_flag(origin.sys_flag, is_half=transactional)
+    if flag or sys_flag:
+        own |= hide_flags(flag, sys_flag)
     return Message(
         body=body,
-        msg_id=msg_id,
-        tags=tags,
+        msg_id=take(names.UNIQ_KEY, ""),
+        tags=take(names.TAGS, None),
         keys=tuple(keys.split(names.KEY_SEPARATOR)) if keys else (),
-        properties={name: value for name, value in given.items() if name not in names.OWN},
-        message_group=group,
-        delivery_timestamp_ms=int(delivery) if delivery is not None and delivery.isdecimal() else None,
-        born_timestamp_ms=born_timestamp_ms,
-        born_host=born_host,
-        body_encoding=_ENCODINGS.get(sys_flag & _COMPRESSION_BITS, BodyEncoding.GZIP)
-        if sys_flag & COMPRESSED
-        else BodyEncoding.IDENTITY,
-        trace_context=trace,
-        transactional=sys_flag & _TRANSACTION_BITS == PREPARED,
-        system_properties={name: value for name, value in given.items() if name in names.OWN},
+        properties={name: value for name, value in properties.items() if name not in names.OWN},
+        message_group=take(names.SHARDING_KEY, None),
+        delivery_timestamp_ms=_take_delivery_ms(own),
+        born_timestamp_ms=origin.born_timestamp_ms,
+        born_host=origin.host,
+        body_encoding=encoding,
+        trace_context=take(names.TRACE_CONTEXT, None),
+        transactional=transactional,
+        system_properties=own,
     )
 
 
-def make_batch(body: memoryview, sys_flag: int, born_timestamp_ms: int, born_host: str) -> list[Message]:
-    """Returns the messages of a batch, which stand one after the other in its body. Raises WireError."""
+def _split_sys_flag(sys_flag: int, *, is_half: bool) -> tuple[BodyEncoding, int]:
+    """Returns how a body is compressed, and the bits that do not follow from that nor from the hosts."""
+    encoding = BodyEncoding.IDENTITY
+    others = sys_flag & ~(_HOST_BITS | _TRANSACTION_BITS if is_half else _HOST_BITS)
+    if others & _COMPRESSED:
+        encoding = _ENCODINGS.get(others & _COMPRESSION_BITS, BodyEncoding.GZIP)
+        others &= ~_COMPRESSED if encoding is BodyEncoding.GZIP else ~(_COMPRESSED | _COMPRESSION_BITS)
+    return encoding, others
+
+
+def _take_delivery_ms(own: dict[str, str]) -> int | None:
+    """Takes a delivery time out of the properties, if the number has one form only and is a time of a column."""
+    text = own.get(names.TIMER_DELIVER_MS)
+    if text is None:
+        return None
+    try:
+        delivery_ms = int(text)
+    except ValueError:
+        return None
+    if str(delivery_ms) != text or not -_TIME_MS_MAX <= delivery_ms <= _TIME_MS_MAX:
+        return None
+    del own[names.TIMER_DELIVER_MS]
+    return delivery_ms
+
+
+def make_batch(body: memoryview, shared: Mapping[str, str], origin: Origin) -> list[Message]:
+    """Returns the messages of a batch, which stand one after the other in its body.
+
+    Only the lengths of bodies and properties count, as with Apache's broker. The ``shared`` properties of the batch
+    replace those of each message. Raises RequestFailed.
+    """
     messages = []
-    at = 0
-    while at < len(body):
+    at, end = 0, len(body)
+    while at < end:
         try:
-            size, _, _, _, body_bytes = _BATCH_HEAD.unpack_from(body, at)
+            _, _, _, flag, body_bytes = _BATCH_HEAD.unpack_from(body, at)
             begin = at + _BATCH_HEAD.size
-            (property_bytes,) = _SHORT.unpack_from(body, begin + body_bytes)
+            middle = begin + max(0, body_bytes)
+            (property_bytes,) = _SHORT.unpack_from(body, middle)
         except struct.error:
-            raise WireError(f"a batch of {len(body)} bytes ends within the message at byte {at}") from None
-        middle = begin + body_bytes
-        end = middle + _SHORT.size + property_bytes
-        if body_bytes < 0 or property_bytes < 0 or end - at != size or end > len(body):
-            raise WireError(
-                f"a batch of {len(body)} bytes has a message of {size} bytes with wrong lengths at byte {at}"
-            )
-        text = bytes(body[middle + _SHORT.size : end]).decode(errors="replace")
-        messages.append(make_message(bytes(body[begin:middle]), text, sys_flag, born_timestamp_ms, born_host))
-        at = end
+            raise RequestFailed(f"a batch of {end} bytes ends within the message at byte {at}") from None
+        following = middle + _SHORT.size + property_bytes
+        if body_bytes < 0 or property_bytes < 0 or following > end:
+            raise RequestFailed(f"a batch of {end} bytes has a message with wrong lengths at byte {at}")
+        text = str(body[middle + _SHORT.size : following], errors="replace")
+        properties = names.decode_properties(text)
+        properties.update(shared)
+        messages.append(make_message(bytes(body[begin:middle]), properties, flag, origin))
+        at = following
     return messages

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from functools import partial
 
 from rmqpull_broker.core.clients.members import ClientChannel
-from rmqpull_broker.core.errors import BrokerError, ConsumerGroupNotFound, InternalError
+from rmqpull_broker.core.errors import BrokerError, InternalError
 from rmqpull_broker.core.filters.message_filter import parse_tags
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.consumer_offsets import ResetRequest, invoke_reset
 from rmqpull_broker.core.pulling.group_offsets import clone_offsets, find_corrections, plan_reset_of_members
-from rmqpull_broker.core.pulling.subscription_checks import FAQ
 from rmqpull_broker.core.sending.send_back import SendBack
 from rmqpull_broker.core.sending.storing import Sent
 from rmqpull_broker.core.state.draft import Draft
@@ -53,8 +52,6 @@ async def send_back(service: RemotingService, call: RemotingCall) -> RemotingCom
     """CONSUMER_SEND_MSG_BACK. Answers when the message is stored for its next delivery or as a dead letter."""
     request = _send_back_from(service, call)
     outcome = await service.service.group_commit.execute(partial(_send_back, service, request))
-    if isinstance(outcome, ConsumerGroupNotFound):
-        raise ConsumerGroupNotFound(f"{outcome}{FAQ}")
     if isinstance(outcome, BrokerError):
         raise outcome
     return call.respond()

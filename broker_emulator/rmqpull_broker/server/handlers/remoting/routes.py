@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rmqpull_broker.core.errors import TopicNotFound
-from rmqpull_broker.core.pulling.subscription_checks import FAQ
+from rmqpull_broker.core.errors import FAQ, TopicNotFound
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rmqpull_broker.core.sending import delays
+from rmqpull_broker.core.errors import BrokerError, RequestFailed
+from rmqpull_broker.core.model import Message
+from rmqpull_broker.core.sending.delays import make_recall_handle
 from rmqpull_broker.core.sending.publishing import AutoCreation
-from rmqpull_broker.core.sending.send_requests import SendRequest, send_request
-from rmqpull_broker.core.sending.storing import Sent
-from rmqpull_broker.server.handlers.remoting.codec import make_batch, make_message
+from rmqpull_broker.core.sending.send_requests import SendRequest, SendResult, prepare_topic, send_request
+from rmqpull_broker.core.state.names import RETRY_PREFIX
+from rmqpull_broker.server.handlers.remoting.codec import Origin, make_batch, make_message
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_proto.remoting import properties as names
 from rmqpull_proto.remoting.codes import RequestCode
@@ -22,52 +24,80 @@ from rmqpull_proto.remoting.message_ids import make_offset_msg_id
 
 
 async def send_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
-    """All three requests. Answers when the messages are stored."""
-    code, broker = call.command.code, service.service
+    """All three requests. Answers when the messages are stored. Only field ``batch`` says whether there are several."""
+    body = call.command.body
     header = call.read_header(
-        SendMessageRequestHeader if code == RequestCode.SEND_MESSAGE else SendMessageRequestHeaderV2
+        SendMessageRequestHeader if call.command.code == RequestCode.SEND_MESSAGE else SendMessageRequestHeaderV2
     )
-    is_batch = bool(header.batch) or code == RequestCode.SEND_BATCH_MESSAGE
-    born_ms, host = header.born_timestamp, call.peer.remote_address
-    if is_batch:
-        messages = make_batch(memoryview(call.command.body), header.sys_flag, born_ms, host)
+    if not body:
+        raise RequestFailed("the request has no body")
+    properties = names.decode_properties(header.properties or "")
+    origin = Origin(header.sys_flag, header.born_timestamp, call.peer.remote_address)
+    if header.batch and len(body) > service.properties.max_message_size:
+        raise RequestFailed("message body size exceeded")
+    if header.batch:
+        messages = make_batch(memoryview(body), properties, origin)
     else:
-        body = bytes(call.command.body)
-        messages = [make_message(body, header.properties or "", header.sys_flag, born_ms, host)]
-    request = SendRequest(
+        messages = [make_message(bytes(body), properties, header.flag, origin)]
+    request = _make_request(call, header, properties)
+    try:
+        result = await _store(service, request, messages, len(body))
+    except RequestFailed:
+        raise
+    except BrokerError as error:
+        return call.respond(_list_common(service), code=error.response_code, remark=str(error))
+    return _respond(service, call, request, result)
+
+
+def _make_request(call: RemotingCall, header: SendMessageRequestHeader, properties: Mapping[str, str]) -> SendRequest:
+    return SendRequest(
         topic=header.topic,
         broker_name=call.site.broker_name,
         queue_id=header.queue_id,
         creation=AutoCreation(header.default_topic, header.default_topic_queue_nums),
-        is_batch=is_batch,
+        is_batch=bool(header.batch),
         reconsume_times=header.reconsume_times or 0,
         max_reconsume_times=header.max_reconsume_times,
-        producer=host,
+        producer=call.peer.remote_address,
+        sys_flag=header.sys_flag,
+        batch_properties=properties if header.batch else {},
     )
-    sent = await broker.group_commit.execute(
-        lambda draft: send_request(broker.sender, draft, request, messages, broker.clock_ms()), len(call.command.body)
-    )
-    return _respond(service, call, header.topic, sent)
 
 
-def _respond(service: RemotingService, call: RemotingCall, topic: str, sent: list[Sent]) -> RemotingCommand:
-    queue, row = sent[0]
+async def _store(
+    service: RemotingService, request: SendRequest, messages: list[Message], byte_count: int
+) -> SendResult:
+    broker = service.service
+    sender, execute = broker.sender, broker.group_commit.execute
+    if broker.state.find_topic(request.topic) is None:
+        await execute(lambda draft: prepare_topic(sender, draft, request, broker.clock_ms()))
+    return await execute(lambda draft: send_request(sender, draft, request, messages, broker.clock_ms()), byte_count)
+
+
+def _respond(service: RemotingService, call: RemotingCall, request: SendRequest, result: SendResult) -> RemotingCommand:
     find = service.service.state.physical_offsets.find
-    ids = [
-        make_offset_msg_id(call.site.ip, call.site.port, find(its_queue, its.queue_offset)) for its_queue, its in sent
-    ]
+    host, port = call.site.ip, call.site.port
+    queue, row = result.sent[0]
+    is_single = not request.is_batch
+    recall_handle = None
+    if is_single and not request.topic.startswith(RETRY_PREFIX):
+        recall_handle = make_recall_handle(request.topic, queue, row.message)
     header = SendMessageResponseHeader(
-        msg_id=",".join(ids),
-        queue_id=queue.queue_id,
+        msg_id=",".join([make_offset_msg_id(host, port, find(to, its.queue_offset)) for to, its in result.sent]),
+        queue_id=result.queue_id,
         queue_offset=row.queue_offset,
-        transaction_id=row.message.msg_id or None,
-        recall_handle=delays.make_recall_handle(topic, queue, row.message) or None,
+        transaction_id=row.message.msg_id if is_single else request.batch_properties.get(names.UNIQ_KEY),
+        recall_handle=recall_handle,
     )
-    common = {
+    return call.respond({**header.to_fields(), **_list_common(service)})
+
+
+def _list_common(service: RemotingService) -> dict[str, str]:
+    """Returns what each response has, refusals too."""
+    return {
         names.MSG_REGION: service.properties.region_id,
         names.TRACE_ON: str(service.properties.trace_on).lower(),
     }
-    return call.respond({**header.to_fields(), **common})
 
 
 HANDLERS: Mapping[int, Handler] = {

@@ -1,37 +1,68 @@
-"""Messages that clients of the remoting protocol send, as the broker stores them."""
+"""Sends of the remoting protocol: the stored messages, and each response (rules 3.10.1, 4.6)."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
-from processes.apache.calls import Calls
-from rmqpull_broker.testing import running_broker
+import pytest
+
+from processes.apache.calls import Calls, Response
+from rmqpull_broker.core.errors import FAQ
+from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.message_ids import parse_offset_msg_id
 from rmqpull_proto.remoting.properties import encode_properties
 
+COMMON = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+ALL_CODES = tuple(range(1, 1000))
+ILLEGAL = (
+    "the message is illegal, maybe msg body or properties length not matched. msg body length limit 4194304B, "
+    "msg properties length limit 32KB."
+)
 
-def fields(queue_id: int = 0, properties: str = "", topic: str = "orders") -> dict[str, object]:
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[RunningBroker]:
+    with running_broker({"orders": 2, "batches": 2}, remoting=True, clock="manual") as running:
+        yield running
+
+
+def fields(queue_id: int = 0, topic: str = "orders", **properties: str) -> dict[str, object]:
     """The header of SEND_MESSAGE_V2."""
-    values = ("producers", topic, "TBW102", 4, queue_id, 0, 1_700_000_000_000, 0, properties, 0, "false")
+    text = encode_properties(properties)
+    values = ("producers", topic, "TBW102", 4, queue_id, 0, 1_700_000_000_000, 0, text, 0, "false")
     return dict(zip("abcdefghijk", values, strict=True))
 
 
-def test_a_message_is_stored_with_its_properties() -> None:
-    text = encode_properties({"TAGS": "red", "KEYS": "k1 k2", "UNIQ_KEY": "AB12", "colour": "blue", "WAIT": "true"})
-    with running_broker({"orders": 2}, remoting=True) as broker:
-        address = broker.remoting_addresses[0]
-        response = Calls().call(address, RequestCode.SEND_MESSAGE_V2, fields(1, text), b"one")
-        (stored,) = broker.messages("orders")
+def send(
+    broker: RunningBroker, header: dict[str, object], body: bytes = b"x", code: int = RequestCode.SEND_MESSAGE_V2
+) -> Response:
+    return Calls().call(broker.remoting_addresses[0], code, header, body, ALL_CODES)
+
+
+def encode(body: bytes, text: bytes = b"") -> bytes:
+    """A message of a batch."""
+    size = 22 + len(body) + len(text)
+    return struct.pack(">iiiii", size, 0, 0, 0, len(body)) + body + struct.pack(">h", len(text)) + text
+
+
+BATCH = encode(b"one", b"TAGS\x01red\x02") + encode(b"two")
+
+
+def test_a_message_is_stored_with_its_properties(broker: RunningBroker) -> None:
+    sent = fields(1, TAGS="red", KEYS="k1 k2", UNIQ_KEY="AB12", colour="blue", WAIT="true")
+    response = send(broker, sent, b"one")
+    stored = broker.messages("orders")[-1]
     message = stored.message
     assert (message.body, message.tags, message.keys, message.msg_id) == (b"one", "red", ("k1", "k2"), "AB12")
-    assert message.properties == {"colour": "blue"}
+    assert (message.properties, message.system_properties) == ({"colour": "blue"}, {"WAIT": "true"})
     assert message.born_timestamp_ms == 1_700_000_000_000
-    assert response.fields["queueId"] == "1"
-    assert response.fields["queueOffset"] == "0"
-    assert response.fields["transactionId"] == "AB12"
-    msg_id = parse_offset_msg_id(response.fields["msgId"])
-    assert f"{msg_id.host}:{msg_id.port}" == address
+    assert message.born_host.startswith("127.0.0.1:")
+    assert stored.store_host == broker.remoting_addresses[0]
+    msg_id = parse_offset_msg_id(response.fields.pop("msgId"))
+    assert f"{msg_id.host}:{msg_id.port}" == broker.remoting_addresses[0]
+    assert response.fields == {"queueId": "1", "queueOffset": "0", "transactionId": "AB12", **COMMON}
 
 
 def test_messages_of_all_protocols_have_the_address_of_their_broker() -> None:
@@ -43,15 +74,86 @@ def test_messages_of_all_protocols_have_the_address_of_their_broker() -> None:
     assert hosts == [first, second, second]
 
 
-def test_the_messages_of_a_batch_get_an_id_each() -> None:
-    def encode(body: bytes, text: bytes) -> bytes:
-        size = 22 + len(body) + len(text)
-        return struct.pack(">iiiii", size, 0, 0, 0, len(body)) + body + struct.pack(">h", len(text)) + text
+def test_the_old_request_has_words_as_names(broker: RunningBroker) -> None:
+    named = (
+        "producerGroup topic defaultTopic defaultTopicQueueNums queueId sysFlag bornTimestamp flag properties "
+        "reconsumeTimes unitMode"
+    )
+    header = dict(zip(named.split(), fields(0, UNIQ_KEY="old").values(), strict=True))
+    assert send(broker, header, code=RequestCode.SEND_MESSAGE).fields["transactionId"] == "old"
 
-    with running_broker({"orders": 1}, remoting=True) as broker:
-        batch = encode(b"one", b"TAGS\x01red\x02") + encode(b"two", b"")
-        sent = fields() | {"m": "true"}
-        response = Calls().call(broker.remoting_addresses[0], RequestCode.SEND_BATCH_MESSAGE, sent, batch)
-        stored = broker.messages("orders")
+
+@pytest.mark.parametrize("code", [RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2])
+def test_the_messages_of_a_batch_get_an_id_each(broker: RunningBroker, code: int) -> None:
+    before = len(broker.messages("batches"))
+    response = send(broker, fields(topic="batches") | {"m": "true"}, BATCH, code)
+    stored = broker.messages("batches")[before:]
     assert [(row.message.body, row.message.tags) for row in stored] == [(b"one", "red"), (b"two", None)]
-    assert len(set(response.fields["msgId"].split(","))) == 2
+    offsets = [parse_offset_msg_id(each).physical_offset for each in response.fields.pop("msgId").split(",")]
+    assert offsets[1] == offsets[0] + 1
+    assert response.fields == {"queueId": "0", "queueOffset": str(before), **COMMON}
+
+
+def test_only_the_field_says_that_a_request_is_a_batch(broker: RunningBroker) -> None:
+    send(broker, fields(1), BATCH, RequestCode.SEND_BATCH_MESSAGE)
+    assert broker.messages("orders")[-1].message.body == BATCH
+
+
+def test_a_batch_names_its_own_id_as_that_of_the_transaction(broker: RunningBroker) -> None:
+    response = send(broker, fields(topic="batches", UNIQ_KEY="ALL") | {"m": "true"}, BATCH)
+    assert response.fields["transactionId"] == "ALL"
+
+
+def test_a_delayed_message_gets_a_handle_and_the_queue_that_it_will_come_to(broker: RunningBroker) -> None:
+    response = send(broker, fields(1, TIMER_DELAY_SEC="60", UNIQ_KEY="T"))
+    assert response.fields["queueId"] == "1"
+    assert response.fields["recallHandle"]
+    assert "recallHandle" not in send(broker, fields(1, DELAY="3")).fields
+
+
+def test_a_queue_below_0_is_drawn(broker: RunningBroker) -> None:
+    assert send(broker, fields(-1, "drawn")).fields["queueId"] in {"0", "1", "2", "3"}
+
+
+@pytest.mark.parametrize(
+    ("header", "body", "code", "remark"),
+    [
+        (fields(topic="a b"), b"x", 29, "The specified topic contains illegal characters, allowing only "),
+        (fields(topic="SCHEDULE_TOPIC_XXXX"), b"x", 16, "Sending message to topic[SCHEDULE_TOPIC_XXXX] is forbidden."),
+        (fields(topic="nope") | {"c": "none"}, b"x", 17, f"topic[nope] not exist, apply first please!{FAQ}"),
+        (fields(9), b"x", 29, "request queueId[9] is illegal, TopicConfig [topicName=orders, "),
+        (fields(DELAY="3") | {"m": "true"}, BATCH, 13, ILLEGAL),
+        (fields(INNER_NUM="3"), b"x", 13, ILLEGAL),
+        (fields(TIMER_DELIVER_MS="soon"), b"x", 13, "timer message illegal, "),
+    ],
+)
+def test_a_refusal_names_region_and_trace(
+    broker: RunningBroker, header: dict[str, object], body: bytes, code: int, remark: str
+) -> None:
+    response = send(broker, header, body)
+    assert (response.code, response.fields) == (code, COMMON)
+    assert response.remark.startswith(remark)
+
+
+@pytest.mark.parametrize(
+    ("header", "body"),
+    [
+        (fields(), b""),
+        (fields(topic="a b"), b""),
+        (fields(DELAY="x"), b"x"),
+        (fields() | {"m": "true"}, BATCH[:-1]),
+        (fields() | {"m": "true"}, bytes(4_194_305)),
+        (fields() | {"e": "x"}, b"x"),
+        ({"a": "producers", "b": "orders"}, b"x"),
+    ],
+)
+def test_a_request_over_which_apaches_broker_stumbles_has_no_fields(
+    broker: RunningBroker, header: dict[str, object], body: bytes
+) -> None:
+    response = send(broker, header, body)
+    assert (response.code, response.fields) == (1, {})
+
+
+def test_a_topic_stays_when_its_first_message_is_refused(broker: RunningBroker) -> None:
+    assert send(broker, fields(9, "kept")).code == 29
+    assert send(broker, fields(3, "kept") | {"c": "none"}).code == 0

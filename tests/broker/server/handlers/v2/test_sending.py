@@ -179,6 +179,7 @@ def test_a_half_message_has_its_topic_as_producer_group_and_an_immunity_time() -
     (row,) = columns.to_rows(handlers.state.store.read(waiting.stored_at.queue, 0, 1))
     assert row.message.system_properties == {
         "PGROUP": "orders",
+        "__transactionId__": "m",
         "CHECK_IMMUNITY_TIME_IN_SECONDS": "3600",
         "TRAN_MSG": "true",
         "REAL_TOPIC": "orders",
