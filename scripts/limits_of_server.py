@@ -182,6 +182,27 @@ LIMITS_OF_SERVER = {
             "ours: the largest body fits",
         ),
         Limit("reports of lost rows", "core.state.broker_state:LOST_RANGES_MAX", "", "the oldest is forgotten", MEMORY),
+        Limit(
+            "values of the name server",
+            "server.runtime.name_server:VALUES_MAX",
+            "",
+            "SYSTEM_BUSY",
+            MEMORY,
+        ),
+        Limit(
+            "stats of topics, and of groups on topics",
+            "server.runtime.stats:STATS_MAX",
+            "",
+            "the oldest is forgotten",
+            MEMORY,
+        ),
+        Limit(
+            "entries of a queue in one response",
+            "server.handlers.remoting.topics:ENTRIES_MAX",
+            "",
+            "the response ends there",
+            MEMORY,
+        ),
         Limit("fault rules", "core.admin.fault_rules:RULES_MAX", "", "TOO_MANY_REQUESTS", MEMORY),
         Limit("delay by a fault rule", "core.admin.fault_rules:DELAY_MS_MAX", "ms", "BAD_REQUEST", WAITS),
         Limit(

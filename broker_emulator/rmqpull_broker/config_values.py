@@ -23,7 +23,6 @@ TLS_MODES = ("permissive", "enforcing")
 """As ``tls.server.mode`` of Apache's servers: whether connections without TLS are served, too."""
 
 _DIGITS = re.compile(r"[0-9]{1,9}")
-_NUMBER = re.compile(r"-?[0-9]{1,18}")
 _BROKER_NAME = re.compile(r"[A-Za-z0-9_@-]{1,127}")
 _SIZE = re.compile(r"([0-9]{1,12})([KMGT]?)")
 
@@ -184,26 +183,10 @@ def parse_property(text: str) -> tuple[str, bool | int | str]:
         near = find_nearest(name, known)
         raise SettingError(f"unknown property {name!r}" + (f". Did you mean {near!r}?" if near else ""))
     prop = known[name]
-    parsed = _parse_property_value(name, value, type(prop.default))
     try:
-        prop.check(parsed)
+        return prop.field, prop.parse(value)
     except ValueError as error:
         raise SettingError(str(error)) from None
-    return prop.field, parsed
-
-
-def _parse_property_value(name: str, text: str, kind: type) -> bool | int | str:
-    if kind is bool:
-        if text not in ("true", "false"):
-            raise SettingError(f"property {name} is {text!r}: use true or false")
-        return text == "true"
-    if kind is int:
-        if not _NUMBER.fullmatch(text):
-            raise SettingError(f"property {name} is {text!r}: use an integer")
-        return int(text)
-    if not text.strip():
-        raise SettingError(f"property {name} is empty")
-    return text
 
 
 def find_nearest(name: str, known: Iterable[str], nearness: float = 0.6) -> str | None:

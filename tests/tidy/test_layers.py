@@ -176,7 +176,7 @@ LAYERS = (
     ),
     Layer(
         "rmqpull_broker/server/handlers/remoting/*",
-        of_server("handlers.remoting.codec", "runtime", "clients", "peers"),
+        of_server("handlers.remoting.codec", "handlers.remoting.admin_codec", "runtime", "clients", "peers"),
         "*_pb2 grpc",
     ),
     Layer(

@@ -35,6 +35,7 @@ from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.server.runtime.service import Service
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
+from rmqpull_broker.server.runtime.stats import Stats
 from rmqpull_broker.server.runtime.timed_work import Cleaning, TimedWork
 from rmqpull_broker.server.wire.codec import orphaned_transaction_to
 
@@ -75,6 +76,7 @@ class BrokerServer:
         self._storage = storage
         self.faults = Faults(clock)
         self.metrics = Metrics()
+        self.stats = Stats(clock.wall_ms())
         self.group_commit = GroupCommit(state, storage, self._handle_stored, self._handle_write)
         self._offset_commits = OffsetCommits(state, self.group_commit)
         self.clock_mover = ClockMover(clock, self._wait_until_idle)
@@ -128,6 +130,7 @@ class BrokerServer:
             self._stage_keeper,
             self._offset_commits,
             self._extensions,
+            self.stats,
         )
         handlers = make_generic_handlers(service)
         self._server.add_generic_rpc_handlers(list(handlers.values()))
@@ -166,6 +169,7 @@ class BrokerServer:
 
     def _handle_stored(self, facts: list[Fact]) -> None:
         self.metrics.count_stored(facts)
+        self.stats.count_stored(facts, self.clock.wall_ms())
         self._parking.wake_for(facts)
         if self._timed_work is not None:
             self._timed_work.set_delivery()

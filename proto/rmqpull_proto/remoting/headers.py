@@ -295,6 +295,16 @@ class GetSubscriptionGroupConfigRequestHeader(RpcRequestHeader):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CloneGroupOffsetRequestHeader(RpcRequestHeader):
+    """CLONE_GROUP_OFFSET. ``offline``: whether the subscriptions of the group do not count."""
+
+    src_group: str
+    dest_group: str
+    topic: str | None = None
+    offline: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResetOffsetRequestHeader(TopicRequestHeader):
     """INVOKE_BROKER_TO_RESET_OFFSET."""
 

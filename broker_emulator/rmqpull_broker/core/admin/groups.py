@@ -5,7 +5,7 @@ from __future__ import annotations
 from rmqpull_broker.core.errors import BadRequest, ConsumerGroupNotFound
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.facts import GroupDeleted, GroupPut
+from rmqpull_broker.core.state.facts import GroupDeleted, GroupPut, OffsetsCommitted
 from rmqpull_broker.core.state.names import check_group_name, is_creatable_group, is_system_group
 
 RETRY_QUEUES_MAX = 1024
@@ -55,3 +55,13 @@ def delete_group(draft: Draft, name: str) -> None:
     """Deletes a group with its offsets. Raises ConsumerGroupNotFound."""
     draft.require_group(name)
     draft.add(GroupDeleted(name))
+
+
+def drop_group(draft: Draft, name: str, *, keeps_offsets: bool) -> None:
+    """Deletes a group like DELETE_SUBSCRIPTIONGROUP, which may keep its offsets. Ignores a missing group."""
+    if draft.find_group(name) is None:
+        return
+    draft.add(GroupDeleted(name))
+    offsets = tuple((queue, at) for (group, queue), at in draft.state.consumer_offsets.items() if group == name)
+    if keeps_offsets and offsets:
+        draft.add(OffsetsCommitted(name, offsets))

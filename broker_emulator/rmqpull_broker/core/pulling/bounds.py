@@ -51,6 +51,12 @@ def read_store_time_ms(state: BrokerState, queue: MessageQueue, offset: int) -> 
     return _read_store_time_us(state, queue, offset) // 1000
 
 
+def find_store_time_ms(state: BrokerState, queue: MessageQueue, offset: int) -> int | None:
+    """Returns when the message at ``offset`` was stored; None if the queue does not have it."""
+    bounds = state.bounds(queue)
+    return read_store_time_ms(state, queue, offset) if bounds.min_offset <= offset < bounds.max_offset else None
+
+
 def _read_store_time_us(state: BrokerState, queue: MessageQueue, offset: int) -> int:
     row = next(state.store.read(queue, offset, offset + 1))
     return int(row.column("storeTimestamp").cast(pa.int64())[0].as_py())

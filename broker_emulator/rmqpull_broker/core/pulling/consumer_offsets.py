@@ -216,3 +216,8 @@ def read_queue_progress(state: BrokerState, group: str, queue: MessageQueue) -> 
 def list_groups_on(state: BrokerState, topic: str) -> list[str]:
     """Returns the names of the groups that have an offset on a topic, sorted."""
     return sorted({group for group, queue in state.consumer_offsets if queue.topic == topic})
+
+
+def list_topics_of(state: BrokerState, group: str) -> list[str]:
+    """Returns the names of the topics on which a group has offsets, sorted."""
+    return sorted({queue.topic for name, queue in state.consumer_offsets if name == group})

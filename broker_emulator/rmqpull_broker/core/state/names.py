@@ -70,6 +70,11 @@ def is_system_topic(topic: str) -> bool:
     return topic in _SYSTEM_TOPICS or topic.startswith((_SYSTEM_TOPIC_PREFIX, STAGE_PREFIX))
 
 
+def list_reserved_topics() -> frozenset[str]:
+    """Returns the names of the topics that RocketMQ uses on any broker."""
+    return _SYSTEM_TOPICS
+
+
 def check_group_name(group: str) -> None:
     """Raises IllegalConsumerGroup, in RocketMQ's words, unless clients may use a group of this name."""
     if not group.strip():

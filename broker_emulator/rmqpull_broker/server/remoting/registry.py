@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rmqpull_broker.server.handlers.remoting import clients, consumers, offsets, pulling, routes, sending
+from rmqpull_broker.server.handlers.remoting import (
+    broker,
+    clients,
+    connections,
+    consumers,
+    groups,
+    name_server,
+    offsets,
+    progress,
+    pulling,
+    routes,
+    sending,
+    topics,
+)
 from rmqpull_broker.server.runtime.remoting_calls import Handler
 
 _MODULES: tuple[Mapping[int, Handler], ...] = (
+    broker.HANDLERS,
     clients.HANDLERS,
+    connections.HANDLERS,
     consumers.HANDLERS,
+    groups.HANDLERS,
+    name_server.HANDLERS,
     offsets.HANDLERS,
+    progress.HANDLERS,
     pulling.HANDLERS,
     routes.HANDLERS,
     sending.HANDLERS,
+    topics.HANDLERS,
 )
 
 

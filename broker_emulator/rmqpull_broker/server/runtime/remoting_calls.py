@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.record_pull import RecordPulls
 from rmqpull_broker.server.peers import Peer
+from rmqpull_broker.server.runtime.name_server import NameServer
 from rmqpull_broker.server.runtime.service import Service
 from rmqpull_proto.remoting.codes import LanguageCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
@@ -78,6 +79,7 @@ class RemotingService:
     service: Service
     sites: Sequence[Site]
     record_pulls: RecordPulls
+    name_server: NameServer = field(default_factory=NameServer)
 
     @property
     def properties(self) -> BrokerProperties:

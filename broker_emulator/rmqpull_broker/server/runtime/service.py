@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from rmqpull_broker.core.clients.heartbeats import draft_groups
@@ -22,6 +22,7 @@ from rmqpull_broker.server.runtime.metrics import Metrics
 from rmqpull_broker.server.runtime.offset_commits import OffsetCommits
 from rmqpull_broker.server.runtime.parking import Parking
 from rmqpull_broker.server.runtime.stage_keeper import StageKeeper
+from rmqpull_broker.server.runtime.stats import Stats
 
 LONG_POLLING_MS_MAX = 300_000
 _ANSWER_MARGIN_MS = 50
@@ -69,6 +70,7 @@ class Service:
     stage_keeper: StageKeeper
     offset_commits: OffsetCommits
     extensions: frozenset[str] = frozenset()
+    stats: Stats = field(default_factory=Stats)
 
     def make_creation_id(self) -> str:
         """Creates an id for the creation of a topic."""

@@ -116,7 +116,11 @@ def _read(service: RemotingService, pull: PullRequest, verdict: PullVerdict) -> 
     if verdict.reset_offset is not None:
         bounds = broker.state.bounds(pull.queue)
         return RecordsPulled(Pulled(PullStatus.OFFSET_RESET, pull.offset, verdict.reset_offset, bounds), (), 0)
-    return service.record_pulls.pull(pull.queue, pull.offset, pull.max_msg_nums, verdict.message_filter)
+    found = service.record_pulls.pull(pull.queue, pull.offset, pull.max_msg_nums, verdict.message_filter)
+    if found.row_count:
+        broker, (topic, broker_name, _) = service.service, pull.queue
+        broker.stats.count_pulled(broker_name, topic, pull.group, found.row_count, broker.clock_ms())
+    return found
 
 
 def _respond(call: RemotingCall, found: RecordsPulled) -> RemotingCommand:

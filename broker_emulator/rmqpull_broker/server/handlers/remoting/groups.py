@@ -1,0 +1,94 @@
+"""Consumer groups: their settings (rules 3.9.4, 4.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rmqpull_broker.core.admin import groups
+from rmqpull_broker.core.model import GroupConfig
+from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
+from rmqpull_proto.remoting.admin_bodies import GroupSettings, read_settings, write_settings_table
+from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
+from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.headers import DeleteSubscriptionGroupRequestHeader, GetSubscriptionGroupConfigRequestHeader
+from rmqpull_proto.remoting.json_dialect import write_json
+
+
+async def put_group(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP."""
+    await _put_all(service, read_settings(call.command.body, GroupSettings))
+    return call.respond()
+
+
+async def put_groups(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: all of them, or none."""
+    await _put_all(service, read_settings(call.command.body, GroupSettings, "groupConfigList"))
+    return call.respond()
+
+
+async def _put_all(service: RemotingService, listed: Sequence[GroupSettings]) -> None:
+    def put(draft: Draft) -> None:
+        for settings in listed:
+            groups.put_group(draft, _make_group(settings))
+
+    await service.service.group_commit.execute(put)
+
+
+def _make_group(settings: GroupSettings) -> GroupConfig:
+    return GroupConfig(
+        settings.group_name,
+        settings.consume_enable,
+        settings.consume_broadcast_enable,
+        settings.consume_message_orderly,
+        settings.retry_queue_nums,
+        settings.retry_max_times,
+        settings.notify_consumer_ids_changed_enable,
+    )
+
+
+def describe_group(group: GroupConfig) -> GroupSettings:
+    """Returns the settings of a group. What this broker does not have, has Apache's default."""
+    return GroupSettings(
+        group_name=group.name,
+        consume_enable=group.consume_enable,
+        consume_broadcast_enable=group.consume_broadcast_enable,
+        consume_message_orderly=group.consume_message_orderly,
+        retry_queue_nums=group.retry_queue_nums,
+        retry_max_times=group.retry_max_times,
+        notify_consumer_ids_changed_enable=group.notify_consumer_ids_changed_enable,
+    )
+
+
+async def delete_group(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+    """DELETE_SUBSCRIPTIONGROUP. A group that does not exist is deleted already: the request goes to each broker."""
+    header = call.read_header(DeleteSubscriptionGroupRequestHeader)
+    clean = header.clean_offset or bool(header.remove_offset)
+    await service.service.group_commit.execute(
+        lambda draft: groups.drop_group(draft, header.group_name, keeps_offsets=not clean)
+    )
+    return call.respond()
+
+
+def list_group_settings(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
+    settings = {name: describe_group(group) for name, group in service.service.state.groups.items()}
+    return call.respond(body=write_settings_table("subscriptionGroupTable", settings, forbiddenTable={}))
+
+
+async def get_group_settings(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+    """GET_SUBSCRIPTIONGROUP_CONFIG, which creates a missing group if that is allowed."""
+    name = call.read_header(GetSubscriptionGroupConfigRequestHeader).group
+    group = await service.service.execute(lambda draft: groups.find_or_create_group(draft, name))
+    if group is None:
+        return call.respond(code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark="No group in this broker")
+    return call.respond(body=write_json(describe_group(group).to_json()))
+
+
+HANDLERS: Mapping[int, Handler] = {
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: put_group,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: put_groups,
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: delete_group,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: list_group_settings,
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: get_group_settings,
+}
