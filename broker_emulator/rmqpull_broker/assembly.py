@@ -78,7 +78,7 @@ def _find_clock(spec: ClockSpec) -> Callable[[int], Clock]:
 
 def make_remoting_address(config: BrokerConfig) -> RemotingAddress | None:
     """Makes the address of the remoting protocol; None if it is not served. Raises SettingError for bad TLS files."""
-    if config.remoting is None:
+    if not config.remoting:
         return None
     # Imported here, because a broker without it starts faster.
     import ssl
@@ -97,7 +97,7 @@ def make_remoting_address(config: BrokerConfig) -> RemotingAddress | None:
             names = ", ".join(name for name in (files.certificate, files.key, files.client_ca) if name)
             raise SettingError(f"the files for TLS cannot be used: {error} ({names})") from None
     needs_tls = files is not None and files.is_required
-    return RemotingAddress(*config.remoting, config.remoting_advertised, context, needs_tls)
+    return RemotingAddress(config.remoting, config.remoting_advertised, context, needs_tls)
 
 
 def make_topics(config: BrokerConfig) -> list[TopicConfig]:

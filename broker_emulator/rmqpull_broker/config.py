@@ -17,6 +17,7 @@ from rmqpull_broker.config_values import (
     TopicSpec,
     parse_address,
     parse_addresses,
+    parse_advertised,
     parse_brokers,
     parse_clock,
     parse_data_dir,
@@ -75,18 +76,18 @@ SETTINGS = (
     ),
     Setting(
         "remoting",
-        "HOST:PORT",
+        "HOST:PORT[,…]",
         None,
         "Address for clients of the remoting protocol: name server and first broker. Further brokers have the next "
-        "ports. Port 0 picks free ports, which the ready line shows.",
-        parse_address,
+        "ports, or addresses of their own. Port 0 picks free ports, which the ready line shows.",
+        parse_addresses,
     ),
     Setting(
         "remoting-advertised",
         "HOST:PORT,…",
         None,
         "Addresses that routes tell to clients of the remoting protocol, one for each broker, such as mapped ports.",
-        parse_addresses,
+        parse_advertised,
     ),
     Setting(
         "remoting-tls-certificate",
@@ -201,7 +202,7 @@ class BrokerConfig:
     broker_names: Sequence[str] = BROKER_NAMES
     clock: ClockSpec = SYSTEM_CLOCK
     properties: BrokerProperties = field(default_factory=BrokerProperties)
-    remoting: Address | None = None
+    remoting: Sequence[Address] = ()
     remoting_advertised: Sequence[Address] = ()
     remoting_tls: TlsFiles | None = None
     metrics_listen: Address | None = None
@@ -218,7 +219,7 @@ def config_from(values: Mapping[str, Any]) -> BrokerConfig:
             raise SettingError(f"topic {name!r} is given {names.count(name)} times: give it once")
     return BrokerConfig(
         listen=values["listen"],
-        remoting=values["remoting"],
+        remoting=values["remoting"] or (),
         remoting_advertised=values["remoting_advertised"] or (),
         remoting_tls=_tls_files_from(values),
         topics=topics,
@@ -236,10 +237,11 @@ def config_from(values: Mapping[str, Any]) -> BrokerConfig:
 def _check_remoting(values: Mapping[str, Any]) -> None:
     """Raises SettingError for settings of the remoting protocol that do not fit each other."""
     advertised, brokers = values["remoting_advertised"] or (), values["brokers"]
-    if advertised and len(advertised) != len(brokers):
-        raise SettingError(
-            f"remoting-advertised has {len(advertised)} addresses for {len(brokers)} brokers: give one for each broker"
-        )
+    for name, given in (("remoting", values["remoting"] or ()), ("remoting-advertised", advertised)):
+        if len(given) not in (0, len(brokers)) and (name, len(given)) != ("remoting", 1):
+            raise SettingError(
+                f"{name} has {len(given)} addresses for {len(brokers)} brokers: give one for each broker"
+            )
     certificate, key = values["remoting_tls_certificate"], values["remoting_tls_key"]
     if (certificate is None) != (key is None):
         raise SettingError("remoting-tls-certificate and remoting-tls-key need each other: give both")

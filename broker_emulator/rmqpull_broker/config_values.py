@@ -72,8 +72,13 @@ def parse_address(text: str) -> Address:
 
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
+    """Parses addresses that are separated by commas. Raises SettingError."""
+    return tuple(parse_address(part.strip()) for part in text.split(","))
+
+
+def parse_advertised(text: str) -> tuple[Address, ...]:
     """Parses addresses that are separated by commas. None may have port 0. Raises SettingError."""
-    addresses = tuple(parse_address(part.strip()) for part in text.split(","))
+    addresses = parse_addresses(text)
     if any(address.port == 0 for address in addresses):
         raise SettingError(f"{text!r} has port 0: name the ports that clients connect to")
     return addresses

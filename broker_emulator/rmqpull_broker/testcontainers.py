@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 BROKER_PORT = 8081
+REMOTING_PORT = 9876
 DATA_DIR = "/data"
 READY_TIMEOUT_S = 60
 
@@ -36,7 +37,8 @@ class RocketMQEmulatorContainer(DockerContainer):
     """A broker in a container. After the start it serves at :attr:`endpoints`.
 
     ``topics`` has NORMAL topics by name, with their number of queues. Messages are lost with the container, unless
-    :meth:`with_data_dir` stores them elsewhere. ``host_network`` is for a local engine without a bridge network: the
+    :meth:`with_data_dir` stores them elsewhere. ``remoting`` also serves clients of the remoting protocol, such as
+    Java's classic ones, at :attr:`name_server`. ``host_network`` is for a local engine without a bridge network: the
     broker then listens on a free loopback port of this machine. Other arguments are those of ``DockerContainer``.
 
     Raises SettingError for an invalid topic, and ContainerStartException without a Docker engine.
@@ -47,6 +49,7 @@ class RocketMQEmulatorContainer(DockerContainer):
         image: str = "rmqpull-broker",
         topics: Mapping[str, int] | None = None,
         *,
+        remoting: bool = False,
         host_network: bool = False,
         ready_timeout_s: int = READY_TIMEOUT_S,
         **options: Any,
@@ -58,6 +61,8 @@ class RocketMQEmulatorContainer(DockerContainer):
                 f"no Docker engine answers: start one, or set DOCKER_HOST to its address ({error})"
             ) from None
         self._host_network = host_network
+        self._remoting = remoting
+        self._remoting_port = 0
         self._host_port = 0
         self._arguments: list[str] = []
         self._user: str | None = None
@@ -97,6 +102,16 @@ class RocketMQEmulatorContainer(DockerContainer):
             return f"127.0.0.1:{self._host_port}"
         return f"{self.get_container_host_ip()}:{self.get_exposed_port(BROKER_PORT)}"
 
+    @property
+    def name_server(self) -> str:
+        """The address for clients of the remoting protocol, such as ``127.0.0.1:49154``. Needs ``remoting``."""
+        if not self._remoting:
+            raise ValueError("the container does not serve the remoting protocol: create it with remoting=True")
+        return f"{self._find_host()}:{self._remoting_port}"
+
+    def _find_host(self) -> str:
+        return "127.0.0.1" if self._host_network else str(self.get_container_host_ip())
+
     def start(self) -> Self:
         """Starts the container, and returns when the broker serves. Raises ContainerStartException with its log."""
         try:
@@ -117,7 +132,19 @@ class RocketMQEmulatorContainer(DockerContainer):
             self.with_exposed_ports(BROKER_PORT)
         if self._user:
             self._kwargs["user"] = self._user
-        self.with_command(["serve", "--listen", listen, *self._arguments])
+        remoting = self._configure_remoting() if self._remoting else []
+        self.with_command(["serve", "--listen", listen, *remoting, *self._arguments])
+
+    def _configure_remoting(self) -> list[str]:
+        """Returns the arguments of the remoting protocol.
+
+        Routes name the port that clients connect to, so it must be known before the start.
+        """
+        self._remoting_port = self._remoting_port or _free_port()
+        if self._host_network:
+            return ["--remoting", f"127.0.0.1:{self._remoting_port}"]
+        self.with_bind_ports(REMOTING_PORT, self._remoting_port)
+        return ["--remoting", f"0.0.0.0:{REMOTING_PORT}", "--remoting-advertised", self.name_server]
 
     def _read_last_lines(self) -> str:
         lines = self.get_logs()[1].decode(errors="replace").splitlines()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from rmqpull_broker.config import SETTINGS, BrokerConfig, config_from
+from rmqpull_broker.config import SETTINGS, BrokerConfig, TlsFiles, config_from
 from rmqpull_broker.config_values import (
     EXTENSIONS,
     SYSTEM_CLOCK,
@@ -285,3 +286,43 @@ def test_every_setting_is_declared_completely(setting: Any) -> None:
     assert setting.form.isupper() or ":" in setting.form
     if setting.default is not None:
         setting.parse(setting.default)
+
+
+# --- the remoting protocol --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"remoting_advertised": "10.0.0.7:9876"}, "remoting-advertised has no effect without remoting"),
+        (
+            {"remoting": "h:1", "remoting_advertised": "a:1,b:2"},
+            "remoting-advertised has 2 addresses for 1 brokers: give one for each broker",
+        ),
+        ({"remoting": "h:1,h:2"}, "remoting has 2 addresses for 1 brokers"),
+        ({"remoting": "h:1", "remoting_tls_key": "k"}, "remoting-tls-certificate and remoting-tls-key need each other"),
+        ({"remoting": "h:1", "remoting_tls_client_ca": "c"}, "remoting-tls-client-ca has no effect without"),
+        ({"remoting": "h:1", "remoting_tls_mode": "enforcing"}, "remoting-tls-mode has no effect without"),
+        ({"remoting_tls_key": "k", "remoting_tls_certificate": "c"}, "no effect without remoting"),
+        ({"remoting": "h:1", "remoting_advertised": "h:0"}, "has port 0: name the ports that clients connect to"),
+        ({"remoting": "h:1", "remoting_tls_mode": "sometimes"}, "use permissive or enforcing"),
+        ({"remoting": "h:1", "remoting_tls_key": " "}, "is not a file"),
+    ],
+)
+def test_settings_of_the_remoting_protocol_that_do_not_fit(given: dict[str, str], sentence: str) -> None:
+    with pytest.raises(SettingError, match=re.escape(sentence)):
+        config_from(parse_all(given))
+
+
+def test_settings_of_the_remoting_protocol() -> None:
+    given = {"remoting": "h:1", "remoting_tls_key": "k", "remoting_tls_certificate": "c"}
+    config = config_from(parse_all({**given, "remoting_tls_mode": "enforcing", "remoting_tls_client_ca": "a"}))
+    assert config.remoting == (Address("h", 1),)
+    assert config.remoting_tls == TlsFiles("c", "k", "a", is_required=True)
+
+
+def parse_all(given: dict[str, str]) -> dict[str, Any]:
+    return {
+        each.attribute: each.parse(given[each.attribute]) if each.attribute in given else each.default_value
+        for each in SETTINGS
+    }

@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 from testcontainers.core.exceptions import ContainerStartException
 
+from processes.apache.calls import Calls
 from rmqpull_broker.config_values import SettingError
 from rmqpull_broker.testcontainers import RocketMQEmulatorContainer
+from rmqpull_proto.remoting.codes import RequestCode
+from rmqpull_proto.remoting.routes import TopicRoute
 from tests.harness.containers import ContainerClient, StartContainer
 
 Connect = Callable[[str], "ContainerClient"]
@@ -51,6 +54,15 @@ def test_a_route_has_the_address_that_the_client_used(container: StartContainer,
         (queue,) = connect(broker.endpoints).queues("orders")
         (address,) = queue.broker.endpoints.addresses
         assert f"{address.host}:{address.port}" == broker.endpoints
+
+
+def test_clients_of_the_remoting_protocol_reach_it_by_its_routes(container: StartContainer) -> None:
+    with container(topics={"orders": 1}, remoting=True) as broker:
+        calls = Calls()
+        body = calls.call(broker.name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "orders"}).body
+        (data,) = TopicRoute.decode(body).broker_datas
+        bounds = calls.call(data.broker_addrs[0], RequestCode.GET_MAX_OFFSET, {"topic": "orders", "queueId": 0})
+        assert bounds.fields["offset"] == "0"
 
 
 def test_it_serves_on_the_network_of_its_host(engine: Any, connect: Connect) -> None:

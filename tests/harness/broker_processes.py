@@ -21,6 +21,7 @@ class StartBroker(Protocol):
         extensions: str | None = ...,
         arguments: Sequence[str] = ...,
         listen: str = ...,
+        remoting: str | None = ...,
     ) -> BrokerProcess: ...
 
 

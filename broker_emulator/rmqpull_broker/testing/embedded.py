@@ -225,7 +225,7 @@ def running_broker(
     """
     config = BrokerConfig(
         listen=Address("127.0.0.1", 0),
-        remoting=Address("127.0.0.1", 0) if remoting else None,
+        remoting=[Address("127.0.0.1", 0)] if remoting else (),
         topics=[_topic_spec(name, shape) for name, shape in (topics or {}).items()],
         data_dir=data_dir,
         extensions=parse_extensions(extensions),

@@ -40,10 +40,11 @@ class BrokerProcess:
     """``rmqpull-broker serve`` on a free loopback port. A restart uses the same port.
 
     ``topics`` has topics by name, with their number of queues, or with (queues, type). Without ``data_dir``, messages
-    are in memory and lost at the end of the process. ``extensions`` is the flag ``--extensions``; ``arguments`` are
-    more arguments of ``serve``; ``environment`` is added to the environment of this process. The log is appended to
-    ``log_file``, or written to a temporary file. ``command`` is the command before ``serve``, for example the broker of
-    another Python environment. These attributes can change between two starts.
+    are in memory and lost at the end of the process. ``extensions`` is the flag ``--extensions``; ``remoting`` is the
+    flag ``--remoting``, such as ``127.0.0.1:0``; ``arguments`` are more arguments of ``serve``; ``environment`` is
+    added to the environment of this process. The log is appended to ``log_file``, or written to a temporary file.
+    ``command`` is the command before ``serve``, for example the broker of another Python environment. These attributes
+    can change between two starts.
 
     Start the process with :meth:`start` or a ``with`` statement. The end of the ``with`` statement stops it.
     """
@@ -57,6 +58,7 @@ class BrokerProcess:
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         listen: str = "127.0.0.1:0",
+        remoting: str | None = None,
         log_file: str | os.PathLike[str] | None = None,
         ready_timeout_s: float = READY_TIMEOUT_S,
         command: Sequence[str] = (sys.executable, "-m", "rmqpull_broker"),
@@ -71,8 +73,10 @@ class BrokerProcess:
         self.command = tuple(command)
         self.endpoints = listen
         """The broker's address; before the first start, the address to listen on."""
+        self.remoting = remoting
+        """Where it listens for clients of the remoting protocol; after the first start, with the ports that it got."""
         self.remoting_addresses: list[str] = []
-        """The addresses of its brokers for the remoting protocol, if ``arguments`` has ``--remoting``."""
+        """The addresses that these clients connect to, one for each logical broker; the first is the name server's."""
         self.metrics_endpoints: str | None = None
         """The address of the page for Prometheus, if ``arguments`` has ``--metrics-listen``."""
         self.ready_s = 0.0
@@ -116,6 +120,9 @@ class BrokerProcess:
         self.ready_s = time.monotonic() - begin
         self.endpoints = ready[1].decode()
         self.remoting_addresses = ready[2].decode().split(",") if ready[2] else []
+        if self.remoting is not None and self.remoting.endswith(":0"):
+            host = self.remoting.rpartition(":")[0]
+            self.remoting = ",".join(f"{host}:{told.rpartition(':')[2]}" for told in self.remoting_addresses)
         self.metrics_endpoints = ready[3].decode() if ready[3] else None
 
     def kill(self) -> None:
@@ -190,6 +197,7 @@ class BrokerProcess:
             command += ["--topic", f"{name}:{queues}" + (f":{topic_type.value}" if topic_type else "")]
         command += ["--data-dir", os.fspath(self.data_dir)] if self.data_dir is not None else []
         command += ["--extensions", self.extensions] if self.extensions is not None else []
+        command += ["--remoting", self.remoting] if self.remoting is not None else []
         return [*command, *self.arguments]
 
     def _open_log(self) -> None:

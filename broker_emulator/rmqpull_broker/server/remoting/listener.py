@@ -36,15 +36,22 @@ _LOOPBACK = "127.0.0.1"
 class RemotingAddress:
     """Where to listen, and what routes tell.
 
-    ``advertised`` has a (host, port) for each logical broker; it is empty if clients reach the ports themselves.
+    ``addresses`` has a (host, port) for each logical broker, or one for the first; then the others have the ports after
+    it, or free ones if it is 0. ``advertised`` has the ones that clients reach if they are others, for each broker.
     ``tls`` serves connections that begin with TLS, and with ``needs_tls`` no others.
     """
 
-    host: str
-    port: int
+    addresses: Sequence[tuple[str, int]]
     advertised: Sequence[tuple[str, int]] = ()
     tls: ssl.SSLContext | None = None
     needs_tls: bool = False
+
+    def find(self, index: int) -> tuple[str, int]:
+        """Returns where the broker of this index listens."""
+        if index < len(self.addresses):
+            return self.addresses[index]
+        host, port = self.addresses[0]
+        return host, port + index if port else 0
 
 
 class RemotingListener:
@@ -64,12 +71,13 @@ class RemotingListener:
         self._timer: Timer | None = None
 
     async def bind(self, address: RemotingAddress, broker_names: Sequence[str]) -> None:
-        """Listens on ``port`` and the ports after it, or on free ones if it is 0. Raises PortUnavailable."""
+        """Listens on a port for each broker. Raises PortUnavailable."""
         sites = []
         try:
             for index, name in enumerate(broker_names):
-                bound = _bind(address.host, address.port + index if address.port else 0)
-                host, port = address.host, bound.getsockname()[1]
+                host, port = address.find(index)
+                bound = _bind(host, port)
+                port = bound.getsockname()[1]
                 if address.advertised:
                     host, port = address.advertised[index]
                 elif host in _WILDCARDS:

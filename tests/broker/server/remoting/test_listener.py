@@ -54,13 +54,13 @@ def test_a_stopped_broker_closes_its_connections() -> None:
 
 
 def test_routes_tell_advertised_addresses(start_broker: StartBroker) -> None:
-    arguments = ("--remoting", "127.0.0.1:0", "--brokers", "broker-a,broker-b")
-    broker = start_broker(arguments=(*arguments, "--remoting-advertised", "10.0.0.7:9876,localhost:9877"))
+    arguments = ("--brokers", "broker-a,broker-b", "--remoting-advertised", "10.0.0.7:9876,localhost:9877")
+    broker = start_broker(remoting="127.0.0.1:0", arguments=arguments)
     assert broker.remoting_addresses == ["10.0.0.7:9876", "localhost:9877"]
 
 
 def test_a_broker_on_all_addresses_tells_the_loopback_address(start_broker: StartBroker) -> None:
-    broker = start_broker(arguments=("--remoting", "0.0.0.0:0"))
+    broker = start_broker(remoting="0.0.0.0:0")
     (address,) = broker.remoting_addresses
     assert address.startswith("127.0.0.1:")
     assert read_addresses(address) == [address]
@@ -68,8 +68,7 @@ def test_a_broker_on_all_addresses_tells_the_loopback_address(start_broker: Star
 
 def test_several_brokers_take_the_ports_after_the_first(start_broker: StartBroker) -> None:
     port = find_two_free_ports()
-    arguments = ("--remoting", f"127.0.0.1:{port}", "--brokers", "broker-a,broker-b")
-    broker = start_broker(arguments=arguments)
+    broker = start_broker(remoting=f"127.0.0.1:{port}", arguments=("--brokers", "broker-a,broker-b"))
     assert broker.remoting_addresses == [f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"]
 
 
@@ -77,16 +76,18 @@ def test_a_port_in_use_is_refused_with_its_setting(start_broker: StartBroker) ->
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(BrokerProcessError, match=f"cannot listen on {address}.*--remoting"):
-            start_broker(arguments=("--remoting", address))
+            start_broker(remoting=address)
 
 
 def test_clients_with_a_certificate_are_served_over_tls(
     start_broker: StartBroker, authority: CertificateAuthority
 ) -> None:
     certificate, key = authority.issue("127.0.0.1", "127.0.0.1")
-    arguments = ["--remoting", "127.0.0.1:0", "--remoting-tls-mode", "enforcing"]
+    arguments = ["--remoting-tls-mode", "enforcing"]
     arguments += ["--remoting-tls-certificate", str(certificate), "--remoting-tls-key", str(key)]
-    broker = start_broker(arguments=(*arguments, "--remoting-tls-client-ca", str(authority.ca_file)))
+    broker = start_broker(
+        remoting="127.0.0.1:0", arguments=(*arguments, "--remoting-tls-client-ca", str(authority.ca_file))
+    )
     (address,) = broker.remoting_addresses
     tls = ssl.create_default_context(cafile=str(authority.ca_file))
     with pytest.raises(OSError):  # noqa: PT011 (an alert of TLS, or a closed connection)
@@ -99,6 +100,15 @@ def test_clients_with_a_certificate_are_served_over_tls(
 
 def test_a_bad_certificate_is_refused_before_the_start(start_broker: StartBroker, tmp_path: Path) -> None:
     (tmp_path / "bad.pem").write_text("no certificate")
-    arguments = ["--remoting", "127.0.0.1:0", "--remoting-tls-key", str(tmp_path / "bad.pem")]
+    arguments = ["--remoting-tls-key", str(tmp_path / "bad.pem")]
+    arguments += ["--remoting-tls-certificate", str(tmp_path / "bad.pem")]
     with pytest.raises(BrokerProcessError, match="the files for TLS cannot be used"):
-        start_broker(arguments=(*arguments, "--remoting-tls-certificate", str(tmp_path / "bad.pem")))
+        start_broker(remoting="127.0.0.1:0", arguments=arguments)
+
+
+def test_a_restart_uses_the_same_ports(start_broker: StartBroker) -> None:
+    broker = start_broker(remoting="127.0.0.1:0", arguments=("--brokers", "broker-a,broker-b"))
+    before = list(broker.remoting_addresses)
+    broker.restart()
+    assert broker.remoting_addresses == before
+    assert read_addresses(before[0]) == before
