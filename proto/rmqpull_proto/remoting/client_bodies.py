@@ -65,6 +65,8 @@ class HeartbeatData:
     def decode(cls, body: bytes | memoryview) -> HeartbeatData:
         """Reads the body of a request. Raises ``WireError``."""
         data = _read_object(body, "heartbeat")
+        if data.get("consumerDataSet", ()) is None:  # Java's code reads it, but one that is missing is empty
+            raise WireError("consumerDataSet of the heartbeat is null, expected objects")
         return cls(
             client_id=_read(data, "clientID", str, ""),
             consumers=tuple(map(_read_membership, _read_objects(data, "consumerDataSet"))),
@@ -129,7 +131,10 @@ def decode_client_check(body: bytes | memoryview) -> Subscription | None:
     """Reads the subscription of CHECK_CLIENT_CONFIG; None if there is none. Raises ``WireError``."""
     if not body:
         return None
-    data = _read(_read_object(body, "client"), "subscriptionData", dict, None)
+    whole = read_json(body)
+    if whole is None or whole == []:  # fastjson reads both as no object
+        return None
+    data = _read(_as_object(whole, "client"), "subscriptionData", dict, None)
     return None if data is None else _read_subscription(data)
 
 
@@ -148,9 +153,9 @@ class QueueOfBroker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LockRequest:
-    """The body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ (rules 3.8)."""
+    """The body of LOCK_BATCH_MQ and UNLOCK_BATCH_MQ (rules 3.8). Java's clients always name the group."""
 
-    group: str
+    group: str | None
     client_id: str
     queues: tuple[QueueOfBroker, ...] = ()
 
@@ -159,7 +164,7 @@ class LockRequest:
         """Reads the body of a request. Raises ``WireError``."""
         data = _read_object(body, "lock")
         return cls(
-            _read(data, "consumerGroup", str, ""),
+            _read(data, "consumerGroup", str, None),
             _read(data, "clientId", str, ""),
             tuple(map(_read_queue, _read_objects(data, "mqSet"))),
         )
@@ -248,7 +253,10 @@ def _read_offsets(offsets: Mapping[str, Any]) -> dict[QueueOfBroker, int]:
 
 
 def _read_object(body: bytes | memoryview, what: str) -> Mapping[str, Any]:
-    value = read_json(body)
+    return _as_object(read_json(body), what)
+
+
+def _as_object(value: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise WireError(f"the body of the {what} is {str(value)[:60]!r}, expected an object")
     return value

@@ -47,10 +47,10 @@ class ChannelTable:
         return channel_id in self._channels
 
     def refresh(self, channel: ClientChannel, now_ms: int) -> bool:
-        """Adds a heartbeat. Returns whether the channel is new, or has another client now."""
-        known = self._channels.get(channel.channel_id)
+        """Adds a heartbeat. Returns whether the channel is new: another client id on it is no change (rules 6.1)."""
+        is_new = channel.channel_id not in self._channels
         self._channels[channel.channel_id] = channel, now_ms
-        return known is None or known[0].client_id != channel.client_id
+        return is_new
 
     def remove(self, channel_id: str) -> bool:
         """Removes a channel. Returns whether it existed."""

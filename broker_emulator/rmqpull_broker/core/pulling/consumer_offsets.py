@@ -113,7 +113,7 @@ def invoke_reset(draft: Draft, request: ResetRequest, *, has_consumers: bool = T
     topic = draft.find_topic(request.topic)
     if topic is None:
         raise TopicNotFound(f"Topic {request.topic} does not exist")
-    if draft.find_group(request.group) is None:
+    if not request.group or draft.find_group(request.group) is None:  # a group without a name can pull, but no more
         raise ConsumerGroupNotFound(f"Group {request.group} does not exist")
     if request.queue is not None:
         queues = [request.queue]

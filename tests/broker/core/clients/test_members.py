@@ -15,11 +15,11 @@ def test_a_new_channel_is_a_change_and_a_heartbeat_on_it_is_none() -> None:
     assert table.all() == (ANN, BOB)
 
 
-def test_another_client_on_a_known_channel_is_a_change() -> None:
+def test_another_client_on_a_known_channel_replaces_the_first_and_is_no_change() -> None:
     table = ChannelTable()
     table.refresh(ANN, 0)
     successor = ClientChannel(ANN.channel_id, "eve")
-    assert table.refresh(successor, 1)
+    assert not table.refresh(successor, 1)
     assert table.all() == (successor,)
 
 

@@ -29,6 +29,7 @@ from rmqpull_proto.remoting.client_bodies import (
 )
 from rmqpull_proto.remoting.codes import LanguageCode, RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.headers import GroupRequestHeader, UnregisterClientRequestHeader
 
 
@@ -112,13 +113,15 @@ def lock_queues(service: RemotingService, call: RemotingCall) -> RemotingCommand
     """LOCK_BATCH_MQ: locks or renews what the client may have, and says what that is."""
     request = LockRequest.decode(call.command.body)
     queues, now_ms = [MessageQueue(*queue) for queue in request.queues], service.service.clock_ms()
-    locked = service.service.clients.locks.lock_batch(request.group, request.client_id, queues, now_ms)
+    locked = service.service.clients.locks.lock_batch(request.group or "", request.client_id, queues, now_ms)
     return call.respond(body=encode_locked(sorted(locked)))
 
 
 def unlock_queues(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """UNLOCK_BATCH_MQ: releases the client's own locks."""
     request = LockRequest.decode(call.command.body)
+    if request.group is None:
+        raise WireError("consumerGroup is missing in the body of UNLOCK_BATCH_MQ")
     queues = [MessageQueue(*queue) for queue in request.queues]
     service.service.clients.locks.unlock_batch(request.group, request.client_id, queues)
     return call.respond()

@@ -91,7 +91,8 @@ def get_max_offset(service: RemotingService, call: RemotingCall) -> RemotingComm
 def get_min_offset(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """GET_MIN_OFFSET: 0 for a queue that does not exist."""
     header = call.read_header(TopicQueueRequestHeader)
-    return call.respond(OffsetResponseHeader(offset=service.service.state.bounds(_queue_of(call, header)).min_offset))
+    first = service.service.state.bounds(_queue_of(call, header)).min_offset
+    return call.respond(OffsetResponseHeader(offset=first), remark="")  # an empty text, not none (rules 6.1)
 
 
 def get_earliest_store_time(service: RemotingService, call: RemotingCall) -> RemotingCommand:

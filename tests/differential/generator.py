@@ -1,0 +1,51 @@
+"""Sequences of random requests, from a seed. Most are as clients send them, and some have odd or missing fields."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+
+from rmqpull_proto.remoting.command import Serialization
+from tests.differential import offset_steps, pull_steps, registry_steps, send_steps, topic_steps
+from tests.differential.steps import CLIENTS, Step
+
+STEPS = 60
+MESSAGES = 6
+_SPOILT_OF_ALL = 0.1
+_NEVER_SPOILT = {"f", "sysFlag", "subVersion"}
+"""System flags of messages: see ``send_steps``. Those of pulls have odd values anyway, and so have versions. A pull
+without a version is refused with 1, 23 or not at all, depending on where Java's code first needs it.
+"""
+_ODD_TEXTS = ("", "x", "-1", "0", "1", "007", "+1", " 1", "1.0", "2147483648", "-9223372036854775808", "9" * 20, "true")
+
+Kinds = Mapping[Callable[[Random], Step], int]
+SUBJECTS: Mapping[str, Kinds] = {
+    "pulls": {**pull_steps.KINDS, **offset_steps.KINDS},
+    "members": {**registry_steps.KINDS, **pull_steps.KINDS},
+    "sends": {**send_steps.KINDS, **pull_steps.KINDS, offset_steps.view_message: 4},
+    "topics": {**topic_steps.KINDS, **offset_steps.KINDS, send_steps.send: 10},
+    "all": {**pull_steps.KINDS, **send_steps.KINDS, **offset_steps.KINDS, **registry_steps.KINDS, **topic_steps.KINDS},
+}
+"""What makes the steps of a sequence, with how often it does so."""
+
+
+def make_steps(seed: int, subject: str = "all", count: int = STEPS) -> Sequence[Step]:
+    """Returns a sequence. It begins with topics of two queues that have messages."""
+    random, kinds = Random(seed), SUBJECTS[subject]
+    steps = [send_steps.begin("orders"), send_steps.begin("trades"), *map(send_steps.send_plainly, [random] * MESSAGES)]
+    chosen = random.choices([*kinds], [*kinds.values()], k=count)
+    return steps + [_vary(random, make(random)) for make in chosen]
+
+
+def _vary(random: Random, step: Step) -> Step:
+    """Chooses the connection and the form of the header, and spoils some of the requests."""
+    fields = dict(step.fields)
+    if fields and not step.is_held and random.random() < _SPOILT_OF_ALL:
+        name = random.choice(sorted(fields.keys() - _NEVER_SPOILT or fields))
+        if random.random() < 0.5:
+            del fields[name]
+        else:
+            fields[name] = random.choice(_ODD_TEXTS)
+    form = Serialization.BINARY if random.random() < 0.2 and step.code < 1 << 15 else Serialization.JSON
+    return dataclasses.replace(step, fields=fields, client=random.randrange(CLIENTS), serialization=form)
