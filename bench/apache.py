@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.comparison import OURS, Comparison, Mismeasured
+from bench.java_load import PULL_BATCH_SIZE, JavaLoad, java_load
 from bench.processor_time import BROKER, spent, wait_for_ended_queries
 from bench.topics import BenchContext
 from processes.apache.cluster import ApacheCluster, make_cluster
-from processes.apache.java_programs import start_java
 from processes.apache.releases import RELEASE_5
 from processes.apache.servers import FOR_BENCHMARKS
-from processes.children import Child, ProcessFailed
+from processes.children import ProcessFailed
 from processes.maven import SoftwareMissing
 from processes.spark import JVM, SOURCE, WORKER
 
@@ -27,14 +27,10 @@ CLIENT = "client"
 OTHER = "other"
 COLUMNS = (BROKER, CLIENT, JVM, SOURCE)
 """The kinds of processes in tables of costs."""
-JAVA_OPTIONS = ("-server", "-Xms512m", "-Xmx1g", "-XX:-UsePerfData")
-PULL_BATCH_SIZE = 32
-"""A broker with the default configuration returns no more messages per pull."""
 SEND_BATCH_SIZE = 200
 SEND_THREADS = 4
 """With 2 and with 8 threads, Java's producer is as fast or slower."""
 FILL_BATCH_SIZE = 1_000
-RESPONSE_S_MAX = 900.0
 COUNTED_S_MAX = 60.0
 _LOOK_S = 0.05
 
@@ -44,7 +40,7 @@ class Apache:
     """A running cluster of one broker, and the process with Apache's clients."""
 
     cluster: ApacheCluster
-    java: Child
+    java: JavaLoad
 
     @property
     def name_servers(self) -> str:
@@ -60,7 +56,7 @@ class Apache:
     def kinds(self) -> dict[int, str]:
         """What the processes are, by process id."""
         (broker,), (name_server,) = self.cluster.brokers, self.cluster.name_servers
-        return {broker.pid: BROKER, self.java.pid: CLIENT, name_server.pid: OTHER}
+        return {broker.pid: BROKER, self.java.process.pid: CLIENT, name_server.pid: OTHER}
 
     def create(self, topic: str, queues: int) -> None:
         """Creates a topic."""
@@ -69,17 +65,17 @@ class Apache:
     def fill(self, topic: str, queues: int, rows: int, body_bytes: int) -> None:
         """Creates a topic and writes rows with one property each, spread evenly over its queues. Raises Mismeasured."""
         self.create(topic, queues)
-        self._ask("fill", topic, rows, body_bytes, FILL_BATCH_SIZE, SEND_THREADS)
+        self.java.fill(self.name_servers, topic, rows, body_bytes, FILL_BATCH_SIZE, SEND_THREADS)
         if (found := self.count(topic, queues, rows)) != rows:
             raise Mismeasured(f"topic {topic} has {found} rows instead of {rows}")
 
     def read(self, topic: str, rows: int, body_bytes: int, pull_batch_size: int = PULL_BATCH_SIZE) -> float:
         """Lets Java count the messages of a topic. Returns the seconds, with the start of the consumer."""
-        return self._ask("read", topic, rows, body_bytes, pull_batch_size)
+        return self.java.read(self.name_servers, topic, rows, body_bytes, pull_batch_size)
 
     def write(self, topic: str, rows: int, body_bytes: int) -> float:
         """Lets Java send the same rows as ``fill``, in batches. Returns the seconds, with the start of the producer."""
-        return self._ask("write", topic, rows, body_bytes, SEND_BATCH_SIZE, SEND_THREADS)
+        return self.java.write(self.name_servers, topic, rows, body_bytes, SEND_BATCH_SIZE, SEND_THREADS)
 
     def configure(self, properties: Mapping[str, Any]) -> None:
         """Changes properties of the running broker."""
@@ -101,18 +97,6 @@ class Apache:
             time.sleep(_LOOK_S)
         return found
 
-    def _ask(self, command: str, topic: str, *numbers: int) -> float:
-        self.java.write_line(" ".join([command, self.name_servers, topic, *map(str, numbers)]))
-        try:
-            response = self.java.read_line(RESPONSE_S_MAX)
-        except EOFError:
-            raise Mismeasured(f"the Java process ended{self.java.log_end()}") from None
-        if response is None:
-            raise Mismeasured(f"Java has not finished within {RESPONSE_S_MAX:.0f} s")
-        if response.startswith("error: "):
-            raise Mismeasured(f"Java failed: {response.removeprefix('error: ')}")
-        return float(response)
-
 
 @contextmanager
 def apache() -> Iterator[Apache]:
@@ -122,12 +106,8 @@ def apache() -> Iterator[Apache]:
     """
     with tempfile.TemporaryDirectory(prefix="rmqpull-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        with make_cluster(folder / "cluster", java_options=FOR_BENCHMARKS) as cluster:
-            java = start_java(RELEASE_5, "Bench", folder / "java.log", java_options=JAVA_OPTIONS, has_input=True)
-            try:
-                yield Apache(cluster, java)
-            finally:
-                java.kill()
+        with make_cluster(folder / "cluster", java_options=FOR_BENCHMARKS) as cluster, java_load(folder) as java:
+            yield Apache(cluster, java)
 
 
 @contextmanager

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 
-from bench.apache import CLIENT, COLUMNS, PULL_BATCH_SIZE, Apache, run_apache, spent_by_column
+from bench.apache import CLIENT, COLUMNS, Apache, run_apache, spent_by_column
 from bench.client_alone import run_side_by_side
 from bench.comparison import KAFKA, OURS, Comparison, Contender, Mismeasured, contain_failure, measure_all
 from bench.costs import Costs
+from bench.java_load import PULL_BATCH_SIZE
 from bench.reading import BODY_ONLY, DEFAULT_ROW
 from bench.results import Aim
 from bench.timing import stream_seconds

@@ -129,14 +129,14 @@ def measure(
     return comparison
 
 
-def measure_all(contenders: Sequence[Contender], runs: int, warm_ups: int = 1) -> None:
+def measure_all(contenders: Sequence[Contender], runs: int, warm_ups: int = 1, *, alternates: bool = False) -> None:
     """Measures the contenders in turn, so that a machine that slows down slows all of them. The first rounds only warm
     up.
 
-    A contender that fails is not measured again, and has no figure.
+    A contender that fails is not measured again, and has no figure. ``alternates`` reverses every second round.
     """
     for number in range(warm_ups + runs):
-        for contender in contenders:
+        for contender in reversed(contenders) if alternates and number % 2 else contenders:
             name, comparisons = contender.name, contender.comparisons
             if any(name in comparison.failed for comparison in comparisons):
                 continue

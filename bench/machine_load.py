@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
+
+from rich.console import Console
 
 from processes.process_table import Process, list_descendants
 
@@ -42,6 +45,18 @@ def look_around(seconds: float = LOOKS_S) -> float:
     others = Others()
     time.sleep(seconds)
     return others.cores()
+
+
+def refuse_a_busy_machine(is_kept: bool, console: Console) -> None:
+    """Exits before a run for the docs if others use the machine. Warns before any other run."""
+    busy = look_around()
+    if busy <= BUSY_CORES_MAX:
+        return
+    seen = f"Other processes use {busy:.2f} cores of this machine; a benchmark allows at most {BUSY_CORES_MAX}."
+    if is_kept:
+        console.print(f"{seen} End them and try again, or write the figures to another file: --json FILE")
+        sys.exit(2)
+    console.print(f"{seen} The figures are measured anyway.")
 
 
 def machine_cpu_s() -> float:

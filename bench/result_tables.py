@@ -12,7 +12,7 @@ from bench.costs import Costs, cost_rows, costs_of
 from bench.results import Aim, shown
 
 HEAD = ("work", "unit", "contender", "median", "lowest", "highest", "rmqpull / contender", "aim", "")
-NOT_MEASURED = "Not measured yet: `make bench` does."
+NOT_MEASURED = "Not measured yet."
 
 
 def rows(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, ...]]:

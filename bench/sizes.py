@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    S = TypeVar("S", bound=DataclassInstance)
+C = TypeVar("C", bound=Callable[..., Any])
 
 
 def size(default: Any, doc: str) -> Any:
@@ -73,14 +80,19 @@ class Numbers(click.ParamType[tuple[int, ...]]):
         return numbers
 
 
-def size_options(command: Any) -> Any:
+def size_options(sizes: type[DataclassInstance]) -> Callable[[C], C]:
     """Adds an option for every size to a command."""
-    for entry in reversed(fields(Sizes)):
-        kind = Numbers() if isinstance(entry.default, tuple) else click.IntRange(min=1)
-        command = click.option(f"--{entry.name.replace('_', '-')}", type=kind, help=entry.metadata["doc"])(command)
-    return command
+
+    def add(command: C) -> C:
+        for entry in reversed(fields(sizes)):
+            kind = Numbers() if isinstance(entry.default, tuple) else click.IntRange(min=1)
+            name = f"--{entry.name.replace('_', '-')}"
+            command = click.option(name, type=kind, help=entry.metadata["doc"])(command)
+        return command
+
+    return add
 
 
-def chosen(preset: Sizes, asked: dict[str, Any]) -> Sizes:
+def chosen(preset: S, asked: dict[str, Any]) -> S:
     """Returns the preset with the sizes that were given instead."""
     return replace(preset, **{name: value for name, value in asked.items() if value is not None})

@@ -32,7 +32,7 @@ from bench.comparison import KAFKA, OURS, Comparison, comparisons_of, document, 
 from bench.costs import Costs
 from bench.kafka import Kafka, kafka
 from bench.latency import latency
-from bench.machine_load import BUSY_CORES_MAX, Others, look_around, pin_cores
+from bench.machine_load import Others, pin_cores, refuse_a_busy_machine
 from bench.machine_lock import measure_alone
 from bench.reading import filtered, large_bodies, newest_rows, queue_counts, reads, standard
 from bench.result_tables import conditions, cost_table, reasons, table
@@ -129,7 +129,7 @@ class Works(click.ParamType[tuple[str, ...]]):
 @click.option("--works", type=Works(), help=f"Only these works, separated by commas: {', '.join(WORKS)}.")
 @click.option("--without-kafka", is_flag=True, help="Leave Kafka out.")
 @click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="File for the figures.")
-@size_options
+@size_options(Sizes)
 def main(
     quick: bool,
     on_apache: bool,
@@ -169,18 +169,6 @@ def main(
         if suite is ON_OURS:
             draw(comparisons_of(kept), CHART)
     sys.exit(1 if any(comparison.failed for comparison in found.comparisons) else 0)
-
-
-def refuse_a_busy_machine(is_kept: bool, console: Console) -> None:
-    """Exits before a run for the docs if others use the machine. Warns before any other run."""
-    busy = look_around()
-    if busy <= BUSY_CORES_MAX:
-        return
-    seen = f"Other processes use {busy:.2f} cores of this machine; a benchmark allows at most {BUSY_CORES_MAX}."
-    if is_kept:
-        console.print(f"{seen} End them and try again, or write the figures to another file: --json FILE")
-        sys.exit(2)
-    console.print(f"{seen} The figures are measured anyway.")
 
 
 def versions(found: Measured) -> dict[str, str]:

@@ -7,12 +7,14 @@ usage: python -m scripts.performance_page           writes them between their ma
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from bench.result_tables import markdown
 from scripts.doc_tables import ROOT, write_or_check
 
 RESULTS = ROOT / "bench" / "results" / "full.json"
 RESULTS_ON_APACHE = ROOT / "bench" / "results" / "apache.json"
+RESULTS_OVER_REMOTING = ROOT / "bench" / "results" / "broker.json"
 CHART = "![Rows per second and latency beside Spark's Kafka source and the engine's ceiling]({}images/performance.svg)"
 
 
@@ -25,9 +27,16 @@ def results() -> str:
 
 def results_on_apache() -> str:
     """Returns the tables of the run on a real Apache RocketMQ, or says that there is none."""
-    if not RESULTS_ON_APACHE.exists():
-        return markdown(None)
-    return markdown(json.loads(RESULTS_ON_APACHE.read_text(encoding="utf-8")))
+    return _tables(RESULTS_ON_APACHE)
+
+
+def results_over_remoting() -> str:
+    """Returns the tables of the emulator beside Apache's broker, or says that there are none."""
+    return _tables(RESULTS_OVER_REMOTING)
+
+
+def _tables(file: Path) -> str:
+    return markdown(json.loads(file.read_text(encoding="utf-8")) if file.exists() else None)
 
 
 def chart() -> str:
@@ -36,5 +45,10 @@ def chart() -> str:
 
 
 if __name__ == "__main__":
-    write_or_check(ROOT / "docs" / "performance.md", {"results": results, "results-on-apache": results_on_apache})
+    tables = {
+        "results": results,
+        "results-on-apache": results_on_apache,
+        "results-over-remoting": results_over_remoting,
+    }
+    write_or_check(ROOT / "docs" / "performance.md", tables)
     write_or_check(ROOT / "README.md", {"performance-chart": chart})

@@ -19,11 +19,11 @@ from rich.console import Console
 
 from bench.comparison import CEILING, KAFKA, OURS, Comparison, comparisons_of
 from bench.latency import percentile
-from bench.machine_load import BUSY_CORES_MAX, tree_cpu_s
+from bench.machine_load import BUSY_CORES_MAX, refuse_a_busy_machine, tree_cpu_s
 from bench.ready_batches import published, row_batch, rows_of_a_batch
 from bench.session import KafkaSource
 from bench.sizes import QUICK, Numbers, chosen
-from bench.suite import measured, refuse_a_busy_machine
+from bench.suite import measured
 from bench.topics import BenchContext, evenly, newest
 from bench.writing import AT_LEAST_ONCE, writes
 from processes.maven import Artifact
@@ -158,7 +158,7 @@ def test_the_processor_time_of_a_run_contains_that_of_ended_children() -> None:
 def test_a_run_that_is_kept_is_refused_on_a_busy_machine(
     busy_cores: float, is_kept: bool, status: int | None, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bench.suite.look_around", lambda: busy_cores)
+    monkeypatch.setattr("bench.machine_load.look_around", lambda: busy_cores)
     output = StringIO()
     console = Console(file=output, width=200)
     with pytest.raises(SystemExit) if status else nullcontext() as exit_info:

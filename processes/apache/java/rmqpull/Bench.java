@@ -25,11 +25,15 @@ import org.apache.rocketmq.common.message.MessageQueue;
  *
  * <pre>
  * read NAME_SERVERS TOPIC ROWS BODY_BYTES PULL_BATCH_SIZE
+ * push NAME_SERVERS TOPIC ROWS BODY_BYTES
  * write NAME_SERVERS TOPIC ROWS BODY_BYTES MESSAGES_PER_BATCH THREADS
  * fill NAME_SERVERS TOPIC ROWS BODY_BYTES MESSAGES_PER_BATCH THREADS
+ * wake NAME_SERVERS TOPIC MESSAGES BODY_BYTES PAUSE_MS
  * </pre>
  *
- * <p>A fill sends the batches to all queues in turn. A write leaves the choice of the queue to the producer.
+ * <p>A fill sends the batches to all queues in turn. A write leaves the choice of the queue to the producer. A write
+ * with one message per batch sends messages, not batches. Wake prints the milliseconds from the start of each send
+ * until a waiting push consumer has the message.
  */
 public final class Bench {
     private static final long POLL_MS = 1_000;
@@ -45,7 +49,7 @@ public final class Bench {
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             String[] words = line.split(" ");
             try {
-                output.println(words[0].equals("read") ? read(words) : write(words, words[0].equals("fill")));
+                output.println(run(words));
             } catch (Exception error) {
                 error.printStackTrace();
                 output.println("error: " + error);
@@ -53,6 +57,20 @@ public final class Bench {
             output.flush();
         }
         System.exit(0);
+    }
+
+    private static String run(String[] words) throws Exception {
+        switch (words[0]) {
+            case "read":
+                return String.valueOf(read(words));
+            case "push":
+                return String.valueOf(Pushed.read(words[1], words[2], Long.parseLong(words[3]), Long.parseLong(words[4])));
+            case "wake":
+                return Pushed.wake(
+                    words[1], words[2], Integer.parseInt(words[3]), Integer.parseInt(words[4]), Long.parseLong(words[5]));
+            default:
+                return String.valueOf(write(words, words[0].equals("fill")));
+        }
     }
 
     // ---- reading
@@ -165,7 +183,7 @@ public final class Bench {
         private void send(List<Message> batch, MessageQueue queue) throws Exception {
             for (int left = BUSY_TRIES_MAX; ; left--) {
                 try {
-                    SendResult result = queue == null ? producer.send(batch) : producer.send(batch, queue);
+                    SendResult result = send(queue, batch);
                     if (result.getSendStatus() != SendStatus.SEND_OK) {
                         throw new IllegalStateException("The broker has not stored a batch: " + result);
                     }
@@ -177,6 +195,13 @@ public final class Bench {
                     Thread.sleep(BUSY_PAUSE_MS);
                 }
             }
+        }
+
+        private SendResult send(MessageQueue queue, List<Message> batch) throws Exception {
+            if (perBatch == 1) {
+                return queue == null ? producer.send(batch.get(0)) : producer.send(batch.get(0), queue);
+            }
+            return queue == null ? producer.send(batch) : producer.send(batch, queue);
         }
 
         /** Returns the number with zeros before it. */
