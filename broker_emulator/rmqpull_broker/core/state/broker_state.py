@@ -249,16 +249,24 @@ class BrokerState(TopicsAndGroups):
         return self.resets.get((group, queue))
 
     def find_consumer_offset(
-        self, group: str, queue: MessageQueue, *, set_zero_if_not_found: bool = True, first_in_memory: bool = True
+        self,
+        group: str,
+        queue: MessageQueue,
+        *,
+        set_zero_if_not_found: bool = True,
+        first_in_memory: bool = True,
+        unstored: int | None = None,
     ) -> int:
         """Returns a group's offset, or 0 where the group has none and the queue still has its first message.
 
-        A pending reset takes precedence (rules 3.5.2). ``first_in_memory`` says that the queue's first message is
-        within the last 40 % of the memory. Raises OffsetNotFound for a queue without messages, for one whose first
-        message is deleted or not in memory, and, unless ``set_zero_if_not_found``, for every queue without an offset.
+        A pending reset takes precedence (rules 3.5.2), then an ``unstored`` offset that is newer than the group's.
+        ``first_in_memory`` says that the queue's first message is within the last 40 % of the memory. Raises
+        OffsetNotFound for a queue without messages, for one whose first message is deleted or not in memory, and for
+        every queue without an offset unless ``set_zero_if_not_found``.
         """
         key = group, queue
-        stored = self.resets.get(key, self.consumer_offsets.get(key, -1))
+        newest = self.consumer_offsets.get(key, -1) if unstored is None else unstored
+        stored = self.resets.get(key, newest)
         if stored >= 0:
             return stored
         if not set_zero_if_not_found:

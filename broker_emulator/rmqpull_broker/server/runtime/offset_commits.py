@@ -1,8 +1,8 @@
 """Consumer offsets of one-way requests: they count at once, and are stored together (rules 3.5.1).
 
-Java's consumers repeat all of their offsets every five seconds, each as a request that expects no response. Apache's
-broker keeps them in memory and writes them every five seconds. Here those that come while the log is busy are stored
-with its next write, and an offset that is already stored is not written again.
+Java's consumers repeat all of their offsets every five seconds, each as a request that expects no response, and send
+them with each pull. Apache's broker keeps them in memory and writes them every five seconds. Here those that come while
+the log is busy are stored with its next write, and an offset that is already stored is not written again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class OffsetCommits:
     def put(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Takes an offset that may be stored now. Without an error: the client expects no response."""
         key = group, queue
-        if self.find(group, queue) is None and self._state.consumer_offsets.get(key) == offset:
+        if self.find(group, queue) is None and self._state.consumer_offsets.get(key, -1) == offset:
             return
         self._waiting[key] = offset
         if self._writer is None:

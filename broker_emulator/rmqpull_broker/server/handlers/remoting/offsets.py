@@ -31,11 +31,12 @@ def query_consumer_offset(service: RemotingService, call: RemotingCall) -> Remot
     """QUERY_CONSUMER_OFFSET. Neither group nor topic need to exist."""
     header = call.read_header(QueryConsumerOffsetRequestHeader)
     queue, broker = _queue_of(call, header), service.service
-    waiting = broker.offset_commits.find(header.consumer_group, queue)
-    if waiting is not None and broker.state.find_reset(header.consumer_group, queue) is None:
-        return call.respond(OffsetResponseHeader(offset=waiting))
-    sets_zero = header.set_zero_if_not_found is not False
-    offset = broker.state.find_consumer_offset(header.consumer_group, queue, set_zero_if_not_found=sets_zero)
+    offset = broker.state.find_consumer_offset(
+        header.consumer_group,
+        queue,
+        set_zero_if_not_found=header.set_zero_if_not_found is not False,
+        unstored=broker.offset_commits.find(header.consumer_group, queue),
+    )
     return call.respond(OffsetResponseHeader(offset=offset))
 
 
@@ -45,7 +46,7 @@ def update_consumer_offset(
     """UPDATE_CONSUMER_OFFSET. Without a response, as consumers send it, it counts at once and is stored later."""
     header = _read_update(service, call)
     queue = _queue_of(call, header)
-    if not call.command.is_oneway or header.commit_offset < 0:  # a negative one deletes the offset, and is rare
+    if not call.command.is_oneway:
         return _store_consumer_offset(service, call, header, queue)
     if check_offset_update(service.service.state, header.consumer_group, queue):
         service.service.offset_commits.put(header.consumer_group, queue, header.commit_offset)

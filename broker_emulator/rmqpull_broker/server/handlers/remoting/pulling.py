@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.answers import PullStatus
-from rmqpull_broker.core.pulling.checks import begin_pull
+from rmqpull_broker.core.pulling.checks import check_pull
 from rmqpull_broker.core.pulling.message_pull import Pulled
 from rmqpull_broker.core.pulling.record_pull import RecordsPulled
 from rmqpull_broker.core.pulling.request import PullContext, PullRequest, PullSysFlag, PullVerdict, RequestSource
@@ -32,19 +32,19 @@ _SOURCES: Mapping[int | None, RequestSource] = {int(source): source for source i
 def pull_message(service: RemotingService, call: RemotingCall) -> Reply | Coroutine[Any, Any, Reply]:
     """Both requests. A pull that finds no message parks once if it may, and then runs once more (rules 3.3.1)."""
     pull = _read_pull(call)
-    verdict, changes_nothing = service.service.try_command(partial(_check, service, call, pull, True))
+    verdict, changes_nothing = service.service.try_command(partial(_check, service, call, pull))
     if not changes_nothing:
         return _pull_after_commit(service, call, pull)
-    found = _read(service, pull, verdict)
+    found = _commit_and_read(service, pull, verdict)
     if found.pulled.may_park and pull.may_park:
         return _park(service, call, pull, found, verdict.message_filter)
     return _respond(call, found)
 
 
 async def _pull_after_commit(service: RemotingService, call: RemotingCall, pull: PullRequest) -> RemotingCommand:
-    """Pulls when what the checks change is stored: a new group, an offset, an answered reset."""
-    verdict = await service.service.group_commit.execute(partial(_check, service, call, pull, True))
-    found = _read(service, pull, verdict)
+    """Pulls when what the checks change is stored: a new group, an answered reset."""
+    verdict = await service.service.group_commit.execute(partial(_check, service, call, pull))
+    found = _commit_and_read(service, pull, verdict)
     if found.pulled.may_park and pull.may_park:
         return await _park(service, call, pull, found, verdict.message_filter)
     return _respond(call, found)
@@ -64,7 +64,7 @@ async def _park(
             [pull.queue], message_filter, pull.suspend_timeout_ms, caller, group=pull.group, on_grid=True
         )
     if runs_again:
-        verdict = await service.service.execute(partial(_check, service, call, pull, False))
+        verdict = await service.service.execute(partial(_check, service, call, pull))
         found = _read(service, pull, verdict)
     return _respond(call, found)
 
@@ -98,12 +98,17 @@ def _require(name: str, value: T | None, default: T, is_required: int) -> T:
     return default if value is None else value
 
 
-def _check(
-    service: RemotingService, call: RemotingCall, pull: PullRequest, is_first_run: bool, draft: Draft
-) -> PullVerdict:
+def _check(service: RemotingService, call: RemotingCall, pull: PullRequest, draft: Draft) -> PullVerdict:
     broker = service.service
-    context = PullContext(call.site.ip)
-    return begin_pull(draft, broker.clients.consumers, pull, broker.clock_ms(), context, is_first_run=is_first_run)
+    return check_pull(draft, broker.clients.consumers, pull, broker.clock_ms(), PullContext(call.site.ip))
+
+
+def _commit_and_read(service: RemotingService, pull: PullRequest, verdict: PullVerdict) -> RecordsPulled:
+    """The first run of a pull. Its commit counts at once, and is stored later: Java's consumers commit in each pull."""
+    found = _read(service, pull, verdict)
+    if pull.commits:
+        service.service.offset_commits.put(pull.group, pull.queue, pull.commit_offset)
+    return found
 
 
 def _read(service: RemotingService, pull: PullRequest, verdict: PullVerdict) -> RecordsPulled:

@@ -18,6 +18,8 @@ from tests.harness.remoting_member import RemotingMember
 from tests.harness.waiting import wait_until
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
+COMMIT = 1
+"""The bit of a pull that says that it has an offset to commit."""
 Answer = tuple[int, str | None]
 
 
@@ -94,7 +96,19 @@ def test_a_commit_without_a_response_counts_at_once_and_the_last_one_is_stored(r
 def test_an_offset_can_be_deleted_without_a_response(reader: Consumer) -> None:
     reader.commit(3)
     reader.commit_one_way(-1)
+    assert reader.query(setZeroIfNotFound="false") == "Not found, do not set to zero, maybe this group boot first"
     wait_until(lambda: reader.broker.consumer_offsets("readers", "orders") == {}, "deleted")
+
+
+def test_a_pull_commits_at_once_and_whatever_it_finds(reader: Consumer) -> None:
+    pull = {"queueOffset": 2, "maxMsgNums": 32, "sysFlag": COMMIT, "commitOffset": 9, "subVersion": 1}
+    assert reader.ask(RequestCode.PULL_MESSAGE, **pull).code == 0
+    assert reader.query() == 9
+    reader.broker.change(lambda draft: reset_offsets(draft, "readers", [(QUEUE, 3)]))
+    assert reader.ask(RequestCode.PULL_MESSAGE, **pull).remark == "OFFSET_RESET"
+    assert reader.query() == 9
+    assert reader.ask(RequestCode.PULL_MESSAGE, **{**pull, "commitOffset": 8, "subVersion": 2}).code == 25
+    assert reader.query() == 9
 
 
 @pytest.mark.parametrize(
