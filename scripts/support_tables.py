@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,11 +18,13 @@ from grpc_reflection.v1alpha import reflection_pb2
 from rmqpull_broker.core import errors
 from rmqpull_broker.core.properties import Declared, list_declared
 from rmqpull_broker.server.grpc.registry import EXTENSIONS, MESSAGING_HANDLERS
+from rmqpull_broker.server.remoting.registry import list_handlers
 from rmqpull_proto import rpc
 from scripts.doc_tables import table, write_or_check
 from scripts.limit import Limit, amount
 from scripts.limits_of_calls import LIMITS_OF_CALLS
 from scripts.limits_of_server import LIMITS_OF_SERVER
+from scripts.request_codes import NOT_SERVED, REQUEST_CODES
 
 REPOSITORY = Path(__file__).parents[1]
 DOCUMENT = REPOSITORY / "docs" / "broker-support.md"
@@ -101,6 +103,22 @@ def standard_methods() -> str:
         for name in rpc.MESSAGING.methods
     ]
     return table(("method", "here", "Apache's proxy", "why it differs"), rows)
+
+
+def request_codes() -> str:
+    """Returns every request code of RocketMQ, and whether it is served."""
+    served = list_handlers()
+    rows = [
+        (str(code), f"`{name}`", "served" if code in served else "-", served_by, _explain(code, served_by, served))
+        for code, (name, served_by) in sorted(REQUEST_CODES.items())
+    ]
+    return table(("code", "request", "here", "served in 5.3.3 by", "why it is not served here"), rows)
+
+
+def _explain(code: int, served_by: str, served: Collection[int]) -> str:
+    if code in served or served_by not in ("broker", "name server"):
+        return "-"
+    return NOT_SERVED[code]
 
 
 def _first_sentence(text: str) -> str:
