@@ -57,7 +57,7 @@ LIMITS_OF_SERVER = {
         ),
         Limit(
             "cache of messages in the form of the remoting protocol",
-            "core.pulling.record_pull:PIECES_BYTES_MAX",
+            "core.pulling.record_pieces:PIECES_BYTES_MAX",
             "bytes",
             "the least recently pulled leave the cache",
             MEMORY,

@@ -39,10 +39,15 @@ _NO_HOST = bytes(8)
 
 
 class Records(NamedTuple):
-    """Records one after the other. Record ``i`` is ``data[ends[i]:ends[i + 1]]``."""
+    """Records one after the other. Record ``i`` is ``data[ends[i]:ends[i + 1]]``.
 
-    data: bytes
+    The bodies of the records before it have ``body_ends[i]`` bytes. No record is larger than ``size_max``.
+    """
+
+    data: memoryview
     ends: array[int]
+    body_ends: array[int]
+    size_max: int
 
 
 def encode_records(
@@ -92,9 +97,15 @@ def encode_records(
         head.to_array(), born.packed, times.to_array(), stored.packed, tail.to_array(), bodies, topic_part,
         lengths.to_array(), texts.cast(pa.binary()), b"", null_handling="replace", null_replacement=b"",
     )  # fmt: skip
+    ends = _make_ends(sizes)
+    data = memoryview(joined.buffers()[2])[: ends[-1]]
+    return Records(data, ends, _make_ends(body_bytes), pc.max(sizes).as_py())
+
+
+def _make_ends(sizes: pa.Array) -> array[int]:
     ends = array("q", [0])
-    ends.frombytes(_get_values(pc.cumulative_sum(sizes)))
-    return Records(joined.buffers()[2].to_pybytes()[: ends[-1]], ends)
+    ends.frombytes(read_numbers(pc.cumulative_sum(sizes)))
+    return ends
 
 
 def encode_property_texts(rows: pa.RecordBatch, common: Mapping[str, str]) -> pa.Array:
@@ -140,7 +151,7 @@ class _Fixed:
 
     def put(self, at: int, size: int, numbers: pa.Array) -> None:
         """Writes the low ``size`` bytes of int64 numbers at byte ``at`` of each row."""
-        values = _get_values(numbers)
+        values = read_numbers(numbers)
         for byte in range(size):
             self._bytes[at + size - 1 - byte :: self._width] = values[byte::_INT64_BYTES]
 
@@ -155,10 +166,10 @@ class _Fixed:
         return pa.Array.from_buffers(data_type, self._count, [None, pa.py_buffer(self._bytes)]).cast(pa.binary())
 
 
-def _get_values(numbers: pa.Array) -> bytes:
+def read_numbers(numbers: pa.Array) -> bytes:
     """Returns the little-endian bytes of an int64 array without nulls."""
-    if isinstance(numbers, pa.ChunkedArray):
-        numbers = numbers.combine_chunks()
+    if not len(numbers):
+        return b""
     start = numbers.offset * _INT64_BYTES
     return bytes(memoryview(numbers.buffers()[1])[start : start + len(numbers) * _INT64_BYTES])
 

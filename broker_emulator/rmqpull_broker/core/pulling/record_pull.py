@@ -1,137 +1,151 @@
-"""Pulls of the remoting protocol: messages as records, encoded in pieces and kept for the next pulls (rules 3.2, 4.7).
+"""Pulls of the remoting protocol: the messages of a queue as records, within the limits of one pull (rules 3.2, 4.7).
 
-A pull returns 32 messages at most, too few for columns to pay. So a piece of a queue is encoded at once, and the pulls
-of all groups take their records from it. Messages never change, so a piece is right as long as it exists; whether its
-messages are still readable is decided by the bounds.
+The results are those of ``message_pull``. The records come from encoded pieces, so that a pull costs no columns.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import OrderedDict
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from rmqpull_broker.core.filters.message_filter import MessageFilter
-from rmqpull_broker.core.messages.message_properties import make_common_properties
-from rmqpull_broker.core.messages.stored_records import Records, encode_records
 from rmqpull_broker.core.model import Bounds, MessageQueue
-from rmqpull_broker.core.pulling.answers import PullStatus
-from rmqpull_broker.core.pulling.message_pull import (
-    CONSUME_QUEUE_FILE_ENTRIES,
-    IN_MEMORY,
-    Pulled,
-    check_offset,
-    pull_messages,
-    read_first_offset,
-)
+from rmqpull_broker.core.pulling.answers import PullResponse, PullStatus, find_response
+from rmqpull_broker.core.pulling.message_pull import CONSUME_QUEUE_FILE_ENTRIES, IN_MEMORY, SCAN_ENTRIES, check_offset
+from rmqpull_broker.core.pulling.record_pieces import Piece, RecordPieces
 from rmqpull_broker.core.state.broker_state import BrokerState
-
-PIECE_ROWS = 4_096
-PIECES_BYTES_MAX = 16 << 20
-"""The bytes of all pieces that are kept. Above it, the piece that was unused for longest is dropped."""
-
-
-@dataclass(slots=True)
-class _Piece:
-    first_offset: int
-    records: Records
-
-    @property
-    def end_offset(self) -> int:
-        return self.first_offset + len(self.records.ends) - 1
 
 
 class RecordsPulled(NamedTuple):
     """The result of a pull, and its records as parts of the response's body."""
 
-    pulled: Pulled
-    body: Sequence[bytes | memoryview]
-    row_count: int
+    status: PullStatus
+    response: PullResponse
+    next_offset: int
+    bounds: Bounds
+    body: Sequence[memoryview] = ()
+    row_count: int = 0
+    message_bytes: int = 0
+    """The bytes of the messages' bodies."""
+
+    @property
+    def may_park(self) -> bool:
+        """Whether a pull with this result parks until a message arrives (rules 3.3)."""
+        return self.response is PullResponse.PULL_NOT_FOUND
+
+
+def make_empty(status: PullStatus, offset: int, next_offset: int, bounds: Bounds) -> RecordsPulled:
+    """Makes the result of a pull at ``offset`` that returns no message."""
+    return RecordsPulled(status, find_response(status, offset), next_offset, bounds)
 
 
 class RecordPulls:
-    """Reads queues for pulls of the remoting protocol. Keeps encoded pieces."""
+    """Reads queues for pulls of the remoting protocol."""
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self._common = make_common_properties(state.properties)
-        self._pieces: OrderedDict[tuple[int, int], _Piece] = OrderedDict()
-        self._last: dict[int, tuple[int, int]] = {}
-        self._bytes = 0
+        self.pieces = RecordPieces(state)
 
     def pull(self, queue: MessageQueue, offset: int, max_msg_nums: int, message_filter: MessageFilter) -> RecordsPulled:
         """Makes a pull by the rules of ``message_pull.pull_messages``."""
-        if not message_filter.keeps_everything:
-            pulled = pull_messages(self._state, queue, offset, max_msg_nums, message_filter)
-            return RecordsPulled(
-                pulled, [self._encode(queue, batch).data for batch in pulled.batches], pulled.row_count
-            )
         bounds = self._state.bounds(queue)
-        verdict = check_offset(offset, bounds)
-        if verdict is not None:
-            return RecordsPulled(verdict, (), 0)
-        return self._take(queue, offset, bounds, max(1, min(max_msg_nums, IN_MEMORY.message_count)))
-
-    def _take(self, queue: MessageQueue, offset: int, bounds: Bounds, count_max: int) -> RecordsPulled:
+        if not bounds.min_offset <= offset < bounds.max_offset:
+            verdict = check_offset(offset, bounds)
+            assert verdict is not None, "an offset outside the bounds is refused"
+            return make_empty(verdict.status, offset, verdict.next_offset, bounds)
         next_file = (offset // CONSUME_QUEUE_FILE_ENTRIES + 1) * CONSUME_QUEUE_FILE_ENTRIES
-        end = min(bounds.max_offset, next_file, offset + count_max)
-        parts: list[memoryview] = []
-        left = IN_MEMORY.byte_count
+        response = _Response(max(1, min(max_msg_nums, IN_MEMORY.message_count)), IN_MEMORY.byte_count)
+        keeps_everything = message_filter.keeps_everything
+        scanned_max = response.count_max if keeps_everything else max(SCAN_ENTRIES, max_msg_nums)
+        end = min(bounds.max_offset, next_file, offset + scanned_max)
         at = offset
-        while at < end:
-            piece = self._find(queue, at, bounds)
+        while at < end and not response.is_full:
+            piece = self.pieces.find(queue, at)
             if piece is None:
                 break
-            data, ends = piece.records
-            first = at - piece.first_offset
-            until = min(end, piece.end_offset) - piece.first_offset
-            start = ends[first]
-            if ends[until] - start > left:
-                until = bisect_right(ends, start + left, first, until) - 1
-                until = first + 1 if not parts and until == first else until
-                end = piece.first_offset + until
-            parts.append(memoryview(data)[start : ends[until]])
-            left -= ends[until] - start
-            at = piece.first_offset + until
+            if keeps_everything:
+                at = response.take(piece, at, min(end, piece.end_offset))
+            else:
+                matches = self.pieces.find_matches(piece, message_filter)
+                at = response.take_matches(piece, at, min(end, piece.end_offset), matches)
         if at == offset:
-            return RecordsPulled(Pulled(PullStatus.OFFSET_FOUND_NULL, offset, next_file, bounds), (), 0)
-        return RecordsPulled(Pulled(PullStatus.FOUND, offset, at, bounds), parts, at - offset)
+            return make_empty(PullStatus.OFFSET_FOUND_NULL, offset, next_file, bounds)
+        if not response.count:
+            return make_empty(PullStatus.NO_MATCHED_MESSAGE, offset, at, bounds)
+        return RecordsPulled(
+            PullStatus.FOUND,
+            PullResponse.SUCCESS,
+            at,
+            bounds,
+            response.parts,
+            response.count,
+            response.message_bytes,
+        )
 
-    def _find(self, queue: MessageQueue, offset: int, bounds: Bounds) -> _Piece | None:
-        """Returns a piece that has the message at ``offset``; None if the store has no such message."""
-        base = self._state.physical_offsets.find(queue, 0)
-        key = self._last.get(base, (base, offset))
-        piece = self._pieces.get(key)
-        if piece is None or not piece.first_offset <= offset < piece.end_offset:
-            key = base, offset
-            piece = self._pieces.get(key)
-            if piece is None:
-                piece = self._read(queue, offset, min(bounds.max_offset, offset + PIECE_ROWS))
-                if piece is None:
-                    return None
-                self._keep(key, piece)
-            self._last[base] = key
-        self._pieces.move_to_end(key)
-        return piece
 
-    def _read(self, queue: MessageQueue, offset: int, until: int) -> _Piece | None:
-        for batch in self._state.store.read(queue, offset, until):
-            if read_first_offset(batch) != offset:
-                return None
-            return _Piece(offset, self._encode(queue, batch))
-        return None
+class _Response:
+    """The records of one response. Before each entry, matching or not, it is checked whether the response is full."""
 
-    def _encode(self, queue: MessageQueue, rows: pa.RecordBatch) -> Records:
-        base = self._state.physical_offsets.find(queue, 0)
-        return encode_records(rows, queue.topic, queue.queue_id, base, self._common)
+    __slots__ = ("byte_max", "count", "count_max", "is_full", "message_bytes", "parts")
 
-    def _keep(self, key: tuple[int, int], piece: _Piece) -> None:
-        self._pieces[key] = piece
-        self._bytes += len(piece.records.data)
-        while self._bytes > PIECES_BYTES_MAX and len(self._pieces) > 1:
-            _, dropped = self._pieces.popitem(last=False)
-            self._bytes -= len(dropped.records.data)
+    def __init__(self, count_max: int, byte_max: int) -> None:
+        self.count_max = count_max
+        self.byte_max = byte_max
+        self.count = self.message_bytes = 0
+        self.parts: list[memoryview] = []
+        self.is_full = False
+
+    def take(self, piece: Piece, at: int, until: int) -> int:
+        """Takes all messages of ``[at, until)`` that fit. Returns the offset of the next entry."""
+        data, ends, body_ends, _ = piece.records
+        first, last = at - piece.first_offset, until - piece.first_offset
+        start = ends[first]
+        if ends[last] - start > self.byte_max:
+            self.is_full = True
+            last = bisect_right(ends, start + self.byte_max, first, last) - 1
+            if last == first:
+                if self.count:
+                    return at
+                last = first + 1  # the first message always fits
+        self.parts.append(data[start : ends[last]])
+        self.byte_max -= ends[last] - start
+        self.count += last - first
+        self.message_bytes += body_ends[last] - body_ends[first]
+        return piece.first_offset + last
+
+    def take_matches(self, piece: Piece, at: int, until: int, matches: Sequence[int]) -> int:
+        """Takes those of ``matches``, which are offsets, that are in ``[at, until)``, like :meth:`take`."""
+        index = bisect_left(matches, at)
+        while at < until and not self.is_full:
+            match = min(matches[index], until) if index < len(matches) else until
+            stop = self._find_stop(piece, at, min(match + 1, until))
+            if stop is not None:
+                self.is_full = True
+                return stop
+            if match == until:
+                return until
+            at = self._take_run(piece, match, until, matches, index)
+            index += at - match
+        return at
+
+    def _find_stop(self, piece: Piece, at: int, until: int) -> int | None:
+        """Returns the first entry of ``[at, until)`` before which the response is full, or None."""
+        if not self.count:
+            return None
+        if self.count >= self.count_max:
+            return at
+        if piece.records.size_max <= self.byte_max:
+            return None
+        ends, first = piece.records.ends, piece.first_offset
+        return next((i for i in range(at, until) if ends[i - first + 1] - ends[i - first] > self.byte_max), None)
+
+    def _take_run(self, piece: Piece, match: int, until: int, matches: Sequence[int], index: int) -> int:
+        """Takes a match, and those that follow it without a gap. Returns the offset after them."""
+        end = match + 1
+        index += 1
+        last = min(until, match + self.count_max - self.count)
+        while end < last and index < len(matches) and matches[index] == end:
+            end += 1
+            index += 1
+        return self.take(piece, match, end)

@@ -52,8 +52,9 @@ def stored_messages(draw: st.DrawFn) -> list[StoredMessage]:
 @given(stored_messages(), st.sampled_from(["t", "orders", "t" * 127, "t" * 128]))
 def test_records_give_the_same_rows_again(rows: list[StoredMessage], topic: str) -> None:
     batch = columns.from_rows(rows)
-    data, ends = encode_records(batch, topic, 3, 5_000, COMMON)
-    assert len(data) == ends[-1]
+    data, ends, body_ends, size_max = encode_records(batch, topic, 3, 5_000, COMMON)
+    assert (len(data), body_ends[-1]) == (ends[-1], sum(len(row.message.body) for row in rows))
+    assert size_max == max(np.diff(ends))
     assert np.diff(ends).tolist() == count_record_bytes(batch, topic, BROKER).to_pylist()
     table = locate_records(data, np.array([0]), np.array([len(data)]))
     assert table.damaged == ()

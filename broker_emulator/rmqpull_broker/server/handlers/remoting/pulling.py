@@ -10,8 +10,7 @@ from rmqpull_broker.core.filters.message_filter import MessageFilter
 from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.pulling.answers import PullStatus
 from rmqpull_broker.core.pulling.checks import check_pull
-from rmqpull_broker.core.pulling.message_pull import Pulled
-from rmqpull_broker.core.pulling.record_pull import RecordsPulled
+from rmqpull_broker.core.pulling.record_pull import RecordsPulled, make_empty
 from rmqpull_broker.core.pulling.request import PullContext, PullRequest, PullSysFlag, PullVerdict, RequestSource
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService, Reply
@@ -36,7 +35,7 @@ def pull_message(service: RemotingService, call: RemotingCall) -> Reply | Corout
     if not changes_nothing:
         return _pull_after_commit(service, call, pull)
     found = _commit_and_read(service, pull, verdict)
-    if found.pulled.may_park and pull.may_park:
+    if found.may_park and pull.may_park:
         return _park(service, call, pull, found, verdict.message_filter)
     return _respond(call, found)
 
@@ -45,7 +44,7 @@ async def _pull_after_commit(service: RemotingService, call: RemotingCall, pull:
     """Pulls when what the checks change is stored: a new group, an answered reset."""
     verdict = await service.service.group_commit.execute(partial(_check, service, call, pull))
     found = _commit_and_read(service, pull, verdict)
-    if found.pulled.may_park and pull.may_park:
+    if found.may_park and pull.may_park:
         return await _park(service, call, pull, found, verdict.message_filter)
     return _respond(call, found)
 
@@ -120,7 +119,7 @@ def _read(service: RemotingService, pull: PullRequest, verdict: PullVerdict) -> 
         raise verdict.refusal
     if verdict.reset_offset is not None:
         bounds = broker.state.bounds(pull.queue)
-        return RecordsPulled(Pulled(PullStatus.OFFSET_RESET, pull.offset, verdict.reset_offset, bounds), (), 0)
+        return make_empty(PullStatus.OFFSET_RESET, pull.offset, verdict.reset_offset, bounds)
     found = service.record_pulls.pull(pull.queue, pull.offset, pull.max_msg_nums, verdict.message_filter)
     if found.row_count:
         broker, (topic, broker_name, _) = service.service, pull.queue
@@ -129,17 +128,16 @@ def _read(service: RemotingService, pull: PullRequest, verdict: PullVerdict) -> 
 
 
 def _respond(call: RemotingCall, found: RecordsPulled) -> RemotingCommand:
-    pulled = found.pulled
     header = PullMessageResponseHeader(
         suggest_which_broker_id=MASTER_ID,
-        next_begin_offset=pulled.next_offset,
-        min_offset=pulled.bounds.min_offset,
-        max_offset=pulled.bounds.max_offset,
+        next_begin_offset=found.next_offset,
+        min_offset=found.bounds.min_offset,
+        max_offset=found.bounds.max_offset,
         topic_sys_flag=0,
         group_sys_flag=0,
     )
     body = b"".join(found.body)
-    return call.respond(header, body, code=pulled.response, remark=pulled.status.name)
+    return call.respond(header, body, code=found.response, remark=found.status.name)
 
 
 HANDLERS: Mapping[int, Handler] = {

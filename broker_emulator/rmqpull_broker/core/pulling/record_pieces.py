@@ -1,0 +1,172 @@
+"""Pieces of queues, encoded as records of the remoting protocol and kept for the next pulls (rules 4.7).
+
+A pull returns 32 messages at most, too few for columns to pay. So a piece of a queue is encoded at once, and the pulls
+of all groups take their records from it. Messages never change, so a piece is right as long as its topic exists;
+whether its messages are still readable is decided by the queue's bounds.
+"""
+
+from __future__ import annotations
+
+import itertools
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict
+
+from rmqpull_broker.core.filters.message_filter import MessageFilter
+from rmqpull_broker.core.messages.message_properties import make_common_properties
+from rmqpull_broker.core.messages.stored_records import Records, encode_records, read_numbers
+from rmqpull_broker.core.model import MessageQueue, TopicConfig
+from rmqpull_broker.core.state.broker_state import BrokerState
+
+PIECE_ROWS_MAX = 4_096
+PIECE_BYTES = (64 << 10, 1 << 20)
+"""About how large a piece is: the smaller, the more queues are pulled. It has at least as many messages as a pull."""
+PULL_ROWS_MAX = 32
+PIECES_BYTES_MAX = 16 << 20
+"""The bytes of all pieces that are kept. Above it, the piece that was unused for longest is dropped."""
+MATCHES_MAX = 8
+"""The filters of one piece whose matches are kept. Above it, the oldest are dropped."""
+_FIXED_BYTES = 1_024
+"""About how much memory a piece takes besides its records."""
+_RECORD_MORE_BYTES = 160
+"""About how much larger a record is than its row in columns."""
+_OFFSET_BYTES = 8
+
+
+class Piece:
+    """The records of ``[first_offset, end_offset)`` of a queue, and the messages that match the filters of pulls."""
+
+    __slots__ = ("byte_count", "end_offset", "first_offset", "matches", "number", "queue", "records")
+
+    def __init__(self, number: int, queue: MessageQueue, first_offset: int, records: Records) -> None:
+        self.number = number
+        self.queue = queue
+        self.first_offset = first_offset
+        self.end_offset = first_offset + len(records.ends) - 1
+        self.records = records
+        self.matches: dict[MessageFilter, array[int]] = {}
+        self.byte_count = len(records.data) + _FIXED_BYTES + 2 * _OFFSET_BYTES * len(records.ends)
+
+
+class _QueuePieces:
+    """The pieces of one queue by their first offsets. They belong to ``topic``, and do not overlap."""
+
+    __slots__ = ("first_physical_offset", "firsts", "last", "pieces", "topic")
+
+    def __init__(self, topic: TopicConfig | None, first_physical_offset: int) -> None:
+        self.topic = topic
+        self.first_physical_offset = first_physical_offset
+        self.firsts: list[int] = []
+        self.pieces: list[Piece] = []
+        self.last: Piece | None = None
+
+    def find(self, offset: int) -> Piece | None:
+        """Returns the piece with the message at ``offset``, or None."""
+        index = bisect_right(self.firsts, offset) - 1
+        return self.pieces[index] if index >= 0 and offset < self.pieces[index].end_offset else None
+
+    def find_next(self, offset: int) -> int | None:
+        """Returns the first offset of the first piece after ``offset``."""
+        index = bisect_right(self.firsts, offset)
+        return self.firsts[index] if index < len(self.firsts) else None
+
+    def add(self, piece: Piece) -> None:
+        index = bisect_right(self.firsts, piece.first_offset)
+        self.firsts.insert(index, piece.first_offset)
+        self.pieces.insert(index, piece)
+
+    def remove(self, piece: Piece) -> None:
+        index = bisect_right(self.firsts, piece.first_offset) - 1
+        del self.firsts[index], self.pieces[index]
+        self.last = None if self.last is piece else self.last
+
+
+class RecordPieces:
+    """The pieces of all queues, within a limit of bytes."""
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+        self._common = make_common_properties(state.properties)
+        self._queues: dict[MessageQueue, _QueuePieces] = {}
+        # By their numbers, in the order of their last use.
+        self._pieces: OrderedDict[int, Piece] = OrderedDict()
+        self._numbers = itertools.count()
+        self.byte_count = 0
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def find(self, queue: MessageQueue, offset: int) -> Piece | None:
+        """Returns a piece with the message at ``offset``, which is within the bounds; None if it cannot be read."""
+        of_queue = self._queues.get(queue)
+        if of_queue is None or of_queue.topic is not self._state.find_topic(queue.topic):
+            of_queue = self._begin(queue)
+        piece = of_queue.last
+        if piece is None or not piece.first_offset <= offset < piece.end_offset:
+            piece = of_queue.find(offset) or self._encode(queue, of_queue, offset)
+            if piece is None:
+                return None
+            of_queue.last = piece
+        self._pieces.move_to_end(piece.number)
+        return piece
+
+    def find_matches(self, piece: Piece, message_filter: MessageFilter) -> array[int]:
+        """Returns the offsets of the messages of a piece that match. Trimmed messages may be missing."""
+        matches = piece.matches.get(message_filter)
+        if matches is None:
+            matches = self._match(piece, message_filter)
+            more = len(matches)
+            if len(piece.matches) >= MATCHES_MAX:
+                more -= len(piece.matches.pop(next(iter(piece.matches))))
+            piece.matches[message_filter] = matches
+            piece.byte_count += _OFFSET_BYTES * more
+            self._count(_OFFSET_BYTES * more)
+        return matches
+
+    def _match(self, piece: Piece, message_filter: MessageFilter) -> array[int]:
+        matches = array("q")
+        first = max(piece.first_offset, self._state.bounds(piece.queue).min_offset)
+        for rows in self._state.store.read(piece.queue, first, piece.end_offset):
+            offsets, mask = rows.column("queueOffset"), message_filter.mask(rows)
+            matches.frombytes(read_numbers(offsets if mask is None else offsets.filter(mask)))
+        return matches
+
+    def _begin(self, queue: MessageQueue) -> _QueuePieces:
+        """Forgets the pieces of a queue whose topic was changed, or deleted and created again."""
+        before = self._queues.get(queue)
+        for piece in () if before is None else before.pieces:
+            del self._pieces[piece.number]
+            self.byte_count -= piece.byte_count
+        first_physical_offset = self._state.physical_offsets.find(queue, 0)
+        begun = self._queues[queue] = _QueuePieces(self._state.find_topic(queue.topic), first_physical_offset)
+        return begun
+
+    def _encode(self, queue: MessageQueue, of_queue: _QueuePieces, offset: int) -> Piece | None:
+        end = min(self._state.bounds(queue).max_offset, offset + PIECE_ROWS_MAX)
+        next_first = of_queue.find_next(offset)
+        rows = next(self._state.store.read(queue, offset, end if next_first is None else min(end, next_first)), None)
+        if rows is None or rows.column("queueOffset")[0].as_py() != offset:
+            return None
+        smallest, largest = PIECE_BYTES
+        wanted_bytes = max(smallest, min(largest, PIECES_BYTES_MAX // (2 * len(self._queues))))
+        row_bytes = rows.nbytes // rows.num_rows + _RECORD_MORE_BYTES
+        wanted = max(PULL_ROWS_MAX, wanted_bytes // row_bytes)
+        records = encode_records(
+            rows.slice(0, wanted), queue.topic, queue.queue_id, of_queue.first_physical_offset, self._common
+        )
+        number = next(self._numbers)
+        piece = self._pieces[number] = Piece(number, queue, offset, records)
+        of_queue.add(piece)
+        self._count(piece.byte_count)
+        return piece
+
+    def _count(self, byte_count: int) -> None:
+        """Counts bytes of the piece that is used now, which stays. Drops others above the limit."""
+        self.byte_count += byte_count
+        while self.byte_count > PIECES_BYTES_MAX and len(self._pieces) > 1:
+            _, dropped = self._pieces.popitem(last=False)
+            self.byte_count -= dropped.byte_count
+            of_queue = self._queues[dropped.queue]
+            of_queue.remove(dropped)
+            if not of_queue.pieces:
+                del self._queues[dropped.queue]
