@@ -181,7 +181,7 @@ LAYERS = (
     ),
     Layer(
         "rmqpull_broker/server/remoting/*",
-        of_server("remoting", "handlers.remoting", "runtime", "clients", "grpc.connections"),
+        of_server("remoting", "handlers.remoting", "runtime", "clients", "peers", "grpc.connections"),
         "*_pb2",
     ),
     Layer("rmqpull_broker/server/grpc/grpc_services.py", of_server("grpc")),

@@ -178,11 +178,17 @@ class BrokerServer:
 
     def _send_check(self, check: TransactionCheck) -> None:
         """Asks one producer how a half message ends. The next check asks again, perhaps another producer."""
-        client_id = self.clients.next_producer(check.producer_group)
-        if client_id is None:
+        channel = self.clients.next_producer(check.producer_group, check.queue.broker_name)
+        if channel is None:
             _logger.info("no producer of %s is connected to check its half message", check.producer_group)
+            return
+        peer = self.clients.peers.find(channel)
+        if peer is None:
+            self.clients.send(channel.client_id, orphaned_transaction_to(check))
         else:
-            self.clients.send(client_id, orphaned_transaction_to(check))
+            from rmqpull_broker.server.remoting.transaction_checks import make_check
+
+            peer.send(make_check(self.state, check))
 
     async def _wait_until_idle(self) -> None:
         """Returns when everything that is due now is done."""

@@ -224,11 +224,19 @@ class Clients:
         stream = self._streams.get(client_id)
         return stream is not None and stream.offer(command)
 
-    def next_producer(self, topic: str) -> str | None:
-        """Returns the client id of a reachable producer of a topic, round-robin; None if there is none (rules 5.14)."""
-        producer = self.producers.next_producer(topic, self._is_reachable)
-        return None if producer is None else producer.client_id
+    def next_producer(self, group: str, broker_name: str) -> ClientChannel | None:
+        """Returns a reachable producer of a group, in turn; None if there is none (rules 3.15, 5.14).
+
+        A client of ``apache.rocketmq.v2`` is in a group for each of its topics. One of the remoting protocol is asked
+        by the broker that has the half message.
+        """
+        return self.producers.next_producer(
+            group, lambda channel: channel.is_connected_to(broker_name) and self._is_reachable(channel)
+        )
 
     def _is_reachable(self, channel: ClientChannel) -> bool:
+        peer = self.peers.find(channel)
+        if peer is not None:
+            return peer.is_open
         stream = self._streams.get(channel.client_id)
         return stream is not None and stream.takes_commands

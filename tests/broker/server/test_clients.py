@@ -162,16 +162,21 @@ def test_streams_have_a_limit_and_closing_makes_room(clients: Clients, monkeypat
     assert clients.send("bob", "hello")
 
 
+def next_producers(clients: Clients) -> set[str]:
+    found = (clients.next_producer("orders", "broker-a") for _ in range(6))
+    return {channel.client_id for channel in found if channel is not None}
+
+
 def test_producers_of_a_topic_are_asked_in_turn_while_they_are_reachable(clients: Clients) -> None:
     for client_id in ("ann", "bob", "eve"):
         clients.introduce(producer(client_id, "orders"), [])
-    assert clients.next_producer("orders") is None
+    assert clients.next_producer("orders", "broker-a") is None
     streams = {client_id: clients.open_stream(client_id) for client_id in ("ann", "bob")}
-    assert {clients.next_producer("orders") for _ in range(6)} == {"ann", "bob"}
+    assert next_producers(clients) == {"ann", "bob"}
     for _ in range(COMMANDS_WAITING_MAX):
         streams["ann"].offer("ignored")
-    assert {clients.next_producer("orders") for _ in range(6)} == {"bob"}
-    assert clients.next_producer("clicks") is None
+    assert next_producers(clients) == {"bob"}
+    assert clients.next_producer("clicks", "broker-a") is None
 
 
 def test_a_client_without_stream_stays_a_member(clients: Clients) -> None:

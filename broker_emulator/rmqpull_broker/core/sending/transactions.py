@@ -21,8 +21,10 @@ import enum
 from dataclasses import dataclass, replace
 
 from rmqpull_broker.core.errors import Forbidden, IllegalOperation, TooManyRequests, WrongTransaction
+from rmqpull_broker.core.messages.hidden_properties import SYS_FLAG
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.sending.delays import find_real_queue
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import RowsStored, WaitingEnded
 from rmqpull_broker.core.state.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
@@ -38,7 +40,8 @@ CHECKS_MAX = 1_000
 """Half messages that one command checks. The next command checks the others."""
 
 _HOUR_MS = 3_600_000
-_WAITING_ONLY = ("TRAN_MSG", "REAL_TOPIC", "REAL_QID")
+_COMMITTED = 8
+"""The bit of a system flag that says that a half message was committed."""
 
 
 class Resolution(enum.Enum):
@@ -67,6 +70,23 @@ class TransactionCheck:
     producer_group: str
     queue: MessageQueue
     stored: StoredMessage
+
+    @property
+    def half_queue(self) -> MessageQueue:
+        """The queue in which the half message waits. ``stored`` has its offset there."""
+        return MessageQueue(HALF_TOPIC, self.queue.broker_name, 0)
+
+
+def find_half_message_id(state: BrokerState, queue: MessageQueue, queue_offset: int) -> str | None:
+    """Returns the id of the half message that was stored there, whether it still waits or not; None if there is none.
+
+    A half message that was checked has a newer place, but the same id.
+    """
+    bounds = state.bounds(queue)
+    if queue.topic != HALF_TOPIC or not bounds.min_offset <= queue_offset < bounds.max_offset:
+        return None
+    (stored,) = read_waiting(state.store, [StoredAt(queue, queue_offset)])
+    return stored.message.msg_id
 
 
 def make_half_message(draft: Draft, queue: MessageQueue, message: Message) -> tuple[MessageQueue, Message]:
@@ -101,8 +121,9 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
     immunity = properties.get(CHECK_IMMUNITY_TIME)
     if not end.from_check and immunity is not None:
         age_ms = now_ms - stored.message.born_timestamp_ms
-        if age_ms > parse_immunity_seconds(immunity) * 1000:
-            raise IllegalOperation(f"the half message is {age_ms} ms old, past its immunity of {immunity} s")
+        immunity_ms = max(parse_immunity_seconds(immunity) * 1000, draft.properties.transaction_time_out)
+        if age_ms > immunity_ms:
+            raise IllegalOperation(f"the half message is {age_ms} ms old, past its immunity of {immunity_ms // 1000} s")
     if properties.get("PGROUP") != end.producer_group:
         raise WrongTransaction("The producer group wrong")
     if end.half_offset not in (None, stored.queue_offset):
@@ -111,7 +132,7 @@ def end_transaction(draft: Draft, end: TransactionEnd, now_ms: int, store_host: 
     if end.resolution is Resolution.COMMIT:
         queue = find_real_queue(stored_at.queue, stored.message)
         draft.require_topic(queue.topic)
-        message = _restore_message(stored.message)
+        message = _commit_message(stored.message)
         offset = draft.find_next_offset(queue)
         host = draft.find_store_host(queue, store_host)
         committed = StoredMessage(message, offset, now_ms, host, stored.reconsume_times)
@@ -132,10 +153,14 @@ def _find_half_message(draft: Draft, end: TransactionEnd) -> tuple[StoredAt, Sto
     raise WrongTransaction("Find prepared transaction message failed")
 
 
-def _restore_message(message: Message) -> Message:
-    """Returns a half message in the form that it has in its target queue, without the properties for waiting."""
-    kept = {name: value for name, value in message.system_properties.items() if name not in _WAITING_ONLY}
-    return replace(message, transactional=False, system_properties=kept)
+def _commit_message(message: Message) -> Message:
+    """Returns a half message as it is stored in its target queue.
+
+    TRAN_MSG, REAL_TOPIC and REAL_QID stay, and the system flag says that it was committed (rules 3.15).
+    """
+    flags = int(message.system_properties.get(SYS_FLAG, "0")) | _COMMITTED
+    properties = {**message.system_properties, SYS_FLAG: str(flags)}
+    return replace(message, transactional=False, system_properties=properties)
 
 
 def check_transactions(draft: Draft, now_ms: int, store_host: str) -> list[TransactionCheck]:
@@ -158,7 +183,7 @@ def check_transactions(draft: Draft, now_ms: int, store_host: str) -> list[Trans
         rows.append(StoredMessage(message, offset, now_ms, host, stored.reconsume_times))
         draft.add(WaitingEnded(half_queue, (waiting.stored_at.queue_offset,)))
         if not given_up:
-            itself = replace(rows[-1], message=_restore_message(message))
+            itself = replace(rows[-1], message=replace(message, transactional=False))
             checks.append(TransactionCheck(properties.get("PGROUP", ""), find_real_queue(half_queue, message), itself))
     for queue, rows in appended.items():
         draft.add(RowsStored(queue, tuple(rows)))

@@ -17,6 +17,7 @@ from rmqpull_broker.server.handlers.remoting import (
     routes,
     sending,
     topics,
+    transactions,
 )
 from rmqpull_broker.server.runtime.remoting_calls import Handler
 
@@ -33,6 +34,7 @@ _MODULES: tuple[Mapping[int, Handler], ...] = (
     routes.HANDLERS,
     sending.HANDLERS,
     topics.HANDLERS,
+    transactions.HANDLERS,
 )
 
 

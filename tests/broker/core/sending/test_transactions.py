@@ -8,6 +8,7 @@ import pytest
 
 from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.errors import BrokerError, Forbidden, TopicNotFound
+from rmqpull_broker.core.messages.hidden_properties import SYS_FLAG
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.sending.transactions import (
@@ -25,6 +26,8 @@ from tests.harness.core import CoreHarness
 BORN = 10_000
 HALF = MessageQueue("RMQ_SYS_TRANS_HALF_TOPIC", "broker-a", 0)
 GIVEN_UP = HALF._replace(topic="TRANS_CHECK_MAX_TIME_TOPIC")
+WAITED = {"TRAN_MSG": "true", "REAL_TOPIC": "orders", "REAL_QID": "0"}
+"""What a half message keeps for ever."""
 COMMIT = TransactionEnd("ID", "payments", Resolution.COMMIT)
 ROLLBACK = replace(COMMIT, resolution=Resolution.ROLLBACK)
 
@@ -74,7 +77,7 @@ def test_what_a_producer_says_decides(core: CoreHarness, resolution: Resolution,
     assert observed(core) == (real, 1, 0, waiting)
 
 
-def test_a_committed_message_is_as_it_was_sent(core: CoreHarness) -> None:
+def test_a_committed_message_is_as_it_waited_and_says_that_it_was_committed(core: CoreHarness) -> None:
     core.topic()
     send_half(core)
     committed = end(core, COMMIT, now_ms=BORN + 77)
@@ -82,7 +85,7 @@ def test_a_committed_message_is_as_it_was_sent(core: CoreHarness) -> None:
     assert row == committed
     assert (row.message.msg_id, row.message.system_properties) == (
         "ID",
-        {"PGROUP": "payments", "__transactionId__": "ID"},
+        {"PGROUP": "payments", "__transactionId__": "ID", **WAITED, SYS_FLAG: "8"},
     )
     assert (row.message.born_timestamp_ms, row.store_timestamp_ms, row.queue_offset) == (BORN, BORN + 77, 0)
 
@@ -205,6 +208,7 @@ def test_an_old_one_is_appended_again_and_its_producer_asked(core: CoreHarness) 
         "PGROUP": "payments",
         "__transactionId__": "ID",
         "TRANSACTION_CHECK_TIMES": "1",
+        **WAITED,
     }
     assert observed(core) == (0, 2, 0, 1)
     assert end(core, replace(COMMIT, from_check=True, half_offset=1)) is not None
