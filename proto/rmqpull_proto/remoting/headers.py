@@ -177,6 +177,15 @@ class SendMessageRequestHeader(TopicQueueRequestHeader):
     max_reconsume_times: Int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyMessageRequestHeader(SendMessageRequestHeader):
+    """PUSH_REPLY_MESSAGE_TO_CLIENT, which a broker sends to a producer."""
+
+    born_host: str
+    store_host: str
+    store_timestamp: Long
+
+
 _LETTERS = """
     producer_group topic default_topic default_topic_queue_nums queue_id sys_flag born_timestamp flag properties
     reconsume_times unit_mode max_reconsume_times batch bname

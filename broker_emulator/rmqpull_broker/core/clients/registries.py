@@ -256,6 +256,12 @@ class ProducerRegistry:
         """Returns the names of all groups with producers, sorted."""
         return sorted(self._groups)
 
+    def find_by_client_id(self, client_id: str, broker_name: str) -> ClientChannel | None:
+        """Returns a producer by its client id, on one logical broker; None if it is not online."""
+        channels = (channel for channels in self._groups.values() for channel in channels.all())
+        found = (channel for channel in channels if channel.client_id == client_id)
+        return next((channel for channel in found if channel.is_connected_to(broker_name)), None)
+
     def next_producer(self, group: str, is_reachable: Callable[[ClientChannel], bool]) -> ClientChannel | None:
         """Returns a reachable producer of the group, in turn; None when there is none (``getAvailableChannel``)."""
         channels = self.channels(group)
