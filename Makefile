@@ -16,7 +16,7 @@ TEST_ENV = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1
 TEST_PROCESSES = $$(cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 2 ? 2 : cores > 4 ? 4 : cores)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-apache test test-fast test-apache test-large test-docker check bench bench-apache bench-quick bench-gate bench-costs bench-broker bench-remoting soak proto readme wheel set-up clean
+.PHONY: help demo demo-apache test test-fast test-apache test-clients test-large test-docker check bench bench-apache bench-quick bench-gate bench-costs bench-broker bench-remoting soak proto readme wheel set-up clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,11 @@ test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Mav
 	@$(TEST_APACHE) --apache-version 5.3 $(ARGS)
 	@echo "test-apache: RocketMQ 4.9"
 	@$(TEST_APACHE) --apache-version 4.9 $(or $(ARGS),$(APACHE_4_TESTS))
+
+# Each test process starts a real RocketMQ, an emulator and a JVM per release of the clients: about 1 GB.
+test-clients: set-up ## run Apache's Java clients on the emulator and on a real RocketMQ, which Maven fetches, and an example of a Java project (about 4 minutes on two cores)
+	@scripts/set-up maven
+	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m clients --apache-version 5.3 tests/clients $(ARGS)
 
 test-large: set-up ## run the large tests, which need gigabytes of disk: 10 million rows to 1,000 topics, exactly once (5 to 10 minutes)
 	@$(SPARK_ENV) "$(PYTHON)" -m pytest -m large $(ARGS)

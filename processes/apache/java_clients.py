@@ -23,19 +23,19 @@ class SendFailed(Exception):
     """Apache's producer raised an exception, or the broker's status is not SEND_OK."""
 
 
-class _JavaClient:
+class JavaProgram:
     """A Java program that ends with the ``with`` block, or with this process."""
 
     def __init__(self, process: Child) -> None:
-        self._process = process
+        self.process = process
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self.process.pid
 
     def kill(self) -> None:
         """Kills the process with SIGKILL. The broker learns that when the connection is closed, at once."""
-        self._process.kill()
+        self.process.kill()
 
     def __enter__(self) -> Any:
         return self
@@ -45,14 +45,15 @@ class _JavaClient:
     ) -> None:
         self.kill()
 
-    def _read_line(self, timeout_s: float) -> str | None:
+    def read_line(self, timeout_s: float) -> str | None:
+        """Returns the next line of the output, or None when none comes in time. Raises ProcessFailed at the end."""
         try:
-            return self._process.read_line(timeout_s)
+            return self.process.read_line(timeout_s)
         except EOFError:
-            raise ProcessFailed(f"The {self._process.name} has ended.{self._process.log_end()}") from None
+            raise ProcessFailed(f"The {self.process.name} has ended.{self.process.log_end()}") from None
 
 
-class JavaProducer(_JavaClient):
+class JavaProducer(JavaProgram):
     """Apache's producer. ``folder`` gets its logs. Bodies of ``compress_from_bytes`` and more are compressed."""
 
     def __init__(
@@ -88,7 +89,7 @@ class JavaProducer(_JavaClient):
 
     def _request(self, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         for request in requests:
-            self._process.write_line(json.dumps(request))
+            self.process.write_line(json.dumps(request))
         results = [self._read_result() for _ in requests]
         for result in results:
             if result.get("status") != "SEND_OK":
@@ -96,14 +97,14 @@ class JavaProducer(_JavaClient):
         return results
 
     def _read_result(self) -> dict[str, Any]:
-        line = self._read_line(RESPONSE_WITHIN_S)
+        line = self.read_line(RESPONSE_WITHIN_S)
         if line is None:
-            raise ProcessFailed(f"The {self._process.name} gave no result within {RESPONSE_WITHIN_S:.0f} s.")
+            raise ProcessFailed(f"The {self.process.name} gave no result within {RESPONSE_WITHIN_S:.0f} s.")
         result: dict[str, Any] = json.loads(line)
         return result
 
 
-class JavaConsumer(_JavaClient):
+class JavaConsumer(JavaProgram):
     """One of Apache's consumers, which is ready when this returns.
 
     Kind `push` is a member of the group and acknowledges each message; `retry` is a member that sends each back to be
@@ -126,9 +127,9 @@ class JavaConsumer(_JavaClient):
     ) -> None:
         arguments = [name_servers, kind, group, topic, expression_type, expression, *_keys(credentials)]
         super().__init__(start_java(release, "Consume", _log(folder), arguments=arguments, has_input=True))
-        if self._read_line(RESPONSE_WITHIN_S) != "ready":
+        if self.read_line(RESPONSE_WITHIN_S) != "ready":
             self.kill()
-            raise ProcessFailed(f"The {self._process.name} was not ready in time.{self._process.log_end()}")
+            raise ProcessFailed(f"The {self.process.name} was not ready in time.{self.process.log_end()}")
 
     def read(self, count: int, timeout_s: float = RESPONSE_WITHIN_S) -> list[dict[str, Any]]:
         """Returns the next messages, in the form of ``JavaOracle.decode_messages`` and with ``broker``.
@@ -137,7 +138,7 @@ class JavaConsumer(_JavaClient):
         """
         messages: list[dict[str, Any]] = []
         for _ in range(count):
-            line = self._read_line(timeout_s)
+            line = self.read_line(timeout_s)
             if line is None:
                 raise ProcessFailed(f"Message {len(messages) + 1} of {count} has not come within {timeout_s:.0f} s.")
             messages.append(json.loads(line))

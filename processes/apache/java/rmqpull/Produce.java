@@ -77,7 +77,7 @@ public final class Produce {
         return queue == null ? producer.send(message) : producer.send(message, queue);
     }
 
-    private static Message message(JSONObject json) {
+    static Message message(JSONObject json) {
         Message message = new Message(json.getString("topic"), Oracle.bytes(json, "body"));
         message.setFlag(json.getIntValue("flag"));
         if (json.getString("tags") != null) {
@@ -96,7 +96,7 @@ public final class Produce {
         return message;
     }
 
-    private static void write(SendResult result, JSONObject response) {
+    static void write(SendResult result, JSONObject response) {
         response.put("status", result.getSendStatus().name());
         response.put("msgId", result.getMsgId());
         response.put("offsetMsgId", result.getOffsetMsgId());

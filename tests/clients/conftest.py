@@ -1,0 +1,47 @@
+"""Each scenario of this folder runs on each server and with each release of Apache's Java clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from processes.apache.releases import RELEASES
+from tests.harness.apache import choose_release
+from tests.harness.client_servers import ClientServers, Place, ServerKind
+
+SERVERS: tuple[ServerKind, ...] = ("emulator", "apache")
+SMALL = "emulator-5.3"
+"""The server and the release of those scenarios that `make test` runs too."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("clients")
+            if item.get_closest_marker("small") and f"[{SMALL}" in item.name:
+                item.add_marker("clients_small")
+
+
+@pytest.fixture(scope="session")
+def client_servers(
+    processes_allowed: None, pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClientServers]:
+    servers = ClientServers(tmp_path_factory.mktemp("clients"), choose_release(pytestconfig))
+    try:
+        yield servers
+    finally:
+        servers.close()
+
+
+@pytest.fixture(
+    params=[pytest.param((kind, release), id=f"{kind}-{release}") for kind in SERVERS for release in RELEASES]
+)
+def place(client_servers: ClientServers, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """Topics and groups of one scenario, on one server, and its clients of one release."""
+    place = Place(client_servers, *request.param)
+    try:
+        yield place
+    finally:
+        place.close()

@@ -1,0 +1,102 @@
+"""Apache's pull consumers: lite pull with subscribe and assign, and the one that it has replaced."""
+
+from __future__ import annotations
+
+import pytest
+
+from processes.apache.many_clients import JavaClient, Read
+from tests.harness.client_servers import BROKER, Place, bodies_of, make_message
+from tests.harness.waiting import wait_until
+
+
+@pytest.mark.small
+def test_lite_pull_subscribes_and_commits(place: Place) -> None:
+    """Lite pull with subscribe: members share the queues, filter, and commit what they have polled."""
+    topic = place.create_topic(queues=2)
+    members = [place.start("litePull", topic=topic, expression="red") for _ in range(2)]
+    for queue in range(2):
+        place.send(topic, "1", "2", tags="red", broker=BROKER, queue=queue)
+        place.send(topic, "3", tags="blue", broker=BROKER, queue=queue)
+    found: list[list[Read]] = [[], []]
+
+    def poll() -> bool:
+        for member, read in zip(members, found, strict=True):
+            read.extend(map(Read, member.call("poll", timeoutMs=100)))
+        return sum(map(len, found)) >= 4
+
+    wait_until(poll, "polled")
+    assert bodies_of(read for one in found for read in one) == ["1", "1", "2", "2"]
+    for member in members:
+        member.call("commitAll")
+        place.shut_down(member)
+    assert [place.administration.query_offset(place.group, topic, queue) for queue in range(2)] == [2, 2]
+
+
+@pytest.mark.small
+def test_lite_pull_assigns_and_seeks(place: Place) -> None:
+    """Lite pull with assign: seek to an offset, to the begin and to the end, pause and resume, offsets by time."""
+    topic = place.create_topic()
+    place.send(topic, *(str(number) for number in range(6)))
+    consumer = place.start("litePull", queues=[[topic, BROKER, 0]])
+    queue = {"topic": topic, "broker": BROKER, "queue": 0}
+    assert consumer.call("queues", topic=topic) == [[topic, BROKER, 0]]
+    for seek, offsets in (("seekToBegin", range(6)), ("seek", range(4, 6))):
+        consumer.call(seek, **queue, offset=4)
+        assert [one.offset for one in place.poll(consumer, len(offsets))] == [*offsets]
+    consumer.call("seekToEnd", **queue)
+    place.send(topic, "6")
+    assert [one.body for one in place.poll(consumer, 1)] == ["6"]
+    consumer.call("commit", **queue, offset=5)
+    wait_until(lambda: consumer.call("committed", **queue) == 5, "committed")
+    assert place.administration.query_offset(place.group, topic, 0) == 5
+    assert consumer.call("findOffset", **queue, timestamp=0) == 0
+
+
+@pytest.fixture
+def old_pull(place: Place) -> JavaClient:
+    return place.start("oldPull")
+
+
+@pytest.mark.small
+def test_the_old_pull_consumer_gets_each_status(place: Place, old_pull: JavaClient) -> None:
+    """`DefaultMQPullConsumer`: each status of a pull with its next offset and the bounds of the queue."""
+    topic = place.create_topic()
+    queue = {"topic": topic, "broker": BROKER, "queue": 0}
+    assert old_pull.call("queues", topic=topic) == [[topic, BROKER, 0]]
+    assert pull(old_pull, queue, 0) == ("NO_NEW_MSG", 0, 0, 0, [])
+    place.send(topic, "1", "2", "3", tags="red")
+    assert pull(old_pull, queue, 0, max=2) == ("FOUND", 2, 0, 3, ["1", "2"])
+    assert pull(old_pull, queue, 1, expression="blue") == ("NO_MATCHED_MSG", 3, 0, 3, [])
+    assert pull(old_pull, queue, 3) == ("NO_NEW_MSG", 3, 0, 3, [])
+    assert pull(old_pull, queue, 9) == ("OFFSET_ILLEGAL", 3, 0, 3, [])
+
+
+def test_a_pull_that_waits_gets_the_next_message(place: Place, old_pull: JavaClient) -> None:
+    """Long polling: `pullBlockIfNotFound` gets a message that is sent while it waits."""
+    topic = place.create_topic()
+    queue = {"topic": topic, "broker": BROKER, "queue": 0}
+    delayed = make_message(topic, "late", delayLevel=1)
+    place.producer.call("send", message=delayed)
+    assert pull(old_pull, queue, 0, wait=True) == ("FOUND", 1, 0, 1, ["late"])
+
+
+@pytest.mark.small
+def test_the_old_pull_consumer_sets_offsets_and_sends_back(place: Place, old_pull: JavaClient) -> None:
+    """`DefaultMQPullConsumer`: it sets and finds offsets of its group, and sends a message back to be retried."""
+    topic = place.create_topic()
+    queue = {"topic": topic, "broker": BROKER, "queue": 0}
+    place.send(topic, "1", "2")
+    pull(old_pull, queue, 0)  # the broker knows the group from now on
+    old_pull.call("setOffset", **queue, offset=1)
+    assert old_pull.call("findOffset", **queue) == 1
+    assert place.administration.query_offset(place.group, topic, 0) == 1
+    old_pull.call("sendBack", **queue, offset=1, delayLevel=1)
+    (read,) = place.read_topic(f"%RETRY%{place.group}", 1)
+    assert (read.body, read.attempts, read.properties["RETRY_TOPIC"]) == ("2", 1, topic)
+
+
+def pull(consumer: JavaClient, queue: dict[str, object], offset: int, **options: object) -> tuple[object, ...]:
+    """Returns status, next offset, min and max offset, and the bodies."""
+    result = consumer.call("pull", **queue, offset=offset, **options)
+    bodies = [Read(message).body for message in result["messages"] or ()]
+    return result["status"], result["next"], result["min"], result["max"], bodies

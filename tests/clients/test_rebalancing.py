@@ -1,0 +1,54 @@
+"""Groups of Apache's push consumers whose members join, leave and are killed, while messages are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from processes.apache.many_clients import JavaClient
+from tests.harness.client_servers import Place
+from tests.harness.waiting import wait_until
+
+
+@pytest.mark.small
+def test_queues_are_shared_again_when_members_come_and_go(place: Place) -> None:
+    """Rebalance: members join, leave and are killed, and queues are added. Nothing is lost, and AVG's shares hold."""
+    topic = place.create_topic(queues=8)
+    first = place.start("push", topic=topic)
+    wait_for_shares(topic, [first], ["01234567"])
+    sent = send(place, topic, 0)
+    second = place.start("push", topic=topic)
+    wait_for_shares(topic, [first, second], ["0123", "4567"])
+    sent += send(place, topic, 1)
+    doomed = place.start_jvm()
+    third = place.start("push", jvm=doomed, topic=topic)
+    wait_for_shares(topic, [first, second, third], ["012", "345", "67"])
+    sent += send(place, topic, 2)
+    place.shut_down(second)
+    wait_for_shares(topic, [first, third], ["0123", "4567"])
+    sent += send(place, topic, 3)
+    doomed.kill()
+    sent += send(place, topic, 4)
+    wait_for_shares(topic, [first], ["01234567"])
+    place.server.put_topic(topic, 10)
+    wait_for_shares(topic, [first], ["0123456789"])
+    sent += send(place, topic, 5)
+    members = [first, second, third]
+    wait_until(lambda: {read.body for one in members for read in one.consumed} == set(sent), "each message consumed")
+
+
+def wait_for_shares(topic: str, members: Sequence[JavaClient], shares: Sequence[str]) -> None:
+    """Returns when each member has the queues of its share, each queue a digit."""
+
+    def find_shares() -> list[str]:
+        return ["".join(str(queue) for _, _, queue in one.call("queues", topic=topic)) for one in members]
+
+    wait_until(lambda: find_shares() == [*shares], f"shared as {shares}")
+
+
+def send(place: Place, topic: str, step: int) -> list[str]:
+    """Sends messages to all queues. Returns their bodies."""
+    bodies = [f"{step}-{number}" for number in range(20)]
+    place.send(topic, *bodies)
+    return bodies
