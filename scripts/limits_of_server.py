@@ -56,6 +56,27 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
+            "messages that a query by key looks at",
+            "core.pulling.key_queries:ROWS_MAX",
+            "",
+            "the query ends with what it has found among the newest",
+            MEMORY,
+        ),
+        Limit(
+            "messages in the response to a query by key",
+            "core.pulling.key_queries:COUNT_MAX",
+            "",
+            "older messages are left out",
+            "Apache's (rules 6.1)",
+        ),
+        Limit(
+            "response to a query by key",
+            "core.pulling.key_queries:BYTES_MAX",
+            "bytes",
+            "older messages are left out",
+            MEMORY,
+        ),
+        Limit(
             "cache of messages in the form of the remoting protocol",
             "core.pulling.record_pieces:PIECES_BYTES_MAX",
             "bytes",

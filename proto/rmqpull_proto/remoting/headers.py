@@ -245,7 +245,7 @@ class RecallMessageRequestHeader(TopicRequestHeader):
     """RECALL_MESSAGE."""
 
     producer_group: str | None = None
-    recall_handle: str
+    recall_handle: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from rmqpull_broker.core.errors import Forbidden, IllegalOperation, InternalError, RequestFailed
+from rmqpull_broker.core.errors import (
+    Forbidden,
+    IllegalOperation,
+    InternalError,
+    RequestFailed,
+    ServiceNotAvailable,
+    TopicNotFound,
+)
 from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.properties import BrokerProperties, parse_level_delays
 from rmqpull_broker.core.sending import refusals
@@ -225,27 +232,33 @@ class _Handle(NamedTuple):
 
 
 def _parse_handle(handle: str) -> _Handle:
+    """Reads a handle. What follows the id is ignored, and a time that is no number is -1, as with Apache's broker."""
     try:
-        version, topic, broker_name, time_ms, msg_id = base64.urlsafe_b64decode(handle.encode()).decode().split(" ")
+        version, topic, broker_name, time_ms, msg_id, *_ = base64.urlsafe_b64decode(handle.encode()).decode().split(" ")
         if version == "v1":
-            return _Handle(topic, broker_name, int(time_ms), msg_id)
+            number = _parse_java(time_ms, 63)
+            return _Handle(topic, broker_name, -1 if number is None else number, msg_id)
     except (ValueError, binascii.Error):
         pass
     raise IllegalOperation("recall handle is invalid")
 
 
-def recall(draft: Draft, topic: str, handle: str, now_ms: int) -> str:
+def recall(draft: Draft, topic: str, handle: str, now_ms: int, broker_name: str | None = None) -> str:
     """Recalls a delayed message and returns its id. Like in Apache's broker, an unknown message is not an error.
 
-    The checks of rules 4.6 in their order: raises Forbidden, TopicNotFound, IllegalOperation.
+    ``broker_name`` is the only broker that may have the message, if it is known. The checks of rules 4.6 in their
+    order: raises Forbidden, ServiceNotAvailable, TopicNotFound, IllegalOperation.
     """
     if not draft.properties.recall_message_enable:
         raise Forbidden("recall failed, operation is forbidden")
-    draft.require_topic(topic)
+    if now_ms < draft.properties.start_accept_send_request_time_stamp:
+        raise ServiceNotAvailable("recall failed, broker service not available")
+    if draft.find_topic(topic) is None:
+        raise TopicNotFound(f"recall failed, the topic[{topic}] not exist")
     wanted = _parse_handle(handle)
     if wanted.topic != topic:
         raise IllegalOperation("recall failed, topic not match")
-    if wanted.broker_name not in draft.state.broker_names:
+    if wanted.broker_name not in (draft.state.broker_names if broker_name is None else (broker_name,)):
         raise IllegalOperation("recall failed, broker service not available")
     if not 0 < wanted.time_ms - now_ms < draft.properties.timer_max_delay_sec * 1000:
         raise IllegalOperation("recall failed, timestamp invalid")

@@ -64,6 +64,7 @@ def test_the_properties_string_has_32767_bytes_at_most(letter: str, more: dict[s
     assert exceeds_stored_properties(make(most + "."), BrokerProperties())
 
 
+@pytest.mark.proves("Properties that the proxy adds for remoting consumers")
 def test_a_producer_without_a_port_is_named_in_properties_as_apaches_proxy_does() -> None:
     of_proxy = Message(b"x", "ID", born_host="10.0.0.2", born_timestamp_ms=7)
     named = {"__BORNHOST": "10.0.0.2", "BORN_TIMESTAMP": "7"}

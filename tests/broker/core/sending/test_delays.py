@@ -246,6 +246,19 @@ def test_a_level_has_no_handle(core: CoreHarness) -> None:
     assert make_recall_handle("orders", SCHEDULE, store(core, of_level("1")).message) is None
 
 
+def test_what_follows_the_id_in_a_handle_is_ignored(core: CoreHarness) -> None:
+    core.topic()
+    handle = handle_of("v1", "orders", "broker-a", NOW + 1, "ID", "more")
+    assert core.run(lambda draft: recall(draft, "orders", handle, NOW)) == "ID"
+
+
+def test_a_broker_may_recall_its_own_messages_alone(core: CoreHarness) -> None:
+    core.topic()
+    handle = handle_of("v1", "orders", "broker-a", NOW + 1, "ID")
+    with pytest.raises(IllegalOperation, match="broker service not available"):
+        core.run(lambda draft: recall(draft, "orders", handle, NOW, "broker-b"))
+
+
 def test_recalling_what_is_not_there_is_no_error(core: CoreHarness) -> None:
     core.topic()
     handle = handle_of("v1", "orders", "broker-a", NOW + 1, "unknown")
@@ -258,7 +271,8 @@ def test_recalling_what_is_not_there_is_no_error(core: CoreHarness) -> None:
         ("unknown", "", TopicNotFound, "not exist"),
         ("orders", "?", IllegalOperation, "recall handle is invalid"),
         ("orders", handle_of("v2", "orders", "broker-a", NOW + 1, "ID"), IllegalOperation, "handle is invalid"),
-        ("orders", handle_of("v1", "orders", "broker-a", "soon", "ID"), IllegalOperation, "handle is invalid"),
+        ("orders", handle_of("v1", "orders", "broker-a", "soon", "ID"), IllegalOperation, "timestamp invalid"),
+        ("orders", handle_of("v1", "orders", "broker-a", NOW + 1), IllegalOperation, "handle is invalid"),
         ("orders", handle_of("v1", "others", "broker-a", NOW + 1, "ID"), IllegalOperation, "topic not match"),
         ("orders", handle_of("v1", "orders", "broker-z", NOW + 1, "ID"), IllegalOperation, "service not available"),
         ("orders", handle_of("v1", "orders", "broker-a", NOW, "ID"), IllegalOperation, "timestamp invalid"),

@@ -48,6 +48,8 @@ ILLEGAL = (
 )
 
 
+@pytest.mark.proves("Properties of messages in a batch above 32,767 bytes")
+@pytest.mark.proves("Sends to `rmq_sys_wheel_timer`")
 @pytest.mark.parametrize(
     ("properties", "request_", "message", "response_code", "remark"),
     [
@@ -251,6 +253,7 @@ def test_a_retry_is_a_dead_letter_when_it_passes_the_groups_or_the_producers_lim
     assert (queue, row.reconsume_times) == (MessageQueue(topic, "broker-a", 0), times)
 
 
+@pytest.mark.proves("A UNIQ_KEY that the broker makes")
 def test_a_single_message_gets_an_id_and_a_member_of_a_batch_gets_none(core: CoreHarness) -> None:
     put(core)
     nameless = Message(b"x", "")

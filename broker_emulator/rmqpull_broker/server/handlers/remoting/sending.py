@@ -1,4 +1,4 @@
-"""Sends: SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE (rules 3.10.1, 4.6)."""
+"""Sends: SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE (rules 3.10.1, 4.6); and RECALL_MESSAGE."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rmqpull_broker.core.errors import BrokerError, RequestFailed
 from rmqpull_broker.core.model import Message
-from rmqpull_broker.core.sending.delays import make_recall_handle
+from rmqpull_broker.core.sending.delays import make_recall_handle, recall
 from rmqpull_broker.core.sending.publishing import AutoCreation
 from rmqpull_broker.core.sending.send_requests import SendRequest, SendResult, prepare_topic, send_request
 from rmqpull_broker.core.state.names import RETRY_PREFIX
@@ -16,6 +16,8 @@ from rmqpull_proto.remoting import properties as names
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.headers import (
+    RecallMessageRequestHeader,
+    RecallMessageResponseHeader,
     SendMessageRequestHeader,
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
@@ -100,8 +102,26 @@ def _list_common(service: RemotingService) -> dict[str, str]:
     }
 
 
+async def recall_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+    """RECALL_MESSAGE. Answers when the recall is stored. The remark of a success is that of Apache's broker."""
+    header = call.read_header(RecallMessageRequestHeader)
+    broker, region = service.service, {names.MSG_REGION: service.properties.region_id}
+    try:
+        msg_id = await broker.group_commit.execute(
+            lambda draft: recall(
+                draft, header.topic, header.recall_handle or "", broker.clock_ms(), call.site.broker_name
+            )
+        )
+    except BrokerError as error:
+        return call.respond(region, code=error.response_code, remark=str(error))
+    return call.respond(
+        {**RecallMessageResponseHeader(msg_id=msg_id).to_fields(), **region}, remark="not set any response code"
+    )
+
+
 HANDLERS: Mapping[int, Handler] = {
     RequestCode.SEND_MESSAGE: send_message,
     RequestCode.SEND_MESSAGE_V2: send_message,
     RequestCode.SEND_BATCH_MESSAGE: send_message,
+    RequestCode.RECALL_MESSAGE: recall_message,
 }

@@ -49,6 +49,7 @@ def test_a_property_becomes_a_field_or_stays_a_property(name: str, value: str, e
     assert make_message(b"x", {name: value}, 0, ORIGIN) == Message(**{**usual, **expected})
 
 
+@pytest.mark.proves("Bits 16 and 32 of the system flag of a send")
 @pytest.mark.parametrize(
     ("sys_flag", "encoding", "others"),
     [

@@ -9,6 +9,7 @@ import pytest
 
 from processes.apache.calls import Calls, Response
 from rmqpull_broker.core.errors import FAQ
+from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.message_ids import parse_offset_msg_id
@@ -157,3 +158,34 @@ def test_a_request_over_which_apaches_broker_stumbles_has_no_fields(
 def test_a_topic_stays_when_its_first_message_is_refused(broker: RunningBroker) -> None:
     assert send(broker, fields(9, "kept")).code == 29
     assert send(broker, fields(3, "kept") | {"c": "none"}).code == 0
+
+
+# --- recall -----------------------------------------------------------------------------------------------------------
+
+REGION = {"MSG_REGION": "DefaultRegion"}
+
+
+def recall(broker: RunningBroker, handle: str, topic: str = "orders") -> Response:
+    fields = {"producerGroup": "producers", "topic": topic, "recallHandle": handle}
+    return Calls().call(broker.remoting_addresses[0], RequestCode.RECALL_MESSAGE, fields, b"", ALL_CODES)
+
+
+def test_a_delayed_message_is_recalled_as_often_as_one_likes() -> None:
+    properties = BrokerProperties(recall_message_enable=True)
+    with running_broker({"orders": 1}, remoting=True, clock="manual", properties=properties) as broker:
+        handle = send(broker, fields(TIMER_DELAY_SEC="60", UNIQ_KEY="T")).fields["recallHandle"]
+        for _ in range(2):
+            response = recall(broker, handle)
+            assert (response.code, response.remark) == (0, "not set any response code")
+            assert response.fields == {"msgId": "T", **REGION}
+        broker.clock.advance(seconds=100)
+        assert broker.messages("orders") == []
+        assert recall(broker, handle).remark == "recall failed, timestamp invalid"
+        assert recall(broker, handle, "batches").remark == "recall failed, the topic[batches] not exist"
+        assert recall(broker, "").remark == "recall handle is invalid"
+
+
+def test_recall_may_be_switched_off() -> None:
+    with running_broker(remoting=True, properties=BrokerProperties(recall_message_enable=False)) as broker:
+        response = recall(broker, "any")
+    assert (response.code, response.remark, response.fields) == (16, "recall failed, operation is forbidden", REGION)
