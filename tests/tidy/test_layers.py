@@ -176,7 +176,14 @@ LAYERS = (
     ),
     Layer(
         "rmqpull_broker/server/handlers/remoting/*",
-        of_server("handlers.remoting.codec", "handlers.remoting.admin_codec", "runtime", "clients", "peers"),
+        of_server(
+            "handlers.remoting.codec",
+            "handlers.remoting.batch_codec",
+            "handlers.remoting.admin_codec",
+            "runtime",
+            "clients",
+            "peers",
+        ),
         "*_pb2 grpc",
     ),
     Layer(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
 from rmqpull_proto.remoting.frames import WireError
 
 _PLACE = struct.Struct(">iq")
+_OFFSET_BYTES = 8
 _UNIQUE = struct.Struct(">HIIH")
 _IP_BYTES = (4, 16)
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
@@ -44,6 +46,12 @@ def make_offset_msg_id(host: str, port: int, physical_offset: int) -> str:
         raise WireError(f"port {port} or physical offset {physical_offset} does not fit a message id") from None
 
 
+def make_offset_msg_ids(host: str, port: int, first: int, count: int) -> list[str]:
+    """Returns the ids of messages at consecutive physical offsets, the first of them at ``first``."""
+    place = make_offset_msg_id(host, port, first)[: -2 * _OFFSET_BYTES]
+    return [f"{place}{offset:016X}" for offset in range(first, first + count)]
+
+
 def parse_offset_msg_id(msg_id: str) -> OffsetMsgId:
     """Reads an id that a broker gave. Raises ``WireError`` for any other text."""
     raw = _read_hex(msg_id, _PLACE.size)
@@ -68,6 +76,7 @@ def parse_uniq_key(msg_id: str) -> UniqKey | None:
     return UniqKey(str(ip_address(address)), *_UNIQUE.unpack_from(raw, len(address)))
 
 
+@lru_cache(maxsize=256)
 def _pack_address(host: str) -> bytes:
     try:
         address: IPv4Address | IPv6Address = ip_address(host)

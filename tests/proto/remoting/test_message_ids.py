@@ -11,6 +11,7 @@ from rmqpull_proto.remoting.message_ids import (
     OffsetMsgId,
     UniqKey,
     make_offset_msg_id,
+    make_offset_msg_ids,
     make_uniq_key,
     parse_offset_msg_id,
     parse_uniq_key,
@@ -23,6 +24,13 @@ SHORTS, INTS = st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1)
 def test_known_ids_of_brokers() -> None:
     assert make_offset_msg_id("127.0.0.1", 10911, 0) == "7F00000100002A9F0000000000000000"
     assert make_offset_msg_id("::1", 10911, 258) == "0" * 31 + "1" + "00002A9F" + "0000000000000102"
+
+
+@pytest.mark.parametrize("first", [0, 255, (1 << 63) - 3])
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_ids_of_consecutive_messages(host: str, first: int) -> None:
+    ids = make_offset_msg_ids(host, 10911, first, 3)
+    assert ids == [make_offset_msg_id(host, 10911, offset) for offset in range(first, first + 3)]
 
 
 def test_an_ipv4_address_in_the_form_of_ipv6_is_the_former() -> None:

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from rmqpull_broker.core.errors import FAQ, BadRequest, Forbidden, RequestFailed, TopicNotFound
 from rmqpull_broker.core.messages.born_hosts import remove_port
 from rmqpull_broker.core.model import (
@@ -24,8 +26,16 @@ from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.sending.delays import TIMER_NAMES, read_delay_level
 from rmqpull_broker.core.sending.publishing import AutoCreation
 from rmqpull_broker.core.sending.sender import Sender, check_in_service
-from rmqpull_broker.core.sending.storing import MessageToStore, Sent, check_size, store_messages
+from rmqpull_broker.core.sending.storing import (
+    BatchToStore,
+    MessageToStore,
+    Sent,
+    check_size,
+    store_batch,
+    store_messages,
+)
 from rmqpull_broker.core.state.draft import Draft
+from rmqpull_broker.core.state.facts import QueuePart
 from rmqpull_broker.core.state.names import (
     RETRY_PREFIX,
     SEND_FORBIDDEN,
@@ -96,6 +106,19 @@ def send_request(
     else:
         sent = store_messages(draft, to_store, now_ms, sender.store_host)
     return SendResult(queue.queue_id, sent)
+
+
+def send_columns(
+    sender: Sender, draft: Draft, request: SendRequest, messages: pa.RecordBatch, now_ms: int
+) -> tuple[QueuePart, ...]:
+    """Stores a batch like ``send_request``, as columns of the stored schema. Returns where its messages are.
+
+    Neither the batch nor a message of it may have a property that delays it, and the properties of each must be small
+    enough to be stored.
+    """
+    queue = _select_queue(sender, prepare_topic(sender, draft, request, now_ms), request)
+    _check_batch(draft, request)
+    return store_batch(draft, BatchToStore([(queue, messages.num_rows)], messages), now_ms, sender.store_host)
 
 
 def prepare_topic(sender: Sender, draft: Draft, request: SendRequest, now_ms: int) -> TopicConfig:

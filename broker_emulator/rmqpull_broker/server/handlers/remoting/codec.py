@@ -17,8 +17,8 @@ _TRANSACTION_BITS = 0xC
 _HOST_BITS = 0x30
 """Whether the two hosts of a stored message are IPv6 addresses, which a producer cannot know."""
 _ENCODINGS = {0: BodyEncoding.GZIP, 0x100: BodyEncoding.LZ4, 0x200: BodyEncoding.ZSTD, 0x300: BodyEncoding.ZLIB}
-_NOT_KEPT = (names.MSG_REGION, names.TRACE_ON, names.CLUSTER, names.POP_CHECK)
-"""The broker writes the first three itself. The last one would be of another broker."""
+NOT_KEPT = (names.MSG_REGION, names.TRACE_ON, names.CLUSTER, names.POP_CHECK)
+"""Properties that are not stored. The broker writes the first three itself. The last one would be of another broker."""
 _TIME_MS_MAX = (1 << 63) // 1000 - 1
 _BATCH_HEAD = struct.Struct(">iiiii")  # size, magic, crc, flag, bytes of the body
 _SHORT = struct.Struct(">h")
@@ -37,9 +37,9 @@ def make_message(body: bytes, properties: Mapping[str, str], flag: int, origin: 
     own = {name: value for name, value in properties.items() if name in names.OWN}
     take = own.pop
     keys, transactional = take(names.KEYS, ""), own.get(names.TRANSACTION_PREPARED, "").lower() == "true"
-    for name in _NOT_KEPT:
+    for name in NOT_KEPT:
         take(name, None)
-    encoding, sys_flag = _split_sys_flag(origin.sys_flag, is_half=transactional)
+    encoding, sys_flag = split_sys_flag(origin.sys_flag, is_half=transactional)
     if flag or sys_flag:
         own |= hide_flags(flag, sys_flag)
     return Message(
@@ -59,8 +59,11 @@ def make_message(body: bytes, properties: Mapping[str, str], flag: int, origin: 
     )
 
 
-def _split_sys_flag(sys_flag: int, *, is_half: bool) -> tuple[BodyEncoding, int]:
-    """Returns how a body is compressed, and the bits that do not follow from that nor from the hosts."""
+def split_sys_flag(sys_flag: int, *, is_half: bool) -> tuple[BodyEncoding, int]:
+    """Returns how a body is compressed, and the bits that do not follow from that nor from the hosts.
+
+    A half message has transaction bits that follow from its properties.
+    """
     encoding = BodyEncoding.IDENTITY
     others = sys_flag & ~(_HOST_BITS | _TRANSACTION_BITS if is_half else _HOST_BITS)
     if others & _COMPRESSED:

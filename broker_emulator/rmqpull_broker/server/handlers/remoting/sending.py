@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+import pyarrow as pa
 
 from rmqpull_broker.core.errors import BrokerError, RequestFailed
 from rmqpull_broker.core.model import Message
 from rmqpull_broker.core.sending.delays import make_recall_handle, recall
 from rmqpull_broker.core.sending.publishing import AutoCreation
-from rmqpull_broker.core.sending.send_requests import SendRequest, SendResult, prepare_topic, send_request
+from rmqpull_broker.core.sending.send_requests import (
+    SendRequest,
+    SendResult,
+    prepare_topic,
+    send_columns,
+    send_request,
+)
+from rmqpull_broker.core.state.facts import QueuePart
 from rmqpull_broker.core.state.names import RETRY_PREFIX
+from rmqpull_broker.server.handlers.remoting.batch_codec import make_columns
 from rmqpull_broker.server.handlers.remoting.codec import Origin, make_batch, make_message
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_proto.remoting import properties as names
@@ -22,7 +34,9 @@ from rmqpull_proto.remoting.headers import (
     SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
 )
-from rmqpull_proto.remoting.message_ids import make_offset_msg_id
+from rmqpull_proto.remoting.message_ids import make_offset_msg_id, make_offset_msg_ids
+
+T = TypeVar("T")
 
 
 async def send_message(service: RemotingService, call: RemotingCall) -> RemotingCommand:
@@ -37,13 +51,20 @@ async def send_message(service: RemotingService, call: RemotingCall) -> Remoting
     origin = Origin(header.sys_flag, header.born_timestamp, call.peer.remote_address)
     if header.batch and len(body) > service.properties.max_message_size:
         raise RequestFailed("message body size exceeded")
-    if header.batch:
-        messages = make_batch(memoryview(body), properties, origin)
-    else:
-        messages = [make_message(bytes(body), properties, header.flag, origin)]
     request = _make_request(call, header, properties)
+    messages: Sequence[Message] | pa.RecordBatch | None = None
+    if not header.batch:
+        messages = [make_message(bytes(body), properties, header.flag, origin)]
+    else:
+        host = service.service.sender.store_host
+        messages = make_columns(bytes(body), properties, origin, request.reconsume_times, host)
+    if messages is None:
+        messages = make_batch(memoryview(body), properties, origin)
     try:
-        result = await _store(service, request, messages, len(body))
+        if isinstance(messages, pa.RecordBatch):
+            parts = await _store(service, request, partial(send_columns, messages=messages), len(body))
+            return _respond_to_columns(service, call, request, parts)
+        result = await _store(service, request, partial(send_request, messages=messages), len(body))
     except RequestFailed:
         raise
     except BrokerError as error:
@@ -66,14 +87,12 @@ def _make_request(call: RemotingCall, header: SendMessageRequestHeader, properti
     )
 
 
-async def _store(
-    service: RemotingService, request: SendRequest, messages: list[Message], byte_count: int
-) -> SendResult:
+async def _store(service: RemotingService, request: SendRequest, send: Callable[..., T], byte_count: int) -> T:
     broker = service.service
     sender, execute = broker.sender, broker.group_commit.execute
     if broker.state.find_topic(request.topic) is None:
         await execute(lambda draft: prepare_topic(sender, draft, request, broker.clock_ms()))
-    return await execute(lambda draft: send_request(sender, draft, request, messages, broker.clock_ms()), byte_count)
+    return await execute(lambda draft: send(sender, draft, request, now_ms=broker.clock_ms()), byte_count)
 
 
 def _respond(service: RemotingService, call: RemotingCall, request: SendRequest, result: SendResult) -> RemotingCommand:
@@ -90,6 +109,21 @@ def _respond(service: RemotingService, call: RemotingCall, request: SendRequest,
         queue_offset=row.queue_offset,
         transaction_id=row.message.msg_id if is_single else request.batch_properties.get(names.UNIQ_KEY),
         recall_handle=recall_handle,
+    )
+    return call.respond({**header.to_fields(), **_list_common(service)})
+
+
+def _respond_to_columns(
+    service: RemotingService, call: RemotingCall, request: SendRequest, parts: Sequence[QueuePart]
+) -> RemotingCommand:
+    (part,) = parts
+    first = service.service.state.physical_offsets.find(part.queue, part.first_offset)
+    header = SendMessageResponseHeader(
+        msg_id=",".join(make_offset_msg_ids(call.site.ip, call.site.port, first, part.row_count)),
+        queue_id=part.queue.queue_id,
+        queue_offset=part.first_offset,
+        transaction_id=request.batch_properties.get(names.UNIQ_KEY),
+        recall_handle=None,
     )
     return call.respond({**header.to_fields(), **_list_common(service)})
 

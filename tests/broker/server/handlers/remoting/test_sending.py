@@ -95,6 +95,23 @@ def test_the_messages_of_a_batch_get_an_id_each(broker: RunningBroker, code: int
     assert response.fields == {"queueId": "0", "queueOffset": str(before), **COMMON}
 
 
+def test_a_batch_that_is_stored_as_columns_gets_the_same_response(broker: RunningBroker) -> None:
+    count, before = 40, len(broker.messages("batches"))
+    body = b"".join(encode(b"%d" % number, b"TAGS\x01t%d\x02WAIT\x01true" % number) for number in range(count))
+    response = send(broker, fields(topic="batches", UNIQ_KEY="ALL") | {"m": "true"}, body)
+    stored = broker.messages("batches")[before:]
+    assert [(row.message.body, row.message.tags) for row in stored] == [
+        (b"%d" % number, f"t{number}") for number in range(count)
+    ]
+    assert {(row.store_host, row.message.msg_id) for row in stored} == {(broker.remoting_addresses[0], "ALL")}
+    assert [row.queue_offset for row in stored] == [*range(before, before + count)]
+    offsets = [parse_offset_msg_id(each).physical_offset for each in response.fields.pop("msgId").split(",")]
+    assert offsets == [*range(offsets[0], offsets[0] + count)]
+    assert response.fields == {"queueId": "0", "queueOffset": str(before), "transactionId": "ALL", **COMMON}
+    refused = send(broker, fields(topic="batches", INNER_NUM="2") | {"m": "true"}, body)
+    assert (refused.code, refused.remark) == (13, ILLEGAL)
+
+
 def test_only_the_field_says_that_a_request_is_a_batch(broker: RunningBroker) -> None:
     send(broker, fields(1), BATCH, RequestCode.SEND_BATCH_MESSAGE)
     assert broker.messages("orders")[-1].message.body == BATCH
