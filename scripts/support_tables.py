@@ -74,6 +74,8 @@ INTERNAL = {
     "core.pulling.record_pieces:PIECE_ROWS_MAX": "how messages are encoded for pulls; no user sees it",
     "core.pulling.record_pieces:PULL_ROWS_MAX": "how messages are encoded for pulls; no user sees it",
     "core.pulling.record_pieces:MATCHES_MAX": "a cache; a forgotten filter is evaluated again",
+    "core.pulling.standing_verdicts:VERDICTS_MAX": "a cache; a pull without a verdict is checked again",
+    "core.pulling.standing_verdicts:STANDING_MS_MAX": "a cache; a pull without a verdict is checked again",
     "core.filters.java_values:INTEGER_MAX": "Java's Integer",
     "core.filters.java_values:LONG_MAX": "Java's Long",
     "core.sending.queue_selection:TURNS_MAX": "topics with a remembered next queue; others start at their first queue",

@@ -221,7 +221,11 @@ def _decode_json(header: bytes, body: memoryview) -> RemotingCommand:
         raise WireError("extFields is no object, or remark no text, in a JSON header")
     return RemotingCommand(
         code=_read_number(read, "code"),
-        fields={name: _write_text(value) for name, value in fields.items() if value is not None},
+        fields={
+            name: value if type(value) is str else _write_text(value)
+            for name, value in fields.items()
+            if value is not None
+        },
         body=body,
         opaque=_read_number(read, "opaque"),
         flag=_read_number(read, "flag"),
@@ -234,11 +238,13 @@ def _decode_json(header: bytes, body: memoryview) -> RemotingCommand:
 
 def _read_number(header: Mapping[str, Any], name: str) -> int:
     value = header.get(name, 0)
+    if type(value) is int and -_INT_MAX <= value <= _INT_MAX:
+        return value
     if isinstance(value, bool) or not isinstance(value, int) or not _fits(value, _INT_MAX):
         raise WireError(f"{name} is {str(value)[:40]!r} in a JSON header, expected a number of 32 bits")
     return value
 
 
 def _write_text(value: Any) -> str:
-    """Returns the value of a field as text. Senders other than Apache's may write numbers."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """Returns the value of a field that is no text. Senders other than Apache's may write numbers."""
+    return json.dumps(value, ensure_ascii=False)

@@ -83,7 +83,8 @@ def _parse_int(text: str) -> int:
     return _parse_number(text, 31)
 
 
-def _parse_long(text: str) -> int:
+def parse_long(text: str) -> int:
+    """Reads a number of 64 bits as Java does. Raises ValueError."""
     return _parse_number(text, 63)
 
 
@@ -101,7 +102,7 @@ _PARSERS: Mapping[object, tuple[Callable[[str], Any], str]] = {
     str: (str, "a text"),
     bool: (_parse_bool, "true or false"),
     Int: (_parse_int, "a number of 32 bits"),
-    Long: (_parse_long, "a number of 64 bits"),
+    Long: (parse_long, "a number of 64 bits"),
 }
 
 

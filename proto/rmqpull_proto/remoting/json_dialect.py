@@ -51,10 +51,12 @@ def read_json(text: bytes | memoryview, bytes_max: int = FRAME_BYTES_MAX) -> Any
         raise WireError(f"JSON has {len(raw)} bytes, expected at most {bytes_max}")
     # Java's reader puts U+FFFD in the place of bytes that are no UTF-8.
     decoded = raw.decode(errors="replace")
-    if _SURROGATE.search(decoded):  # the standard library would leave half a pair in a text, which has no bytes
+    if "\\" in decoded and _SURROGATE.search(
+        decoded
+    ):  # the standard library would leave half a pair in a text, which has no bytes
         return _Reader(decoded).read_all()
     try:
-        return json.loads(decoded, parse_int=_read_integer)
+        return _STANDARD.decode(decoded)
     except RecursionError:
         raise WireError(f"JSON has more than {DEPTH_MAX} objects and arrays inside each other") from None
     except ValueError:
@@ -70,6 +72,9 @@ def _read_integer(digits: str) -> int:
     if len(digits) > _DIGITS_MAX:
         raise WireError(f"JSON has a number of {len(digits)} digits, expected at most {_DIGITS_MAX}")
     return int(digits)
+
+
+_STANDARD = json.JSONDecoder(parse_int=_read_integer)
 
 
 class _Reader:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 _WITH_PORT = r"^(?:(\d+\.\d+\.\d+\.\d+)|\[([0-9a-fA-F:.%a-z]+)\]):\d+$"
 _match = re.compile(_WITH_PORT).match
@@ -32,10 +31,9 @@ def remove_ports(hosts: pa.Array) -> pa.Array:
 
 def find_named_hosts(hosts: pa.Array) -> pa.Array:
     """Returns the hosts that stand in properties, too: those without a port. All others become null."""
-    named = pc.if_else(pc.equal(hosts, ""), pa.scalar(None, pa.string()), hosts)
-    if not _has_colon(hosts):
-        return named
-    return pc.if_else(pc.match_substring_regex(hosts, _WITH_PORT), pa.scalar(None, pa.string()), named)
+    encoded = hosts.dictionary_encode()  # there are few different ones
+    named = [text if text and is_named(text) else None for text in encoded.dictionary.to_pylist()]
+    return pa.array(named, pa.string()).take(encoded.indices)
 
 
 def is_named(host: str) -> bool:

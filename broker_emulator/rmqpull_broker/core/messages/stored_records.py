@@ -36,6 +36,7 @@ _IPV6_MORE_BYTES = 12
 _FIXED_BYTES = 91
 _INT64_BYTES = 8
 _NO_HOST = bytes(8)
+_WITHOUT_HIGHEST_BIT = bytes(byte & 0x7F for byte in range(256))
 
 
 class Records(NamedTuple):
@@ -76,7 +77,7 @@ def encode_records(
     head = _Fixed(count, _HEAD_BYTES)
     head.put(0, 4, sizes)
     head.put_constant(4, 4, MAGIC if is_short else LONG_TOPIC_MAGIC)
-    head.put(8, 4, pa.array([zlib.crc32(body or b"") & 0x7FFFFFFF for body in bodies.to_pylist()], pa.int64()))
+    head.put_checksums(8, bodies)
     head.put_constant(12, 4, queue_id)
     own = rows.column("systemProperties")
     if has_hidden(own):
@@ -125,7 +126,9 @@ def encode_property_texts(rows: pa.RecordBatch, common: Mapping[str, str]) -> pa
         own[names.BORN_HOST] = born_hosts
         own[names.BORN_TIMESTAMP] = pc.if_else(pc.is_valid(born_hosts), times, pa.scalar(None, pa.string()))
     parts = [_join_map(rows.column("properties")), _join_map(drop_hidden_columns(rows.column("systemProperties")))]
-    parts += [_encode_own(name, texts) for name, texts in own.items() if texts is not None]
+    for name, texts in own.items():
+        if texts is not None and texts.null_count < len(texts):
+            parts += _list_own_parts(name, texts)
     shared = "".join(f"{name}{names.NAME_END}{value}{names.VALUE_END}" for name, value in common.items())
     return pc.binary_join_element_wise(*parts, shared, "", null_handling="replace", null_replacement="")
 
@@ -136,10 +139,13 @@ def _join_map(maps: pa.Array) -> pa.Array:
     return pc.binary_join(pa.ListArray.from_arrays(maps.offsets, entries), "")
 
 
-def _encode_own(name: str, texts: pa.Array) -> pa.Array:
-    """Returns the entry of a property in each row; null where it is missing or empty."""
-    present = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
-    return pc.binary_join_element_wise(f"{name}{names.NAME_END}", present, names.VALUE_END, "")
+def _list_own_parts(name: str, texts: pa.Array) -> list[Any]:
+    """Returns what is joined to the entry of a property in each row. It has none where it is missing or empty."""
+    entry = f"{name}{names.NAME_END}", texts, names.VALUE_END
+    is_empty = pc.fill_null(pc.equal(texts, ""), True)
+    if not is_empty.true_count:
+        return [*entry]
+    return [pc.if_else(is_empty, pa.scalar(None, pa.string()), pc.binary_join_element_wise(*entry, ""))]
 
 
 class _Fixed:
@@ -154,6 +160,13 @@ class _Fixed:
         values = read_numbers(numbers)
         for byte in range(size):
             self._bytes[at + size - 1 - byte :: self._width] = values[byte::_INT64_BYTES]
+
+    def put_checksums(self, at: int, bodies: pa.Array) -> None:
+        """Writes the CRC-32 of each body without its highest bit (rules 4.7)."""
+        checksums = array("Q", map(zlib.crc32, bodies.fill_null(b"").to_pylist())).tobytes()
+        for byte in range(3):
+            self._bytes[at + 3 - byte :: self._width] = checksums[byte::_INT64_BYTES]
+        self._bytes[at :: self._width] = checksums[3::_INT64_BYTES].translate(_WITHOUT_HIGHEST_BIT)
 
     def put_constant(self, at: int, size: int, number: int) -> None:
         """Writes the same number into each row."""

@@ -86,7 +86,7 @@ class RecordPieces:
 
     def __init__(self, state: BrokerState) -> None:
         self._state = state
-        self._common = make_common_properties(state.properties)
+        self._properties = state.properties
         self._queues: dict[MessageQueue, _QueuePieces] = {}
         # By their numbers, in the order of their last use.
         self._pieces: OrderedDict[int, Piece] = OrderedDict()
@@ -98,6 +98,8 @@ class RecordPieces:
 
     def find(self, queue: MessageQueue, offset: int) -> Piece | None:
         """Returns a piece with the message at ``offset``, which is within the bounds; None if it cannot be read."""
+        if self._properties is not self._state.properties:
+            self._forget_all()
         of_queue = self._queues.get(queue)
         if of_queue is None or of_queue.topic is not self._state.find_topic(queue.topic):
             of_queue = self._begin(queue)
@@ -131,6 +133,13 @@ class RecordPieces:
             matches.frombytes(read_numbers(offsets if mask is None else offsets.filter(mask)))
         return matches
 
+    def _forget_all(self) -> None:
+        """Forgets all pieces, since each record has properties of the broker."""
+        self._properties = self._state.properties
+        self._queues.clear()
+        self._pieces.clear()
+        self.byte_count = 0
+
     def _begin(self, queue: MessageQueue) -> _QueuePieces:
         """Forgets the pieces of a queue whose topic was changed, or deleted and created again."""
         before = self._queues.get(queue)
@@ -151,9 +160,9 @@ class RecordPieces:
         wanted_bytes = max(smallest, min(largest, PIECES_BYTES_MAX // (2 * len(self._queues))))
         row_bytes = rows.nbytes // rows.num_rows + _RECORD_MORE_BYTES
         wanted = max(PULL_ROWS_MAX, wanted_bytes // row_bytes)
-        records = encode_records(
-            rows.slice(0, wanted), queue.topic, queue.queue_id, of_queue.first_physical_offset, self._common
-        )
+        common = make_common_properties(self._properties)
+        first_physical_offset = of_queue.first_physical_offset
+        records = encode_records(rows.slice(0, wanted), queue.topic, queue.queue_id, first_physical_offset, common)
         number = next(self._numbers)
         piece = self._pieces[number] = Piece(number, queue, offset, records)
         of_queue.add(piece)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 
 from rmqpull_broker.core.pulling.record_pull import RecordPulls
+from rmqpull_broker.core.pulling.standing_verdicts import StandingVerdicts
 from rmqpull_broker.server.clients import Clients
 from rmqpull_broker.server.clock import Clock, Timer
 from rmqpull_broker.server.grpc.connections import PortUnavailable
@@ -95,7 +96,8 @@ class RemotingListener:
 
     async def start(self, service: Service) -> None:
         """Serves requests from now on."""
-        self.dispatcher = Dispatcher(RemotingService(service, self.sites, RecordPulls(service.state)), list_handlers())
+        pulls, verdicts = RecordPulls(service.state), StandingVerdicts(service.state, service.clients.consumers)
+        self.dispatcher = Dispatcher(RemotingService(service, self.sites, pulls, verdicts), list_handlers())
         for acceptor in self._acceptors:
             acceptor.start()
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core.pulling.message_pull import Pulled
+from rmqpull_broker.core.pulling.record_pull import RecordsPulled
 from rmqpull_broker.core.state.facts import ColumnsStored, Fact, RowsStored, TopicDeleted
 from rmqpull_broker.core.state.names import STAGE_PREFIX
 
@@ -81,6 +82,13 @@ class Metrics:
         for batch in pulled.batches:
             self.messages_out[topic] += batch.num_rows
             self.bytes_out[topic] += _body_bytes(batch)
+
+    def count_records(self, topic: str, pulled: RecordsPulled) -> None:
+        """Counts the messages that a pull of the remoting protocol found."""
+        self.pulls[pulled.status.name] += 1
+        if pulled.row_count:
+            self.messages_out[topic] += pulled.row_count
+            self.bytes_out[topic] += pulled.message_bytes
 
     def count_call(self, rpc: str, code: int | str, seconds: float) -> None:
         """Counts a call, by the code of its status or the name of gRPC's status."""

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.core.pulling.record_pull import RecordPulls
+from rmqpull_broker.core.pulling.standing_verdicts import StandingVerdicts
 from rmqpull_broker.server.peers import Peer
 from rmqpull_broker.server.runtime.name_server import NameServer
 from rmqpull_broker.server.runtime.service import Service
@@ -79,6 +80,7 @@ class RemotingService:
     service: Service
     sites: Sequence[Site]
     record_pulls: RecordPulls
+    standing_verdicts: StandingVerdicts
     name_server: NameServer = field(default_factory=NameServer)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Hashable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -16,31 +16,78 @@ from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService, Reply
 from rmqpull_broker.server.runtime.service import Caller
 from rmqpull_proto.remoting.codes import RequestCode
-from rmqpull_proto.remoting.command import RemotingCommand, WireError
-from rmqpull_proto.remoting.headers import PullMessageRequestHeader, PullMessageResponseHeader
-
-MASTER_ID = 0
-"""``suggestWhichBrokerId``: every broker here is a master, and has no slave (rules 3.2.3, 3.3.2)."""
+from rmqpull_proto.remoting.command import WireError
+from rmqpull_proto.remoting.header_fields import parse_long
+from rmqpull_proto.remoting.headers import PullMessageRequestHeader
+from rmqpull_proto.remoting.pull_responses import PullResponse, encode_pull_response
 
 T = TypeVar("T")
 _COMMIT_OFFSET, _SUSPEND = int(PullSysFlag.COMMIT_OFFSET), int(PullSysFlag.SUSPEND)
 _SUBSCRIPTION, _LITE_PULL_MESSAGE = int(PullSysFlag.SUBSCRIPTION), int(PullSysFlag.LITE_PULL_MESSAGE)
+_KEY_FIELDS = (
+    "consumerGroup",
+    "topic",
+    "queueId",
+    "maxMsgNums",
+    "sysFlag",
+    "suspendTimeoutMillis",
+    "subscription",
+    "expressionType",
+    "subVersion",
+    "requestSource",
+)
+"""The fields of a pull that its verdict depends on."""
 _SOURCES: Mapping[int | None, RequestSource] = {int(source): source for source in RequestSource}
 
 
 def pull_message(service: RemotingService, call: RemotingCall) -> Reply | Coroutine[Any, Any, Reply]:
     """Both requests. A pull that finds no message parks once if it may, and then runs once more (rules 3.3.1)."""
+    return _repeat(service, call) or _pull(service, call)
+
+
+def _pull(service: RemotingService, call: RemotingCall) -> Reply | Coroutine[Any, Any, Reply]:
     pull = _read_pull(call)
     verdict, changes_nothing = service.service.try_command(partial(_check, service, call, pull))
     if not changes_nothing:
         return _pull_after_commit(service, call, pull)
     found = _commit_and_read(service, pull, verdict)
+    service.standing_verdicts.keep(_make_key(call), pull, verdict, service.service.clock_ms())
     if found.may_park and pull.may_park:
         return _park(service, call, pull, found, verdict.message_filter)
     return _respond(call, found)
 
 
-async def _pull_after_commit(service: RemotingService, call: RemotingCall, pull: PullRequest) -> RemotingCommand:
+def _repeat(service: RemotingService, call: RemotingCall) -> bytes | None:
+    """Answers a pull like :func:`_pull` if the last verdict on its kind stands, and if it need not park.
+
+    This is most of what a broker does that is read from, so it does without the checks.
+    """
+    broker = service.service
+    now_ms = broker.clock_ms()
+    standing = service.standing_verdicts.find(_make_key(call), now_ms)
+    if standing is None:
+        return None
+    pull, fields = standing.request, call.command.fields
+    try:
+        offset = parse_long(fields["queueOffset"])
+        commit_offset = parse_long(fields["commitOffset"]) if pull.commits else 0
+    except (KeyError, ValueError):
+        return None  # the error is about a field
+    found = service.record_pulls.pull(pull.queue, offset, pull.max_msg_nums, standing.message_filter)
+    if found.may_park and pull.may_park:
+        return None
+    _count(service, pull, found)
+    if pull.commits:
+        broker.offset_commits.put(pull.group, pull.queue, commit_offset)
+    return _respond(call, found)
+
+
+def _make_key(call: RemotingCall) -> Hashable:
+    """Returns all that two pulls have in common if one verdict is for both."""
+    return (call.command.code, call.peer.channel_id, *map(call.command.fields.get, _KEY_FIELDS))
+
+
+async def _pull_after_commit(service: RemotingService, call: RemotingCall, pull: PullRequest) -> bytes:
     """Pulls when what the checks change is stored: a new group, an answered reset."""
     verdict = await service.service.group_commit.execute(partial(_check, service, call, pull))
     found = _commit_and_read(service, pull, verdict)
@@ -55,7 +102,7 @@ async def _park(
     pull: PullRequest,
     found: RecordsPulled,
     message_filter: MessageFilter,
-) -> RemotingCommand:
+) -> bytes:
     """Waits for a message, and pulls again. A pull whose connection is closed is dropped."""
     caller = Caller(call.peer.remote_address, call.peer.channel_id, None)
     with call.peer.ending_with_connection():
@@ -121,23 +168,21 @@ def _read(service: RemotingService, pull: PullRequest, verdict: PullVerdict) -> 
         bounds = broker.state.bounds(pull.queue)
         return make_empty(PullStatus.OFFSET_RESET, pull.offset, verdict.reset_offset, bounds)
     found = service.record_pulls.pull(pull.queue, pull.offset, pull.max_msg_nums, verdict.message_filter)
-    if found.row_count:
-        broker, (topic, broker_name, _) = service.service, pull.queue
-        broker.stats.count_pulled(broker_name, topic, pull.group, found.row_count, broker.clock_ms())
+    _count(service, pull, found)
     return found
 
 
-def _respond(call: RemotingCall, found: RecordsPulled) -> RemotingCommand:
-    header = PullMessageResponseHeader(
-        suggest_which_broker_id=MASTER_ID,
-        next_begin_offset=found.next_offset,
-        min_offset=found.bounds.min_offset,
-        max_offset=found.bounds.max_offset,
-        topic_sys_flag=0,
-        group_sys_flag=0,
-    )
-    body = b"".join(found.body)
-    return call.respond(header, body, code=found.response, remark=found.status.name)
+def _count(service: RemotingService, pull: PullRequest, found: RecordsPulled) -> None:
+    broker, (topic, broker_name, _) = service.service, pull.queue
+    broker.metrics.count_records(topic, found)
+    if found.row_count:
+        broker.stats.count_pulled(broker_name, topic, pull.group, found.row_count, broker.clock_ms())
+
+
+def _respond(call: RemotingCall, found: RecordsPulled) -> bytes:
+    """Every broker here is a master without slaves, which no response sends to another one (rules 3.2.3, 3.3.2)."""
+    status, code, next_offset, bounds, body, *_ = found
+    return encode_pull_response(call.command, PullResponse(code, status.name, next_offset, *bounds, body))
 
 
 HANDLERS: Mapping[int, Handler] = {

@@ -1,0 +1,86 @@
+"""Verdicts of the checks that still stand: a consumer repeats its pull all the time, and mostly nothing has changed.
+
+The checks of a pull take several times as long as reading its messages. So what they have read is kept with their
+verdict, and compared for the next pull (rules 3.1). Anything that may have changed leads to the checks again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from rmqpull_broker.core.clients.registries import ConsumerRegistry
+from rmqpull_broker.core.filters.message_filter import MessageFilter
+from rmqpull_broker.core.pulling.request import PullRequest, PullVerdict
+from rmqpull_broker.core.state.broker_state import BrokerState
+
+VERDICTS_MAX = 10_000
+"""Verdicts that are kept. Above it, the one that was unused for longest is dropped."""
+STANDING_MS_MAX = 60_000
+"""How long a verdict stands: the checks tell the registry that a group pulls, which forgets it after ten minutes."""
+
+
+class StandingVerdict(NamedTuple):
+    """A pull that passed all checks, the filter that they found, what they have read, and when the verdict falls."""
+
+    request: PullRequest
+    message_filter: MessageFilter
+    seen: tuple[object, ...]
+    until_ms: int
+
+
+class StandingVerdicts:
+    """The verdicts by any key that tells different pulls apart, but for their offsets."""
+
+    def __init__(self, state: BrokerState, registry: ConsumerRegistry) -> None:
+        self._state = state
+        self._registry = registry
+        self._verdicts: OrderedDict[Hashable, StandingVerdict] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._verdicts)
+
+    def find(self, key: Hashable, now_ms: int) -> StandingVerdict | None:
+        """Returns the verdict that all checks would find again; None if they have to be made."""
+        found = self._verdicts.get(key)
+        if found is None:
+            return None
+        request = found.request
+        if (
+            now_ms >= found.until_ms
+            or (request.group, request.queue) in self._state.resets
+            or found.seen != self._look(request)
+        ):
+            del self._verdicts[key]
+            return None
+        self._verdicts.move_to_end(key)
+        return found
+
+    def keep(self, key: Hashable, request: PullRequest, verdict: PullVerdict, now_ms: int) -> None:
+        """Keeps a verdict that has been applied, unless it is about this pull only."""
+        is_about_channel = self._state.properties.reject_pull_consumer_enable
+        if verdict.refusal is not None or verdict.reset_offset is not None or is_about_channel:
+            return
+        self._verdicts[key] = StandingVerdict(
+            request, verdict.message_filter, self._look(request), now_ms + STANDING_MS_MAX
+        )
+        if len(self._verdicts) > VERDICTS_MAX:
+            self._verdicts.popitem(last=False)
+
+    def _look(self, request: PullRequest) -> tuple[object, ...]:
+        """Returns all that the checks read, and what they leave in the registry."""
+        group, topic = request.group, request.queue.topic
+        pulled = self._registry.find_compensated_group(group)
+        subscription = None if pulled is None else pulled.subscriptions.get(topic)
+        seen: tuple[object, ...] = (
+            self._state.properties,
+            self._state.find_topic(topic),
+            self._state.find_group(group),
+            pulled and (pulled.consume_type, pulled.message_model),
+            subscription and (subscription.expression_type, subscription.expression),
+        )
+        members = None if request.brings_subscription else self._registry.find_consumer_group(group)
+        if members is None:
+            return seen
+        return (*seen, members.message_model, members.subscriptions.get(topic), members.find_filter(topic))
