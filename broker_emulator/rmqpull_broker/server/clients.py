@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from rmqpull_broker.core.clients.heartbeats import Heartbeat, HeartbeatAnswer, Heartbeats
 from rmqpull_broker.core.clients.members import (
@@ -20,6 +20,7 @@ from rmqpull_broker.core.clients.members import (
     ClientChannel,
     ConsumerData,
     ConsumerIdsChanged,
+    ConsumeType,
 )
 from rmqpull_broker.core.clients.queue_locks import QueueLocks
 from rmqpull_broker.core.clients.registries import ConsumerRegistry, ProducerRegistry
@@ -30,6 +31,8 @@ from rmqpull_broker.server.clock import Clock, Timer
 from rmqpull_broker.server.peers import Peer, Peers
 from rmqpull_broker.server.wire.limits import CLIENTS_MAX, TELEMETRY_STREAMS_MAX
 
+CLIENT_TYPES = {ConsumeType.ACTIVELY: "PULL_CONSUMER", ConsumeType.POP: "SIMPLE_CONSUMER"}
+"""The types of consumers of the remoting protocol. All others are push consumers."""
 COMMANDS_WAITING_MAX = 1_000
 """Commands that a client has not read yet; an orphaned transaction is as large as its message."""
 
@@ -74,6 +77,14 @@ class TelemetryStream:
             await self._changed.wait()
         if self._error is not None:
             raise self._error
+
+
+class RegisteredClient(NamedTuple):
+    """A client as an administrator sees it. ``seen_ms`` is when it last sent its settings or a heartbeat."""
+
+    channel: ClientChannel
+    client_type: str
+    seen_ms: int
 
 
 class Clients:
@@ -142,9 +153,29 @@ class Clients:
         """Lists the clients that sent their settings and have not expired, by client id."""
         return [self._profiles[client_id][0] for client_id in sorted(self._profiles)]
 
-    def seen_ms(self, client_id: str) -> int:
-        """When a registered client last sent its settings or a heartbeat (milliseconds since the epoch)."""
-        return self._profiles[client_id][1]
+    def list_clients(self) -> list[RegisteredClient]:
+        """Lists the clients of both protocols that have not expired, by client id.
+
+        A client of the remoting protocol has the type that it would have in ``apache.rocketmq.v2``. It is one client,
+        however many brokers it is connected to.
+        """
+        found = {
+            client_id: RegisteredClient(profile.channel, profile.client_type, seen_ms)
+            for client_id, (profile, seen_ms) in self._profiles.items()
+        }
+        for group in self.producers.groups():
+            for channel in self.producers.channels(group):
+                found.setdefault(
+                    channel.client_id,
+                    RegisteredClient(channel, "PRODUCER", self.producers.seen_ms(group, channel.channel_id)),
+                )
+        for info in self.consumers.list_consumer_groups():
+            client_type = CLIENT_TYPES.get(info.consume_type, "PUSH_CONSUMER")
+            for channel in info.channels:
+                if channel.client_id not in self._profiles:
+                    seen_ms = info.members.seen_ms(channel.channel_id)
+                    found[channel.client_id] = RegisteredClient(channel, client_type, seen_ms)
+        return [found[client_id] for client_id in sorted(found)]
 
     def refresh(self, profile: ClientProfile, group: GroupConfig | None) -> None:
         """Registers a heartbeat. A consumer is a member of ``group``, whose subscriptions stay as they are."""

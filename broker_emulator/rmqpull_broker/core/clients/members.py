@@ -65,6 +65,10 @@ class ChannelTable:
             del self._channels[channel.channel_id]
         return expired
 
+    def seen_ms(self, channel_id: str) -> int:
+        """Returns the time of the last heartbeat of a channel."""
+        return self._channels[channel_id][1]
+
     def all(self) -> tuple[ClientChannel, ...]:
         """Returns the channels in the order of their registration."""
         return tuple(channel for channel, _ in self._channels.values())

@@ -252,6 +252,10 @@ class ProducerRegistry:
         """Returns the group's producers in the order of their registration."""
         return self._groups.get(group, ChannelTable()).all()
 
+    def seen_ms(self, group: str, channel_id: str) -> int:
+        """Returns the time of the last heartbeat of one of the group's producers."""
+        return self._groups[group].seen_ms(channel_id)
+
     def groups(self) -> list[str]:
         """Returns the names of all groups with producers, sorted."""
         return sorted(self._groups)

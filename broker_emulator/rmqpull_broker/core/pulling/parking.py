@@ -148,14 +148,18 @@ class ParkedPulls:
         return woken
 
     def list_pulls_of(self, queues: Iterable[MessageQueue], group: str | None = None) -> list[int]:
-        """Returns the tickets of all pulls of these queues, of one group or of all groups."""
-        return [
+        """Returns the tickets of all pulls of these queues, of one group or of all groups, the newest first.
+
+        Only one pull is told of a reset. After a rebalance, the newest one is that of the consumer that has the queue.
+        """
+        found = (
             ticket
             for queue in queues
             for pulls in self._by_queue.get(queue, {}).values()
             for ticket in pulls.tickets
             if group is None or self._pulls[ticket].group == group
-        ]
+        )
+        return sorted(found, reverse=True)
 
     def list_queues(self, topic: str) -> list[MessageQueue]:
         """Returns the queues of a topic that have parked pulls."""

@@ -225,9 +225,9 @@ def test_a_changed_queue_wakes_its_parked_pulls() -> None:
         parked.park(ParkedPull([FIRST], message_filter, 100), NOW_MS) for message_filter in (EVERYTHING, tagged("red"))
     ]
     other = parked.park(ParkedPull([SECOND, MessageQueue("bills", "broker-a", 0)], EVERYTHING, 100), NOW_MS)
-    assert parked.list_pulls_of([FIRST]) == tickets
+    assert parked.list_pulls_of([FIRST]) == tickets[::-1]
     assert parked.list_pulls_of([MessageQueue("orders", "broker-b", 0)]) == []
-    assert parked.list_pulls_of(parked.list_queues("orders")) == [*tickets, other]
+    assert parked.list_pulls_of(parked.list_queues("orders")) == [other, *tickets[::-1]]
     assert parked.list_queues("unknown") == []
 
 

@@ -87,21 +87,21 @@ def clients_to(clients: Clients, group: str = "") -> list[rpc.Client]:
     memberships = _memberships(clients)
     return [
         rpc.Client(
-            client_id=profile.channel.client_id,
-            client_type=profile.client_type,
-            language=profile.channel.language,
-            version=profile.channel.version,
-            last_heartbeat_timestamp_ms=clients.seen_ms(profile.channel.client_id),
-            memberships=memberships.get(profile.channel.client_id, ()),
+            client_id=channel.client_id,
+            client_type=client_type,
+            language=channel.language,
+            version=channel.version,
+            last_heartbeat_timestamp_ms=seen_ms,
+            memberships=memberships.get(channel.client_id, {}).values(),
         )
-        for profile in clients.list_profiles()
-        if not group or any(entry.group == group for entry in memberships.get(profile.channel.client_id, ()))
+        for channel, client_type, seen_ms in clients.list_clients()
+        if not group or any(entry.group == group for entry in memberships.get(channel.client_id, {}).values())
     ]
 
 
-def _memberships(clients: Clients) -> dict[str, list[rpc.ClientMembership]]:
-    """The groups of each client, as a consumer and as a producer."""
-    found: dict[str, list[rpc.ClientMembership]] = {}
+def _memberships(clients: Clients) -> dict[str, dict[tuple[str, bool], rpc.ClientMembership]]:
+    """The groups of each client, as a consumer and as a producer. A client may have a channel for each broker."""
+    found: dict[str, dict[tuple[str, bool], rpc.ClientMembership]] = {}
     for info in clients.consumers.list_consumer_groups():
         membership = rpc.ClientMembership(
             group=info.group,
@@ -109,10 +109,11 @@ def _memberships(clients: Clients) -> dict[str, list[rpc.ClientMembership]]:
             subscriptions=map(_subscription_to, info.subscriptions.values()),
         )
         for channel in info.channels:
-            found.setdefault(channel.client_id, []).append(membership)
+            found.setdefault(channel.client_id, {})[info.group, False] = membership
     for group in clients.producers.groups():
         for channel in clients.producers.channels(group):
-            found.setdefault(channel.client_id, []).append(rpc.ClientMembership(group=group, is_producer=True))
+            membership = rpc.ClientMembership(group=group, is_producer=True)
+            found.setdefault(channel.client_id, {})[group, True] = membership
     return found
 
 

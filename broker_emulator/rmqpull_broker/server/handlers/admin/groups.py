@@ -52,7 +52,7 @@ async def list_groups(service: Service, request: rpc.ListGroupsRequest, caller: 
     summaries = [
         rpc.GroupSummary(
             group=group_to(service.state.groups[name]),
-            client_count=len(service.clients.consumers.members(name)),
+            client_count=len({channel.client_id for channel in service.clients.consumers.members(name)}),
             lag=lags.get(name, 0),
         )
         for name in sorted(service.state.groups)

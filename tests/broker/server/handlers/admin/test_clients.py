@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqpull_broker.testing import running_broker
 from rmqpull_proto.rmqpull.v1 import admin_pb2 as rpc
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
+from tests.harness.remoting_member import RemotingMember, make_membership
 from tests.harness.rpc_client import Connect, OpenTelemetryStream, RpcClient
 
 if TYPE_CHECKING:
@@ -42,6 +45,27 @@ def test_clients_are_listed_with_what_they_are_members_of(
     described = reader.call("DescribeGroup", rpc.DescribeGroupRequest(name="readers"))
     assert (described.message_model, [entry.client_id for entry in described.clients]) == ("CLUSTERING", ["reader"])
     assert [entry.client_count for entry in reader.call("ListGroups", rpc.ListGroupsRequest()).groups] == [1]
+
+
+def test_a_client_of_the_remoting_protocol_is_listed_once_however_many_brokers_it_is_connected_to(
+    connect: Connect,
+) -> None:
+    with running_broker({"orders": 2}, remoting=True, brokers=("a", "b")) as broker, ExitStack() as opened:
+        for address in broker.remoting_addresses:
+            opened.enter_context(RemotingMember(address, "ann")).beat("readers", producer_groups=("inner",))
+            puller = make_membership("pullers", consume_type="CONSUME_ACTIVELY", message_model="BROADCASTING")
+            opened.enter_context(RemotingMember(address, "bob")).beat(puller)
+            opened.enter_context(RemotingMember(address, "eve")).beat(producer_groups=("writers",))
+        client = connect(broker.endpoints)
+        ann, bob, eve = listed(client)
+        types = [(entry.client_id, entry.client_type) for entry in (ann, bob, eve)]
+        assert types == [("ann", "PUSH_CONSUMER"), ("bob", "PULL_CONSUMER"), ("eve", "PRODUCER")]
+        assert [(entry.group, entry.is_producer) for entry in ann.memberships] == [("readers", False), ("inner", True)]
+        assert bob.memberships[0].message_model == "BROADCASTING"
+        assert ann.last_heartbeat_timestamp_ms > 0
+        assert [entry.client_id for entry in listed(client, "writers")] == ["eve"]
+        groups = client.call("ListGroups", rpc.ListGroupsRequest()).groups
+        assert {group.group.name: group.client_count for group in groups} == {"pullers": 1, "readers": 1}
 
 
 def lock(client: RpcClient, client_id: str, *queues: v1.Queue) -> list[int]:

@@ -21,6 +21,7 @@ from tests.harness.remoting_member import RemotingMember, make_membership
 from tests.harness.rpc_client import Connect, OpenTelemetryStream
 
 QUEUES = [MessageQueue("orders", "broker-a", queue_id) for queue_id in (0, 1)]
+SUSPEND, SUBSCRIPTION = 2, 4
 RETRY, DEAD = MessageQueue("%RETRY%readers", "broker-a", 0), MessageQueue("%DLQ%readers", "broker-a", 0)
 
 
@@ -141,6 +142,25 @@ def test_a_reset_is_told_and_counts_until_the_next_pull(office: Office) -> None:
     assert office.offsets("readers") == [0, 1]
     office.commit("readers", 2, 2)
     assert office.offsets("readers") == [0, 1]
+
+
+def test_of_several_waiting_pulls_the_newest_is_told_of_a_reset(office: Office) -> None:
+    before, now = office.connect("before", "readers"), office.connect("now", "readers")
+    pull = {"consumerGroup": "readers", "topic": "orders", "queueId": 0, "queueOffset": 0, "maxMsgNums": 1}
+    for member in (before, now):
+        waiting = {**pull, "sysFlag": SUSPEND | SUBSCRIPTION, "suspendTimeoutMillis": 15_000, "subscription": "*"}
+        member.start(RequestCode.PULL_MESSAGE, waiting)
+        member.list_members("readers")
+    assert reset(office) == (0, None, [0, 0])
+    answers = [find_response(member) for member in (before, now)]
+    assert [answer.code for answer in answers] == [ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED]
+
+
+def find_response(member: RemotingMember) -> RemotingCommand:
+    """The response to a pull, after notices that the broker may have sent."""
+    while not (received := member.receive()).is_response:
+        pass
+    return received
 
 
 @pytest.mark.parametrize(
