@@ -123,6 +123,10 @@ class DiskStorage:
         """Keeps all batches in order. They survive a kill when it returns. Raises OSError, and then keeps none."""
         return self._log.append(fact_batches)
 
+    def append_at_once(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange | None:
+        """Keeps all batches if they need no sync, and the log is not in use; None if it must wait. Raises OSError."""
+        return self._log.append_at_once(fact_batches)
+
     def sync(self) -> None:
         """Syncs everything appended to the disk. Raises OSError."""
         self._log.sync()

@@ -24,6 +24,7 @@ _KEY_LENGTH = struct.Struct(">H")
 _SHORT_MAX = 0x7FFF
 _INT_MAX = 0x7FFFFFFF
 _LANGUAGES = LanguageCode.__members__
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
 
 
 class Serialization(IntEnum):
@@ -139,7 +140,7 @@ def _encode_json(command: RemotingCommand) -> bytes:
         header["remark"] = command.remark
     header["serializeTypeCurrentRPC"] = "JSON"
     header["version"] = command.version
-    return json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    return _ENCODER.encode(header).encode()
 
 
 def _name_language(language: int) -> str:

@@ -51,12 +51,11 @@ def read_json(text: bytes | memoryview, bytes_max: int = FRAME_BYTES_MAX) -> Any
         raise WireError(f"JSON has {len(raw)} bytes, expected at most {bytes_max}")
     # Java's reader puts U+FFFD in the place of bytes that are no UTF-8.
     decoded = raw.decode(errors="replace")
-    if "\\" in decoded and _SURROGATE.search(
-        decoded
-    ):  # the standard library would leave half a pair in a text, which has no bytes
+    # The standard library would leave half a pair in a text, which has no bytes.
+    if "\\" in decoded and _SURROGATE.search(decoded):
         return _Reader(decoded).read_all()
     try:
-        return _STANDARD.decode(decoded)
+        return _DECODER.decode(decoded)
     except RecursionError:
         raise WireError(f"JSON has more than {DEPTH_MAX} objects and arrays inside each other") from None
     except ValueError:
@@ -74,7 +73,8 @@ def _read_integer(digits: str) -> int:
     return int(digits)
 
 
-_STANDARD = json.JSONDecoder(parse_int=_read_integer)
+_DECODER = json.JSONDecoder(parse_int=_read_integer)
+"""Made once: ``json.loads`` would make one for each text."""
 
 
 class _Reader:

@@ -108,6 +108,12 @@ class Storage(Protocol):
         One thread calls it at a time, and not the event loop.
         """
 
+    def append_at_once(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange | None:
+        """Does what :meth:`append` does if that waits for nothing; otherwise nothing, and returns None.
+
+        The event loop calls it while no append is in flight. Raises OSError.
+        """
+
     def due_job(self, state: Snapshotted) -> Job | None:
         """Returns a job that is due: saving chunks or taking a snapshot. Only one job may run at a time."""
 

@@ -19,6 +19,8 @@ from rmqpull_broker.server.runtime.upkeep import Upkeep
 
 COMMANDS_WAITING_MAX = 10_000
 BYTES_WAITING_MAX = 256 << 20
+_AT_ONCE_BYTES = 256 << 10
+"""Commands of more memory than this are written by the disk's thread, so that other work can go on."""
 _NOT_AVAILABLE = (
     "service not available now. It may be caused by one of the following reasons: the broker's disk is full [{}], "
     "messages are put to the slave, message store has been shut down, etc."
@@ -115,7 +117,7 @@ class GroupCommit:
         if draft.fact_batches:
             began_s = time.perf_counter()
             try:
-                written = await self._append(draft.fact_batches)
+                written = await self._append(draft.fact_batches, sum(entry.byte_count for entry in waiting))
                 self._on_write(len(draft.fact_batches), time.perf_counter() - began_s, None)
             except OSError as error:
                 self._report_failure(len(draft.fact_batches), time.perf_counter() - began_s, error)
@@ -137,7 +139,10 @@ class GroupCommit:
         self._on_write(count, seconds, error)
         _logger.error("the commit log cannot store %d writes: %s", count, error)
 
-    async def _append(self, fact_batches: list[list[Fact]]) -> LogRange:
+    async def _append(self, fact_batches: list[list[Fact]], byte_count: int) -> LogRange:
+        # To hand work to the thread and back takes longer than a small write that waits for no disk.
+        if byte_count <= _AT_ONCE_BYTES and (written := self._storage.append_at_once(fact_batches)) is not None:
+            return written
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.append, fact_batches)
 
     async def expire(self, now_ms: int) -> None:

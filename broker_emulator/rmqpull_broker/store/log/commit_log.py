@@ -142,6 +142,16 @@ class CommitLog:
             self._ends_with_mark = False
             return LogRange(self._base, start, self.end)
 
+    def append_at_once(self, fact_batches: Sequence[Sequence[Fact]]) -> LogRange | None:
+        """Appends if that is a write to an open file, without a sync; otherwise it returns None. Raises OSError."""
+        if self._syncs_appends or not self._lock.acquire(blocking=False):
+            return None
+        try:
+            is_open = self._active is not None and self._size < self._segment_bytes and not self._must_roll
+            return self.append(fact_batches) if is_open else None
+        finally:
+            self._lock.release()
+
     def _sync_or_roll(self, active: AppendFile) -> None:
         try:
             active.sync()

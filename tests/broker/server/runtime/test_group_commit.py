@@ -40,8 +40,12 @@ class FakeStorage(MemoryStorage):
         self.failures: list[Exception] = []
         self.gate = threading.Event()
         self.gate.set()
+        self.waits_for_nothing = False
         self.is_closed = False
         self.byte_count = 0
+
+    def append_at_once(self, groups: Sequence[Sequence[Fact]]) -> LogRange | None:
+        return self.append(groups) if self.waits_for_nothing else None
 
     def append(self, groups: Sequence[Sequence[Fact]]) -> LogRange:
         self.gate.wait(60)
@@ -120,6 +124,20 @@ def test_commands_that_arrive_during_an_append_are_stored_with_one_append() -> N
         harness.log.gate.set()
         assert await asyncio.gather(*sends) == [0, 1, 2, 3]
         assert harness.bodies == [[b"1"], [b"2", b"3", b"4"]]
+
+    run_with_harness(story)
+
+
+def test_a_log_that_waits_for_nothing_is_written_without_a_thread() -> None:
+    async def story(harness: Harness) -> None:
+        harness.log.waits_for_nothing = True
+        sends = [harness.send(b"1"), harness.send(b"2")]
+        await run_pending_tasks()  # no other thread would be done by now for certain
+        assert [send.result() for send in sends] == [0, 1]
+        assert harness.bodies == [[b"1", b"2"]]
+        harness.log.failures = [OSError("the disk is full")]
+        with pytest.raises(ServiceNotAvailable, match="the disk is full"):
+            await harness.send(b"3")
 
     run_with_harness(story)
 

@@ -9,7 +9,9 @@ import pytest
 
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.state.facts import Fact, GroupPut
+from rmqpull_broker.core.state.ports import LogRange
 from rmqpull_broker.store.log import record
+from rmqpull_broker.store.log.commit_log import CommitLog
 from rmqpull_broker.store.log.recovery import Recovery
 from rmqpull_broker.store.log.segments import CorruptLog
 from rmqpull_broker.store.memory_vfs import MemoryFileSystem
@@ -45,6 +47,23 @@ def test_what_was_appended_is_recovered_in_order(disk: MemoryFileSystem) -> None
     log.close()
     _, fact_batches, recovery = open_log(disk.crashed())
     assert (fact_batches, recovery) == (FACT_BATCHES[:4], Recovery(4))
+
+
+def test_a_write_at_once_needs_an_open_segment_and_no_sync(disk: MemoryFileSystem) -> None:
+    log = CommitLog(disk, TWO_RECORDS, syncs_appends=False)
+    log.recover(lambda facts, written: None)
+    assert log.append_at_once(FACT_BATCHES[:1]) is None  # the segment must be created first
+    log.append(FACT_BATCHES[:1])
+    assert log.append_at_once(FACT_BATCHES[1:2]) == LogRange(0, HEADER_BYTES + RECORD_BYTES, TWO_RECORDS)
+    assert log.append_at_once(FACT_BATCHES[2:3]) is None  # the segment is full
+    log.close()
+    assert open_log(disk).fact_batches == FACT_BATCHES[:2]
+
+
+def test_a_log_that_syncs_writes_nothing_at_once(disk: MemoryFileSystem) -> None:
+    log = open_log(disk).log
+    log.append(FACT_BATCHES[:1])
+    assert log.append_at_once(FACT_BATCHES[1:2]) is None
 
 
 def test_a_reopened_log_continues(disk: MemoryFileSystem) -> None:
