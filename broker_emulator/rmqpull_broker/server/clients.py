@@ -206,7 +206,7 @@ class Clients:
         """Registers the client of a HEART_BEAT, and tells the members (rules 3.6, 3.7). Raises TooManyRequests."""
         answer = self._heartbeats.take(heartbeat, groups, self._clock.wall_ms())
         if heartbeat.consumers or heartbeat.producer_groups:
-            self.peers.add(peer)
+            self.peers.add(peer, heartbeat.channel.client_id)
             self._watch()
         self.peers.notify(answer.changes)
         return answer

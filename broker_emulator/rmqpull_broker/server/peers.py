@@ -48,17 +48,24 @@ class Peers:
 
     def __init__(self) -> None:
         self._peers: dict[str, Peer] = {}
+        self._client_ids: dict[str, str] = {}
 
     def __len__(self) -> int:
         return len(self._peers)
 
-    def add(self, peer: Peer) -> None:
+    def add(self, peer: Peer, client_id: str = "") -> None:
         """Keeps the connection of a client that has registered."""
         self._peers[peer.channel_id] = peer
+        self._client_ids[peer.channel_id] = client_id
 
     def remove(self, channel_id: str) -> None:
         """Forgets a connection that is closed."""
         self._peers.pop(channel_id, None)
+        self._client_ids.pop(channel_id, None)
+
+    def find_client_id(self, channel_id: str) -> str:
+        """Returns the client id of a connection; an empty text if no client has registered there."""
+        return self._client_ids.get(channel_id, "")
 
     def find(self, channel: ClientChannel) -> Peer | None:
         """Returns the connection of a member or a producer; None for a client of another protocol."""
@@ -75,8 +82,9 @@ class Peers:
     def close(self, channels: Iterable[ClientChannel]) -> None:
         """Closes the connections of clients that have expired."""
         for channel in channels:
-            peer = self._peers.pop(channel.channel_id, None)
+            peer = self._peers.get(channel.channel_id)
             if peer is not None:
+                self.remove(channel.channel_id)
                 peer.close()
 
 

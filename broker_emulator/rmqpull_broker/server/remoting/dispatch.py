@@ -1,75 +1,155 @@
-"""Dispatch: finds the handler of a request, and turns its result or its error into a response (rules 4.2.4, 4.2.6)."""
+"""Dispatch: finds the handler of a request, injects faults, sends the response, and counts and logs the request."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from rmqpull_broker.core.errors import BrokerError, Forbidden
+from rmqpull_broker.core.admin.fault_rules import CallFaults, Fault
+from rmqpull_broker.server.remoting.refusals import refuse
+from rmqpull_broker.server.remoting.targets import find_targets
+from rmqpull_broker.server.runtime.faults import Disconnected
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService, Reply
-from rmqpull_proto.remoting.codes import ResponseCode
+from rmqpull_proto.remoting.codes import V5_3_1, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
-from rmqpull_proto.remoting.frames import WireError
 
 Respond = Callable[[RemotingCommand | bytes], None]
 """Sends the response to one request."""
 
+_REQUESTS: Mapping[int, str] = {int(code): code.name for code in RequestCode}
+_RESPONSES: Mapping[int, str] = {int(code): code.name for code in ResponseCode}
+_UNKNOWN = "UNKNOWN"
+"""The name of all requests with unknown codes: metrics must not grow with what clients send."""
+_ENDED = "CANCELLED"
+_NO_RESPONSE = "NO_RESPONSE"
+
 _logger = logging.getLogger(__name__)
+_access = logging.getLogger(f"{__name__}.access")
 
 
 class Dispatcher:
-    """Runs the handlers of one broker. Belongs to the event loop."""
+    """Runs the handlers of one broker. Belongs to the event loop.
+
+    A request that can be answered at once costs no task and no coroutine.
+    """
 
     def __init__(self, service: RemotingService, handlers: Mapping[int, Handler]) -> None:
         self._service = service
         self._handlers = handlers
+        self._faults = service.service.faults
+        self._metrics = service.service.metrics
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_stopping = False
 
     def handle(self, call: RemotingCall, respond: Respond) -> None:
         """Handles a request. Calls ``respond`` once, now or later, unless the request gets no response."""
-        reply: Reply | Coroutine[Any, Any, Reply]
-        handler = self._handlers.get(call.command.code)
-        if handler is None:
-            remark = f" request type {call.command.code} not supported"
-            reply = call.respond(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
-        else:
-            try:
-                reply = handler(self._service, call)
-            except Exception as error:  # noqa: BLE001 (the client always gets a response; the log gets the details)
-                reply = _refuse(call, error)
+        began_s = time.perf_counter()
+        reply = self._run(call)
         if isinstance(reply, Coroutine):
-            task = asyncio.get_running_loop().create_task(self._finish(call, reply, respond))
+            task = asyncio.get_running_loop().create_task(self._finish(call, reply, respond, began_s))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        elif reply is not None and not call.command.is_oneway:
-            respond(reply)
+        else:
+            self._end(call, reply, respond, began_s)
 
     async def stop(self, grace_s: float) -> None:
-        """Lets the requests in flight end for ``grace_s`` seconds. Then it cancels them."""
+        """Lets the requests in flight end for ``grace_s`` seconds. Then it cancels them. New ones are sent away."""
+        self._is_stopping = True
         if self._tasks:
             _, left = await asyncio.wait(self._tasks, timeout=grace_s)
             for task in left:
                 task.cancel()
 
-    async def _finish(self, call: RemotingCall, work: Coroutine[Any, Any, Reply], respond: Respond) -> None:
+    def _run(self, call: RemotingCall) -> Reply | Coroutine[Any, Any, Reply]:
+        """Runs the handler as far as it comes without waiting."""
+        code = call.command.code
+        handler = self._handlers.get(code)
+        if handler is None:
+            remark = f" request type {code} not supported"
+            return call.respond(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
+        if self._is_stopping and call.command.version > V5_3_1:
+            return call.respond(code=ResponseCode.GO_AWAY, remark="please go away")
+        if self._faults.is_armed:
+            found = self._faults.match_targets(_name(code), self._find_client_id(call), find_targets(call))
+            if found.before is not None or found.after is not None:
+                return self._run_with_faults(handler, call, found)
+        try:
+            return handler(self._service, call)
+        except Exception as error:  # noqa: BLE001 (the client always gets a response; the log gets the details)
+            return self._refuse(call, error)
+
+    async def _run_with_faults(self, handler: Handler, call: RemotingCall, faults: CallFaults) -> Reply:
+        """Injects one fault before the handler, and one after it: a request that is refused has no fault after."""
+        await self._inject(call, faults.before)
+        reply = handler(self._service, call)
+        if isinstance(reply, Coroutine):
+            reply = await reply
+        await self._inject(call, faults.after)
+        return reply
+
+    async def _inject(self, call: RemotingCall, fault: Fault | None) -> None:
+        if fault is not None:
+            with call.peer.ending_with_connection():
+                await self._faults.inject(fault)
+
+    async def _finish(
+        self, call: RemotingCall, work: Coroutine[Any, Any, Reply], respond: Respond, began_s: float
+    ) -> None:
         try:
             reply = await work
+        except asyncio.CancelledError:
+            self._count(call, _ENDED, began_s)
+            raise
+        except Disconnected as ended:
+            _logger.info("the connection of %s is closed: %s", call.peer.remote_address, ended)
+            call.peer.close()
+            self._count(call, _ENDED, began_s)
+            return
         except Exception as error:  # noqa: BLE001 (as above)
-            reply = _refuse(call, error)
-        if reply is not None and not call.command.is_oneway:
+            reply = self._refuse(call, error)
+        self._end(call, reply, respond, began_s)
+
+    def _end(self, call: RemotingCall, reply: Reply, respond: Respond, began_s: float) -> None:
+        """Sends the response, if there is one, and counts the request."""
+        if reply is None:
+            self._count(call, _NO_RESPONSE, began_s)
+            return
+        code = ResponseCode.SUCCESS if isinstance(reply, bytes) else reply.code
+        if not call.command.is_oneway:
             respond(reply)
+        self._count(call, _RESPONSES.get(code) or str(code), began_s)
+
+    def _count(self, call: RemotingCall, code: str, began_s: float) -> None:
+        seconds, name = time.perf_counter() - began_s, _name(call.command.code)
+        self._metrics.count_call(name, code, seconds)
+        if _access.isEnabledFor(logging.DEBUG):
+            _access.debug(
+                "%s %s", name, code, extra={**self._fields(call), "code": code, "ms": round(seconds * 1e3, 3)}
+            )
+
+    def _refuse(self, call: RemotingCall, error: Exception) -> RemotingCommand:
+        response = refuse(call, error)
+        if response is None:
+            _logger.error("%s failed", _name(call.command.code), exc_info=error, extra=self._fields(call))
+            response = call.respond(code=ResponseCode.SYSTEM_ERROR, remark="the broker failed; its log says why")
+        return response
+
+    def _fields(self, call: RemotingCall) -> dict[str, Any]:
+        topics = dict.fromkeys(target.topic for target in find_targets(call))
+        return {
+            "rpc": _name(call.command.code),
+            "client_id": self._find_client_id(call),
+            "peer": call.peer.remote_address,
+            "topic": ",".join(topics),
+        }
+
+    def _find_client_id(self, call: RemotingCall) -> str:
+        """Returns the client id of a connection that has sent a heartbeat; an empty text for others."""
+        return self._service.service.clients.peers.find_client_id(call.peer.channel_id)
 
 
-def _refuse(call: RemotingCall, error: Exception) -> RemotingCommand:
-    """Makes the response to a request that failed."""
-    if isinstance(error, Forbidden) and error.forbidden_type is not None:
-        fields = {"forbiddenType": str(int(error.forbidden_type))}
-        return call.respond(fields, code=error.response_code, remark=str(error))
-    if isinstance(error, BrokerError):
-        return call.respond(code=error.response_code, remark=str(error))
-    if isinstance(error, WireError):
-        return call.respond(code=ResponseCode.SYSTEM_ERROR, remark=str(error))
-    _logger.error("request %d failed", call.command.code, exc_info=error)
-    return call.respond(code=ResponseCode.SYSTEM_ERROR, remark="the broker failed; its log says why")
+def _name(code: int) -> str:
+    return _REQUESTS.get(code, _UNKNOWN)

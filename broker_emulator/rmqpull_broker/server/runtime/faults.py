@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from google.protobuf.message import Message
@@ -25,12 +25,15 @@ from rmqpull_broker.server.clock import Clock
 from rmqpull_broker.server.wire.codec import name_from
 from rmqpull_broker.server.wire.status import CODE_NAMES, InjectedFailure
 from rmqpull_proto import rpc
+from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 
 CALLS_WAITING_MAX = 10_000
 """Calls that rules delay, drop or hold at the same time."""
 
 _RPCS = frozenset({*rpc.MESSAGING.methods, *rpc.COLUMNS.methods, *rpc.STAGES.methods})
 # Not the calls of the admin service: whoever creates a rule must be able to delete it.
+_REQUESTS = frozenset(code.name for code in RequestCode)
+_RESPONSES = CODE_NAMES | {code.name for code in ResponseCode}
 
 _logger = logging.getLogger(__name__)
 
@@ -55,9 +58,12 @@ class Faults:
 
         Raises BadRequest for a rule that makes no sense, and TooManyRequests when there are too many.
         """
-        if rule.rpc != "*" and rule.rpc not in _RPCS:
-            raise BadRequest(f"unknown RPC {rule.rpc!r}: use * or one of {', '.join(sorted(_RPCS))}")
-        if rule.code not in CODE_NAMES:
+        if rule.rpc != "*" and rule.rpc not in _RPCS and rule.rpc not in _REQUESTS:
+            raise BadRequest(
+                f"unknown RPC {rule.rpc!r}: use * or one of {', '.join(sorted(_RPCS))}, "
+                "or a request of the remoting protocol, such as PULL_MESSAGE"
+            )
+        if rule.code not in (_RESPONSES if rule.rpc in _REQUESTS else CODE_NAMES):
             raise BadRequest(f"unknown code {rule.code!r}: use one of apache.rocketmq.v2, such as TOO_MANY_REQUESTS")
         return self._rules.add(rule)
 
@@ -95,6 +101,15 @@ class Faults:
         return sum(fault.rule_id == rule_id for fault in self._waiting.values())
 
     # --- calls ---------------------------------------------------------------------------------------------------
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether any rule has calls left."""
+        return self._rules.is_armed
+
+    def match_targets(self, rpc_name: str, client_id: str, targets: Iterable[Target]) -> CallFaults:
+        """Finds and counts the faults of a request that names these targets."""
+        return self._rules.match(Call(rpc_name, client_id, tuple(targets)))
 
     def match(self, rpc_name: str, client_id: str, request: Any | None) -> CallFaults:
         """Finds and counts the faults of a call; ``request`` is None for a stream of requests."""
