@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +58,22 @@ def fetch_jars(artifacts: Sequence[Artifact]) -> list[Path]:
     return sorted(folder.glob("*.jar"))
 
 
+def run_maven(project: Path, *arguments: str, environment: Mapping[str, str]) -> str:
+    """Runs Maven in the folder of a project, and returns what it printed. ``environment`` is added to that of this
+    process. Raises SoftwareMissing, and CalledProcessError when Maven fails."""
+    done = subprocess.run(
+        [_find_maven(), "-B", *arguments],
+        cwd=project,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=FETCH_TIMEOUT_S,
+        check=True,
+    )
+    return done.stdout
+
+
 def cache() -> Path:
     """Returns the folder that keeps the jars, outside of the checkout."""
     kept = os.environ.get("XDG_CACHE_HOME")
@@ -87,12 +103,9 @@ def made_once(folder: Path) -> Iterator[Path | None]:
 
 
 def _copy_jars(artifacts: Sequence[Artifact], pom: str, to: Path) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise SoftwareMissing("Maven is not installed (on Debian or Ubuntu: apt-get install maven)")
     pom_file = to.with_name("pom.xml")
     pom_file.write_text(pom, encoding="utf-8")
-    command = [maven, "-q", "-B", "-f", str(pom_file), "dependency:copy-dependencies", "-DincludeScope=runtime"]
+    command = [_find_maven(), "-q", "-B", "-f", str(pom_file), "dependency:copy-dependencies", "-DincludeScope=runtime"]
     try:
         done = subprocess.run(
             [*command, f"-DoutputDirectory={to}"], capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False
@@ -101,3 +114,10 @@ def _copy_jars(artifacts: Sequence[Artifact], pom: str, to: Path) -> None:
         raise SoftwareMissing(f"Maven did not get {artifacts[0]} within {FETCH_TIMEOUT_S} s") from None
     if done.returncode:
         raise SoftwareMissing(f"Maven could not get {', '.join(map(str, artifacts))}")
+
+
+def _find_maven() -> str:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise SoftwareMissing("Maven is not installed (on Debian or Ubuntu: apt-get install maven)")
+    return maven

@@ -20,6 +20,7 @@ from rmqpull_broker.core.properties import Declared, list_declared
 from rmqpull_broker.server.grpc.registry import EXTENSIONS, MESSAGING_HANDLERS
 from rmqpull_broker.server.remoting.registry import list_handlers
 from rmqpull_proto import rpc
+from scripts.client_scenarios import list_scenarios
 from scripts.doc_tables import table, write_or_check
 from scripts.limit import Limit, amount
 from scripts.limits_of_calls import LIMITS_OF_CALLS
@@ -210,6 +211,12 @@ def presets() -> str:
     return table(("property", "default", "Apache", "reason"), rows)
 
 
+def client_scenarios() -> str:
+    """Returns what is proved with the clients of others."""
+    rows = [(scenario.what, f"`{scenario.module}`", f"`{scenario.test}`") for scenario in list_scenarios()]
+    return table(("what clients do", "proof", "test"), rows)
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "standard-methods": standard_methods,
     "extension-methods": extension_methods,
@@ -217,6 +224,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "refusals": refusals,
     "limits": limits,
     "presets": presets,
+    "client-scenarios": client_scenarios,
 }
 
 if __name__ == "__main__":

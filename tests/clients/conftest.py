@@ -9,9 +9,8 @@ import pytest
 
 from processes.apache.releases import RELEASES
 from tests.harness.apache import choose_release
-from tests.harness.client_servers import ClientServers, Place, ServerKind
+from tests.harness.client_servers import SERVERS, ClientServers, Place
 
-SERVERS: tuple[ServerKind, ...] = ("emulator", "apache")
 SMALL = "emulator-5.3"
 """The server and the release of those scenarios that `make test` runs too."""
 

@@ -11,6 +11,7 @@ from tests.harness.client_servers import BROKER, Place, bodies_of, make_message
 from tests.harness.waiting import wait_until
 
 
+@pytest.mark.small
 def test_a_message_is_read_as_it_was_sent(place: Place) -> None:
     """Sync: the result has the queue, the offset and both ids, and consumers see every field."""
     topic = place.create_topic()
@@ -103,6 +104,7 @@ def test_a_message_with_a_delivery_time_comes_then(place: Place) -> None:
     assert second.stored["storeTimestamp"] > at_ms - 1_000
 
 
+@pytest.mark.small
 @pytest.mark.parametrize(
     ("states", "is_read"),
     [
@@ -132,6 +134,7 @@ def test_a_transaction_ends_as_its_producer_says(place: Place, states: str, is_r
     assert bodies_of(place.read_topic(topic, 1)) == ["next"]
 
 
+@pytest.mark.small
 def test_a_request_gets_its_reply(place: Place) -> None:
     """Request and reply: the reply comes to the producer that asked."""
     topic = place.create_topic()

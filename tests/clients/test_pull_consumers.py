@@ -34,7 +34,7 @@ def test_lite_pull_subscribes_and_commits(place: Place) -> None:
 
 @pytest.mark.small
 def test_lite_pull_assigns_and_seeks(place: Place) -> None:
-    """Lite pull with assign: seek to an offset, to the begin and to the end, pause and resume, offsets by time."""
+    """Lite pull with assign: seek to an offset, to the begin and to the end, offsets of the group and by time."""
     topic = place.create_topic()
     place.send(topic, *(str(number) for number in range(6)))
     consumer = place.start("litePull", queues=[[topic, BROKER, 0]])

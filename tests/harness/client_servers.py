@@ -20,6 +20,7 @@ from rmqpull_broker.testing import running_broker
 from tests.harness.waiting import wait_until
 
 ServerKind = Literal["emulator", "apache"]
+SERVERS: tuple[ServerKind, ...] = ("emulator", "apache")
 BROKER = "broker-a"
 _LEVELS = " ".join(["1s"] * 18)
 _CHECK_MS = 1_000
