@@ -18,19 +18,20 @@ from tests.harness.served_apache import ServedApache
 from tests.harness.served_broker import FLOW, TIMEOUT_MS, ServeBroker, ServedBroker
 
 OURS = ["columns", "none"]
+REMOTING = "remoting"
 APACHE = pytest.param("apache", marks=[pytest.mark.apache, pytest.mark.processes])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Runs each test that serves a broker against all kinds of server, and so over all transports.
 
-    ``extensions`` is our broker with columns or without. In tests of the port it is also "apache": Apache's broker,
-    which speaks the remoting protocol. A test that names kinds itself says why.
+    ``extensions`` is our broker with columns or without. In tests of the port it is also our broker, and Apache's,
+    with a client of the remoting protocol. A test that names kinds itself says why.
     """
     own = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
     if "extensions" in metafunc.fixturenames and not any("extensions" in names for names in own):
         is_of_port = metafunc.module.__name__.rpartition(".")[2].startswith("test_port")
-        metafunc.parametrize("extensions", [*OURS, APACHE] if is_of_port else OURS)
+        metafunc.parametrize("extensions", [*OURS, REMOTING, APACHE] if is_of_port else OURS)
 
 
 @pytest.fixture
@@ -53,7 +54,11 @@ def serve(extensions: str, tmp_path: Path, request: pytest.FixtureRequest) -> It
                     publisher = connect(Connection(publishing.endpoints, TIMEOUT_MS))
                     publisher.publish("orders", batch)
                     publisher.close()  # the next broker may get the same port, with other extensions
-            broker = stack.enter_context(running_broker(topics, data_dir=data_dir, extensions=extensions))
+            speaks_remoting = extensions == REMOTING
+            others = "none" if speaks_remoting else extensions
+            broker = stack.enter_context(
+                running_broker(topics, data_dir=data_dir, extensions=others, remoting=speaks_remoting)
+            )
             served = ServedBroker(broker, flow)
             stack.callback(served.client.close)
             return served

@@ -26,7 +26,7 @@ from rmqpull_broker.testing import RunningBroker, Topics
 from rmqpull_client.connection import unwrap_name, wrap_name
 from tests.harness.apache import StartApache
 from tests.harness.apache_messages import HALF, PRODUCER_GROUP, Record, make_send_fields, read_records
-from tests.harness.servers import HalfMessage, HeldPulls
+from tests.harness.servers import ROUTES_TOLD_MS, HalfMessage, HeldPulls
 from tests.harness.waiting import wait_until
 
 BROKER = "broker-a"
@@ -34,7 +34,6 @@ MASTERS = ("broker-a", "broker-b")
 READING_GROUP = "tests"
 SMALL_LOG: Mapping[str, str] = {"mappedFileSizeCommitLog": str(64 << 10), "cleanResourceInterval": "100"}
 """The properties of a broker whose old messages a test deletes."""
-ROUTES_TOLD_MS = 500
 CLEANS_WITHIN_S = 180.0
 """A broker deletes nothing in the first minute after its start."""
 _BARE_KEY = re.compile(r"(?<=[{,])(\d+)(?=:)")

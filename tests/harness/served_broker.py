@@ -23,12 +23,15 @@ FLOW = Flow(pull_batch_size=256)
 
 
 class ServedBroker:
-    """A broker with a topic "orders", and a client of it."""
+    """A broker with a topic "orders", and a client of it: of the remoting protocol if the broker speaks it."""
 
     def __init__(self, broker: RunningBroker, flow: Flow = FLOW) -> None:
         self.broker = broker
         self.endpoints = broker.endpoints
-        self.client: BrokerClient = connect(Connection(self.endpoints, TIMEOUT_MS), flow)
+        connection = Connection(self.endpoints, TIMEOUT_MS)
+        if broker.remoting_addresses:
+            connection = Connection(name_servers=broker.remoting_addresses[0], request_timeout_ms=TIMEOUT_MS)
+        self.client: BrokerClient = connect(connection, flow)
 
     def send(self, *bodies: bytes) -> None:
         """Send messages one after the other, with the standard protocol, which every broker has."""

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message as ProtobufMessage
 
 TIMEOUT_MS = 60_000
+ROUTES_TOLD_MS = 500
+"""How often clients of the remoting protocol ask for routes."""
 PULLS = ("PullColumns", "PullMessage")
 
 
@@ -155,6 +157,13 @@ class StartCrashingServer(Protocol):
     def __call__(self, topics: Topics) -> CrashingServer: ...
 
 
+def _make_options(broker: RunningBroker | BrokerProcess) -> Mapping[str, str]:
+    """Returns the options that reach a broker: by the remoting protocol if it speaks it."""
+    if not broker.remoting_addresses:
+        return {"endpoints": broker.endpoints}
+    return {"nameServers": broker.remoting_addresses[0], "pollNameServerInterval": str(ROUTES_TOLD_MS)}
+
+
 @dataclass(frozen=True)
 class EmbeddedServer:
     """A broker of this project in this process."""
@@ -163,7 +172,7 @@ class EmbeddedServer:
 
     @property
     def options(self) -> Mapping[str, str]:
-        return {"endpoints": self.broker.endpoints}
+        return _make_options(self.broker)
 
     def send(self, topic: str, *messages: Message | bytes) -> None:
         self.broker.send(topic, *messages)
@@ -255,7 +264,7 @@ class ProcessServer:
 
     @property
     def options(self) -> Mapping[str, str]:
-        return {"endpoints": self.process.endpoints}
+        return _make_options(self.process)
 
     def send(self, topic: str, *messages: Message | bytes) -> None:
         for message in messages:

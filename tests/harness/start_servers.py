@@ -11,12 +11,13 @@ from rmqpull_broker.testing import Topics, running_broker
 from tests.harness.apache import StartApache
 from tests.harness.apache_servers import ApacheServer, Clusters
 from tests.harness.broker_processes import StartBroker
-from tests.harness.server_kinds import APACHE, COLUMNS, COLUMNS_ADMIN, STANDARD
+from tests.harness.server_kinds import APACHE, COLUMNS, COLUMNS_ADMIN, REMOTING, STANDARD
 from tests.harness.servers import CrashingServer, EmbeddedServer, ManagedServer, ProcessServer, StartServer
 
 GetClusters = Callable[[], Clusters]
-_WITH_LISTS = {COLUMNS: COLUMNS_ADMIN, STANDARD: "admin"}
-"""The extensions of brokers that also list their topics."""
+ANY_PORT = "127.0.0.1:0"
+_WITH_LISTS = {COLUMNS: COLUMNS_ADMIN, STANDARD: "admin", REMOTING: STANDARD}
+"""The extensions of brokers that also list their topics. The remoting protocol needs none for that."""
 
 
 @contextmanager
@@ -37,9 +38,11 @@ def run_servers(kind: str, get_clusters: GetClusters) -> Iterator[StartServer]:
         ) -> ManagedServer:
             if kind == APACHE:
                 return get_clusters().start_server(topics, brokers, is_trimmed)
-            extensions = _WITH_LISTS.get(kind, kind) if lists_topics else kind
+            extensions = _WITH_LISTS.get(kind, kind) if lists_topics or kind == REMOTING else kind
             clock: Literal["manual", "system"] = "manual" if moves_clock else "system"
-            broker = running_broker(topics, brokers=brokers, extensions=extensions, clock=clock)
+            broker = running_broker(
+                topics, brokers=brokers, extensions=extensions, clock=clock, remoting=kind == REMOTING
+            )
             return EmbeddedServer(stack.enter_context(broker))
 
         yield start
@@ -53,4 +56,13 @@ def start_crashing_server(
         server = ApacheServer(get_start_apache()())
         server.create_topics(topics)
         return server
-    return ProcessServer(start_broker(topics, data_dir=folder / "data", extensions=kind))
+    return start_process_server(kind, topics, start_broker, folder / "data")
+
+
+def start_process_server(
+    kind: str, topics: Topics, start_broker: StartBroker, data_dir: Path | None = None
+) -> ProcessServer:
+    """Starts a broker of this project as a process."""
+    if kind == REMOTING:
+        return ProcessServer(start_broker(topics, data_dir=data_dir, extensions=STANDARD, remoting=ANY_PORT))
+    return ProcessServer(start_broker(topics, data_dir=data_dir, extensions=kind))

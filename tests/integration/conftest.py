@@ -16,9 +16,9 @@ from tests.harness.broker_processes import StartBroker
 from tests.harness.secured_proxy import CertificateAuthority, StartProxy
 from tests.harness.secured_servers import StartSecured, start_behind_proxy, start_guarded_cluster
 from tests.harness.server_kinds import APACHE, READING, leave_out, make_params
-from tests.harness.servers import ProcessServer, Server, StartCrashingServer, StartServer
+from tests.harness.servers import Server, StartCrashingServer, StartServer
 from tests.harness.spark_queries import Queries, Topic
-from tests.harness.start_servers import GetClusters, run_servers, start_crashing_server
+from tests.harness.start_servers import GetClusters, run_servers, start_crashing_server, start_process_server
 
 TOPICS_MAX = 200
 
@@ -37,7 +37,9 @@ def spark(processes_allowed: None) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session", params=make_params(READING))
 def kind(request: pytest.FixtureRequest) -> str:
-    """Every test runs with a broker with the columnar extension, with one without, and with Apache RocketMQ."""
+    """Every test runs with a broker with the columnar extension, with one without, and over the remoting protocol: with
+    a broker and with Apache RocketMQ.
+    """
     return str(request.param)
 
 
@@ -108,7 +110,7 @@ def server(
         shared_servers[kind] = (
             get_clusters().start_shared_server()
             if kind == APACHE
-            else ProcessServer(start_session_broker(topics, extensions=kind))
+            else start_process_server(kind, topics, start_session_broker)
         )
     return shared_servers[kind]
 

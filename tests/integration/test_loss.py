@@ -88,9 +88,12 @@ def test_with_a_filter(queries: Queries, aging: ManagedServer) -> None:
 
 def test_a_topic_that_is_deleted_while_a_batch_is_read(queries: Queries, aging: ManagedServer) -> None:
     send(aging, 0, 9)
-    assert (
-        queries.run(orders(queries, aging, failOnDataLoss="false"), lambda _: aging.delete_topic("orders")).rows == []
-    )
+
+    def delete(batch_id: int) -> None:
+        if batch_id == 0:  # a client that still has the old route may plan one more
+            aging.delete_topic("orders")
+
+    assert queries.run(orders(queries, aging, failOnDataLoss="false"), delete).rows == []
 
 
 def test_a_topic_that_is_created_again_while_a_batch_is_read(queries: Queries, aging: ManagedServer, kind: str) -> None:
@@ -165,7 +168,10 @@ def cut_between_batches(server: ManagedServer) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda server: server.delete_topic("orders"), "DataLoss: Queue orders/broker-a/0 no longer exists"),
+        (
+            lambda server: server.delete_topic("orders"),
+            "DataLoss: Queue orders/broker-a/0 (no longer exists|ends at offset 0)",
+        ),
         (
             cut_between_batches,
             "DataLoss: (Topic orders was deleted and|4 messages of queue .* are (gone|lost))",

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from rmqpull_broker.testing import running_broker
 from tests.harness.secured_proxy import CertificateAuthority, StartProxy
 from tests.harness.secured_servers import ACCESS_KEY, GROUP, SECRET, SecuredServer, StartSecured
+from tests.harness.server_kinds import needs
 from tests.harness.spark_queries import Queries, Topic
 
 WAIT_S = 300
@@ -29,6 +30,7 @@ def seen_with_keys(secured: SecuredServer, **options: str) -> tuple[Topic, dict[
     return Topic("orders", secured.server), secured.options | options
 
 
+@needs("TLS and keys")
 def test_a_stream_and_a_batch_read_are_signed_and_encrypted(queries: Queries, secured: SecuredServer) -> None:
     topic, options = seen_with_keys(secured)
     bodies = [b"%02d" % number for number in range(30)]
@@ -41,6 +43,7 @@ def test_a_stream_and_a_batch_read_are_signed_and_encrypted(queries: Queries, se
     assert sorted(bytes(row["body"]) for row in queries.batch(topic, **options).collect()) == bodies
 
 
+@needs("TLS and keys")
 def test_a_wrong_secret_ends_a_query_before_any_work(queries: Queries, secured: SecuredServer) -> None:
     topic, wrong = seen_with_keys(secured, secretKey="wr0ngOfTheTests")
     topic.send(b"one")
@@ -52,6 +55,7 @@ def test_a_wrong_secret_ends_a_query_before_any_work(queries: Queries, secured: 
     assert "wr0ngOfTheTests" not in str(refused_batch.value)
 
 
+@needs("TLS and keys")
 def test_a_file_that_is_missing_on_a_machine_ends_the_query_with_its_name(
     queries: Queries, secured: SecuredServer
 ) -> None:

@@ -71,8 +71,9 @@ def test_a_committed_transactional_message(extensions: str) -> None:
         call(broker.endpoints, "EndTransaction", end)
         [(properties, system_properties)] = maps(broker.endpoints, 1)
     assert properties == {"colour": "red"}
-    withheld = {"PGROUP": "orders"} if extensions == "columns" else {}
-    assert system_properties == {"CHECK_IMMUNITY_TIME_IN_SECONDS": "77", **withheld}
+    reserved = {"PGROUP": "orders", "TRAN_MSG": "true", "REAL_TOPIC": "orders", "REAL_QID": "0"}
+    told = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "77", "__transactionId__": entry.transaction_id}
+    assert system_properties == told | (reserved if extensions == "columns" else {})
 
 
 def test_a_dead_letter_has_its_origin() -> None:

@@ -9,9 +9,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.harness.secured_servers import GROUP, StartSecured
+from tests.harness.server_kinds import needs
 from tests.harness.spark_sink import SinkHarness
 
 
+@needs("TLS and keys")
 def test_a_write_and_a_stream_are_signed_and_encrypted(
     spark: SparkSession, start_secured: StartSecured, tmp_path: Path
 ) -> None:
