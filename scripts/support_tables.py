@@ -73,6 +73,7 @@ INTERNAL = {
     "core.state.retention:PUT_AGAIN_BYTES_MAX": "limits one command; the next one stores the rest again at once",
     "core.filters.message_filter:COMPILED_EXPRESSIONS_MAX": "a cache; an evicted expression is compiled again",
     "core.pulling.record_pieces:PIECE_ROWS_MAX": "how messages are encoded for pulls; no user sees it",
+    "core.pulling.record_pieces:TAIL_ROWS_MAX": "how messages are encoded for pulls; no user sees it",
     "core.pulling.record_pieces:PULL_ROWS_MAX": "how messages are encoded for pulls; no user sees it",
     "core.pulling.record_pieces:MATCHES_MAX": "a cache; a forgotten filter is evaluated again",
     "core.pulling.standing_verdicts:VERDICTS_MAX": "a cache; a pull without a verdict is checked again",

@@ -28,6 +28,9 @@ class Lists:
         rows = self._rows.get(queue, [])[from_offset:until_offset]
         return iter([columns.from_rows(rows)] if rows else [])
 
+    def read_tail(self, queue: MessageQueue, from_offset: int) -> list[StoredMessage]:
+        return []
+
     def find_time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
         return self.bounds(queue)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from rmqpull_broker.core.filters import sql92_grammar
 from rmqpull_broker.core.filters.java_values import NotComparable, trim
 from rmqpull_broker.core.filters.sql92 import Expression, list_properties
 from rmqpull_broker.core.messages.message_properties import find_combinations, make_property_column
+from rmqpull_broker.core.model import StoredMessage
 
 TAG = "TAG"
 SQL92 = "SQL92"
@@ -69,6 +70,10 @@ class TagFilter(MessageFilter):
         if self.tags is None or batch.num_rows > FEW_ROWS:
             return super().matches_any(batch)
         return not self.tags.isdisjoint(batch.column("tags").to_pylist())
+
+    def matches_any_row(self, rows: Sequence[StoredMessage]) -> bool:
+        """Whether any message passes, like :meth:`matches_any`."""
+        return self.tags is None or any(row.message.tags in self.tags for row in rows)
 
 
 @dataclass(frozen=True)

@@ -52,12 +52,12 @@ def make_stored_properties(message: Message, broker: BrokerProperties) -> dict[s
         names.SHARDING_KEY: message.message_group,
         names.TRACE_CONTEXT: message.trace_context,
         names.TIMER_DELIVER_MS: None if message.delivery_timestamp_ms is None else str(message.delivery_timestamp_ms),
-        **make_common_properties(broker),
     }
     if is_named(message.born_host):
         fields |= {names.BORN_HOST: message.born_host, names.BORN_TIMESTAMP: str(message.born_timestamp_ms)}
     own = {name: value for name, value in fields.items() if value is not None}
-    return {**message.properties, **drop_hidden(message.system_properties), **own}
+    common = make_common_properties(broker)
+    return {**message.properties, **drop_hidden(message.system_properties), **own, **common}
 
 
 def exceeds_stored_properties(message: Message, broker: BrokerProperties) -> bool:

@@ -63,9 +63,7 @@ def encode_records(
     bodies, texts = rows.column("body"), encode_property_texts(rows, common)
     body_bytes, property_bytes = _count_bytes(bodies), _count_bytes(texts)
     born, stored = _pack_hosts(rows.column("bornHost")), _pack_hosts(rows.column("storeHost"))
-    topic_bytes = topic.encode()
-    is_short = len(topic_bytes) <= SHORT_TOPIC_BYTES
-    topic_part = (bytes([len(topic_bytes)]) if is_short else len(topic_bytes).to_bytes(2, "big")) + topic_bytes
+    magic, topic_part = encode_topic(topic)
     fixed_bytes = _FIXED_BYTES - 1 + len(topic_part)
     hosts_more = pc.multiply(pc.add(born.is_ipv6, stored.is_ipv6), _IPV6_MORE_BYTES)
     sizes = pc.add(pc.add(pc.add(body_bytes, property_bytes), hosts_more), fixed_bytes)
@@ -76,7 +74,7 @@ def encode_records(
     offsets = rows.column("queueOffset")
     head = _Fixed(count, _HEAD_BYTES)
     head.put(0, 4, sizes)
-    head.put_constant(4, 4, MAGIC if is_short else LONG_TOPIC_MAGIC)
+    head.put_constant(4, 4, magic)
     head.put_checksums(8, bodies)
     head.put_constant(12, 4, queue_id)
     own = rows.column("systemProperties")
@@ -101,6 +99,14 @@ def encode_records(
     ends = _make_ends(sizes)
     data = memoryview(joined.buffers()[2])[: ends[-1]]
     return Records(data, ends, _make_ends(body_bytes), pc.max(sizes).as_py())
+
+
+def encode_topic(topic: str) -> tuple[int, bytes]:
+    """Returns the magic that a topic leads to, and the topic with its length."""
+    encoded = topic.encode()
+    if len(encoded) <= SHORT_TOPIC_BYTES:
+        return MAGIC, bytes([len(encoded)]) + encoded
+    return LONG_TOPIC_MAGIC, len(encoded).to_bytes(2, "big") + encoded
 
 
 def _make_ends(sizes: pa.Array) -> array[int]:

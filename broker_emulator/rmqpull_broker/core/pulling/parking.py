@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rmqpull_broker.core.errors import TooManyRequests
-from rmqpull_broker.core.filters.message_filter import MessageFilter
-from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.filters.message_filter import MessageFilter, TagFilter
+from rmqpull_broker.core.messages.columns import from_rows
+from rmqpull_broker.core.model import MessageQueue, StoredMessage
 
 PARKED_PULLS_MAX = 100_000
 
@@ -62,6 +63,22 @@ class ParkedPull:
     deadline_ms: int
     on_grid: bool = False
     group: str = ""
+
+
+class Arrivals:
+    """Messages that arrive on a queue: rows, which become columns if a filter needs them, or columns."""
+
+    def __init__(self, rows: Sequence[StoredMessage] = (), batch: pa.RecordBatch | None = None) -> None:
+        self._rows = rows
+        self._batch = batch
+
+    def match(self, message_filter: MessageFilter) -> bool:
+        """Whether any of the messages passes a filter."""
+        if self._rows and isinstance(message_filter, TagFilter):
+            return message_filter.matches_any_row(self._rows)
+        if self._batch is None:
+            self._batch = from_rows(self._rows)
+        return message_filter.matches_any(self._batch)
 
 
 class _SameFilter:
@@ -134,11 +151,11 @@ class ParkedPulls:
         """Whether a pull of this queue is parked."""
         return queue in self._by_queue
 
-    def find_woken(self, queue: MessageQueue, arrivals: pa.RecordBatch, now_ms: int) -> list[int]:
+    def find_woken(self, queue: MessageQueue, arrivals: Arrivals, now_ms: int) -> list[int]:
         """Returns the tickets of the pulls that messages arriving on ``queue`` wake. The others are behind now."""
         woken: list[int] = []
         for message_filter, pulls in self._by_queue.get(queue, {}).items():
-            if self.rules.long_polling_enable and message_filter.matches_any(arrivals):
+            if self.rules.long_polling_enable and arrivals.match(message_filter):
                 woken += pulls.tickets
             else:
                 pulls.behind = self._next_ticket

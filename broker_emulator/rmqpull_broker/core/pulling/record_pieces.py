@@ -12,8 +12,9 @@ from array import array
 from bisect import bisect_right
 from collections import OrderedDict
 
-from rmqpull_broker.core.filters.message_filter import MessageFilter
+from rmqpull_broker.core.filters.message_filter import MessageFilter, TagFilter
 from rmqpull_broker.core.messages.message_properties import make_common_properties
+from rmqpull_broker.core.messages.row_records import encode_rows
 from rmqpull_broker.core.messages.stored_records import Records, encode_records, read_numbers
 from rmqpull_broker.core.model import MessageQueue, TopicConfig
 from rmqpull_broker.core.state.broker_state import BrokerState
@@ -22,6 +23,8 @@ PIECE_ROWS_MAX = 4_096
 PIECE_BYTES = (64 << 10, 1 << 20)
 """About how large a piece is: the smaller, the more queues are pulled. It has at least as many messages as a pull."""
 PULL_ROWS_MAX = 32
+TAIL_ROWS_MAX = 64
+"""The most messages that are encoded one by one, which is faster for as many."""
 PIECES_BYTES_MAX = 16 << 20
 """The bytes of all pieces that are kept. Above it, the piece that was unused for longest is dropped."""
 MATCHES_MAX = 8
@@ -128,6 +131,9 @@ class RecordPieces:
     def _match(self, piece: Piece, message_filter: MessageFilter) -> array[int]:
         matches = array("q")
         first = max(piece.first_offset, self._state.bounds(piece.queue).min_offset)
+        if isinstance(message_filter, TagFilter) and (tail := self._state.store.read_tail(piece.queue, first)):
+            arrived = tail[: piece.end_offset - first]
+            return array("q", [row.queue_offset for row in arrived if message_filter.matches_any_row([row])])
         for rows in self._state.store.read(piece.queue, first, piece.end_offset):
             offsets, mask = rows.column("queueOffset"), message_filter.mask(rows)
             matches.frombytes(read_numbers(offsets if mask is None else offsets.filter(mask)))
@@ -153,7 +159,26 @@ class RecordPieces:
     def _encode(self, queue: MessageQueue, of_queue: _QueuePieces, offset: int) -> Piece | None:
         end = min(self._state.bounds(queue).max_offset, offset + PIECE_ROWS_MAX)
         next_first = of_queue.find_next(offset)
-        rows = next(self._state.store.read(queue, offset, end if next_first is None else min(end, next_first)), None)
+        end = end if next_first is None else min(end, next_first)
+        records = self._encode_tail(queue, of_queue, offset, end) or self._encode_columns(queue, of_queue, offset, end)
+        if records is None:
+            return None
+        number = next(self._numbers)
+        piece = self._pieces[number] = Piece(number, queue, offset, records)
+        of_queue.add(piece)
+        self._count(piece.byte_count)
+        return piece
+
+    def _encode_tail(self, queue: MessageQueue, of_queue: _QueuePieces, offset: int, end: int) -> Records | None:
+        """Encodes messages that have just arrived, without columns."""
+        tail = self._state.store.read_tail(queue, offset)
+        if not 0 < len(tail) <= TAIL_ROWS_MAX:
+            return None
+        taken = tail[: end - offset]
+        return encode_rows(taken, queue.topic, queue.queue_id, of_queue.first_physical_offset, self._properties)
+
+    def _encode_columns(self, queue: MessageQueue, of_queue: _QueuePieces, offset: int, end: int) -> Records | None:
+        rows = next(self._state.store.read(queue, offset, end), None)
         if rows is None or rows.column("queueOffset")[0].as_py() != offset:
             return None
         smallest, largest = PIECE_BYTES
@@ -162,12 +187,7 @@ class RecordPieces:
         wanted = max(PULL_ROWS_MAX, wanted_bytes // row_bytes)
         common = make_common_properties(self._properties)
         first_physical_offset = of_queue.first_physical_offset
-        records = encode_records(rows.slice(0, wanted), queue.topic, queue.queue_id, first_physical_offset, common)
-        number = next(self._numbers)
-        piece = self._pieces[number] = Piece(number, queue, offset, records)
-        of_queue.add(piece)
-        self._count(piece.byte_count)
-        return piece
+        return encode_records(rows.slice(0, wanted), queue.topic, queue.queue_id, first_physical_offset, common)
 
     def _count(self, byte_count: int) -> None:
         """Counts bytes of the piece that is used now, which stays. Drops others above the limit."""

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from rmqpull_broker.core.model import Bounds, MessageQueue
+from rmqpull_broker.core.model import Bounds, MessageQueue, StoredMessage
 from rmqpull_broker.core.state.facts import Fact
 
 
@@ -60,6 +60,9 @@ class MessageStore(Protocol):
 
         Each slice is loaded when the caller asks for it, so a caller that stops early loads no more than it needs.
         """
+
+    def read_tail(self, queue: MessageQueue, from_offset: int) -> Sequence[StoredMessage]:
+        """Returns the messages from ``from_offset`` on if they are not in columns yet; none if one of them is."""
 
     def find_time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
         """Returns offsets ``[low, high]`` between which the first message stored at or after a time lies.

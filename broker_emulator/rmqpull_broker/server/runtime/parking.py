@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rmqpull_broker.core.model import MessageQueue
-from rmqpull_broker.core.pulling.parking import LONG_POLLING, ParkedPull, ParkedPulls, PollingRules
+from rmqpull_broker.core.pulling.parking import LONG_POLLING, Arrivals, ParkedPull, ParkedPulls, PollingRules
 from rmqpull_broker.core.state.facts import (
     ColumnsStored,
     Fact,
     OffsetsReset,
+    QueuePart,
     QueuesTrimmed,
     RowsStored,
     TopicDeleted,
@@ -63,10 +64,10 @@ class Parking:
         """Wakes the pulls that match new messages, and those of queues that changed in another way."""
         for fact in facts:
             if isinstance(fact, RowsStored):
-                self._arrived(fact.queue, fact.rows[0].queue_offset, len(fact.rows))
+                self._wake_arrived(fact.queue, [Arrivals(fact.rows)])
             elif isinstance(fact, ColumnsStored):
                 for part in fact.parts:
-                    self._arrived(part.queue, part.first_offset, part.row_count)
+                    self._wake_arrived(part.queue, self._read(part))
             elif isinstance(fact, QueuesTrimmed):
                 self.wake_queues(queue for queue, _ in fact.min_offsets)
             elif isinstance(fact, OffsetsReset):
@@ -76,11 +77,15 @@ class Parking:
             elif isinstance(fact, TopicDeleted):
                 self.wake_topic(fact.topic)
 
-    def _arrived(self, queue: MessageQueue, first_offset: int, row_count: int) -> None:
+    def _read(self, part: QueuePart) -> Iterator[Arrivals]:
+        for batch in self._store.read(part.queue, part.first_offset, part.first_offset + part.row_count):
+            yield Arrivals(batch=batch)
+
+    def _wake_arrived(self, queue: MessageQueue, arrived: Iterable[Arrivals]) -> None:
         if not self._parked.has_pulls_of(queue):
             return
         now_ms = self.clock.passing_ms()
-        for arrivals in self._store.read(queue, first_offset, first_offset + row_count):
+        for arrivals in arrived:
             self._wake(self._parked.find_woken(queue, arrivals, now_ms))
         self._set_timer()
 

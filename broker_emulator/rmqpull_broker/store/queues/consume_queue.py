@@ -208,6 +208,10 @@ class ConsumeQueue:
             from_offset += taken.num_rows
             yield taken
 
+    def read_tail(self, from_offset: int) -> Sequence[StoredMessage]:
+        """Returns the messages from ``from_offset`` on if they are not in columns yet; none if one of them is."""
+        return self._tail[from_offset - self._chunks_end :] if from_offset >= self._chunks_end else ()
+
     def _unpack(self, chunk: FreshChunk) -> pa.RecordBatch:
         if not isinstance(chunk.rows, PackedRows):
             return chunk.rows

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from rmqpull_broker.core.model import Bounds, MessageQueue
+from rmqpull_broker.core.model import Bounds, MessageQueue, StoredMessage
 from rmqpull_broker.core.state.facts import (
     ColumnsStored,
     Fact,
@@ -80,6 +80,11 @@ class ConsumeQueues:
             return iter(())
         self._change(consume_queue, lambda: consume_queue.seal(until_offset))
         return consume_queue.read(from_offset, until_offset)
+
+    def read_tail(self, queue: MessageQueue, from_offset: int) -> Sequence[StoredMessage]:
+        """Returns the messages from ``from_offset`` on if they are not in columns yet; none if one of them is."""
+        consume_queue = self._queues.get(queue)
+        return () if consume_queue is None else consume_queue.read_tail(from_offset)
 
     def find_time_range(self, queue: MessageQueue, timestamp_ms: int) -> Bounds:
         """Returns offsets ``[low, high]`` between which the first message stored at or after a time lies."""

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqpull_broker.core.errors import TooManyRequests
-from rmqpull_broker.core.filters.message_filter import EVERYTHING, TagFilter
-from rmqpull_broker.core.model import MessageQueue
+from rmqpull_broker.core.filters.message_filter import EVERYTHING, MessageFilter, SqlFilter, TagFilter
+from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.model import Message, MessageQueue, StoredMessage
 from rmqpull_broker.core.pulling import parking
-from rmqpull_broker.core.pulling.parking import ParkedPull, ParkedPulls, PollingRules
+from rmqpull_broker.core.pulling.parking import Arrivals, ParkedPull, ParkedPulls, PollingRules
 
 FIRST, SECOND = (MessageQueue("orders", "broker-a", queue_id) for queue_id in range(2))
 NOW_MS = 0
@@ -21,8 +22,24 @@ def tagged(tag: str) -> TagFilter:
     return TagFilter(frozenset({tag}))
 
 
-def arrivals(*tags: str | None) -> pa.RecordBatch:
-    return pa.record_batch({"tags": pa.array(tags, pa.string())})
+def arrivals(*tags: str | None) -> Arrivals:
+    return Arrivals(batch=pa.record_batch({"tags": pa.array(tags, pa.string())}))
+
+
+@pytest.mark.parametrize(
+    ("message_filter", "matches"),
+    [
+        (EVERYTHING, True),
+        (tagged("red"), True),
+        (tagged("blue"), False),
+        (SqlFilter("TAGS = 'red'"), True),
+        (SqlFilter("a = 1"), False),
+    ],
+)
+def test_rows_and_columns_match_alike(message_filter: MessageFilter, matches: bool) -> None:
+    rows = [StoredMessage(Message(b"x", "", tags=tag), offset, 0, "") for offset, tag in enumerate(["red", None])]
+    assert Arrivals(rows).match(message_filter) is matches
+    assert Arrivals(batch=columns.from_rows(rows)).match(message_filter) is matches
 
 
 def test_an_arrival_wakes_those_that_wait_for_its_queue_and_tag() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rmqpull_broker.core.admin.topics import delete_topic
-from rmqpull_broker.core.filters.message_filter import parse_tags
+from rmqpull_broker.core.filters.message_filter import SqlFilter, parse_tags
+from rmqpull_broker.core.model import Message
 from rmqpull_broker.core.pulling import record_pieces
 from rmqpull_broker.core.pulling.record_pieces import PIECES_BYTES_MAX, Piece, RecordPieces
 from rmqpull_broker.core.state.facts import QueuesTrimmed
@@ -43,6 +44,19 @@ def test_a_piece_ends_where_the_queue_ended_and_another_one_goes_on() -> None:
     core.fill([b"more"])
     assert find(pieces, core, 3).first_offset == before.end_offset == 3
     assert find(pieces, core, 2) is before
+
+
+def test_messages_that_have_just_arrived_are_encoded_without_columns() -> None:
+    core = make_core(messages=3)
+    pieces = RecordPieces(core.state)
+    core.send(Message(b"new", "1", tags="red"), Message(b"newer", "2", tags="blue"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(core.state.store, "read", None)
+        piece = find(pieces, core, 3)
+        assert list(pieces.find_matches(piece, parse_tags("red"))) == [3]
+    assert piece.end_offset == 5
+    assert list(pieces.find_matches(piece, SqlFilter("TAGS = 'blue'"))) == [4]
+    assert list(pieces.find_matches(find(pieces, core, 2), parse_tags("red"))) == []
 
 
 def test_the_pieces_unused_for_longest_are_dropped() -> None:

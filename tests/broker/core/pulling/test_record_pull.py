@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rmqpull_broker.core.admin.topics import delete_topic
 from rmqpull_broker.core.filters.message_filter import EVERYTHING, MessageFilter, SqlFilter, parse_tags
 from rmqpull_broker.core.messages import columns
+from rmqpull_broker.core.model import Message
 from rmqpull_broker.core.pulling import record_pieces
 from rmqpull_broker.core.pulling.message_pull import pull_messages
 from rmqpull_broker.core.pulling.record_pull import RecordPulls
@@ -44,6 +45,7 @@ def check_pull(
 
 STEPS = st.one_of(
     st.tuples(st.just("send"), st.lists(st.sampled_from([1, 100, LARGE]), min_size=1, max_size=40)),
+    st.tuples(st.just("rows"), st.lists(st.sampled_from(["red", "blue", None]), min_size=1, max_size=9)),
     st.tuples(st.just("trim"), st.integers(0, 120)),
     st.tuples(st.just("delete"), st.none()),
     st.tuples(st.just("pull"), st.tuples(st.integers(-1, 130), st.integers(-1, 40), st.sampled_from(FILTERS))),
@@ -64,6 +66,8 @@ def test_any_sequence_of_sends_trims_deletions_and_pulls(pieces_bytes: int, step
             match step:
                 case "send", list() as sizes:
                     core.fill([b"x" * size for size in sizes], ["red" if size > 1 else "blue" for size in sizes])
+                case "rows", list() as tags:
+                    core.send(*(Message(b"row", "ID", tags=tag) for tag in tags))
                 case "trim", int() as min_offset:
                     core.state.apply([QueuesTrimmed(((core.queue(), min_offset),))])
                 case "delete", None:
