@@ -9,7 +9,7 @@ from rmqpull_broker.core.state.names import DELAY_TOPICS
 from rmqpull_broker.store.log.commit_log import CommitLog
 from rmqpull_broker.store.queues.chunks import FreshChunk, SavedChunk
 from rmqpull_broker.store.queues.consume_queues import ConsumeQueues
-from rmqpull_broker.store.queues.queue_files import QueueFiles
+from rmqpull_broker.store.queues.queue_files import QueueFiles, release_holes
 from rmqpull_broker.store.snapshots import Snapshot, Snapshots
 
 
@@ -28,6 +28,7 @@ class SaveJob:
         """Writes the chunks. Raises OSError; the chunks before the failure are saved."""
         for _, chunk in self._chunks:
             self._saved.append(chunk.saved(self._files.save(chunk.batch)))
+        release_holes()
 
     def finish(self) -> None:
         """Replaces the rows of the saved chunks by their locations.

@@ -23,8 +23,10 @@ from rmqpull_broker.store.vfs import AppendFile, FileSystem, ReadFile
 
 FILE_BYTES = 256 << 20
 """Size at which a queue file is closed."""
-CACHE_BYTES = 64 << 20
+CACHE_BYTES = 12 << 20
 OPEN_FILES_MAX = 64
+LOADED_BYTES = 8 << 20
+"""After so many bytes of loaded chunks, the memory of those that were evicted goes back to the system."""
 
 _SUFFIX = ".chunks"
 _FILE_NAME = re.compile(r"[0-9]{20}\.chunks")
@@ -40,6 +42,14 @@ def list_queue_files(file_system: FileSystem) -> list[int]:
     return [int(name.removesuffix(_SUFFIX)) for name in file_system.names() if _FILE_NAME.fullmatch(name)]
 
 
+def release_holes() -> None:
+    """Returns free memory between used blocks to the system, in 1 to 4 ms.
+
+    Chunks have megabytes, and leave holes in the heap that small objects do not fill: 20 to 60 MB.
+    """
+    pa.default_memory_pool().release_unused()
+
+
 class QueueFiles:
     """Saves and loads chunks. ``save`` and ``sync`` belong to the storage's thread, all else to the event loop."""
 
@@ -51,6 +61,7 @@ class QueueFiles:
         self._size = 0
         self._open: OrderedDict[int, ReadFile] = OrderedDict()
         self._chunk_cache = ChunkCache(cache_bytes)
+        self._loaded_bytes = 0
 
     def save(self, batch: pa.RecordBatch) -> Location:
         """Appends a chunk, which is safe from a power cut after :meth:`sync`. Raises OSError."""
@@ -100,7 +111,14 @@ class QueueFiles:
                 raise DamagedChunk(f"the file cannot be read: {error}") from error
             batch = decode_chunk(data, location)
             self._chunk_cache.put(location, batch)
+            self._count_loaded(location.length)
         return batch
+
+    def _count_loaded(self, byte_count: int) -> None:
+        self._loaded_bytes += byte_count
+        if self._loaded_bytes >= LOADED_BYTES:
+            self._loaded_bytes = 0
+            release_holes()
 
     def cache(self, location: Location, batch: pa.RecordBatch) -> None:
         """Adds rows that are in memory already to the cache of :meth:`load`."""
