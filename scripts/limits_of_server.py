@@ -111,6 +111,13 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
+            "groups, and topics, in a heartbeat of the remoting protocol",
+            "server.wire.limits:HEARTBEAT_GROUPS_MAX",
+            "each",
+            "the heartbeat is refused",
+            MEMORY,
+        ),
+        Limit(
             "memberships of consumers in groups, and of producers",
             "core.clients.registries:REGISTRATIONS_MAX",
             "each",

@@ -7,24 +7,11 @@ import pytest
 from rmqpull_proto.remoting.client_bodies import (
     GroupMembership,
     HeartbeatData,
-    LockRequest,
-    QueueOfBroker,
     Subscription,
     decode_client_check,
-    decode_consumer_status,
-    decode_locked,
-    decode_offsets,
     encode_client_ids,
-    encode_consumer_status,
-    encode_corrections,
-    encode_group_status,
-    encode_locked,
-    encode_offset_list,
-    encode_offsets,
 )
 from rmqpull_proto.remoting.frames import WireError
-
-QUEUE, OTHER = QueueOfBroker("orders", "broker-a", 1), QueueOfBroker("orders", "broker-b", 0)
 
 JAVA = b"""{"clientID":"10.0.0.1@77","consumerDataSet":[{"consumeFromWhere":"CONSUME_FROM_FIRST_OFFSET","consumeType":
 "CONSUME_PASSIVELY","groupName":"readers","messageModel":"BROADCASTING","subscriptionDataSet":[{"classFilterMode":false,
@@ -81,39 +68,5 @@ def test_a_check_of_a_client_may_have_no_subscription() -> None:
     assert decode_client_check(body) == Subscription("t", "a > 1", 3, "SQL92")
 
 
-def test_locks() -> None:
-    request = LockRequest("readers", "ann", (QUEUE, OTHER))
-    assert LockRequest.decode(request.encode()) == request
-    assert encode_locked([QUEUE]) == b'{"lockOKMQSet":[{"brokerName":"broker-a","queueId":1,"topic":"orders"}]}'
-    assert decode_locked(encode_locked([QUEUE, OTHER])) == (QUEUE, OTHER)
-
-
 def test_a_list_of_clients() -> None:
     assert encode_client_ids(["ann", "bob"]) == b'{"consumerIdList":["ann","bob"]}'
-
-
-def test_offsets_have_objects_as_keys() -> None:
-    body = encode_offsets({QUEUE: 7, OTHER: 0})
-    assert body.startswith(b'{"offsetTable":{{"brokerName":"broker-a","queueId":1,"topic":"orders"}:7,{')
-    assert decode_offsets(body) == {QUEUE: 7, OTHER: 0}
-    assert decode_consumer_status(encode_consumer_status({QUEUE: 7})) == {QUEUE: 7}
-    key = '{"brokerName":"broker-a","queueId":1,"topic":"orders"}'
-    assert encode_group_status({"ann": {QUEUE: 7}}).decode() == (
-        f'{{"consumerTable":{{"ann":{{{key}:7}}}},"messageQueueTable":{{}}}}'
-    )
-
-
-def test_offsets_for_a_client_in_cpp_are_a_list() -> None:
-    assert encode_offset_list({QUEUE: 7}) == (
-        b'{"offsetTable":[{"brokerName":"broker-a","offset":7,"queueId":1,"topic":"orders"}]}'
-    )
-
-
-def test_corrections_have_numbers_as_keys() -> None:
-    assert encode_corrections({0: 7, 1: 9}) == b'{"correctionOffsets":{0:7,1:9}}'
-
-
-@pytest.mark.parametrize("body", [b'{"offsetTable":{"1":2}}', b'{"offsetTable":{{}:"a"}}', b'{"offsetTable":3}'])
-def test_a_body_without_queues_and_offsets_is_refused(body: bytes) -> None:
-    with pytest.raises(WireError):
-        decode_offsets(body)

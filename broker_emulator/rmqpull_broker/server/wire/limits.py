@@ -16,6 +16,8 @@ CLIENTS_MAX = 10_000
 TELEMETRY_STREAMS_MAX = 10_000
 """Registered clients, and open streams; a client may open several."""
 SUBSCRIPTIONS_MAX = 1_000
-"""Topics in the settings of one client, as a producer or consumer."""
+"""Topics in the settings or the heartbeat of one client, as a producer or consumer."""
+HEARTBEAT_GROUPS_MAX = 1_000
+"""Groups in one heartbeat of the remoting protocol, of producers and consumers. Each consumer group may be created."""
 SETTINGS_BYTES_MAX = 262_144
 CLIENT_PROPERTIES_MAX = 32

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from rmqpull_broker.core.admin.groups import find_or_create_group
+from rmqpull_broker.core.clients.assignments import assign_queues
 from rmqpull_broker.core.clients.heartbeats import Heartbeat
 from rmqpull_broker.core.clients.members import (
     ClientChannel,
@@ -15,27 +16,28 @@ from rmqpull_broker.core.clients.members import (
     MessageModel,
 )
 from rmqpull_broker.core.clients.subscriptions import SubscriptionData, check_client_config, make_subscription_data
-from rmqpull_broker.core.errors import IllegalFilterExpression
+from rmqpull_broker.core.errors import BadRequest, IllegalFilterExpression
 from rmqpull_broker.core.model import GroupConfig, MessageQueue
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
+from rmqpull_broker.server.wire.limits import HEARTBEAT_GROUPS_MAX, SUBSCRIPTIONS_MAX
 from rmqpull_proto.remoting.client_bodies import (
     GroupMembership,
     HeartbeatData,
-    LockRequest,
     Subscription,
     decode_client_check,
     encode_client_ids,
-    encode_locked,
 )
 from rmqpull_proto.remoting.codes import LanguageCode, RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.headers import GroupRequestHeader, UnregisterClientRequestHeader
+from rmqpull_proto.remoting.queue_bodies import LockRequest, decode_assignment_query, encode_assignments, encode_locked
 
 
 async def take_heartbeat(service: RemotingService, call: RemotingCall) -> RemotingCommand | None:
     """HEART_BEAT: registers the client in its groups, and creates those that are missing."""
     data = HeartbeatData.decode(call.command.body)
+    _check_size(data)
     heartbeat = _heartbeat_from(service, call, data)
     names = [consumer.group for consumer in heartbeat.consumers]
     groups = await service.service.ensure_groups(names)
@@ -43,6 +45,15 @@ async def take_heartbeat(service: RemotingService, call: RemotingCall) -> Remoti
         return None
     answer = service.service.clients.take_heartbeat(heartbeat, groups, call.peer)
     return call.respond({"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": str(answer.is_sub_change).lower()})
+
+
+def _check_size(data: HeartbeatData) -> None:
+    groups = len(data.consumers) + len(data.producer_groups)
+    if groups > HEARTBEAT_GROUPS_MAX:
+        raise BadRequest(f"a heartbeat with {groups} groups is above the max {HEARTBEAT_GROUPS_MAX}")
+    topics = sum(len(consumer.subscriptions) for consumer in data.consumers)
+    if topics > SUBSCRIPTIONS_MAX:
+        raise BadRequest(f"a heartbeat with {topics} topics is above the max {SUBSCRIPTIONS_MAX}")
 
 
 def _heartbeat_from(service: RemotingService, call: RemotingCall, data: HeartbeatData) -> Heartbeat:
@@ -100,6 +111,20 @@ def list_consumers(service: RemotingService, call: RemotingCall) -> RemotingComm
     return call.respond(body=encode_client_ids(client_ids))
 
 
+def query_assignment(service: RemotingService, call: RemotingCall) -> RemotingCommand:
+    """QUERY_ASSIGNMENT: the share of a consumer that leaves the allocation to the broker. It always pulls."""
+    query, state = decode_assignment_query(call.command.body), service.service.state
+    topic = state.find_topic(query.topic)
+    if topic is None:
+        return call.respond(body=encode_assignments(None))
+    queues = state.list_readable_queues(topic) if topic.is_readable else []
+    if query.message_model == MessageModel.BROADCASTING.value:
+        return call.respond(body=encode_assignments(queues))
+    members = service.service.clients.consumers.members(query.group)
+    client_ids = [member.client_id for member in members if member.is_connected_to(call.site.broker_name)]
+    return call.respond(body=encode_assignments(assign_queues(queues, client_ids, query.client_id, query.strategy)))
+
+
 def check_config(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """CHECK_CLIENT_CONFIG: judges a filter expression before the client uses it."""
     subscription = decode_client_check(call.command.body)
@@ -135,6 +160,7 @@ HANDLERS: Mapping[int, Handler] = {
     RequestCode.UNREGISTER_CLIENT: unregister_client,
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: list_consumers,
     RequestCode.CHECK_CLIENT_CONFIG: check_config,
+    RequestCode.QUERY_ASSIGNMENT: query_assignment,
     RequestCode.LOCK_BATCH_MQ: lock_queues,
     RequestCode.UNLOCK_BATCH_MQ: unlock_queues,
 }

@@ -17,14 +17,6 @@ from rmqpull_broker.core.sending.storing import Sent
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.server.peers import Peer, make_request
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
-from rmqpull_proto.remoting.client_bodies import (
-    QueueOfBroker,
-    decode_consumer_status,
-    encode_corrections,
-    encode_group_status,
-    encode_offset_list,
-    encode_offsets,
-)
 from rmqpull_proto.remoting.codes import LanguageCode, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand, Serialization, WireError
 from rmqpull_proto.remoting.consumer_headers import (
@@ -36,6 +28,14 @@ from rmqpull_proto.remoting.consumer_headers import (
 )
 from rmqpull_proto.remoting.headers import ConsumerSendMsgBackRequestHeader, ResetOffsetRequestHeader
 from rmqpull_proto.remoting.message_ids import make_offset_msg_id, parse_offset_msg_id
+from rmqpull_proto.remoting.queue_bodies import (
+    QueueOfBroker,
+    decode_consumer_status,
+    encode_corrections,
+    encode_group_status,
+    encode_offset_list,
+    encode_offsets,
+)
 
 FORWARD_TIMEOUT_MS = 10_000
 """How long a consumer may take for a request that is forwarded to it."""

@@ -10,12 +10,14 @@ import pytest
 from rmqpull_broker.core.admin.groups import put_group
 from rmqpull_broker.core.model import GroupConfig
 from rmqpull_broker.core.properties import BrokerProperties
+from rmqpull_broker.server.wire.limits import HEARTBEAT_GROUPS_MAX, SUBSCRIPTIONS_MAX
 from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as service
-from rmqpull_proto.remoting.client_bodies import LockRequest, QueueOfBroker, decode_locked
+from rmqpull_proto.remoting.client_bodies import GroupMembership, HeartbeatData
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
-from rmqpull_proto.remoting.json_dialect import write_json
+from rmqpull_proto.remoting.json_dialect import read_json, write_json
+from rmqpull_proto.remoting.queue_bodies import LockRequest, QueueOfBroker, decode_locked
 from tests.harness.remoting_member import RemotingMember, make_membership
 from tests.harness.rpc_client import Connect, OpenTelemetryStream
 
@@ -91,6 +93,21 @@ def test_a_body_that_is_no_heartbeat_is_refused(members: Members, body: bytes) -
     ann = members.open("ann")
     assert ann.call(RequestCode.HEART_BEAT, body=body).code == ResponseCode.SYSTEM_ERROR
     assert ann.beat("readers")
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [f"group-{number}" for number in range(HEARTBEAT_GROUPS_MAX + 1)],
+        [make_membership("readers", *(f"topic-{number}" for number in range(SUBSCRIPTIONS_MAX + 1)))],
+    ],
+    ids=["groups", "topics"],
+)
+def test_a_heartbeat_that_is_too_large_creates_nothing(members: Members, groups: list[str | GroupMembership]) -> None:
+    consumers = tuple(make_membership(each) if isinstance(each, str) else each for each in groups)
+    response = members.open("ann").call(RequestCode.HEART_BEAT, body=HeartbeatData("ann", consumers).encode())
+    assert response.code == ResponseCode.INVALID_PARAMETER
+    assert members.broker.look(lambda state: list(state.groups)) == []
 
 
 def test_each_broker_has_its_own_members() -> None:
@@ -204,6 +221,37 @@ def test_a_producer_expires_too(members: Members) -> None:
     writer.beat(producer_groups=("writers",))
     members.broker.clock.advance(130_000)
     assert writer.is_closed()
+
+
+# --- assignments ------------------------------------------------------------------------------------------------------
+
+
+def ask_for_queues(member: RemotingMember, **fields: str) -> list[int] | None:
+    given = {"topic": "orders", "consumerGroup": "readers", "clientId": "ann", "strategyName": "AVG", **fields}
+    body = write_json({"messageModel": "CLUSTERING", **given})
+    response = member.call(RequestCode.QUERY_ASSIGNMENT, body=body)
+    assert response.code == 0, response
+    found = read_json(response.body).get("messageQueueAssignments")
+    assert found is None or all(each["mode"] == "PULL" for each in found)
+    return None if found is None else [each["messageQueue"]["queueId"] for each in found]
+
+
+def test_the_broker_shares_the_queues_if_a_client_leaves_that_to_it(members: Members) -> None:
+    ann = members.open("ann", "readers")
+    assert ask_for_queues(ann) == [0, 1]
+    members.open("bob", "readers")
+    assert [ask_for_queues(ann, clientId=name) for name in ("ann", "bob", "eve")] == [[0], [1], []]
+    assert ask_for_queues(ann, messageModel="BROADCASTING") == [0, 1]
+
+
+@pytest.mark.parametrize("fields", [{"topic": "unknown"}, {"consumerGroup": "nobody"}, {"strategyName": "CONFIG"}])
+def test_without_an_assignment_a_client_keeps_what_it_has(members: Members, fields: dict[str, str]) -> None:
+    assert ask_for_queues(members.open("ann", "readers"), **fields) is None
+
+
+def test_a_query_without_a_message_model_is_refused(members: Members) -> None:
+    response = members.open("ann").call(RequestCode.QUERY_ASSIGNMENT, body=b'{"topic":"orders"}')
+    assert response.code == ResponseCode.SYSTEM_ERROR
 
 
 # --- filters ----------------------------------------------------------------------------------------------------------

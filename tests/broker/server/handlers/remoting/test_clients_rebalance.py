@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from rmqpull_broker.testing import RunningBroker, running_broker
-from rmqpull_proto.remoting.client_bodies import QueueOfBroker
+from rmqpull_proto.remoting.queue_bodies import QueueOfBroker
 from tests.harness.remoting_group import TOPIC, GroupConsumer
 
 STEPS = 40

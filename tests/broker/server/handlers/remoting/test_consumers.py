@@ -13,10 +13,10 @@ from rmqpull_broker.core.model import Message, MessageQueue
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.server.handlers.remoting import consumers
 from rmqpull_broker.testing import RunningBroker, running_broker
-from rmqpull_proto.remoting.client_bodies import QueueOfBroker, decode_offsets, encode_consumer_status
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
 from rmqpull_proto.remoting.message_ids import make_offset_msg_id, parse_offset_msg_id
+from rmqpull_proto.remoting.queue_bodies import QueueOfBroker, decode_offsets, encode_consumer_status
 from tests.harness.remoting_member import RemotingMember, make_membership
 from tests.harness.rpc_client import Connect, OpenTelemetryStream
 
@@ -241,6 +241,7 @@ def test_offsets_of_a_topic_that_the_group_does_not_subscribe_to_are_cloned_offl
         assert office.offsets("others") == found
 
 
+@pytest.mark.proves("QUERY_CORRECTION_OFFSET (308) with groups to filter")
 def test_corrections_are_the_smallest_offsets_of_all_groups(office: Office) -> None:
     office.connect("ann", "readers", "others")
     office.commit("readers", 3, 5)

@@ -1,0 +1,39 @@
+"""QUERY_ASSIGNMENT: the broker shares the queues of a topic among the members of a group (rules 2.1 to 2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from rmqpull_broker.core.model import MessageQueue
+
+Allocate = Callable[[Sequence[MessageQueue], int, int], Sequence[MessageQueue]]
+"""Returns the share of the member at an index among a number of members."""
+
+
+def _allocate_blocks(queues: Sequence[MessageQueue], index: int, count: int) -> Sequence[MessageQueue]:
+    """AVG (rules 2.2)."""
+    size, more = divmod(len(queues), count)
+    start = index * size + min(index, more)
+    return queues[start : start + size + (index < more)]
+
+
+def _allocate_in_turn(queues: Sequence[MessageQueue], index: int, count: int) -> Sequence[MessageQueue]:
+    """AVG_BY_CIRCLE (rules 2.3)."""
+    return queues[index::count]
+
+
+_STRATEGIES: Mapping[str, Allocate] = {"AVG": _allocate_blocks, "AVG_BY_CIRCLE": _allocate_in_turn}
+
+
+def assign_queues(
+    queues: Sequence[MessageQueue], client_ids: Sequence[str], client_id: str, strategy: str
+) -> Sequence[MessageQueue] | None:
+    """Returns the share of one member of a group; nothing for a client that is no member.
+
+    None means that the client keeps what it has (rules 2.1): there are no queues or no members, it has no id, or the
+    broker does not know the strategy.
+    """
+    allocate, members = _STRATEGIES.get(strategy), sorted(client_ids)
+    if allocate is None or not queues or not members or not client_id:
+        return None
+    return allocate(sorted(queues), members.index(client_id), len(members)) if client_id in members else ()
