@@ -51,7 +51,7 @@ test-apache: set-up ## run the tests that need a real Apache RocketMQ, which Mav
 	@$(TEST_APACHE) --apache-version 4.9 $(or $(ARGS),$(APACHE_4_TESTS))
 
 # Each test process starts a real RocketMQ, an emulator and a JVM per release of the clients: about 1 GB.
-test-clients: set-up ## run Apache's Java clients on the emulator and on a real RocketMQ, which Maven fetches, and an example of a Java project (about 4 minutes on two cores)
+test-clients: set-up ## run Apache's Java clients on the emulator and on a real RocketMQ, which Maven fetches (about 4 minutes on two cores)
 	@scripts/set-up maven jdk
 	@$(TEST_ENV) $(SPARK_ENV) "$(PYTHON)" -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal -m clients --apache-version 5.3 tests/clients $(ARGS)
 

@@ -28,6 +28,10 @@ class SoftwareMissing(Exception):
     """A program is not on this machine and cannot be fetched. The text says why, in one sentence."""
 
 
+class MavenFailed(Exception):
+    """Maven did not do what a project asked for. The text is what it printed."""
+
+
 @dataclass(frozen=True)
 class Artifact:
     """An artifact of Maven Central, with or without its dependencies."""
@@ -59,8 +63,10 @@ def fetch_jars(artifacts: Sequence[Artifact]) -> list[Path]:
 
 
 def run_maven(project: Path, *arguments: str, environment: Mapping[str, str]) -> str:
-    """Runs Maven in the folder of a project, and returns what it printed. ``environment`` is added to that of this
-    process. Raises SoftwareMissing, and CalledProcessError when Maven fails."""
+    """Runs Maven in the folder of a project, and returns what it printed.
+
+    ``environment`` is added to that of this process. Raises SoftwareMissing, and MavenFailed.
+    """
     done = subprocess.run(
         [_find_maven(), "-B", *arguments],
         cwd=project,
@@ -69,8 +75,10 @@ def run_maven(project: Path, *arguments: str, environment: Mapping[str, str]) ->
         stderr=subprocess.STDOUT,
         text=True,
         timeout=FETCH_TIMEOUT_S,
-        check=True,
+        check=False,
     )
+    if done.returncode:
+        raise MavenFailed(done.stdout)
     return done.stdout
 
 

@@ -1,4 +1,4 @@
-"""Many of Apache's Java clients in one JVM, whatever their kinds and their servers.
+"""Many of Apache's clients in one process, whatever their kinds and their servers.
 
 A JVM takes a second to start, a client some milliseconds. So tests share a JVM, and only those that kill clients have
 one of their own.
@@ -19,7 +19,7 @@ from processes.apache.java_clients import RESPONSE_WITHIN_S, JavaProgram
 from processes.apache.java_programs import SHORT_LIVED, start_java
 from processes.apache.oracle import to_bytes
 from processes.apache.releases import Release
-from processes.children import ProcessFailed
+from processes.children import Child, ProcessFailed
 
 Kind = Literal["push", "producer", "litePull", "oldPull"]
 
@@ -60,19 +60,17 @@ class Read:
         return int(self.stored["reconsumeTimes"])
 
 
-class JavaClients(JavaProgram):
-    """A JVM with clients of a release. ``folder`` gets its log, and the offsets of groups that broadcast."""
+class ManyClients(JavaProgram):
+    """A process with clients: a program that speaks as `Clients.java` does."""
 
-    def __init__(self, release: Release, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        super().__init__(start_java(release, "Clients", folder / "log", java_options=_OPTIONS, has_input=True))
-        self.release = release
+    def __init__(self, process: Child) -> None:
+        super().__init__(process)
         self._consumed: defaultdict[str, list[Read]] = defaultdict(list)
 
-    def start(self, kind: Kind, name: str, name_servers: str, group: str, **options: Any) -> JavaClient:
-        """Starts a client. The Java class of its kind has the options. Raises ClientRefused."""
+    def start(self, kind: Kind, name: str, name_servers: str, group: str, **options: Any) -> OneClient:
+        """Starts a client. The class of its kind, or the Go program, has the options. Raises ClientRefused."""
         self.call(name, "start", kind=kind, nameServers=name_servers, group=group, **options)
-        return JavaClient(self, name)
+        return OneClient(self, name)
 
     def call(self, client: str, call: str, **fields: Any) -> Any:
         """Calls a client and returns the result. Raises ClientRefused."""
@@ -89,13 +87,13 @@ class JavaClients(JavaProgram):
 
     def consumed(self, client: str) -> list[Read]:
         """Returns what a push consumer has consumed so far, each time that it was consumed."""
-        with suppress(ProcessFailed):  # a killed JVM: what it printed stays known
+        with suppress(ProcessFailed):  # a killed process: what it printed stays known
             while self._receive(0) is not None:
                 pass
         return self._consumed[client]
 
     def _receive(self, timeout_s: float) -> dict[str, Any] | None:
-        """Takes the next line of the JVM, and keeps it if it is a consumed message. Returns None if there is none."""
+        """Takes the next line, and keeps it if it is a consumed message. Returns None if there is none."""
         line = self.read_line(max(timeout_s, 0.001))
         if line is None:
             return None
@@ -105,16 +103,24 @@ class JavaClients(JavaProgram):
         return received
 
 
-@dataclass(frozen=True)
-class JavaClient:
-    """One client in a JVM of many."""
+class JavaClients(ManyClients):
+    """A JVM with clients of a release. ``folder`` gets its log, and the offsets of groups that broadcast."""
 
-    jvm: JavaClients
+    def __init__(self, release: Release, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        super().__init__(start_java(release, "Clients", folder / "log", java_options=_OPTIONS, has_input=True))
+
+
+@dataclass(frozen=True)
+class OneClient:
+    """One client in a process of many."""
+
+    process: ManyClients
     name: str
 
     def call(self, call: str, **fields: Any) -> Any:
         """Calls it and returns the result. Raises ClientRefused."""
-        return self.jvm.call(self.name, call, **fields)
+        return self.process.call(self.name, call, **fields)
 
     def shut_down(self, *, in_background: bool = False) -> None:
         """Ends the client as its users do. It may take three seconds; in the background, this returns at once."""
@@ -123,4 +129,4 @@ class JavaClient:
     @property
     def consumed(self) -> list[Read]:
         """What a push consumer has consumed so far."""
-        return self.jvm.consumed(self.name)
+        return self.process.consumed(self.name)

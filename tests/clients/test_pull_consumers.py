@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from processes.apache.many_clients import JavaClient, Read
+from processes.apache.many_clients import OneClient, Read
 from tests.harness.client_servers import BROKER, Place, bodies_of, make_message
 from tests.harness.waiting import wait_until
 
@@ -53,12 +53,12 @@ def test_lite_pull_assigns_and_seeks(place: Place) -> None:
 
 
 @pytest.fixture
-def old_pull(place: Place) -> JavaClient:
+def old_pull(place: Place) -> OneClient:
     return place.start("oldPull")
 
 
 @pytest.mark.small
-def test_the_old_pull_consumer_gets_each_status(place: Place, old_pull: JavaClient) -> None:
+def test_the_old_pull_consumer_gets_each_status(place: Place, old_pull: OneClient) -> None:
     """`DefaultMQPullConsumer`: each status of a pull with its next offset and the bounds of the queue."""
     topic = place.create_topic()
     queue = {"topic": topic, "broker": BROKER, "queue": 0}
@@ -71,7 +71,7 @@ def test_the_old_pull_consumer_gets_each_status(place: Place, old_pull: JavaClie
     assert pull(old_pull, queue, 9) == ("OFFSET_ILLEGAL", 3, 0, 3, [])
 
 
-def test_a_pull_that_waits_gets_the_next_message(place: Place, old_pull: JavaClient) -> None:
+def test_a_pull_that_waits_gets_the_next_message(place: Place, old_pull: OneClient) -> None:
     """Long polling: `pullBlockIfNotFound` gets a message that is sent while it waits."""
     topic = place.create_topic()
     queue = {"topic": topic, "broker": BROKER, "queue": 0}
@@ -81,7 +81,7 @@ def test_a_pull_that_waits_gets_the_next_message(place: Place, old_pull: JavaCli
 
 
 @pytest.mark.small
-def test_the_old_pull_consumer_sets_offsets_and_sends_back(place: Place, old_pull: JavaClient) -> None:
+def test_the_old_pull_consumer_sets_offsets_and_sends_back(place: Place, old_pull: OneClient) -> None:
     """`DefaultMQPullConsumer`: it sets and finds offsets of its group, and sends a message back to be retried."""
     topic = place.create_topic()
     queue = {"topic": topic, "broker": BROKER, "queue": 0}
@@ -95,7 +95,7 @@ def test_the_old_pull_consumer_sets_offsets_and_sends_back(place: Place, old_pul
     assert (read.body, read.attempts, read.properties["RETRY_TOPIC"]) == ("2", 1, topic)
 
 
-def pull(consumer: JavaClient, queue: dict[str, object], offset: int, **options: object) -> tuple[object, ...]:
+def pull(consumer: OneClient, queue: dict[str, object], offset: int, **options: object) -> tuple[object, ...]:
     """Returns status, next offset, min and max offset, and the bodies."""
     result = consumer.call("pull", **queue, offset=offset, **options)
     bodies = [Read(message).body for message in result["messages"] or ()]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from processes.apache.many_clients import JavaClient
+from processes.apache.many_clients import OneClient
 from tests.harness.client_servers import Place
 from tests.harness.waiting import wait_until
 
@@ -22,7 +22,7 @@ def test_queues_are_shared_again_when_members_come_and_go(place: Place) -> None:
     wait_for_shares(topic, [first, second], ["0123", "4567"])
     sent += send(place, topic, 1)
     doomed = place.start_jvm()
-    third = place.start("push", jvm=doomed, topic=topic)
+    third = place.start("push", process=doomed, topic=topic)
     wait_for_shares(topic, [first, second, third], ["012", "345", "67"])
     sent += send(place, topic, 2)
     place.shut_down(second)
@@ -38,7 +38,7 @@ def test_queues_are_shared_again_when_members_come_and_go(place: Place) -> None:
     wait_until(lambda: {read.body for one in members for read in one.consumed} == set(sent), "each message consumed")
 
 
-def wait_for_shares(topic: str, members: Sequence[JavaClient], shares: Sequence[str]) -> None:
+def wait_for_shares(topic: str, members: Sequence[OneClient], shares: Sequence[str]) -> None:
     """Returns when each member has the queues of its share, each queue a digit."""
 
     def find_shares() -> list[str]:

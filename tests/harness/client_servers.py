@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 from processes.apache.administration import Administration
 from processes.apache.cluster import make_cluster
-from processes.apache.many_clients import JavaClient, JavaClients, Kind, Read
+from processes.apache.many_clients import JavaClients, Kind, ManyClients, OneClient, Read
 from processes.apache.oracle import to_text
 from processes.apache.releases import RELEASES, Release
+from processes.go.clients import GoClients
 from rmqpull_broker.core.properties import BrokerProperties
 from rmqpull_broker.testing import running_broker
 from tests.harness.waiting import wait_until
@@ -58,7 +59,14 @@ class ClientServers:
         self._started = ExitStack()
         self._servers: dict[ServerKind, ClientServer] = {}
         self._jvms: dict[str, JavaClients] = {}
-        self._producers: dict[tuple[ServerKind, str], JavaClient] = {}
+        self._go: GoClients | None = None
+        self._producers: dict[tuple[ServerKind, str], OneClient] = {}
+
+    def find_go(self) -> ManyClients:
+        """Returns the process that has the clients in Go. Raises SoftwareMissing."""
+        if self._go is None:
+            self._go = self._started.enter_context(GoClients(self._folder / "go"))
+        return self._go
 
     def find_server(self, kind: ServerKind) -> ClientServer:
         """Returns the server of a kind."""
@@ -79,7 +87,7 @@ class ClientServers:
         jvm: JavaClients = self._started.enter_context(JavaClients(RELEASES[release], folder))
         return jvm
 
-    def find_producer(self, kind: ServerKind, release: str) -> JavaClient:
+    def find_producer(self, kind: ServerKind, release: str) -> OneClient:
         """Returns the producer that all scenarios of a server and a release share."""
         if (kind, release) not in self._producers:
             address = self.find_server(kind).address
@@ -104,7 +112,7 @@ class Place:
         self._servers = servers
         self._kind: ServerKind = kind
         self._numbers = itertools.count()
-        self._clients: list[JavaClient] = []
+        self._clients: list[OneClient] = []
 
     @property
     def administration(self) -> Administration:
@@ -119,15 +127,15 @@ class Place:
     # ---- clients
 
     def start(
-        self, kind: Kind, group: str | None = None, *, jvm: JavaClients | None = None, **options: Any
-    ) -> JavaClient:
+        self, kind: Kind, group: str | None = None, *, process: ManyClients | None = None, **options: Any
+    ) -> OneClient:
         """Starts a client, of the group of this place if none is named. Later clients have greater client ids.
 
-        It ends with the scenario.
+        It ends with the scenario, unless its ``process`` is named.
         """
         name = f"{self.group}-{next(self._numbers)}"
-        client = (jvm or self.jvm).start(kind, name, self.server.address, group or self.group, **options)
-        if jvm is None:
+        client = (process or self.jvm).start(kind, name, self.server.address, group or self.group, **options)
+        if process is None:
             self._clients.append(client)
         return client
 
@@ -135,7 +143,7 @@ class Place:
         """Starts a JVM that the scenario may kill, for clients of the same release."""
         return self._servers.start_jvm(self.release)
 
-    def shut_down(self, client: JavaClient) -> None:
+    def shut_down(self, client: OneClient) -> None:
         """Ends a client now."""
         self._clients.remove(client)
         client.shut_down()
@@ -148,7 +156,7 @@ class Place:
     # ---- messages
 
     @property
-    def producer(self) -> JavaClient:
+    def producer(self) -> OneClient:
         """A producer that scenarios share."""
         return self._servers.find_producer(self._kind, self.release)
 
@@ -156,12 +164,12 @@ class Place:
         """Sends messages one after the other. Returns the producer's results. ``fields`` are those of Produce.java."""
         return [self.producer.call("send", message=make_message(topic, body, **fields)) for body in bodies]
 
-    def read(self, consumer: JavaClient, count: int) -> list[Read]:
+    def read(self, consumer: OneClient, count: int) -> list[Read]:
         """Returns what a push consumer has consumed, when it has consumed this many messages."""
         wait_until(lambda: len(consumer.consumed) >= count, f"{count} messages consumed by {consumer.name}")
         return list(consumer.consumed)
 
-    def poll(self, consumer: JavaClient, count: int) -> list[Read]:
+    def poll(self, consumer: OneClient, count: int) -> list[Read]:
         """Polls a lite pull consumer until it has given this many messages."""
         found: list[Read] = []
 
@@ -180,7 +188,7 @@ class Place:
             reader.call("seekToBegin", topic=topic, broker=BROKER, queue=queue)
         return self.poll(reader, count)
 
-    def wait_for_offset(self, consumer: JavaClient, topic: str, offset: int, queue: int = 0) -> None:
+    def wait_for_offset(self, consumer: OneClient, topic: str, offset: int, queue: int = 0) -> None:
         """Returns when a push consumer has stored this consumer offset on the broker."""
 
         def is_stored() -> bool:

@@ -60,14 +60,14 @@ class InvoicesTest {
     void anInvoiceThatFailsIsWrittenLater() throws Exception {
         AtomicInteger attempts = new AtomicInteger();
         Invoices.Writer failsOnce = order -> {
-            if (attempts.incrementAndGet() == 1) {
+            if (order.equals("desk") && attempts.incrementAndGet() == 1) {
                 throw new IllegalStateException("the printer has no paper");
             }
             return "invoice for " + order;
         };
         try (Invoices invoices = new Invoices(failsOnce)) {
-            order("paid", "book");
-            assertEquals(Set.of("invoice for book"), receive(1));
+            order("paid", "desk");
+            assertEquals(Set.of("invoice for desk"), receive(1));
             assertEquals(2, attempts.get());
         }
     }

@@ -1,0 +1,1 @@
+"""Go programs as processes: the producers and push consumers of rocketmq-client-go."""
