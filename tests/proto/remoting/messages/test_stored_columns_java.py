@@ -19,7 +19,6 @@ from rmqpull_proto.remoting.messages.batch_messages import encode_batch
 from rmqpull_proto.remoting.messages.property_columns import WITH_COLUMN
 from rmqpull_proto.remoting.messages.property_texts import encode_property_texts
 from rmqpull_proto.remoting.messages.stored_columns import decode_columns
-from rmqpull_proto.remoting.messages.stored_encoding import encode_records
 from rmqpull_proto.remoting.messages.stored_messages import locate_records
 from rmqpull_proto.remoting.properties import OWN
 from tests.harness.stored_records import StoredRecord
@@ -140,18 +139,6 @@ def test_we_read_what_java_writes(oracle: JavaOracle, record: StoredRecord, prop
         }
     )
     assert_same_rows(oracle, written)
-
-
-@pytest.mark.apache_small
-@given(records=st.lists(RECORDS, min_size=1, max_size=4))
-def test_java_reads_the_records_that_we_write(oracle: JavaOracle, records: list[StoredRecord]) -> None:
-    data = b"".join(record.encode() for record in records)
-    table = locate_records(data, np.array([0]), np.array([len(data)]))
-    rows = decode_columns(table, PULLABLE_SCHEMA.names)
-    written = bytes(encode_records(rows, "orders", 3, np.arange(len(records))).data)
-    messages = oracle.decode_messages(written)
-    assert [as_row(message) for message in messages] == [as_comparable(row) for row in rows.to_pylist()]
-    assert [message["bodyCRC"] for message in messages] == [zlib.crc32(each.body) & 0x7FFFFFFF for each in records]
 
 
 BODIES = st.lists(
