@@ -7,17 +7,31 @@ the messages of other producers do not have.
 from __future__ import annotations
 
 import re
+from ipaddress import IPv6Address
 
 import pyarrow as pa
 
-_WITH_PORT = r"^(?:(\d+\.\d+\.\d+\.\d+)|\[([0-9a-fA-F:.%a-z]+)\]):\d+$"
+_WITH_PORT = r"^(?:(\d+\.\d+\.\d+\.\d+)|\[([0-9a-zA-Z:.%]+)\]):\d+$"
 _match = re.compile(_WITH_PORT).match
 
 
 def remove_port(host: str) -> str:
-    """Returns the host of a producer without its port."""
+    """Returns the host of a producer without its port. An IPv6 address with a port gets Java's form."""
     found = _match(host)
-    return host if found is None else found[1] or found[2]
+    if found is None:
+        return host
+    return str(found[1]) if found[1] else _format_ipv6(found[2])
+
+
+def _format_ipv6(text: str) -> str:
+    """Returns all parts of an address, without leading zeros; an IPv4 address if it is one within IPv6."""
+    try:
+        address = IPv6Address(text.partition("%")[0])
+    except ValueError:
+        return text
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))
 
 
 def remove_ports(hosts: pa.Array) -> pa.Array:

@@ -254,6 +254,7 @@ def test_a_retry_is_a_dead_letter_when_it_passes_the_groups_or_the_producers_lim
 
 
 @pytest.mark.proves("A UNIQ_KEY that the broker makes")
+@pytest.mark.proves("The message id of a batch's message without a UNIQ_KEY, over gRPC")
 def test_a_single_message_gets_an_id_and_a_member_of_a_batch_gets_none(core: CoreHarness) -> None:
     put(core)
     nameless = Message(b"x", "")

@@ -14,6 +14,7 @@ from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.message_ids import parse_offset_msg_id
 from rmqpull_proto.remoting.properties import encode_properties
+from tests.harness.remoting_member import RemotingMember
 
 COMMON = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 ALL_CODES = tuple(range(1, 1000))
@@ -175,6 +176,26 @@ def test_a_request_over_which_apaches_broker_stumbles_has_no_fields(
 def test_a_topic_stays_when_its_first_message_is_refused(broker: RunningBroker) -> None:
     assert send(broker, fields(9, "kept")).code == 29
     assert send(broker, fields(3, "kept") | {"c": "none"}).code == 0
+
+
+def test_a_one_way_send_gets_no_response_whether_it_is_stored_or_not(broker: RunningBroker) -> None:
+    broker.create_topic("one-way", 1)
+    with RemotingMember(broker.remoting_addresses[0]) as member:
+        for header in (fields(topic="one-way"), fields(9, "one-way"), fields(topic="a b")):
+            member.start(RequestCode.SEND_MESSAGE_V2, header, b"one-way", is_oneway=True)
+        # Sends of one connection are stored in their order, so all others are done by then.
+        opaque = member.start(RequestCode.SEND_MESSAGE_V2, fields(topic="one-way"), b"answered")
+        assert member.receive().opaque == opaque
+    assert [row.message.body for row in broker.messages("one-way")] == [b"one-way", b"answered"]
+
+
+def test_the_first_trace_of_a_producer_creates_the_topic_of_traces(broker: RunningBroker) -> None:
+    route = {"topic": "RMQ_SYS_TRACE_TOPIC"}
+    address = broker.remoting_addresses[0]
+    assert Calls().call(address, RequestCode.GET_ROUTEINFO_BY_TOPIC, route, b"", ALL_CODES).code == 17
+    assert send(broker, fields(topic="RMQ_SYS_TRACE_TOPIC"), b"Pub").code == 0
+    assert Calls().call(address, RequestCode.GET_ROUTEINFO_BY_TOPIC, route).code == 0
+    assert [row.message.body for row in broker.messages("RMQ_SYS_TRACE_TOPIC")] == [b"Pub"]
 
 
 # --- recall -----------------------------------------------------------------------------------------------------------
