@@ -21,7 +21,7 @@ from rich.console import Console
 
 from bench.broker_load import publish_rate, pull_rate, send_delayed, send_rate, standard_pull_rate
 from bench.machine_lock import measure_alone
-from bench.parked_pulls import parked_pulls, parked_wake_ups
+from bench.parked_pulls import park_over_remoting, parked_pulls, parked_wake_ups
 from bench.results import Aim, Results, machine
 from bench.servers import BARE, Server, broker, peer_server
 from bench.sizes import Numbers
@@ -125,6 +125,26 @@ def waits(results: Results, parked: int, wake_ups: int) -> None:
 
         took_ms = run(parked_wake_ups(running.endpoints, "t", parked, wake_ups, look))
         _wake_ups(results, f"{parked:,}", took_ms)
+    _memory_of_parked(results, parked)
+
+
+def _memory_of_parked(results: Results, parked: int) -> None:
+    """Measures what parked pulls add to the resident set, for each protocol."""
+    over_grpc, over_remoting = (f"memory of {parked:,} parked pulls, {name}" for name in ("gRPC", "remoting"))
+    sizes_mb: list[float] = []
+    with broker(None, {"t": 1}, remoting="127.0.0.1:0") as running:
+
+        def look() -> None:
+            sizes_mb.append(running.resident_mb())
+
+        look()
+        run(park_over_remoting(running.remoting_address, "t", parked, look))
+    with broker(None, {"t": 1}, remoting="127.0.0.1:0") as running:
+        look()
+        run(parked_pulls(running.endpoints, "t", parked, look))
+    idle_mb, remoting_mb, idle_again_mb, grpc_mb = sizes_mb
+    results.add(over_grpc, "MB", grpc_mb - idle_again_mb)
+    results.add(over_remoting, "MB", remoting_mb - idle_mb, over_grpc, Aim(at_most=1, of_peer=True))
 
 
 def stops(results: Results, parked: int) -> None:

@@ -1,4 +1,4 @@
-"""Parked pulls: how long it takes to wake one among many."""
+"""Parked pulls: how long it takes to wake one among many, and those of the remoting protocol."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from collections.abc import Callable
 from bench.broker_load import GROUP, Call, calls, checked, message, queue
 from rmqpull_proto.apache.rocketmq.v2 import definition_pb2 as v2
 from rmqpull_proto.apache.rocketmq.v2 import service_pb2 as messaging
+from rmqpull_proto.remoting.codes import RequestCode
+from rmqpull_proto.remoting.command import RemotingCommand, decode_command, encode_command
+from rmqpull_proto.remoting.frames import PREFIX_BYTES
 from rmqpull_proto.rmqpull.v1 import columns_pb2 as v1
 from rmqpull_proto.rpc import COLUMNS, MESSAGING
 
 _CONNECTIONS = 32
+_SUSPEND, _SUBSCRIPTION = 2, 4
+"""Bits of a pull over the remoting protocol: it may park, and it has its own subscription."""
 _CHECKS_MAX = 100
 """The number of checks that may interrupt a run before it fails."""
 
@@ -64,6 +69,42 @@ async def parked_pulls(endpoints: str, topic: str, parked: int, when_parked: Cal
         await pulls.park_answered()
         await asyncio.to_thread(when_parked)
         await pulls.cancel()
+
+
+async def park_over_remoting(address: str, topic: str, parked: int, when_parked: Callable[[], None]) -> None:
+    """Parks pulls of the remoting protocol, on as many connections as the others, and calls ``when_parked``."""
+    host, port = address.rsplit(":", 1)
+    opened = [await asyncio.open_connection(host, int(port)) for _ in range(_CONNECTIONS)]
+    for number in range(parked):
+        opened[number % _CONNECTIONS][1].write(encode_command(_make_pull(topic, number)))
+    for reader, writer in opened:  # the request after the pulls is answered when all of them have come in
+        last = RemotingCommand(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": "0"}, opaque=parked)
+        writer.write(encode_command(last))
+        size = int.from_bytes(await reader.readexactly(PREFIX_BYTES), "big")
+        answer = decode_command(await reader.readexactly(size))
+        if (answer.opaque, answer.code) != (parked, 0):
+            raise SystemExit(f"a pull was answered instead of parked: {answer.code} {answer.remark}")
+    when_parked()
+    for _, writer in opened:
+        writer.close()
+
+
+def _make_pull(topic: str, number: int) -> RemotingCommand:
+    fields = {
+        "consumerGroup": GROUP,
+        "topic": topic,
+        "queueId": 0,
+        "queueOffset": 0,
+        "maxMsgNums": 32,
+        "sysFlag": _SUSPEND | _SUBSCRIPTION,
+        "commitOffset": 0,
+        "suspendTimeoutMillis": 300_000,
+        "subscription": f"tag{number}",
+        "subVersion": 0,
+        "expressionType": "TAG",
+    }
+    texts = {name: str(value) for name, value in fields.items()}
+    return RemotingCommand(RequestCode.PULL_MESSAGE, texts, opaque=number)
 
 
 class _ParkedPulls:

@@ -20,13 +20,16 @@ class Server(Process):
 
     endpoints: str
     ready_s: float
+    remoting_address: str = ""
 
 
 @contextmanager
-def broker(data_dir: Path | None = None, topics: Topics | None = None, *flags: str) -> Iterator[Server]:
-    """Yields a broker that runs until the block ends."""
-    with BrokerProcess(topics, data_dir=data_dir, arguments=flags) as process:
-        yield Server(process.pid, process.endpoints, process.ready_s)
+def broker(
+    data_dir: Path | None = None, topics: Topics | None = None, *flags: str, remoting: str | None = None
+) -> Iterator[Server]:
+    """Yields a broker that runs until the block ends. ``remoting`` is where it listens for that protocol, if at all."""
+    with BrokerProcess(topics, data_dir=data_dir, arguments=flags, remoting=remoting) as process:
+        yield Server(process.pid, process.endpoints, process.ready_s, "".join(process.remoting_addresses))
 
 
 @contextmanager

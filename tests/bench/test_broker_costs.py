@@ -49,6 +49,7 @@ def test_every_figure_is_measured_with_its_aim(tmp_path: Path) -> None:
         "send to wake-up, 1 parked, p99": "<= 20.00",
         "resident set with 3 parked pulls": "<= 300",
         "send to wake-up, 3 parked, p99": "<= 20.00",
+        "memory of 3 parked pulls, remoting": "<= 1.00 of peer",
         "SIGTERM to exit, 3 parked": "<= 2.00",
         "newest 10,000 of 10,100": ">= 0.90 and <= 1.10 of peer",
         "resident set after all of 10,100 were read": "<= 500",
