@@ -25,6 +25,7 @@ def test_changes(text: str, existing: TopicConfig | None, topic_type: TopicType)
     assert find_topic_type(parse_changes(text), existing) is topic_type
 
 
+@pytest.mark.proves("Attributes of topics")
 @pytest.mark.parametrize(
     ("text", "existing", "words"),
     [

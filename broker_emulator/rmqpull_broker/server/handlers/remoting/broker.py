@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rmqpull_broker.core.errors import BadRequest, InternalError
+from rmqpull_broker.core.model import MessageQueue
 from rmqpull_broker.core.properties import change_properties, format_properties
+from rmqpull_broker.core.pulling.bounds import find_store_time_ms
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_broker.server.runtime.stats import BROKER_GET_NUMS, BROKER_PUT_NUMS, Snapshot, Stat
 from rmqpull_proto.remoting.admin_bodies import DATA_VERSION, read_property_lines, write_property_lines
@@ -70,10 +73,19 @@ def get_runtime_info(service: RemotingService, call: RemotingCall) -> RemotingCo
         **_describe_day("msgPutTotal", put, now_ms),
         **_describe_day("msgGetTotal", got, now_ms),
         "putMessageTimesTotal": str(put.total),
+        "earliestMessageTimeStamp": str(_find_earliest_ms(broker.state, call.site.broker_name)),
         "startAcceptSendRequestTimeStamp": str(service.properties.start_accept_send_request_time_stamp),
         **_IDLE,
     }
     return call.respond(body=write_json({"table": table}))
+
+
+def _find_earliest_ms(state: BrokerState, broker_name: str) -> int:
+    """Returns when the oldest message of a broker was stored, without those of the system; -1 if there is none."""
+    topics = state.topics.values()
+    queues = (MessageQueue(topic.name, broker_name, id_) for topic in topics for id_ in range(topic.write_queue_nums))
+    times = (find_store_time_ms(state, queue, state.bounds(queue).min_offset) for queue in queues)
+    return min((time_ms for time_ms in times if time_ms is not None), default=-1)
 
 
 def _format_runtime(passed_ms: int) -> str:
@@ -106,7 +118,6 @@ _IDLE = {
     "commitLogDiskRatio": "0.0",
     "consumeQueueDiskRatio": "0.0",
     "dispatchBehindBytes": "0",
-    "earliestMessageTimeStamp": "-1",
     "pageCacheLockTimeMills": "0",
     "putMessageFailedTimes": "0",
     "remainHowManyDataToFlush": "0 B",

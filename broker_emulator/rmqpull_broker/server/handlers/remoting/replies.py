@@ -6,6 +6,7 @@ reply to the broker of that message, and the broker pushes it to the producer. I
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 from rmqpull_broker.core.errors import RequestFailed
@@ -104,7 +105,7 @@ async def _push(service: RemotingService, call: RemotingCall, header: SendMessag
     command = make_request(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, push, call.command.body)
     try:
         response = await peer.ask(command, PUSH_WITHIN_MS)
-    except (TimeoutError, ConnectionError):
+    except (TimeoutError, asyncio.TimeoutError, ConnectionError):
         return f"push reply message to {client_id}fail."
     return "" if response.code == ResponseCode.SUCCESS else f"push reply message to {client_id}fail."
 

@@ -52,6 +52,7 @@ def test_a_property_changes_while_the_broker_runs(broker: RunningBroker) -> None
     assert refused.value.code == ResponseCode.MESSAGE_ILLEGAL
 
 
+@pytest.mark.proves("Changes by UPDATE_BROKER_CONFIG")
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
@@ -70,6 +71,7 @@ def test_other_changes_are_refused(broker: RunningBroker, line: str, code: int, 
     assert read_properties(broker) == before
 
 
+@pytest.mark.proves("Rates in GET_BROKER_RUNTIME_INFO")
 def test_what_the_broker_does(broker: RunningBroker) -> None:
     for _ in range(3):
         send(broker)

@@ -24,6 +24,7 @@ def put(broker: RunningBroker, **settings: object) -> None:
     Calls().call(broker.remoting_addresses[0], RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
 
 
+@pytest.mark.proves("Groups of the system in lists of groups")
 def test_a_group_is_created_and_changed(broker: RunningBroker) -> None:
     put(broker, groupName="readers", retryMaxTimes=3, consumeEnable=False, unknown=1)
     put(broker, groupName="readers", retryMaxTimes=4)
@@ -32,7 +33,7 @@ def test_a_group_is_created_and_changed(broker: RunningBroker) -> None:
     assert (settings["retryMaxTimes"], settings["consumeEnable"]) == (4, True)
     assert settings["groupRetryPolicy"] == {"type": "CUSTOMIZED"}
     listed = read_json(Calls().call(broker.remoting_addresses[0], RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)
-    assert listed["subscriptionGroupTable"]["readers"] == settings
+    assert listed["subscriptionGroupTable"] == {"readers": settings}
 
 
 def test_several_groups_are_created_at_once(broker: RunningBroker) -> None:

@@ -66,6 +66,7 @@ def test_the_brokers_with_a_name(broker: RunningBroker) -> None:
     assert group["brokerAddrs"] == {"0": broker.remoting_addresses[1]}
 
 
+@pytest.mark.proves("REGISTER_BROKER and the like")
 def test_other_brokers_cannot_register(broker: RunningBroker) -> None:
     with pytest.raises(CallRefused, match="no other broker can register") as refused:
         ask(broker, RequestCode.REGISTER_BROKER, brokerName="broker-c")

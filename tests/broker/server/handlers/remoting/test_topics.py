@@ -72,6 +72,7 @@ def test_several_topics_are_created_or_none(admin: Admin) -> None:
     assert "third" not in admin.broker.look(lambda state: state.topics)
 
 
+@pytest.mark.proves("Flags of units (`topicSysFlag`)")
 @pytest.mark.parametrize(
     ("topic", "fields", "code", "words"),
     [

@@ -97,6 +97,14 @@ def test_ends_that_do_not_fit_are_refused(
     assert count_waiting(broker) == 1
 
 
+@pytest.mark.proves("A second end of the same half message (END_TRANSACTION)")
+def test_a_half_message_is_ended_once(broker: RunningBroker, producer: RemotingMember) -> None:
+    half = send_half(broker, producer)
+    assert end(producer, half).code == 0
+    assert end(producer, half).remark == "Find prepared transaction message failed"
+    assert readable(broker) == [b"paid"]
+
+
 def test_an_end_is_for_the_broker_that_has_the_half_message(broker: RunningBroker, producer: RemotingMember) -> None:
     half = send_half(broker, producer)
     with RemotingMember(broker.remoting_addresses[1]) as elsewhere:
