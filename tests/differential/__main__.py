@@ -12,7 +12,7 @@ from pathlib import Path
 from processes.apache.cluster import make_cluster
 from rmqpull_broker.testing import running_broker
 from tests.differential.generator import STEPS, SUBJECTS, make_steps
-from tests.differential.runner import Address
+from tests.differential.runner import LIKE_APACHE, Address
 from tests.differential.shrinking import play, shrink
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         make_cluster(Path(folder)) as cluster,
-        running_broker(remoting=True) as broker,
+        running_broker(remoting=True, properties=LIKE_APACHE) as broker,
     ):
         emulator = Address(broker.remoting_addresses[0], broker.remoting_addresses[0])
         apache = Address(cluster.addresses, cluster.brokers[0].address, is_late=True)

@@ -24,6 +24,7 @@ _ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}:\d+|\b127\.0\.0\.1\b")
 _EXCEPTION = re.compile(r"[\w.$]+\.\w*(?:Exception|Error)\b")
 _MADE_ID = re.compile(r"[0-9A-F]{32,56}")
 _BAD_FIELD = re.compile(r"field \w+ is (missing|'.*') in \w+Header(V2)?, expected ")
+_FAR_AWAY_MS = 9_000_000_000_000_000
 _MISSING = "(missing)"
 
 
@@ -58,6 +59,14 @@ def _are_times(step: Step, emulator: Any, apache: Any) -> bool:
     return all(isinstance(one, str) and one.isdecimal() for one in (emulator, apache))
 
 
+def _is_dropped(step: Step, emulator: Any, apache: Any) -> bool:
+    return bool(emulator == _MISSING)
+
+
+def _is_far_away(step: Step, emulator: Any, apache: Any) -> bool:
+    return isinstance(apache, int) and abs(apache) > abs(emulator) > _FAR_AWAY_MS
+
+
 def _waits(step: Step, emulator: Any, apache: Any) -> bool:
     properties = step.fields.get("i", step.fields.get("properties", ""))
     return any(name in properties for name in ("DELAY", "TIMER_", "TRAN_MSG"))
@@ -69,13 +78,15 @@ TOLERATED = (
     Tolerance("fields.transactionId", "an id that the broker gave to the message", holds=_are_made_ids),
     Tolerance("body.*.properties.UNIQ_KEY", "an id that the broker gave to the message", holds=_are_made_ids),
     Tolerance("fields.queueOffset", "an offset in a queue of the system, which all topics share", holds=_waits),
+    Tolerance("body.*.properties.__transactionId__", "an id that the broker gave to the message", holds=_are_made_ids),
+    Tolerance("body.*.properties.ORIGIN_MESSAGE_ID", "it is an id of a broker", holds=_are_made_ids),
+    Tolerance("body.*.properties.POP_CK", "no message keeps a place in another broker", holds=_is_dropped),
+    Tolerance("body.*.bornTimestamp", "a time that no column can have", holds=_is_far_away),
     Tolerance("fields.recallHandle", "it contains an id and a time"),
     Tolerance("body.*.physicalOffset", "files are not laid out as Apache's"),
     Tolerance("body.*.preparedTransactionOffset", "it is a physical offset"),
     Tolerance("body.*.storeTimestamp", "a time"),
     Tolerance("fields.timestamp", "a time", (RequestCode.GET_EARLIEST_MSG_STORETIME,), holds=_are_times),
-    Tolerance("fields.topicSysFlag", "the broker knows no units, for which topics have flags"),
-    Tolerance("body.*.flag", "the broker keeps no flags of users"),
 )
 """All that may differ."""
 

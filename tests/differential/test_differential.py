@@ -14,18 +14,18 @@ from processes.apache.releases import Release
 from rmqpull_broker.testing import running_broker
 from tests.differential.comparison import Difference
 from tests.differential.generator import make_steps
-from tests.differential.runner import Address
+from tests.differential.runner import LIKE_APACHE, Address
 from tests.differential.shrinking import Finding, play, shrink
 from tests.differential.steps import Step
 
-SUBJECTS = ("pulls", "members")
-SEEDS = range(1, 101)
+SUBJECTS = ("pulls", "members", "sends")
+SEEDS = range(1, 61)
 DIFFERENT = Difference("code", 0, 1)
 
 
 @pytest.fixture(scope="module")
 def emulator() -> Iterator[Address]:
-    with running_broker(remoting=True) as broker:
+    with running_broker(remoting=True, properties=LIKE_APACHE) as broker:
         (address,) = broker.remoting_addresses
         yield Address(address, address)
 

@@ -27,7 +27,7 @@ from rmqpull_broker.core.properties import parse_level_delays
 from rmqpull_broker.core.sending import refusals
 from rmqpull_broker.core.sending.storing import MessageToStore
 from rmqpull_broker.core.state.draft import Draft
-from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX, RETRY_TOPIC_LENGTH_MAX
+from rmqpull_broker.core.state.names import DLQ_PREFIX, RETRY_PREFIX, RETRY_TOPIC_LENGTH_MAX, TOPIC_LENGTH_MAX
 
 DLQ_QUEUE_NUMS = 1
 RECONSUME_TIME = "RECONSUME_TIME"
@@ -76,7 +76,7 @@ def return_message(
         queue, level = _find_dead_letter_queue(draft, group.name, queue.broker_name, draw, new_id), 0
     else:
         level = min(level or FIRST_LEVEL + times, len(parse_level_delays(draft.properties.message_delay_level)))
-    if len(queue.topic) > RETRY_TOPIC_LENGTH_MAX:
+    if len(queue.topic) > (RETRY_TOPIC_LENGTH_MAX if queue.topic.startswith(RETRY_PREFIX) else TOPIC_LENGTH_MAX):
         raise InternalError("MESSAGE_ILLEGAL")
     copy = _copy(original.message, request.queue.topic, request.offset_msg_id or original.message.msg_id, level)
     return MessageToStore(queue, copy, min(times + 1, RECONSUME_TIMES_MAX))

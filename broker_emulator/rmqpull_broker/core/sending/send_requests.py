@@ -121,6 +121,12 @@ def send_columns(
     return store_batch(draft, BatchToStore([(queue, messages.num_rows)], messages), now_ms, sender.store_host)
 
 
+def check_batch_request(sender: Sender, draft: Draft, request: SendRequest, now_ms: int) -> None:
+    """Rows 0 to 12 for a batch whose messages cannot be read. Raises the BrokerError of the first row that fails."""
+    _select_queue(sender, prepare_topic(sender, draft, request, now_ms), request)
+    _check_batch(draft, request)
+
+
 def prepare_topic(sender: Sender, draft: Draft, request: SendRequest, now_ms: int) -> TopicConfig:
     """Rows 0 to 5: finds the topic, or creates it.
 

@@ -32,6 +32,11 @@ class Origin(NamedTuple):
     host: str
 
 
+def limit_time(time_ms: int) -> int:
+    """Returns a time as a column can have it: the nearest one, if it is hundreds of thousands of years away."""
+    return max(-_TIME_MS_MAX, min(time_ms, _TIME_MS_MAX))
+
+
 def make_message(body: bytes, properties: Mapping[str, str], flag: int, origin: Origin) -> Message:
     """Returns the message that a producer has sent."""
     own = {name: value for name, value in properties.items() if name in names.OWN}

@@ -15,6 +15,7 @@ from rmqpull_broker.core.sending.publishing import AutoCreation
 from rmqpull_broker.core.sending.send_requests import (
     SendRequest,
     SendResult,
+    check_batch_request,
     prepare_topic,
     send_columns,
     send_request,
@@ -22,7 +23,7 @@ from rmqpull_broker.core.sending.send_requests import (
 from rmqpull_broker.core.state.facts import QueuePart
 from rmqpull_broker.core.state.names import RETRY_PREFIX
 from rmqpull_broker.server.handlers.remoting.batch_codec import make_columns
-from rmqpull_broker.server.handlers.remoting.codec import Origin, make_batch, make_message
+from rmqpull_broker.server.handlers.remoting.codec import Origin, limit_time, make_batch, make_message
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_proto.remoting import properties as names
 from rmqpull_proto.remoting.codes import RequestCode
@@ -48,19 +49,19 @@ async def send_message(service: RemotingService, call: RemotingCall) -> Remoting
     if not body:
         raise RequestFailed("the request has no body")
     properties = names.decode_properties(header.properties or "")
-    origin = Origin(header.sys_flag, header.born_timestamp, call.peer.remote_address)
+    origin = Origin(header.sys_flag, limit_time(header.born_timestamp), call.peer.remote_address)
     if header.batch and len(body) > service.properties.max_message_size:
         raise RequestFailed("message body size exceeded")
     request = _make_request(call, header, properties)
     messages: Sequence[Message] | pa.RecordBatch | None = None
-    if not header.batch:
-        messages = [make_message(bytes(body), properties, header.flag, origin)]
-    else:
-        host = service.service.sender.store_host
-        messages = make_columns(bytes(body), properties, origin, request.reconsume_times, host)
-    if messages is None:
-        messages = make_batch(memoryview(body), properties, origin)
     try:
+        if not header.batch:
+            messages = [make_message(bytes(body), properties, header.flag, origin)]
+        else:
+            host = service.service.sender.store_host
+            messages = make_columns(bytes(body), properties, origin, request.reconsume_times, host)
+        if messages is None:
+            messages = await _read_batch(service, request, memoryview(body), origin)
         if isinstance(messages, pa.RecordBatch):
             parts = await _store(service, request, partial(send_columns, messages=messages), len(body))
             return _respond_to_columns(service, call, request, parts)
@@ -70,6 +71,17 @@ async def send_message(service: RemotingService, call: RemotingCall) -> Remoting
     except BrokerError as error:
         return call.respond(_list_common(service), code=error.response_code, remark=str(error))
     return _respond(service, call, request, result)
+
+
+async def _read_batch(
+    service: RemotingService, request: SendRequest, body: memoryview, origin: Origin
+) -> Sequence[Message]:
+    """Reads a batch. One that cannot be read is refused after the checks of its request."""
+    try:
+        return make_batch(body, request.batch_properties, origin)
+    except RequestFailed:
+        await _store(service, request, check_batch_request, 0)
+        raise
 
 
 def _make_request(call: RemotingCall, header: SendMessageRequestHeader, properties: Mapping[str, str]) -> SendRequest:
@@ -101,8 +113,9 @@ def _respond(service: RemotingService, call: RemotingCall, request: SendRequest,
     queue, row = result.sent[0]
     is_single = not request.is_batch
     recall_handle = None
-    if is_single and not request.topic.startswith(RETRY_PREFIX):
-        recall_handle = make_recall_handle(request.topic, queue, row.message)
+    target = row.message.system_properties.get(names.REAL_TOPIC, request.topic)
+    if is_single and not target.startswith(RETRY_PREFIX):
+        recall_handle = make_recall_handle(target, queue, row.message)
     header = SendMessageResponseHeader(
         msg_id=",".join([make_offset_msg_id(host, port, find(to, its.queue_offset)) for to, its in result.sent]),
         queue_id=result.queue_id,

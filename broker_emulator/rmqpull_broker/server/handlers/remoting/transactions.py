@@ -10,10 +10,12 @@ from rmqpull_broker.core.sending.transactions import Resolution, TransactionEnd,
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.headers import EndTransactionRequestHeader
 
-_RESOLUTIONS = {8: Resolution.COMMIT, 12: Resolution.ROLLBACK}
-"""By the bits of a system flag. All other values leave the half message as it is."""
+_RESOLUTIONS = {0: Resolution.UNKNOWN, 8: Resolution.COMMIT, 12: Resolution.ROLLBACK}
+"""By the bits of a system flag."""
+NO_RESPONSE_CODE = "not set any response code"
 
 
 async def end_transaction(service: RemotingService, call: RemotingCall) -> RemotingCommand | None:
@@ -21,6 +23,8 @@ async def end_transaction(service: RemotingService, call: RemotingCall) -> Remot
     header = call.read_header(EndTransactionRequestHeader)
     resolution = _RESOLUTIONS.get(header.commit_or_rollback)
     if resolution is None:
+        raise WireError(f"commitOrRollback is {header.commit_or_rollback}, expected 0, 8 or 12")
+    if resolution is Resolution.UNKNOWN:
         return None
     broker = service.service
     located = broker.state.physical_offsets.locate(call.site.broker_name, header.commit_log_offset)
@@ -38,7 +42,9 @@ async def end_transaction(service: RemotingService, call: RemotingCall) -> Remot
     )
     now_ms, store_host = broker.clock_ms(), broker.sender.store_host
     await broker.group_commit.execute(lambda draft: transactions.end_transaction(draft, end, now_ms, store_host))
-    return call.respond()
+    # The remark with which each response begins stays there if the message is rolled back.
+    remark = NO_RESPONSE_CODE if resolution is Resolution.ROLLBACK else None
+    return call.respond(remark=remark)
 
 
 HANDLERS: Mapping[int, Handler] = {RequestCode.END_TRANSACTION: end_transaction}
