@@ -28,6 +28,13 @@ LIMITS_OF_SERVER = {
             MEMORY,
         ),
         Limit(
+            "requests of the remoting protocol that wait",
+            "server.remoting.dispatch:REQUESTS_MAX",
+            "",
+            "SYSTEM_BUSY",
+            "ours: limits memory; Apache's threads have queues of 10,000",
+        ),
+        Limit(
             "time without traffic on a connection of the remoting protocol",
             "server.remoting.listener:IDLE_MS_MAX",
             "ms",

@@ -9,12 +9,16 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from rmqpull_broker.core.admin.fault_rules import CallFaults, Fault
+from rmqpull_broker.core.pulling.parking import PARKED_PULLS_MAX
 from rmqpull_broker.server.remoting.refusals import refuse
 from rmqpull_broker.server.remoting.targets import find_targets
 from rmqpull_broker.server.runtime.faults import Disconnected
 from rmqpull_broker.server.runtime.remoting_calls import Handler, RemotingCall, RemotingService, Reply
 from rmqpull_proto.remoting.codes import V5_3_1, RequestCode, ResponseCode
 from rmqpull_proto.remoting.command import RemotingCommand
+
+REQUESTS_MAX = PARKED_PULLS_MAX + 20_000
+"""Requests that wait: for the commit log, for a message, or for a fault rule."""
 
 Respond = Callable[[RemotingCommand | bytes], None]
 """Sends the response to one request."""
@@ -25,6 +29,7 @@ _UNKNOWN = "UNKNOWN"
 """The name of all requests with unknown codes: metrics must not grow with what clients send."""
 _ENDED = "CANCELLED"
 _NO_RESPONSE = "NO_RESPONSE"
+_OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
 
 _logger = logging.getLogger(__name__)
 _access = logging.getLogger(f"{__name__}.access")
@@ -72,6 +77,8 @@ class Dispatcher:
             return call.respond(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
         if self._is_stopping and call.command.version > V5_3_1:
             return call.respond(code=ResponseCode.GO_AWAY, remark="please go away")
+        if len(self._tasks) >= REQUESTS_MAX:
+            return call.respond(code=ResponseCode.SYSTEM_BUSY, remark=_OVERLOAD)
         if self._faults.is_armed:
             found = self._faults.match_targets(_name(code), self._find_client_id(call), find_targets(call))
             if found.before is not None or found.after is not None:

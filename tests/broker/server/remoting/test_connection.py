@@ -6,17 +6,20 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rmqpull_broker.server.remoting.connection import UNSENT_BYTES_MAX, UNSENT_BYTES_PAUSE, RemotingConnection
-from rmqpull_broker.server.remoting.dispatch import Dispatcher
-from rmqpull_broker.server.runtime.remoting_calls import Site
+from rmqpull_broker.server.remoting.dispatch import Dispatcher, Respond
+from rmqpull_broker.server.runtime.remoting_calls import RemotingCall, Site
 from rmqpull_broker.testing import running_broker
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand, Serialization, decode_command, encode_command
+from tests.harness.bad_frames import BAD_FRAMES, ONLY_BAD_HERE
 
 ONEWAY = 2
 
@@ -72,24 +75,7 @@ def test_other_protocols_are_disconnected(connection: socket.socket) -> None:
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
-def cluster_frame(header: bytes) -> bytes:
-    return (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
-
-
-BAD = {
-    "gRPC": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "the proxy protocol": b"PROXY TCP4 10.0.0.1 10.0.0.2 5 6\r\n",
-    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-    "17 MiB": (17 << 20).to_bytes(4, "big") + b"\0\0\0\x04null",
-    "a negative length": b"\xff\xff\xff\xff\0\0\0\0",
-    "no room for a header": b"\0\0\0\x04\0\0\0\0",
-    "a header beyond its frame": b"\0\0\0\x08\0\0\0\xff{}{}",
-    "a foreign serialization": b"\0\0\0\x06\x05\0\0\x02{}",
-    "no JSON": cluster_frame(b"{code:106,"),
-    "no object": cluster_frame(b"[106]"),
-    "a code that is a text": cluster_frame(b'{"code":"x"}'),
-    "fields that are no object": cluster_frame(b'{"code":106,"extFields":[1]}'),
-}
+BAD = {**BAD_FRAMES, **ONLY_BAD_HERE, "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"}
 
 
 @pytest.mark.parametrize("data", BAD.values(), ids=BAD)
@@ -176,11 +162,15 @@ class Transport(asyncio.Transport):
     def abort(self) -> None:
         self.is_aborted = True
 
+    def close(self) -> None:
+        self.is_aborted = True
+
 
 class NoConnections:
     """Connections that are not kept; nobody handles their requests."""
 
-    dispatcher: Dispatcher | None = None
+    def __init__(self, dispatcher: Dispatcher | None = None) -> None:
+        self.dispatcher = dispatcher
 
     def add(self, connection: RemotingConnection) -> str | None:
         return "one"
@@ -225,3 +215,36 @@ def test_a_client_that_reads_nothing_is_disconnected(unread: tuple[RemotingConne
     asyncio.run(send(UNSENT_BYTES_MAX >> 20))
     assert (open_before, connection.is_open) == (True, False)
     assert len(transport.unsent) <= UNSENT_BYTES_MAX + (2 << 20)
+
+
+# --- frames in pieces -------------------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """A dispatcher that keeps the numbers of requests, and answers none."""
+
+    def __init__(self) -> None:
+        self.opaques: list[int] = []
+
+    def handle(self, call: RemotingCall, respond: Respond) -> None:
+        self.opaques.append(call.command.opaque)
+
+
+@given(
+    st.integers(0, 4),
+    st.sampled_from([b"", *BAD.values()]) | st.binary(max_size=40),
+    st.lists(st.integers(0, 400), max_size=8),
+)
+def test_frames_in_any_pieces_are_handled_up_to_the_first_bad_one(count: int, tail: bytes, cuts: list[int]) -> None:
+    recorder, transport = Recorder(), Transport()
+    connection = RemotingConnection(
+        NoConnections(cast("Dispatcher", recorder)), Site("broker-a", "127.0.0.1", 9876, "127.0.0.1")
+    )
+    connection.connection_made(transport)
+    sent = b"".join(request(opaque) for opaque in range(count)) + tail
+    for start, end in pairwise(sorted({0, len(sent), *(min(cut, len(sent)) for cut in cuts)})):
+        if connection.is_open:
+            connection.data_received(sent[start:end])
+    assert recorder.opaques[:count] == [*range(count)]
+    assert connection.is_open or tail
+    assert tail not in BAD.values() or not connection.is_open

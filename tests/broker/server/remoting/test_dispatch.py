@@ -19,6 +19,20 @@ from tests.harness.waiting import wait_until
 
 SEND = {"a": "producers", "b": "orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0", "j": "0"}
 
+PULL = {
+    "consumerGroup": "consumers",
+    "topic": "orders",
+    "queueId": "0",
+    "queueOffset": "0",
+    "maxMsgNums": "32",
+    "sysFlag": "6",
+    "commitOffset": "0",
+    "suspendTimeoutMillis": "15000",
+    "subscription": "*",
+    "expressionType": "TAG",
+    "subVersion": "1",
+}
+
 
 @pytest.fixture
 def broker() -> Iterator[RunningBroker]:
@@ -58,6 +72,17 @@ def test_a_handler_that_fails_is_answered_and_logged(
     response = member.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "orders"})
     assert (response.code, response.remark) == (ResponseCode.SYSTEM_ERROR, "the broker failed; its log says why")
     assert [record.getMessage() for record in caplog.records if record.exc_info] == ["GET_ROUTEINFO_BY_TOPIC failed"]
+
+
+def test_too_many_requests_that_wait_are_refused(
+    broker: RunningBroker, member: RemotingMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "REQUESTS_MAX", 1)
+    member.start(RequestCode.PULL_MESSAGE, PULL)
+    assert read_route(member) == ResponseCode.SYSTEM_BUSY
+    broker.send("orders", b"paid", b"paid")
+    assert member.receive().is_response
+    wait_until(lambda: read_route(member) == 0, "served")
 
 
 # --- fault rules ------------------------------------------------------------------------------------------------------
@@ -176,20 +201,6 @@ def test_requests_are_logged_like_calls(member: RemotingMember, caplog: pytest.L
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------
-
-PULL = {
-    "consumerGroup": "consumers",
-    "topic": "orders",
-    "queueId": "0",
-    "queueOffset": "0",
-    "maxMsgNums": "32",
-    "sysFlag": "6",
-    "commitOffset": "0",
-    "suspendTimeoutMillis": "15000",
-    "subscription": "*",
-    "expressionType": "TAG",
-    "subVersion": "1",
-}
 
 
 def stop(broker: RunningBroker) -> None:
