@@ -96,20 +96,22 @@ REQUEST_CODES: Mapping[int, RequestKind] = {
 _POP = "pop consumption is not supported; consumers pull"
 _ROLES = "master and slave pairs are not emulated, nor their controllers"
 _ACCESS = "access control is not emulated"
+_SLAVES = "slaves ask for it, and there are none"
 _COLD = "messages are never cold here"
 _ROCKSDB = "there is no RocksDB here"
 _REGISTRATION = "the broker is its own name server: no other broker can register"
 
 NOT_SERVED: Mapping[int, str] = {
-    103: _REGISTRATION,
-    104: _REGISTRATION,
+    45: _SLAVES,
+    60: _SLAVES,
+    61: "waiting messages are not counted by their delays",
+    323: "half messages that were checked too often are dropped; none waits to be checked again",
     904: _REGISTRATION,
-    217: _REGISTRATION,
     353: "groups that are forbidden to read a topic are not supported",
     354: _ROCKSDB,
     355: _ROCKSDB,
     513: "static topics are not supported",
-    **dict.fromkeys((905, 906, 907, 908, 1007, 1008), _ROLES),
+    **dict.fromkeys((905, 906, 908, 1007, 1008), _ROLES),
     **dict.fromkeys(range(2001, 2005), _COLD),
     **dict.fromkeys(range(3001, 3011), _ACCESS),
     **dict.fromkeys((401, 402, *range(200050, 200057), 200151), _POP),

@@ -220,6 +220,7 @@ def client_scenarios() -> str:
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "standard-methods": standard_methods,
+    "request-codes": request_codes,
     "extension-methods": extension_methods,
     "other-methods": other_methods,
     "refusals": refusals,

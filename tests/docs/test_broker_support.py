@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from processes.apache.releases import RELEASE_5, Release
+from processes.java import find_java
+from rmqpull_broker.server.remoting.registry import list_handlers
 from rmqpull_proto import rpc
+from rmqpull_proto.remoting.codes import RequestCode
 from scripts.doc_tables import with_tables
 from scripts.limit import PACKAGE, amount
+from scripts.request_codes import NOT_SERVED, REQUEST_CODES
 from scripts.support_tables import DOCUMENT, INTERNAL, LIMITS, REASONS, REPOSITORY, TABLES, deviating_properties
 
 TEXT = DOCUMENT.read_text(encoding="utf-8")
@@ -44,6 +52,30 @@ def test_the_tables_are_up_to_date() -> None:
 def test_every_method_has_its_row(service: rpc.Service) -> None:
     calls = section("Calls")
     assert [name for name in service.methods if not re.search(rf"^\|.*`{name}` \|", calls, re.MULTILINE)] == []
+
+
+def test_every_request_is_served_or_has_a_reason() -> None:
+    of_servers = {code for code, kind in REQUEST_CODES.items() if kind.served_by in ("broker", "name server")}
+    served = set(list_handlers())
+    assert sorted(served & NOT_SERVED.keys()) == []
+    assert sorted(served - REQUEST_CODES.keys()) == []
+    assert sorted(of_servers - served - NOT_SERVED.keys()) == []
+
+
+def test_request_codes_have_one_name() -> None:
+    assert [code.name for code in RequestCode] == [REQUEST_CODES[code].name for code in RequestCode]
+
+
+@pytest.mark.processes
+def test_the_request_codes_are_those_of_the_real_server(apache_release: Release) -> None:
+    javap = shutil.which(Path(find_java()).with_name("javap"))
+    if javap is None or apache_release is not RELEASE_5:
+        pytest.skip("javap shows the codes of 5.3.3; a Java without it cannot")
+    (jar,) = [jar for jar in apache_release.fetch_server_jars() if jar.name.startswith("rocketmq-remoting-")]
+    command = [javap, "-constants", "-cp", str(jar), "org.apache.rocketmq.remoting.protocol.RequestCode"]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    declared = {int(code): name for name, code in re.findall(r"static final int (\w+) = (\d+);", shown)}
+    assert {code: kind.name for code, kind in REQUEST_CODES.items()} == declared
 
 
 def test_every_limit_of_the_code_is_in_the_table_or_known_to_be_internal() -> None:

@@ -75,14 +75,30 @@ def test_other_protocols_are_disconnected(connection: socket.socket) -> None:
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
-BAD = {**BAD_FRAMES, **ONLY_BAD_HERE, "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"}
+HELLO_OF_TLS = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+BAD = {**BAD_FRAMES, **ONLY_BAD_HERE, "TLS": HELLO_OF_TLS}
 
 
-@pytest.mark.parametrize("data", BAD.values(), ids=BAD)
-def test_what_is_no_frame_closes_the_connection(connection: socket.socket, data: bytes) -> None:
+def assert_closed_after(connection: socket.socket, data: bytes) -> None:
     connection.sendall(data)
     with contextlib.suppress(ConnectionResetError):  # it is closed then, too
         assert connection.recv(100) == b""
+
+
+@pytest.mark.parametrize("data", BAD_FRAMES.values(), ids=BAD_FRAMES)
+def test_what_is_no_frame_closes_the_connection(connection: socket.socket, data: bytes) -> None:
+    assert_closed_after(connection, data)
+
+
+@pytest.mark.proves("The proxy protocol, and headers with numbers in quotation marks or with fractions")
+@pytest.mark.parametrize("data", ONLY_BAD_HERE.values(), ids=ONLY_BAD_HERE)
+def test_what_only_apaches_servers_read_closes_the_connection(connection: socket.socket, data: bytes) -> None:
+    assert_closed_after(connection, data)
+
+
+@pytest.mark.proves("A client with TLS, without configuration")
+def test_without_a_certificate_a_client_with_tls_is_disconnected(connection: socket.socket) -> None:
+    assert_closed_after(connection, HELLO_OF_TLS)
 
 
 def test_frames_before_a_bad_one_are_answered(connection: socket.socket) -> None:

@@ -56,6 +56,7 @@ def test_an_unknown_code_is_answered(member: RemotingMember) -> None:
     assert (response.code, response.remark) == expected
 
 
+@pytest.mark.proves("The text of an answer to a request with missing or wrong fields")
 def test_a_missing_field_is_named(member: RemotingMember) -> None:
     response = member.call(RequestCode.GET_ROUTEINFO_BY_TOPIC)
     assert response.code == ResponseCode.SYSTEM_ERROR
