@@ -10,6 +10,8 @@ from rmqpull_broker.core.messages.hidden_properties import hide_flags
 from rmqpull_broker.core.model import BodyEncoding, Message, StoredMessage
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02 "), min_size=1, max_size=8)
+NAMES = TEXT.map(lambda text: f"u{text}") | st.sampled_from(["__SHARDINGKEY", "TRACE_CONTEXT"])
+"""A user may set two of RocketMQ's own properties. Then those of the message replace them."""
 TIMES_MS = st.integers(0, 1 << 42)
 HOSTS = st.sampled_from(["127.0.0.1:5555", "[2001:db8::1]:80", "10.0.0.9", "2001:db8::1", ""])
 HIDDEN = st.builds(hide_flags, st.integers(-(1 << 31), (1 << 31) - 1), st.sampled_from([0, 2, 0x80]))
@@ -21,7 +23,7 @@ MESSAGES = st.builds(
     st.sampled_from(["", "AB12", "0102"]),
     tags=st.none() | TEXT,
     keys=st.lists(TEXT, max_size=3).map(tuple),
-    properties=st.dictionaries(TEXT.map(lambda text: f"u{text}"), TEXT, max_size=3),
+    properties=st.dictionaries(NAMES, TEXT, max_size=3),
     message_group=st.none() | TEXT,
     delivery_timestamp_ms=st.none() | TIMES_MS,
     born_timestamp_ms=TIMES_MS,

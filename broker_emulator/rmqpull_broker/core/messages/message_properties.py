@@ -30,7 +30,7 @@ _SEPARATORS = 2
 _UTF8_BYTES_MAX = 4
 _OWN_BYTES_MAX = 4_096
 """More than the characters of all of RocketMQ's own names and short values together."""
-_NOT_RESERVED = {names.SHARDING_KEY: "messageGroup", names.TRACE_CONTEXT: "traceContext"}
+NOT_RESERVED = {names.SHARDING_KEY: "messageGroup", names.TRACE_CONTEXT: "traceContext"}
 """RocketMQ's own properties, with their columns, that a user may set, too. Then the user's value is not stored."""
 
 
@@ -57,7 +57,10 @@ def make_stored_properties(message: Message, broker: BrokerProperties) -> dict[s
         fields |= {names.BORN_HOST: message.born_host, names.BORN_TIMESTAMP: str(message.born_timestamp_ms)}
     own = {name: value for name, value in fields.items() if value is not None}
     common = make_common_properties(broker)
-    return {**message.properties, **drop_hidden(message.system_properties), **own, **common}
+    given = {**message.properties, **drop_hidden(message.system_properties)}
+    if not given.keys().isdisjoint(own):
+        given = {name: value for name, value in given.items() if name not in own}
+    return {**given, **own, **common}
 
 
 def exceeds_stored_properties(message: Message, broker: BrokerProperties) -> bool:
@@ -89,13 +92,13 @@ def count_record_bytes(batch: pa.RecordBatch, topic: str, broker: BrokerProperti
         *_count_born_bytes(batch),
         *(
             _count_own_bytes(name, batch.column(column))
-            for name, column in {names.TAGS: "tags", **_NOT_RESERVED}.items()
+            for name, column in {names.TAGS: "tags", **NOT_RESERVED}.items()
         ),
         _count_own_bytes(names.UNIQ_KEY, _drop_empty(batch.column("msgId"))),
         _count_own_bytes(names.KEYS, _drop_empty(pc.binary_join(batch.column("keys"), " "))),
         _count_own_bytes(names.TIMER_DELIVER_MS, columns.format_milliseconds(batch.column("deliveryTimestamp"))),
     ]
-    hidden = [_count_hidden_bytes(batch, name, column) for name, column in _NOT_RESERVED.items()]
+    hidden = [_count_hidden_bytes(batch, name, column) for name, column in NOT_RESERVED.items()]
     return reduce(pc.subtract, hidden, pc.add(reduce(pc.add, parts), fixed))
 
 

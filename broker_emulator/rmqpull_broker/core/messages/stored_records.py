@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqpull_broker.core.messages.born_hosts import find_named_hosts
-from rmqpull_broker.core.messages.columns import format_milliseconds
+from rmqpull_broker.core.messages.columns import format_milliseconds, slice_live_values
 from rmqpull_broker.core.messages.hidden_properties import (
     FLAG,
     SYS_FLAG,
@@ -25,6 +25,7 @@ from rmqpull_broker.core.messages.hidden_properties import (
     has_hidden,
     read_hidden,
 )
+from rmqpull_broker.core.messages.message_properties import NOT_RESERVED
 from rmqpull_broker.core.model import BodyEncoding
 from rmqpull_proto.remoting import properties as names
 
@@ -131,7 +132,7 @@ def encode_property_texts(rows: pa.RecordBatch, common: Mapping[str, str]) -> pa
         times = format_milliseconds(rows.column("bornTimestamp"))
         own[names.BORN_HOST] = born_hosts
         own[names.BORN_TIMESTAMP] = pc.if_else(pc.is_valid(born_hosts), times, pa.scalar(None, pa.string()))
-    parts = [_join_map(rows.column("properties")), _join_map(drop_hidden_columns(rows.column("systemProperties")))]
+    parts = [_join_map(_drop_replaced(rows)), _join_map(drop_hidden_columns(rows.column("systemProperties")))]
     for name, texts in own.items():
         if texts is not None and texts.null_count < len(texts):
             parts += _list_own_parts(name, texts)
@@ -143,6 +144,23 @@ def _join_map(maps: pa.Array) -> pa.Array:
     entries = pc.binary_join_element_wise(maps.keys, maps.items, names.NAME_END)
     entries = pc.binary_join_element_wise(entries, names.VALUE_END, "")
     return pc.binary_join(pa.ListArray.from_arrays(maps.offsets, entries), "")
+
+
+def _drop_replaced(rows: pa.RecordBatch) -> pa.Array:
+    """Returns the users' properties without those that RocketMQ's own of the same name replace. Few messages have them,
+    so they are looked at one by one."""
+    maps = rows.column("properties")
+    found = pc.is_in(slice_live_values(maps, maps.keys), value_set=pa.array(NOT_RESERVED))
+    if not found.true_count:
+        return maps
+    given = maps.to_pylist()
+    for name, column in NOT_RESERVED.items():
+        own = rows.column(column).is_valid().to_pylist()
+        given = [
+            [entry for entry in entries if entry[0] != name] if entries and is_replaced else entries
+            for entries, is_replaced in zip(given, own, strict=True)
+        ]
+    return pa.array(given, maps.type)
 
 
 def _list_own_parts(name: str, texts: pa.Array) -> list[Any]:

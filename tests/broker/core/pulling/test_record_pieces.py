@@ -60,7 +60,7 @@ def test_messages_that_have_just_arrived_are_encoded_without_columns() -> None:
 
 
 def test_the_pieces_unused_for_longest_are_dropped() -> None:
-    core = make_core(messages=200, body_bytes=1 << 20)
+    core = make_core(messages=200, body_bytes=1 << 18)
     pieces = RecordPieces(core.state)
     first = find(pieces, core, 0)
     for offset in range(0, 200, record_pieces.PULL_ROWS_MAX):
