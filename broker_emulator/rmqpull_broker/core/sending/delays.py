@@ -188,7 +188,7 @@ def deliver_due(draft: Draft, now_ms: int, store_host: str) -> Delivered:
             continue
         of_queue = rows.setdefault(queue, [])
         offset = draft.find_next_offset(queue) + len(of_queue)
-        message = _restore_message(stored.message)
+        message = _restore_message(waiting.stored_at.queue, stored, now_ms)
         host = draft.find_store_host(queue, store_host)
         of_queue.append(StoredMessage(message, offset, now_ms, host, stored.reconsume_times))
         count += 1
@@ -206,10 +206,15 @@ def find_real_queue(wait_queue: MessageQueue, message: Message) -> MessageQueue:
     return MessageQueue(properties["REAL_TOPIC"], wait_queue.broker_name, int(properties["REAL_QID"]))
 
 
-def _restore_message(message: Message) -> Message:
-    """DELAY, REAL_TOPIC and REAL_QID stay (rules 3.14.1, 6.1)."""
-    kept = {name: value for name, value in message.system_properties.items() if name != DUE_MS}
-    return replace(message, system_properties=kept)
+def _restore_message(wait_queue: MessageQueue, stored: StoredMessage, now_ms: int) -> Message:
+    """DELAY, REAL_TOPIC and REAL_QID stay, and so does the due time of a timer message (rules 3.14.1, 6.1)."""
+    own = dict(stored.message.system_properties)
+    if wait_queue.topic == TIMER_TOPIC:
+        own[names.TIMER_ENQUEUE_MS] = str(stored.store_timestamp_ms // PRECISION_MS * PRECISION_MS)
+        own[names.TIMER_DEQUEUE_MS] = str(now_ms)
+    else:
+        del own[DUE_MS]
+    return replace(stored.message, system_properties=own)
 
 
 # --- recall ----------------------------------------------------------------------------------------------------------

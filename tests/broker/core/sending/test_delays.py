@@ -186,6 +186,20 @@ def test_a_message_comes_when_its_time_has_come_and_not_before(core: CoreHarness
     assert len(core.state.delayed) == 0
 
 
+def test_a_message_of_the_timer_says_when_it_came_and_went(core: CoreHarness) -> None:
+    core.topic()
+    store(core, with_timer(TIMER_DELAY_SEC="5"), NOW + 123)
+    deliver(core, NOW + 9_999)
+    assert core.rows(core.queue())[0].message.system_properties == {
+        "TIMER_DELAY_SEC": "5",
+        "REAL_TOPIC": "orders",
+        "REAL_QID": "0",
+        "TIMER_OUT_MS": str(NOW + 5_000),
+        "TIMER_ENQUEUE_MS": str(NOW),
+        "TIMER_DEQUEUE_MS": str(NOW + 9_999),
+    }
+
+
 def test_messages_come_in_the_order_of_their_times(core: CoreHarness) -> None:
     core.topic()
     for number, delay_ms in enumerate((9_000, 3_000, 6_000, 3_000)):
