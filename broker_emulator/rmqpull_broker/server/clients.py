@@ -218,9 +218,9 @@ class Clients:
 
     def connection_closed(self, channel_id: str) -> None:
         """Removes the client of a closed connection from all groups, and tells the other members."""
-        self.peers.remove(channel_id)
-        self.producers.channel_closed(channel_id)
-        self.peers.notify(self.consumers.channel_closed(channel_id, self._clock.wall_ms()))
+        if self.peers.remove(channel_id):
+            self.producers.channel_closed(channel_id)
+            self.peers.notify(self.consumers.channel_closed(channel_id, self._clock.wall_ms()))
 
     def _notify(self, change: ConsumerIdsChanged | None) -> None:
         if change is not None:

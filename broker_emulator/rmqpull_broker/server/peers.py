@@ -58,10 +58,10 @@ class Peers:
         self._peers[peer.channel_id] = peer
         self._client_ids[peer.channel_id] = client_id
 
-    def remove(self, channel_id: str) -> None:
-        """Forgets a connection that is closed."""
-        self._peers.pop(channel_id, None)
+    def remove(self, channel_id: str) -> bool:
+        """Forgets a connection that is closed. Returns whether its client had registered."""
         self._client_ids.pop(channel_id, None)
+        return self._peers.pop(channel_id, None) is not None
 
     def find_client_id(self, channel_id: str) -> str:
         """Returns the client id of a connection; an empty text if no client has registered there."""
@@ -80,11 +80,9 @@ class Peers:
                     peer.send(make_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, is_oneway=True))
 
     def close(self, channels: Iterable[ClientChannel]) -> None:
-        """Closes the connections of clients that have expired."""
-        for channel in channels:
-            peer = self._peers.get(channel.channel_id)
+        """Closes the connections of clients that have expired. They are forgotten when they are closed."""
+        for peer in map(self.find, channels):
             if peer is not None:
-                self.remove(channel.channel_id)
                 peer.close()
 
 

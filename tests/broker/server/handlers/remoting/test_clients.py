@@ -209,6 +209,19 @@ def test_a_client_without_heartbeats_is_disconnected_after_two_minutes_and_nobod
     assert ann.list_notices() == []
 
 
+def test_a_client_that_expires_in_one_group_leaves_the_others_and_their_members_are_told(members: Members) -> None:
+    ann, bob = members.open("ann", "readers", "others"), members.open("bob", "others")
+    for _ in range(12):
+        members.broker.clock.advance(10_000)
+        ann.beat("others")
+        bob.beat("others")
+    bob.list_notices()
+    members.broker.clock.advance(10_000)
+    assert ann.is_closed()
+    assert bob.receive().fields == {"consumerGroup": "others"}
+    assert bob.list_members("others") == ["bob"]
+
+
 def test_a_client_that_was_disconnected_registers_again(members: Members) -> None:
     old = members.open("ann", "readers")
     members.broker.clock.advance(130_000)
