@@ -119,6 +119,11 @@ def test_every_test_has_its_own(rocketmq_broker):
 def test_the_nearest_marker_wins(rocketmq_broker):
     assert list(rocketmq_broker.look(lambda state: dict(state.topics))) == ["payments"]
     rocketmq_broker.clock.advance(hours=1)
+
+@pytest.mark.rocketmq(remoting=True)
+def test_the_remoting_protocol(rocketmq_broker):
+    (address,) = rocketmq_broker.remoting_addresses
+    assert address.startswith("127.0.0.1:")
 """
 
 
@@ -128,4 +133,4 @@ def test_the_plugin_brings_a_fixture(tmp_path: Path) -> None:
     flags = ["-q", "--strict-markers", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
     command = [sys.executable, "-m", "pytest", *flags, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert "3 passed" in done.stdout, done.stdout
+    assert "4 passed" in done.stdout, done.stdout

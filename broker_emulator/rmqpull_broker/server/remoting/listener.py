@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -31,6 +32,8 @@ IDLE_MS_MAX = 120_000
 _SCAN_INTERVAL_MS = 10_000
 _WILDCARDS = ("0.0.0.0", "::", "")
 _LOOPBACK = "127.0.0.1"
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,10 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 async def _find_ip(host: str) -> str:
-    """Returns the address of a host for message ids, which have no names; the loopback address for an unknown name."""
+    """Returns the address of a host for message ids, which have no names: the first of IPv4, if it has one.
+
+    A broker may advertise a name that only its clients know. Then it is the loopback address.
+    """
     try:
         return str(ip_address(host))
     except ValueError:
@@ -177,5 +183,7 @@ async def _find_ip(host: str) -> str:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
+        _logger.warning("%s is unknown here, so the ids of messages name %s", host, _LOOPBACK)
         return _LOOPBACK
+    found.sort(key=lambda each: each[0] is not socket.AF_INET)  # keeps the order of each kind
     return str(found[0][4][0])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import resource
 import socket
 import ssl
 from pathlib import Path
@@ -10,6 +12,11 @@ from pathlib import Path
 import pytest
 
 from processes.apache.calls import Calls
+from rmqpull_broker.lean import allow_many_connections
+from rmqpull_broker.server.clients import Clients
+from rmqpull_broker.server.clock import ManualClock
+from rmqpull_broker.server.remoting import listener
+from rmqpull_broker.server.remoting.listener import RemotingAddress, RemotingListener
 from rmqpull_broker.testing import running_broker
 from rmqpull_broker.testing.process import BrokerProcessError
 from rmqpull_proto.remoting.codes import RequestCode
@@ -17,6 +24,9 @@ from rmqpull_proto.remoting.routes import ClusterInfo
 from tests.harness.broker_processes import StartBroker
 from tests.harness.remoting_member import RemotingMember
 from tests.harness.secured_proxy import CertificateAuthority
+from tests.harness.waiting import wait_until
+
+IDLE_CONNECTIONS = 10_000
 
 
 def read_addresses(address: str, tls: ssl.SSLContext | None = None) -> list[str]:
@@ -43,6 +53,52 @@ def test_a_connection_that_is_idle_for_two_minutes_is_closed() -> None:
                 broker.clock.advance(10_000)
             assert idle.is_closed()
             assert busy.call(RequestCode.GET_BROKER_CLUSTER_INFO).code == 0
+
+
+def test_connections_above_the_limit_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "CONNECTIONS_MAX", 2)
+    with running_broker(remoting=True) as broker:
+        address = broker.remoting_addresses[0]
+        with RemotingMember(address) as first, RemotingMember(address) as second:
+            assert [each.call(RequestCode.GET_BROKER_CLUSTER_INFO).code for each in (first, second)] == [0, 0]
+            with RemotingMember(address) as third:
+                assert third.is_closed()
+            second.close()
+            wait_until(lambda: is_served(address), "served again")
+
+
+def is_served(address: str) -> bool:
+    with RemotingMember(address) as member, contextlib.suppress(ConnectionError):
+        return member.call(RequestCode.GET_BROKER_CLUSTER_INFO).code == 0
+    return False
+
+
+def test_ten_thousand_idle_connections_keep_nobody_from_being_served(start_broker: StartBroker) -> None:
+    allow_many_connections()
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < IDLE_CONNECTIONS + 1_000:
+        pytest.skip("this process may not open as many files")
+    broker = start_broker(remoting="127.0.0.1:0")
+    host, port = broker.remoting_addresses[0].split(":")
+    with contextlib.ExitStack() as idle:
+        for _ in range(IDLE_CONNECTIONS):
+            idle.enter_context(socket.create_connection((host, int(port)), 60))
+        with RemotingMember(broker.remoting_addresses[0]) as member:
+            assert member.call(RequestCode.GET_BROKER_CLUSTER_INFO).code == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "ip"),
+    [("localhost", "127.0.0.1"), ("10.0.0.7", "10.0.0.7"), ("::1", "::1"), ("unknown.invalid", "127.0.0.1")],
+)
+def test_ids_of_messages_have_an_address_for_each_host(host: str, ip: str) -> None:
+    async def bind() -> str:
+        clock = ManualClock(0)
+        ports = RemotingListener(Clients(clock), clock)
+        await ports.bind(RemotingAddress([("127.0.0.1", 0)], [(host, 9876)]), ["broker-a"])
+        await ports.stop(0)
+        return ports.sites[0].ip
+
+    assert asyncio.run(bind()) == ip
 
 
 def test_a_stopped_broker_closes_its_connections() -> None:
