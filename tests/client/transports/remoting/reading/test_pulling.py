@@ -23,6 +23,7 @@ from tests.harness.scripted_queues import TIMEOUT_MS, QueueScript, serve_queues
 from tests.harness.scripted_remoting import Act, Reaction, RouteScript, ScriptedServer, make_route
 
 PATIENT = Connection(request_timeout_ms=TIMEOUT_MS, request_retry_interval_ms=1)
+QUICK = Connection(request_retry_interval_ms=1)
 SHORT = Connection(request_timeout_ms=300, request_retry_interval_ms=1)
 
 
@@ -78,7 +79,7 @@ def test_a_broker_that_closes_connections_is_asked_again() -> None:
 
 
 def test_a_connection_that_was_closed_while_the_consumer_was_busy_is_opened_again() -> None:
-    with serve_queues(QueueScript(max_offset=40_000), connection=SHORT) as (client, [server]):
+    with serve_queues(QueueScript(max_offset=40_000), connection=QUICK) as (client, [server]):
         steps = client.read("g", [QueueRange(queue(), 0, 40_000)], ["queueOffset"])
         count = 0
         for step in steps:
