@@ -11,12 +11,15 @@ import pytest
 
 from processes.apache.administration import Administration
 from processes.apache.cluster import ApacheCluster
+from processes.apache.java_clients import JavaConsumer
 from processes.apache.mqadmin import Mqadmin
 from processes.apache.releases import Release
 from rmqpull_broker.testing import running_broker
 
 PAGE = Path(__file__).parents[3] / "docs" / "broker-support.md"
 TOPIC, GROUP = "admin-orders", "admin-readers"
+LIVE = "admin-live"
+"""A topic with one message, and a group with a member that has read it."""
 UNIQ_KEY = "7F000001000000000000000000000{:03d}"
 
 SAME = """
@@ -78,6 +81,13 @@ SAME = """
 """
 """Commands of which all lines are equal."""
 
+WITH_MEMBER = """
+    consumerConnection -g {live}
+    consumerProgress -g {live}
+    consumerStatus -g {live}
+"""
+"""Commands about a group with a member, of which all lines are equal."""
+
 FIRST_LINE = """
     clusterList
     clusterList -m
@@ -133,9 +143,12 @@ def prepare(name_servers: str) -> dict[str, str]:
         properties = f"KEYS\x01k{number}\x02UNIQ_KEY\x01{key}\x02TAGS\x01red\x02"
         sent = administration.send(broker, TOPIC, b"body %d" % number, number % 2, properties=properties)
     administration.set_offset(GROUP, TOPIC, 0, 1)
+    administration.create_topic(LIVE, 1)
+    administration.send(broker, LIVE, b"body")
     offset_id = sent.fields["msgId"]
     return {
         "topic": TOPIC,
+        "live": LIVE,
         "group": GROUP,
         "names": name_servers,
         "broker": broker,
@@ -148,8 +161,10 @@ def run_all(release: Release, name_servers: str, folder: Path) -> dict[str, list
     words = {**prepare(name_servers), "folder": str(folder)}
     (folder / "topics.json").write_text('[{"topicName":"admin-listed","perm":6}]', encoding="utf-8")
     (folder / "groups.json").write_text('[{"groupName":"admin-listed"}]', encoding="utf-8")
-    commands = [*list_commands(SAME + FIRST_LINE + NAMES), *REFUSED]
-    with Mqadmin(release, name_servers, folder) as mqadmin:
+    commands = [*list_commands(SAME + WITH_MEMBER + FIRST_LINE + NAMES), *REFUSED]
+    live = JavaConsumer(release, name_servers, folder / "consumer", LIVE, LIVE)
+    with live, Mqadmin(release, name_servers, folder) as mqadmin:
+        live.read(1)
         printed = {command: mqadmin.run(*command.format(**words).split()) for command in commands}
     return {command: normalize(line.replace(str(folder), "FOLDER") for line in printed[command]) for command in printed}
 
@@ -166,6 +181,7 @@ def normalize_line(line: str) -> str:
 
 
 _DIFFERENT: Mapping[str, str] = {
+    "CLIENT": r"[\w.:]+@\d+#\d+",
     "ADDRESS": r"127\.0\.0\.1:\d+",
     "TIME": r"\d{4}-\d\d-\d\d[ #]\d\d:\d\d:\d\d([,:.]\d+)?",
     "ID": r"\b[0-9A-F]{32,}\b",
@@ -190,7 +206,7 @@ def printed(
     return {command: Printed(lines, there[command]) for command, lines in here.items()}
 
 
-@pytest.mark.parametrize("command", list_commands(SAME))
+@pytest.mark.parametrize("command", list_commands(SAME + WITH_MEMBER))
 def test_a_command_prints_the_same_lines(printed: Mapping[str, Printed], command: str) -> None:
     here, there = printed[command]
     assert here == there
@@ -239,5 +255,5 @@ def test_the_documentation_says_which_commands_are_refused() -> None:
     section = PAGE.read_text(encoding="utf-8").split("\n## mqadmin\n")[1].split("\n## ")[0]
     refused = {name for line in section.splitlines() if "| refused" in line for name in re.findall(r"`(\w+)`", line)}
     assert {command.split()[0] for command in REFUSED} - {"updateBrokerConfig"} <= refused
-    served = {command.split()[0] for command in list_commands(SAME + FIRST_LINE + NAMES)}
+    served = {command.split()[0] for command in list_commands(SAME + WITH_MEMBER + FIRST_LINE + NAMES)}
     assert not served & refused
