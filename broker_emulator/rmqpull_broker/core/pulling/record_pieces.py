@@ -31,6 +31,8 @@ MATCHES_MAX = 8
 """The filters of one piece whose matches are kept. Above it, the oldest are dropped."""
 _FIXED_BYTES = 1_024
 """About how much memory a piece takes besides its records."""
+_QUARTERS_IN_USE = 3
+"""The share of all bytes for the pieces that are being pulled. The rest is for those that other groups may pull yet."""
 _RECORD_MORE_BYTES = 160
 """About how much larger a record is than its row in columns."""
 _OFFSET_BYTES = 8
@@ -182,7 +184,7 @@ class RecordPieces:
         if rows is None or rows.column("queueOffset")[0].as_py() != offset:
             return None
         smallest, largest = PIECE_BYTES
-        wanted_bytes = max(smallest, min(largest, PIECES_BYTES_MAX // (2 * len(self._queues))))
+        wanted_bytes = max(smallest, min(largest, _QUARTERS_IN_USE * PIECES_BYTES_MAX // (4 * len(self._queues))))
         row_bytes = rows.nbytes // rows.num_rows + _RECORD_MORE_BYTES
         wanted = max(PULL_ROWS_MAX, wanted_bytes // row_bytes)
         common = make_common_properties(self._properties)
