@@ -151,6 +151,9 @@ class Run:
         self._note(step, answer)
         if self._address.is_late and step.code in _STORES and answer.code == 0:
             self._settle()
+        if step.code == RequestCode.DELETE_TOPIC_IN_BROKER and answer.code == 0:
+            # As administrators do: a real name server forgets a topic only when it is told.
+            self._ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": self._seen.fill(step.fields.get("topic", ""))})
         if step.code in _CHANGES_MEMBERS:
             answer.told = self._list_told()
         self._end_holds()

@@ -14,6 +14,7 @@ from rmqpull_broker.core.errors import InternalError
 from rmqpull_broker.core.model import TopicConfig, TopicType
 
 MESSAGE_TYPE = "message.type"
+_TYPES_OF_APACHE = "[UNSPECIFIED, TRANSACTION, FIFO, MIXED, DELAY, NORMAL]"
 
 
 def parse_changes(text: str) -> dict[str, str]:
@@ -50,7 +51,7 @@ def _parse_type(name: str) -> TopicType:
     try:
         return TopicType(name)
     except ValueError:
-        raise InternalError(f"value is not in set: {sorted(each.value for each in TopicType)}") from None
+        raise InternalError(f"value is not in set: {_TYPES_OF_APACHE}") from None
 
 
 def list_attributes(topic: TopicConfig) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rmqpull_broker.core.errors import BadRequest, IllegalTopic, TopicNotFound
 from rmqpull_broker.core.limits import QUEUES_MAX
 from rmqpull_broker.core.model import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig, TopicType
+from rmqpull_broker.core.state.broker_state import BrokerState
 from rmqpull_broker.core.state.draft import Draft
 from rmqpull_broker.core.state.facts import TopicDeleted, TopicPut
 from rmqpull_broker.core.state.names import TBW102, check_topic_name, check_topic_spelling, is_system_topic
@@ -40,8 +41,7 @@ def put_topic(draft: Draft, topic: TopicConfig) -> TopicConfig:
     A change keeps the topic's creation id and its messages, even in queues that the topic no longer has. Raises
     IllegalTopic and BadRequest (rules 3.9.3).
     """
-    check_topic_spelling(topic.name)
-    _refuse_system_topic(draft, topic.name)
+    check_changed_name(draft.state, topic.name)
     _check(draft, topic)
     existing = draft.find_topic(topic.name)
     if existing is not None:
@@ -51,9 +51,15 @@ def put_topic(draft: Draft, topic: TopicConfig) -> TopicConfig:
     return topic
 
 
+def check_changed_name(state: BrokerState, name: str) -> None:
+    """Raises IllegalTopic for a name that no topic can have, and BadRequest for that of a topic of the system."""
+    check_topic_spelling(name)
+    _refuse_system_topic(state, name)
+
+
 def delete_topic(draft: Draft, name: str) -> None:
     """Deletes a topic with its messages and every group's offsets on it. Raises TopicNotFound, or IllegalTopic."""
-    _refuse_system_topic(draft, name)
+    _refuse_system_topic(draft.state, name)
     if draft.find_topic(name) is None:
         raise TopicNotFound(f"topic[{name}] not exist, nothing to delete")
     draft.add(TopicDeleted(name))
@@ -88,8 +94,8 @@ def ensure_retry_topic(draft: Draft, name: str, queue_nums: int, new_id: Callabl
     return topic
 
 
-def _refuse_system_topic(draft: Draft, name: str) -> None:
-    if is_system_topic(name) or name in draft.state.system_topics:
+def _refuse_system_topic(state: BrokerState, name: str) -> None:
+    if is_system_topic(name) or name in state.system_topics:
         raise IllegalTopic(f"The topic[{name}] is conflict with system topic.")
 
 

@@ -35,10 +35,12 @@ from rmqpull_proto.remoting.admin_bodies import (
 from rmqpull_proto.remoting.admin_headers import QueryConsumeQueueRequestHeader
 from rmqpull_proto.remoting.codes import RequestCode
 from rmqpull_proto.remoting.command import RemotingCommand
+from rmqpull_proto.remoting.frames import WireError
 from rmqpull_proto.remoting.headers import CreateTopicRequestHeader, TopicRequestHeader
 from rmqpull_proto.remoting.json_dialect import write_json
 from rmqpull_proto.remoting.routes import TopicList
 
+_FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 ENTRIES_MAX = 1_000
 """Entries of a queue in one response."""
 
@@ -46,6 +48,9 @@ ENTRIES_MAX = 1_000
 async def put_topic(service: RemotingService, call: RemotingCall) -> RemotingCommand:
     """UPDATE_AND_CREATE_TOPIC."""
     header = call.read_header(CreateTopicRequestHeader)
+    if header.topic_filter_type not in _FILTER_TYPES:
+        raise WireError(f"topicFilterType is {header.topic_filter_type[:40]!r}, expected one of {_FILTER_TYPES}")
+    topics.check_changed_name(service.service.state, header.topic)
     settings = TopicSettings(
         topic_name=header.topic,
         read_queue_nums=header.read_queue_nums,
@@ -56,7 +61,7 @@ async def put_topic(service: RemotingService, call: RemotingCall) -> RemotingCom
         attributes=parse_changes(header.attributes or ""),
     )
     await _put_all(service, [settings])
-    return call.respond()
+    return call.respond(remark="not set any response code")  # as each response begins (rules 6.1)
 
 
 async def put_topics(service: RemotingService, call: RemotingCall) -> RemotingCommand:

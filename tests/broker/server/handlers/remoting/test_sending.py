@@ -198,6 +198,35 @@ def test_the_first_trace_of_a_producer_creates_the_topic_of_traces(broker: Runni
     assert [row.message.body for row in broker.messages("RMQ_SYS_TRACE_TOPIC")] == [b"Pub"]
 
 
+@pytest.mark.proves("Requests without a field that they need, or with a text that is no number in it")
+@pytest.mark.parametrize(("letter", "text"), [("c", None), ("d", None), ("g", " 1")])
+def test_a_field_that_is_missing_or_no_number_is_refused_at_once(
+    broker: RunningBroker, letter: str, text: str | None
+) -> None:
+    header = {name: value for name, value in fields().items() if name != letter} | ({letter: text} if text else {})
+    refused = send(broker, header, b"one")
+    assert (refused.code, refused.remark[: len(f"field {letter} is")]) == (1, f"field {letter} is")
+
+
+@pytest.mark.proves("Times at which messages were born, hundreds of thousands of years away")
+def test_a_time_that_no_column_can_have_is_the_nearest_one(broker: RunningBroker) -> None:
+    broker.create_topic("far-away", 1)
+    for time_ms in (-(1 << 63), (1 << 63) - 1):
+        assert send(broker, fields(topic="far-away") | {"g": time_ms}, b"far").code == 0
+    first, last = (row.message.born_timestamp_ms for row in broker.messages("far-away"))
+    assert -first == last > 9_000_000_000_000_000
+
+
+@pytest.mark.proves("`POP_CK` in the messages of a batch")
+def test_a_place_in_another_broker_is_not_kept(broker: RunningBroker) -> None:
+    broker.create_topic("popped", 1)
+    sent = fields(topic="popped") | {"m": "true"}
+    body = encode(b"one", b"POP_CK\x010 1\x02TAGS\x01red\x02")
+    assert Calls().call(broker.remoting_addresses[0], RequestCode.SEND_BATCH_MESSAGE, sent, body).code == 0
+    (stored,) = broker.messages("popped")
+    assert (stored.message.tags, dict(stored.message.system_properties)) == ("red", {})
+
+
 # --- recall -----------------------------------------------------------------------------------------------------------
 
 REGION = {"MSG_REGION": "DefaultRegion"}

@@ -72,6 +72,7 @@ def test_several_topics_are_created_or_none(admin: Admin) -> None:
     assert "third" not in admin.broker.look(lambda state: state.topics)
 
 
+@pytest.mark.proves("Topics without queues")
 @pytest.mark.proves("Flags of units (`topicSysFlag`)")
 @pytest.mark.parametrize(
     ("topic", "fields", "code", "words"),
@@ -80,6 +81,8 @@ def test_several_topics_are_created_or_none(admin: Admin) -> None:
         ("TBW102", {}, ResponseCode.INVALID_PARAMETER, r"The topic\[TBW102\] is conflict with system topic."),
         ("sales", {"attributes": "+message.type=MIXED"}, ResponseCode.INVALID_PARAMETER, "MIXED message type is not"),
         ("sales", {"attributes": "+cleanup.policy=DELETE"}, ResponseCode.SYSTEM_ERROR, "unsupported key"),
+        ("sales", {"topicFilterType": "x"}, ResponseCode.SYSTEM_ERROR, "topicFilterType is 'x'"),
+        ("sales", {"readQueueNums": 0}, ResponseCode.INVALID_PARAMETER, "needs 1 to 1024 queues"),
         ("sales", {"topicSysFlag": 1}, ResponseCode.INVALID_PARAMETER, "units are not served"),
         ("sales", {"readQueueNums": "four"}, ResponseCode.SYSTEM_ERROR, "readQueueNums is 'four'"),
     ],
