@@ -12,6 +12,12 @@ from rmqpull_broker.testing import RunningBroker, running_broker
 from rmqpull_proto.remoting.admin_bodies import read_property_lines
 from rmqpull_proto.remoting.codes import RequestCode, ResponseCode
 from rmqpull_proto.remoting.json_dialect import read_json
+from tests.harness.remoting_member import RemotingMember
+
+PULL = {
+    "consumerGroup": "readers", "topic": "orders", "queueId": 0, "queueOffset": 0, "maxMsgNums": 32, "sysFlag": 4,
+    "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -30,11 +36,7 @@ def send(broker: RunningBroker) -> None:
 
 
 def pull(broker: RunningBroker) -> None:
-    fields = {
-        "consumerGroup": "readers", "topic": "orders", "queueId": 0, "queueOffset": 0, "maxMsgNums": 32, "sysFlag": 4,
-        "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0,
-    }  # fmt: skip
-    ask(broker, RequestCode.PULL_MESSAGE, **fields)
+    ask(broker, RequestCode.PULL_MESSAGE, **PULL)
 
 
 def read_properties(broker: RunningBroker) -> dict[str, str]:
@@ -50,6 +52,20 @@ def test_a_property_changes_while_the_broker_runs(broker: RunningBroker) -> None
     with pytest.raises(CallRefused) as refused:
         send(broker)
     assert refused.value.code == ResponseCode.MESSAGE_ILLEGAL
+
+
+def test_a_changed_property_counts_for_pulls_that_were_repeated(broker: RunningBroker) -> None:
+    send(broker)
+    with RemotingMember(broker.remoting_addresses[0]) as member:
+        member.beat("readers")
+
+        def repeat_pull() -> set[int]:
+            return {member.call(RequestCode.PULL_MESSAGE, {**PULL, "sysFlag": 0}).code for _ in range(3)}
+
+        assert repeat_pull() == {ResponseCode.SUCCESS}
+        for perm, expected in ((2, ResponseCode.NO_PERMISSION), (6, ResponseCode.SUCCESS)):
+            member.call(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=%d" % perm)
+            assert repeat_pull() == {expected}
 
 
 @pytest.mark.proves("Changes by UPDATE_BROKER_CONFIG")
