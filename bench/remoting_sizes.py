@@ -16,7 +16,7 @@ class RemotingSizes:
     pushed_rows: int = size(400_000, "Messages of the topic that a push consumer reads.")
     queues: int = size(8, "Queues of each topic.")
     body_bytes: int = size(100, "Bytes of each body.")
-    single_sends: int = size(20_000, "Messages of a run that are sent one at a time.")
+    single_sends: int = size(10_000, "Messages of a run that are sent one at a time.")
     batched_sends: int = size(200_000, "Messages of a run that are sent in batches.")
     batch_size: int = size(200, "Messages of a batch.")
     threads: int = size(8, "Threads that send.")

@@ -25,7 +25,7 @@ PIECE_BYTES = (64 << 10, 1 << 20)
 PULL_ROWS_MAX = 32
 TAIL_ROWS_MAX = 64
 """The most messages that are encoded one by one, which is faster for as many."""
-PIECES_BYTES_MAX = 8 << 20
+PIECES_BYTES_MAX = 12 << 20
 """The bytes of all pieces that are kept. Above it, the piece that was unused for longest is dropped."""
 MATCHES_MAX = 8
 """The filters of one piece whose matches are kept. Above it, the oldest are dropped."""
